@@ -1,0 +1,9 @@
+# The one place for compiler flags; every target links lockstep_flags PRIVATE.
+add_library(lockstep_flags INTERFACE)
+target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+if(LOCKSTEP_SANITIZE)  # plain if(): a generator expression would split "address,undefined" at its comma
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+# -O2: -O3 builds a third slower, and the loops that matter choose their own vector width.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")

@@ -1,0 +1,22 @@
+# Defines lockstep_torch, the LibTorch that everything links.
+#   LOCKSTEP_TORCH=system   the distribution's libtorch-dev
+#   LOCKSTEP_TORCH=python   the torch of the Python that is first on the PATH
+#   LOCKSTEP_TORCH=PREFIX   an unpacked LibTorch
+if(LOCKSTEP_TORCH STREQUAL "python")
+  execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
+                  OUTPUT_VARIABLE lockstep_torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "LOCKSTEP_TORCH=python, but `python3 -c 'import torch'` failed. Activate the environment that has torch.")
+  endif()
+  list(PREPEND CMAKE_PREFIX_PATH ${lockstep_torch_prefix})
+elseif(NOT LOCKSTEP_TORCH STREQUAL "system")
+  list(PREPEND CMAKE_PREFIX_PATH ${LOCKSTEP_TORCH})
+endif()
+find_package(Torch REQUIRED)
+
+add_library(lockstep_torch INTERFACE)
+# SYSTEM: LibTorch's headers do not compile without warnings.
+target_include_directories(lockstep_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(lockstep_torch INTERFACE ${TORCH_LIBRARIES})
+separate_arguments(lockstep_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(lockstep_torch INTERFACE ${lockstep_torch_flags})

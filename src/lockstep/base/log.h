@@ -1,0 +1,33 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// Severity of a log line. `LOCKSTEP_LOG_LEVEL` (debug, info, warning, error, off) sets the least that is written;
+/// without it: warning.
+enum class LogLevel { Debug, Info, Warning, Error, Off };
+
+/// Writes one line to standard error: time, level, `[rank N]` where `set_log_rank` was called, text. Thread-safe.
+void log_line(LogLevel level, std::string_view text);
+bool log_enabled(LogLevel level);
+/// The rank that stands in each line of this process; negative for none.
+void set_log_rank(int rank);
+
+template <typename... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::Debug)) log_line(LogLevel::Debug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::Info)) log_line(LogLevel::Info, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(LogLevel::Warning)) log_line(LogLevel::Warning, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+#include "lockstep/base/topology.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cmath>
+#include <fstream>
+#include <memory>
+
+namespace lockstep {
+namespace {
+
+// The quota of the cgroup in whole cores, or a large number. Reads cgroup v2's cpu.max at the root that the process
+// sees, which is its own group inside a container.
+int quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
+  return std::max(1, static_cast<int>(std::ceil(std::stod(quota) / period)));
+}
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+std::string host_id() {
+  std::array<char, 64> network{};
+  const ssize_t length = ::readlink("/proc/self/ns/net", network.data(), network.size() - 1);
+  return first_line("/proc/sys/kernel/random/boot_id") + "/" + std::string(network.data(), std::max<ssize_t>(0, length));
+}
+
+std::vector<int> affinity_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return {0};
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+int available_cores() { return std::max(1, std::min(static_cast<int>(affinity_cores().size()), quota_cores())); }
+
+}  // namespace lockstep

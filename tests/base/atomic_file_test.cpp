@@ -1,0 +1,64 @@
+#include "lockstep/base/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+TEST(AtomicFile, ReadsBackWhatWasWritten) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_file_atomically(path, std::string("a\0b", 3));
+  EXPECT_EQ(read_file(path), std::string("a\0b", 3));
+  write_file_atomically(path, "");
+  EXPECT_EQ(read_file(path), "");
+}
+
+TEST(AtomicFile, LeavesNothingBesideTheFile) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "file", "x");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(AtomicFile, KeepsTheOldFileWhenTheDiskIsFull) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_file_atomically(path, "old");
+  const pid_t child = ::fork();
+  if (child == 0) {  // a file size limit fails a write as a full disk does, part of the content written
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      write_file_atomically(path, std::string(100000, 'n'));
+    } catch (const Error&) {
+      ::_exit(7);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(AtomicFile, NamesThePathThatCannotBeRead) {
+  try {
+    read_file("/nonexistent/file");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.happened().find("/nonexistent/file"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
