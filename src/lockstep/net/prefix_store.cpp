@@ -1,0 +1,35 @@
+#include "lockstep/net/prefix_store.h"
+
+#include <utility>
+
+namespace lockstep {
+
+PrefixStore::PrefixStore(std::shared_ptr<Store> store, std::string prefix)
+    : store_(std::move(store)), prefix_(std::move(prefix) + "/") {}
+
+void PrefixStore::set(const std::string& key, const std::string& value) { store_->set(name(key), value); }
+
+std::string PrefixStore::get(const std::string& key, Deadline deadline) { return store_->get(name(key), deadline); }
+
+std::optional<std::string> PrefixStore::try_get(const std::string& key) { return store_->try_get(name(key)); }
+
+std::int64_t PrefixStore::add(const std::string& key, std::int64_t delta) { return store_->add(name(key), delta); }
+
+std::string PrefixStore::compare_set(const std::string& key, const std::string& expected, const std::string& desired) {
+  return store_->compare_set(name(key), expected, desired);
+}
+
+bool PrefixStore::delete_key(const std::string& key) { return store_->delete_key(name(key)); }
+
+void PrefixStore::wait(const std::vector<std::string>& keys, Deadline deadline) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const std::string& key : keys) names.push_back(name(key));
+  store_->wait(names, deadline);
+}
+
+std::int64_t PrefixStore::num_keys() { return store_->num_keys(); }
+
+std::vector<LostRank> PrefixStore::lost_ranks() { return store_->lost_ranks(); }
+
+}  // namespace lockstep

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+
+namespace lockstep {
+
+/// A rank whose connection ended without a goodbye: it crashed, was killed, or its host went away.
+struct LostRank {
+  int rank = 0;       ///< in the whole job
+  std::string host;   ///< name of the host it ran on
+  std::string cause;  ///< what is known: "connection closed", "no heartbeat for 5.0 s", ...
+};
+
+/// Small key-value memory that all ranks of a job share; they meet and tell each other addresses and failures through
+/// it. Keys and values are bytes. All calls are thread-safe, and each is atomic. What one rank sets, every rank sees at
+/// once.
+///
+/// Every wait has a deadline. Errors name the server's address and the key.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// Stores `value` under `key`, in place of any value before.
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  /// The value of `key`; waits until somebody sets it.
+  /// @throws TimeoutError  at the deadline, naming the key
+  virtual std::string get(const std::string& key, Deadline deadline) = 0;
+  /// The value of `key`, or nothing where it is not set. Does not wait.
+  virtual std::optional<std::string> try_get(const std::string& key) = 0;
+  /// Adds `delta` to the number under `key` (0 where it is not set) and returns the sum. Stored as decimal text.
+  virtual std::int64_t add(const std::string& key, std::int64_t delta) = 0;
+  /// Sets `desired` where the value is `expected`; an `expected` that is empty also matches a key that is not set.
+  /// Returns the value that stands afterwards.
+  virtual std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) = 0;
+  /// Removes `key`; true where it was set.
+  virtual bool delete_key(const std::string& key) = 0;
+  /// Waits until all `keys` are set. @throws TimeoutError  naming the keys that are missing
+  virtual void wait(const std::vector<std::string>& keys, Deadline deadline) = 0;
+  virtual std::int64_t num_keys() = 0;
+
+  /// Ranks that the server saw leave without a goodbye, in the order in which it saw them.
+  virtual std::vector<LostRank> lost_ranks() = 0;
+};
+
+}  // namespace lockstep
