@@ -1,0 +1,127 @@
+#include "lockstep/comm/communicator.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <exception>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/comm/communicator_state.h"
+#include "lockstep/comm/work_queue.h"
+
+namespace lockstep {
+
+Communicator::Communicator(Membership membership)
+    : membership_(std::move(membership)), state_(std::make_unique<State>()) {}
+
+Communicator::~Communicator() = default;
+
+void Communicator::stop_queues() {
+  bool busy = false;
+  for (auto& [key, queue] : state_->queues) busy = busy || !queue->idle();
+  if (busy && !state_->dead) {
+    try {
+      abort("the communicator was destroyed while operations were under way");
+    } catch (const std::exception& error) {
+      log_warning("{}", error.what());
+    }
+  }
+  state_->queues.clear();
+}
+
+at::Tensor Communicator::allocate(at::IntArrayRef sizes, at::ScalarType dtype) {
+  return at::empty(sizes, at::TensorOptions().dtype(dtype).device(device_type()));
+}
+
+std::shared_ptr<Work> Communicator::do_start_all_reduce(at::Tensor&, const Operation&) { return nullptr; }
+
+std::string Communicator::where(const Fingerprint* fingerprint) const {
+  std::string text = fmt::format("{}, engine {}", membership_.where(), engine());
+  if (membership_.group != "default") text += ", group " + membership_.group;
+  if (fingerprint != nullptr) text += ", " + fingerprint->describe();
+  return text;
+}
+
+void Communicator::throw_if_dead() {
+  if (!state_->dead) return;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  std::rethrow_exception(state_->failure);
+}
+
+void Communicator::fail(std::exception_ptr failure) {
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    if (!state_->failure) state_->failure = failure;  // the first one is the cause, later ones are its echo
+    failure = state_->failure;
+    state_->dead = true;
+  }
+  std::rethrow_exception(failure);
+}
+
+void Communicator::run_guarded(Request& request, const Fingerprint& fingerprint) {
+  throw_if_dead();
+  Operation operation;
+  operation.fingerprint = fingerprint;
+  operation.deadline = Deadline::after(membership_.timeout);
+  operation.tag = request.tag;
+  try {
+    dispatch(request, operation);
+  } catch (const TimeoutError& error) {
+    fail(std::make_exception_ptr(TimeoutError(error.happened(), where(&fingerprint), error.fix())));
+  } catch (const Error& error) {
+    fail(std::make_exception_ptr(Error(error.happened(), where(&fingerprint), error.fix())));
+  } catch (const std::exception& error) {
+    fail(std::make_exception_ptr(Error(fmt::format("{} failed: {}", to_string(fingerprint.kind), error.what()),
+                                       where(&fingerprint), "read the other ranks' messages too")));
+  }
+}
+
+WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
+  const bool point_to_point = fingerprint.kind == OperationKind::Send || fingerprint.kind == OperationKind::Recv;
+  const auto key =
+      point_to_point ? std::make_pair(fingerprint.kind, fingerprint.root) : std::make_pair(OperationKind::Barrier, 0);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  auto& queue = state_->queues[key];
+  if (!queue) queue = std::make_unique<WorkQueue>();
+  return *queue;
+}
+
+std::shared_ptr<Work> Communicator::start(Request request) {
+  throw_if_dead();
+  const Fingerprint fingerprint = check(request);
+  WorkQueue& queue = queue_of(fingerprint);
+  if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && queue.idle()) {
+    Operation operation;
+    operation.fingerprint = fingerprint;
+    operation.deadline = Deadline::after(membership_.timeout);
+    if (auto work = do_start_all_reduce(request.out, operation)) return work;
+  }
+  return queue.push([this, request = std::move(request), fingerprint]() mutable { run_guarded(request, fingerprint); });
+}
+
+void Communicator::run(Request request) {
+  throw_if_dead();
+  const Fingerprint fingerprint = check(request);
+  WorkQueue& queue = queue_of(fingerprint);
+  if (queue.idle()) {
+    run_guarded(request, fingerprint);  // here and now: saves two thread switches
+    return;
+  }
+  queue.push([this, &request, fingerprint] { run_guarded(request, fingerprint); })->wait();
+}
+
+void Communicator::abort(const std::string& reason) {
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    if (!state_->failure) {
+      state_->failure = std::make_exception_ptr(
+          Error("the group was aborted: " + reason, where(nullptr), "build a new group, or end the job"));
+    }
+    state_->dead = true;
+  }
+  do_abort();
+}
+
+}  // namespace lockstep

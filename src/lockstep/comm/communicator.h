@@ -1,0 +1,144 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/operation.h"
+#include "lockstep/comm/work.h"
+#include "lockstep/net/membership.h"
+
+namespace lockstep {
+
+class WorkQueue;
+
+/// Collectives over a fixed group of ranks; every rank makes the same calls in the same order.
+///
+/// Tensors: fp32, fp64, fp16, bf16, int32, int64 or uint8, the same dtype and number of elements on every rank (fp16
+/// and bf16 are summed in fp32). They may be empty and need not be contiguous. One thread at a time per object; `abort`
+/// may come from any thread.
+///
+/// Errors: all calls throw Error, with rank, host, engine, group and operation in it, if arguments are wrong (nothing
+/// was sent then), if a peer is lost, if the ranks disagree on the operation, or (TimeoutError) if it takes longer than
+/// the group's timeout. After an Error of the last three kinds the group is dead and every later call throws: build a
+/// new one.
+class Communicator {
+ public:
+  virtual ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return membership_.rank; }  ///< in [0, world_size())
+  int world_size() const { return membership_.world_size; }
+  const Membership& membership() const { return membership_; }
+  virtual const char* engine() const = 0;  ///< "gloo", "shm", ...
+
+  /// In place: `tensor` becomes the reduction over all ranks, the same bits on every rank.
+  void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
+  /// In place: `tensor` becomes that of `root`.
+  void broadcast(at::Tensor& tensor, int root = 0);
+  /// In place: on `root`, `tensor` becomes the reduction over all ranks; elsewhere its content is unspecified
+  /// afterwards.
+  void reduce(at::Tensor& tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
+  /// `out` [world_size * n] becomes all ranks' `in` [n], in rank order.
+  void all_gather(at::Tensor& out, const at::Tensor& in);
+  /// `out` [n] becomes this rank's shard of the reduction over ranks of `in` [world_size * n].
+  void reduce_scatter(at::Tensor& out, const at::Tensor& in, ReduceOp op = ReduceOp::Sum);
+  /// On `root`, `out` [world_size * n] becomes all ranks' `in` [n]; elsewhere `out` is not looked at and may be
+  /// undefined.
+  void gather(at::Tensor& out, const at::Tensor& in, int root = 0);
+  /// `out` [n] becomes this rank's part of `root`'s `in` [world_size * n]; `in` is looked at on `root` only.
+  void scatter(at::Tensor& out, const at::Tensor& in, int root = 0);
+  /// `in` and `out` [world_size * n]: part i of `in` goes to rank i, part i of `out` comes from rank i.
+  void all_to_all(at::Tensor& out, const at::Tensor& in);
+  /// Point to point; the k-th send to a rank with a tag meets that rank's k-th recv from here with this tag.
+  void send(const at::Tensor& tensor, int to, int tag = 0);
+  void recv(at::Tensor& tensor, int from, int tag = 0);
+  /// Returns when every rank has called it.
+  void barrier();
+
+  /// Asynchronous forms: they return once the operation is queued. Tensors are the operation's until `Work::wait`.
+  std::shared_ptr<Work> all_reduce_async(at::Tensor tensor, ReduceOp op = ReduceOp::Sum);
+  std::shared_ptr<Work> broadcast_async(at::Tensor tensor, int root = 0);
+  std::shared_ptr<Work> reduce_async(at::Tensor tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
+  std::shared_ptr<Work> all_gather_async(at::Tensor out, at::Tensor in);
+  std::shared_ptr<Work> reduce_scatter_async(at::Tensor out, at::Tensor in, ReduceOp op = ReduceOp::Sum);
+  std::shared_ptr<Work> gather_async(at::Tensor out, at::Tensor in, int root = 0);
+  std::shared_ptr<Work> scatter_async(at::Tensor out, at::Tensor in, int root = 0);
+  std::shared_ptr<Work> all_to_all_async(at::Tensor out, at::Tensor in);
+  std::shared_ptr<Work> isend(at::Tensor tensor, int to, int tag = 0);
+  std::shared_ptr<Work> irecv(at::Tensor tensor, int from, int tag = 0);
+  std::shared_ptr<Work> barrier_async();
+
+  /// Memory that this engine reduces without a copy. Contiguous, its content unspecified. Collective where the engine
+  /// shares memory: every rank makes the same calls of it, with the same arguments.
+  virtual at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType dtype);
+
+  /// A group of those ranks that gave the same `color`, ranked by `key`, then by rank here. Collective.
+  /// @return  null on ranks whose color is negative
+  std::unique_ptr<Communicator> split(int color, int key = 0);
+
+  /// Ends the group: operations under way here and, through lost connections, on other ranks throw an Error with
+  /// `reason`.
+  void abort(const std::string& reason);
+
+ protected:
+  explicit Communicator(Membership membership);
+  /// Derived destructors call this first: ends the operations under way, while `do_*` still exist.
+  void stop_queues();
+
+ private:
+  // Overridden by engines. They block until done, and throw Error (TimeoutError at the deadline) with what happened and
+  // a fix; this class adds where. Tensors are contiguous, of a checked dtype and number of elements, perhaps empty.
+  // Collectives come one at a time. Sends to one rank come one at a time, too, and so do receives from one rank, but
+  // they run beside each other and beside a collective: isend and irecv in any order must not block each other.
+  virtual void do_all_reduce(at::Tensor& tensor, const Operation& operation) = 0;
+  virtual void do_broadcast(at::Tensor& tensor, const Operation& operation) = 0;
+  virtual void do_reduce(at::Tensor& tensor, const Operation& operation) = 0;
+  virtual void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) = 0;
+  virtual void do_reduce_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) = 0;
+  virtual void do_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) = 0;
+  virtual void do_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) = 0;
+  virtual void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation& operation) = 0;
+  virtual void do_send(const at::Tensor& tensor, const Operation& operation) = 0;
+  virtual void do_recv(at::Tensor& tensor, const Operation& operation) = 0;
+  virtual void do_barrier(const Operation& operation) = 0;
+  /// Wakes operations that block, from another thread; they then throw.
+  virtual void do_abort() = 0;
+  /// Starts an all-reduce of memory from `allocate` without a thread, where the engine can; null where it can't, and
+  /// the queue takes it.
+  virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
+  virtual c10::DeviceType device_type() const { return c10::DeviceType::CPU; }
+
+  /// One call: `out` alone for operations in place, `in` alone for send.
+  struct Request {
+    OperationKind kind;
+    at::Tensor out;
+    at::Tensor in;
+    int root = 0;  ///< or the other side of send and recv
+    ReduceOp op = ReduceOp::Sum;
+    int tag = 0;
+  };
+  void run(Request request);
+  std::shared_ptr<Work> start(Request request);
+  /// Checks the arguments and takes a sequence number. @throws Error  before anything is sent
+  Fingerprint check(const Request& request);
+  std::int64_t check_sizes(const Request& request, const std::string& what) const;
+  void check_tensor(const at::Tensor& tensor, const std::string& what) const;
+  void run_guarded(Request& request, const Fingerprint& fingerprint);
+  void dispatch(Request& request, const Operation& operation);
+  WorkQueue& queue_of(const Fingerprint& fingerprint);
+  void throw_if_dead();
+  /// Ends the group with `failure`, unless an earlier one did, and throws the one that did.
+  [[noreturn]] void fail(std::exception_ptr failure);
+  std::string where(const Fingerprint* fingerprint) const;
+
+  struct State;  // sequence numbers, queues, the error that ended the group
+  Membership membership_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,80 @@
+#include "lockstep/comm/factory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/single.h"
+
+namespace lockstep {
+namespace {
+
+bool in_one_process(const Membership& membership) {
+  return membership.on_one_host() &&
+         std::all_of(membership.peers.begin(), membership.peers.end(),
+                     [&](const Peer& peer) { return peer.pid == membership.peers.front().pid; });
+}
+
+bool in_processes_of_their_own(const Membership& membership) {
+  for (std::size_t i = 0; i < membership.peers.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const Peer& a = membership.peers[i];
+      const Peer& b = membership.peers[j];
+      if (a.host_id == b.host_id && a.pid == b.pid) return false;
+    }
+  }
+  return true;
+}
+
+bool can_serve(const Engine& engine, const Membership& membership) {
+  if (!engine.across_hosts && !membership.on_one_host()) return false;
+  if (engine.threads && in_one_process(membership)) return true;
+  return engine.across_processes && (engine.threads || in_processes_of_their_own(membership));
+}
+
+std::string names() {
+  std::string text;
+  for (const Engine& engine : available_engines()) text += (text.empty() ? "" : ", ") + std::string(engine.name);
+  return text;
+}
+
+}  // namespace
+
+const std::vector<Engine>& available_engines() {
+  static const std::vector<Engine> engines = {};
+  return engines;
+}
+
+std::string default_engine(const Membership& membership) {
+  for (const Engine& engine : available_engines()) {
+    if (can_serve(engine, membership)) return engine.name;
+  }
+  throw Error(fmt::format("none of this build's engines ({}) can serve {} ranks placed as these are", names(),
+                          membership.world_size),
+              membership.where(), "start one process per rank, or build with another engine");
+}
+
+std::unique_ptr<Communicator> make_communicator(const std::string& engine, Membership membership) {
+  const auto& engines = available_engines();
+  const std::string name = engine.empty() && membership.world_size > 1 ? default_engine(membership) : engine;
+  const auto found = std::find_if(engines.begin(), engines.end(), [&](const Engine& e) { return e.name == name; });
+  if (found == engines.end() && !(name.empty() || name == "single")) {
+    throw Error(fmt::format("engine \"{}\" is not in this build, which has: {}", name, names()), membership.where(),
+                "choose one of these, or rebuild where its library is installed");
+  }
+  if (membership.world_size == 1) return make_single_communicator(std::move(membership));
+  if (name == "single") {
+    throw Error(fmt::format("engine \"single\" serves one rank, not {}", membership.world_size), membership.where(),
+                "choose one of: " + names());
+  }
+  if (!can_serve(*found, membership)) {
+    throw Error(
+        fmt::format("engine \"{}\" ({}) cannot serve these {} ranks", name, found->description, membership.world_size),
+        membership.where(), "leave the engine out to get one that can: " + default_engine(membership));
+  }
+  return found->make(std::move(membership));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep {
+
+/// What one engine can do, for the automatic choice, for tests and for `lockstep env`.
+struct Engine {
+  const char* name;
+  const char* description;
+  bool across_hosts;      ///< ranks may be on several hosts
+  bool across_processes;  ///< ranks may be in several processes
+  bool threads;           ///< ranks may be threads of one process
+  std::unique_ptr<Communicator> (*make)(Membership);
+};
+
+/// The engines of this build, the preferred one first.
+const std::vector<Engine>& available_engines();
+
+/// The first available engine that can serve these members: where all are threads of one process, one that shares its
+/// memory; on one host, one that shares the host's memory; else one that crosses hosts.
+std::string default_engine(const Membership& membership);
+
+/// Brings up a communicator. Collective: every member calls it with the same engine.
+/// @param engine  a name from available_engines(); empty for default_engine(). A group of one rank needs none and gets
+/// "single".
+/// @throws Error  where the engine does not exist in this build or cannot serve these members, or a member does not
+/// come
+std::unique_ptr<Communicator> make_communicator(const std::string& engine, Membership membership);
+
+}  // namespace lockstep

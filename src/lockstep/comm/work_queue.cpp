@@ -1,0 +1,118 @@
+#include "lockstep/comm/work_queue.h"
+
+#include <utility>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+class WorkQueue::Item : public Work {
+ public:
+  explicit Item(std::function<void()> body) : body_(std::move(body)) {}
+
+  void run() {
+    std::exception_ptr failure;
+    try {
+      body_();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    body_ = nullptr;  // lets go of the tensors before the waiter goes on
+    finish(failure);
+  }
+
+  void finish(std::exception_ptr failure) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      failure_ = std::move(failure);
+      done_ = true;
+    }
+    finished_.notify_all();
+  }
+
+  bool is_completed() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return done_;
+  }
+
+  void wait() override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    finished_.wait(lock, [this] { return done_; });
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::function<void()> body_;
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  bool done_ = false;
+  std::exception_ptr failure_;
+};
+
+WorkQueue::~WorkQueue() {
+  std::deque<std::shared_ptr<Item>> abandoned;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    abandoned.swap(waiting_);
+  }
+  changed_.notify_all();
+  const auto failure = std::make_exception_ptr(
+      Error("the operation was still queued when its communicator was destroyed", "asynchronous operation",
+            "wait for every Work before you let the communicator go"));
+  for (const auto& item : abandoned) item->finish(failure);
+  if (thread_.joinable()) thread_.join();
+}
+
+std::shared_ptr<Work> WorkQueue::push(std::function<void()> body) {
+  auto item = std::make_shared<Item>(std::move(body));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    waiting_.push_back(item);
+  }
+  changed_.notify_all();
+  return item;
+}
+
+bool WorkQueue::idle() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return waiting_.empty() && !running_;
+}
+
+void WorkQueue::run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const std::shared_ptr<Item> item = waiting_.front();
+    waiting_.pop_front();
+    running_ = true;
+    lock.unlock();
+    item->run();
+    lock.lock();
+    running_ = false;
+  }
+}
+
+namespace {
+
+class CompletedWork : public Work {
+ public:
+  explicit CompletedWork(std::exception_ptr failure) : failure_(std::move(failure)) {}
+  bool is_completed() override { return true; }
+  void wait() override {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+std::shared_ptr<Work> completed_work(std::exception_ptr failure) {
+  return std::make_shared<CompletedWork>(std::move(failure));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "lockstep/comm/work.h"
+
+namespace lockstep {
+
+/// Runs operations one after the other on a thread of its own. The thread starts with the first operation.
+class WorkQueue {
+ public:
+  WorkQueue() = default;
+  /// Waits for the operation under way; those behind it fail with an Error.
+  ~WorkQueue();
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  /// Queues `body`; what it throws, `Work::wait` throws.
+  std::shared_ptr<Work> push(std::function<void()> body);
+  /// True where nothing is queued and nothing runs.
+  bool idle();
+
+ private:
+  class Item;
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Item>> waiting_;
+  bool running_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+/// Work that has already ended: well, or with `failure`.
+std::shared_ptr<Work> completed_work(std::exception_ptr failure = nullptr);
+
+}  // namespace lockstep
