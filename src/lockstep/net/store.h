@@ -43,8 +43,14 @@ class Store {
   virtual void wait(const std::vector<std::string>& keys, Deadline deadline) = 0;
   virtual std::int64_t num_keys() = 0;
 
-  /// Ranks that the server saw leave without a goodbye, in the order in which it saw them.
+  /// Ranks that the server saw leave without a goodbye or fall silent, in the order in which it saw them. A rank that
+  /// was only silent is taken off when it is heard of again.
   virtual std::vector<LostRank> lost_ranks() = 0;
+
+  /// Leaves the job in good order, so that this rank is not taken for lost; the rank that serves the store also waits,
+  /// until the deadline, for the others to leave. To be called once, on the store that the rendezvous returned; nothing
+  /// is done on a store that is only a part of one.
+  virtual void finish(Deadline /*deadline*/) {}
 };
 
 }  // namespace lockstep
