@@ -33,6 +33,12 @@ class TimeoutError : public Error {
   using Error::Error;
 };
 
+/// A command line or setting that makes no sense, found before anything was done. Commands exit with 2 for it.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The text of `errno` value `code`, safe to call from any thread.
 std::string errno_text(int code);
 

@@ -1,0 +1,183 @@
+#include "tools/lockstep/command_line.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "tools/lockstep/nearest_name.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kNotUnderstood = 2;
+
+std::string did_you_mean(const std::string& typed, const std::vector<std::string>& names) {
+  const std::string near = nearest_name(typed, names);
+  return near.empty() ? "" : fmt::format(" Did you mean '{}'?", near);
+}
+
+void print_overview(const std::vector<SubcommandEntry>& entries) {
+  fmt::print("Data-parallel training for C++ on LibTorch.\n\nUsage: lockstep SUBCOMMAND [flags]\n\nSubcommands:\n");
+  std::size_t width = 0;
+  for (const SubcommandEntry& entry : entries) width = std::max(width, entry.name.size());
+  for (const SubcommandEntry& entry : entries) fmt::print("  {:{}}  {}\n", entry.name, width, entry.summary);
+  fmt::print("\nExamples:\n");
+  for (const SubcommandEntry& entry : entries) fmt::print("  {}\n", entry.example);
+  fmt::print("\n'lockstep SUBCOMMAND --help' lists the flags of one; 'lockstep --version' prints the version.\n");
+}
+
+std::vector<std::string> long_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const CLI::App* nested : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(nested->get_name());
+  }
+  return names;
+}
+
+// Rewrites `--some_flag` to `--some-flag` where the latter exists, up to the program that `run` starts: what follows it
+// belongs to the program. Throws for a flag before the program that does not exist.
+std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> arguments) {
+  CLI::App* app = &root;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string& argument = arguments[i];
+    if (argument == "--") break;
+    if (argument.size() < 2 || argument[0] != '-') {
+      if (app->get_prefix_command()) break;
+      const auto nested = app->get_subcommands([&](CLI::App* candidate) { return candidate->check_name(argument); });
+      if (!nested.empty()) app = nested.front();
+      continue;
+    }
+    const std::size_t equals = argument.find('=');
+    std::string name = argument.substr(0, equals);
+    if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+    const CLI::Option* option = app->get_option_no_throw(name);
+    if (option == nullptr && name[1] != '-') option = app->get_option_no_throw(name.substr(0, 2));
+    if (option == nullptr) {
+      if (app->get_prefix_command()) throw CLI::ExtrasError({argument});
+      continue;
+    }
+    if (name[1] == '-') argument = name + (equals == std::string::npos ? "" : argument.substr(equals));
+    const bool value_attached = equals != std::string::npos || (name[1] != '-' && name.size() > 2);
+    if (option->get_expected_min() > 0 && option->get_type_size_min() > 0 && !value_attached) ++i;
+  }
+  return arguments;
+}
+
+std::string explain(const CLI::ParseError& error, const CLI::App& app, const std::vector<std::string>& arguments) {
+  const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
+  if (extras == nullptr) return error.what();
+  const std::vector<std::string> known = long_names(app);
+  for (const std::string& argument : arguments) {
+    std::string name = argument.substr(0, argument.find('='));
+    if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+    if (std::string(error.what()).find(argument) == std::string::npos || name.empty()) continue;
+    if (app.get_option_no_throw(name) != nullptr && name[0] == '-') continue;
+    const char* kind = name[0] == '-' ? "flag" : "argument";
+    return fmt::format("unknown {} '{}'.{}", kind, argument, did_you_mean(name, known));
+  }
+  return error.what();
+}
+
+void print_failure(const std::string& name, const std::string& text) {
+  const auto rank = env_string("RANK");
+  std::cout.flush();
+  fmt::print(stderr, "{}lockstep {}: error: {}\n", rank ? "[rank " + *rank + "] " : "", name, text);
+}
+
+int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
+                   std::string (*describe)(const std::exception&)) {
+  try {
+    const std::unique_ptr<Subcommand> subcommand = entry.make();
+    CLI::App app(entry.summary, "lockstep " + entry.name);
+    subcommand->add(app);
+    try {
+      std::vector<std::string> reversed = normalize(app, arguments);
+      std::reverse(reversed.begin(), reversed.end());  // the order in which CLI11 takes them
+      app.parse(std::move(reversed));
+    } catch (const CLI::Success& asked_for_help) {
+      return app.exit(asked_for_help);
+    } catch (const CLI::ParseError& error) {
+      print_failure(entry.name, explain(error, app, arguments));
+      fmt::print(stderr, "  fix: 'lockstep {} --help' lists what it takes\n", entry.name);
+      return kNotUnderstood;
+    }
+    return subcommand->run();
+  } catch (const UsageError& error) {
+    print_failure(entry.name, error.what());
+    return kNotUnderstood;
+  } catch (const Error& error) {
+    print_failure(entry.name, error.what());
+  } catch (const std::exception& error) {
+    print_failure(entry.name, describe(error));
+  }
+  return kFailed;
+}
+
+// The companion lies beside this program, whatever way this program was found.
+[[noreturn]] void become(const std::string& companion, std::vector<std::string> arguments) {
+  const std::string path = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / companion).string();
+  std::vector<char*> argv{const_cast<char*>(path.c_str())};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execv(path.c_str(), argv.data());
+  throw Error("cannot start " + path + ": " + errno_text(errno), "lockstep",
+              "build the target " + companion + ", or install it beside lockstep");
+}
+
+int report_unknown(const std::string& typed, const std::vector<SubcommandEntry>& entries) {
+  std::vector<std::string> names{"--help", "--version"};
+  for (const SubcommandEntry& entry : entries) names.push_back(entry.name);
+  fmt::print(stderr, "lockstep: error: unknown {} '{}'.{}\n  fix: 'lockstep --help' lists the subcommands\n",
+             typed[0] == '-' ? "flag" : "subcommand", typed, did_you_mean(typed, names));
+  return kNotUnderstood;
+}
+
+}  // namespace
+
+void show_examples(CLI::App& app, const std::vector<std::string>& command_lines) {
+  std::string footer = "Examples:";
+  for (const std::string& line : command_lines) footer += "\n  " + line;
+  app.footer(footer);
+}
+
+std::string with_hyphens(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+int run_command_line(const std::vector<SubcommandEntry>& entries, const std::string& companion, int argc, char** argv,
+                     std::string (*describe)(const std::exception&)) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (arguments.size() > 1 && arguments[0] == "help") arguments = {arguments[1], "--help"};
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    print_overview(entries);
+    return arguments.empty() ? kNotUnderstood : 0;
+  }
+  if (arguments[0] == "--version") {
+    fmt::print("lockstep {}\n", LOCKSTEP_VERSION);
+    return 0;
+  }
+  const auto entry = std::find_if(entries.begin(), entries.end(),
+                                  [&](const SubcommandEntry& candidate) { return candidate.name == arguments[0]; });
+  if (entry == entries.end()) return report_unknown(arguments[0], entries);
+  if (entry->make != nullptr) return run_subcommand(*entry, {arguments.begin() + 1, arguments.end()}, describe);
+  try {
+    become(companion, arguments);
+  } catch (const std::exception& error) {
+    print_failure(entry->name, error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+// The command `lockstep`. Holds no LibTorch, so that it starts in milliseconds and may fork.
+#include <string>
+
+#include "tools/lockstep/command_line.h"
+
+namespace lockstep {
+#define TORCH_FREE(name, summary, example) std::unique_ptr<Subcommand> make_##name();
+#define NEEDS_TORCH(name, summary, example)
+#include "tools/lockstep/subcommands.inc"
+#undef TORCH_FREE
+#undef NEEDS_TORCH
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const std::vector<SubcommandEntry> entries{
+#define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name},
+#define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr},
+#include "tools/lockstep/subcommands.inc"
+#undef TORCH_FREE
+#undef NEEDS_TORCH
+  };
+  return run_command_line(entries, "lockstep-torch", argc, argv,
+                          [](const std::exception& error) { return std::string(error.what()); });
+}
