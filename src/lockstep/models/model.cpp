@@ -1,0 +1,45 @@
+#include "lockstep/models/model.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/GradMode.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+void copy_state(const torch::nn::Module& from, torch::nn::Module& to, const OptionalDevice& device) {
+  const at::NoGradGuard no_grad;
+  const auto copy = [&](const auto& sources, auto targets) {
+    for (const auto& source : sources) {
+      at::Tensor& target = targets[source.key()];
+      const at::Tensor& value = source.value();
+      target.set_data(value.detach().to(device ? *device : value.device(), value.scalar_type(), false, /*copy=*/true));
+      target.set_requires_grad(value.requires_grad());
+    }
+  };
+  copy(from.named_parameters(), to.named_parameters());
+  copy(from.named_buffers(), to.named_buffers());
+  to.train(from.is_training());
+}
+
+}  // namespace
+
+std::shared_ptr<torch::nn::Module> Model::clone(const OptionalDevice& device) const {
+  const std::shared_ptr<Model> copy = make_alike();
+  copy_state(*this, *copy, device);
+  return copy;
+}
+
+void Model::clone_(torch::nn::Module& other, const OptionalDevice& device) { copy_state(other, *this, device); }
+
+const at::Tensor& Model::field(const Batch& batch, const std::string& name) const {
+  const auto found = batch.find(name);
+  if (found != batch.end() && found->second.defined()) return found->second;
+  std::string have;
+  for (const auto& item : batch) have += (have.empty() ? "" : ", ") + item.first;
+  throw Error("the batch has no \"" + name + "\"", "model " + this->name() + ", batch with: " + have,
+              "give the batch a tensor of that name");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// Named tensors of one batch; the first dimension of each is the batch.
+using Batch = std::map<std::string, at::Tensor>;
+
+/// The loss of one batch as a sum and what it counts. The gradient of Σsum / Σcount over all ranks and micro-batches is
+/// that of the whole batch, however it was cut; a mean of means is not.
+struct LossSum {
+  at::Tensor sum;    ///< scalar of the graph: backward starts here
+  at::Tensor count;  ///< scalar int64: samples (or tokens) that `sum` counts
+  /// sum / count, as PyTorch's losses return it; NaN where nothing counts.
+  at::Tensor mean() const { return sum / count; }
+};
+
+/// What a synthetic batch looks like.
+struct RandomBatchOptions {
+  std::int64_t size = 1;             ///< samples
+  std::int64_t sequence_length = 0;  ///< tokens of each text; 0 is the model's default; other inputs ignore it
+  std::uint64_t seed = 0;            ///< the same seed gives the same batch
+  bool mixed_lengths = false;        ///< texts of 1 to sequence_length tokens, padded
+};
+
+/// `c10::optional<c10::Device>` or `std::optional<c10::Device>`, as LibTorch's version has it.
+template <typename Optional>
+Optional optional_device_of(std::shared_ptr<torch::nn::Module> (torch::nn::Module::*)(const Optional&) const);
+using OptionalDevice = decltype(optional_device_of(&torch::nn::Module::clone));
+
+enum class InputKind { Features, Image, Text };
+
+/// One tensor of a batch; -1 in `shape` stands for batch size or sequence length.
+struct InputField {
+  std::string name;
+  at::ScalarType dtype;
+  std::vector<std::int64_t> shape;
+};
+
+/// A network that knows what it takes and what its loss is, so that one loop can train any of them. The concrete
+/// classes have a typed `forward` of their own beside it, and are ordinary modules.
+///
+/// Not thread-safe, as any module that is being trained; `clone` gives another thread its own.
+class Model : public torch::nn::Module {
+ public:
+  using torch::nn::Module::Module;
+
+  virtual InputKind input_kind() const = 0;
+  /// The tensors that `forward` and `loss` read, "labels" among them. Those that it can do without are not listed.
+  virtual std::vector<InputField> inputs() const = 0;
+  /// @throws Error  if the size is not positive or the sequence is longer than the model's positions
+  virtual Batch random_batch(const RandomBatchOptions& options) const = 0;
+
+  /// The output for `batch`: class scores [size, classes], or token scores [size, length, vocabulary].
+  /// Tensors of the batch that the model does not know are ignored.
+  /// @throws Error  if a tensor is missing, or ids or shapes do not fit the model
+  at::Tensor forward(const Batch& batch) { return forward_batch(batch); }
+  /// The loss of an output of `forward` for the labels in `batch`. Runs on any thread, keeps no state.
+  /// @throws Error  if labels are missing or outside the head
+  virtual LossSum loss(const at::Tensor& output, const Batch& batch) const = 0;
+
+  /// A model of the same configuration with copies of all parameters and buffers, training mode and requires_grad;
+  /// parameters that are one tensor here are one tensor there.
+  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
+
+ protected:
+  /// The tensor `name` of `batch`. @throws Error  if it is not there
+  const at::Tensor& field(const Batch& batch, const std::string& name) const;
+
+ private:
+  void clone_(torch::nn::Module& other, const OptionalDevice& device) override;
+  virtual at::Tensor forward_batch(const Batch& batch) = 0;
+  virtual std::shared_ptr<Model> make_alike() const = 0;
+};
+
+}  // namespace lockstep
