@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/data/batch.h"
+
+namespace lockstep {
+
+/// Threads that make batches ahead of their use, and hand them out in the order in which they were asked for, whichever
+/// thread was faster. One thread owns the object and makes all calls; `load` runs in the worker threads.
+class BatchPrefetcher {
+ public:
+  using Indices = std::vector<std::int64_t>;
+  /// Makes the batch of these dataset indices.
+  using Load = std::function<Batch(const Indices&)>;
+
+  /// How long the destructor waits for batches that are being made.
+  static constexpr std::chrono::seconds kStopTimeout{5};
+
+  /// Starts `num_workers` threads. @throws Error  if the system allows no more threads
+  BatchPrefetcher(int num_workers, Load load);
+  /// A worker that does not return from `load` within `kStopTimeout` is left behind: what it uses lives as long as it
+  /// does, and it ends when `load` returns.
+  ~BatchPrefetcher();
+  BatchPrefetcher(const BatchPrefetcher&) = delete;
+  BatchPrefetcher& operator=(const BatchPrefetcher&) = delete;
+
+  /// Asks for one more batch.
+  void submit(Indices indices);
+  /// Batches that were asked for and not yet taken.
+  std::size_t outstanding() const;
+  /// The oldest batch that was not yet taken; there must be one.
+  /// @throws whatever `load` threw for it
+  /// @throws TimeoutError  if it is not there by `deadline`
+  Batch take(Deadline deadline);
+  /// Forgets all outstanding batches, and does not wait for those being made.
+  void cancel();
+
+ private:
+  struct Slot;
+  struct Shared;
+  static void work(Shared& shared);
+  void stop();
+
+  std::shared_ptr<Shared> shared_;  // outlives this object where a worker is left behind
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace lockstep
