@@ -51,6 +51,30 @@ TEST(AtomicFile, KeepsTheOldFileWhenTheDiskIsFull) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
+TEST(AtomicFile, AppearsWholeWhenItIsCommitted) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  {
+    AtomicFile file(path);
+    file.reserve(1 << 20);  // more than is written: the size is that of the content
+    file.write("first ");
+    EXPECT_FALSE(std::filesystem::exists(path));
+    file.write("second");
+    file.commit();
+  }
+  EXPECT_EQ(read_file(path), "first second");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(AtomicFile, DroppedBeforeCommitLeavesNothing) {
+  const TemporaryFolder folder;
+  {
+    AtomicFile file(folder / "file");
+    file.write("part");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(AtomicFile, NamesThePathThatCannotBeRead) {
   try {
     read_file("/nonexistent/file");

@@ -1,12 +1,14 @@
 #include "lockstep/base/atomic_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -21,42 +23,6 @@ namespace {
   throw Error("cannot " + action + " " + path + ": " + errno_text(code), path, fix);
 }
 
-void write_all(int fd, std::string_view content, const std::string& path) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      fail("write", path, errno);
-    }
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-// A temporary file that is removed again unless it was renamed.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& beside) : name_(beside + ".XXXXXX") {
-    fd_ = UniqueFd(::mkostemp(name_.data(), O_CLOEXEC));
-    if (!fd_) fail("create a temporary file beside", beside, errno);
-  }
-  ~TemporaryFile() {
-    if (!renamed_) ::unlink(name_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  int fd() const { return fd_.get(); }
-  void rename_to(const std::string& path) {
-    if (::rename(name_.c_str(), path.c_str()) != 0) fail("replace", path, errno);
-    renamed_ = true;
-  }
-
- private:
-  std::string name_;
-  UniqueFd fd_;
-  bool renamed_ = false;
-};
-
 void sync_folder_of(const std::string& path) {
   const auto parent = std::filesystem::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
@@ -66,13 +32,45 @@ void sync_folder_of(const std::string& path) {
 
 }  // namespace
 
+AtomicFile::AtomicFile(std::string path, unsigned mode)
+    : path_(std::move(path)), temporary_(path_ + ".XXXXXX"), mode_(mode) {
+  fd_ = UniqueFd(::mkostemp(temporary_.data(), O_CLOEXEC));
+  if (!fd_) fail("create a temporary file beside", path_, errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::reserve(std::uint64_t size_bytes) {
+  // Not posix_fallocate: where the file system cannot, that writes every block.
+  if (size_bytes == 0 || ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_bytes)) == 0) return;
+  if (errno == ENOSPC || errno == EDQUOT) fail(fmt::format("reserve {} bytes for", size_bytes), path_, errno);
+}
+
+void AtomicFile::write(std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd_.get(), content.data(), content.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("write", path_, errno);
+    }
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fchmod(fd_.get(), mode_) != 0) fail("set the permissions of", path_, errno);
+  if (::fsync(fd_.get()) != 0) fail("sync", path_, errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("replace", path_, errno);
+  fd_.reset();
+  sync_folder_of(path_);
+}
+
 void write_file_atomically(const std::string& path, std::string_view content, unsigned mode) {
-  TemporaryFile file(path);
-  write_all(file.fd(), content, path);
-  if (::fchmod(file.fd(), mode) != 0) fail("set the permissions of", path, errno);
-  if (::fsync(file.fd()) != 0) fail("sync", path, errno);
-  file.rename_to(path);
-  sync_folder_of(path);
+  AtomicFile file(path, mode);
+  file.write(content);
+  file.commit();
 }
 
 std::string read_file(const std::string& path) {

@@ -1,0 +1,158 @@
+#include "lockstep/models/safetensors.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/ScalarType.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <unordered_map>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/unique_fd.h"
+
+namespace lockstep {
+namespace {
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors is little-endian, and data is not converted");
+
+[[noreturn]] void fail(const std::string& action, const std::string& path) {
+  const int code = errno;
+  throw Error("cannot " + action + " " + path + ": " + errno_text(code), path,
+              "check that the file exists and that you may read it");
+}
+
+class Mapping {
+ public:
+  explicit Mapping(const std::string& path) {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not block
+    if (!fd) fail("open", path);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) fail("examine", path);
+    if (!S_ISREG(status.st_mode)) {
+      throw Error(path + " is not a regular file", path, "give the path of a safetensors file");
+    }
+    size_ = static_cast<std::size_t>(status.st_size);
+    if (size_ == 0) return;
+    // Private and writable: who changes a tensor in place changes its own copy of the page.
+    void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd.get(), 0);
+    if (data == MAP_FAILED) fail("map", path);
+    data_ = static_cast<char*>(data);
+  }
+  ~Mapping() {
+    if (data_ != nullptr) ::munmap(data_, size_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  char* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  char* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// The format's names beside LibTorch's. Looked up by name, since older versions of LibTorch lack some of the types.
+constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {
+    {"F32", "Float"},
+    {"F16", "Half"},
+    {"BF16", "BFloat16"},
+    {"F64", "Double"},
+    {"I64", "Long"},
+    {"I32", "Int"},
+    {"I16", "Short"},
+    {"I8", "Char"},
+    {"U8", "Byte"},
+    {"BOOL", "Bool"},
+    {"C64", "ComplexFloat"},
+    {"U16", "UInt16"},
+    {"U32", "UInt32"},
+    {"U64", "UInt64"},
+    {"F8_E4M3", "Float8_e4m3fn"},
+    {"F8_E4M3FNUZ", "Float8_e4m3fnuz"},
+    {"F8_E5M2", "Float8_e5m2"},
+    {"F8_E5M2FNUZ", "Float8_e5m2fnuz"},
+    {"F8_E8M0", "Float8_e8m0fnu"},
+};
+
+// The header's check stops at a zero; LibTorch multiplies the other dimensions too.
+void check_dimensions(const SafetensorsEntry& entry, const std::string& path) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : entry.shape) {
+    if (!__builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1), &elements)) continue;
+    throw Error(fmt::format("tensor \"{}\" is empty, but its dimensions overflow", entry.name), path, "write it again");
+  }
+}
+
+}  // namespace
+
+struct SafetensorsFile::Content {
+  explicit Content(const std::string& file_path)
+      : path(file_path),
+        mapping(std::make_shared<Mapping>(file_path)),
+        header(parse_safetensors_header({mapping->data(), mapping->size()}, mapping->size(), file_path)) {
+    index.reserve(header.entries.size());
+    for (std::size_t i = 0; i < header.entries.size(); ++i) index.emplace(header.entries[i].name, i);
+  }
+
+  std::string path;
+  std::shared_ptr<const Mapping> mapping;
+  SafetensorsHeader header;
+  std::unordered_map<std::string_view, std::size_t> index;  // views into the header's names
+};
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : content_(std::make_shared<Content>(path)) {}
+
+const std::string& SafetensorsFile::path() const { return content_->path; }
+const std::vector<SafetensorsEntry>& SafetensorsFile::entries() const { return content_->header.entries; }
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const { return content_->header.metadata; }
+bool SafetensorsFile::contains(const std::string& name) const { return content_->index.count(name) != 0; }
+
+const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
+  const auto found = content_->index.find(name);
+  if (found != content_->index.end()) return entries()[found->second];
+  throw Error(fmt::format("there is no tensor \"{}\" among the {} of the file", name, entries().size()), path(),
+              "list the file's tensors and choose one of them");
+}
+
+at::Tensor SafetensorsFile::tensor(const std::string& name) const {
+  const SafetensorsEntry& found = entry(name);
+  const auto dtype = dtype_of_safetensors(found.dtype);
+  if (!dtype) {
+    throw Error(fmt::format("tensor \"{}\" is {}, a type that this LibTorch does not have", name, found.dtype), path(),
+                "convert the file to F32, F16 or BF16, or build against a newer LibTorch");
+  }
+  check_dimensions(found, path());
+  if (found.bytes() == 0) return at::empty(found.shape, *dtype);
+  char* data = content_->mapping->data() + content_->header.data_offset + found.begin_byte;
+  const auto keep = [mapping = content_->mapping](void*) {};
+  if (*dtype == at::kBool) return at::from_blob(data, found.shape, keep, at::kByte).ne(0);  // a byte may be any
+  const at::Tensor view = at::from_blob(data, found.shape, keep, *dtype);
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(*dtype) == 0;
+  return is_aligned ? view : view.clone();
+}
+
+std::optional<at::ScalarType> dtype_of_safetensors(std::string_view name) {
+  for (const auto& [format_name, torch_name] : kDtypes) {
+    if (format_name != name) continue;
+    for (int i = 0; i < static_cast<int>(at::ScalarType::Undefined); ++i) {
+      const auto dtype = static_cast<at::ScalarType>(i);
+      if (c10::toString(dtype) == torch_name) return dtype;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> safetensors_dtype(at::ScalarType dtype) {
+  for (const auto& [format_name, torch_name] : kDtypes) {
+    if (c10::toString(dtype) == torch_name) return std::string(format_name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep
