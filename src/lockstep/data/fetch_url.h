@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "lockstep/base/deadline.h"
+
+namespace lockstep {
+
+/// The content behind `url` (https, http or file), fetched by the program `curl`, which honours the user's proxies and
+/// certificates. Nothing is written to disk.
+/// @param most_bytes  a longer content is an error, seen before it is held in memory
+/// @throws TimeoutError  at `deadline`
+/// @throws Error  with curl's own words if it cannot be fetched, or if there is no `curl`
+std::string fetch_url(const std::string& url, std::size_t most_bytes, Deadline deadline);
+
+}  // namespace lockstep

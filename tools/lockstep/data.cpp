@@ -1,0 +1,74 @@
+// `lockstep data`: datasets to try things on, downloaded or made.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/data/digits.h"
+#include "lockstep/data/mnist_download.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+class Data : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.require_subcommand(1);
+    add_get(*app.add_subcommand("get", "download a dataset and check it"));
+    add_digits(*app.add_subcommand("digits", "make digits that look handwritten, without a network"));
+    show_examples(app, {"lockstep data get mnist --output data/mnist", "lockstep data digits --output data/digits"});
+  }
+
+  int run() override {
+    if (digits_ != nullptr && digits_->parsed()) return run_digits();
+    return run_get();
+  }
+
+ private:
+  void add_get(CLI::App& app) {
+    app.add_option("dataset", dataset_, fmt::format("one of: {}", fmt::join(downloadable_datasets(), ", ")))
+        ->required()
+        ->check(CLI::IsMember(downloadable_datasets()));
+    app.add_option("--output", output_, "folder for the files (default: data/ and the dataset's name)");
+    app.add_option("--mirror", mirror_,
+                   "address of a folder with the files (https, http or file), instead of the known");
+    show_examples(app, {"lockstep data get mnist", "lockstep data get fashion-mnist --output /data/fashion",
+                        "lockstep data get mnist --mirror http://mirror.example/mnist"});
+  }
+
+  void add_digits(CLI::App& app) {
+    digits_ = &app;
+    app.add_option("--output", output_, "folder for the files")->required();
+    app.add_option("--train", options_.train, "images to train on")->capture_default_str();
+    app.add_option("--test", options_.test, "images to test on")->capture_default_str();
+    app.add_option("--seed", options_.seed, "other digits for another seed")->capture_default_str();
+    app.add_flag("--force", force_, "overwrite files of these names that hold something else");
+    show_examples(app, {"lockstep data digits --output data/digits",
+                        "lockstep data digits --output data/many --train 60000 --test 10000 --seed 7"});
+  }
+
+  int run_get() const {
+    const std::string folder = output_.empty() ? "data/" + dataset_ : output_;
+    download_dataset(dataset_, folder, mirror_, [](const std::string& line) { fmt::print("{}\n", line); });
+    return 0;
+  }
+
+  int run_digits() const {
+    write_digits(output_, options_, force_);
+    fmt::print("{} digits to train on and {} to test on, seed {}, in {}\n", options_.train, options_.test,
+               options_.seed, output_);
+    return 0;
+  }
+
+  const CLI::App* digits_ = nullptr;
+  std::string dataset_;
+  std::string output_;
+  std::string mirror_;
+  DigitsOptions options_;
+  bool force_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_data() { return std::make_unique<Data>(); }
+
+}  // namespace lockstep
