@@ -1,0 +1,88 @@
+// One rank of `lockstep bench step`: trains on one random batch and measures each step. Rank 0 prints one JSON object.
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/comm/process_group.h"
+#include "lockstep/models/registry.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+
+namespace ls = lockstep;
+
+namespace {
+
+struct Arguments {
+  std::string model;
+  std::string engine;
+  std::int64_t batch = 1;
+  std::int64_t seq = 0;
+  int steps = 1;
+};
+
+// Largest resident memory of this process so far.
+double resident_mb() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::stod(line.substr(6)) / 1024.0;
+  }
+  return 0;
+}
+
+void run(const Arguments& args) {
+  if (const auto threads = ls::env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
+  torch::manual_seed(0);
+  ls::ProcessGroupOptions group;
+  group.backend = args.engine;
+  ls::init_process_group(group);
+  const auto model = ls::make_model(args.model);
+  ls::DistributedDataParallel ddp(model);
+  torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-4));
+  ls::RandomBatchOptions shape;
+  shape.size = args.batch;
+  shape.sequence_length = args.seq;
+  const ls::Batch batch = model->random_batch(shape);
+
+  std::vector<double> times_ms;
+  for (int step = 0; step < args.steps + std::max(3, args.steps / 5); ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    optimizer.zero_grad(/*set_to_none=*/true);
+    model->loss(ddp(batch), batch).mean().backward();
+    optimizer.step();
+    times_ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  }
+  times_ms.erase(times_ms.begin(), times_ms.end() - args.steps);
+  std::nth_element(times_ms.begin(), times_ms.begin() + args.steps / 2, times_ms.end());
+  torch::Tensor memory = torch::full({1}, resident_mb(), torch::kDouble);
+  ls::default_group()->all_reduce(memory, ls::ReduceOp::Max);
+  if (ls::get_rank() == 0) {
+    std::printf("{\"median_ms\": %.6f, \"rss_mb\": %.1f}\n", times_ms[static_cast<std::size_t>(args.steps / 2)],
+                memory.item<double>());
+  }
+  ls::destroy_process_group();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments args;
+  CLI::App app("One rank of `lockstep bench step`.");
+  app.add_option("--model", args.model)->required();
+  app.add_option("--engine", args.engine);
+  app.add_option("--batch", args.batch)->required();
+  app.add_option("--seq", args.seq);
+  app.add_option("--steps", args.steps)->required();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(args);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

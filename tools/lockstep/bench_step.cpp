@@ -1,0 +1,196 @@
+// `lockstep bench step`: forward, backward, synchronisation and update, ours and PyTorch's in turn.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/topology.h"
+#include "lockstep/models/registry.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Contender {
+  std::string system;  // "lockstep" or "pytorch-ddp"
+  int ranks = 1;
+  std::vector<double> median_ms;  // of each round
+  double rss_mb = 0;              // largest of its ranks and rounds
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::string folder_of_this_program() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().string(); }
+
+// What `command` prints on its standard output. @throws Error  if it fails
+std::string output_of(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
+  if (!pipe) throw Error("cannot start a shell", command, "check the limits on processes");
+  std::string text;
+  char block[4096];
+  for (std::size_t got = 0; (got = std::fread(block, 1, sizeof(block), pipe.get())) > 0;) text.append(block, got);
+  return text;
+}
+
+double load_average() {
+  double load = 0;
+  return ::getloadavg(&load, 1) == 1 ? load : -1;
+}
+
+class BenchStep : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    std::vector<std::string> names;
+    for (const auto& info : registered_models()) names.push_back(info.name);
+    app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
+    app.add_option("--batch", batch_, "samples per rank and step")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->capture_default_str();
+    app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")->delimiter(',')->capture_default_str();
+    app.add_option("--peer", peer_, "pytorch: Python's DDP over Gloo in turn with ours")
+        ->check(CLI::IsMember({"pytorch"}));
+    app.add_option("--engine", engine_, "engine that connects our ranks; default: the fastest there is");
+    app.add_option("--rounds", rounds_, "turns that each system gets")->capture_default_str()->check(CLI::Range(1, 99));
+    app.add_option("--steps", steps_, "measured steps of a turn, after as many as a fifth to warm up")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--python", python_, "interpreter that has torch")->capture_default_str();
+    app.add_flag("--json", json_, "print a JSON array");
+    show_examples(app, {"lockstep bench step --model convnet --batch 100 --ranks 1,2 --peer pytorch",
+                        "lockstep bench step --model convnet --ranks 2 --engine gloo --json"});
+  }
+
+  int run() override {
+    if (!peer_.empty()) check_peer();
+    std::vector<Contender> contenders;
+    for (const int ranks : ranks_) {
+      contenders.push_back({"lockstep", ranks, {}, 0});
+      if (!peer_.empty()) contenders.push_back({"pytorch-ddp", ranks, {}, 0});
+    }
+    for (int round = 0; round < rounds_; ++round) {
+      for (Contender& contender : contenders) take_turn(contender, round);
+    }
+    report(contenders);
+    return 0;
+  }
+
+ private:
+  static std::string script() { return std::string(LOCKSTEP_BENCH_DIR) + "/pytorch_step.py"; }
+
+  void check_peer() const {
+    if (model_ != "convnet" && model_ != "mlp") {
+      throw UsageError("--peer pytorch knows the models convnet and mlp, not " + model_, "lockstep bench step",
+                       "leave --peer out, or choose one of these");
+    }
+    if (output_of(python_ + " -c 'import torch; print(torch.__version__)' 2>/dev/null").empty()) {
+      throw Error(python_ + " has no torch", "--peer pytorch",
+                  "install python3-torch (scripts/setup --test does), or name an interpreter with --python");
+    }
+  }
+
+  std::string command(const Contender& contender) const {
+    const std::string bin = folder_of_this_program();
+    std::ostringstream line;
+    line << bin << "/lockstep run --nproc-per-node " << contender.ranks << " ";
+    if (contender.system == "lockstep") {
+      line << bin << "/lockstep-step-worker";
+      if (!engine_.empty()) line << " --engine " << engine_;
+    } else {
+      line << python_ << " " << script();
+    }
+    line << " --model " << model_ << " --batch " << batch_ << " --seq " << sequence_length_ << " --steps " << steps_;
+    return line.str();
+  }
+
+  void take_turn(Contender& contender, int round) const {
+    if (!json_) {
+      std::fprintf(stderr, "round %d of %d: %s, %d rank(s)\n", round + 1, rounds_, contender.system.c_str(),
+                   contender.ranks);
+    }
+    const std::string line = command(contender);
+    const Json result = Json::parse(output_of(line), nullptr, /*allow_exceptions=*/false);
+    if (result.is_discarded() || !result.contains("median_ms")) {
+      throw Error(contender.system + " printed no result", line, "run this command by hand and read its messages");
+    }
+    contender.median_ms.push_back(result["median_ms"]);
+    contender.rss_mb = std::max<double>(contender.rss_mb, result["rss_mb"]);
+  }
+
+  double samples_per_s(const Contender& contender) const {
+    return 1000.0 * static_cast<double>(batch_) * contender.ranks / median(contender.median_ms);
+  }
+
+  void report(const std::vector<Contender>& contenders) const {
+    Json rows = Json::array();
+    for (const Contender& contender : contenders) {
+      rows.push_back({{"system", contender.system},
+                      {"model", model_},
+                      {"batch", batch_},
+                      {"seq", sequence_length_},
+                      {"ranks", contender.ranks},
+                      {"median_ms", median(contender.median_ms)},
+                      {"samples_per_s", samples_per_s(contender)},
+                      {"rss_mb_per_rank", contender.rss_mb}});
+    }
+    if (json_) {
+      fmt::print("{}\n", rows.dump(2));
+      return;
+    }
+    fmt::print("{}, batch {} per rank, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n", model_, batch_,
+               rounds_, steps_, available_cores(), load_average());
+    fmt::print("{:<12} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
+               "samples/s", "scaling", "MB per rank");
+    std::map<std::string, double> one_rank;
+    for (const Contender& c : contenders) {
+      if (c.ranks == 1) one_rank[c.system] = samples_per_s(c);
+    }
+    for (const Contender& c : contenders) {
+      const auto base = one_rank.find(c.system);
+      const std::string scaling = base == one_rank.end() ? "" : fmt::format("{:.2f}", samples_per_s(c) / base->second);
+      fmt::print("{:<12} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
+                 *std::min_element(c.median_ms.begin(), c.median_ms.end()), samples_per_s(c), scaling, c.rss_mb);
+    }
+    print_ratios(contenders);
+  }
+
+  void print_ratios(const std::vector<Contender>& contenders) const {
+    for (std::size_t i = 0; i + 1 < contenders.size(); ++i) {
+      const Contender& ours = contenders[i];
+      const Contender& theirs = contenders[i + 1];
+      if (ours.ranks != theirs.ranks || theirs.system == "lockstep") continue;
+      std::vector<double> ratios;  // round by round: the machine's speed drifts
+      for (std::size_t r = 0; r < ours.median_ms.size(); ++r) ratios.push_back(theirs.median_ms[r] / ours.median_ms[r]);
+      fmt::print("\n{} rank(s): {:.2f} times PyTorch's samples per second (median over rounds; {:.2f} to {:.2f})\n",
+                 ours.ranks, median(ratios), *std::min_element(ratios.begin(), ratios.end()),
+                 *std::max_element(ratios.begin(), ratios.end()));
+    }
+  }
+
+  std::string model_ = "convnet";
+  std::int64_t batch_ = 100;
+  std::int64_t sequence_length_ = 64;
+  std::vector<int> ranks_ = {1, 2};
+  std::string peer_;
+  std::string engine_;
+  std::string python_ = "/usr/bin/python3";
+  int rounds_ = 7;
+  int steps_ = 50;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_bench_step() { return std::make_unique<BenchStep>(); }
+
+}  // namespace lockstep
