@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#if LOCKSTEP_HAS_GLOO
+#include "lockstep/comm/gloo/gloo.h"
+#endif
 #include "lockstep/comm/single.h"
 
 namespace lockstep {
@@ -43,7 +46,11 @@ std::string names() {
 }  // namespace
 
 const std::vector<Engine>& available_engines() {
-  static const std::vector<Engine> engines = {};
+  static const std::vector<Engine> engines = {
+#if LOCKSTEP_HAS_GLOO
+    {"gloo", "TCP between processes or threads, on one or several hosts", true, true, true, &make_gloo_communicator},
+#endif
+  };
   return engines;
 }
 

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// Why a group ended. The first rank to find out writes it to the store, and all ranks throw it.
+struct GroupFailure {
+  enum class Kind { kLost, kTimeout, kDisagreement, kAborted };
+  Kind kind = Kind::kLost;
+  std::string happened;
+  std::string fix;
+
+  /// Throws TimeoutError or Error; where is left to the caller's caller, which knows it.
+  [[noreturn]] void raise() const;
+  std::string encode() const;
+  /// @param text  from another rank, so not trusted: whatever it is, it becomes some failure
+  static GroupFailure decode(const std::string& text);
+};
+
+}  // namespace lockstep

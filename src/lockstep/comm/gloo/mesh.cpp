@@ -1,0 +1,236 @@
+// The one file that includes Gloo. No LibTorch here, and nothing from the rest of Lockstep but headers: it may be built
+// as a module of its own.
+#include "lockstep/comm/gloo/mesh.h"
+
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+using gloo::transport::UnboundBuffer;
+using std::chrono::milliseconds;
+
+// Nobody sends in it: a receive that waits here sees the end of its connection at once.
+constexpr std::uint64_t kProbeSlot = ~std::uint64_t{0};
+// Waits that only a failure ends. Not the largest duration: it is added to the clock.
+constexpr milliseconds kForever = std::chrono::hours(24 * 365);
+
+milliseconds timeout_of(Deadline deadline) { return deadline.is_never() ? kForever : deadline.remaining(); }
+
+// Gloo's thread inherits the signal mask: signals are for the program's own threads, and a write to a connection that
+// has ended must fail, not end the process by SIGPIPE.
+class BlockAllSignals {
+ public:
+  BlockAllSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockAllSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockAllSignals(const BlockAllSignals&) = delete;
+  BlockAllSignals& operator=(const BlockAllSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+class GlooMesh : public Mesh {
+ public:
+  explicit GlooMesh(const MeshOptions& options)
+      : rank_(options.rank), size_(options.size), on_failure_(options.on_failure) {
+    gloo::transport::tcp::attr attributes(options.address.c_str());
+    {
+      const BlockAllSignals guard;
+      device_ = gloo::transport::tcp::CreateDevice(attributes);
+    }
+    context_ = device_->createContext(rank_, size_);
+    // Gloo waits five times as long for a connection.
+    context_->setTimeout(std::max(milliseconds(1), options.timeout / 5));
+    for (int peer = 0; peer < size_; ++peer) {
+      probes_.push_back(context_->createUnboundBuffer(nullptr, 0));
+      if (peer != rank_) context_->createPair(peer);
+    }
+    breaker_ = context_->createUnboundBuffer(nullptr, 0);
+  }
+
+  ~GlooMesh() override {
+    break_connections();  // so that no thread of Gloo's still looks at a buffer
+    probes_.clear();
+    breaker_.reset();
+  }
+
+  std::string address_for(int peer) override {
+    const std::vector<char> bytes = context_->getPair(peer)->address().bytes();
+    return std::string(bytes.begin(), bytes.end());
+  }
+
+  void connect(int peer, const std::string& address, Deadline deadline) override {
+    try {
+      context_->getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
+      if (broken_) throw std::runtime_error("broken");
+      probes_[static_cast<std::size_t>(peer)]->recv(peer, kProbeSlot, 0, 0);
+    } catch (const std::exception& error) {
+      if (broken_) throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
+      if (deadline.passed()) throw MeshError(MeshError::Kind::kTimeout, error.what(), {peer});
+      throw MeshError(MeshError::Kind::kLost, error.what(), {peer});
+    }
+  }
+
+  std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) override;
+
+  std::vector<int> lost_peers() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (broken_ || !lost_.empty()) return lost_;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      UnboundBuffer& probe = *probes_[static_cast<std::size_t>(peer)];
+      try {
+        probe.abortWaitRecv();  // the wait then returns at once, unless there is a failure, which it throws
+        probe.waitRecv(nullptr, kForever);
+      } catch (const std::exception&) {
+        lost_.push_back(peer);
+      }
+    }
+    return lost_;
+  }
+
+  void break_connections() noexcept override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!broken_.exchange(true)) {
+      // A receive that times out ends all connections of its context, each softly. Closing them one by one would reset
+      // them, which ends the process of a peer that is just accepting (Gloo throws there in a thread of its own).
+      try {
+        breaker_->waitRecv(nullptr, milliseconds(1));
+      } catch (const std::exception&) {
+      }
+    }
+    // Gloo tells those who wait for a message that has not begun. A message that is half through is left to the
+    // timeout.
+    for (UnboundBuffer* waiting : buffers_) {
+      waiting->abortWaitRecv();
+      waiting->abortWaitSend();
+    }
+  }
+
+  // Says what an exception of Gloo means.
+  [[noreturn]] void fail(const std::exception& error, Deadline deadline) {
+    if (broken_) throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
+    // At a timeout Gloo ends all connections, so that the probes tell nothing.
+    const MeshError failure = deadline.passed() ? MeshError(MeshError::Kind::kTimeout, error.what())
+                                                : MeshError(MeshError::Kind::kLost, error.what(), lost_peers());
+    if (on_failure_) on_failure_(failure);
+    break_connections();
+    throw failure;
+  }
+
+  bool broken() const { return broken_; }
+  std::unique_ptr<UnboundBuffer> enter(void* data, std::size_t bytes) {
+    auto buffer = context_->createUnboundBuffer(data, bytes);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    buffers_.insert(buffer.get());
+    return buffer;
+  }
+  void leave(UnboundBuffer* buffer) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    buffers_.erase(buffer);
+  }
+
+ private:
+  const int rank_;
+  const int size_;
+  const std::function<void(const MeshError&)> on_failure_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::Context> context_;
+  std::vector<std::unique_ptr<UnboundBuffer>> probes_;  // by peer
+  std::unique_ptr<UnboundBuffer> breaker_;
+  std::mutex mutex_;  // guards the two below, and waits on probes
+  std::set<UnboundBuffer*> buffers_;
+  std::vector<int> lost_;
+  std::atomic<bool> broken_{false};
+};
+
+class GlooBuffer : public MeshBuffer {
+ public:
+  GlooBuffer(GlooMesh& mesh, void* data, std::size_t bytes) : mesh_(mesh), buffer_(mesh.enter(data, bytes)) {}
+
+  ~GlooBuffer() override {
+    // Gloo's thread may still write here, and would spin on a send whose buffer is gone.
+    if (sending_ > 0 || receiving_ > 0) mesh_.break_connections();
+    mesh_.leave(buffer_.get());
+  }
+
+  void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    try {
+      ++sending_;
+      buffer_->send(to, slot, offset, bytes);
+    } catch (const std::exception& error) {
+      mesh_.fail(error, Deadline::never());
+    }
+  }
+
+  void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    try {
+      ++receiving_;
+      buffer_->recv(from, slot, offset, bytes);
+    } catch (const std::exception& error) {
+      mesh_.fail(error, Deadline::never());
+    }
+  }
+
+  void wait_sent(Deadline deadline) override {
+    finish(deadline, [&] { return buffer_->waitSend(nullptr, timeout_of(deadline)); });
+    --sending_;
+  }
+
+  void wait_received(Deadline deadline) override {
+    finish(deadline, [&] { return buffer_->waitRecv(nullptr, timeout_of(deadline)); });
+    --receiving_;
+  }
+
+ private:
+  template <typename Wait>
+  void finish(Deadline deadline, const Wait& wait) {
+    bool done = false;
+    try {
+      done = !mesh_.broken() && wait();
+    } catch (const std::exception& error) {
+      mesh_.fail(error, deadline);
+    }
+    if (!done) throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
+  }
+
+  GlooMesh& mesh_;
+  std::unique_ptr<UnboundBuffer> buffer_;
+  int sending_ = 0;
+  int receiving_ = 0;
+};
+
+std::unique_ptr<MeshBuffer> GlooMesh::buffer(void* data, std::size_t bytes) {
+  return std::make_unique<GlooBuffer>(*this, data, bytes);
+}
+
+}  // namespace
+}  // namespace lockstep
+
+lockstep::Mesh* lockstep_make_gloo_mesh(const lockstep::MeshOptions* options) {
+  try {
+    return new lockstep::GlooMesh(*options);
+  } catch (const std::exception& error) {
+    throw lockstep::Error(
+        "Gloo cannot listen on " + options->address + ": " + error.what(), "gloo",
+        "check that the address belongs to this host; LOCKSTEP_GLOO_INTERFACE names another interface");
+  }
+}

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+
+namespace lockstep {
+
+/// Why a message did not get through.
+class MeshError : public std::runtime_error {
+ public:
+  enum class Kind {
+    kTimeout,  ///< the deadline passed
+    kLost,     ///< connections ended from the other side: `peers()`
+    kBroken,   ///< `Mesh::break_connections` was called here
+  };
+  MeshError(Kind kind, const std::string& text, std::vector<int> peers = {})
+      : std::runtime_error(text), kind_(kind), peers_(std::move(peers)) {}
+  Kind kind() const { return kind_; }
+  const std::vector<int>& peers() const { return peers_; }
+
+ private:
+  Kind kind_;
+  std::vector<int> peers_;
+};
+
+/// Memory that messages leave from and arrive in. Several sends and receives may be under way at once. One thread at a
+/// time. Errors are MeshErrors; once this object is gone, nobody touches the memory any more.
+class MeshBuffer {
+ public:
+  virtual ~MeshBuffer() = default;
+  /// Messages meet by sender, receiver and slot, in order. The two sides of one must agree on `bytes`, or the process
+  /// may be ended by the library below: so callers put all that ranks must agree on into the slot.
+  virtual void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) = 0;
+  virtual void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) = 0;
+  /// Returns when one more send (receive) of this buffer has ended. Receives from one rank end in order.
+  virtual void wait_sent(Deadline deadline) = 0;
+  virtual void wait_received(Deadline deadline) = 0;
+};
+
+/// Connections of one rank to all others of its group, over Gloo's TCP transport: what of Gloo the engine uses.
+///
+/// This header is free of LibTorch and of Gloo, because where LibTorch carries a Gloo of its own inside, the
+/// implementation lives in a module apart (see mesh_loader.cpp).
+class Mesh {
+ public:
+  virtual ~Mesh() = default;
+  /// What `peer` needs to connect to this rank.
+  virtual std::string address_for(int peer) = 0;
+  /// Every rank calls it for every other, in ascending order. `break_connections` ends the wait.
+  virtual void connect(int peer, const std::string& address, Deadline deadline) = 0;
+  virtual std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) = 0;
+  /// Peers whose connection has ended, those that ended first; empty after `break_connections`. Does not wait.
+  virtual std::vector<int> lost_peers() = 0;
+  /// Ends all connections and wakes everybody who waits on them, here and on the other ranks. From any thread.
+  virtual void break_connections() noexcept = 0;
+};
+
+struct MeshOptions {
+  int rank = 0;
+  int size = 1;
+  std::string address;                   ///< numeric, of this host: what connections are bound to
+  std::chrono::milliseconds timeout{0};  ///< of connecting
+  /// Called where an operation fails by itself, in its thread, before the memory is given up and connections break.
+  std::function<void(const MeshError&)> on_failure;
+};
+
+/// @throws Error  where the address cannot be bound
+std::unique_ptr<Mesh> make_mesh(const MeshOptions& options);
+
+}  // namespace lockstep
+
+/// The implementation's entry, C so that a module's can be found by name. The caller owns the result.
+extern "C" lockstep::Mesh* lockstep_make_gloo_mesh(const lockstep::MeshOptions* options);
