@@ -34,7 +34,8 @@ class Communicator {
   int rank() const { return membership_.rank; }  ///< in [0, world_size())
   int world_size() const { return membership_.world_size; }
   const Membership& membership() const { return membership_; }
-  virtual const char* engine() const = 0;  ///< "gloo", "shm", ...
+  virtual const char* engine() const = 0;                                       ///< "gloo", "shm", ...
+  virtual c10::DeviceType device_type() const { return c10::DeviceType::CPU; }  ///< where its tensors live
 
   /// In place: `tensor` becomes the reduction over all ranks, the same bits on every rank.
   void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
@@ -111,7 +112,6 @@ class Communicator {
   /// Starts an all-reduce of memory from `allocate` without a thread, where the engine can; null where it can't, and
   /// the queue takes it.
   virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
-  virtual c10::DeviceType device_type() const { return c10::DeviceType::CPU; }
 
   /// One call: `out` alone for operations in place, `in` alone for send.
   struct Request {

@@ -11,6 +11,8 @@ class Work {
   /// Returns when it has ended well. Can be called again, from any thread.
   /// @throws Error  where the operation failed, the same at each call
   virtual void wait() = 0;
+  /// After `wait`: how long it ran beside the caller, in seconds; 0 where the waiting thread did the work itself.
+  virtual double seconds() { return 0; }
 };
 
 }  // namespace lockstep

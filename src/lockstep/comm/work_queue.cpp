@@ -1,5 +1,6 @@
 #include "lockstep/comm/work_queue.h"
 
+#include <chrono>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -11,12 +12,14 @@ class WorkQueue::Item : public Work {
   explicit Item(std::function<void()> body) : body_(std::move(body)) {}
 
   void run() {
+    const auto start = std::chrono::steady_clock::now();
     std::exception_ptr failure;
     try {
       body_();
     } catch (...) {
       failure = std::current_exception();
     }
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     body_ = nullptr;  // lets go of the tensors before the waiter goes on
     finish(failure);
   }
@@ -41,12 +44,15 @@ class WorkQueue::Item : public Work {
     if (failure_) std::rethrow_exception(failure_);
   }
 
+  double seconds() override { return seconds_; }
+
  private:
   std::function<void()> body_;
   std::mutex mutex_;
   std::condition_variable finished_;
   bool done_ = false;
   std::exception_ptr failure_;
+  double seconds_ = 0;  // written before done_, read after it
 };
 
 WorkQueue::~WorkQueue() {

@@ -1,0 +1,121 @@
+#include "lockstep/comm/process_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/comm/factory.h"
+#include "lockstep/net/rendezvous.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::seconds kDefaultTimeout{60};
+constexpr std::chrono::seconds kLeavingTimeout{5};
+
+// The default group of this process.
+struct Default {
+  std::mutex mutex;
+  std::shared_ptr<Communicator> group;
+  std::shared_ptr<Store> store;
+};
+
+Default& the_default() {
+  static Default instance;
+  return instance;
+}
+
+std::chrono::milliseconds timeout_of(const ProcessGroupOptions& options) {
+  if (options.timeout) return *options.timeout;
+  const auto seconds = env_int("LOCKSTEP_TIMEOUT_S");
+  if (!seconds) return kDefaultTimeout;
+  if (*seconds <= 0) {
+    throw Error(fmt::format("LOCKSTEP_TIMEOUT_S is {}", *seconds), "environment",
+                "set it to a positive number of seconds, or unset it for 60");
+  }
+  return std::chrono::seconds(*seconds);
+}
+
+}  // namespace
+
+void init_process_group(const ProcessGroupOptions& options) {
+  Default& current = the_default();
+  const std::lock_guard<std::mutex> lock(current.mutex);
+  if (current.group) {
+    throw Error("init_process_group was called twice", current.group->membership().where(),
+                "call destroy_process_group first, or use new_group for a part of the ranks");
+  }
+  RendezvousOptions meeting;
+  meeting.init_method = options.init_method;
+  meeting.world_size = options.world_size;
+  meeting.rank = options.rank;
+  meeting.timeout = timeout_of(options);
+  const Membership membership = rendezvous(meeting);
+  set_log_rank(membership.rank);
+  current.group = make_communicator(options.backend, membership);
+  current.store = membership.store;
+  if (membership.rank == 0) {
+    log_info("process group of {} ranks over engine {}", membership.world_size, current.group->engine());
+  }
+}
+
+void init_process_group(const std::string& backend, const std::string& init_method, std::optional<int> world_size,
+                        std::optional<int> rank, std::optional<std::chrono::milliseconds> timeout) {
+  ProcessGroupOptions options;
+  options.backend = backend;
+  options.init_method = init_method;
+  options.world_size = world_size;
+  options.rank = rank;
+  options.timeout = timeout;
+  init_process_group(options);
+}
+
+bool is_initialized() {
+  Default& current = the_default();
+  const std::lock_guard<std::mutex> lock(current.mutex);
+  return current.group != nullptr;
+}
+
+std::shared_ptr<Communicator> default_group() {
+  Default& current = the_default();
+  const std::lock_guard<std::mutex> lock(current.mutex);
+  if (!current.group) {
+    throw Error("there is no process group", "this process", "call init_process_group first");
+  }
+  return current.group;
+}
+
+int get_rank() { return default_group()->rank(); }
+int get_world_size() { return default_group()->world_size(); }
+int get_local_rank() { return default_group()->membership().self().local_rank; }
+
+std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks) {
+  const auto group = default_group();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] < 0 || ranks[i] >= group->world_size()) {
+      throw Error(fmt::format("new_group: rank {} does not exist", ranks[i]), group->membership().where(),
+                  fmt::format("name ranks in [0, {})", group->world_size()));
+    }
+    if (std::count(ranks.begin(), ranks.end(), ranks[i]) > 1) {
+      throw Error(fmt::format("new_group: rank {} comes twice", ranks[i]), group->membership().where(),
+                  "name each rank once");
+    }
+  }
+  const auto found = std::find(ranks.begin(), ranks.end(), group->rank());
+  if (found == ranks.end()) return group->split(-1);
+  return group->split(0, static_cast<int>(found - ranks.begin()));
+}
+
+void destroy_process_group() {
+  Default& current = the_default();
+  const std::lock_guard<std::mutex> lock(current.mutex);
+  current.group.reset();
+  if (const auto store = std::exchange(current.store, nullptr)) store->finish(Deadline::after(kLeavingTimeout));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep {
+
+/// What `init_process_group` is told, under PyTorch's names.
+struct ProcessGroupOptions {
+  std::string backend;                 ///< an engine's name, see available_engines(); empty: the fastest that fits
+  std::string init_method = "env://";  ///< or "tcp://host:port", "file:///path"; see RendezvousOptions
+  std::optional<int> world_size;       ///< default: as the init method says
+  std::optional<int> rank;
+  /// Bound of joining and of each collective. Default: LOCKSTEP_TIMEOUT_S seconds, else 60: a rank that died is
+  /// noticed at once, so this is for one that stands still.
+  std::optional<std::chrono::milliseconds> timeout;
+};
+
+/// Joins the job's group, which becomes the default group of this process. Collective: returns when all ranks have
+/// come. Writes which engine was chosen to the log (level info) on rank 0.
+/// @throws Error  if there is a default group already, or as `rendezvous` and `make_communicator` do
+void init_process_group(const ProcessGroupOptions& options = {});
+void init_process_group(const std::string& backend, const std::string& init_method = "env://",
+                        std::optional<int> world_size = {}, std::optional<int> rank = {},
+                        std::optional<std::chrono::milliseconds> timeout = {});
+
+bool is_initialized();
+/// The group of init_process_group. @throws Error  if there is none
+std::shared_ptr<Communicator> default_group();
+int get_rank();        ///< in the default group. @throws Error  if there is none
+int get_world_size();  ///< of the default group. @throws Error  if there is none
+int get_local_rank();  ///< among the ranks of this host. @throws Error  if there is none
+
+/// A group of some ranks of the default group, in the order given. Collective over the default group: ranks that are
+/// not in it call too, and get null.
+/// @throws Error  if a rank does not exist or comes twice
+std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks);
+
+/// Leaves the default group in order: waits, for at most 5 s, until the other ranks have left too, so that rank 0,
+/// which may serve the store, does not take it from ranks that still talk. Objects that hold the group keep it working.
+void destroy_process_group();
+
+}  // namespace lockstep

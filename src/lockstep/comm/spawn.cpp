@@ -1,0 +1,74 @@
+#include "lockstep/comm/spawn.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/topology.h"
+#include "lockstep/comm/factory.h"
+#include "lockstep/net/memory_store.h"
+#include "lockstep/net/thread_ranks.h"
+
+namespace lockstep {
+namespace {
+
+// The first failure of any rank: later ones are its echo.
+class FirstFailure {
+ public:
+  void record(std::exception_ptr failure) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_) failure_ = std::move(failure);
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+std::string text_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+}  // namespace
+
+void spawn_threads(int world_size, const std::function<void(const std::shared_ptr<Communicator>&)>& body,
+                   SpawnOptions options) {
+  const auto store = std::make_shared<MemoryStore>();
+  const std::vector<Membership> memberships = thread_memberships(world_size, options.timeout, store);
+  const int threads_per_rank = std::max(1, available_cores() / world_size);
+  FirstFailure failure;
+  std::vector<std::thread> threads;
+  for (const Membership& membership : memberships) {
+    threads.emplace_back([&, membership] {
+      at::set_num_threads(threads_per_rank);
+      std::shared_ptr<Communicator> group;
+      try {
+        group = make_communicator(options.engine, membership);
+        body(group);
+      } catch (...) {
+        const auto current = std::current_exception();
+        failure.record(current);
+        const std::string cause = text_of(current);
+        store->mark_lost(membership.rank, cause.substr(0, cause.find('\n')));
+        if (group) group->abort(cause.substr(0, cause.find('\n')));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  failure.rethrow();
+}
+
+}  // namespace lockstep

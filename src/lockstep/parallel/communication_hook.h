@@ -1,0 +1,51 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep {
+
+/// One bucket, as a communication hook sees it.
+struct GradBucket {
+  std::size_t index = 0;              ///< in launch order
+  bool is_last = false;               ///< of this backward
+  at::Tensor buffer;                  ///< flat: all gradients of the bucket; what it holds after `finish` is the result
+  std::vector<at::Tensor> gradients;  ///< views into `buffer`, shaped as the parameters
+  std::vector<at::Tensor> parameters;  ///< in the same order
+  std::vector<std::string> names;      ///< of the parameters
+};
+
+/// How a bucket's gradients become the same on all ranks, in place of an averaging all-reduce. The hook divides by the
+/// number of ranks itself. Every rank registers the same hook.
+class CommunicationHook {
+ public:
+  virtual ~CommunicationHook() = default;
+  /// Called when all gradients of the bucket are there: starts its communication and returns at once. Buckets come in
+  /// the same order on every rank. Null where there is nothing to wait for.
+  virtual std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) = 0;
+  /// Called after that work has ended: leaves the result in `bucket.buffer`.
+  virtual void finish(GradBucket& bucket, Communicator& communicator);
+  /// False for a hook that leaves the ranks apart; then nothing else is exchanged either.
+  virtual bool synchronizes() const { return true; }
+};
+
+/// Averages, as without a hook.
+std::unique_ptr<CommunicationHook> allreduce_hook();
+/// Halves the bytes: gradients divided by the number of ranks, cast to fp16, added up, cast back.
+std::unique_ptr<CommunicationHook> fp16_compress_hook();
+/// The same in bf16, which keeps fp32's range.
+std::unique_ptr<CommunicationHook> bf16_compress_hook();
+/// Sends nothing. Shows how fast a step would be with free communication; the replicas drift apart.
+std::unique_ptr<CommunicationHook> noop_hook();
+
+/// A built-in hook by name: allreduce, fp16, bf16, noop.
+/// @throws Error  that lists these names
+std::unique_ptr<CommunicationHook> make_communication_hook(const std::string& name);
+
+}  // namespace lockstep

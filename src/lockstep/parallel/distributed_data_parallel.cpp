@@ -1,0 +1,156 @@
+#include "lockstep/parallel/distributed_data_parallel.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/process_group.h"
+#include "lockstep/parallel/module_sync.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<NamedTensor> without(std::vector<NamedTensor> tensors, const std::vector<std::string>& ignored) {
+  const std::unordered_set<std::string> names(ignored.begin(), ignored.end());
+  tensors.erase(std::remove_if(tensors.begin(), tensors.end(),
+                               [&](const NamedTensor& entry) { return names.count(entry.name) > 0; }),
+                tensors.end());
+  return tensors;
+}
+
+std::vector<at::Tensor> plain(const std::vector<NamedTensor>& tensors) {
+  std::vector<at::Tensor> result;
+  for (const auto& entry : tensors) result.push_back(entry.tensor);
+  return result;
+}
+
+ReducerOptions reducer_options(const DistributedDataParallelOptions& options) {
+  ReducerOptions result;
+  result.static_graph = options.static_graph;
+  if (options.bucket_cap_mb != 0) {
+    result.bucket_cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb * 1024 * 1024);
+    result.first_bucket_cap_bytes = result.bucket_cap_bytes;
+  }
+  return result;
+}
+
+}  // namespace
+
+DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, DistributedDataParallelOptions options)
+    : communicator_(options.process_group ? options.process_group : default_group()),
+      options_(std::move(options)),
+      tensors_(std::move(tensors)) {
+  const auto& ignored = options_.parameters_and_buffers_to_ignore;
+  tensors_.parameters = without(std::move(tensors_.parameters), ignored);
+  const auto named_buffers = without(tensors_.buffers(), ignored);
+  check_trainable(tensors_.parameters);
+  if (options_.init_sync && communicator_->world_size() > 1) {
+    check_equal_across_ranks(*communicator_, tensors_.parameters, "parameter");
+    check_equal_across_ranks(*communicator_, named_buffers, "buffer");
+    std::vector<at::Tensor> all = plain(tensors_.parameters);
+    for (const auto& entry : named_buffers) all.push_back(entry.tensor);
+    broadcast_coalesced(*communicator_, all, 0);
+  }
+  has_buffers_ = !named_buffers.empty();
+  std::vector<NamedTensor> trainable;
+  for (const auto& entry : tensors_.parameters) {
+    if (!entry.tensor.requires_grad()) continue;
+    trainable.push_back(entry);
+    reduced_names_.push_back(entry.name);
+  }
+  reducer_ = std::make_unique<Reducer>(std::move(trainable), communicator_, reducer_options(options_));
+}
+
+DistributedDataParallelBase::~DistributedDataParallelBase() = default;
+
+void DistributedDataParallelBase::check_trainable(const std::vector<NamedTensor>& parameters) const {
+  const std::string where = communicator_->membership().where() + ", DistributedDataParallel";
+  bool any = false;
+  for (const auto& entry : parameters) {
+    if (entry.tensor.device().type() != communicator_->device_type()) {
+      throw Error(
+          fmt::format("parameter \"{}\" is on {}, but engine {} works on {}", entry.name, entry.tensor.device().str(),
+                      communicator_->engine(), c10::DeviceTypeName(communicator_->device_type(), true)),
+          where, "move the module, or choose the engine for its device");
+    }
+    if (!entry.tensor.requires_grad()) continue;
+    any = true;
+    if (!c10::isFloatingType(entry.tensor.scalar_type())) {
+      throw Error(fmt::format("parameter \"{}\" is of type {}", entry.name, entry.tensor.toString()), where,
+                  "use fp32, fp64, fp16 or bf16 parameters, or name it in parameters_and_buffers_to_ignore");
+    }
+  }
+  if (!any) {
+    throw Error("the module has no parameter that requires a gradient", where,
+                "data parallelism is for training: use the module itself, or unfreeze a parameter");
+  }
+}
+
+void DistributedDataParallelBase::check_requires_grad() const {
+  std::size_t next = 0;
+  for (const auto& entry : tensors_.parameters) {
+    if (next < reduced_names_.size() && reduced_names_[next] == entry.name) {
+      ++next;  // may have been frozen since: it then counts as unused
+    } else if (entry.tensor.requires_grad()) {
+      throw Error(
+          fmt::format("parameter \"{}\" was frozen when the module was wrapped and is not any more", entry.name),
+          communicator_->membership().where() + ", DistributedDataParallel",
+          "wrap the module again after unfreezing, so that its gradients are synchronised");
+    }
+  }
+}
+
+std::vector<at::Tensor> DistributedDataParallelBase::buffers() const {
+  return plain(without(tensors_.buffers(), options_.parameters_and_buffers_to_ignore));
+}
+
+void DistributedDataParallelBase::synchronise_buffers(int root) {
+  if (has_buffers_ && options_.broadcast_buffers && communicator_->world_size() > 1) {
+    broadcast_coalesced(*communicator_, buffers(), root);
+  }
+}
+
+void DistributedDataParallelBase::before_forward() {
+  if (!at::GradMode::is_enabled()) return;
+  check_requires_grad();
+  reducer_->prepare(synchronise_);
+  // Only in training: a rank may evaluate by itself.
+  if (synchronise_ && tensors_.is_training()) synchronise_buffers(reducer_->lowest_active_rank());
+}
+
+void DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOptions options) {
+  reducer_->set_divide_by_active_ranks(!options.divide_by_initial_world_size);
+  loop();
+  int last_active = communicator_->rank();
+  for (bool all_joined = communicator_->world_size() == 1; !all_joined;) {
+    last_active = reducer_->lowest_active_rank();
+    synchronise_buffers(last_active);
+    all_joined = reducer_->shadow_step();
+  }
+  reducer_->set_divide_by_active_ranks(false);
+  if (communicator_->world_size() == 1) return;
+  std::vector<at::Tensor> all = plain(tensors_.parameters);
+  for (auto& buffer : buffers()) all.push_back(std::move(buffer));
+  broadcast_coalesced(*communicator_, all, last_active);
+}
+
+void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<CommunicationHook> hook) {
+  reducer_->register_hook(std::move(hook));
+}
+
+const StepStatistics& DistributedDataParallelBase::last_step() const { return reducer_->last_step(); }
+
+std::vector<std::vector<std::string>> DistributedDataParallelBase::bucket_names() const {
+  std::vector<std::vector<std::string>> names;
+  for (const auto& bucket : reducer_->bucket_layout()) {
+    names.emplace_back();
+    for (const std::size_t index : bucket) names.back().push_back(reduced_names_[index]);
+  }
+  return names;
+}
+
+}  // namespace lockstep

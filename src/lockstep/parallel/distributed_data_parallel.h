@@ -1,0 +1,152 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/communication_hook.h"
+#include "lockstep/parallel/module_tensors.h"
+#include "lockstep/parallel/reducer.h"
+#include "lockstep/parallel/visit_tensors.h"
+
+namespace lockstep {
+
+/// The arguments of PyTorch's DistributedDataParallel that make sense here, under their names.
+///
+/// Not among them, because they always hold: gradients are views into the buckets (`gradient_as_bucket_view`), and
+/// parameters without a gradient are found (`find_unused_parameters`).
+struct DistributedDataParallelOptions {
+  std::shared_ptr<Communicator> process_group;  ///< default: the group of init_process_group
+  /// Upper bound of a bucket, in MiB. 0: 1 for the first, 25 for the others; a number holds for the first as well.
+  double bucket_cap_mb = 0;
+  bool broadcast_buffers = true;  ///< rank 0's buffers to all, before each forward in training
+  bool init_sync = true;          ///< at construction: check that the models are equal, and send rank 0's to all
+  /// The same parameters get gradients in every step: those that do not are known from the second step on and hold no
+  /// bucket back. An Error where it turns out not to be so.
+  bool static_graph = false;
+  std::vector<std::string> parameters_and_buffers_to_ignore;  ///< names that are left alone
+};
+
+struct JoinOptions {
+  /// true: the average counts ranks that have run out of inputs as zero gradients, as PyTorch does by default.
+  /// false: it is over the ranks that still have inputs.
+  bool divide_by_initial_world_size = true;
+};
+
+/// What DistributedDataParallel does that does not depend on the type of the module.
+class DistributedDataParallelBase {
+ public:
+  ~DistributedDataParallelBase();
+  DistributedDataParallelBase(const DistributedDataParallelBase&) = delete;
+  DistributedDataParallelBase& operator=(const DistributedDataParallelBase&) = delete;
+
+  /// While the returned object lives, gradients accumulate on this rank only. As in PyTorch, it is forward that counts:
+  /// the backward of a forward made meanwhile is not synchronised.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(bool& flag) : flag_(&flag), before_(std::exchange(flag, false)) {}
+    NoSync(NoSync&& other) noexcept : flag_(std::exchange(other.flag_, nullptr)), before_(other.before_) {}
+    NoSync& operator=(NoSync&&) = delete;
+    ~NoSync() {
+      if (flag_ != nullptr) *flag_ = before_;
+    }
+
+   private:
+    bool* flag_;
+    bool before_;
+  };
+  NoSync no_sync() { return NoSync(synchronise_); }
+
+  /// Runs `loop`, which may make fewer steps than on other ranks; then takes part in the others' steps with empty hands
+  /// until all are through, and takes over the parameters and buffers of a rank that was last. Collective.
+  void join(const std::function<void()>& loop, JoinOptions options = {});
+
+  /// Puts `hook` in place of the averaging all-reduce. Once, before the first backward, the same on every rank.
+  void register_comm_hook(std::unique_ptr<CommunicationHook> hook);
+
+  const StepStatistics& last_step() const;
+  /// Names of the parameters by bucket, in launch order.
+  std::vector<std::vector<std::string>> bucket_names() const;
+  Communicator& process_group() { return *communicator_; }
+
+ protected:
+  DistributedDataParallelBase(ModuleTensors tensors, DistributedDataParallelOptions options);
+  void before_forward();
+  void watch_output(const at::Tensor& output) { reducer_->watch_output(output); }
+
+ private:
+  void check_trainable(const std::vector<NamedTensor>& parameters) const;
+  void check_requires_grad() const;
+  std::vector<at::Tensor> buffers() const;
+  void synchronise_buffers(int root);
+
+  std::shared_ptr<Communicator> communicator_;
+  DistributedDataParallelOptions options_;
+  ModuleTensors tensors_;
+  std::vector<std::string> reduced_names_;
+  std::unique_ptr<Reducer> reducer_;
+  bool synchronise_ = true;
+  bool has_buffers_ = false;
+};
+
+/// Wraps a module so that backward leaves the average of all ranks' gradients in every rank's parameters.
+///
+///     ConvNet model;                                     // any holder, shared_ptr to a Module, or torch::jit::Module
+///     lockstep::DistributedDataParallel ddp(model);
+///     auto loss = criterion(ddp(images), labels);
+///     loss.backward();                                   // gradients are averaged while it runs
+///     optimizer.step();                                  // over model->parameters(), the same on every rank
+///
+/// The wrapped module is not changed: its parameters and state keep their plain names, and it can be saved or evaluated
+/// by itself through `module()`. All ranks make the same number of forwards and backwards in training; see `join` for
+/// those that cannot. After Li et al., 2020, arXiv:2006.15704.
+///
+/// Errors: construction throws if the ranks' models differ; forward and backward throw as the communicator does.
+template <typename ModuleType>
+class DistributedDataParallel : public DistributedDataParallelBase {
+ public:
+  explicit DistributedDataParallel(ModuleType module, DistributedDataParallelOptions options = {})
+      : DistributedDataParallelBase(tensors_of(module), std::move(options)), module_(std::move(module)) {}
+
+  /// The module's own forward, made part of a synchronised step. See visit_tensors for what it may return.
+  template <typename... Args>
+  auto forward(Args&&... args) {
+    before_forward();
+    auto output = call(std::forward<Args>(args)...);
+    visit_tensors(output, [this](const at::Tensor& tensor) { watch_output(tensor); });
+    return output;
+  }
+  template <typename... Args>
+  auto operator()(Args&&... args) {
+    return forward(std::forward<Args>(args)...);
+  }
+
+  ModuleType& module() { return module_; }
+
+ private:
+  static constexpr bool kScript = std::is_base_of_v<torch::jit::Module, ModuleType>;
+
+  static ModuleTensors tensors_of(ModuleType& module) {
+    if constexpr (kScript) {
+      return module_tensors(module);
+    } else {
+      return module_tensors(*module);
+    }
+  }
+  template <typename... Args>
+  auto call(Args&&... args) {
+    if constexpr (kScript) {
+      return module_.forward({c10::IValue(std::forward<Args>(args))...});
+    } else {
+      return module_->forward(std::forward<Args>(args)...);
+    }
+  }
+
+  ModuleType module_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/module_tensors.h"
+
+namespace lockstep {
+
+/// Checks that every rank holds tensors of the same names, shapes and dtypes, in the same order. Collective.
+/// @param what  "parameter" or "buffer", for messages
+/// @throws Error  on every rank, naming the first tensor that differs, the rank where it does, and both sides
+void check_equal_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& tensors, const char* what);
+
+/// Makes every rank's tensors bit for bit those of `root`: in a few large messages, any dtype. Collective.
+/// @param chunk_bytes  a message carries about this many bytes, which is also the memory that this takes beside the
+/// tensors
+void broadcast_coalesced(Communicator& communicator, const std::vector<at::Tensor>& tensors, int root,
+                         std::int64_t chunk_bytes = std::int64_t{250} << 20);
+
+}  // namespace lockstep

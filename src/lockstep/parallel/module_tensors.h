@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace torch {
+namespace jit {
+struct Module;
+}
+namespace nn {
+class Module;
+}
+}  // namespace torch
+
+namespace lockstep {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// What data parallelism needs of a module, whatever its kind.
+struct ModuleTensors {
+  std::vector<NamedTensor> parameters;                ///< each tensor once, under its first name, in registration order
+  std::function<std::vector<NamedTensor>()> buffers;  ///< asked anew each time, because a module may replace them
+  std::function<bool()> is_training;
+};
+
+/// The module must outlive the result.
+ModuleTensors module_tensors(torch::nn::Module& module);
+/// A TorchScript module: its parameters and buffers under their TorchScript names.
+ModuleTensors module_tensors(torch::jit::Module& module);
+
+}  // namespace lockstep

@@ -1,0 +1,374 @@
+#include "lockstep/parallel/reducer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/parallel/bucket.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kAlignmentBytes = 64;  // a cache line: slices of neighbouring gradients never share one
+
+std::int64_t aligned_numel(const at::Tensor& tensor) {
+  const std::int64_t step = kAlignmentBytes / static_cast<std::int64_t>(tensor.element_size());
+  return (tensor.numel() + step - 1) / step * step;
+}
+
+// The gradient's place in a bucket, laid out as the parameter itself where that leaves no holes: an in-place update
+// then walks both in the same order.
+at::Tensor view_as_parameter(const at::Tensor& place, const at::Tensor& parameter) {
+  if (parameter.is_non_overlapping_and_dense()) return place.as_strided(parameter.sizes(), parameter.strides());
+  return place.view(parameter.sizes());
+}
+
+bool same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.data_ptr() == b.data_ptr() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator,
+                 ReducerOptions options)
+    : communicator_(std::move(communicator)),
+      flags_(parameters.size(), communicator_->world_size()),
+      static_graph_(options.static_graph) {
+  for (auto& entry : parameters) {
+    Parameter parameter;
+    parameter.name = std::move(entry.name);
+    parameter.tensor = std::move(entry.tensor);
+    parameters_.push_back(std::move(parameter));
+  }
+  allocate_buckets(options);
+  install_hooks();
+}
+
+Reducer::~Reducer() {
+  for (auto& parameter : parameters_) {
+    if (parameter.accumulator) parameter.accumulator->del_post_hook(parameter.hook_key);
+  }
+}
+
+void Reducer::allocate_buckets(const ReducerOptions& options) {
+  std::vector<GradientSize> sizes;
+  for (const auto& parameter : parameters_) {
+    const auto element_bytes = static_cast<std::int64_t>(parameter.tensor.element_size());
+    sizes.push_back({aligned_numel(parameter.tensor) * element_bytes, parameter.tensor.scalar_type()});
+  }
+  const auto layout = make_buckets(sizes, options.first_bucket_cap_bytes, options.bucket_cap_bytes);
+  for (std::size_t index = 0; index < layout.size(); ++index) {
+    BucketState bucket;
+    bucket.params = layout[index].params;
+    const at::Tensor& first = parameters_[bucket.params.front()].tensor;
+    const std::int64_t numel = layout[index].bytes / static_cast<std::int64_t>(first.element_size());
+    const bool last = index + 1 == layout.size();
+    bucket.memory = communicator_->allocate({numel + (last ? flags_.numel() : 0)}, first.scalar_type());
+    bucket.memory.zero_();  // the gaps of the alignment are reduced too
+    bucket.gradients.index = index;
+    bucket.gradients.is_last = last;
+    bucket.gradients.buffer = bucket.memory.narrow(0, 0, numel);
+    std::int64_t offset = 0;
+    for (const std::size_t i : bucket.params) {
+      Parameter& parameter = parameters_[i];
+      const at::Tensor place = bucket.memory.narrow(0, offset, parameter.tensor.numel());
+      parameter.bucket = index;
+      parameter.view = view_as_parameter(place, parameter.tensor);
+      offset += aligned_numel(parameter.tensor);
+      bucket.gradients.gradients.push_back(parameter.view);
+      bucket.gradients.parameters.push_back(parameter.tensor);
+      bucket.gradients.names.push_back(parameter.name);
+    }
+    buckets_.push_back(std::move(bucket));
+  }
+}
+
+void Reducer::install_hooks() {
+  using torch::autograd::variable_list;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = parameters_[i];
+    parameter.accumulator = torch::autograd::impl::grad_accumulator(parameter.tensor);
+    parameter.hook_key = parameter.accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, i](const variable_list& outputs, const variable_list&) {
+          on_gradient(i);
+          return outputs;
+        }));
+  }
+}
+
+void Reducer::fail(const std::string& what, const std::string& fix) {
+  // The others wait for gradients that will not come: tell them now rather than at their deadline.
+  communicator_->abort(what);
+  throw Error(what, communicator_->membership().where() + ", DistributedDataParallel", fix);
+}
+
+void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
+  if (hook_ || ran_) {
+    throw Error(hook_ ? "a communication hook is registered already" : "a backward has already run",
+                communicator_->membership().where() + ", DistributedDataParallel",
+                "register one hook, right after construction, on every rank");
+  }
+  hook_ = std::move(hook);
+}
+
+void Reducer::prepare(bool synchronise) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (in_backward_) {
+    if (next_launch_ > 0) {
+      fail("the previous backward ended early, after some of its gradients had been sent",
+           "an exception left backward: look for it in this rank's log, and end or restart the job");
+    }
+    in_backward_ = false;
+  }
+  synchronise_ = synchronise;
+}
+
+void Reducer::watch_output(const at::Tensor& output) {
+  if (!synchronise_ || !output.defined() || !output.requires_grad()) return;
+  // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
+  // (activation checkpointing) see only the inner one, whose end is not the end of the step.
+  output.register_hook([this](const at::Tensor&) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (synchronise_ && !in_backward_) begin_backward();
+  });
+}
+
+void Reducer::on_gradient(std::size_t index) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!synchronise_) return;
+  if (!in_backward_) begin_backward();
+  any_fired_ = true;
+  Parameter& parameter = parameters_[index];
+  if (graph_learned_ && !parameter.expected) {
+    fail(fmt::format("static_graph is set, but parameter \"{}\" got a gradient that it did not get in the first step",
+                     parameter.name),
+         "leave static_graph off where the graph changes between steps");
+  }
+  parameter.fired = true;
+  if (buckets_[parameter.bucket].launched) {
+    keep_late_gradient(parameter);
+  } else if (parameter.ready) {
+    adopt_gradient(index);  // a second contribution: already added up, perhaps in memory of its own
+  } else {
+    mark_ready(index);
+    launch_ready_buckets();
+  }
+}
+
+void Reducer::begin_backward() {
+  in_backward_ = true;
+  any_fired_ = false;
+  next_launch_ = 0;
+  flags_.clear();
+  for (auto& parameter : parameters_) {
+    parameter.ready = false;
+    parameter.fired = false;
+    parameter.late.reset();
+  }
+  for (auto& bucket : buckets_) {
+    bucket.pending = bucket.params.size();
+    bucket.launched = false;
+    bucket.work.reset();
+  }
+  torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
+  if (!graph_learned_) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].expected) mark_ready(i);  // so that it does not hold its bucket back
+  }
+}
+
+// Makes the parameter's gradient the bucket's memory.
+void Reducer::adopt_gradient(std::size_t index) {
+  const at::NoGradGuard no_grad;
+  Parameter& parameter = parameters_[index];
+  at::Tensor& grad = parameter.tensor.mutable_grad();
+  if (!grad.defined()) {
+    parameter.view.zero_();
+    return;
+  }
+  flags_.set_contributed(index);
+  if (same_memory(grad, parameter.view)) return;
+  if (grad.layout() != at::kStrided) {
+    fail(fmt::format("parameter \"{}\" has a sparse gradient", parameter.name),
+         "build the embedding with sparse = false");
+  }
+  if (grad.requires_grad()) {
+    fail(fmt::format("the gradient of parameter \"{}\" requires a gradient itself (create_graph)", parameter.name),
+         "call backward without create_graph; gradients of gradients are not synchronised");
+  }
+  parameter.view.copy_(grad);
+  grad = parameter.view;
+}
+
+void Reducer::mark_ready(std::size_t index) {
+  adopt_gradient(index);
+  parameters_[index].ready = true;
+  --buckets_[parameters_[index].bucket].pending;
+}
+
+void Reducer::keep_late_gradient(Parameter& parameter) {
+  // `launch` took the gradient off the parameter, so this one holds the late contribution alone.
+  const at::NoGradGuard no_grad;
+  const at::Tensor grad = std::exchange(parameter.tensor.mutable_grad(), at::Tensor());
+  if (!grad.defined()) return;
+  parameter.late = parameter.late.defined() ? parameter.late.add(grad) : grad;
+}
+
+void Reducer::launch_ready_buckets() {
+  // The last bucket carries the flags, which are complete only at the end: finish_backward launches it.
+  while (next_launch_ + 1 < buckets_.size() && buckets_[next_launch_].pending == 0) launch(buckets_[next_launch_]);
+}
+
+void Reducer::launch(BucketState& bucket) {
+  for (const std::size_t i : bucket.params) parameters_[i].tensor.mutable_grad().reset();
+  bucket.work = hook_ ? hook_->start(bucket.gradients, *communicator_)
+                      : communicator_->all_reduce_async(bucket.memory, reduce_op());
+  bucket.launched = true;
+  ++next_launch_;
+}
+
+void Reducer::finish_backward() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!in_backward_) return;
+  if (!any_fired_) {  // backward did not reach the parameters, for example torch::autograd::grad of the inputs
+    in_backward_ = false;
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  learn_static_graph();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].ready) mark_ready(i);
+    if (parameters_[i].late.defined()) flags_.set_late(i);
+  }
+  launch_ready_buckets();
+  wait_for_buckets();
+  restore_gradients();
+  in_backward_ = false;
+  ran_ = true;
+}
+
+void Reducer::learn_static_graph() {
+  if (!static_graph_) return;
+  for (auto& parameter : parameters_) {
+    if (!graph_learned_) {
+      parameter.expected = parameter.fired;
+    } else if (parameter.expected && !parameter.fired) {
+      fail(fmt::format("static_graph is set, but parameter \"{}\" got no gradient, which it got in the first step",
+                       parameter.name),
+           "leave static_graph off where the graph changes between steps");
+    }
+  }
+  graph_learned_ = true;
+}
+
+void Reducer::wait_for_buckets() {
+  BucketState& last = buckets_.back();
+  if (!hook_) flags_.write(last.memory.narrow(0, last.memory.numel() - flags_.numel(), flags_.numel()));
+  launch(last);
+  const auto start = Clock::now();
+  double busy_s = 0;
+  statistics_ = StepStatistics();
+  for (auto& bucket : buckets_) {
+    if (bucket.work) {
+      bucket.work->wait();
+      busy_s += bucket.work->seconds();
+    }
+    if (hook_) hook_->finish(bucket.gradients, *communicator_);
+    bucket.work.reset();
+    statistics_.bytes += static_cast<std::int64_t>(bucket.gradients.buffer.nbytes());
+  }
+  statistics_.buckets = buckets_.size();
+  statistics_.waited_s = seconds_since(start);
+  statistics_.overlapped_s = std::max(0.0, busy_s - statistics_.waited_s);
+  exchange_flags();
+  if (flags_.any_late()) reduce_late_gradients();
+  if (divide_by_active_ranks_) scale_by_active_ranks();
+}
+
+void Reducer::exchange_flags() {
+  if (!hook_) {
+    const at::Tensor& memory = buckets_.back().memory;
+    flags_.read(memory.narrow(0, memory.numel() - flags_.numel(), flags_.numel()));
+  } else if (hook_->synchronizes()) {
+    // A hook may round or drop what it is given, so the flags go beside it.
+    at::Tensor flags = at::empty({flags_.numel()}, at::TensorOptions().dtype(at::kFloat));
+    flags_.write(flags);
+    communicator_->all_reduce(flags);
+    flags_.read(flags);
+  }
+  lowest_active_rank_ = 0;
+  while (lowest_active_rank_ + 1 < communicator_->world_size() && flags_.joined(lowest_active_rank_)) {
+    ++lowest_active_rank_;
+  }
+}
+
+void Reducer::reduce_late_gradients() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!flags_.late(i)) continue;
+    Parameter& parameter = parameters_[i];
+    at::Tensor late = parameter.late.defined() ? parameter.late.contiguous() : at::zeros_like(parameter.view);
+    if (!hook_ || hook_->synchronizes()) communicator_->all_reduce(late, reduce_op());
+    parameter.view.add_(late);
+    ++statistics_.late_gradients;
+  }
+}
+
+void Reducer::scale_by_active_ranks() {
+  int active = 0;
+  for (int rank = 0; rank < communicator_->world_size(); ++rank) active += flags_.joined(rank) ? 0 : 1;
+  if (active == 0) return;
+  for (auto& bucket : buckets_) bucket.gradients.buffer.div_(active);
+}
+
+void Reducer::restore_gradients() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = parameters_[i];
+    parameter.late.reset();
+    if (flags_.contributed(i)) {
+      parameter.tensor.mutable_grad() = parameter.view;
+    } else {
+      ++statistics_.unused_parameters;
+    }
+  }
+}
+
+bool Reducer::shadow_step() {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  flags_.clear();
+  flags_.set_joined(communicator_->rank());
+  next_launch_ = 0;
+  for (auto& parameter : parameters_) {
+    parameter.tensor.mutable_grad().reset();
+    parameter.late.reset();
+  }
+  for (auto& bucket : buckets_) {
+    bucket.gradients.buffer.zero_();
+    bucket.pending = 0;
+    bucket.launched = false;
+  }
+  launch_ready_buckets();
+  wait_for_buckets();
+  return flags_.joined(communicator_->world_size() - 1) && lowest_active_rank_ == communicator_->world_size() - 1;
+}
+
+std::vector<std::vector<std::size_t>> Reducer::bucket_layout() const {
+  std::vector<std::vector<std::size_t>> layout;
+  for (const auto& bucket : buckets_) layout.push_back(bucket.params);
+  return layout;
+}
+
+}  // namespace lockstep

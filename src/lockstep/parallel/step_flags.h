@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+/// Small facts about one step that every rank must know of all ranks. They travel behind the gradients of the last
+/// bucket and are reduced with them, so they cost no message of their own. A fact is true where any rank set it.
+class StepFlags {
+ public:
+  StepFlags(std::size_t parameters, int world_size);
+
+  /// Number of elements that the flags take.
+  std::int64_t numel() const { return static_cast<std::int64_t>(values_.size()); }
+  void clear();
+
+  /// This rank has a gradient for the parameter.
+  void set_contributed(std::size_t parameter) { values_[parameter] = 1; }
+  /// This rank got a gradient for the parameter after it had sent the bucket.
+  void set_late(std::size_t parameter) { values_[parameters_ + parameter] = 1; }
+  /// This rank has run out of inputs.
+  void set_joined(int rank) { values_[2 * parameters_ + static_cast<std::size_t>(rank)] = 1; }
+
+  bool contributed(std::size_t parameter) const { return values_[parameter] > 0; }
+  bool late(std::size_t parameter) const { return values_[parameters_ + parameter] > 0; }
+  bool joined(int rank) const { return values_[2 * parameters_ + static_cast<std::size_t>(rank)] > 0; }
+  bool any_late() const;
+
+  /// Copies the flags into `memory` [numel()], of a floating-point dtype, before its sum or average over the ranks.
+  void write(at::Tensor memory) const;
+  /// Takes them out again afterwards.
+  void read(const at::Tensor& memory);
+
+ private:
+  std::size_t parameters_;
+  std::vector<float> values_;  // contributed, late, joined
+};
+
+}  // namespace lockstep

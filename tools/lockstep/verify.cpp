@@ -1,0 +1,236 @@
+// `lockstep verify`: the mean of the shards' gradients is the whole gradient, shown on a model and data of your own.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/spawn.h"
+#include "lockstep/data/mnist.h"
+#include "lockstep/models/registry.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+struct Row {
+  std::string name;
+  std::string shape;
+  double gradient = 0;   // largest difference of any element, relative to the tensor's largest element
+  double parameter = 0;  // the same after the update
+};
+
+double relative_difference(const at::Tensor& got, const at::Tensor& want) {
+  if (got.numel() == 0) return 0;
+  const double difference = (got - want).abs().max().item<double>();
+  const double scale = want.abs().max().item<double>();
+  if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+  return difference == 0 ? 0 : difference / std::max(scale, 1e-30);
+}
+
+Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
+  Batch part;
+  for (const auto& [name, tensor] : batch) part[name] = tensor.slice(0, begin, end);
+  return part;
+}
+
+std::int64_t size_of(const Batch& batch) { return batch.begin()->second.size(0); }
+
+class Verify : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    std::vector<std::string> names;
+    for (const auto& info : registered_models()) names.push_back(info.name);
+    app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
+    app.add_option("--data", data_, "folder of IDX files, for image models; without it batches are random");
+    app.add_option("--ranks,--nproc-per-node", ranks_, "replicas to compare with one")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 64));
+    app.add_option("--batch", batch_, "samples of one step over all ranks")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->check(CLI::PositiveNumber);
+    app.add_option("--steps", steps_, "updates to make")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--dtype", dtype_, "float or double")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"float", "double"}));
+    app.add_option("--engine", engine_, "engine that connects the ranks; default: the fastest there is");
+    app.add_option("--seed", seed_, "of weights and batches")->capture_default_str();
+    app.add_option("--tolerance", tolerance_, "largest relative difference that passes")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    app.add_flag("--json", json_, "print one JSON object");
+    show_examples(app, {"lockstep verify --model convnet --ranks 4", "lockstep verify --model mlp --batch 37 --ranks 3",
+                        "lockstep verify --model convnet --data mnist/ --dtype double --tolerance 1e-12"});
+  }
+
+  int run() override {
+    if (batch_ < ranks_) {
+      throw Error(fmt::format("{} samples cannot be cut into {} shards", batch_, ranks_), "--batch and --ranks",
+                  "give at least one sample per rank");
+    }
+    const auto whole = make();
+    std::vector<Batch> batches;
+    for (int step = 0; step < steps_; ++step) batches.push_back(make_batch(*whole, step));
+    train_whole(*whole, batches);
+    std::vector<Row> rows;
+    spawn_threads(
+        ranks_, [&](const std::shared_ptr<Communicator>& group) { train_rank(group, batches, *whole, rows); },
+        SpawnOptions{engine_});
+    return report(rows);
+  }
+
+ private:
+  std::shared_ptr<Model> make() {
+    // The generator of the weights belongs to the process, and ranks are its threads.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    torch::manual_seed(seed_);
+    auto model = make_model(model_);
+    model->to(dtype_ == "double" ? torch::kDouble : torch::kFloat);
+    // Dropout draws at random and batch norm mixes the samples of its batch: with them a shard is another function.
+    model->eval();
+    return model;
+  }
+
+  Batch make_batch(const Model& model, int step) {
+    Batch batch;
+    if (data_.empty()) {
+      RandomBatchOptions options;
+      options.size = batch_;
+      options.sequence_length = sequence_length_;
+      options.seed = seed_ + static_cast<std::uint64_t>(step);
+      batch = model.random_batch(options);
+    } else {
+      if (model.input_kind() != InputKind::Image) {
+        throw Error(fmt::format("--data reads IDX images, but {} takes no images", model_), "--data " + data_,
+                    "leave --data out to use random batches, or choose --model convnet");
+      }
+      if (!dataset_) dataset_ = mnist(data_, Split::Train);
+      if (dataset_->size() < batch_ * steps_) {
+        throw Error(
+            fmt::format("{} steps of {} samples need more than the {} there are", steps_, batch_, dataset_->size()),
+            data_, "make --batch or --steps smaller");
+      }
+      std::vector<std::int64_t> indices(static_cast<std::size_t>(batch_));
+      std::iota(indices.begin(), indices.end(), step * batch_);
+      batch = dataset_->get_batch(indices);
+    }
+    for (auto& [name, tensor] : batch) {
+      if (tensor.is_floating_point() && dtype_ == "double") tensor = tensor.to(torch::kDouble);
+    }
+    return batch;
+  }
+
+  // One replica, the whole batch: Σloss / Σcount.
+  void train_whole(Model& model, const std::vector<Batch>& batches) const {
+    torch::optim::SGD optimizer(model.parameters(), kLearningRate);
+    for (const Batch& batch : batches) {
+      optimizer.zero_grad();
+      model.loss(model.forward(batch), batch).mean().backward();
+      optimizer.step();
+    }
+  }
+
+  void train_rank(const std::shared_ptr<Communicator>& group, const std::vector<Batch>& batches, Model& whole,
+                  std::vector<Row>& rows) {
+    const auto model = make();
+    DistributedDataParallelOptions options;
+    options.process_group = group;
+    DistributedDataParallel ddp(model, options);
+    torch::optim::SGD optimizer(model->parameters(), kLearningRate);
+    for (const Batch& batch : batches) {
+      const std::int64_t size = size_of(batch);
+      const Batch shard = slice(batch, size * group->rank() / ranks_, size * (group->rank() + 1) / ranks_);
+      optimizer.zero_grad();
+      const LossSum loss = model->loss(ddp(shard), shard);
+      at::Tensor count = loss.count.clone().view({1});
+      group->all_reduce(count);
+      // DDP divides by the number of ranks; the formula divides by what counts on all of them.
+      (loss.sum * ranks_ / count.item<std::int64_t>()).backward();
+      optimizer.step();
+    }
+    if (group->rank() == 0) rows = compare(*model, whole);
+    group->barrier();
+  }
+
+  static std::vector<Row> compare(const Model& got, const Model& want) {
+    std::vector<Row> rows;
+    const auto expected = want.named_parameters();
+    for (const auto& item : got.named_parameters()) {
+      const at::Tensor& other = expected[item.key()];
+      Row row;
+      row.name = item.key();
+      row.shape = fmt::format("[{}]", fmt::join(item.value().sizes().vec(), ", "));
+      const at::Tensor no_gradient = torch::zeros_like(other);
+      row.gradient = relative_difference(item.value().grad().defined() ? item.value().grad() : no_gradient,
+                                         other.grad().defined() ? other.grad() : no_gradient);
+      row.parameter = relative_difference(item.value().detach(), other.detach());
+      rows.push_back(row);
+    }
+    return rows;
+  }
+
+  int report(const std::vector<Row>& rows) const {
+    Row worst;
+    for (const Row& row : rows) {
+      worst.gradient = std::max(worst.gradient, row.gradient);
+      worst.parameter = std::max(worst.parameter, row.parameter);
+    }
+    const bool equal = worst.gradient <= tolerance_ && worst.parameter <= tolerance_;
+    if (json_) {
+      nlohmann::ordered_json out{{"model", model_},
+                                 {"ranks", ranks_},
+                                 {"batch", batch_},
+                                 {"steps", steps_},
+                                 {"max_gradient_difference", worst.gradient},
+                                 {"max_parameter_difference", worst.parameter},
+                                 {"tolerance", tolerance_},
+                                 {"equal", equal}};
+      for (const Row& row : rows) {
+        out["tensors"].push_back({{"name", row.name}, {"gradient", row.gradient}, {"parameter", row.parameter}});
+      }
+      fmt::print("{}\n", out.dump(2));
+      return equal ? 0 : 1;
+    }
+    fmt::print("{}: {} ranks against one, {} {} of {} samples, {}\n", model_, ranks_, steps_,
+               steps_ == 1 ? "step" : "steps", batch_, dtype_);
+    fmt::print("(in evaluation mode: with dropout or batch statistics a shard is another function than the whole)\n\n");
+    std::size_t width = 9;
+    for (const Row& row : rows) width = std::max(width, row.name.size());
+    fmt::print("{:<{}}  {:<16}  {:>9}  {:>9}\n", "parameter", width, "shape", "gradient", "updated");
+    for (const Row& row : rows) {
+      fmt::print("{:<{}}  {:<16}  {:>9.1e}  {:>9.1e}\n", row.name, width, row.shape, row.gradient, row.parameter);
+    }
+    fmt::print("\nlargest relative difference: {:.1e} in gradients, {:.1e} in parameters; tolerance {:.0e}: {}\n",
+               worst.gradient, worst.parameter, tolerance_, equal ? "equal" : "NOT EQUAL");
+    return equal ? 0 : 1;
+  }
+
+  static constexpr double kLearningRate = 0.1;
+
+  std::string model_ = "convnet";
+  std::string data_;
+  int ranks_ = 2;
+  std::int64_t batch_ = 64;
+  std::int64_t sequence_length_ = 0;
+  int steps_ = 1;
+  std::string dtype_ = "float";
+  std::string engine_;
+  std::uint64_t seed_ = 0;
+  double tolerance_ = 1e-5;
+  bool json_ = false;
+  std::shared_ptr<const Dataset> dataset_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_verify() { return std::make_unique<Verify>(); }
+
+}  // namespace lockstep
