@@ -23,17 +23,21 @@ std::string printable_key(const std::string& key) {
   return key.size() > kShown ? text + "..." : text;
 }
 
-void KeyTable::set(const std::string& key, std::string value) {
-  if (key.empty() || key.size() > kMaxKeyBytes) {
+void check_limits(const std::string& key, const std::string& value, const std::string& where) {
+  if (key.empty() || key.size() > KeyTable::kMaxKeyBytes) {
     throw Error(fmt::format("a key of {} bytes (\"{}\") was set; keys have 1 to {} bytes", key.size(),
-                            printable_key(key), kMaxKeyBytes),
-                where_, "use a shorter key");
+                            printable_key(key), KeyTable::kMaxKeyBytes),
+                where, "use a shorter key");
   }
-  if (value.size() > kMaxValueBytes) {
+  if (value.size() > KeyTable::kMaxValueBytes) {
     throw Error(fmt::format("the value of key \"{}\" has {} bytes, more than {}", printable_key(key), value.size(),
-                            kMaxValueBytes),
-                where_, "send large data through a collective; the store is for addresses and small facts");
+                            KeyTable::kMaxValueBytes),
+                where, "send large data through a collective; the store is for addresses and small facts");
   }
+}
+
+void KeyTable::set(const std::string& key, std::string value) {
+  check_limits(key, value, where_);
   const auto old = values_.find(key);
   const std::size_t freed = old == values_.end() ? 0 : key.size() + old->second.size();
   const std::size_t total_bytes = total_bytes_ - freed + key.size() + value.size();

@@ -35,6 +35,9 @@ class KeyTable {
   std::size_t total_bytes_ = 0;  // of keys and values
 };
 
+/// @throws Error  if `key` or `value` is larger than a KeyTable takes
+void check_limits(const std::string& key, const std::string& value, const std::string& where);
+
 /// `key` as it may stand in a message: printable, and cut where it is long.
 std::string printable_key(const std::string& key);
 

@@ -8,6 +8,18 @@
 
 namespace lockstep {
 
+/// Another process listens at the address that a server was to have.
+class AddressInUseError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The connection to the store ended: the process that serves it ended, or is out of reach.
+class StoreLostError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The error of a wait that ended at its deadline while `keys` were not set; names the first few of them, and the lost
 /// ranks, who may be the reason.
 TimeoutError missing_keys_error(const std::vector<std::string>& keys, const std::string& where,

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,9 +47,9 @@ class StoreServer {
 
   /// Ranks of the newest generation (restart count) that left without a goodbye or fell silent, in that order.
   std::vector<LostRank> lost_ranks() const;
-  /// Puts a rank of the newest generation on that list: for a launcher that knows how the process ended before, or
-  /// better than, the socket does. Replaces the cause where the rank is on the list already.
-  void mark_lost(int rank, const std::string& host, const std::string& cause);
+  /// Puts a rank on the list of lost ranks of `generation`: for a launcher, which knows how a process ended sooner and
+  /// better than the socket does. Replaces the cause where the rank is on the list already.
+  void mark_lost(std::int64_t generation, const LostRank& lost);
 
   /// Waits until no joined rank is connected any more. @return  false where some still are at the deadline
   bool wait_until_left(Deadline deadline);

@@ -1,0 +1,130 @@
+#include "lockstep/net/roster.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lockstep/net/store_protocol.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kNamed = 16;  // ranks that a message lists one by one
+
+std::string list_ranks(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size() && i < kNamed; ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  if (ranks.size() > kNamed) text += fmt::format(" and {} more", ranks.size() - kNamed);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+}
+
+}  // namespace
+
+const Roster::Member* Roster::find(ConnectionId connection) const {
+  const auto found = members_.find(connection);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+std::optional<Roster::Member> Roster::remove(ConnectionId connection) {
+  const auto found = members_.find(connection);
+  if (found == members_.end()) return std::nullopt;
+  Member member = std::move(found->second);
+  members_.erase(found);
+  const auto holder = holders_.find({member.generation, member.peer.global_rank});
+  if (holder != holders_.end() && holder->second == connection) holders_.erase(holder);
+  if (member.waiting) generations_[member.generation].waiting.erase(member.peer.global_rank);
+  return member;
+}
+
+JoinOutcome Roster::fail(std::int64_t generation, JoinOutcome::Kind kind, const std::string& what,
+                         const std::string& fix) {
+  JoinOutcome outcome;
+  outcome.kind = kind;
+  outcome.what = what;
+  outcome.fix = fix;
+  const auto waiting = generations_[generation].waiting;  // a copy: remove changes it
+  for (const auto& [rank, connection] : waiting) outcome.to.push_back(remove(connection)->request);
+  return outcome;
+}
+
+// Why the rank of `request` cannot join. Ranks that contradict each other all get the error: none can go on alone.
+std::optional<JoinOutcome> Roster::objection(RequestId id, const JoinRequest& request) {
+  const auto fail_all = [&](const std::string& what, const std::string& fix) {
+    JoinOutcome outcome = fail(request.generation, JoinOutcome::Kind::Failed, what, fix);
+    outcome.to.push_back(id);
+    return outcome;
+  };
+  const int rank = request.self.global_rank;
+  if (request.world_size < 1 || request.world_size > kMaxWorldSize || rank < 0 || rank >= request.world_size) {
+    return fail_all(fmt::format("{} does not fit into a world of {}", describe(request.self), request.world_size),
+                    fmt::format("give each process its own rank from 0 to world_size - 1; world_size is at most {}",
+                                kMaxWorldSize));
+  }
+  const auto holder = holders_.find({request.generation, rank});
+  if (holder != holders_.end()) {
+    const Member& other = members_.at(holder->second);
+    const std::string both = fmt::format("two processes claim rank {}: process {} on {}, and process {} on {}", rank,
+                                         other.peer.pid, other.peer.host, request.self.pid, request.self.host);
+    const std::string fix = "give each process its own rank (RANK, --node-rank); end processes of an earlier job";
+    if (other.waiting) return fail_all(both, fix);
+    // The job of the first runs already, and goes on.
+    return JoinOutcome{JoinOutcome::Kind::Failed, {id}, {}, 0, both + ", whose job is complete already", fix};
+  }
+  const auto& waiting = generations_[request.generation].waiting;
+  if (!waiting.empty() && members_.at(waiting.begin()->second).world_size != request.world_size) {
+    const Member& other = members_.at(waiting.begin()->second);
+    return fail_all(fmt::format("the ranks disagree on world_size: {} says {}, {} says {}", describe(other.peer),
+                                other.world_size, describe(request.self), request.world_size),
+                    "start all ranks with the same world_size (WORLD_SIZE, --nnodes, --nproc-per-node)");
+  }
+  return std::nullopt;
+}
+
+JoinOutcome Roster::join(RequestId id, const JoinRequest& request) {
+  if (find(id.connection) != nullptr) {
+    return {JoinOutcome::Kind::Failed, {id}, {}, 0, "this connection has joined already", "join once per connection"};
+  }
+  if (auto refused = objection(id, request)) return *refused;
+  Generation& generation = generations_[request.generation];
+  Member member;
+  member.generation = request.generation;
+  member.round = generation.rounds;
+  member.world_size = request.world_size;
+  member.request = id;
+  member.peer = request.self;
+  members_[id.connection] = member;
+  holders_[{request.generation, request.self.global_rank}] = id.connection;
+  generation.waiting[request.self.global_rank] = id.connection;
+  if (static_cast<int>(generation.waiting.size()) < request.world_size) return {};
+  return complete(request.generation);
+}
+
+JoinOutcome Roster::complete(std::int64_t generation) {
+  JoinOutcome outcome;
+  outcome.kind = JoinOutcome::Kind::Complete;
+  outcome.round = generations_[generation].rounds++;
+  for (const auto& [rank, connection] : std::exchange(generations_[generation].waiting, {})) {
+    Member& member = members_.at(connection);
+    member.waiting = false;
+    outcome.to.push_back(member.request);
+    outcome.peers.push_back(member.peer);
+  }
+  return outcome;
+}
+
+JoinOutcome Roster::give_up(RequestId id) {
+  const Member* member = find(id.connection);
+  if (member == nullptr || !member->waiting || member->request.request != id.request) return {};
+  const auto& waiting = generations_[member->generation].waiting;
+  std::vector<int> missing;
+  for (int rank = 0; rank < member->world_size; ++rank) {
+    if (waiting.count(rank) == 0) missing.push_back(rank);
+  }
+  const std::string what = fmt::format("{} did not come: {} of {} joined when {} reached its deadline",
+                                       list_ranks(missing), waiting.size(), member->world_size, describe(member->peer));
+  return fail(member->generation, JoinOutcome::Kind::TimedOut, what,
+              "see whether the missing ranks were started and what they wrote; all must reach the same store in time");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/net/membership.h"
+#include "lockstep/net/store_client.h"
+#include "lockstep/net/waiters.h"
+
+namespace lockstep {
+
+/// What is to be told to those who wait in `Roster::join`.
+struct JoinOutcome {
+  enum class Kind { Waiting, Complete, Failed, TimedOut };
+  Kind kind = Kind::Waiting;
+  std::vector<RequestId> to;
+  std::vector<Peer> peers;  ///< of Complete: by rank
+  int round = 0;            ///< of Complete
+  std::string what;         ///< of Failed and TimedOut
+  std::string fix;
+};
+
+/// Which ranks met, and who is still awaited. Server's side of `StoreClient::join`; does no input or output.
+///
+/// Ranks of one generation meet in rounds: when all ranks of a round have come, the next `join` begins another, so that
+/// a process may leave its group and form a new one on the same store. A round that fails leaves nothing behind.
+class Roster {
+ public:
+  struct Member {
+    std::int64_t generation = 0;
+    int round = 0;
+    int world_size = 1;
+    RequestId request;    // of its join
+    bool waiting = true;  // for the others of its round
+    Peer peer;
+  };
+
+  JoinOutcome join(RequestId id, const JoinRequest& request);
+  /// The waiting member that made request `id` gives up: so do all of its round.
+  JoinOutcome give_up(RequestId id);
+  /// Takes a member off, where `connection` is one. Its rank may be claimed again.
+  std::optional<Member> remove(ConnectionId connection);
+  const Member* find(ConnectionId connection) const;
+  const std::map<ConnectionId, Member>& members() const { return members_; }
+
+ private:
+  struct Generation {
+    int rounds = 0;                       // complete ones
+    std::map<int, ConnectionId> waiting;  // of the open round, by rank
+  };
+
+  JoinOutcome fail(std::int64_t generation, JoinOutcome::Kind kind, const std::string& what, const std::string& fix);
+  JoinOutcome complete(std::int64_t generation);
+  std::optional<JoinOutcome> objection(RequestId id, const JoinRequest& request);
+
+  std::map<ConnectionId, Member> members_;
+  std::map<std::pair<std::int64_t, int>, ConnectionId> holders_;  // by generation and rank
+  std::map<std::int64_t, Generation> generations_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,261 @@
+#include "lockstep/net/store_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/net/store_errors.h"
+
+namespace lockstep {
+namespace {
+
+std::string text_field(std::string_view text) {
+  WireWriter writer;
+  writer.text(text);
+  return writer.bytes();
+}
+
+std::string number_field(std::int64_t number) {
+  WireWriter writer;
+  writer.i64(number);
+  return writer.bytes();
+}
+
+std::string flag_field(bool flag) {
+  WireWriter writer;
+  writer.u8(flag ? 1 : 0);
+  return writer.bytes();
+}
+
+std::string optional_field(const std::string* text) {
+  return text != nullptr ? flag_field(true) + text_field(*text) : flag_field(false);
+}
+
+std::string lost_field(const std::vector<LostRank>& lost) {
+  WireWriter writer;
+  writer.u32(static_cast<std::uint32_t>(lost.size()));
+  for (const LostRank& rank : lost) {
+    writer.u32(static_cast<std::uint32_t>(rank.rank));
+    writer.text(rank.host.substr(0, kMaxHostBytes));
+    writer.text(std::string_view(rank.cause).substr(0, kMaxMessageBytes));
+  }
+  return writer.bytes();
+}
+
+}  // namespace
+
+void StoreService::answer(RequestId id, StoreStatus status, std::string_view fields) {
+  WireWriter message;
+  message.u64(id.request);
+  message.u8(static_cast<std::uint8_t>(status));
+  message.raw(fields);
+  send_(id.connection, message.bytes());
+}
+
+void StoreService::fail(RequestId id, StoreStatus status, const std::string& what, const std::string& fix) {
+  answer(id, status, text_field(what.substr(0, kMaxMessageBytes)) + text_field(fix.substr(0, kMaxMessageBytes)));
+}
+
+void StoreService::handle(ConnectionId connection, std::string_view frame, Clock::time_point now) {
+  if (const auto heard = heard_.find(connection); heard != heard_.end()) {
+    heard->second.last = now;
+    if (std::exchange(heard->second.silent, false)) {
+      if (const Roster::Member* member = roster_.find(connection)) {
+        lost_.heard_again(member->generation, member->round, member->peer.global_rank);
+      }
+    }
+  }
+  WireReader fields(frame);
+  const auto operation = static_cast<StoreOperation>(fields.u8());
+  const RequestId id{connection, fields.u64()};
+  if (operation == StoreOperation::Join) heard_[connection].last = now;
+  try {
+    dispatch(id, operation, fields);
+  } catch (const WireError&) {
+    throw;
+  } catch (const Error& error) {
+    fail(id, StoreStatus::Failed, error.happened(), error.fix());
+  }
+}
+
+void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& fields) {
+  constexpr std::size_t kKey = KeyTable::kMaxKeyBytes;
+  constexpr std::size_t kValue = KeyTable::kMaxValueBytes;
+  switch (operation) {
+    case StoreOperation::Set: {
+      const std::string key = fields.text(kKey);
+      std::string value = fields.text(kValue);
+      fields.end();
+      table_.set(key, std::move(value));
+      answer(id, StoreStatus::Ok);
+      return key_was_set(key);
+    }
+    case StoreOperation::Get:
+      return handle_get(id, fields);
+    case StoreOperation::TryGet: {
+      const std::string key = fields.text(kKey);
+      fields.end();
+      return answer(id, StoreStatus::Ok, optional_field(table_.find(key)));
+    }
+    case StoreOperation::Add: {
+      const std::string key = fields.text(kKey);
+      const std::int64_t delta = fields.i64();
+      fields.end();
+      answer(id, StoreStatus::Ok, number_field(table_.add(key, delta)));
+      return key_was_set(key);
+    }
+    case StoreOperation::CompareSet: {
+      const std::string key = fields.text(kKey);
+      const std::string expected = fields.text(kValue);
+      const std::string desired = fields.text(kValue);
+      fields.end();
+      answer(id, StoreStatus::Ok, text_field(table_.compare_set(key, expected, desired)));
+      return key_was_set(key);
+    }
+    case StoreOperation::Delete: {
+      const std::string key = fields.text(kKey);
+      fields.end();
+      return answer(id, StoreStatus::Ok, flag_field(table_.erase(key)));
+    }
+    case StoreOperation::Wait:
+      return handle_wait(id, fields);
+    case StoreOperation::NumKeys:
+      fields.end();
+      return answer(id, StoreStatus::Ok, number_field(table_.size()));
+    case StoreOperation::LostRanks:
+      fields.end();
+      return answer(id, StoreStatus::Ok, lost_field(lost_ranks_seen_by(id.connection)));
+    case StoreOperation::Join:
+      return handle_join(id, fields);
+    case StoreOperation::Goodbye:
+      fields.end();
+      roster_.remove(id.connection);
+      joiners_.erase(id.connection);
+      heard_.erase(id.connection);
+      return answer(id, StoreStatus::Ok);
+    case StoreOperation::Heartbeat:
+      return fields.end();
+    case StoreOperation::Cancel:
+      return handle_cancel(id, fields);
+  }
+  throw WireError(fmt::format("asked for unknown operation {}", static_cast<int>(operation)));
+}
+
+void StoreService::handle_get(RequestId id, WireReader& fields) {
+  const std::string key = fields.text(KeyTable::kMaxKeyBytes);
+  fields.end();
+  if (const std::string* value = table_.find(key)) return answer(id, StoreStatus::Ok, text_field(*value));
+  add_waiter(id, {key}, true);
+}
+
+void StoreService::handle_wait(RequestId id, WireReader& fields) {
+  const std::uint32_t count = fields.u32();
+  if (count > kMaxKeysPerWait) throw WireError(fmt::format("waits for {} keys, more than {}", count, kMaxKeysPerWait));
+  std::vector<std::string> keys;
+  for (std::uint32_t i = 0; i < count; ++i) keys.push_back(fields.text(KeyTable::kMaxKeyBytes));
+  fields.end();
+  const bool all_set = std::all_of(keys.begin(), keys.end(), [this](const auto& key) { return table_.find(key); });
+  if (all_set) return answer(id, StoreStatus::Ok);
+  add_waiter(id, std::move(keys), false);
+}
+
+void StoreService::add_waiter(RequestId id, std::vector<std::string> keys, bool wants_value) {
+  if (waiters_.count(id.connection) >= kMaxWaitsPerClient || waiters_.contains(id)) {
+    throw WireError(fmt::format("has more than {} waits at a time, or used a number twice", kMaxWaitsPerClient));
+  }
+  waiters_.add(id, std::move(keys), wants_value, table_);
+}
+
+void StoreService::key_was_set(const std::string& key) {
+  const std::string* value = table_.find(key);
+  if (value == nullptr) return;
+  for (const Waiters::Complete& complete : waiters_.on_set(key, table_)) {
+    answer(complete.id, StoreStatus::Ok, complete.wants_value ? text_field(*value) : std::string());
+  }
+}
+
+void StoreService::handle_join(RequestId id, WireReader& fields) {
+  JoinRequest request;
+  request.generation = fields.i64();
+  request.world_size = static_cast<int>(fields.u32());
+  request.self = read_peer(fields);
+  fields.end();
+  joiners_.insert(id.connection);
+  newest_generation_ = std::max(newest_generation_, request.generation);
+  const JoinOutcome outcome = roster_.join(id, request);
+  if (const Roster::Member* member = roster_.find(id.connection)) {
+    lost_.replaced(member->generation, member->round, member->peer.global_rank);
+  }
+  publish(outcome);
+}
+
+void StoreService::publish(const JoinOutcome& outcome) {
+  if (outcome.kind == JoinOutcome::Kind::Waiting) return;
+  if (outcome.kind == JoinOutcome::Kind::Complete) {
+    WireWriter message;
+    message.u32(static_cast<std::uint32_t>(outcome.round));
+    message.u32(static_cast<std::uint32_t>(outcome.peers.size()));
+    for (const Peer& peer : outcome.peers) write_peer(message, peer);
+    for (const RequestId id : outcome.to) answer(id, StoreStatus::Ok, message.bytes());
+    return;
+  }
+  const bool timed_out = outcome.kind == JoinOutcome::Kind::TimedOut;
+  for (const RequestId id : outcome.to) {
+    fail(id, timed_out ? StoreStatus::TimedOut : StoreStatus::Failed, outcome.what, outcome.fix);
+  }
+}
+
+void StoreService::handle_cancel(RequestId id, WireReader& fields) {
+  const RequestId cancelled{id.connection, fields.u64()};
+  fields.end();
+  if (waiters_.contains(cancelled)) {
+    const std::vector<std::string> missing = waiters_.remove(cancelled, table_);
+    const TimeoutError error = missing_keys_error(missing, "", lost_ranks_seen_by(id.connection));
+    return fail(cancelled, StoreStatus::TimedOut, error.happened(), error.fix());
+  }
+  JoinOutcome outcome = roster_.give_up(cancelled);
+  if (outcome.kind == JoinOutcome::Kind::TimedOut) {
+    const auto lost = lost_.of(newest_generation_);
+    if (!lost.empty()) outcome.what += "; lost meanwhile: " + describe(lost);
+  }
+  publish(outcome);
+}
+
+std::vector<LostRank> StoreService::lost_ranks_seen_by(ConnectionId connection) const {
+  const Roster::Member* member = roster_.find(connection);
+  return member != nullptr ? lost_.of(member->generation, member->round) : std::vector<LostRank>();
+}
+
+void StoreService::disconnected(ConnectionId connection, const std::string& cause) {
+  waiters_.remove_all(connection);
+  joiners_.erase(connection);
+  heard_.erase(connection);
+  if (const auto member = roster_.remove(connection)) {
+    const LostRank lost{member->peer.global_rank, member->peer.host, cause};
+    lost_.add(member->generation, member->round, lost, false, false);
+  }
+}
+
+void StoreService::check_heartbeats(Clock::time_point now, std::chrono::milliseconds limit) {
+  for (auto& [connection, heard] : heard_) {
+    const Roster::Member* member = roster_.find(connection);
+    if (member == nullptr || heard.silent || now - heard.last <= limit) continue;
+    heard.silent = true;
+    const double seconds = std::chrono::duration<double>(now - heard.last).count();
+    const LostRank lost{member->peer.global_rank, member->peer.host, fmt::format("no heartbeat for {:.1f} s", seconds)};
+    lost_.add(member->generation, member->round, lost, true, false);
+  }
+}
+
+void StoreService::forgive(std::chrono::nanoseconds pause) {
+  for (auto& [connection, heard] : heard_) heard.last += std::chrono::duration_cast<Clock::duration>(pause);
+}
+
+void StoreService::mark_lost(std::int64_t generation, const LostRank& lost) {
+  newest_generation_ = std::max(newest_generation_, generation);
+  lost_.add(generation, LostList::kAnyRound, lost, false, true);
+}
+
+}  // namespace lockstep

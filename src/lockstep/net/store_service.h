@@ -1,0 +1,75 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/net/key_table.h"
+#include "lockstep/net/lost_list.h"
+#include "lockstep/net/roster.h"
+#include "lockstep/net/store_protocol.h"
+#include "lockstep/net/waiters.h"
+
+namespace lockstep {
+
+/// Answers the requests of a store's clients: the server without its sockets. One thread at a time.
+class StoreService {
+ public:
+  using Clock = Deadline::Clock;
+  /// Takes an answer for a connection. It must not call back.
+  using Send = std::function<void(ConnectionId, const std::string&)>;
+
+  /// @param where  of the store, for errors
+  StoreService(const std::string& where, Send send) : table_(where), send_(std::move(send)) {}
+
+  /// One frame of a client that has proven itself. @throws WireError  if it is malformed: the connection must end
+  void handle(ConnectionId connection, std::string_view frame, Clock::time_point now);
+  /// A connection ended; where it joined and said no goodbye, its rank is lost.
+  void disconnected(ConnectionId connection, const std::string& cause);
+  /// Puts ranks that were silent for longer than `limit` on the list of lost ranks.
+  void check_heartbeats(Clock::time_point now, std::chrono::milliseconds limit);
+  /// The server itself did not run for `pause`: that is no silence of the clients.
+  void forgive(std::chrono::nanoseconds pause);
+
+  std::vector<LostRank> lost_ranks() const { return lost_.of(newest_generation_); }
+  void mark_lost(std::int64_t generation, const LostRank& lost);
+  /// True where no connection that ever asked to join is left.
+  bool all_left() const { return joiners_.empty(); }
+
+ private:
+  struct Heard {
+    Clock::time_point last;
+    bool silent = false;
+  };
+
+  void dispatch(RequestId id, StoreOperation operation, WireReader& fields);
+  void handle_get(RequestId id, WireReader& fields);
+  void handle_wait(RequestId id, WireReader& fields);
+  void handle_join(RequestId id, WireReader& fields);
+  void handle_cancel(RequestId id, WireReader& fields);
+  void add_waiter(RequestId id, std::vector<std::string> keys, bool wants_value);
+  void key_was_set(const std::string& key);
+  void publish(const JoinOutcome& outcome);
+  std::vector<LostRank> lost_ranks_seen_by(ConnectionId connection) const;
+
+  void answer(RequestId id, StoreStatus status, std::string_view fields = {});
+  void fail(RequestId id, StoreStatus status, const std::string& what, const std::string& fix);
+
+  KeyTable table_;
+  Send send_;
+  Waiters waiters_;
+  Roster roster_;
+  LostList lost_;
+  std::int64_t newest_generation_ = 0;
+  std::set<ConnectionId> joiners_;                 // connections that asked to join and said no goodbye yet
+  std::unordered_map<ConnectionId, Heard> heard_;  // of joiners
+};
+
+}  // namespace lockstep
