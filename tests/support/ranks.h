@@ -1,0 +1,39 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lockstep/net/membership.h"
+
+namespace lockstep {
+
+struct RanksOptions {
+  std::chrono::milliseconds timeout{20'000};   ///< of the group's collectives
+  std::chrono::milliseconds deadline{60'000};  ///< of everything: ranks that still run then are a failure
+};
+
+/// How a rank ended.
+struct RankEnd {
+  bool failed = false;     ///< threw, was killed, or a test expectation failed in it
+  bool timed_out = false;  ///< threw a TimeoutError
+  int signal = 0;          ///< that killed the process
+  std::string text;        ///< of the exception
+};
+
+using RankBody = std::function<void(const Membership&)>;
+
+/// Runs `body` on `world_size` ranks, as threads of this process with a store in memory, and returns how they ended, by
+/// rank. A rank that throws is on the store's list of lost ranks. Ends the process where ranks run past the deadline.
+std::vector<RankEnd> ranks_as_threads(int world_size, const RankBody& body, const RanksOptions& options = {});
+
+/// Runs `body` on `world_size` ranks, each a process, which meet by `rendezvous` over a store on a Unix socket; this
+/// process serves it. A rank may kill or stop itself: stopped ones are killed once the others have ended.
+std::vector<RankEnd> ranks_as_processes(int world_size, const RankBody& body, const RanksOptions& options = {});
+
+/// The same for bodies that must not fail: throws the text of the first rank that did, with its rank.
+void run_ranks_as_threads(int world_size, const RankBody& body, const RanksOptions& options = {});
+void run_ranks_as_processes(int world_size, const RankBody& body, const RanksOptions& options = {});
+
+}  // namespace lockstep
