@@ -1,0 +1,151 @@
+#include "lockstep/launch/child_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void refuse(const std::string& program, int code, const std::string& fix) {
+  throw Error(fmt::format("cannot start {}: {}", program, errno_text(code)), "lockstep run", fix);
+}
+
+std::string advice(const std::string& program, int code) {
+  switch (code) {
+    case ENOENT:
+      return "check the spelling; a program of the current folder is written ./" + program +
+             ", and the interpreter in a script's first line must exist";
+    case EACCES:
+      return "make it executable: chmod +x " + program;
+    case ENOEXEC:
+      return "it is no program for this machine, or a script without a first line such as #!/bin/sh";
+    default:
+      return "see the cause above";
+  }
+}
+
+// The program's file, as execvp(3) would find it; the file itself where the name has a slash.
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* path = std::getenv("PATH");
+  std::string folders = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+  int code = ENOENT;
+  for (std::size_t start = 0; start <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', start), folders.size());
+    const std::string folder = folders.substr(start, end - start);
+    const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+    if (errno == EACCES) code = EACCES;
+    start = end + 1;
+  }
+  refuse(name, code, advice(name, code));
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const std::string& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// Everything that the child needs, prepared before the fork: other threads may hold the allocator's lock then, so the
+// child must not allocate.
+struct Prepared {
+  std::string program;
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+  cpu_set_t cores;
+  bool has_cores;
+  int out;
+  int err;
+  pid_t parent;
+  int report;  // the child writes errno here where it cannot become the program
+};
+
+// Between dup2 and exec, descriptors have no close-on-exec flag where they already have the right number.
+bool put_at(int descriptor, int number) {
+  if (descriptor < 0) return true;
+  if (descriptor == number) return ::fcntl(descriptor, F_SETFD, 0) == 0;
+  return ::dup2(descriptor, number) >= 0;
+}
+
+[[noreturn]] void become_program(const Prepared& prepared) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != prepared.parent) ::_exit(127);  // it ended before it could be watched
+  if (prepared.has_cores) ::sched_setaffinity(0, sizeof(prepared.cores), &prepared.cores);
+  if (put_at(prepared.out, STDOUT_FILENO) && put_at(prepared.err, STDERR_FILENO)) {
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execve(prepared.program.c_str(), prepared.arguments.data(), prepared.environment.data());
+  }
+  const int code = errno;
+  [[maybe_unused]] const ssize_t written = ::write(prepared.report, &code, sizeof(code));
+  ::_exit(127);
+}
+
+// What the child reports: 0 once it has become the program, since the pipe then closes.
+int wait_for_exec(int pipe) {
+  int code = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(pipe, &code, sizeof(code));
+  } while (got < 0 && errno == EINTR);
+  return got == sizeof(code) ? code : 0;
+}
+
+}  // namespace
+
+ChildProcess start_child(const ChildCommand& command) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    refuse(command.arguments.front(), errno, "close some files of this process");
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  Prepared prepared{find_program(command.arguments.front()),
+                    pointers(command.arguments),
+                    pointers(command.environment),
+                    {},
+                    !command.cores.empty(),
+                    command.out,
+                    command.err,
+                    ::getpid(),
+                    write_end.get()};
+  CPU_ZERO(&prepared.cores);
+  for (const int core : command.cores) CPU_SET(core, &prepared.cores);
+
+  ChildProcess child;
+  child.pid = ::fork();
+  if (child.pid < 0)
+    refuse(prepared.program, errno, "end other processes, or raise the limit of processes (ulimit -u)");
+  if (child.pid == 0) become_program(prepared);
+  write_end.reset();
+  if (const int code = wait_for_exec(read_end.get()); code != 0) {
+    ::waitpid(child.pid, nullptr, 0);
+    refuse(prepared.program, code, advice(command.arguments.front(), code));
+  }
+  child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
+  if (!child.pidfd) {
+    const int code = errno;
+    ::kill(-child.pid, SIGKILL);
+    ::waitpid(child.pid, nullptr, 0);
+    refuse(prepared.program, code, "Linux 5.4 or newer is needed, and enough free descriptors (ulimit -n)");
+  }
+  return child;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "lockstep/base/unique_fd.h"
+
+namespace lockstep {
+
+/// A program to start.
+struct ChildCommand {
+  std::vector<std::string> arguments;    ///< the program, found on the PATH, and its arguments
+  std::vector<std::string> environment;  ///< "NAME=value"
+  std::vector<int> cores;                ///< where it may run; empty: wherever this process may
+  int out = -1;                          ///< descriptor that becomes its stdout; -1: this process's
+  int err = -1;                          ///< the same for stderr
+};
+
+/// A process that was started and not waited for yet.
+struct ChildProcess {
+  pid_t pid = -1;  ///< also the number of its process group and session
+  UniqueFd pidfd;  ///< readable once the process has ended
+};
+
+/// Starts a program in a session of its own, so that a signal to its process group reaches what it starts in turn. It
+/// is killed when the thread that started it ends, however that ends.
+/// @throws Error  that names the program, if it is not found, may not be executed, or is no program
+ChildProcess start_child(const ChildCommand& command);
+
+}  // namespace lockstep

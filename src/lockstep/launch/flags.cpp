@@ -1,0 +1,86 @@
+#include "lockstep/launch/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+
+namespace lockstep {
+namespace {
+
+std::string pet_variable(const std::string& flag) {
+  std::string name = "PET_";
+  for (const char c : flag.substr(flag.rfind("--") + 2)) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+CLI::Option* text(CLI::App& app, const std::string& flag, std::string& value, const std::string& help) {
+  CLI::Option* option = app.add_option(flag, value, help)->envname(pet_variable(flag));
+  return value.empty() ? option : option->capture_default_str();
+}
+
+CLI::Option* on(CLI::App& app, const std::string& flag, bool& value, const std::string& help) {
+  return app.add_flag(flag, value, help)->envname(pet_variable(flag));
+}
+
+void add_who(CLI::App& app, LaunchFlags& flags) {
+  text(app, "--nnodes", flags.nnodes, "number of nodes");
+  text(app, "--nproc-per-node", flags.nproc_per_node, "ranks on this node: a number, auto, cpu or gpu");
+  text(app, "--node-rank", flags.node_rank, "rank of this node, 0 to nnodes-1")->each([&](const std::string&) {
+    flags.node_rank_given = true;
+  });
+  text(app, "--master-addr", flags.master_addr, "address of node 0, where the job's store listens on several nodes");
+  text(app, "--master-port", flags.master_port,
+       "its port; 0 or nothing: a free one on one node; nothing: 29500 on several");
+  on(app, "--standalone", flags.standalone, "one node, whatever --rdzv-* say");
+  text(app, "--rdzv-backend", flags.rdzv_backend, "static, or c10d: nodes get their rank as they come");
+  text(app, "--rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT], in place of --master-addr and --master-port");
+  text(app, "--rdzv-id", flags.rdzv_id, "name of the job, the same on every node");
+  text(app, "--rdzv-conf", flags.rdzv_conf, "KEY=VALUE,...: timeout or join_timeout (seconds), is_host, rank");
+}
+
+void add_how(CLI::App& app, LaunchFlags& flags) {
+  text(app, "--max-restarts", flags.max_restarts, "how often all ranks are started again after a failure");
+  text(app, "--monitor-interval", flags.monitor_interval,
+       "seconds between two looks at the other nodes; ranks of this node are watched without an interval");
+  text(app, "--shutdown-timeout", flags.shutdown_timeout,
+       "seconds between SIGTERM and SIGKILL; without it 0.9 after a failure, 30 after a signal")
+      ->envname("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  text(app, "--timeout", flags.timeout, "seconds after which a collective operation has failed");
+  text(app, "--cpu-affinity", flags.cpu_affinity,
+       "cores of a rank: none, split (a block each), auto (split from two cores a rank on)");
+  text(app, "--ranks-as", flags.ranks_as, "what a rank is: processes");
+  text(app, "--role", flags.role, "name of the ranks' role, in prefixes and ROLE_NAME");
+}
+
+void add_output(CLI::App& app, LaunchFlags& flags) {
+  text(app, "--log-dir", flags.log_dir, "folder for log files; a new folder in it is made for each job");
+  text(app, "-r,--redirects", flags.redirects,
+       "streams that go to log files: 0 none, 1 stdout, 2 stderr, 3 both, or RANK:WHICH,...");
+  text(app, "-t,--tee", flags.tee, "streams that go to log files and, prefixed by rank, to the console");
+  text(app, "--local-ranks-filter", flags.local_ranks_filter, "local ranks whose output is shown: 0,2,...");
+}
+
+void add_program(CLI::App& app, LaunchFlags& flags) {
+  on(app, "-m,--module", flags.module, "the program is a Python module: python3 -u -m");
+  on(app, "--no-python", flags.no_python, "execute the program as it is, even if its name ends in .py");
+  on(app, "--run-path", flags.run_path, "the program is a Python script, whatever its name");
+}
+
+}  // namespace
+
+void add_launch_flags(CLI::App& app, LaunchFlags& flags) {
+  add_who(app, flags);
+  add_how(app, flags);
+  add_output(app, flags);
+  add_program(app, flags);
+  app.prefix_command();
+  app.description(app.get_description() + "\n\n  lockstep run [FLAGS] PROGRAM [ARGUMENTS of the program]...\n");
+  app.callback([&app, &flags] {
+    flags.command = app.remaining();
+    if (!flags.command.empty() && flags.command.front() == "--") flags.command.erase(flags.command.begin());
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,194 @@
+#include "lockstep/launch/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/topology.h"
+#include "lockstep/launch/device_count.h"
+#include "lockstep/launch/numbers.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMostRanks = 65536;
+constexpr std::uint16_t kStaticPort = 29500;  // torchrun's defaults
+constexpr std::uint16_t kC10dPort = 29400;
+constexpr double kJoinTimeout_s = 600;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& fix) {
+  throw UsageError(what, "command line", fix);
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+int nodes_of(const std::string& text) {
+  const std::vector<std::string> ends = split(text, ':');
+  if (ends.size() > 2) refuse("--nnodes is '" + text + "'", "give the number of nodes, as in --nnodes 2");
+  const auto least = parse_whole("--nnodes", ends.front(), 1, kMostRanks);
+  if (parse_whole("--nnodes", ends.back(), 1, kMostRanks) != least) {
+    refuse("--nnodes is '" + text + "': a number of nodes that changes while the job runs is not supported",
+           "give one number, as in --nnodes " + ends.back());
+  }
+  return static_cast<int>(least);
+}
+
+int local_ranks_of(const std::string& text) {
+  const int gpus = visible_gpus();
+  if (text == "cpu" || (text == "auto" && gpus == 0)) return available_cores();
+  if (text == "auto") return gpus;
+  if (text == "gpu") {
+    if (gpus == 0) refuse("--nproc-per-node is gpu, but this node has no GPU that is visible", "give a number, or cpu");
+    return gpus;
+  }
+  if (!text.empty() && text.find_first_not_of("0123456789") != std::string::npos) {
+    refuse("--nproc-per-node is '" + text + "'", "give a number, auto, cpu or gpu");
+  }
+  return static_cast<int>(parse_whole("--nproc-per-node", text, 1, kMostRanks));
+}
+
+std::string random_name() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}", source(), source());
+}
+
+bool parse_switch(const std::string& flag, const std::string& text) {
+  if (text == "1" || text == "true" || text == "True") return true;
+  if (text == "0" || text == "false" || text == "False") return false;
+  refuse(flag + " is '" + text + "'", "give true or false");
+}
+
+void read_rendezvous_settings(LaunchPlan& plan, const std::string& text) {
+  if (text.empty()) return;
+  for (const std::string& setting : split(text, ',')) {
+    const std::size_t equals = setting.find('=');
+    const std::string key = setting.substr(0, equals);
+    if (equals == std::string::npos) refuse("--rdzv-conf has '" + setting + "'", "give KEY=VALUE,KEY=VALUE,...");
+    const std::string value = setting.substr(equals + 1);
+    const std::string flag = "--rdzv-conf " + key;
+    if (key == "timeout" || key == "join_timeout") {
+      plan.join_timeout = milliseconds(parse_seconds(flag, value));
+    } else if (key == "is_host") {
+      plan.serves_store = parse_switch(flag, value);
+    } else if (key == "rank") {
+      plan.node_rank = static_cast<int>(parse_whole(flag, value, 0, plan.nodes - 1));
+    } else {
+      refuse("--rdzv-conf has '" + key + "', which is not supported", "use timeout, join_timeout, is_host or rank");
+    }
+  }
+}
+
+// "host", "host:port", "[::1]:port"; an IPv6 address without brackets has no port.
+void read_endpoint(LaunchPlan& plan, const std::string& text) {
+  const std::size_t bracket = text.find(']');
+  const std::size_t colon = text.find(':', bracket == std::string::npos ? 0 : bracket);
+  const bool has_port = colon != std::string::npos && (bracket != std::string::npos || colon == text.rfind(':'));
+  plan.master_addr = has_port ? text.substr(0, colon) : text;
+  if (plan.master_addr.empty()) refuse("--rdzv-endpoint is '" + text + "'", "give HOST or HOST:PORT");
+  if (has_port) {
+    plan.master_port =
+        static_cast<std::uint16_t>(parse_whole("--rdzv-endpoint port", text.substr(colon + 1), 0, 65535));
+  }
+}
+
+void plan_meeting(LaunchPlan& plan, const LaunchFlags& flags) {
+  plan.join_timeout = milliseconds(kJoinTimeout_s);
+  plan.master_addr = flags.master_addr;
+  plan.run_id = flags.rdzv_id;
+  plan.node_rank = static_cast<int>(parse_whole("--node-rank", flags.node_rank, 0, plan.nodes - 1));
+  if (flags.standalone) {
+    if (plan.nodes != 1) refuse("--standalone with --nnodes " + flags.nnodes, "leave out one of them");
+    plan.master_addr = "127.0.0.1";
+    plan.run_id = random_name();
+    return;
+  }
+  if (!flags.master_port.empty()) {
+    plan.master_port = static_cast<std::uint16_t>(parse_whole("--master-port", flags.master_port, 0, 65535));
+  } else if (plan.nodes > 1) {
+    plan.master_port = flags.rdzv_backend == "c10d" ? kC10dPort : kStaticPort;
+  }
+  if (flags.rdzv_backend == "c10d") {
+    plan.node_ranks = flags.node_rank_given ? NodeRanks::Given : NodeRanks::AsTheyCome;
+  } else if (flags.rdzv_backend != "static") {
+    refuse("--rdzv-backend is '" + flags.rdzv_backend + "', which is not supported", "use static or c10d");
+  }
+  if (!flags.rdzv_endpoint.empty()) read_endpoint(plan, flags.rdzv_endpoint);
+  read_rendezvous_settings(plan, flags.rdzv_conf);
+  if (plan.nodes > 1 && plan.master_port == 0) {
+    refuse("port 0 with --nnodes " + flags.nnodes + ": the other nodes could not find this one",
+           "give --master-port a number that is free on node 0");
+  }
+  if (plan.master_addr.empty()) refuse("--master-addr is empty", "give the address of node 0");
+}
+
+void plan_times(LaunchPlan& plan, const LaunchFlags& flags) {
+  plan.max_restarts = static_cast<int>(parse_whole("--max-restarts", flags.max_restarts, 0, 1000000));
+  plan.monitor_interval = milliseconds(parse_seconds("--monitor-interval", flags.monitor_interval));
+  plan.grace_after_failure = std::chrono::milliseconds(900);
+  plan.grace_after_signal = std::chrono::seconds(30);
+  if (!flags.shutdown_timeout.empty()) {
+    plan.grace_after_failure = milliseconds(parse_seconds("--shutdown-timeout", flags.shutdown_timeout, true));
+    plan.grace_after_signal = plan.grace_after_failure;
+  }
+  if (!flags.timeout.empty()) {
+    parse_seconds("--timeout", flags.timeout);
+    plan.collective_timeout_s = flags.timeout;
+  }
+}
+
+CpuAffinity affinity_of(const std::string& text) {
+  if (text == "none") return CpuAffinity::None;
+  if (text == "split") return CpuAffinity::Split;
+  if (text == "auto") return CpuAffinity::Auto;
+  refuse("--cpu-affinity is '" + text + "'", "use none, split or auto");
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+std::vector<std::string> command_of(const LaunchFlags& flags) {
+  if (flags.command.empty()) {
+    refuse("no program to run", "name it after the flags: lockstep run --nproc-per-node 2 ./train --epochs 3");
+  }
+  if (flags.no_python && flags.module) refuse("--no-python with --module", "leave out one of them");
+  const bool is_script = !flags.no_python && ends_with(flags.command.front(), ".py");
+  if (!flags.module && !flags.run_path && !is_script) return flags.command;
+  // -u as torchrun does, so that what a Python program prints is seen at once.
+  std::vector<std::string> command{env_string("PYTHON_EXEC").value_or("python3"), "-u"};
+  if (flags.module) command.emplace_back("-m");
+  command.insert(command.end(), flags.command.begin(), flags.command.end());
+  return command;
+}
+
+}  // namespace
+
+bool LaunchPlan::wants_log_files() const {
+  const auto any = [](Streams streams) { return streams.out || streams.err; };
+  return std::any_of(redirects.begin(), redirects.end(), any) || std::any_of(tee.begin(), tee.end(), any);
+}
+
+LaunchPlan make_plan(const LaunchFlags& flags) {
+  LaunchPlan plan;
+  plan.nodes = nodes_of(flags.nnodes);
+  plan.local_ranks = local_ranks_of(flags.nproc_per_node);
+  plan_meeting(plan, flags);
+  plan_times(plan, flags);
+  if (flags.ranks_as != "processes") refuse("--ranks-as is '" + flags.ranks_as + "'", "use processes");
+  plan.role = flags.role;
+  plan.log_dir = flags.log_dir;
+  plan.redirects = parse_streams("--redirects", flags.redirects, plan.local_ranks);
+  plan.tee = parse_streams("--tee", flags.tee, plan.local_ranks);
+  plan.shown = parse_rank_filter("--local-ranks-filter", flags.local_ranks_filter, plan.local_ranks);
+  plan.affinity = affinity_of(flags.cpu_affinity);
+  plan.command = command_of(flags);
+  return plan;
+}
+
+}  // namespace lockstep

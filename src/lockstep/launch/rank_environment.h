@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+/// Where a rank stands in the job, and what it needs to join: all that its environment says.
+struct RankPlace {
+  int rank = 0;
+  int local_rank = 0;
+  int world_size = 1;
+  int local_world_size = 1;
+  int node_rank = 0;
+  int nodes = 1;
+  std::string role = "default";
+  std::string master_addr;
+  std::uint16_t master_port = 0;  ///< for programs that bring their own store: rank 0 may listen there
+  int restart_count = 0;
+  int max_restarts = 0;
+  std::string run_id;
+  std::string error_file;            ///< where the rank may leave a JSON object about its failure
+  std::string store;                 ///< address of the job's store
+  std::string secret;                ///< empty: none
+  std::string collective_timeout_s;  ///< empty: not given
+  std::string job_mark;              ///< marks every process of the job
+};
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// The variable that carries `RankPlace::job_mark`.
+constexpr const char* kJobMarkVariable = "LOCKSTEP_JOB";
+
+/// Every variable that torchrun sets, and Lockstep's own.
+Variables rank_variables(const RankPlace& place);
+
+/// `base` ("NAME=value" texts, such as environ) with `variables` put in, in place of those of the same name.
+std::vector<std::string> merged_environment(const std::vector<std::string>& base, const Variables& variables);
+
+/// The environment of this process.
+std::vector<std::string> own_environment();
+
+/// `command` with each "${local_rank}" replaced, as torchrun does.
+std::vector<std::string> with_local_rank(std::vector<std::string> command, int local_rank);
+
+}  // namespace lockstep

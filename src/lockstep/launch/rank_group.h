@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/launch/child_process.h"
+#include "lockstep/launch/console.h"
+#include "lockstep/launch/event_loop.h"
+#include "lockstep/launch/job_folder.h"
+#include "lockstep/launch/orphan_guard.h"
+#include "lockstep/launch/output_stream.h"
+#include "lockstep/launch/plan.h"
+#include "lockstep/launch/rank_end.h"
+#include "lockstep/launch/rank_environment.h"
+
+namespace lockstep {
+
+/// What the launcher has once for the whole job.
+struct LauncherParts {
+  const LaunchPlan& plan;
+  EventLoop& loop;
+  Console& out;
+  Console& err;
+  JobFolder& folder;
+  OrphanGuard& guard;
+};
+
+/// The ranks of this node, from their start to their end, once. Their output is carried while the event loop runs.
+class RankGroup {
+ public:
+  /// @param on_end  called for each rank that ended, in the order in which they did
+  RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end);
+  ~RankGroup();
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  /// Starts one process for each place. @throws Error  if one cannot be started; none is left then
+  void start(const std::vector<RankPlace>& places);
+  /// Sends `signal` to the ranks that still run, and what they started; SIGKILL after `grace`. A second call changes
+  /// nothing but that it may shorten the time.
+  void stop(int signal, std::chrono::milliseconds grace);
+  /// Does what is due by now.
+  void act_on_time();
+  Deadline next_deadline() const { return kill_at_; }
+
+  bool all_ended() const { return running_ == 0; }
+  bool is_running(pid_t pid) const;
+  /// In the order of their ends.
+  const std::vector<RankEnd>& ends() const { return ends_; }
+  /// Passes on the last output.
+  void finish_output();
+
+ private:
+  struct Rank;
+  void start_rank(const RankPlace& place);
+  int connect_stdout(Rank& rank, const std::string& folder);
+  int connect_stderr(Rank& rank, const std::string& folder);
+  void take_end(Rank& rank);
+  void signal_all(int signal);
+  void resume_output();
+
+  LauncherParts parts_;
+  std::function<void(const RankEnd&)> on_end_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<RankEnd> ends_;
+  int running_ = 0;
+  bool stopping_ = false;
+  Deadline kill_at_ = Deadline::never();
+};
+
+}  // namespace lockstep
