@@ -36,7 +36,8 @@ struct BatchPrefetcher::Shared {
   bool stopping = false;
 };
 
-BatchPrefetcher::BatchPrefetcher(int num_workers, Load load) : shared_(std::make_shared<Shared>(std::move(load))) {
+BatchPrefetcher::BatchPrefetcher(int num_workers, Load load, std::chrono::milliseconds stop_timeout)
+    : shared_(std::make_shared<Shared>(std::move(load))), stop_timeout_(stop_timeout) {
   for (int i = 0; i < num_workers; ++i) {
     try {
       threads_.emplace_back([shared = shared_] { work(*shared); });
@@ -58,7 +59,7 @@ void BatchPrefetcher::stop() {
   shared_->slots.clear();
   shared_->started = 0;
   shared_->work_came.notify_all();
-  const bool all_left = shared_->worker_left.wait_for(lock, kStopTimeout, [this] { return shared_->workers == 0; });
+  const bool all_left = shared_->worker_left.wait_for(lock, stop_timeout_, [this] { return shared_->workers == 0; });
   lock.unlock();
   for (std::thread& thread : threads_) {
     if (all_left) {
@@ -69,8 +70,8 @@ void BatchPrefetcher::stop() {
   }
   threads_.clear();
   if (!all_left) {
-    log_warning("DataLoader: a worker did not return from the dataset within {} s and was left behind",
-                kStopTimeout.count());
+    log_warning("DataLoader: a worker did not return from the dataset within {} ms and was left behind",
+                stop_timeout_.count());
   }
 }
 

@@ -21,12 +21,11 @@ class BatchPrefetcher {
   /// Makes the batch of these dataset indices.
   using Load = std::function<Batch(const Indices&)>;
 
-  /// How long the destructor waits for batches that are being made.
-  static constexpr std::chrono::seconds kStopTimeout{5};
-
-  /// Starts `num_workers` threads. @throws Error  if the system allows no more threads
-  BatchPrefetcher(int num_workers, Load load);
-  /// A worker that does not return from `load` within `kStopTimeout` is left behind: what it uses lives as long as it
+  /// Starts `num_workers` threads.
+  /// @param stop_timeout  how long the destructor waits for batches that are being made
+  /// @throws Error  if the system allows no more threads
+  BatchPrefetcher(int num_workers, Load load, std::chrono::milliseconds stop_timeout = std::chrono::seconds(5));
+  /// A worker that does not return from `load` within `stop_timeout` is left behind: what it uses lives as long as it
   /// does, and it ends when `load` returns.
   ~BatchPrefetcher();
   BatchPrefetcher(const BatchPrefetcher&) = delete;
@@ -51,6 +50,7 @@ class BatchPrefetcher {
 
   std::shared_ptr<Shared> shared_;  // outlives this object where a worker is left behind
   std::vector<std::thread> threads_;
+  std::chrono::milliseconds stop_timeout_;
 };
 
 }  // namespace lockstep

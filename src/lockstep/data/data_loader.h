@@ -47,7 +47,7 @@ class DataLoader {
   /// beside `shuffle`, if the dataset is empty, or if memory is to be pinned where there is no CUDA
   explicit DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
                       std::shared_ptr<Sampler> sampler = nullptr);
-  /// Does not wait for a worker that is stuck in the dataset (see BatchPrefetcher).
+  /// Does not wait long for a worker that is stuck in the dataset (see BatchPrefetcher).
   ~DataLoader();
   DataLoader(DataLoader&& other) noexcept;
   DataLoader& operator=(DataLoader&& other) noexcept;

@@ -1,0 +1,149 @@
+#include "lockstep/data/csv_columns.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/decimal.h"
+
+namespace lockstep {
+namespace {
+
+// A field for a message: quoted, and short.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 40;
+  return fmt::format("\"{}\"{}", text.substr(0, kMost), text.size() > kMost ? "…" : "");
+}
+
+std::string names(const std::vector<CsvColumn>& columns) {
+  std::vector<std::string> all;
+  for (const CsvColumn& column : columns) all.push_back(column.name);
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+}  // namespace
+
+CsvColumns::CsvColumns(std::string_view text, const std::string& path, const CsvSchema& schema)
+    : schema_(schema),
+      path_(path),
+      column_of_field_(schema.columns.size()),
+      data_(schema.columns.size()),
+      ids_(schema.columns.size()) {
+  CsvTokenizer tokenizer(text, path, schema.dialect);
+  if (schema.header) {
+    map_header(tokenizer);
+  } else {
+    std::iota(column_of_field_.begin(), column_of_field_.end(), 0);
+  }
+  std::vector<CsvField> fields;
+  const std::size_t begin = tokenizer.offset();
+  while (tokenizer.next(fields)) {
+    add_record(fields, tokenizer);
+    if (rows_ == 1) reserve(text.size() / (tokenizer.offset() - begin) + 1);
+  }
+  if (rows_ == 0) {
+    throw Error("the CSV file holds no records", path, schema.header ? "add some below the header" : "add some");
+  }
+}
+
+void CsvColumns::map_header(CsvTokenizer& tokenizer) {
+  std::vector<CsvField> fields;
+  if (!tokenizer.next(fields)) throw Error("the CSV file is empty", path_, "give a file with a header and records");
+  std::vector<bool> seen(schema_.columns.size(), false);
+  column_of_field_.clear();
+  for (const CsvField& field : fields) {
+    const std::string name(field.value(scratch_));
+    const auto found = std::find_if(schema_.columns.begin(), schema_.columns.end(),
+                                    [&](const CsvColumn& column) { return column.name == name; });
+    if (found == schema_.columns.end()) {
+      throw Error(fmt::format("column {} is not declared; declared are: {}", shown(name), names(schema_.columns)),
+                  tokenizer.where(field), "declare it, as ignored if it is not needed");
+    }
+    const auto column = static_cast<std::size_t>(found - schema_.columns.begin());
+    if (seen[column]) {
+      throw Error(fmt::format("column {} comes twice", shown(name)), tokenizer.where(field), "rename one of the two");
+    }
+    seen[column] = true;
+    column_of_field_.push_back(column);
+  }
+  const auto missing = std::find(seen.begin(), seen.end(), false);
+  if (missing == seen.end()) return;
+  throw Error(fmt::format("the header has no column \"{}\"", schema_.columns[missing - seen.begin()].name),
+              tokenizer.where(fields.back()), "check the names, the delimiter, and whether the file has a header");
+}
+
+void CsvColumns::add_record(const std::vector<CsvField>& fields, const CsvTokenizer& tokenizer) {
+  if (fields.size() != column_of_field_.size()) {
+    const CsvField& near = fields[std::min(fields.size(), column_of_field_.size()) - 1];
+    throw Error(fmt::format("{} fields expected, {} found", column_of_field_.size(), fields.size()),
+                tokenizer.where(near), "mend the line, or check the delimiter and the declared columns");
+  }
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::size_t column = column_of_field_[i];
+    switch (schema_.columns[column].kind) {
+      case CsvColumn::Kind::Number:
+        add_number(column, fields[i], tokenizer);
+        break;
+      case CsvColumn::Kind::Category:
+      case CsvColumn::Kind::Label:
+        add_text(column, fields[i], tokenizer);
+        break;
+      case CsvColumn::Kind::Ignored:
+        break;
+    }
+  }
+  ++rows_;
+}
+
+void CsvColumns::reserve(std::size_t rows) {
+  for (std::size_t i = 0; i < data_.size(); ++i) {
+    const bool number = schema_.columns[i].kind == CsvColumn::Kind::Number;
+    if (number) data_[i].numbers.reserve(rows);
+    if (!number && schema_.columns[i].kind != CsvColumn::Kind::Ignored) data_[i].text_ids.reserve(rows);
+  }
+}
+
+void CsvColumns::add_number(std::size_t column, const CsvField& field, const CsvTokenizer& tokenizer) {
+  const CsvColumn& declared = schema_.columns[column];
+  const std::optional<double> number = parse_decimal(field.text);
+  if (!number) {
+    throw Error(fmt::format("{} in the column \"{}\" is no finite number", shown(field.text), declared.name),
+                tokenizer.where(field), "mend the value, or declare the column as a category or as ignored");
+  }
+  if (*number < 0 && declared.scaling == CsvColumn::Scaling::LogMinMax) {
+    throw Error(
+        fmt::format("{} in the column \"{}\" is negative, and its logarithm is to be taken", *number, declared.name),
+        tokenizer.where(field), "choose another scaling for this column");
+  }
+  data_[column].numbers.push_back(*number);
+}
+
+void CsvColumns::add_text(std::size_t column, const CsvField& field, const CsvTokenizer& tokenizer) {
+  CsvColumnData& data = data_[column];
+  const std::string_view text = field.value(scratch_);
+  if (!data.text_ids.empty() && data.texts[data.text_ids.back()] == text) {  // often the same as a line above
+    data.text_ids.push_back(data.text_ids.back());
+    return;
+  }
+  const auto known = ids_[column].find(text);
+  if (known != ids_[column].end()) {
+    data.text_ids.push_back(known->second);
+    return;
+  }
+  if (data.texts.size() == kMostTexts) {
+    throw Error(
+        fmt::format("more than {} different texts in the column \"{}\"", kMostTexts, schema_.columns[column].name),
+        tokenizer.where(field), "declare the column as a number or as ignored");
+  }
+  const auto id = static_cast<std::int32_t>(data.texts.size());
+  const std::string_view kept = text.data() == scratch_.data() ? unescaped_.emplace_back(text) : text;
+  ids_[column].emplace(kept, id);
+  data.texts.push_back(kept);
+  data.first_where.push_back(tokenizer.where(field));
+  data.text_ids.push_back(id);
+}
+
+}  // namespace lockstep

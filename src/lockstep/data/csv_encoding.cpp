@@ -1,0 +1,180 @@
+#include "lockstep/data/csv_encoding.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/decimal.h"
+
+namespace lockstep {
+namespace {
+
+using Kind = CsvColumn::Kind;
+using Scaling = CsvColumn::Scaling;
+
+double scaled(double number, Scaling scaling) { return scaling == Scaling::LogMinMax ? std::log1p(number) : number; }
+
+[[noreturn]] void unknown_text(const CsvColumn& column, const CsvColumnData& data, std::size_t id,
+                               const std::string& fix) {
+  throw Error(fmt::format("\"{}\" in the column \"{}\" is none of the values listed, or seen in training",
+                          data.texts[id], column.name),
+              data.first_where[id], fix);
+}
+
+// Whole numbers by size, as people count classes; else as texts.
+void sort_texts(std::vector<std::string>& texts) {
+  const bool numbers =
+      std::all_of(texts.begin(), texts.end(), [](const std::string& text) { return parse_decimal(text).has_value(); });
+  std::sort(texts.begin(), texts.end(), [numbers](const std::string& a, const std::string& b) {
+    if (!numbers || parse_decimal(a) == parse_decimal(b)) return a < b;
+    return parse_decimal(a) < parse_decimal(b);
+  });
+}
+
+std::vector<std::string> sorted_texts(const CsvColumnData& data) {
+  std::vector<std::string> texts(data.texts.begin(), data.texts.end());
+  sort_texts(texts);
+  return texts;
+}
+
+}  // namespace
+
+CsvEncoding::CsvEncoding(const CsvSchema& schema, const CsvColumns& columns) {
+  std::int64_t width = 0;
+  for (std::size_t i = 0; i < schema.columns.size(); ++i) {
+    const CsvColumn& column = schema.columns[i];
+    if (column.kind == Kind::Label) learn_classes(column, columns.column(i));
+    if (column.kind != Kind::Number && column.kind != Kind::Category) continue;
+    Feature feature{column};
+    feature.first = width;
+    if (column.kind == Kind::Number) learn_number(feature, columns.column(i));
+    if (column.kind == Kind::Category) learn_category(feature, columns.column(i));
+    width += feature.width;
+    features_.push_back(std::move(feature));
+  }
+  if (width > kMostFeatures) {
+    throw Error(fmt::format("the columns make {} features, more than {}", width, kMostFeatures), "CSV schema",
+                "encode the columns with most values as an index, or ignore them");
+  }
+}
+
+void CsvEncoding::learn_number(Feature& feature, const CsvColumnData& data) {
+  feature_names_.push_back(feature.declared.name);
+  const Scaling scaling = feature.declared.scaling;
+  if (scaling == Scaling::None) return;
+  double low = INFINITY;
+  double high = -INFINITY;
+  double sum = 0;
+  for (const double number : data.numbers) {
+    const double value = scaled(number, scaling);
+    low = std::min(low, value);
+    high = std::max(high, value);
+    sum += value;
+  }
+  const auto count = static_cast<double>(data.numbers.size());
+  double spread = high - low;
+  feature.offset = low;
+  if (scaling == Scaling::Standard) {
+    feature.offset = sum / count;
+    double squares = 0;
+    for (const double number : data.numbers) squares += (number - feature.offset) * (number - feature.offset);
+    spread = high > low ? std::sqrt(squares / count) : 0;
+  }
+  feature.factor = spread > 0 ? 1 / spread : 0;
+}
+
+void CsvEncoding::learn_category(Feature& feature, const CsvColumnData& data) {
+  CsvColumn& column = feature.declared;
+  if (column.values.empty()) column.values = sorted_texts(data);
+  if (column.encoding == CsvColumn::Encoding::Index) {
+    feature_names_.push_back(column.name);
+    return;
+  }
+  feature.width = static_cast<std::int64_t>(column.values.size());
+  for (const std::string& value : column.values) feature_names_.push_back(column.name + "=" + value);
+}
+
+void CsvEncoding::learn_classes(const CsvColumn& label, const CsvColumnData& data) {
+  classes_ = label.class_of;
+  if (!classes_.empty()) return;
+  for (const std::string& text : sorted_texts(data)) classes_.emplace(text, static_cast<std::int64_t>(classes_.size()));
+}
+
+Batch CsvEncoding::encode(const CsvSchema& schema, const CsvColumns& columns, const std::string& path) const {
+  const auto rows = static_cast<std::int64_t>(columns.rows());
+  const at::Tensor out = at::zeros({rows, static_cast<std::int64_t>(feature_names_.size())}, at::kFloat);
+  Batch batch{{"features", out}};
+  std::size_t written = 0;
+  for (std::size_t i = 0; i < schema.columns.size(); ++i) {
+    const CsvColumn& column = schema.columns[i];
+    if (column.kind == Kind::Label) batch["labels"] = labels(column, columns.column(i));
+    if (column.kind != Kind::Number && column.kind != Kind::Category) continue;
+    const auto feature = std::find_if(features_.begin(), features_.end(),
+                                      [&](const Feature& f) { return f.declared.name == column.name; });
+    if (feature == features_.end() || feature->declared.kind != column.kind ||
+        feature->declared.scaling != column.scaling) {
+      throw Error(fmt::format("the column \"{}\" was no feature of the training file, or of another kind", column.name),
+                  path, "declare the same features for both files");
+    }
+    auto* first = out.data_ptr<float>() + feature->first;
+    if (column.kind == Kind::Number) write_numbers(*feature, columns.column(i), first);
+    if (column.kind == Kind::Category) write_categories(*feature, columns.column(i), first);
+    ++written;
+  }
+  if (written == features_.size()) return batch;
+  throw Error(fmt::format("{} of the {} feature columns of the training file are missing", features_.size() - written,
+                          features_.size()),
+              path, "declare the same features for both files");
+}
+
+void CsvEncoding::write_numbers(const Feature& feature, const CsvColumnData& data, float* out) const {
+  const std::size_t stride = feature_names_.size();
+  for (const double number : data.numbers) {
+    *out = static_cast<float>((scaled(number, feature.declared.scaling) - feature.offset) * feature.factor);
+    out += stride;
+  }
+}
+
+void CsvEncoding::write_categories(const Feature& feature, const CsvColumnData& data, float* out) const {
+  const CsvColumn& column = feature.declared;
+  constexpr std::ptrdiff_t kUnknown = -1;
+  std::vector<std::ptrdiff_t> value_of_text;
+  for (std::size_t id = 0; id < data.texts.size(); ++id) {
+    const auto found = std::find(column.values.begin(), column.values.end(), data.texts[id]);
+    if (found == column.values.end() && !column.unknown_allowed) {
+      unknown_text(column, data, id, "list the value, or set unknown_allowed to make it all zeros");
+    }
+    value_of_text.push_back(found == column.values.end() ? kUnknown : found - column.values.begin());
+  }
+  const std::size_t stride = feature_names_.size();
+  for (const std::int32_t id : data.text_ids) {
+    const std::ptrdiff_t value = value_of_text[id];
+    if (column.encoding == CsvColumn::Encoding::Index) {
+      *out = static_cast<float>(value);
+    } else if (value != kUnknown) {
+      out[value] = 1;
+    }
+    out += stride;
+  }
+}
+
+at::Tensor CsvEncoding::labels(const CsvColumn& label, const CsvColumnData& data) const {
+  std::vector<std::int64_t> class_of_text;
+  for (std::size_t id = 0; id < data.texts.size(); ++id) {
+    const auto found = classes_.find(std::string(data.texts[id]));
+    if (found == classes_.end() && !label.other_class) {
+      unknown_text(label, data, id, "list the text in class_of, or give other_class");
+    }
+    class_of_text.push_back(found == classes_.end() ? *label.other_class : found->second);
+  }
+  const at::Tensor out = at::empty({static_cast<std::int64_t>(data.text_ids.size())}, at::kLong);
+  auto* to = out.data_ptr<std::int64_t>();
+  for (const std::int32_t id : data.text_ids) *to++ = class_of_text[id];
+  return out;
+}
+
+}  // namespace lockstep
