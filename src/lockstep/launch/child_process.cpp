@@ -26,8 +26,10 @@ namespace {
 std::string advice(const std::string& program, int code) {
   switch (code) {
     case ENOENT:
-      return "check the spelling; a program of the current folder is written ./" + program +
-             ", and the interpreter in a script's first line must exist";
+      if (program.find('/') == std::string::npos) {
+        return "check the spelling; a program of the current folder is written ./" + program;
+      }
+      return "check the path; if it is a script, check the interpreter in its first line";
     case EACCES:
       return "make it executable: chmod +x " + program;
     case ENOEXEC:

@@ -17,6 +17,7 @@ std::string pet_variable(const std::string& flag) {
 
 CLI::Option* text(CLI::App& app, const std::string& flag, std::string& value, const std::string& help) {
   CLI::Option* option = app.add_option(flag, value, help)->envname(pet_variable(flag));
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   return value.empty() ? option : option->capture_default_str();
 }
 

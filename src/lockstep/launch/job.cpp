@@ -105,7 +105,7 @@ class Attempt {
   }
 
   void take_news() {
-    if (outcome_) return;
+    parts_.loop.forget(news_watch_);  // there is one piece of news in an attempt
     outcome_ = nodes_.outcome();
     if (outcome_ && !outcome_->well) ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
   }

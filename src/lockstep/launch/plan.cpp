@@ -137,7 +137,7 @@ void plan_times(LaunchPlan& plan, const LaunchFlags& flags) {
     plan.grace_after_signal = plan.grace_after_failure;
   }
   if (!flags.timeout.empty()) {
-    parse_seconds("--timeout", flags.timeout);
+    parse_whole("--timeout", flags.timeout, 1, 365 * 24 * 3600);
     plan.collective_timeout_s = flags.timeout;
   }
 }
