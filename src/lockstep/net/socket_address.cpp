@@ -39,7 +39,7 @@ SocketAddress SocketAddress::parse(const std::string& text) {
   if (text.rfind("tcp:", 0) != 0) refuse(text, "it begins with neither unix: nor tcp:");
   const std::size_t colon = text.rfind(':');
   std::string host = colon > 4 ? text.substr(4, colon - 4) : std::string();
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string::npos) {
     refuse(text, "an IPv6 address stands in brackets");
