@@ -10,23 +10,28 @@
 namespace lockstep {
 namespace {
 
-// Puts `batch` at `rows` of `whole`, which is made for `size` samples by the first call.
-void copy_rows(Batch& whole, const Batch& batch, const std::vector<std::int64_t>& rows, std::size_t size) {
-  const at::Tensor at = at::tensor(rows);
-  const bool first = whole.empty();
-  for (const auto& [name, tensor] : batch) {
-    at::Tensor& out = whole[name];
-    if (first) {
-      std::vector<std::int64_t> shape = tensor.sizes().vec();
-      shape[0] = static_cast<std::int64_t>(size);
-      out = at::empty(shape, tensor.options());
-    }
-    if (!out.defined() || out.sizes().slice(1) != tensor.sizes().slice(1) || out.dtype() != tensor.dtype() ||
-        whole.size() != batch.size()) {
-      throw Error("the samples of two datasets differ in field \"" + name + "\": its name, shape or dtype",
+// Fields like those of `part`, for `size` samples.
+Batch empty_batch(const Batch& part, std::size_t size) {
+  Batch batch;
+  for (const auto& [name, tensor] : part) {
+    std::vector<std::int64_t> shape = tensor.sizes().vec();
+    shape[0] = static_cast<std::int64_t>(size);
+    batch[name] = at::empty(shape, tensor.options());
+  }
+  return batch;
+}
+
+// Copies the samples of `part` to `rows` of `whole`.
+void copy_rows(Batch& whole, const Batch& part, const std::vector<std::int64_t>& rows) {
+  const at::Tensor index = at::tensor(rows);
+  for (auto& [name, out] : whole) {
+    const auto found = part.find(name);
+    if (found == part.end() || part.size() != whole.size() || found->second.dtype() != out.dtype() ||
+        found->second.sizes().slice(1) != out.sizes().slice(1)) {
+      throw Error("the samples of two datasets differ in field \"" + name + "\": in names, shape or dtype",
                   "ConcatDataset", "put together datasets with the same fields");
     }
-    out.index_copy_(0, at, tensor);
+    out.index_copy_(0, index, found->second);
   }
 }
 
@@ -62,7 +67,10 @@ Batch ConcatDataset::do_get_batch(at::IntArrayRef indices) const {
   Batch whole;
   for (std::size_t part = 0; part < datasets_.size(); ++part) {
     if (inner[part].size() == indices.size()) return datasets_[part]->get_batch(inner[part]);
-    if (!inner[part].empty()) copy_rows(whole, datasets_[part]->get_batch(inner[part]), rows[part], indices.size());
+    if (inner[part].empty()) continue;
+    const Batch batch = datasets_[part]->get_batch(inner[part]);
+    if (whole.empty()) whole = empty_batch(batch, indices.size());
+    copy_rows(whole, batch, rows[part]);
   }
   return whole;
 }

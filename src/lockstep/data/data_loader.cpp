@@ -96,7 +96,10 @@ class DataLoader::Reader {
  public:
   Reader(std::shared_ptr<const Dataset> read, DataLoaderOptions how, std::shared_ptr<Sampler> order)
       : dataset(std::move(read)), options(std::move(how)), sampler(std::move(order)) {
-    if (batches() == 0) log_warning("DataLoader: no batch in an epoch of {} samples", sampler->size());
+    if (batches() == 0 && sampler->size() > 0) {
+      log_warning("DataLoader: drop_last leaves no batch of {} in an epoch of {} samples", options.batch_size,
+                  sampler->size());
+    }
   }
 
   // Starts an iteration and returns its number.
