@@ -1,14 +1,17 @@
-# lockstep_module(name [TORCH] [DEPENDS module...] [LIBRARIES library...])
-# One folder under src/lockstep, built as a static library. DEPENDS names modules, LIBRARIES everything else.
-function(lockstep_module name)
+# lockstep_module(folder [TORCH] [DEPENDS module...] [LIBRARIES library...])
+# One folder under src/lockstep, built as a static library. DEPENDS names modules, LIBRARIES everything else. A folder
+# inside another module's, as data/text, is a module of its own (lockstep_data_text), listed above the one around it.
+function(lockstep_module folder)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "DEPENDS;LIBRARIES")
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  lockstep_sources(sources ${folder})
+  string(REPLACE "/" "_" name ${folder})
   if(NOT sources)
     return()
   endif()
   add_library(lockstep_${name} STATIC ${sources})
   target_include_directories(lockstep_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(lockstep_${name} PRIVATE lockstep_flags PUBLIC ${arg_LIBRARIES})
+  string(REPLACE "/" "_" arg_DEPENDS "${arg_DEPENDS}")
   foreach(dep IN LISTS arg_DEPENDS)
     if(NOT TARGET lockstep_${dep})
       message(FATAL_ERROR "${name} lists ${dep}, which is not above it in src/lockstep/CMakeLists.txt")
@@ -19,6 +22,17 @@ function(lockstep_module name)
     target_link_libraries(lockstep_${name} PUBLIC lockstep_torch)
     lockstep_precompile(lockstep_${name} TENSOR)
   endif()
+endfunction()
+
+# The .cpp files of a folder, but for those of folders inside it that this was called for before.
+function(lockstep_sources result folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+  get_property(known DIRECTORY PROPERTY LOCKSTEP_FOLDERS)
+  foreach(inner IN LISTS known)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${inner}/")
+  endforeach()
+  set_property(DIRECTORY APPEND PROPERTY LOCKSTEP_FOLDERS ${folder})
+  set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
 # Two precompiled headers, each built once and shared: TENSOR for code that sees only tensors, NN for code that sees

@@ -1,0 +1,55 @@
+#include "lockstep/data/text/json_file.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/text/text_lines.h"
+
+namespace lockstep::text {
+namespace {
+
+/// Deeper nesting than any tokenizer file has; recursion over the value is safe below it.
+constexpr int kDeepest = 64;
+
+std::string line_at(const std::string& content, std::size_t position) {
+  const auto end = content.begin() + static_cast<std::ptrdiff_t>(std::min(position, content.size()));
+  return std::to_string(1 + std::count(content.begin(), end, '\n'));
+}
+
+}  // namespace
+
+nlohmann::json read_json_file(const std::string& path) {
+  using Event = nlohmann::json::parse_event_t;
+  const std::string content = read_tokenizer_file(path);
+  std::vector<std::unordered_set<std::string>> keys;
+  const auto check = [&](int depth, Event event, nlohmann::json& parsed) {
+    if (depth > kDeepest)
+      throw Error("the JSON is nested deeper than " + std::to_string(kDeepest), path, "check the file");
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
+      throw Error("the key \"" + parsed.get<std::string>() + "\" stands twice in one object", path,
+                  "remove one of them, or take the file from its source again");
+    }
+    return true;
+  };
+  try {
+    return nlohmann::json::parse(content, check);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw Error(std::string("not valid JSON: ") + error.what(), path + ":" + line_at(content, error.byte),
+                "take the file from its source again");
+  }
+}
+
+TokenId json_id(const nlohmann::json& value, const std::string& where) {
+  const bool whole = value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<TokenId>::max();
+  if (!whole)
+    throw Error("a token's number is " + value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), where,
+                "numbers are whole, from 0 on");
+  return value.get<TokenId>();
+}
+
+}  // namespace lockstep::text

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lockstep/data/text/token_id.h"
+
+namespace lockstep::text {
+
+/// Reads a JSON file. Stricter than JSON has to be: a key that stands twice in one object is refused, since it would
+/// hide one of its values.
+/// @throws Error  with file and line
+nlohmann::json read_json_file(const std::string& path);
+
+/// `value` as a token's number.
+/// @throws Error  naming `where`, unless it is a whole number from 0 to 2^31 - 1
+TokenId json_id(const nlohmann::json& value, const std::string& where);
+
+}  // namespace lockstep::text

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/data/text/bert_normalizer.h"
+#include "lockstep/data/text/id_buffer.h"
+#include "lockstep/data/text/token_id.h"
+#include "lockstep/data/text/word_cache.h"
+#include "lockstep/data/text/wordpiece.h"
+
+namespace lockstep::text {
+
+/// Which characters of the text one token covers: [begin, end), counted in code points.
+struct TokenSpan {
+  std::int32_t begin;
+  std::int32_t end;
+  std::int32_t leading_blanks;  ///< of the token itself, for those who trim offsets
+  std::int32_t trailing_blanks;
+};
+
+/// A run of raw bytes that gave `count` ids.
+struct EncodedWord {
+  std::uint32_t begin;
+  std::uint32_t end;
+  std::uint32_t count;
+};
+
+/// What an encoder works with and gives back. One thread at a time; kept between texts, because the cache in it is what
+/// makes encoding fast.
+struct EncoderScratch {
+  WordCache cache;
+  IdBuffer ids;                  ///< the ids of the text so far
+  std::vector<TokenSpan> spans;  ///< one for each id, where spans are asked for
+  // Work space.
+  std::vector<EncodedWord> words;
+  std::vector<WordPart> parts;
+  NormalizedText normalized;
+  std::string bytes;
+  std::vector<std::uint64_t> merge_space;
+};
+
+/// Turns text between special tokens into ids: one class for each kind of model. Thread-safe, given a scratch for each
+/// thread.
+class TextEncoder {
+ public:
+  virtual ~TextEncoder() = default;
+
+  /// Appends the ids of `text`, which is well-formed UTF-8.
+  virtual void encode(std::string_view text, EncoderScratch& scratch) const = 0;
+
+  /// Appends ids and spans; `first_char` is the index of the first character of `text`.
+  virtual void encode_with_spans(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const = 0;
+
+  /// The normalizer, or null where the text is taken as it is.
+  virtual const BertNormalizer* normalizer() const { return nullptr; }
+
+  /// Appends ids and spans of a part, [begin, end) in bytes, of text that `normalizer()` normalized with sources.
+  virtual void encode_normalized(const NormalizedText& text, std::size_t begin, std::size_t end,
+                                 EncoderScratch& scratch) const;
+};
+
+}  // namespace lockstep::text

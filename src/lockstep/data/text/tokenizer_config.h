@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/text/added_tokens.h"
+#include "lockstep/data/text/tokenizer.h"
+
+namespace lockstep::text {
+
+/// What the small files beside a vocabulary say: tokenizer_config.json, special_tokens_map.json, added_tokens.json and
+/// the model's config.json. All are optional; what none of them says is unset.
+struct TokenizerConfig {
+  std::string class_name;  ///< "BertTokenizer" and the like, without "Fast"
+  std::string model_type;  ///< of config.json
+  SpecialTokens special;
+  std::optional<bool> do_lower_case;
+  std::optional<bool> strip_accents;
+  std::optional<bool> tokenize_chinese_chars;
+  std::optional<bool> add_prefix_space;
+  std::vector<std::string> never_split;
+  std::vector<AddedToken> added_tokens;
+  std::optional<std::int64_t> model_max_length;
+  std::optional<SequenceSide> padding_side;
+  std::optional<SequenceSide> truncation_side;
+};
+
+/// Reads those of the files that stand in the folder `dir`.
+/// @throws Error  with the file and the field: malformed, or it asks for what is not supported
+TokenizerConfig read_tokenizer_config(const std::string& dir);
+
+}  // namespace lockstep::text

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lockstep/data/text/added_tokens.h"
+#include "lockstep/data/text/sequence_assembly.h"
+#include "lockstep/data/text/text_encoder.h"
+#include "lockstep/data/text/token_decoder.h"
+#include "lockstep/data/text/tokenizer.h"
+#include "lockstep/data/text/tokenizer_document.h"
+
+namespace lockstep {
+
+/// The tables behind a Tokenizer and its copies. Immutable but for the pool of scratches, which has a lock.
+class Tokenizer::Core {
+ public:
+  /// Work space on loan from the pool, for one thread at a time.
+  class Lease {
+   public:
+    explicit Lease(const Core& core) : core_(core), scratch_(core.take_scratch()) {}
+    ~Lease() { core_.give_back(std::move(scratch_)); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    text::EncoderScratch& scratch() const { return *scratch_; }
+
+   private:
+    const Core& core_;
+    std::unique_ptr<text::EncoderScratch> scratch_;
+  };
+
+  /// @throws Error  for whatever the document declares and is wrong or not supported
+  explicit Core(text::TokenizerDocument document);
+
+  /// Encodes one text, or two, as `options` say, but for padding.
+  Encoding encode(std::string_view first, const std::string_view* second, const EncodeOptions& options,
+                  text::EncoderScratch& scratch) const;
+  /// Appends the ids of `text` to the scratch, and their spans if `spans`.
+  void append(std::string_view text, bool spans, text::EncoderScratch& scratch) const;
+  std::string decode(const std::vector<TokenId>& ids, const DecodeOptions& options) const;
+
+  const text::TokenizerDocument& document() const { return document_; }
+  const std::optional<text::DeclaredPadding>& padding() const { return padding_; }
+  const std::optional<Truncation>& truncation() const { return truncation_; }
+  /// The token of number `id`, or null.
+  const std::string* token(TokenId id) const;
+  TokenId id_limit() const { return id_limit_; }
+
+ private:
+  void check_added_tokens() const;
+  void make_finders();
+  void append_text(std::string_view text, std::int32_t first_char, bool spans, text::EncoderScratch& scratch) const;
+  void append_normalized(std::string_view text, std::int32_t first_char, text::EncoderScratch& scratch) const;
+  void append_segments(const text::AddedTokenFinder& finder, std::string_view text, std::int32_t first_char, bool spans,
+                       text::EncoderScratch& scratch) const;
+
+  std::unique_ptr<text::EncoderScratch> take_scratch() const;
+  void give_back(std::unique_ptr<text::EncoderScratch> scratch) const noexcept;
+
+  text::TokenizerDocument document_;
+  std::unique_ptr<text::TextEncoder> encoder_;
+  text::PostProcessor processor_;
+  text::TokenDecoder decoder_;
+  std::optional<Truncation> truncation_;
+  std::optional<text::DeclaredPadding> padding_;
+  text::AddedTokenFinder raw_tokens_;         // looked for in the text as it is
+  text::AddedTokenFinder normalized_tokens_;  // looked for in normalized text
+  std::unordered_map<TokenId, const text::AddedToken*> added_;
+  std::unordered_map<TokenId, std::string> normalized_content_;  // where it differs from the token's content
+  TokenId id_limit_ = 0;
+
+  mutable std::mutex pool_mutex_;
+  mutable std::vector<std::unique_ptr<text::EncoderScratch>> pool_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lockstep/data/text/token_id.h"
+
+namespace lockstep {
+
+/// The tokens of a model and their numbers. Immutable once made; thread-safe.
+class Vocabulary {
+ public:
+  /// A token with its number, and where it was declared (`FILE:LINE` or a path in JSON) for errors.
+  struct Entry {
+    std::string token;
+    TokenId id = 0;
+    std::string where;
+  };
+
+  Vocabulary() = default;
+  /// @throws Error  if a token or a number stands twice, if a number is negative, or if numbers are so far apart that
+  ///                the table would be mostly empty
+  explicit Vocabulary(std::vector<Entry> entries);
+  Vocabulary(Vocabulary&&) = default;
+  Vocabulary& operator=(Vocabulary&&) = default;
+  Vocabulary(const Vocabulary& other);
+  Vocabulary& operator=(const Vocabulary& other);
+
+  /// Reads `vocab.txt`: one token a line, whose number is that of its line, from 0. An empty line holds its number and
+  /// names no token.
+  /// @throws Error  with file and line, for a token that stands twice, bytes that are no UTF-8, or a NUL
+  static Vocabulary from_txt(const std::string& path);
+
+  /// Reads `vocab.json` or `encoder.json`: one JSON object, token to number.
+  /// @throws Error  with file and line where it is no such JSON, and as the constructor does
+  static Vocabulary from_json(const std::string& path);
+
+  std::optional<TokenId> find(std::string_view token) const;
+  /// Whether `id` is the number of a token.
+  bool contains(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < present_.size() && present_[id]; }
+  /// The token of number `id`, which the vocabulary must contain.
+  const std::string& token(TokenId id) const { return tokens_[static_cast<std::size_t>(id)]; }
+  /// How many tokens there are.
+  std::size_t size() const { return ids_.size(); }
+  /// One more than the highest number.
+  TokenId id_limit() const { return static_cast<TokenId>(tokens_.size()); }
+
+ private:
+  void index();
+
+  std::vector<std::string> tokens_;  // by number
+  std::vector<bool> present_;        // by number
+  std::unordered_map<std::string_view, TokenId> ids_;
+};
+
+}  // namespace lockstep

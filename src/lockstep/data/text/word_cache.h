@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/data/text/token_id.h"
+
+namespace lockstep::text {
+
+/// Remembers the ids of words that were seen, by their raw bytes: natural text repeats its words, and finding one here
+/// takes a few nanoseconds. What it holds changes the speed, never the ids. Bounded: about 2 MiB. One thread at a time.
+///
+/// Words of up to 16 bytes sit in a direct-mapped table, whose entry is one half of a cache line and holds up to three
+/// ids; longer ones and longer lists lie in an arena, which starts anew when it is full.
+class WordCache {
+ public:
+  static constexpr std::size_t kShortBytes = 16;
+  static constexpr std::size_t kLongestBytes = 256;
+  static constexpr std::uint32_t kInlineIds = 3;
+
+  /// Up to 16 bytes as two numbers, zero behind the end.
+  struct ShortKey {
+    std::uint64_t low;
+    std::uint64_t high;
+    std::uint32_t length;
+  };
+
+  struct ShortEntry {
+    std::uint64_t low;
+    std::uint64_t high;
+    std::uint32_t length;  ///< 0: empty
+    TokenId ids[kInlineIds];
+
+    bool holds(const ShortKey& key) const {
+      return ((low ^ key.low) | (high ^ key.high) | ((length & 0xFFu) ^ key.length)) == 0;
+    }
+    std::uint32_t count() const { return length >> 8; }
+    bool is_inline() const { return length >> 8 <= kInlineIds; }
+  };
+
+  struct Ids {
+    const TokenId* data;
+    std::uint32_t count;
+  };
+
+  WordCache() : short_(kShortEntries), long_(kLongEntries) {}
+
+  /// `length` (1 to 16) bytes at `data`, of which 16 must be readable.
+  static ShortKey load_key(const char* data, std::uint32_t length) {
+    ShortKey key;
+    std::memcpy(&key.low, data, 8);
+    std::memcpy(&key.high, data + 8, 8);
+    const bool fits_low = length <= 8;
+    const std::uint64_t low_mask = ~std::uint64_t{0} >> (fits_low ? 64 - 8 * length : 0);
+    const std::uint64_t high_mask = ~(~std::uint64_t{0} << (fits_low ? 0 : 8 * (length & 7)));
+    key.low &= low_mask;
+    key.high &= length == kShortBytes ? ~std::uint64_t{0} : high_mask;
+    key.length = length;
+    return key;
+  }
+
+  /// The entry where `key` is, if it is in the table at all.
+  const ShortEntry& slot(const ShortKey& key) const { return short_[slot_index(key)]; }
+
+  /// Ids of the entry whose count is above kInlineIds.
+  const TokenId* arena_ids(const ShortEntry& entry) const { return arena_.data() + entry.ids[0]; }
+
+  void put(const ShortKey& key, const TokenId* ids, std::uint32_t count);
+
+  /// Ids of a word of 17 to 256 bytes; `data` is null where it is not known.
+  Ids find_long(std::string_view word) const;
+  void put_long(std::string_view word, const TokenId* ids, std::uint32_t count);
+
+ private:
+  static constexpr std::size_t kShortEntries = std::size_t{1} << 15;
+  static constexpr std::size_t kLongEntries = std::size_t{1} << 12;
+  static constexpr std::size_t kArenaIds = std::size_t{1} << 17;
+  static constexpr std::size_t kArenaBytes = std::size_t{1} << 18;
+  static constexpr std::uint32_t kMostIds = 256;
+
+  struct LongEntry {
+    std::uint64_t hash;
+    std::uint32_t bytes_at;
+    std::uint32_t ids_at;
+    std::uint16_t length;  ///< 0: empty
+    std::uint16_t count;
+  };
+
+  static std::size_t slot_index(const ShortKey& key) {
+    // Multiplying by odd constants and taking the top bits spreads words that differ in one letter.
+    const std::uint64_t mixed = (key.low ^ (key.high * 0x9E3779B97F4A7C15u)) * 0xD6E8FEB86659FD93u;
+    return static_cast<std::size_t>((mixed ^ (mixed << 17)) >> 49);
+  }
+
+  void start_arena_anew();
+
+  std::vector<ShortEntry> short_;
+  std::vector<LongEntry> long_;
+  std::vector<TokenId> arena_;
+  std::vector<char> long_bytes_;
+};
+
+}  // namespace lockstep::text
