@@ -206,16 +206,21 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"flag_of_env", {"env", "--jsn"}, 2, "Did you mean '--json'?"}),
     [](const auto& test) { return test.param.name; });
 
-TEST(MasterPort, ThatIsBusyIsNamed) {
-  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// A socket on a free port of the loopback address, and that port.
+std::pair<UniqueFd, std::string> bound_socket() {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return {std::move(fd), std::to_string(ntohs(address.sin_port))};
+}
+
+TEST(MasterPort, ThatIsBusyIsNamed) {
+  const auto [listener, port] = bound_socket();
   ASSERT_EQ(::listen(listener.get(), 1), 0);
-  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const std::string port = std::to_string(ntohs(address.sin_port));
   const ProgramEnd end = run({"--master-port", port}, {"true"});
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "master port " + port + " cannot be used: Address already in use")) << end.err;
@@ -280,9 +285,11 @@ TEST(Stop, FailureLeavesNobodyBehind) {
   expect_family_gone(program, 2);
 }
 
+// Which takes longer than the ranks have after a failure.
 TEST(Stop, SignalIsForwardedSoThatRanksCanSave) {
   RunningProgram program(
-      launch({"--nproc-per-node=2"}, shell("trap 'echo saved; exit 0' INT; echo ready; while :; do sleep 0.05; done")));
+      launch({"--nproc-per-node=2"},
+             shell("trap 'sleep 1.3; echo saved; exit 0' INT; echo ready; while :; do sleep 0.05; done")));
   const Deadline deadline = soon();
   while (sorted_lines(program.out()).size() < 2) ASSERT_TRUE(program.wait_for_more(deadline));
   program.send(SIGINT);
@@ -405,6 +412,122 @@ TEST(Restarts, AreCounted) {
   EXPECT_EQ(end.code, 1);
   EXPECT_EQ(end.out, "try\ntry\ntry\n");
   EXPECT_TRUE(has(end.err, "after 2 restarts")) << end.err;
+}
+
+// Two launchers on this host stand for two nodes.
+class Nodes : public ::testing::Test {
+ protected:
+  Words node(int rank, const Words& flags, const Words& program) const {
+    Words all{"--nnodes=2", "--node-rank=" + std::to_string(rank), "--master-port", port_};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return launch(all, program);
+  }
+  const std::string port_ = bound_socket().second;
+};
+
+TEST_F(Nodes, MeetThroughTheStoreOfNode0) {
+  RunningProgram second(node(1, {"--nproc-per-node=2"}, {kBin + "/launch_rank", "meet"}));
+  RunningProgram first(node(0, {"--nproc-per-node=1"}, {kBin + "/launch_rank", "meet"}));
+  const ProgramEnd end0 = first.wait(soon());
+  const ProgramEnd end1 = second.wait(soon());
+  EXPECT_EQ(end0.code, 0) << end0.err;
+  EXPECT_EQ(end1.code, 0) << end1.err;
+  EXPECT_EQ(end0.out, "rank 0: met 3 of 3\n");
+  EXPECT_EQ(sorted_lines(end1.out), (Words{"rank 1: met 3 of 3", "rank 2: met 3 of 3"}));
+}
+
+TEST_F(Nodes, GetTheirRankAsTheyComeFromC10d) {
+  const Words flags{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_, "--rdzv-id=x"};
+  RunningProgram one(launch(flags, shell("echo $RANK $GROUP_RANK $MASTER_PORT")));
+  RunningProgram other(launch(flags, shell("echo $RANK $GROUP_RANK $MASTER_PORT")));
+  const Words lines = sorted_lines(one.wait(soon()).out + other.wait(soon()).out);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].substr(0, 3), "0 0");
+  EXPECT_EQ(lines[1].substr(0, 3), "1 1");
+  EXPECT_EQ(lines[0].substr(3), lines[1].substr(3)) << "one master port for all";
+}
+
+TEST_F(Nodes, EndWhenARankOfAnotherNodeFails) {
+  const Words program = shell("[ $RANK = 1 ] && { echo last word >&2; exit 9; }; exec sleep 300");
+  RunningProgram second(node(1, {}, program));
+  RunningProgram first(node(0, {}, program));
+  for (const ProgramEnd& end : {first.wait(soon()), second.wait(soon())}) {
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, "rank 1 (local rank 0, ")) << end.err;
+    EXPECT_TRUE(has(end.err, "failed first: exit code 9\n  its last lines on standard error:\n    | last word"))
+        << end.err;
+  }
+}
+
+TEST_F(Nodes, RestartTogether) {
+  const Words program = shell(
+      "echo $RANK:$TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; "
+      "[ $RANK = 1 ] && exit 9; exec sleep 300");
+  RunningProgram second(node(1, {"--max-restarts=1"}, program));
+  RunningProgram first(node(0, {"--max-restarts=1"}, program));
+  EXPECT_EQ(first.wait(soon()).code, 0);
+  EXPECT_EQ(second.wait(soon()).code, 0);
+  EXPECT_EQ(first.out() + second.out(), "0:0\n0:1\n1:0\n1:1\n");
+}
+
+TEST_F(Nodes, EndWhenOneIsInterrupted) {
+  RunningProgram second(node(1, {"--max-restarts=3"}, shell("echo ready; exec sleep 300")));
+  RunningProgram first(node(0, {"--max-restarts=3"}, shell("echo ready; exec sleep 300")));
+  ASSERT_TRUE(first.wait_for("ready", soon()));
+  ASSERT_TRUE(second.wait_for("ready", soon()));
+  second.send(SIGINT);
+  EXPECT_EQ(second.wait(soon()).code, 128 + SIGINT);
+  const ProgramEnd end = first.wait(soon());
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "the launcher of node 1 was told to end by SIGINT")) << end.err;
+}
+
+TEST_F(Nodes, EndWhenALauncherIsKilled) {
+  for (const bool kill_first : {true, false}) {
+    RunningProgram second(node(1, {}, shell("echo rank=$$; exec sleep 300")));
+    RunningProgram first(node(0, {}, shell("echo rank=$$; exec sleep 300")));
+    ASSERT_TRUE(first.wait_for("rank=", soon()));
+    ASSERT_TRUE(second.wait_for("rank=", soon()));
+    RunningProgram& killed = kill_first ? first : second;
+    RunningProgram& left = kill_first ? second : first;
+    killed.send(SIGKILL);
+    const ProgramEnd end = left.wait(soon());
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, kill_first ? "the launcher of node 0" : "the launcher of node 1")) << end.err;
+    for (const pid_t pid : pids_after(first.out() + second.out(), "rank")) EXPECT_TRUE(wait_until_gone(pid, soon()));
+  }
+}
+
+TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
+  const ProgramEnd end = run({"--nnodes=2", "--master-port", port_, "--rdzv-conf=timeout=0.5"}, {"true"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "node 1 of 2 did not come within 0.5 s")) << end.err;
+}
+
+TEST_F(Nodes, CannotClaimOneRank) {
+  const Words flags{"--rdzv-conf=timeout=30"};
+  RunningProgram first(node(0, flags, {"true"}));
+  RunningProgram second(node(1, flags, shell("read word")));
+  RunningProgram third(node(1, flags, shell("read word")));
+  const ProgramEnd a = second.wait(soon());
+  const ProgramEnd b = third.wait(soon());
+  EXPECT_TRUE(has(a.err + b.err, "two launchers claim node rank 1")) << a.err << b.err;
+}
+
+TEST_F(Nodes, MustAgreeOnTheirFlags) {
+  RunningProgram first(node(0, {"--max-restarts=1"}, {"true"}));
+  RunningProgram second(node(1, {"--max-restarts=2"}, {"true"}));
+  EXPECT_EQ(first.wait(soon()).code, 1);
+  const ProgramEnd end = second.wait(soon());
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(first.err() + end.err, "differ in max_restarts: ")) << first.err() << end.err;
+}
+
+TEST_F(Nodes, NeedASecretBeyondThisHost) {
+  const ProgramEnd end = run({"--nnodes=2", "--master-addr=0.0.0.0", "--master-port", port_}, {"true"},
+                             {{"LOCKSTEP_SECRET", {}}, {"LOCKSTEP_SECRET_FILE", {}}});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "LOCKSTEP_SECRET")) << end.err;
 }
 
 // A Python program, as torchrun would run it: rank 0 listens on MASTER_PORT.

@@ -11,6 +11,7 @@
 #include "lockstep/base/blas.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/topology.h"
+#include "lockstep/comm/factory.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -60,6 +61,12 @@ Json blas() {
           {"threads", library.num_threads}};
 }
 
+Json engines() {
+  Json out = Json::object();
+  for (const Engine& engine : available_engines()) out[engine.name] = engine.description;
+  return out;
+}
+
 Json host() {
   return {{"name", host_name()},
           {"kernel", kernel()},
@@ -100,7 +107,8 @@ class Env : public Subcommand {
   }
 
   int run() override {
-    Json report{{"versions", versions()}, {"threads", threads()}, {"blas", blas()}, {"host", host()}};
+    Json report{
+        {"versions", versions()}, {"engines", engines()}, {"threads", threads()}, {"blas", blas()}, {"host", host()}};
     report["warning"] = warnings();
     if (json_) {
       fmt::print("{}\n", report.dump(2));

@@ -64,9 +64,11 @@ class Attempt {
     }
   }
   // What ranks left running does not outlive them.
-  void clean_up(bool in_a_hurry) {
-    const auto grace = in_a_hurry ? std::chrono::milliseconds(0) : parts_.plan.grace_after_failure;
-    for (const pid_t pid : end_descendants(parts_.guard.pid(), grace)) {
+  void clean_up() {
+    const bool was_stopped = ranks_.sent().number != 0;
+    const Deadline kill_at = was_stopped ? ranks_.kill_at() : Deadline::after(parts_.plan.grace_after_failure);
+    const auto is_urgent = [this] { return stop_was_asked_for(); };
+    for (const pid_t pid : end_descendants(parts_.guard.pid(), ranks_.sent(), kill_at, is_urgent)) {
       log_warning("process {} does not end, not even by SIGKILL: it hangs in the kernel", pid);
     }
     ranks_.finish_output();
@@ -107,7 +109,14 @@ class Attempt {
   void take_news() {
     parts_.loop.forget(news_watch_);  // there is one piece of news in an attempt
     outcome_ = nodes_.outcome();
-    if (outcome_ && !outcome_->well) ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
+    // After a signal the ranks have longer, to save what they have.
+    if (outcome_ && !outcome_->well && !signal_) ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
+  }
+
+  // While nothing else is waited for any more.
+  bool stop_was_asked_for() {
+    while (const std::optional<int> number = signals_.take()) urgent_ = urgent_ || *number != SIGCHLD;
+    return urgent_;
   }
 
   void take_signals() {
@@ -120,7 +129,8 @@ class Attempt {
       if (!again) {
         signal_ = *number;
         nodes_.report_failure(
-            fmt::format("the launcher of node {} was told to end by {}", nodes_.node_rank(), signal_name(*number)));
+            fmt::format("the launcher of node {} was told to end by {}", nodes_.node_rank(), signal_name(*number)),
+            true);
       }
       ranks_.stop(*number, again ? std::chrono::milliseconds(0) : parts_.plan.grace_after_signal);
     }
@@ -133,6 +143,7 @@ class Attempt {
   EventLoop::Token signal_watch_ = 0;
   EventLoop::Token news_watch_ = 0;
   bool failed_ = false;
+  bool urgent_ = false;
   Deadline report_at_ = Deadline::never();
   std::string own_story_;
   std::optional<int> signal_;
@@ -187,7 +198,7 @@ int run_job(const LaunchPlan& plan) {
     Attempt ranks(parts, nodes, signals);
     ranks.run(places_of(plan, nodes, agreement, attempt, mark));
     const bool well = !ranks.signal() && ranks.outcome().well;
-    ranks.clean_up(!well);
+    ranks.clean_up();
     const Deadline shown = Deadline::after(std::chrono::seconds(5));
     out.flush(shown);
     err.flush(shown);

@@ -18,8 +18,9 @@ namespace lockstep {
 namespace {
 
 constexpr std::chrono::seconds kAgreeTimeout{60};
-constexpr std::chrono::seconds kLeaveTimeout{5};
-constexpr std::chrono::seconds kSilence{15};
+constexpr std::chrono::milliseconds kLeaveTimeout{5000};
+constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others hear the outcome at once
+constexpr std::chrono::seconds kSilence{10};
 constexpr std::chrono::seconds kAliveInterval{1};
 constexpr std::size_t kLongestStory_bytes = 16 * 1024;
 
@@ -108,7 +109,7 @@ void NodeGroup::enroll() {
       peer = nlohmann::json::parse(client_->get(node_key(node), deadline), nullptr, false);
     } catch (const TimeoutError&) {
       throw TimeoutError(
-          fmt::format("node {} of {} did not come within {:.0f} s", node, plan_.nodes,
+          fmt::format("node {} of {} did not come within {} s", node, plan_.nodes,
                       std::chrono::duration<double>(plan_.join_timeout).count()),
           place("rendezvous at " + address_.text()),
           "start it with the same --master-addr and --master-port, or raise --rdzv-conf timeout=SECONDS");
@@ -142,9 +143,15 @@ Agreement NodeGroup::agree(int attempt) {
   const Deadline deadline = Deadline::after(kAgreeTimeout);
   if (node_rank_ == 0) client_->set(key("master_port"), std::to_string(free_port()));
   client_->set(key("ready/" + std::to_string(node_rank_)), "1");
-  std::vector<std::string> all_ready;
-  for (int node = 0; node < plan_.nodes; ++node) all_ready.push_back(key("ready/" + std::to_string(node)));
-  client_->wait(all_ready, deadline);
+  for (int node = 0; node < plan_.nodes; ++node) {
+    try {
+      client_->get(key("ready/" + std::to_string(node)), deadline);
+    } catch (const TimeoutError&) {
+      throw TimeoutError(
+          fmt::format("node {} was not ready for attempt {} within {} s", node, attempt, kAgreeTimeout.count()),
+          place("restart"), "see what its launcher says; start the job again");
+    }
+  }
   agreement.master_port = static_cast<std::uint16_t>(std::stoi(client_->get(key("master_port"), deadline)));
   stop_ = false;
   watcher_ = std::thread([this] { watch_outcome(); });
@@ -200,6 +207,7 @@ void NodeGroup::look_after_others() {
     if (found == heard_.end() || found->second.first != sign) {
       heard_.insert_or_assign(node, std::make_pair(sign, Deadline::after(kSilence)));
     } else if (found->second.second.passed()) {
+      lost_one_ = true;
       report_failure(fmt::format("the launcher of node {} was not heard of for {} s", node, kSilence.count()), true);
       return;
     }
@@ -242,7 +250,7 @@ void NodeGroup::stop_watching() {
 
 void NodeGroup::leave() {
   if (!client_) return;
-  const Deadline deadline = Deadline::after(kLeaveTimeout);
+  const Deadline deadline = Deadline::after(lost_one_ ? kLeaveTimeoutWithoutOne : kLeaveTimeout);
   try {
     const std::int64_t left = client_->add("launcher/left", 1);
     if (left == plan_.nodes) client_->set("launcher/all_left", "1");

@@ -86,6 +86,7 @@ class NodeGroup {
   std::thread watcher_;
   std::map<int, std::pair<std::string, Deadline>> heard_;  // of the watcher: last sign of each node, and its limit
   std::atomic<bool> stop_{false};
+  std::atomic<bool> lost_one_{false};
   mutable std::mutex mutex_;
   std::optional<Outcome> outcome_;
 };

@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cctype>
 #include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -66,8 +66,18 @@ bool has_other_children(pid_t except) {
   return static_cast<bool>(status);
 }
 
-void signal_all(const std::vector<pid_t>& pids, int number) {
-  for (const pid_t pid : pids) ::kill(pid, number);
+bool ignores(pid_t pid, int signal) {
+  const std::string status = content("/proc/" + std::to_string(pid) + "/status");
+  const std::string key = "\nSigIgn:\t";
+  const std::size_t at = status.find(key);
+  std::uint64_t mask = 0;
+  if (at == std::string::npos) return false;
+  std::from_chars(status.data() + at + key.size(), status.data() + status.size(), mask, 16);
+  return (mask >> (signal - 1) & 1) != 0;
+}
+
+bool is_ending(pid_t pid, const SentSignal& sent) {
+  return sent.number != 0 && sent.groups.count(::getpgid(pid)) != 0 && !ignores(pid, sent.number);
 }
 
 }  // namespace
@@ -114,19 +124,25 @@ void reap_orphans(pid_t except, const std::function<bool(pid_t)>& is_waited_for)
   }
 }
 
-std::vector<pid_t> end_descendants(pid_t except, std::chrono::milliseconds grace) {
+std::vector<pid_t> end_descendants(pid_t except, const SentSignal& sent, Deadline kill_at,
+                                   const std::function<bool()>& is_urgent) {
+  const auto nobody = [](pid_t) { return false; };
   const pid_t self = ::getpid();
-  reap_orphans(except, [](pid_t) { return false; });
+  reap_orphans(except, nobody);
   if (!has_other_children(except)) return {};  // then there are no grandchildren either
   std::vector<pid_t> alive = descendants(self, except);
-  if (grace.count() > 0) signal_all(alive, SIGTERM);
-  const Deadline polite = Deadline::after(grace);
-  const Deadline last = Deadline::after(grace + kKillTimeout);
-  while (!alive.empty() && !last.passed()) {
+  for (const pid_t pid : alive) {
+    if (!is_ending(pid, sent)) ::kill(pid, SIGTERM);
+  }
+  Deadline give_up = Deadline::never();
+  while (!alive.empty() && !give_up.passed()) {
     // Again in each round: a process may have forked between the look and the signal.
-    if (polite.passed()) signal_all(alive, SIGKILL);
+    if (kill_at.passed() || is_urgent()) {
+      if (give_up.is_never()) give_up = Deadline::after(kKillTimeout);
+      for (const pid_t pid : alive) ::kill(pid, SIGKILL);
+    }
     std::this_thread::sleep_for(kLookInterval);
-    reap_orphans(except, [](pid_t) { return false; });
+    reap_orphans(except, nobody);
     alive = descendants(self, except);
   }
   return alive;

@@ -2,8 +2,8 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +26,16 @@ void adopt_orphans();
 /// `is_waited_for` says that somebody else will; `except` is left alone.
 void reap_orphans(pid_t except, const std::function<bool(pid_t)>& is_waited_for);
 
-/// Ends all descendants but `except`: SIGTERM, and SIGKILL after `grace`; SIGKILL at once where it is zero. Reaps them.
-/// @return  those that live still, 5 s after SIGKILL: they hang in the kernel
-std::vector<pid_t> end_descendants(pid_t except, std::chrono::milliseconds grace);
+/// A signal that was sent to process groups already.
+struct SentSignal {
+  int number = 0;  ///< 0: none was sent
+  std::set<pid_t> groups;
+};
+
+/// Ends all descendants but `except`, and reaps them: SIGTERM to those that have not had `sent`, or ignore it; SIGKILL
+/// to all that are left at `kill_at`, or once `is_urgent` says so.
+/// @return  those that live still 5 s after that: they hang in the kernel
+std::vector<pid_t> end_descendants(pid_t except, const SentSignal& sent, Deadline kill_at,
+                                   const std::function<bool()>& is_urgent);
 
 }  // namespace lockstep

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/cpu_share.h"
 
 namespace lockstep {
 namespace {
@@ -92,7 +91,8 @@ RankGroup::~RankGroup() {
 }
 
 void RankGroup::start(const std::vector<RankPlace>& places) {
-  for (const RankPlace& place : places) start_rank(place);
+  const NodeCores node = node_cores();
+  for (const RankPlace& place : places) start_rank(place, node);
 }
 
 int RankGroup::connect_stdout(Rank& rank, const std::string& folder) {
@@ -131,14 +131,13 @@ int RankGroup::connect_stderr(Rank& rank, const std::string& folder) {
   return rank.err->write_end();
 }
 
-void RankGroup::start_rank(const RankPlace& place) {
+void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   ranks_.push_back(std::make_unique<Rank>());
   Rank& rank = *ranks_.back();
   rank.place = place;
   const std::string folder = parts_.folder.rank_path(place.restart_count, place.local_rank);
   rank.place.error_file = folder + "/error.json";
 
-  const NodeCores node = node_cores();
   ChildCommand command;
   command.arguments = with_local_rank(parts_.plan.command, place.local_rank);
   Variables variables = rank_variables(rank.place);
@@ -192,18 +191,24 @@ void RankGroup::signal_all(int signal) {
 }
 
 void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
-  if (!stopping_) signal_all(signal);
+  if (!stopping_) {
+    sent_.number = signal;
+    for (const auto& rank : ranks_) {
+      if (!rank->ended) sent_.groups.insert(rank->process.pid);
+    }
+    signal_all(signal);
+  }
   stopping_ = true;
   const Deadline by = Deadline::after(grace);
-  if (by.at() < kill_at_.at()) kill_at_ = by;
+  if (by.at() < kill_at_.at()) act_at_ = kill_at_ = by;
   act_on_time();
 }
 
 void RankGroup::act_on_time() {
-  if (!stopping_ || !kill_at_.passed()) return;
+  if (!act_at_.passed()) return;
   signal_all(SIGKILL);
   // Again soon: a process may have joined the group in between.
-  if (!all_ended()) kill_at_ = Deadline::after(std::chrono::milliseconds(100));
+  act_at_ = all_ended() ? Deadline::never() : Deadline::after(std::chrono::milliseconds(100));
 }
 
 bool RankGroup::is_running(pid_t pid) const {

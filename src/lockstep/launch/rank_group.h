@@ -7,11 +7,13 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/launch/child_process.h"
 #include "lockstep/launch/console.h"
+#include "lockstep/launch/cpu_share.h"
 #include "lockstep/launch/event_loop.h"
 #include "lockstep/launch/job_folder.h"
 #include "lockstep/launch/orphan_guard.h"
 #include "lockstep/launch/output_stream.h"
 #include "lockstep/launch/plan.h"
+#include "lockstep/launch/process_table.h"
 #include "lockstep/launch/rank_end.h"
 #include "lockstep/launch/rank_environment.h"
 
@@ -43,7 +45,10 @@ class RankGroup {
   void stop(int signal, std::chrono::milliseconds grace);
   /// Does what is due by now.
   void act_on_time();
-  Deadline next_deadline() const { return kill_at_; }
+  Deadline next_deadline() const { return act_at_; }
+  /// What `stop` sent to whom, and when SIGKILL is due; none and never without it.
+  const SentSignal& sent() const { return sent_; }
+  Deadline kill_at() const { return kill_at_; }
 
   bool all_ended() const { return running_ == 0; }
   bool is_running(pid_t pid) const;
@@ -54,7 +59,7 @@ class RankGroup {
 
  private:
   struct Rank;
-  void start_rank(const RankPlace& place);
+  void start_rank(const RankPlace& place, const NodeCores& node);
   int connect_stdout(Rank& rank, const std::string& folder);
   int connect_stderr(Rank& rank, const std::string& folder);
   void take_end(Rank& rank);
@@ -67,7 +72,9 @@ class RankGroup {
   std::vector<RankEnd> ends_;
   int running_ = 0;
   bool stopping_ = false;
+  SentSignal sent_;
   Deadline kill_at_ = Deadline::never();
+  Deadline act_at_ = Deadline::never();
 };
 
 }  // namespace lockstep
