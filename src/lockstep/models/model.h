@@ -20,7 +20,7 @@ struct LossSum {
   at::Tensor sum;    ///< scalar of the graph: backward starts here
   at::Tensor count;  ///< scalar int64: samples (or tokens) that `sum` counts
   /// sum / count, as PyTorch's losses return it; NaN where nothing counts.
-  at::Tensor mean() const { return sum / count; }
+  at::Tensor mean() const { return sum.div(count); }
 };
 
 /// What a synthetic batch looks like.

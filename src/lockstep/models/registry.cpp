@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/convnet.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/mlp.h"
 
 namespace lockstep {
@@ -14,7 +17,7 @@ namespace {
 
 struct Entry {
   ModelInfo info;
-  std::vector<std::string> options;  // those of ModelOptions that it has, apart from num_labels
+  std::vector<std::string> options;  // those of ModelOptions that it has
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
 };
 
@@ -33,35 +36,73 @@ std::shared_ptr<Model> make_convnet(const ModelOptions& options) {
   return std::make_shared<ConvNetImpl>(convnet);
 }
 
+std::shared_ptr<Model> make_bert(const ModelOptions& options, const std::string& size) {
+  BertConfig config = bert_config_of_size(size);
+  if (options.num_labels) config.head.set_num_labels(options.num_labels);
+  if (options.vocab_size) config.vocab_size = options.vocab_size;
+  if (options.max_positions) config.max_position_embeddings = options.max_positions;
+  if (options.pad_token_id) config.pad_token_id = options.pad_token_id;
+  if (options.dropout) config.hidden_dropout_prob = config.attention_probs_dropout_prob = *options.dropout;
+  config.gradient_checkpointing = options.gradient_checkpointing;
+  return std::make_shared<BertForSequenceClassificationImpl>(config);
+}
+
+std::shared_ptr<Model> make_gpt2(const ModelOptions& options) {
+  Gpt2Config config;
+  if (options.vocab_size) config.vocab_size = options.vocab_size;
+  if (options.max_positions) config.n_positions = options.max_positions;
+  if (options.pad_token_id) config.pad_token_id = options.pad_token_id;
+  if (options.dropout) config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = *options.dropout;
+  config.gradient_checkpointing = options.gradient_checkpointing;
+  return std::make_shared<GPT2LMHeadModelImpl>(config);
+}
+
+Entry bert_entry(const std::string& size, const std::string& layers_and_parameters) {
+  return {{"bert-" + size, "BERT that classifies texts, " + layers_and_parameters},
+          {"num_labels", "vocab_size", "max_positions", "pad_token_id", "dropout", "gradient_checkpointing"},
+          [size](const ModelOptions& options) { return make_bert(options, size); }};
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       {{"mlp", "4 hidden layers for NSL-KDD, 122-128-64-32-16-2, 0.03 M parameters"},
-       {"features", "hidden"},
+       {"num_labels", "features", "hidden"},
        [](const ModelOptions& options) { return make_mlp(options, {}); }},
       {{"mlp-wide", "4 hidden layers of 1602, 7.9 M parameters: 31.6 MB of gradients, for benchmarks"},
-       {"features", "hidden"},
+       {"num_labels", "features", "hidden"},
        [](const ModelOptions& options) {
          return make_mlp(options, {122, {1602, 1602, 1602, 1602}, 2});
        }},
       {{"convnet", "2 convolutions and a linear layer for 28x28 images, 0.03 M parameters"},
-       {"channels", "side"},
+       {"num_labels", "channels", "side"},
        make_convnet},
+      bert_entry("tiny", "2 layers of 128, 4.4 M parameters"),
+      bert_entry("mini", "4 layers of 256, 11.2 M parameters"),
+      bert_entry("small", "4 layers of 512, 28.8 M parameters"),
+      bert_entry("base", "12 layers of 768, 109.5 M parameters"),
+      {{"gpt2", "GPT-2 that predicts the next token, 12 layers of 768, 124.4 M parameters"},
+       {"vocab_size", "max_positions", "pad_token_id", "dropout", "gradient_checkpointing"},
+       make_gpt2},
   };
   return all;
 }
 
 void refuse_foreign_options(const Entry& entry, const ModelOptions& options) {
-  const std::pair<const char*, bool> given[] = {{"features", options.features != 0},
+  const std::pair<const char*, bool> given[] = {{"num_labels", options.num_labels != 0},
+                                                {"features", options.features != 0},
                                                 {"hidden", !options.hidden.empty()},
                                                 {"channels", options.channels != 0},
-                                                {"side", options.side != 0}};
+                                                {"side", options.side != 0},
+                                                {"vocab_size", options.vocab_size != 0},
+                                                {"max_positions", options.max_positions != 0},
+                                                {"pad_token_id", options.pad_token_id.has_value()},
+                                                {"dropout", options.dropout.has_value()},
+                                                {"gradient_checkpointing", options.gradient_checkpointing}};
   for (const auto& [name, is_given] : given) {
-    bool known = false;
-    for (const std::string& own : entry.options) known = known || own == name;
-    if (!is_given || known) continue;
+    const bool is_known = std::find(entry.options.begin(), entry.options.end(), name) != entry.options.end();
+    if (!is_given || is_known) continue;
     throw Error(fmt::format("model {} has no option \"{}\"", entry.info.name, name), "make_model",
-                fmt::format("leave it out; its options are: num_labels{}{}", entry.options.empty() ? "" : ", ",
-                            fmt::join(entry.options, ", ")));
+                fmt::format("leave it out; its options are: {}", fmt::join(entry.options, ", ")));
   }
 }
 

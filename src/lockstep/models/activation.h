@@ -1,0 +1,27 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+
+namespace lockstep {
+
+/// The activations of feed-forward layers, under Hugging Face's names.
+enum class Activation {
+  Gelu,     ///< "gelu": x · Φ(x)
+  GeluNew,  ///< "gelu_new" and "gelu_pytorch_tanh": the tanh approximation
+  Relu,     ///< "relu"
+  Silu,     ///< "silu" and "swish"
+  Tanh,     ///< "tanh"
+};
+
+/// Nothing where the name is unknown. "gelu_python" means "gelu", as its values do.
+std::optional<Activation> parse_activation(const std::string& name);
+/// The name that Hugging Face's files have for it.
+std::string activation_name(Activation activation);
+/// All names that parse_activation knows, for error messages.
+std::string known_activations();
+at::Tensor activate(Activation activation, const at::Tensor& x);
+
+}  // namespace lockstep

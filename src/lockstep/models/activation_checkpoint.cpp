@@ -1,0 +1,82 @@
+#include "lockstep/models/activation_checkpoint.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <mutex>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Layer = std::function<at::Tensor(const at::Tensor&)>;
+
+at::Generator generator_of(const at::Tensor& x) { return at::globalContext().defaultGenerator(x.device()); }
+
+at::Tensor generator_state(at::Generator generator) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_generator_state(at::Generator generator, const at::Tensor& state) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+// Puts a generator back to an earlier state while it lives.
+class ReplayedGenerator {
+ public:
+  ReplayedGenerator(at::Generator generator, const at::Tensor& state)
+      : generator_(std::move(generator)), saved_(generator_state(generator_)) {
+    set_generator_state(generator_, state);
+  }
+  ~ReplayedGenerator() { set_generator_state(generator_, saved_); }
+  ReplayedGenerator(const ReplayedGenerator&) = delete;
+  ReplayedGenerator& operator=(const ReplayedGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor saved_;
+};
+
+struct SavedLayer : torch::CustomClassHolder {
+  explicit SavedLayer(Layer saved) : layer(std::move(saved)) {}
+  Layer layer;
+};
+
+class Checkpoint : public torch::autograd::Function<Checkpoint> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Layer& layer) {
+    context->saved_data["layer"] = at::IValue::make_capsule(c10::make_intrusive<SavedLayer>(layer));
+    context->saved_data["generator"] = generator_state(generator_of(x));
+    context->save_for_backward({x});
+    return layer(x);  // gradients are off in here
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const at::Tensor x = context->get_saved_variables()[0].detach().requires_grad_();
+    const auto saved = c10::static_intrusive_pointer_cast<SavedLayer>(context->saved_data["layer"].toCapsule());
+    at::Tensor y;
+    {
+      const ReplayedGenerator replay(generator_of(x), context->saved_data["generator"].toTensor());
+      const at::AutoGradMode with_gradients(true);
+      y = saved->layer(x);
+    }
+    torch::autograd::backward({y}, {gradients[0]});
+    return {x.grad(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor checkpoint_activations(const Layer& layer, const at::Tensor& x) {
+  if (!at::GradMode::is_enabled() || !x.requires_grad()) return layer(x);
+  return Checkpoint::apply(x, layer);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+#include "lockstep/models/layers.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+
+namespace lockstep {
+
+Dense::Dense(std::int64_t in, std::int64_t out, bool has_bias)
+    : weight_(register_parameter("weight", at::empty({out, in}))) {
+  if (has_bias) bias_ = register_parameter("bias", at::empty({out}));
+}
+
+at::Tensor Dense::forward(const at::Tensor& x) const { return at::linear(x, weight_, bias_); }
+
+TransposedDense::TransposedDense(std::int64_t in, std::int64_t out)
+    : weight_(register_parameter("weight", at::empty({in, out}))),
+      bias_(register_parameter("bias", at::empty({out}))) {}
+
+at::Tensor TransposedDense::forward(const at::Tensor& x) const { return at::addmm(bias_, x, weight_); }
+
+Norm::Norm(std::int64_t size, double eps)
+    : weight_(register_parameter("weight", at::empty({size}))),
+      bias_(register_parameter("bias", at::empty({size}))),
+      eps_(eps) {}
+
+at::Tensor Norm::forward(const at::Tensor& x) const { return at::layer_norm(x, weight_.sizes(), weight_, bias_, eps_); }
+
+Embedding::Embedding(std::int64_t count, std::int64_t size, std::int64_t padding_idx)
+    : weight_(register_parameter("weight", at::empty({count, size}))), padding_idx_(padding_idx) {}
+
+at::Tensor Embedding::forward(const at::Tensor& ids) const { return at::embedding(weight_, ids, padding_idx_); }
+
+at::Tensor apply_dropout(const at::Tensor& x, double p, bool is_training) {
+  return is_training && p > 0 ? at::dropout(x, p, true) : x;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace lockstep {
+
+// The layers of the transformers. Unlike LibTorch's they do not draw initial values: who builds a model decides whether
+// it draws them or reads weights, and drawing 110 million values to throw them away takes a second.
+
+/// x · weightᵀ + bias; parameters "weight" [out, in] and "bias" [out].
+class Dense : public torch::nn::Module {
+ public:
+  Dense(std::int64_t in, std::int64_t out, bool has_bias = true);
+  /// @param x  [rows, in]
+  /// @return  [rows, out]
+  at::Tensor forward(const at::Tensor& x) const;
+  const at::Tensor& weight() const { return weight_; }
+  const at::Tensor& bias() const { return bias_; }
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// x · weight + bias, GPT-2's "Conv1D"; parameters "weight" [in, out] and "bias" [out].
+class TransposedDense : public torch::nn::Module {
+ public:
+  TransposedDense(std::int64_t in, std::int64_t out);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// Layer normalisation over the last dimension; parameters "weight" and "bias".
+class Norm : public torch::nn::Module {
+ public:
+  Norm(std::int64_t size, double eps);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+  double eps_;
+};
+
+/// Rows of a table; parameter "weight" [count, size].
+class Embedding : public torch::nn::Module {
+ public:
+  /// @param padding_idx  the row that gets no gradient; -1 for none
+  Embedding(std::int64_t count, std::int64_t size, std::int64_t padding_idx = -1);
+  /// @param ids  int64, any shape
+  /// @return  [ids..., size]
+  at::Tensor forward(const at::Tensor& ids) const;
+  const at::Tensor& weight() const { return weight_; }
+
+ private:
+  at::Tensor weight_;
+  std::int64_t padding_idx_;
+};
+
+/// A folder of names with nothing of its own, such as "attention" in "attention.self.query.weight".
+class Scope : public torch::nn::Module {
+ public:
+  template <typename Child>
+  std::shared_ptr<Child> add(const std::string& name, std::shared_ptr<Child> child) {
+    return register_module(name, std::move(child));
+  }
+};
+
+/// Zeroes each value with probability p and scales the others by 1 / (1 - p) while `is_training`; else gives x back.
+at::Tensor apply_dropout(const at::Tensor& x, double p, bool is_training);
+
+}  // namespace lockstep

@@ -1,0 +1,196 @@
+#include "lockstep/models/pretrained.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
+
+// TensorFlow's names of a layer norm's parameters, in files of the first years.
+std::string modern_name(std::string name) {
+  for (const auto& [old_end, new_end] : {std::pair(".gamma", ".weight"), std::pair(".beta", ".bias")}) {
+    const std::string end = old_end;
+    if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0) {
+      return name.substr(0, name.size() - end.size()) + new_end;
+    }
+  }
+  return name;
+}
+
+using Targets = std::map<std::string, at::Tensor>;
+
+Targets targets_of(const torch::nn::Module& module) {
+  Targets targets;
+  for (const auto& item : module.named_parameters()) targets.emplace(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) targets.emplace(item.key(), item.value());
+  return targets;
+}
+
+// Maps a name of the file to one of the model. As in Hugging Face's library, the prefix is a matter of the whole file.
+class NameMap {
+ public:
+  NameMap(const WeightRules& rules, const std::vector<std::string>& names, const Targets& targets)
+      : prefix_(rules.base_prefix + ".") {
+    const auto has_prefix = [this](const std::string& name) { return starts_with(modern_name(name), prefix_); };
+    const bool file_has = std::any_of(names.begin(), names.end(), has_prefix);
+    const bool model_has =
+        std::any_of(targets.begin(), targets.end(), [&](const auto& item) { return has_prefix(item.first); });
+    adds_ = !rules.base_prefix.empty() && model_has && !file_has;
+    removes_ = !rules.base_prefix.empty() && file_has && !model_has;
+    targets_ = &targets;
+  }
+
+  std::string operator()(const std::string& file_name) const {
+    const std::string name = modern_name(file_name);
+    if (adds_ && targets_->count(name) == 0) return prefix_ + name;
+    if (removes_ && starts_with(name, prefix_)) return name.substr(prefix_.size());
+    return name;
+  }
+
+ private:
+  std::string prefix_;
+  bool adds_ = false;
+  bool removes_ = false;
+  const Targets* targets_ = nullptr;
+};
+
+struct Plan {
+  std::map<std::string, std::string> source_of;  // parameter to the file's name
+  std::vector<std::string> unexpected;
+};
+
+Plan plan_of(const WeightRules& rules, const WeightFiles& files, const Targets& targets) {
+  const std::vector<std::string> names = files.names();
+  const NameMap map(rules, names, targets);
+  Plan plan;
+  std::map<std::string, std::string> tied_sources;
+  for (const std::string& name : names) {
+    const std::string model_name = map(name);
+    const auto tied =
+        std::find_if(rules.tied.begin(), rules.tied.end(), [&](const auto& pair) { return pair.first == model_name; });
+    if (targets.count(model_name) != 0) {
+      plan.source_of[model_name] = name;
+    } else if (tied != rules.tied.end()) {
+      tied_sources[tied->second] = name;
+    } else if (!rules.is_ignored || !rules.is_ignored(model_name)) {
+      plan.unexpected.push_back(name);
+    }
+  }
+  for (const auto& [parameter, source] : tied_sources) plan.source_of.emplace(parameter, source);
+  return plan;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("torch.Size([{}])", fmt::join(shape, ", "));
+}
+
+std::string mismatch_text(const LoadReport& report) {
+  std::string text;
+  for (const LoadReport::Mismatch& item : report.mismatched) {
+    text += fmt::format("\n- {}: found shape {} in the checkpoint and {} in the model instantiated", item.name,
+                        shape_text(item.file_shape), shape_text(item.model_shape));
+  }
+  return text;
+}
+
+std::string list_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::string LoadReport::text() const {
+  constexpr const char* kTrain =
+      "\nYou should probably TRAIN this model on a down-stream task to be able to use it for predictions and "
+      "inference.\n";
+  std::string text;
+  if (!unexpected.empty()) {
+    text += fmt::format(
+        "Some weights of the model checkpoint at {0} were not used when initializing {1}: {2}\n"
+        "- This IS expected if you are initializing {1} from the checkpoint of a model trained on another task or with "
+        "another architecture.\n"
+        "- This IS NOT expected if you are initializing {1} from the checkpoint of a model that you expect to be "
+        "exactly identical.\n",
+        path, architecture, list_text(unexpected));
+  }
+  if (!missing.empty()) {
+    text += fmt::format(
+        "Some weights of {} were not initialized from the model checkpoint at {} and are newly initialized: {}{}",
+        architecture, path, list_text(missing), kTrain);
+  }
+  if (!mismatched.empty()) {
+    text += fmt::format(
+        "Some weights of {} were not initialized from the model checkpoint at {} and are newly initialized because "
+        "the shapes did not match:{}{}",
+        architecture, path, mismatch_text(*this), kTrain);
+  }
+  return text;
+}
+
+LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, const std::string& path,
+                        const LoadOptions& options) {
+  const WeightFiles files(path);
+  const Targets targets = targets_of(module);
+  const Plan plan = plan_of(rules, files, targets);
+  LoadReport report;
+  report.path = path;
+  report.architecture = rules.architecture;
+  report.unexpected = plan.unexpected;
+  for (const auto& [name, target] : targets) {
+    const auto source = plan.source_of.find(name);
+    if (source == plan.source_of.end()) {
+      report.missing.push_back(name);
+    } else if (files.entry(source->second).shape != target.sizes().vec()) {
+      report.mismatched.push_back({name, files.entry(source->second).shape, target.sizes().vec()});
+    }
+  }
+  if (!report.mismatched.empty() && !options.ignore_mismatched_sizes) {
+    throw Error(fmt::format("weights have other shapes than {}:{}", rules.architecture, mismatch_text(report)),
+                files.path(),
+                "make config.json fit the weights (num_labels, vocab_size…), or load with ignore_mismatched_sizes to "
+                "initialise these anew");
+  }
+  const at::NoGradGuard no_grad;
+  for (auto [name, target] : targets) {
+    const auto source = plan.source_of.find(name);
+    const bool is_new = source == plan.source_of.end() || files.entry(source->second).shape != target.sizes().vec();
+    if (!is_new) {
+      target.copy_(files.tensor(source->second));
+    } else if (rules.initialize) {
+      rules.initialize(name, target);
+    }
+  }
+  return report;
+}
+
+NamedTensors state_of(const torch::nn::Module& module) {
+  NamedTensors state;
+  std::set<const void*> seen;
+  for (const auto& item : module.named_parameters()) {
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second) state.emplace_back(item.key(), item.value().detach());
+  }
+  for (const auto& item : module.named_buffers()) state.emplace_back(item.key(), item.value());
+  return state;
+}
+
+void save_pretrained(const torch::nn::Module& module, const std::string& config_json, const std::string& folder,
+                     std::uint64_t max_shard_bytes) {
+  write_weight_files(folder, state_of(module), max_shard_bytes);
+  write_file_atomically((std::filesystem::path(folder) / "config.json").string(), config_json);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/models/config_file.h"
+#include "lockstep/models/model.h"
+
+namespace lockstep {
+
+enum class ProblemType { Regression, SingleLabel, MultiLabel };
+
+/// What a sequence classifier's outputs mean.
+struct SequenceHead {
+  std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};  ///< one output each
+  std::optional<ProblemType> problem_type;  ///< where there is none: by the number of labels and the labels' dtype
+
+  std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }
+  /// Names LABEL_0 to LABEL_n-1.
+  void set_num_labels(std::int64_t count);
+};
+
+/// Reads "id2label", "num_labels" and "problem_type". @throws Error  naming file and field
+SequenceHead read_sequence_head(const ConfigFile& file);
+/// Sets "id2label", "label2id" and "problem_type".
+void write_sequence_head(const SequenceHead& head, nlohmann::json& json);
+
+/// The loss of Hugging Face's sequence classifiers, summed: squared error for one label, cross entropy for whole-number
+/// labels, binary cross entropy for others. `count` is the number of terms that theirs takes the mean over.
+/// @param scores  [size, num_labels]
+/// @param labels  [size], or [size, num_labels] for regression on several and for multi-label
+/// @param model   named in errors
+/// @throws Error  if shapes, dtypes or values do not fit the head
+LossSum sequence_loss(const SequenceHead& head, const at::Tensor& scores, const at::Tensor& labels,
+                      const std::string& model);
+
+}  // namespace lockstep

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Writes the files under fixtures/: small random models, inputs, outputs, losses and gradients of Hugging Face's
+implementation, to which transformers_test.cpp compares ours.
+
+    /usr/bin/python3 -m venv --system-site-packages venv && venv/bin/pip install transformers==4.30.2 safetensors
+    venv/bin/python tests/models/make_fixtures.py
+
+Made with torch 1.13.1 and transformers 4.30.2. One folder a model: config.json and model.safetensors as
+`save_pretrained` writes them, and case-NAME.safetensors for each batch: "input.*", "output", "loss", "grad.*".
+"""
+import json
+import pathlib
+import sys
+
+import safetensors.torch
+import torch
+import transformers
+from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, GPT2Config,
+                          GPT2ForSequenceClassification, GPT2LMHeadModel)
+
+ROOT = pathlib.Path(__file__).parent / "fixtures"
+VOCAB = 41
+SMALL_BERT = dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40,
+                  max_position_embeddings=16, pad_token_id=0, initializer_range=0.3)
+SMALL_GPT2 = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_inner=40, n_positions=16, pad_token_id=40,
+                  bos_token_id=40, eos_token_id=40, initializer_range=0.2)
+
+
+def ids(size, length):
+    return torch.randint(1, VOCAB - 1, (size, length))
+
+
+def mask(lengths, length, side="right"):
+    columns = torch.arange(length)
+    rows = [columns < n if side == "right" else columns >= length - n for n in lengths]
+    return torch.stack(rows).long()
+
+
+def save_model(name, model):
+    """Biases and norms are random too: the initial zeros and ones would hide mistakes."""
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if key.endswith("bias") or "ln_" in key or "LayerNorm" in key:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.eval()
+    model.save_pretrained(ROOT / name, safe_serialization=True)
+    for extra in (ROOT / name).glob("generation_config.json"):
+        extra.unlink()
+    return model
+
+
+def save_case(name, case, model, inputs):
+    model.zero_grad(set_to_none=True)
+    result = model(**inputs)
+    result.loss.backward()
+    tensors = {"input." + key: value for key, value in inputs.items()}
+    tensors["output"] = result.logits
+    tensors["loss"] = result.loss
+    for key, parameter in model.named_parameters():  # a tied parameter is listed once
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        tensors["grad." + key] = parameter.grad
+    tensors = {key: value.detach().contiguous().clone() for key, value in tensors.items()}
+    safetensors.torch.save_file(tensors, str(ROOT / name / f"case-{case}.safetensors"))
+
+
+def bert_classifier():
+    name, size, length = "bert-classifier", 3, 7
+    model = save_model(name, BertForSequenceClassification(BertConfig(**SMALL_BERT, num_labels=3)))
+    attention = mask([7, 4, 2], length)
+    tokens = ids(size, length) * attention
+    labels = torch.tensor([2, 0, 1])
+    save_case(name, "one-segment", model, dict(input_ids=ids(size, length), labels=labels))
+    segments = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0, 0]])
+    save_case(name, "two-segments-padded", model,
+              dict(input_ids=tokens, attention_mask=attention, token_type_ids=segments, labels=labels))
+
+
+def bert_activations():
+    """gelu_new, relu and tanh in one tiny model each; a regression and a multi-label head."""
+    for act, problem, labels in (("gelu_new", "regression", torch.tensor([[0.5], [-1.0]])),
+                                 ("relu", "multi_label_classification", torch.tensor([[1.0, 0, 1], [0, 1, 1]]))):
+        config = dict(SMALL_BERT, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=12)
+        name = "bert-" + act.replace("_", "-")
+        model = save_model(name, BertForSequenceClassification(
+            BertConfig(**config, hidden_act=act, num_labels=labels.shape[1], problem_type=problem)))
+        save_case(name, "plain", model, dict(input_ids=ids(2, 5), labels=labels))
+
+
+def bert_mlm():
+    name, size, length = "bert-mlm", 2, 6
+    model = save_model(name, BertForMaskedLM(BertConfig(**SMALL_BERT)))
+    attention = mask([6, 4], length)
+    labels = torch.full((size, length), -100)
+    labels[0, 1], labels[0, 5], labels[1, 2] = 7, 11, 40
+    save_case(name, "padded", model, dict(input_ids=ids(size, length) * attention, attention_mask=attention, labels=labels))
+
+
+def gpt2_lm():
+    name, size, length = "gpt2-lm", 3, 7
+    model = save_model(name, GPT2LMHeadModel(GPT2Config(**SMALL_GPT2)))
+    tokens = ids(size, length)
+    save_case(name, "no-padding", model, dict(input_ids=tokens, labels=tokens))
+    for side in ("right", "left"):
+        attention = mask([7, 4, 2], length, side)
+        padded = torch.where(attention == 1, tokens, torch.tensor(40))
+        labels = torch.where(attention == 1, tokens, torch.tensor(-100))
+        inputs = dict(input_ids=padded, attention_mask=attention, labels=labels)
+        save_case(name, side + "-padding", model, inputs)
+        if side == "left":  # as generation numbers them
+            positions = (attention.cumsum(1) - 1).masked_fill(attention == 0, 1)
+            save_case(name, "left-padding-positions", model, dict(inputs, position_ids=positions))
+
+
+def gpt2_classifier():
+    name, size, length = "gpt2-classifier", 3, 6
+    config = GPT2Config(**SMALL_GPT2, num_labels=3, scale_attn_by_inverse_layer_idx=True)
+    model = save_model(name, GPT2ForSequenceClassification(config))
+    attention = mask([6, 3, 1], length)
+    tokens = torch.where(attention == 1, ids(size, length), torch.tensor(40))
+    save_case(name, "right-padding", model,
+              dict(input_ids=tokens, attention_mask=attention, labels=torch.tensor([0, 2, 1])))
+
+
+def main():
+    torch.manual_seed(20)
+    torch.set_num_threads(1)
+    for make in (bert_classifier, bert_activations, bert_mlm, gpt2_lm, gpt2_classifier):
+        make()
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    (ROOT / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")
+    print(sum(f.stat().st_size for f in ROOT.rglob("*") if f.is_file()), "bytes", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+// Outputs, losses and every gradient against those of Hugging Face's implementation; see make_fixtures.py.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+
+#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/gpt2.h"
+#include "lockstep/models/registry.h"
+#include "lockstep/models/safetensors.h"
+
+namespace lockstep {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+struct Case {
+  const char* model;
+  const char* batch;
+  TextTask task;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.model << "/" << c.batch; }
+};
+
+std::string folder_of(const std::string& model) { return LOCKSTEP_SOURCE_DIR "/tests/models/fixtures/" + model; }
+
+// Largest difference, in units of the largest expected value. The floor is for gradients that are zero but for
+// rounding, such as those of the keys' biases: softmax does not see them.
+double difference(const torch::Tensor& got, const torch::Tensor& want) {
+  const double scale = std::max(1e-2, want.abs().max().item<double>());
+  return (got - want).abs().max().item<double>() / scale;
+}
+
+Batch batch_of(const SafetensorsFile& file) {
+  Batch batch;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (entry.name.rfind("input.", 0) == 0) batch[entry.name.substr(6)] = file.tensor(entry.name);
+  }
+  return batch;
+}
+
+class HuggingFace : public ::testing::TestWithParam<Case> {
+ protected:
+  void compare(Model& model) const {
+    const SafetensorsFile expected(folder_of(GetParam().model) + "/case-" + GetParam().batch + ".safetensors");
+    const Batch batch = batch_of(expected);
+    const torch::Tensor output = model.forward(batch);
+    EXPECT_LT(difference(output, expected.tensor("output")), kTolerance);
+    const torch::Tensor loss = model.loss(output, batch).mean();
+    EXPECT_LT(difference(loss, expected.tensor("loss")), kTolerance);
+    loss.backward();
+    std::size_t gradients = 0;
+    for (const auto& parameter : model.named_parameters()) {
+      const torch::Tensor want = expected.tensor("grad." + parameter.key());
+      const torch::Tensor got =
+          parameter.value().grad().defined() ? parameter.value().grad() : torch::zeros_like(parameter.value());
+      EXPECT_LT(difference(got, want), kTolerance) << parameter.key();
+      ++gradients;
+    }
+    std::size_t expected_gradients = 0;
+    for (const SafetensorsEntry& entry : expected.entries()) expected_gradients += entry.name.rfind("grad.", 0) == 0;
+    EXPECT_EQ(gradients, expected_gradients);
+  }
+};
+
+TEST_P(HuggingFace, OutputLossAndEveryGradientAreEqual) {
+  const Loaded<Model> loaded = load_pretrained_model(folder_of(GetParam().model), GetParam().task);
+  EXPECT_FALSE(loaded.report.has_new_weights()) << loaded.report.text();
+  EXPECT_EQ(loaded.report.text(), "");
+  loaded.model->eval();
+  compare(*loaded.model);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, HuggingFace,
+                         ::testing::Values(Case{"bert-classifier", "one-segment", TextTask::SequenceClassification},
+                                           Case{"bert-classifier", "two-segments-padded",
+                                                TextTask::SequenceClassification},
+                                           Case{"bert-gelu-new", "plain", TextTask::SequenceClassification},
+                                           Case{"bert-relu", "plain", TextTask::SequenceClassification},
+                                           Case{"bert-mlm", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"gpt2-lm", "no-padding", TextTask::CausalLanguageModel},
+                                           Case{"gpt2-lm", "right-padding", TextTask::CausalLanguageModel},
+                                           Case{"gpt2-lm", "left-padding", TextTask::CausalLanguageModel},
+                                           Case{"gpt2-lm", "left-padding-positions", TextTask::CausalLanguageModel},
+                                           Case{"gpt2-classifier", "right-padding", TextTask::SequenceClassification}),
+                         [](const auto& test) {
+                           std::string name = std::string(test.param.model) + "_" + test.param.batch;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+class Checkpointed : public ::testing::TestWithParam<Case> {};
+
+// In training, with dropout: the second pass must draw the same numbers, and leave the generator as the first did.
+TEST_P(Checkpointed, GivesTheSameOutputsGradientsAndRandomNumbers) {
+  const SafetensorsFile file(folder_of(GetParam().model) + "/case-" + GetParam().batch + ".safetensors");
+  const Batch batch = batch_of(file);
+  const auto run = [&](bool is_checkpointed) {
+    LoadOptions options;
+    options.gradient_checkpointing = is_checkpointed;
+    const auto model = load_pretrained_model(folder_of(GetParam().model), GetParam().task, options).model;
+    model->train();
+    torch::manual_seed(3);
+    const torch::Tensor output = model->forward(batch);
+    model->loss(output, batch).mean().backward();
+    NamedTensors results{{"output", output.detach()}, {"next random number", torch::rand({1})}};
+    for (const auto& p : model->named_parameters()) {
+      if (p.value().grad().defined()) results.emplace_back(p.key(), p.value().grad());
+    }
+    return results;
+  };
+  const NamedTensors plain = run(false), checkpointed = run(true);
+  ASSERT_EQ(plain.size(), checkpointed.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(plain[i].first, checkpointed[i].first);
+    EXPECT_TRUE(torch::equal(plain[i].second, checkpointed[i].second)) << plain[i].first;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Checkpointed,
+                         ::testing::Values(Case{"bert-classifier", "two-segments-padded",
+                                                TextTask::SequenceClassification},
+                                           Case{"gpt2-lm", "left-padding", TextTask::CausalLanguageModel}),
+                         [](const auto& test) { return std::string(test.param.model, 4); });
+
+}  // namespace
+}  // namespace lockstep
