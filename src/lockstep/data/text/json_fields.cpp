@@ -59,8 +59,9 @@ std::string JsonFields::text(const std::string& name, const std::string& otherwi
 std::int64_t JsonFields::number(const std::string& name, std::int64_t otherwise) {
   const nlohmann::json* found = find(name);
   if (found == nullptr || found->is_null()) return otherwise;
-  constexpr std::uint64_t kLargest = (std::uint64_t{1} << 31) - 1;
-  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > kLargest) {
+  constexpr std::int64_t kLargest = (std::int64_t{1} << 31) - 1;
+  const bool huge = found->is_number_unsigned() && found->get<std::uint64_t>() > kLargest;
+  if (!found->is_number_integer() || huge || found->get<std::int64_t>() < 0) {
     throw wrong_type(*found, place(name), "a whole number from 0 to 2^31 - 1");
   }
   return found->get<std::int64_t>();

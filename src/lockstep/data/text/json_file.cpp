@@ -45,8 +45,9 @@ nlohmann::json read_json_file(const std::string& path) {
 }
 
 TokenId json_id(const nlohmann::json& value, const std::string& where) {
-  const bool whole = value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<TokenId>::max();
-  if (!whole)
+  constexpr std::int64_t kLargest = std::numeric_limits<TokenId>::max();
+  const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > kLargest;
+  if (!value.is_number_integer() || huge || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kLargest)
     throw Error("a token's number is " + value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), where,
                 "numbers are whole, from 0 on");
   return value.get<TokenId>();

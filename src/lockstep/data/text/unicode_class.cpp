@@ -109,7 +109,6 @@ void append_decomposition(char32_t c, std::u32string& out) {
 
 int combining_class(char32_t c) {
   if (c < 0x300 || !assigned_by(c, 9)) return 0;
-  if (c == 0x1DFB) return 9;  // corrected to 230 later
   return u_getCombiningClass(static_cast<UChar32>(c));
 }
 

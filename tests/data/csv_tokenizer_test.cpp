@@ -1,0 +1,186 @@
+#include "lockstep/data/csv_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/data/expect_error.h"
+
+namespace lockstep {
+namespace {
+
+using Record = std::vector<std::string>;
+using Records = std::vector<Record>;
+
+Records split(std::string_view text, CsvDialect dialect = {}) {
+  CsvTokenizer tokenizer(text, "file.csv", dialect);
+  Records records;
+  std::vector<CsvField> fields;
+  std::string storage;
+  while (tokenizer.next(fields)) {
+    Record& record = records.emplace_back();
+    for (const CsvField& field : fields) record.emplace_back(field.value(storage));
+  }
+  return records;
+}
+
+struct Case {
+  const char* name;
+  std::string text;
+  Records want;
+  CsvDialect dialect = {};
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+};
+class CsvTokenizerTable : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CsvTokenizerTable, Splits) { EXPECT_EQ(split(GetParam().text, GetParam().dialect), GetParam().want); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, CsvTokenizerTable,
+    ::testing::Values(
+        Case{"nothing", "", {}}, Case{"one_field", "a", {{"a"}}},
+        Case{"two_records", "a,b\nc,d\n", {{"a", "b"}, {"c", "d"}}},
+        Case{"no_last_line_end", "a,b\nc,d", {{"a", "b"}, {"c", "d"}}},
+        Case{"crlf", "a,b\r\nc,d\r\n", {{"a", "b"}, {"c", "d"}}}, Case{"cr", "a,b\rc,d\r", {{"a", "b"}, {"c", "d"}}},
+        Case{"empty_fields", ",a,,\n,\n", {{"", "a", "", ""}, {"", ""}}},
+        Case{"delimiter_at_the_end", "a,", {{"a", ""}}}, Case{"empty_lines", "\n\na\n\r\n\r\rb\n\n", {{"a"}, {"b"}}},
+        Case{"spaces_belong_to_fields", " a , b\n", {{" a ", " b"}}},
+        Case{"quoted", "\"a\",\"b,c\"\n\"d\ne\",f\n", {{"a", "b,c"}, {"d\ne", "f"}}},
+        Case{"quoted_empty", "\"\"\n\"\",\"\"", {{""}, {"", ""}}},
+        Case{"doubled_quotes", "\"say \"\"a\"\"\",\"\"\"\",b\n", {{"say \"a\"", "\"", "b"}}},
+        Case{"quoted_line_ends", "\"a\r\nb\",\"\r\",\"\n\"\r\nc,d,e", {{"a\r\nb", "\r", "\n"}, {"c", "d", "e"}}},
+        Case{"quote_inside", "5\" disk,a\"b\"\n", {{"5\" disk", "a\"b\""}}},
+        Case{"byte_order_mark",
+             "\xef\xbb\xbf"
+             "a,b\n",
+             {{"a", "b"}}},
+        Case{"utf8", "é,中文\n", {{"é", "中文"}}}, Case{"nul", std::string("a\0,b", 4), {{std::string("a\0", 2), "b"}}},
+        Case{"tabs", "a\tb,c\t\"d\te\"\n", {{"a", "b,c", "d\te"}}, {'\t', '"'}},
+        Case{"no_quotes", "\"a\t\"b\"\n\"\n", {{"\"a", "\"b\""}, {"\""}}, {'\t', '\0'}},
+        Case{"other_quote", "'a;b';\"c\"\n", {{"a;b", "\"c\""}}, {';', '\''}}),
+    [](const auto& test) { return test.param.name; });
+
+// The same, character by character: slow, and plain to see.
+Records split_slowly(std::string_view text) {
+  Records records;
+  Record record;
+  std::string field;
+  bool quoted = false;
+  bool any = false;  // something of this line was seen
+  const auto end_field = [&] {
+    record.push_back(field);
+    field.clear();
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c != '"') {
+        field += c;
+      } else if (i + 1 < text.size() && text[i + 1] == '"') {
+        field += text[++i];
+      } else {
+        quoted = false;
+      }
+    } else if (c == '"' && field.empty() && (i == 0 || text[i - 1] != '"')) {
+      quoted = any = true;
+    } else if (c == ',') {
+      end_field();
+      any = true;
+    } else if (c == '\n') {
+      if (any) {
+        end_field();
+        records.push_back(record);
+      }
+      record.clear();
+      any = false;
+    } else {
+      field += c;
+      any = true;
+    }
+  }
+  return records;
+}
+
+TEST(CsvTokenizer, AgreesWithASlowReaderOnRandomTables) {
+  std::mt19937 random(7);
+  const std::vector<std::string> pieces{
+      "", "a", "1.5", "long text that fills more than one block of sixty-four bytes, yes", "\"", ",", "\n", "é"};
+  for (int round = 0; round < 300; ++round) {
+    Records table(random() % 6);
+    std::string text;
+    for (Record& record : table) {
+      record.resize(1 + random() % 7);
+      for (std::string& field : record) {
+        for (unsigned i = random() % 4; i > 0; --i) field += pieces[random() % pieces.size()];
+        const bool needs_quotes = field.find_first_of("\",\n") != std::string::npos || record.size() == 1;
+        std::string doubled;
+        for (const char c : field) doubled += c == '"' ? "\"\"" : std::string(1, c);
+        text += needs_quotes || random() % 4 == 0 ? "\"" + doubled + "\"" : field;
+        text += &field == &record.back() ? "\n" : ",";
+      }
+    }
+    ASSERT_EQ(split(text), table) << text;
+    ASSERT_EQ(split_slowly(text), table) << text;
+  }
+}
+
+TEST(CsvTokenizer, AnyPositionInABlockIsFound) {
+  for (std::size_t length = 0; length < 200; ++length) {
+    const std::string field(length, 'x');
+    EXPECT_EQ(split(field + "," + field + "\n" + field + ",y"), (Records{{field, field}, {field, "y"}})) << length;
+  }
+}
+
+TEST(CsvTokenizer, FieldsAreViewsIntoTheText) {
+  const std::string text = "ab,\"cd\"\n";
+  CsvTokenizer tokenizer(text, "file.csv");
+  std::vector<CsvField> fields;
+  ASSERT_TRUE(tokenizer.next(fields));
+  EXPECT_EQ(fields[0].text.data(), text.data());
+  EXPECT_EQ(fields[1].text.data(), text.data() + 4);
+  std::string storage;
+  EXPECT_EQ(fields[1].value(storage).data(), text.data() + 4);
+}
+
+TEST(CsvTokenizer, SaysWhereAFieldStands) {
+  const std::string text = "a,b\r\n\r\n\"c\nd\r\ne\",f\n\"g\",h";
+  CsvTokenizer tokenizer(text, "file.csv");
+  std::vector<CsvField> fields;
+  ASSERT_TRUE(tokenizer.next(fields));
+  EXPECT_EQ(tokenizer.where(fields[1]), "file.csv:1:3");
+  ASSERT_TRUE(tokenizer.next(fields));
+  EXPECT_EQ(tokenizer.where(fields[0]), "file.csv:3:1");
+  EXPECT_EQ(tokenizer.where(fields[1]), "file.csv:5:4");
+  ASSERT_TRUE(tokenizer.next(fields));
+  EXPECT_EQ(tokenizer.where(fields[0]), "file.csv:6:1");
+  EXPECT_EQ(tokenizer.where(fields[1]), "file.csv:6:5");
+  EXPECT_FALSE(tokenizer.next(fields));
+}
+
+TEST(CsvTokenizer, GoesOnAtAnOffsetItGave) {
+  const std::string text = "a,b\n\"c\n\",d\ne,f\n";
+  CsvTokenizer tokenizer(text, "file.csv");
+  std::vector<CsvField> fields;
+  tokenizer.next(fields);
+  tokenizer.next(fields);
+  const std::size_t offset = tokenizer.offset();
+  const std::int64_t line = tokenizer.line();
+  CsvTokenizer later(text, "file.csv");
+  later.seek(offset, line);
+  ASSERT_TRUE(later.next(fields));
+  EXPECT_EQ(fields[0].text, "e");
+  EXPECT_EQ(later.where(fields[1]), "file.csv:4:3");
+}
+
+TEST(CsvTokenizer, BadQuotesAreErrorsWithTheirPlace) {
+  expect_error("a quoted field is never closed\n  where: file.csv:2:3", [] { split("a,b\nc,\"d\ne,f\n"); });
+  expect_error("a quoted field is never closed\n  where: file.csv:1:1", [] { split("\"a\"\""); });
+  expect_error("a quoted field is never closed\n  where: file.csv:1:1", [] { split("\""); });
+  expect_error("goes on after its closing quote with \"b\"\n  where: file.csv:1:4", [] { split("\"a\"b"); });
+  expect_error("goes on after its closing quote with \" ,c\"\n  where: file.csv:3:3", [] { split("x\n\"a\nb\" ,c"); });
+  expect_error("no CSV can have delimiter", [] { split("", {'"', '"'}); });
+  expect_error("no CSV can have delimiter", [] { split("", {'\n', '"'}); });
+}
+
+}  // namespace
+}  // namespace lockstep

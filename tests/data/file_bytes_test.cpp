@@ -1,0 +1,68 @@
+#include "lockstep/data/file_bytes.h"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/data/gzip.h"
+#include "tests/data/expect_error.h"
+#include "tests/data/gzip_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+std::string bytes_of(const TemporaryFolder& folder, const std::string& content) {
+  write_file_atomically(folder / "file", content);
+  return std::string(FileBytes::open(folder / "file").view());
+}
+
+TEST(FileBytes, TellsPlainFromGzipByTheContent) {
+  const TemporaryFolder folder;
+  const std::string long_text(300000, 'x');
+  for (const std::string& text : {std::string(), std::string("short"), std::string("a\0b\n", 4), long_text}) {
+    EXPECT_EQ(bytes_of(folder, text), text);
+    EXPECT_EQ(bytes_of(folder, gzip_bytes(text)), text);
+  }
+}
+
+TEST(FileBytes, GzipMembersAreOneContent) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(bytes_of(folder, gzip_bytes("one ") + gzip_bytes("") + gzip_bytes("two")), "one two");
+}
+
+TEST(FileBytes, AMoveKeepsTheView) {
+  const TemporaryFolder folder;
+  for (const std::string& content : {std::string("plain"), gzip_bytes("short"), gzip_bytes(std::string(99, 'y'))}) {
+    write_file_atomically(folder / "file", content);
+    FileBytes first = FileBytes::open(folder / "file");
+    const std::string before(first.view());
+    FileBytes second = std::move(first);
+    EXPECT_EQ(second.view(), before);
+    FileBytes third = FileBytes::open(folder / "file");
+    third = std::move(second);
+    EXPECT_EQ(third.view(), before);
+  }
+}
+
+TEST(FileBytes, DamageIsAnError) {
+  const TemporaryFolder folder;
+  const std::string good = gzip_bytes("some text that is long enough to be compressed, compressed, compressed");
+  for (std::size_t size = 2; size < good.size(); ++size) {
+    expect_error("ends in the middle", [&] { bytes_of(folder, good.substr(0, size)); });
+  }
+  std::string flipped = good;
+  flipped[good.size() - 6] = static_cast<char>(flipped[good.size() - 6] ^ 1);  // in the check sum
+  expect_error("the gzip file is damaged", [&] { bytes_of(folder, flipped); });
+  expect_error("3 bytes that are not gzip follow", [&] { bytes_of(folder, good + "abc"); });
+  expect_error("more than 10 bytes", [&] { gunzip(gzip_bytes(std::string(11, 'z')), "file", 10); });
+}
+
+TEST(FileBytes, WhatIsNoFileIsAnError) {
+  const TemporaryFolder folder;
+  expect_error("No such file", [&] { FileBytes::open(folder / "absent"); });
+  expect_error("it is a folder", [&] { FileBytes::open(folder.path()); });
+  expect_error("it is no plain file", [&] { FileBytes::open("/dev/null"); });
+}
+
+}  // namespace
+}  // namespace lockstep
