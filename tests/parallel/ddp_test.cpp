@@ -171,7 +171,7 @@ TEST(DistributedDataParallel, OneRankMayEvaluateAlone) {
 TEST(DistributedDataParallel, WrapsTorchScript) {
   on_ranks(2, [](std::shared_ptr<Communicator> group) {
     torch::jit::Module model("scripted");
-    model.register_parameter("weight", torch::full({1}, 3.0 + group->rank()), false);
+    model.register_parameter("weight", torch::full({1}, 3.0 + group->rank(), torch::requires_grad()), false);
     model.define("def forward(self, x):\n  return x * self.weight\n");
     DistributedDataParallel ddp(model, on(group));
     ddp(torch::full({1}, group->rank() == 0 ? 2.0 : 6.0)).toTensor().sum().backward();

@@ -1,5 +1,6 @@
 #include "lockstep/parallel/reducer.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
@@ -25,9 +26,12 @@ std::int64_t aligned_numel(const at::Tensor& tensor) {
   return (tensor.numel() + step - 1) / step * step;
 }
 
-// The gradient's place in a bucket, laid out as the parameter itself where that leaves no holes: an in-place update
-// then walks both in the same order.
-at::Tensor view_as_parameter(const at::Tensor& place, const at::Tensor& parameter) {
+// The gradient's place in a bucket, laid out as the parameter itself where that leaves no holes: an in-place update then
+// walks both in the same order. Autograd is not told that it is a view: zero_grad() detaches gradients in place, which it
+// refuses for views.
+at::Tensor view_as_parameter(const at::Tensor& memory, std::int64_t offset, const at::Tensor& parameter) {
+  const at::AutoDispatchBelowADInplaceOrView untracked;
+  const at::Tensor place = memory.narrow(0, offset, parameter.numel());
   if (parameter.is_non_overlapping_and_dense()) return place.as_strided(parameter.sizes(), parameter.strides());
   return place.view(parameter.sizes());
 }
@@ -84,9 +88,8 @@ void Reducer::allocate_buckets(const ReducerOptions& options) {
     std::int64_t offset = 0;
     for (const std::size_t i : bucket.params) {
       Parameter& parameter = parameters_[i];
-      const at::Tensor place = bucket.memory.narrow(0, offset, parameter.tensor.numel());
       parameter.bucket = index;
-      parameter.view = view_as_parameter(place, parameter.tensor);
+      parameter.view = view_as_parameter(bucket.memory, offset, parameter.tensor);
       offset += aligned_numel(parameter.tensor);
       bucket.gradients.gradients.push_back(parameter.view);
       bucket.gradients.parameters.push_back(parameter.tensor);
@@ -200,11 +203,11 @@ void Reducer::adopt_gradient(std::size_t index) {
     return;
   }
   flags_.set_contributed(index);
-  if (same_memory(grad, parameter.view)) return;
   if (grad.layout() != at::kStrided) {
     fail(fmt::format("parameter \"{}\" has a sparse gradient", parameter.name),
          "build the embedding with sparse = false");
   }
+  if (same_memory(grad, parameter.view)) return;
   if (grad.requires_grad()) {
     fail(fmt::format("the gradient of parameter \"{}\" requires a gradient itself (create_graph)", parameter.name),
          "call backward without create_graph; gradients of gradients are not synchronised");
