@@ -60,6 +60,18 @@ void Communicator::fail(std::exception_ptr failure) {
   std::rethrow_exception(failure);
 }
 
+std::string Communicator::why_ended() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (!state_->failure) return "";
+  try {
+    std::rethrow_exception(state_->failure);
+  } catch (const Error& error) {
+    return error.happened();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 void Communicator::run_guarded(Request& request, const Fingerprint& fingerprint) {
   throw_if_dead();
   Operation operation;

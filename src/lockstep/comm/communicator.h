@@ -90,6 +90,8 @@ class Communicator {
   explicit Communicator(Membership membership);
   /// Derived destructors call this first: ends the operations under way, while `do_*` still exist.
   void stop_queues();
+  /// Why the group ended, for `do_abort` to tell the others; empty while it lives.
+  std::string why_ended() const;
 
  private:
   // Overridden by engines. They block until done, and throw Error (TimeoutError at the deadline) with what happened and

@@ -11,7 +11,8 @@ class WorkQueue::Item : public Work {
  public:
   explicit Item(std::function<void()> body) : body_(std::move(body)) {}
 
-  void run() {
+  /// Returns what the body threw. `finish` follows.
+  std::exception_ptr run() {
     const auto start = std::chrono::steady_clock::now();
     std::exception_ptr failure;
     try {
@@ -21,7 +22,7 @@ class WorkQueue::Item : public Work {
     }
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     body_ = nullptr;  // lets go of the tensors before the waiter goes on
-    finish(failure);
+    return failure;
   }
 
   void finish(std::exception_ptr failure) {
@@ -95,9 +96,12 @@ void WorkQueue::run() {
     waiting_.pop_front();
     running_ = true;
     lock.unlock();
-    item->run();
+    const std::exception_ptr failure = item->run();
     lock.lock();
-    running_ = false;
+    running_ = false;  // before the waiter goes on: it may look at once whether the queue is idle
+    lock.unlock();
+    item->finish(failure);
+    lock.lock();
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 /// What lasts longer is told to the store.
-constexpr milliseconds kSlow{200};
+constexpr milliseconds kSlow{150};
 /// A rank that has what it needs of an operation may close its connections while others are still in it.
 constexpr milliseconds kLeaveInPeace{1000};
 /// How long the store may take to notice that a rank is gone whose connection to us has ended.
@@ -124,8 +124,7 @@ GroupFailure Diagnosis::unexplained(const MeshError& error) const {
 }
 
 GroupFailure Diagnosis::aborted(const std::string& reason) const {
-  return {GroupFailure::Kind::kAborted,
-          fmt::format("{} aborted the group: {}", name_of(membership_, membership_.rank), reason),
+  return {GroupFailure::Kind::kAborted, fmt::format("{}, by {}", reason, name_of(membership_, membership_.rank)),
           "build a new group, or end the job"};
 }
 

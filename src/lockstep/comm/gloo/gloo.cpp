@@ -172,7 +172,7 @@ class GlooCommunicator : public Communicator {
     });
   }
 
-  void do_abort() override { supervisor_->abort("see its own message"); }
+  void do_abort() override { supervisor_->abort(why_ended()); }
 
   static std::size_t count_of(const Operation& operation) {
     return static_cast<std::size_t>(operation.fingerprint.count);

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "lockstep/base/error.h"
 
@@ -129,11 +130,23 @@ class GlooMesh : public Mesh {
   [[noreturn]] void fail(const std::exception& error, Deadline deadline) {
     if (broken_) throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
     // At a timeout Gloo ends all connections, so that the probes tell nothing.
-    const MeshError failure = deadline.passed() ? MeshError(MeshError::Kind::kTimeout, error.what())
-                                                : MeshError(MeshError::Kind::kLost, error.what(), lost_peers());
+    const MeshError failure = deadline.passed()
+                                  ? MeshError(MeshError::Kind::kTimeout, error.what())
+                                  : MeshError(MeshError::Kind::kLost, error.what(), wait_for_lost_peers());
     if (on_failure_) on_failure_(failure);
     break_connections();
     throw failure;
+  }
+
+  // Gloo tells everybody who waits on a connection, one after the other: the probe's turn may come later than ours.
+  std::vector<int> wait_for_lost_peers() {
+    const Deadline soon = Deadline::after(milliseconds(500));
+    std::vector<int> peers = lost_peers();
+    while (peers.empty() && !broken_ && !soon.passed()) {
+      std::this_thread::sleep_for(milliseconds(1));
+      peers = lost_peers();
+    }
+    return peers;
   }
 
   bool broken() const { return broken_; }

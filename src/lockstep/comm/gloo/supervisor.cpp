@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick{100};
+constexpr milliseconds kTick{50};
 /// How long a caller waits for the thread, which may wait for the store.
 constexpr milliseconds kPatience{2000};
 

@@ -14,7 +14,7 @@ namespace lockstep {
 /// Watches the operations of one rank, and finds out, with the other ranks' supervisors and through the store, why one
 /// does not end: a rank was lost, has not come, has stopped, or does something else.
 ///
-/// A thread looks every 100 ms. As long as operations are quick it does nothing else. It tells the store what this rank
+/// A thread looks every 50 ms. As long as operations are quick it does nothing else. It tells the store what this rank
 /// is doing only where that lasts (an operation, or the pause after one), and reads what the others told only while an
 /// operation of this rank lasts. Whoever finds the cause first writes it to the store and then breaks its connections,
 /// which wakes the others, who read it there: so all ranks throw the same, at once.

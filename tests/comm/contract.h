@@ -1,0 +1,56 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "tests/support/ranks.h"
+
+namespace lockstep {
+
+/// One way to run a group: what every engine must pass is run in all ways that it offers.
+struct Placement {
+  std::string engine;
+  int world_size = 1;
+  bool processes = false;  ///< else threads
+  friend std::ostream& operator<<(std::ostream& out, const Placement& placement) {
+    return out << placement.engine << "_" << placement.world_size << (placement.processes ? "_processes" : "_threads");
+  }
+};
+
+/// All engines of the factory's list with these world sizes, as threads and as processes where they can.
+std::vector<Placement> placements(const std::vector<int>& world_sizes);
+std::string placement_name(const ::testing::TestParamInfo<Placement>& info);
+
+class Contract : public ::testing::TestWithParam<Placement> {
+ public:
+  using Body = std::function<void(Communicator&)>;
+
+ protected:
+  /// Runs `body` on every rank. The test fails where one throws.
+  void each_rank(const Body& body, const RanksOptions& options = {});
+  /// The same, where ranks may throw: how they ended.
+  std::vector<RankEnd> ends_of(const Body& body, const RanksOptions& options = {});
+};
+
+const std::vector<at::ScalarType>& all_dtypes();
+/// Reductions that `dtype` has: Avg is of floating point only.
+std::vector<ReduceOp> reductions_of(at::ScalarType dtype);
+
+/// What rank `rank` has at index `i`: small whole numbers, so that every dtype's results are exact.
+double value_at(ReduceOp op, int rank, std::int64_t i);
+/// The values of all ranks at index `i` reduced one by one.
+double reduced_at(ReduceOp op, int world_size, std::int64_t i);
+
+/// [count] of f(i), computed in fp32 (fp64 for fp64) and rounded once to `dtype`.
+at::Tensor tensor_of(at::ScalarType dtype, std::int64_t count, const std::function<double(std::int64_t)>& f);
+/// Equal dtype, shape and bits; NaNs of equal bits are equal.
+bool same_bits(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace lockstep

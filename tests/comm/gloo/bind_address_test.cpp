@@ -1,0 +1,63 @@
+#include "lockstep/comm/gloo/bind_address.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "lockstep/base/error.h"
+#include "lockstep/net/thread_ranks.h"
+
+namespace lockstep {
+namespace {
+
+class BindAddress : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    ::unsetenv("LOCKSTEP_GLOO_INTERFACE");
+    ::unsetenv("GLOO_SOCKET_IFNAME");
+    ::unsetenv("MASTER_ADDR");
+  }
+  // Two ranks, as if on two hosts.
+  std::vector<Membership> two_hosts() {
+    std::vector<Membership> members = thread_memberships(2, std::chrono::seconds(5));
+    for (Membership& member : members) {
+      member.peers[1].host_id = "another host";
+      member.peers[1].host = "198.51.100.7";  // of the range for documentation
+    }
+    return members;
+  }
+  const Deadline deadline_ = Deadline::after(std::chrono::seconds(5));
+};
+
+TEST_F(BindAddress, IsLoopbackOnOneHost) {
+  EXPECT_EQ(gloo_bind_address(thread_memberships(2, std::chrono::seconds(5))[0], deadline_), "127.0.0.1");
+}
+
+TEST_F(BindAddress, IsThatOfTheInterfaceNamed) {
+  ::setenv("GLOO_SOCKET_IFNAME", "no-such-interface", 1);
+  ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);  // wins
+  EXPECT_EQ(gloo_bind_address(two_hosts()[1], deadline_), "127.0.0.1");
+}
+
+TEST_F(BindAddress, ListsTheInterfacesWhereTheNamedOneDoesNotExist) {
+  ::setenv("GLOO_SOCKET_IFNAME", "no-such-interface", 1);
+  try {
+    gloo_bind_address(two_hosts()[0], deadline_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.happened().find("no-such-interface"), std::string::npos) << error.what();
+    EXPECT_NE(error.happened().find("lo"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(BindAddress, NeverGuessesLoopbackBetweenHosts) {
+  ::setenv("MASTER_ADDR", "localhost", 1);
+  std::vector<Membership> members = two_hosts();
+  members[0].peers[1].host = "localhost";
+  members[1].peers[0].host = "localhost";
+  members[1].store->set("gloo/route/1", "");
+  EXPECT_THROW(gloo_bind_address(members[0], deadline_), Error);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,219 @@
+// Ranks that die, stop, never come or give up: the others get an error that names them, and nothing hangs or aborts.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "tests/comm/contract.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+at::Tensor ones(std::int64_t count) { return at::ones({count}, at::kFloat); }
+
+// Every rank but `lost` failed with an error that names it.
+void expect_named(const std::vector<RankEnd>& ends, int lost, bool timed_out) {
+  const std::string name = "rank " + std::to_string(lost) + " on ";
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    if (static_cast<int>(rank) == lost) continue;
+    EXPECT_TRUE(ends[rank].failed) << "rank " << rank;
+    EXPECT_EQ(ends[rank].timed_out, timed_out) << ends[rank].text;
+    EXPECT_EQ(ends[rank].signal, 0) << "rank " << rank;
+    const std::string happened = ends[rank].text.substr(0, ends[rank].text.find("\n  where:"));
+    EXPECT_NE(happened.find(name), std::string::npos) << ends[rank].text;
+  }
+}
+
+class LostRank : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Engines, LostRank, ::testing::ValuesIn(placements({2, 3})), placement_name);
+
+TEST_P(LostRank, ThatThrowsBetweenOperations) {
+  const int lost = GetParam().world_size - 1;
+  const auto ends = ends_of([&](Communicator& group) {
+    for (int step = 0; step < 10; ++step) {
+      if (group.rank() == lost && step == 5) throw std::runtime_error("the sixth batch is broken");
+      at::Tensor tensor = ones(1000);
+      group.all_reduce(tensor);
+    }
+  });
+  EXPECT_EQ(ends[static_cast<std::size_t>(lost)].text, "the sixth batch is broken");
+  expect_named(ends, lost, false);
+}
+
+TEST_P(LostRank, ThatNeverCalls) {
+  const int late = GetParam().world_size - 1;
+  RanksOptions options;
+  options.timeout = milliseconds(1000);
+  const auto ends = ends_of(
+      [&](Communicator& group) {
+        group.barrier();
+        Store& store = *group.membership().store;
+        const std::string done = "done/";
+        if (group.rank() == late) {
+          for (int rank = 0; rank < late; ++rank) {
+            store.get(done + std::to_string(rank), Deadline::after(seconds(30)));
+          }
+          return;
+        }
+        at::Tensor tensor = ones(1000);
+        try {
+          group.all_reduce(tensor);
+        } catch (const Error&) {
+          store.set(done + std::to_string(group.rank()), "1");
+          throw;
+        }
+      },
+      options);
+  expect_named(ends, late, true);
+}
+
+TEST_P(LostRank, ThatAborts) {
+  const auto ends = ends_of([](Communicator& group) {
+    group.barrier();
+    Store& store = *group.membership().store;
+    if (group.rank() == 0) {
+      // After the others have begun to wait, or just before: both must end.
+      store.wait({"begun/" + std::to_string(group.world_size() - 1)}, Deadline::after(seconds(20)));
+      group.abort("the operator pulled the plug");
+      EXPECT_THROW(group.barrier(), Error);
+      throw std::runtime_error("aborted");
+    }
+    store.set("begun/" + std::to_string(group.rank()), "1");
+    at::Tensor tensor = ones(2000000);
+    group.all_reduce(tensor);
+  });
+  for (std::size_t rank = 1; rank < ends.size(); ++rank) {
+    EXPECT_TRUE(ends[rank].failed);
+    EXPECT_FALSE(ends[rank].timed_out) << ends[rank].text;
+    EXPECT_NE(ends[rank].text.find("the operator pulled the plug"), std::string::npos) << ends[rank].text;
+  }
+}
+
+TEST_P(LostRank, AbortFromAnotherThreadEndsAWait) {
+  const auto ends = ends_of([](Communicator& group) {
+    group.barrier();
+    Store& store = *group.membership().store;
+    if (group.rank() != 0) {
+      store.get("out", Deadline::after(seconds(20)));
+      return;
+    }
+    std::thread other([&] { group.abort("enough waited"); });
+    at::Tensor tensor = ones(10);
+    std::string text;
+    try {
+      group.all_reduce(tensor);
+    } catch (const Error& error) {
+      text = error.happened();
+    }
+    other.join();
+    store.set("out", "1");
+    EXPECT_NE(text.find("enough waited"), std::string::npos) << text;
+  });
+  for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
+}
+
+TEST_P(LostRank, DestroyedWhileAnOperationIsUnderWay) {
+  const auto ends = ends_of([](Communicator& group) {
+    at::Tensor tensor = ones(100000);
+    if (group.rank() == 0) {
+      const auto work = group.all_reduce_async(tensor);
+      (void)work;  // the communicator goes before it has ended
+      return;
+    }
+    group.membership().store->set("ready", "1");
+    group.recv(tensor, 0);
+  });
+  EXPECT_FALSE(ends[0].failed) << ends[0].text;
+  for (std::size_t rank = 1; rank < ends.size(); ++rank) EXPECT_TRUE(ends[rank].failed);
+}
+
+class LostProcess : public Contract {};
+std::vector<Placement> in_processes() {
+  std::vector<Placement> found;
+  for (const Placement& placement : placements({2, 3})) {
+    if (placement.processes) found.push_back(placement);
+  }
+  return found;
+}
+INSTANTIATE_TEST_SUITE_P(Engines, LostProcess, ::testing::ValuesIn(in_processes()), placement_name);
+
+// The first rank, which others may rely on more, or the last.
+int chosen(int world_size) { return world_size == 2 ? 1 : 0; }
+
+TEST_P(LostProcess, KilledBetweenOperations) {
+  for (int lost = 0; lost < GetParam().world_size; ++lost) {
+    const auto ends = ends_of([&](Communicator& group) {
+      for (int step = 0; step < 10; ++step) {
+        if (group.rank() == lost && step == 5) ::raise(SIGKILL);
+        at::Tensor tensor = ones(1000);
+        group.all_reduce(tensor);
+      }
+    });
+    EXPECT_EQ(ends[static_cast<std::size_t>(lost)].signal, SIGKILL);
+    expect_named(ends, lost, false);
+  }
+}
+
+TEST_P(LostProcess, KilledInTheMiddleOfAnOperation) {
+  const int lost = GetParam().world_size - 1;
+  for (const int delay_ms : {0, 4, 12}) {
+    const auto ends = ends_of([&](Communicator& group) {
+      at::Tensor tensor = ones(16 << 20);  // 64 MiB take longer than the delay
+      group.barrier();
+      if (group.rank() == lost) {
+        std::thread([&] {
+          std::this_thread::sleep_for(milliseconds(delay_ms));  // the moment is the test's parameter
+          ::raise(SIGKILL);
+        }).detach();
+      }
+      for (;;) group.all_reduce(tensor);
+    });
+    EXPECT_EQ(ends[static_cast<std::size_t>(lost)].signal, SIGKILL);
+    expect_named(ends, lost, false);
+  }
+}
+
+TEST_P(LostProcess, StoppedBetweenOperations) {
+  const int lost = chosen(GetParam().world_size);
+  RanksOptions options;
+  options.timeout = milliseconds(1500);
+  const auto ends = ends_of(
+      [&](Communicator& group) {
+        for (int step = 0; step < 10; ++step) {
+          if (group.rank() == lost && step == 5) ::raise(SIGSTOP);
+          at::Tensor tensor = ones(1000);
+          group.all_reduce(tensor);
+        }
+      },
+      options);
+  expect_named(ends, lost, true);
+}
+
+TEST_P(LostProcess, StoppedInTheMiddleOfAnOperation) {
+  const int lost = chosen(GetParam().world_size);
+  RanksOptions options;
+  options.timeout = milliseconds(2500);
+  const auto ends = ends_of(
+      [&](Communicator& group) {
+        at::Tensor tensor = ones(16 << 20);
+        group.barrier();
+        if (group.rank() == lost) {
+          std::thread([] {
+            std::this_thread::sleep_for(milliseconds(10));
+            ::raise(SIGSTOP);
+          }).detach();
+        }
+        for (;;) group.all_reduce(tensor);
+      },
+      options);
+  expect_named(ends, lost, true);
+}
+
+}  // namespace
+}  // namespace lockstep
