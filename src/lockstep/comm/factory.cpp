@@ -9,6 +9,7 @@
 #if LOCKSTEP_HAS_GLOO
 #include "lockstep/comm/gloo/gloo.h"
 #endif
+#include "lockstep/comm/shm/shm.h"
 #include "lockstep/comm/single.h"
 
 namespace lockstep {
@@ -47,6 +48,8 @@ std::string names() {
 
 const std::vector<Engine>& available_engines() {
   static const std::vector<Engine> engines = {
+      {"thread", "shared memory between threads of one process", false, false, true, &make_thread_communicator},
+      {"shm", "shared memory between processes of one host", false, true, false, &make_shm_communicator},
 #if LOCKSTEP_HAS_GLOO
     {"gloo", "TCP between processes or threads, on one or several hosts", true, true, true, &make_gloo_communicator},
 #endif

@@ -1,0 +1,235 @@
+#include "lockstep/comm/shm/group.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/shm/futex.h"
+
+namespace lockstep::shm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// A lost peer is named after at most this and the time of one look at all peers.
+constexpr std::chrono::milliseconds kCheckInterval(10);
+// How long a broken group waits for a rank that is inside another's memory. It needs microseconds, unless stopped.
+constexpr std::chrono::seconds kWriterPatience(1);
+
+constexpr std::size_t kNamesPerSide = 4;
+constexpr const char* kSameCalls =
+    "make the same calls, with the same sizes and dtypes, in the same order on every rank";
+
+template <std::size_t N>
+void put_text(std::array<char, N>& to, const std::string& text) noexcept {
+  const std::size_t length = std::min(text.size(), N - 1);
+  std::memcpy(to.data(), text.data(), length);
+  to[length] = '\0';
+}
+
+template <std::size_t N>
+std::string get_text(const std::array<char, N>& from) {
+  std::string text(from.data(), ::strnlen(from.data(), N));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';  // whatever another process wrote, it stays one line
+  }
+  return text;
+}
+
+}  // namespace
+
+Group::Group(std::shared_ptr<Mapping> block, int rank, int world_size, Names names, std::unique_ptr<PeerWatch> watch)
+    : block_(std::move(block)), layout_(world_size), rank_(rank), names_(std::move(names)), watch_(std::move(watch)) {}
+
+Group::~Group() { leave(); }
+
+void Group::leave() noexcept {
+  cell(rank_).state.store(static_cast<std::uint64_t>(RankState::Left), std::memory_order_seq_cst);
+  if (header().sleepers.load(std::memory_order_seq_cst) != 0) wake_sleepers();
+}
+
+void Group::sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing) {
+  const auto since = Clock::now();
+  RankCell& mine = cell(rank_);
+  for (;;) {
+    mine.sleeping.fetch_add(1, std::memory_order_seq_cst);
+    header().sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t seen = mine.bell.load(std::memory_order_seq_cst);
+    // Looked at once more: who stores after this sees a sleeper, and rings.
+    const bool over = ready();
+    if (!over && !broken()) {
+      const std::chrono::nanoseconds left =
+          call.deadline.is_never() ? kCheckInterval : call.deadline.at() - Clock::now();
+      wait_on(mine.bell, seen, std::min<std::chrono::nanoseconds>(left, kCheckInterval));
+    }
+    header().sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    mine.sleeping.fetch_sub(1, std::memory_order_seq_cst);
+    if (over || ready()) return;
+    throw_if_broken();
+    if (time_to_check()) check_peers(call, ready, missing);
+    if (ready()) return;
+    if (call.deadline.passed()) {
+      fail_timeout(call, std::chrono::duration<double>(Clock::now() - since).count(), missing);
+    }
+  }
+}
+
+std::string Group::describe(const Announcement& announcement) const {
+  if (announcement == kJoining) return "joining the group";
+  if (announcement == kAllocating) return "allocate";
+  return names_.operation(announcement);
+}
+
+// One look per interval for all waits of this rank together.
+bool Group::time_to_check() noexcept {
+  const std::int64_t now = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  std::int64_t next = next_check_ns_.load(std::memory_order_relaxed);
+  if (now < next) return false;
+  const std::int64_t interval = std::chrono::nanoseconds(kCheckInterval).count();
+  return next_check_ns_.compare_exchange_strong(next, now + interval, std::memory_order_relaxed);
+}
+
+void Group::check_peers(const Call& call, const Predicate& ready, const RankPredicate& missing) {
+  std::vector<LostPeer> lost;
+  {
+    const std::lock_guard<std::mutex> lock(watch_mutex_);
+    lost = watch_->lost();
+  }
+  const auto state = [this](int rank) { return static_cast<RankState>(load(cell(rank).state)); };
+  for (const LostPeer& peer : lost) {
+    if (peer.rank < 0 || peer.rank >= world_size() || peer.rank == rank_ || state(peer.rank) == RankState::Left)
+      continue;
+    if (ready()) return;  // its last words were enough
+    fail(BreakKind::Lost,
+         fmt::format("{} lost {}: {}. It {}", describe(call.announcement), names_.rank(peer.rank), peer.cause,
+                     last_entered(peer.rank)),
+         fmt::format("read the log of rank {}; build a new group, or restart the job", peer.rank));
+  }
+  for (int other = 0; other < world_size(); ++other) {
+    if (other == rank_ || state(other) != RankState::Left || !missing(other) || ready()) continue;
+    fail(BreakKind::Left,
+         fmt::format("{} waits for {}, which has left the group: its communicator is gone. It {}",
+                     describe(call.announcement), names_.rank(other), last_entered(other)),
+         fmt::format("make the same calls on every rank; read the log of rank {}", other));
+  }
+}
+
+std::string Group::last_entered(int rank) const {
+  if (load(cell(rank).setup_round) % 2 == 1) return "is in allocate";
+  const std::uint64_t entered = load(cell(rank).entered);
+  if (entered == 0) return "has entered no operation yet";
+  const SlotCell& slot_cell = slot(entered - 1, rank);
+  Announcement announcement;
+  for (std::size_t i = 0; i < announcement.words.size(); ++i) announcement.words[i] = load(slot_cell.announcement[i]);
+  return "last entered " + describe(announcement);
+}
+
+void Group::fail_timeout(const Call& call, double waited_s, const RankPredicate& missing) {
+  std::string who;
+  std::string logs;
+  for (int other = 0; other < world_size(); ++other) {
+    if (other == rank_ || !missing(other)) continue;
+    who += fmt::format("{}{}, which {}", who.empty() ? "" : "; ", names_.rank(other), last_entered(other));
+    logs += fmt::format("{}{}", logs.empty() ? "" : ", ", other);
+  }
+  fail(
+      BreakKind::Timeout,
+      fmt::format("{} timed out after {:.1f} s, waiting for {}", describe(call.announcement), waited_s,
+                  who.empty() ? "peers" : who),
+      fmt::format("read the log of rank {}; if it is only slow, raise the group's timeout", logs.empty() ? "0" : logs));
+}
+
+void Group::fail_disagreement(const std::vector<Announcement>& by_rank) {
+  std::string text;
+  std::vector<bool> told(by_rank.size(), false);
+  for (std::size_t first = 0; first < by_rank.size(); ++first) {
+    if (told[first]) continue;
+    std::string who;
+    std::size_t number = 0;
+    for (std::size_t rank = first; rank < by_rank.size(); ++rank) {
+      if (by_rank[rank] != by_rank[first]) continue;
+      told[rank] = true;
+      if (++number <= kNamesPerSide) who += (number == 1 ? "" : ", ") + name_of(static_cast<int>(rank));
+    }
+    if (number > kNamesPerSide) who += fmt::format(" and {} more", number - kNamesPerSide);
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : "; ", who, number == 1 ? "calls" : "call",
+                        describe(by_rank[first]));
+  }
+  fail(BreakKind::Mismatch, "the ranks disagree: " + text, kSameCalls);
+}
+
+void Group::fail_disagreement(const Announcement& mine, int other, const Announcement& theirs) {
+  fail(BreakKind::Mismatch,
+       fmt::format("the ranks disagree: {} calls {}; {} calls {}", name_of(rank_), describe(mine), name_of(other),
+                   describe(theirs)),
+       kSameCalls);
+}
+
+void Group::fail(BreakKind kind, const std::string& what, const std::string& fix) {
+  break_group(kind, what, fix);
+  throw_broken();
+}
+
+void Group::break_group(BreakKind kind, const std::string& what, const std::string& fix) noexcept {
+  {
+    const std::lock_guard<std::mutex> lock(break_mutex_);
+    if (broken() || record_written_) return;
+    BreakRecord& record = cell(rank_).why;
+    put_text(record.what, what);
+    put_text(record.fix, fix);
+    record.kind.store(static_cast<std::uint32_t>(kind), std::memory_order_relaxed);
+    record_written_ = true;
+    std::uint64_t whole = 0;
+    header().broken.compare_exchange_strong(whole, static_cast<std::uint64_t>(rank_) + 1, std::memory_order_seq_cst);
+  }
+  wake_sleepers();
+}
+
+void Group::throw_broken() {
+  await_idle_writers();
+  const std::uint64_t who = header().broken.load(std::memory_order_seq_cst) - 1;
+  if (who >= static_cast<std::uint64_t>(world_size())) {
+    throw Error(fmt::format("the group's control block is damaged: it names rank {}", who), "", "restart the job");
+  }
+  const BreakRecord& record = cell(static_cast<int>(who)).why;
+  const auto kind = static_cast<BreakKind>(record.kind.load(std::memory_order_relaxed));
+  std::string what = get_text(record.what);
+  if (static_cast<int>(who) != rank_) what += fmt::format(" (found by rank {})", who);
+  if (kind == BreakKind::Timeout) throw TimeoutError(what, "", get_text(record.fix));
+  throw Error(what, "", get_text(record.fix));
+}
+
+bool Group::is_lost(int rank) noexcept {
+  const std::lock_guard<std::mutex> lock(watch_mutex_);
+  const std::vector<LostPeer> lost = watch_->lost();
+  return std::any_of(lost.begin(), lost.end(), [rank](const LostPeer& peer) { return peer.rank == rank; });
+}
+
+// Whoever works right now may write to memory of this rank, which is its caller's again once we throw.
+void Group::await_idle_writers() noexcept {
+  const Deadline patience = Deadline::after(kWriterPatience);
+  for (int other = 0; other < world_size(); ++other) {
+    while (other != rank_ && load(cell(other).working) != 0 && !is_lost(other)) {
+      if (patience.passed()) {
+        if (detach_) detach_();
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
+void Group::wake_sleepers() noexcept {
+  for (int other = 0; other < world_size(); ++other) {
+    RankCell& sleeper = cell(other);
+    if (sleeper.sleeping.load(std::memory_order_seq_cst) == 0) continue;
+    sleeper.bell.fetch_add(1, std::memory_order_seq_cst);
+    wake_all(sleeper.bell);
+  }
+}
+
+}  // namespace lockstep::shm

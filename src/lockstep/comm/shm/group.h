@@ -1,0 +1,152 @@
+#pragma once
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/comm/shm/control_block.h"
+#include "lockstep/comm/shm/layout.h"
+#include "lockstep/comm/shm/memory_segment.h"
+#include "lockstep/comm/shm/peer_watch.h"
+#include "lockstep/comm/shm/spin.h"
+
+namespace lockstep::shm {
+
+/// One operation of this rank, as far as waiting for it goes.
+struct Call {
+  Announcement announcement;
+  std::uint64_t sequence = 0;
+  Deadline deadline = Deadline::never();
+};
+
+/// Why a group ended.
+enum class BreakKind : std::uint32_t { None = 0, Lost = 1, Timeout = 2, Mismatch = 3, Aborted = 4, Left = 5 };
+
+/// How ranks and operations are written in messages.
+struct Names {
+  std::function<std::string(int rank)> rank;  ///< "rank 2 (process 4711)"
+  std::function<std::string(const Announcement&)> operation;
+};
+
+/// The ranks that share a control block: loads and stores on it, waiting, and the end of the group.
+///
+/// This is the `Memory` on which the protocols run; the model checker runs them on another one.
+/// Thread-safe. Errors have no `where`: the caller knows it.
+class Group {
+ public:
+  Group(std::shared_ptr<Mapping> block, int rank, int world_size, Names names, std::unique_ptr<PeerWatch> watch);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// Tells the others that this rank makes no more calls; they fail only if they still need it.
+  void leave() noexcept;
+
+  int rank() const { return rank_; }
+  int world_size() const { return layout_.world_size(); }
+  const Layout& layout() const { return layout_; }
+  std::byte* at(std::size_t offset) const { return block_->data() + offset; }
+  GroupHeader& header() const { return *reinterpret_cast<GroupHeader*>(block_->data()); }
+  RankCell& cell(int rank) const { return *reinterpret_cast<RankCell*>(at(layout_.cell(rank))); }
+  SlotCell& slot(std::uint64_t sequence, int rank) const {
+    return *reinterpret_cast<SlotCell*>(at(layout_.slot(sequence, rank)));
+  }
+  std::uint64_t slots() const { return kSlots; }
+  TinyBox& tiny_box(std::uint64_t number, int rank) const {
+    return *reinterpret_cast<TinyBox*>(at(layout_.tiny_box(number, rank)));
+  }
+  std::string describe(const Announcement& announcement) const;
+  std::string name_of(int rank) const { return names_.rank(rank); }
+
+  // The protocols' view of memory.
+  std::uint64_t load(const Word& word) const { return word.load(std::memory_order_seq_cst); }
+  void store(Word& word, std::uint64_t value) const { word.store(value, std::memory_order_release); }
+  void write_payload(TinyBox& box, const std::byte* data, std::size_t bytes) const {
+    if (bytes != 0) std::memcpy(box.payload.data(), data, bytes);
+  }
+  std::uint64_t fetch_add(Word& word, std::uint64_t value) const {
+    return word.fetch_add(value, std::memory_order_seq_cst);
+  }
+  bool compare_exchange(Word& word, std::uint64_t& expected, std::uint64_t desired) const {
+    return word.compare_exchange_strong(expected, desired, std::memory_order_seq_cst);
+  }
+  /// Stores a value that others wait for, and wakes them where `complete()` says that their wait may be over. Where it
+  /// takes several ranks, at least one of them sees the others' stores and wakes.
+  template <class Complete>
+  void publish(Word& word, std::uint64_t value, Complete&& complete) {
+    word.store(value, std::memory_order_seq_cst);  // before the load below in the order that all agree on
+    if (header().sleepers.load(std::memory_order_seq_cst) != 0 && complete()) wake_sleepers();
+  }
+  /// Returns once `ready()`; it must stay true from then on. `missing(rank)` tells for whom it waits.
+  /// @throws Error  if the group ends, or ends it: a rank that is missing is lost or left, or the deadline passes
+  template <class Ready, class Missing>
+  void await(const Call& call, Ready&& ready, Missing&& missing) {
+    Spin spin(spin_policy_);
+    do {
+      if (ready()) return;
+      throw_if_broken();
+    } while (spin.again());
+    sleep_until(call, ready, missing);
+  }
+  /// Between these, and only there, this rank touches memory of other ranks: who leaves a broken group waits for it.
+  void begin_work() {
+    RankCell& mine = cell(rank_);
+    mine.working.fetch_add(1, std::memory_order_seq_cst);
+    if (header().broken.load(std::memory_order_seq_cst) != 0) {
+      end_work();
+      throw_broken();
+    }
+  }
+  void end_work() { cell(rank_).working.fetch_sub(1, std::memory_order_seq_cst); }
+
+  bool broken() const { return header().broken.load(std::memory_order_seq_cst) != 0; }
+  void throw_if_broken() {
+    if (broken()) throw_broken();
+  }
+  /// Ends the group for all ranks, unless it has ended already, and throws the reason.
+  [[noreturn]] void fail(BreakKind kind, const std::string& what, const std::string& fix);
+  /// Ends the group without throwing.
+  void break_group(BreakKind kind, const std::string& what, const std::string& fix) noexcept;
+  /// Once the group has ended: returns when no other rank touches memory of this one any more.
+  void await_idle_writers() noexcept;
+  /// Names both sides of a disagreement: whose operation is which, of those that all have entered.
+  [[noreturn]] void fail_disagreement(const std::vector<Announcement>& by_rank);
+  /// The same where two ranks are concerned.
+  [[noreturn]] void fail_disagreement(const Announcement& mine, int other, const Announcement& theirs);
+  /// Called where a stopped rank may still write to this rank's memory after the end of the group.
+  void on_stuck_writer(std::function<void()> detach) { detach_ = std::move(detach); }
+  void set_spin_policy(const SpinPolicy& policy) { spin_policy_ = policy; }
+  const SpinPolicy& spin_policy() const { return spin_policy_; }
+
+ private:
+  using Predicate = std::function<bool()>;
+  using RankPredicate = std::function<bool(int)>;
+
+  void sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
+  void check_peers(const Call& call, const Predicate& ready, const RankPredicate& missing);
+  [[noreturn]] void fail_timeout(const Call& call, double waited_s, const RankPredicate& missing);
+  bool time_to_check() noexcept;
+  [[noreturn]] void throw_broken();
+  void wake_sleepers() noexcept;
+  bool is_lost(int rank) noexcept;
+  std::string last_entered(int rank) const;
+
+  std::shared_ptr<Mapping> block_;
+  Layout layout_;
+  int rank_;
+  Names names_;
+  std::unique_ptr<PeerWatch> watch_;
+  std::mutex watch_mutex_;
+  std::mutex break_mutex_;
+  SpinPolicy spin_policy_;
+  std::function<void()> detach_;
+  std::atomic<std::int64_t> next_check_ns_{0};
+  bool record_written_ = false;  // guarded by break_mutex_
+};
+
+}  // namespace lockstep::shm

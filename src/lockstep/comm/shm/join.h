@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include "lockstep/comm/shm/group.h"
+#include "lockstep/comm/shm/memory_sharing.h"
+#include "lockstep/net/membership.h"
+
+namespace lockstep::shm {
+
+/// Brings the members together on one control block. Collective.
+///
+/// Rank 0 makes the block and tells through the store where it is; a random token, told the same way, proves that the
+/// others have mapped that one. Returns when every rank is there and each watches the others.
+/// @throws Error         where memory is short, the block cannot be reached, or a member is lost
+/// @throws TimeoutError  naming the members that did not come
+std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing,
+                            std::function<std::string(const Announcement&)> describe_operation);
+
+}  // namespace lockstep::shm

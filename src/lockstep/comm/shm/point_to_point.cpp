@@ -1,0 +1,166 @@
+#include "lockstep/comm/shm/point_to_point.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/shm/announcement.h"
+#include "lockstep/comm/shm/free_memory.h"
+
+namespace lockstep::shm {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{128} << 10;
+constexpr std::uint64_t kPieces = 2;  // one is written while the other is read
+
+std::byte* piece(const Mapping& memory, std::uint64_t number) {
+  return memory.data() + static_cast<std::size_t>(number % kPieces) * kPieceBytes;
+}
+
+// An empty message is one piece of nothing.
+std::uint64_t pieces_of(std::size_t bytes) { return std::max<std::size_t>(1, (bytes + kPieceBytes - 1) / kPieceBytes); }
+
+}  // namespace
+
+struct PointToPoint::Outgoing {
+  Offer offer;  // its keeper goes once the receiver has come
+  std::uint64_t sent = 0;
+};
+
+struct PointToPoint::Incoming {
+  std::shared_ptr<Mapping> memory;
+  std::uint64_t received = 0;
+  std::map<int, std::deque<std::pair<Announcement, std::vector<std::byte>>>> kept;  // by tag, in the order of arrival
+};
+
+PointToPoint::PointToPoint(Group& group, MemorySharing& sharing) : group_(group), sharing_(sharing) {
+  for (int rank = 0; rank < group.world_size(); ++rank) {
+    outgoing_.push_back(std::make_unique<Outgoing>());
+    incoming_.push_back(std::make_unique<Incoming>());
+  }
+}
+
+PointToPoint::~PointToPoint() = default;
+
+ChannelCell& PointToPoint::channel(int from, int to) const {
+  return *reinterpret_cast<ChannelCell*>(group_.at(group_.layout().channel(from, to)));
+}
+
+void PointToPoint::await_word(const Call& call, int peer, const Word& word, std::uint64_t least) {
+  group_.await(
+      call, [&] { return group_.load(word) >= least; }, [peer](int rank) { return rank == peer; });
+}
+
+void PointToPoint::open_outgoing(Outgoing& outgoing, ChannelCell& cell) {
+  if (outgoing.offer.mapping) {
+    if (outgoing.offer.keeper && group_.load(cell.mapped) != 0) outgoing.offer.keeper.reset();
+    return;
+  }
+  outgoing.offer = sharing_.offer(kPieces * kPieceBytes);
+  sharing_.reserve(outgoing.offer.address, 0, kPieces * kPieceBytes);
+  const SegmentAddress& address = outgoing.offer.address;
+  group_.store(cell.pid, static_cast<std::uint64_t>(address.pid));
+  group_.store(cell.fd, static_cast<std::uint64_t>(static_cast<std::uint32_t>(address.fd)));
+  group_.store(cell.device, address.device);
+  group_.store(cell.inode, address.inode);
+  group_.publish(cell.open, 1, [] { return true; });
+}
+
+void PointToPoint::send(const Call& call, const std::byte* data, std::size_t bytes, int to, int tag) {
+  group_.throw_if_broken();
+  Outgoing& outgoing = *outgoing_[static_cast<std::size_t>(to)];
+  ChannelCell& cell = channel(group_.rank(), to);
+  open_outgoing(outgoing, cell);
+  await_word(call, to, cell.received, outgoing.sent);  // then nobody reads the header of the message before
+  for (std::size_t i = 0; i < call.announcement.words.size(); ++i) {
+    group_.store(cell.announcement[i], call.announcement.words[i]);
+  }
+  group_.store(cell.tag, static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)));
+  group_.store(cell.bytes, bytes);
+  std::size_t offset = 0;
+  for (std::uint64_t left = pieces_of(bytes); left > 0; --left) {
+    if (outgoing.sent >= kPieces) await_word(call, to, cell.received, outgoing.sent - kPieces + 1);
+    const std::size_t length = std::min(kPieceBytes, bytes - offset);
+    if (length != 0) std::memcpy(piece(*outgoing.offer.mapping, outgoing.sent), data + offset, length);
+    offset += length;
+    ++outgoing.sent;
+    group_.publish(cell.sent, outgoing.sent, [] { return true; });
+  }
+}
+
+void PointToPoint::open_incoming(Incoming& incoming, ChannelCell& cell, const Call& call, int from) {
+  if (incoming.memory) return;
+  await_word(call, from, cell.open, 1);
+  const SegmentAddress address{static_cast<pid_t>(group_.load(cell.pid)),
+                               static_cast<int>(static_cast<std::uint32_t>(group_.load(cell.fd))),
+                               group_.load(cell.device), group_.load(cell.inode), kPieces * kPieceBytes};
+  incoming.memory = sharing_.accept(address);
+  group_.store(cell.mapped, 1);
+}
+
+PointToPoint::Message PointToPoint::next_message(Incoming& incoming, ChannelCell& cell, const Call& call, int from) {
+  open_incoming(incoming, cell, call, from);
+  await_word(call, from, cell.sent, incoming.received + 1);
+  Message message;
+  for (std::size_t i = 0; i < message.announcement.words.size(); ++i) {
+    message.announcement.words[i] = group_.load(cell.announcement[i]);
+  }
+  message.tag = static_cast<int>(static_cast<std::uint32_t>(group_.load(cell.tag)));
+  message.bytes = group_.load(cell.bytes);
+  return message;
+}
+
+void PointToPoint::take_pieces(Incoming& incoming, ChannelCell& cell, const Call& call, int from, std::byte* to,
+                               std::size_t bytes) {
+  std::size_t offset = 0;
+  for (std::uint64_t left = pieces_of(bytes); left > 0; --left) {
+    await_word(call, from, cell.sent, incoming.received + 1);
+    const std::size_t length = std::min(kPieceBytes, bytes - offset);
+    if (length != 0) std::memcpy(to + offset, piece(*incoming.memory, incoming.received), length);
+    offset += length;
+    ++incoming.received;
+    group_.publish(cell.received, incoming.received, [] { return true; });
+  }
+}
+
+void PointToPoint::check(const Call& call, int from, const Message& message) {
+  const Announced theirs = unpack(message.announcement);
+  const Announced mine = unpack(call.announcement);
+  if (theirs.count == mine.count && theirs.dtype == mine.dtype) return;
+  group_.fail_disagreement(call.announcement, from, message.announcement);
+}
+
+void PointToPoint::receive(const Call& call, std::byte* data, std::size_t bytes, int from, int tag) {
+  group_.throw_if_broken();
+  Incoming& incoming = *incoming_[static_cast<std::size_t>(from)];
+  ChannelCell& cell = channel(from, group_.rank());
+  auto& kept = incoming.kept[tag];
+  if (!kept.empty()) {
+    const auto [announcement, content] = std::move(kept.front());
+    kept.pop_front();
+    check(call, from, {announcement, tag, content.size()});
+    if (bytes != 0) std::memcpy(data, content.data(), bytes);
+    return;
+  }
+  for (;;) {
+    const Message message = next_message(incoming, cell, call, from);
+    if (message.tag == tag) {
+      check(call, from, message);
+      take_pieces(incoming, cell, call, from, data, bytes);
+      return;
+    }
+    if (message.bytes > available_memory_bytes()) {
+      throw Error(fmt::format("no memory to keep a message of {} bytes with tag {} from {}", message.bytes, message.tag,
+                              group_.name_of(from)),
+                  "", "receive messages in the order in which they are sent");
+    }
+    std::vector<std::byte> content(message.bytes);
+    take_pieces(incoming, cell, call, from, content.data(), content.size());
+    incoming.kept[message.tag].emplace_back(message.announcement, std::move(content));
+  }
+}
+
+}  // namespace lockstep::shm

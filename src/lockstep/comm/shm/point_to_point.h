@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "lockstep/comm/shm/channel_cell.h"
+#include "lockstep/comm/shm/group.h"
+#include "lockstep/comm/shm/memory_sharing.h"
+
+namespace lockstep::shm {
+
+/// Messages between two ranks, through a channel for each direction of each pair that is used. The channel's memory is
+/// made by the sender at its first message. A send returns when its data is in the channel or read.
+///
+/// One send at a time to each rank, and one receive at a time from each; apart from that thread-safe.
+class PointToPoint {
+ public:
+  PointToPoint(Group& group, MemorySharing& sharing);
+  ~PointToPoint();
+
+  void send(const Call& call, const std::byte* data, std::size_t bytes, int to, int tag);
+  /// The next message from `from` with `tag`; messages with other tags that come before it are kept for their receives.
+  /// @throws Error  if the message is of another dtype or number of elements: the group has ended then
+  void receive(const Call& call, std::byte* data, std::size_t bytes, int from, int tag);
+
+ private:
+  struct Outgoing;
+  struct Incoming;
+  struct Message {
+    Announcement announcement;
+    int tag = 0;
+    std::size_t bytes = 0;
+  };
+
+  ChannelCell& channel(int from, int to) const;
+  void open_outgoing(Outgoing& outgoing, ChannelCell& cell);
+  void open_incoming(Incoming& incoming, ChannelCell& cell, const Call& call, int from);
+  void await_word(const Call& call, int peer, const Word& word, std::uint64_t least);
+  Message next_message(Incoming& incoming, ChannelCell& cell, const Call& call, int from);
+  void take_pieces(Incoming& incoming, ChannelCell& cell, const Call& call, int from, std::byte* to, std::size_t bytes);
+  void check(const Call& call, int from, const Message& message);
+
+  Group& group_;
+  MemorySharing& sharing_;
+  std::vector<std::unique_ptr<Outgoing>> outgoing_;  // by rank
+  std::vector<std::unique_ptr<Incoming>> incoming_;
+};
+
+}  // namespace lockstep::shm

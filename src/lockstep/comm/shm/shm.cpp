@@ -1,0 +1,282 @@
+#include "lockstep/comm/shm/shm.h"
+
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+
+#include <exception>
+#include <functional>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/shm/allocations.h"
+#include "lockstep/comm/shm/announcement.h"
+#include "lockstep/comm/shm/collectives.h"
+#include "lockstep/comm/shm/group.h"
+#include "lockstep/comm/shm/join.h"
+#include "lockstep/comm/shm/memory_sharing.h"
+#include "lockstep/comm/shm/operation_order.h"
+#include "lockstep/comm/shm/point_to_point.h"
+
+namespace lockstep {
+namespace {
+
+using shm::Call;
+using shm::Elements;
+
+shm::Element element_of(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Double:
+      return shm::Element::F64;
+    case c10::ScalarType::Half:
+      return shm::Element::F16;
+    case c10::ScalarType::BFloat16:
+      return shm::Element::BF16;
+    case c10::ScalarType::Int:
+      return shm::Element::I32;
+    case c10::ScalarType::Long:
+      return shm::Element::I64;
+    case c10::ScalarType::Byte:
+      return shm::Element::U8;
+    default:
+      return shm::Element::F32;
+  }
+}
+
+shm::Reduction reduction_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Avg:
+      return shm::Reduction::Avg;
+    case ReduceOp::Min:
+      return shm::Reduction::Min;
+    case ReduceOp::Max:
+      return shm::Reduction::Max;
+    case ReduceOp::Product:
+      return shm::Reduction::Product;
+    default:
+      return shm::Reduction::Sum;
+  }
+}
+
+shm::Announcement announce(const Fingerprint& fingerprint) {
+  return shm::pack({static_cast<std::uint8_t>(fingerprint.kind), static_cast<std::uint8_t>(fingerprint.op),
+                    static_cast<std::uint8_t>(fingerprint.dtype), fingerprint.root, fingerprint.count,
+                    fingerprint.sequence});
+}
+
+// What another process wrote: only values that exist are made into enums.
+std::string describe(const shm::Announcement& announcement) {
+  const shm::Announced parts = shm::unpack(announcement);
+  if (parts.kind > static_cast<std::uint8_t>(OperationKind::Barrier) ||
+      parts.op > static_cast<std::uint8_t>(ReduceOp::Product) ||
+      parts.dtype >= static_cast<std::uint8_t>(c10::ScalarType::NumOptions)) {
+    return "an unknown operation";
+  }
+  Fingerprint fingerprint;
+  fingerprint.kind = static_cast<OperationKind>(parts.kind);
+  fingerprint.op = static_cast<ReduceOp>(parts.op);
+  fingerprint.dtype = static_cast<c10::ScalarType>(parts.dtype);
+  fingerprint.root = parts.root;
+  fingerprint.count = parts.count;
+  fingerprint.sequence = parts.sequence;
+  return fingerprint.describe();
+}
+
+std::byte* bytes_at(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+Elements elements_of(const at::Tensor& tensor) {
+  return {bytes_at(tensor), static_cast<std::size_t>(tensor.numel()), element_of(tensor.scalar_type())};
+}
+
+// The core's errors do not say where; the base class adds it to those of blocking calls only.
+template <class Body>
+void with_where(const std::string& where, Body&& body) {
+  try {
+    body();
+  } catch (const TimeoutError& error) {
+    throw TimeoutError(error.happened(), where, error.fix());
+  } catch (const Error& error) {
+    throw Error(error.happened(), where, error.fix());
+  }
+}
+
+/// Both engines: they differ in how ranks share memory and whether a pointer means the same to all.
+class SharedMemoryCommunicator : public Communicator {
+ public:
+  SharedMemoryCommunicator(Membership membership, const char* engine, std::unique_ptr<shm::MemorySharing> sharing)
+      : Communicator(std::move(membership)),
+        engine_(engine),
+        core_(std::make_shared<Core>(this->membership(), std::move(sharing))) {}
+
+  ~SharedMemoryCommunicator() override {
+    stop_queues();
+    core_->order.close();
+    core_->group->leave();
+  }
+
+  const char* engine() const override { return engine_; }
+
+  at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType dtype) override {
+    std::int64_t count = 1;
+    for (const std::int64_t size : sizes) {
+      if (size < 0 || __builtin_mul_overflow(count, size, &count)) {
+        throw Error(fmt::format("allocate: sizes {} make no tensor", fmt::join(sizes, " x ")), where(), "check them");
+      }
+    }
+    const auto bytes = static_cast<std::size_t>(count);
+    const std::size_t size = c10::elementSize(dtype);
+    if (count > 0 && bytes > SIZE_MAX / size) {
+      throw Error("allocate: too many elements", where(), "ask for less");
+    }
+    std::shared_ptr<shm::SymmetricBuffer> buffer;
+    with_where(where() + ", allocate",
+               [&] { buffer = core_->allocations.allocate(bytes * size, Deadline::after(membership().timeout)); });
+    return at::from_blob(
+        buffer->part(rank()), sizes, [buffer](void*) {}, at::TensorOptions().dtype(dtype));
+  }
+
+ private:
+  /// What started operations may outlive the communicator with.
+  struct Core {
+    Core(const Membership& membership, std::unique_ptr<shm::MemorySharing> how)
+        : sharing(std::move(how)),
+          group(shm::join(membership, *sharing, describe)),
+          allocations(*group, *sharing),
+          order(*group, allocations, sharing->one_address_space()),
+          collectives(*group, order),
+          point_to_point(*group, *sharing) {
+      if (!sharing->one_address_space()) {
+        group->on_stuck_writer([this] { allocations.detach(); });
+      }
+    }
+    std::unique_ptr<shm::MemorySharing> sharing;
+    std::unique_ptr<shm::Group> group;
+    shm::Allocations allocations;
+    shm::OperationOrder order;
+    shm::Collectives collectives;
+    shm::PointToPoint point_to_point;
+  };
+
+  class StartedWork : public Work {
+   public:
+    StartedWork(std::shared_ptr<Core> core, std::shared_ptr<shm::OperationOrder::Started> started, std::string where)
+        : core_(std::move(core)), started_(std::move(started)), where_(std::move(where)) {}
+    bool is_completed() override { return core_->order.poll(*started_); }
+    void wait() override {
+      with_where(where_, [&] { core_->order.wait(*started_); });
+    }
+
+   private:
+    std::shared_ptr<Core> core_;
+    std::shared_ptr<shm::OperationOrder::Started> started_;
+    std::string where_;
+  };
+
+  std::string where() const { return fmt::format("{}, engine {}", membership().where(), engine_); }
+
+  // An error that the group does not know about would leave the others waiting.
+  template <class Body>
+  void guarded(Body&& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      core_->group->break_group(shm::BreakKind::Aborted, std::string("a rank failed: ") + error.what(),
+                                "read that rank's log");
+      throw;
+    }
+  }
+
+  static Call call_of(const Operation& operation) {
+    return {announce(operation.fingerprint), operation.fingerprint.sequence, operation.deadline};
+  }
+
+  void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
+    guarded([&] {
+      core_->order.all_reduce(call_of(operation), elements_of(tensor), reduction_of(operation.fingerprint.op));
+    });
+  }
+  void do_broadcast(at::Tensor& tensor, const Operation& operation) override {
+    guarded([&] {
+      core_->collectives.broadcast(call_of(operation), bytes_at(tensor), tensor.nbytes(), operation.fingerprint.root);
+    });
+  }
+  void do_reduce(at::Tensor& tensor, const Operation& operation) override {
+    guarded([&] {
+      core_->collectives.reduce_to(call_of(operation), elements_of(tensor), reduction_of(operation.fingerprint.op),
+                                   operation.fingerprint.root);
+    });
+  }
+  void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    guarded([&] { core_->collectives.all_gather(call_of(operation), bytes_at(out), bytes_at(in), in.nbytes()); });
+  }
+  void do_reduce_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    guarded([&] {
+      core_->collectives.reduce_scatter(call_of(operation), elements_of(out), bytes_at(in),
+                                        reduction_of(operation.fingerprint.op));
+    });
+  }
+  void do_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    const int root = operation.fingerprint.root;
+    guarded([&] {
+      core_->collectives.gather(call_of(operation), rank() == root ? bytes_at(out) : nullptr, bytes_at(in), in.nbytes(),
+                                root);
+    });
+  }
+  void do_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    const int root = operation.fingerprint.root;
+    guarded([&] {
+      core_->collectives.scatter(call_of(operation), bytes_at(out), rank() == root ? bytes_at(in) : nullptr,
+                                 out.nbytes(), root);
+    });
+  }
+  void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    guarded([&] {
+      core_->collectives.all_to_all(call_of(operation), bytes_at(out), bytes_at(in),
+                                    in.nbytes() / static_cast<std::size_t>(world_size()));
+    });
+  }
+  void do_send(const at::Tensor& tensor, const Operation& operation) override {
+    guarded([&] {
+      core_->point_to_point.send(call_of(operation), bytes_at(tensor), tensor.nbytes(), operation.fingerprint.root,
+                                 operation.tag);
+    });
+  }
+  void do_recv(at::Tensor& tensor, const Operation& operation) override {
+    guarded([&] {
+      core_->point_to_point.receive(call_of(operation), bytes_at(tensor), tensor.nbytes(), operation.fingerprint.root,
+                                    operation.tag);
+    });
+  }
+  void do_barrier(const Operation& operation) override {
+    guarded([&] { core_->collectives.barrier(call_of(operation)); });
+  }
+  void do_abort() override {
+    const std::string why = why_ended();
+    core_->group->break_group(shm::BreakKind::Aborted, why.empty() ? "the group was aborted" : why,
+                              fmt::format("read the log of rank {}; build a new group, or end the job", rank()));
+  }
+  std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation) override {
+    std::string here = fmt::format("{}, {}", where(), operation.fingerprint.describe());
+    std::shared_ptr<shm::OperationOrder::Started> started;
+    with_where(here, [&] {
+      started = core_->order.start(call_of(operation), elements_of(tensor), reduction_of(operation.fingerprint.op),
+                                   std::make_shared<at::Tensor>(tensor));
+    });
+    if (!started) return nullptr;
+    return std::make_shared<StartedWork>(core_, std::move(started), std::move(here));
+  }
+
+  const char* engine_;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_shm_communicator(Membership membership) {
+  return std::make_unique<SharedMemoryCommunicator>(std::move(membership), "shm", shm::share_between_processes());
+}
+
+std::unique_ptr<Communicator> make_thread_communicator(Membership membership) {
+  return std::make_unique<SharedMemoryCommunicator>(std::move(membership), "thread", shm::share_between_threads());
+}
+
+}  // namespace lockstep
