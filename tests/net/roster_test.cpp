@@ -43,9 +43,26 @@ TEST(RosterTest, TwoProcessesOfOneRankFailAllThatWait) {
   EXPECT_TRUE(contains(outcome.what, "rank 1") && contains(outcome.what, "501") && contains(outcome.what, "502") &&
               contains(outcome.what, "host-1"))
       << outcome.what;
-  // Nothing is left: the same ranks may try again.
+  // Who comes later is told too, once; then all may try again.
+  EXPECT_TRUE(roster.has_ranks_to_tell());
+  const JoinOutcome late = roster.join({13, 1}, request(2, 3));
+  EXPECT_EQ(late.kind, Kind::Failed);
+  EXPECT_EQ(late.what, outcome.what);
+  EXPECT_EQ(connections(late), (std::vector<ConnectionId>{13}));
+  EXPECT_FALSE(roster.has_ranks_to_tell());
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(roster.join({20U + rank, 1}, request(rank, 3)).kind, Kind::Waiting);
   EXPECT_EQ(roster.join({22, 1}, request(2, 3)).kind, Kind::Complete);
+}
+
+TEST(RosterTest, WhoWasToldOfAFailureMayTryAgainBeforeTheOthersAre) {
+  Roster roster;
+  roster.join({10, 1}, request(0, 3));
+  roster.join({11, 1}, request(0, 3));
+  EXPECT_EQ(roster.join({12, 1}, request(0, 3)).kind, Kind::Waiting);
+  EXPECT_EQ(roster.join({13, 1}, request(1, 3)).kind, Kind::Failed);
+  EXPECT_EQ(roster.join({14, 1}, request(1, 3)).kind, Kind::Waiting);
+  EXPECT_EQ(roster.join({15, 1}, request(2, 3)).kind, Kind::Failed);
+  EXPECT_EQ(roster.join({16, 1}, request(2, 3)).kind, Kind::Complete);
 }
 
 TEST(RosterTest, ACompleteJobIsNotDisturbedByASecondClaim) {

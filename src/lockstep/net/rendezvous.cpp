@@ -121,13 +121,15 @@ class Rendezvous {
 
   Membership join_at(const MeetingPoint& point, std::shared_ptr<StoreServer> server, std::function<void()> on_finish) {
     const std::shared_ptr<StoreClient> client = connect(point, deadline_);
+    JoinResult joined;
     try {
-      return membership(client->join(request_, deadline_), std::move(server), client, std::move(on_finish));
+      joined = client->join(request_, deadline_);
     } catch (const Error&) {
       client->finish(Deadline::after(kFarewell));
       if (server) server->wait_until_left(Deadline::after(kFarewell));  // the others get this error too
       throw;
     }
+    return membership(std::move(joined), std::move(server), client, std::move(on_finish));
   }
 
   Membership serve_by_file() {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "lockstep/net/store_protocol.h"
@@ -48,16 +49,38 @@ JoinOutcome Roster::fail(std::int64_t generation, JoinOutcome::Kind kind, const 
   return outcome;
 }
 
+JoinOutcome Roster::fail_all(RequestId id, const JoinRequest& request, const std::string& what,
+                             const std::string& fix) {
+  Generation& generation = generations_[request.generation];
+  if (!generation.waiting.empty()) {
+    Failure failure{what, fix, members_.at(generation.waiting.begin()->second).world_size, {request.self.global_rank}};
+    for (const auto& [rank, connection] : generation.waiting) failure.told.insert(rank);
+    if (static_cast<int>(failure.told.size()) < failure.world_size) generation.failure = std::move(failure);
+  }
+  JoinOutcome outcome = fail(request.generation, JoinOutcome::Kind::Failed, what, fix);
+  outcome.to.push_back(id);
+  return outcome;
+}
+
+std::optional<JoinOutcome> Roster::earlier_failure(RequestId id, const JoinRequest& request) {
+  Generation& generation = generations_[request.generation];
+  if (!generation.failure || !generation.failure->told.insert(request.self.global_rank).second) return std::nullopt;
+  JoinOutcome outcome{JoinOutcome::Kind::Failed, {id}, {}, 0, generation.failure->what, generation.failure->fix};
+  if (static_cast<int>(generation.failure->told.size()) >= generation.failure->world_size) generation.failure.reset();
+  return outcome;
+}
+
+bool Roster::has_ranks_to_tell() const {
+  return std::any_of(generations_.begin(), generations_.end(),
+                     [](const auto& entry) { return entry.second.failure.has_value(); });
+}
+
 // Why the rank of `request` cannot join. Ranks that contradict each other all get the error: none can go on alone.
 std::optional<JoinOutcome> Roster::objection(RequestId id, const JoinRequest& request) {
-  const auto fail_all = [&](const std::string& what, const std::string& fix) {
-    JoinOutcome outcome = fail(request.generation, JoinOutcome::Kind::Failed, what, fix);
-    outcome.to.push_back(id);
-    return outcome;
-  };
   const int rank = request.self.global_rank;
   if (request.world_size < 1 || request.world_size > kMaxWorldSize || rank < 0 || rank >= request.world_size) {
-    return fail_all(fmt::format("{} does not fit into a world of {}", describe(request.self), request.world_size),
+    return fail_all(id, request,
+                    fmt::format("{} does not fit into a world of {}", describe(request.self), request.world_size),
                     fmt::format("give each process its own rank from 0 to world_size - 1; world_size is at most {}",
                                 kMaxWorldSize));
   }
@@ -67,14 +90,15 @@ std::optional<JoinOutcome> Roster::objection(RequestId id, const JoinRequest& re
     const std::string both = fmt::format("two processes claim rank {}: process {} on {}, and process {} on {}", rank,
                                          other.peer.pid, other.peer.host, request.self.pid, request.self.host);
     const std::string fix = "give each process its own rank (RANK, --node-rank); end processes of an earlier job";
-    if (other.waiting) return fail_all(both, fix);
+    if (other.waiting) return fail_all(id, request, both, fix);
     // The job of the first runs already, and goes on.
     return JoinOutcome{JoinOutcome::Kind::Failed, {id}, {}, 0, both + ", whose job is complete already", fix};
   }
   const auto& waiting = generations_[request.generation].waiting;
   if (!waiting.empty() && members_.at(waiting.begin()->second).world_size != request.world_size) {
     const Member& other = members_.at(waiting.begin()->second);
-    return fail_all(fmt::format("the ranks disagree on world_size: {} says {}, {} says {}", describe(other.peer),
+    return fail_all(id, request,
+                    fmt::format("the ranks disagree on world_size: {} says {}, {} says {}", describe(other.peer),
                                 other.world_size, describe(request.self), request.world_size),
                     "start all ranks with the same world_size (WORLD_SIZE, --nnodes, --nproc-per-node)");
   }
@@ -86,6 +110,7 @@ JoinOutcome Roster::join(RequestId id, const JoinRequest& request) {
     return {JoinOutcome::Kind::Failed, {id}, {}, 0, "this connection has joined already", "join once per connection"};
   }
   if (auto refused = objection(id, request)) return *refused;
+  if (auto failed = earlier_failure(id, request)) return *failed;
   Generation& generation = generations_[request.generation];
   Member member;
   member.generation = request.generation;
@@ -103,6 +128,7 @@ JoinOutcome Roster::join(RequestId id, const JoinRequest& request) {
 JoinOutcome Roster::complete(std::int64_t generation) {
   JoinOutcome outcome;
   outcome.kind = JoinOutcome::Kind::Complete;
+  generations_[generation].failure.reset();
   outcome.round = generations_[generation].rounds++;
   for (const auto& [rank, connection] : std::exchange(generations_[generation].waiting, {})) {
     Member& member = members_.at(connection);

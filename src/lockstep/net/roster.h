@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,16 +46,26 @@ class Roster {
   /// Takes a member off, where `connection` is one. Its rank may be claimed again.
   std::optional<Member> remove(ConnectionId connection);
   const Member* find(ConnectionId connection) const;
-  const std::map<ConnectionId, Member>& members() const { return members_; }
+  /// True where a rank that has not come yet is still to be told that its round failed.
+  bool has_ranks_to_tell() const;
 
  private:
+  struct Failure {
+    std::string what;
+    std::string fix;
+    int world_size = 1;
+    std::set<int> told;
+  };
   struct Generation {
     int rounds = 0;                       // complete ones
     std::map<int, ConnectionId> waiting;  // of the open round, by rank
+    std::optional<Failure> failure;       // of a round before
   };
 
   JoinOutcome fail(std::int64_t generation, JoinOutcome::Kind kind, const std::string& what, const std::string& fix);
   JoinOutcome complete(std::int64_t generation);
+  JoinOutcome fail_all(RequestId id, const JoinRequest& request, const std::string& what, const std::string& fix);
+  std::optional<JoinOutcome> earlier_failure(RequestId id, const JoinRequest& request);
   std::optional<JoinOutcome> objection(RequestId id, const JoinRequest& request);
 
   std::map<ConnectionId, Member> members_;

@@ -51,7 +51,8 @@ class StoreServer {
   /// better than the socket does. Replaces the cause where the rank is on the list already.
   void mark_lost(std::int64_t generation, const LostRank& lost);
 
-  /// Waits until no joined rank is connected any more. @return  false where some still are at the deadline
+  /// Waits until no joined rank is connected any more, and every rank of a join that failed has heard of it.
+  /// @return  false where that is not so at the deadline
   bool wait_until_left(Deadline deadline);
 
  private:

@@ -40,8 +40,8 @@ class StoreService {
 
   std::vector<LostRank> lost_ranks() const { return lost_.of(newest_generation_); }
   void mark_lost(std::int64_t generation, const LostRank& lost);
-  /// True where no connection that ever asked to join is left.
-  bool all_left() const { return joiners_.empty(); }
+  /// True where no connection that ever asked to join is left, and no rank is to be told of a failure.
+  bool all_left() const { return joiners_.empty() && !roster_.has_ranks_to_tell(); }
 
  private:
   struct Heard {
