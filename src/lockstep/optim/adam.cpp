@@ -1,0 +1,174 @@
+#include "lockstep/optim/adam.h"
+
+#include <ATen/ops/maximum.h>
+#include <fmt/format.h>
+#include <torch/optim/serialize.h>
+#include <torch/serialize/archive.h>
+
+#include <cmath>
+#include <utility>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamState;
+
+template <typename Options>
+Options checked(const Options& options) {
+  const auto refuse = [](const std::string& name, double value, const char* fix) {
+    throw Error(fmt::format("{} is {}", name, value), "Adam", fix);
+  };
+  const auto [beta1, beta2] = options.betas();
+  if (!(options.lr() >= 0)) refuse("lr", options.lr(), "set it to 0 or more");
+  if (!(options.eps() >= 0)) refuse("eps", options.eps(), "set it to 0 or more");
+  if (!(beta1 >= 0 && beta1 < 1)) refuse("the first beta", beta1, "set it to 0 or more and below 1");
+  if (!(beta2 >= 0 && beta2 < 1)) refuse("the second beta", beta2, "set it to 0 or more and below 1");
+  if (!(options.weight_decay() >= 0)) refuse("weight_decay", options.weight_decay(), "set it to 0 or more");
+  return options;
+}
+
+template <typename T, bool kDecoupled, typename Options>
+void run_kernel(const Options& options, const UpdateRun& run, const GradientSource& gradient, std::size_t begin,
+                std::size_t end) {
+  AdamPass<T> pass;
+  pass.param = reinterpret_cast<const T*>(run.param);
+  pass.param_out = reinterpret_cast<T*>(run.param_out);
+  pass.exp_avg = reinterpret_cast<T*>(run.buffers[0]);
+  pass.exp_avg_sq = reinterpret_cast<T*>(run.buffers[1]);
+  pass.max_exp_avg_sq = options.amsgrad() ? reinterpret_cast<T*>(run.buffers[2]) : nullptr;
+  pass.step = run.step;
+  pass.gradient = gradient;
+  const auto [beta1, beta2] = options.betas();
+  pass.hyper = {options.lr(), beta1, beta2, options.eps(), options.weight_decay()};
+  if (kDecoupled) {
+    adamw_step(pass, begin, end);
+  } else {
+    adam_step(pass, begin, end);
+  }
+}
+
+}  // namespace
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+AdamFamily<Torch, O, State, kDecoupled>::AdamFamily(std::vector<torch::optim::OptimizerParamGroup> param_groups,
+                                                    Options defaults)
+    : FlatOptimizer(std::move(param_groups), std::make_unique<Options>(checked(defaults))) {}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+AdamFamily<Torch, O, State, kDecoupled>::AdamFamily(std::vector<at::Tensor> parameters, Options defaults)
+    : AdamFamily(std::vector<torch::optim::OptimizerParamGroup>{{std::move(parameters)}}, std::move(defaults)) {}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+std::size_t AdamFamily<Torch, O, State, kDecoupled>::num_buffers(const OptimizerOptions& options) const {
+  return static_cast<const Options&>(options).amsgrad() ? 3 : 2;
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+const char* AdamFamily<Torch, O, State, kDecoupled>::buffer_name(std::size_t index) const {
+  constexpr const char* kNames[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+  return index < 3 ? kNames[index] : nullptr;
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+void AdamFamily<Torch, O, State, kDecoupled>::update_run(const OptimizerOptions& options, const UpdateRun& run,
+                                                         const GradientSource& gradient, std::size_t begin,
+                                                         std::size_t end) const {
+  const auto& o = static_cast<const Options&>(options);
+  if (run.type == ElementType::Double) {
+    run_kernel<double, kDecoupled>(o, run, gradient, begin, end);
+  } else {
+    run_kernel<float, kDecoupled>(o, run, gradient, begin, end);
+  }
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+void AdamFamily<Torch, O, State, kDecoupled>::update_tensor(const OptimizerOptions& options, at::Tensor& parameter,
+                                                            const at::Tensor& gradient, const Buffers& buffers,
+                                                            std::int64_t step, bool) const {
+  const auto& o = static_cast<const Options&>(options);
+  const auto [beta1, beta2] = o.betas();
+  at::Tensor g = gradient;
+  if (o.weight_decay() != 0 && !kDecoupled) g = g.add(parameter, o.weight_decay());
+  if (o.weight_decay() != 0 && kDecoupled) parameter.mul_(1 - o.lr() * o.weight_decay());
+  at::Tensor exp_avg = buffers[0];
+  at::Tensor exp_avg_sq = buffers[1];
+  exp_avg.mul_(beta1).add_(g, 1 - beta1);
+  exp_avg_sq.mul_(beta2).addcmul_(g, g, 1 - beta2);
+  at::Tensor second = exp_avg_sq;
+  if (o.amsgrad()) {
+    second = buffers[2];
+    at::maximum_out(second, second, exp_avg_sq);
+  }
+  const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
+  const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
+  const at::Tensor denominator = (second.sqrt() / std::sqrt(correction2)).add_(o.eps());
+  parameter.addcdiv_(exp_avg, denominator, -(o.lr() / correction1));
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+std::unique_ptr<OptimizerParamState> AdamFamily<Torch, O, State, kDecoupled>::make_torch_state(
+    const Buffers& buffers, std::int64_t step) const {
+  auto state = std::make_unique<State>();
+  state->step(step);
+  state->exp_avg(buffers[0]);
+  state->exp_avg_sq(buffers[1]);
+  state->max_exp_avg_sq(buffers[2]);
+  return state;
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+void AdamFamily<Torch, O, State, kDecoupled>::read_torch_state(const OptimizerParamState& state, Buffers& buffers,
+                                                               std::int64_t& step) const {
+  const auto& given = static_cast<const State&>(state);
+  buffers = {given.exp_avg(), given.exp_avg_sq(), given.max_exp_avg_sq()};
+  step = given.step();
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+void AdamFamily<Torch, O, State, kDecoupled>::set_torch_step(OptimizerParamState& state, std::int64_t step) const {
+  static_cast<State&>(state).step(step);
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+FlatOptimizer::OptionValues AdamFamily<Torch, O, State, kDecoupled>::option_values(
+    const OptimizerOptions& options) const {
+  const auto& o = static_cast<const Options&>(options);
+  const auto [beta1, beta2] = o.betas();
+  return {{"lr", o.lr()},
+          {"beta1", beta1},
+          {"beta2", beta2},
+          {"eps", o.eps()},
+          {"weight_decay", o.weight_decay()},
+          {"amsgrad", o.amsgrad() ? 1 : 0}};
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+void AdamFamily<Torch, O, State, kDecoupled>::set_option_values(OptimizerOptions& options,
+                                                                const OptionValues& values) const {
+  Options set(values.at("lr"));
+  set.betas(std::make_tuple(values.at("beta1"), values.at("beta2"))).eps(values.at("eps"));
+  set.weight_decay(values.at("weight_decay")).amsgrad(values.at("amsgrad") != 0);
+  static_cast<Options&>(options) = checked(set);
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+void AdamFamily<Torch, O, State, kDecoupled>::save(torch::serialize::OutputArchive& archive) const {
+  Torch same(param_groups(), static_cast<const Options&>(defaults()));
+  copy_state_to(same);
+  same.save(archive);
+}
+
+template <typename Torch, typename O, typename State, bool kDecoupled>
+void AdamFamily<Torch, O, State, kDecoupled>::load(torch::serialize::InputArchive& archive) {
+  throw_if_sharded("load");
+  torch::optim::serialize<State, Options>(archive, *this);
+  refresh_all_state();
+}
+
+template class AdamFamily<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState, false>;
+template class AdamFamily<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState, true>;
+
+}  // namespace lockstep

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/optim/fused_segment.h"
+#include "lockstep/optim/named_state.h"
+#include "lockstep/optim/state_store.h"
+#include "lockstep/optim/update_run.h"
+
+namespace lockstep {
+
+/// What a step does besides the update, in the same pass over memory.
+struct StepOptions {
+  double max_norm = 0;         ///< clip the 2-norm of all gradients together to this; 0: do not
+  double gradient_factor = 1;  ///< gradients are multiplied by this first: 1 / loss scale
+  bool zero_grad = false;      ///< leave zeros in the gradients
+  bool check_finite = false;   ///< no update if a gradient holds an infinity or NaN
+};
+
+struct StepResult {
+  double norm = 0;       ///< of the gradients, times gradient_factor, before clipping; 0 where max_norm is 0
+  bool skipped = false;  ///< check_finite found something
+};
+
+/// Does the steps of an optimizer that is part of something larger.
+class StepDelegate {
+ public:
+  virtual ~StepDelegate() = default;
+  /// In place of FlatOptimizer::step_with.
+  virtual StepResult step(const StepOptions& options) = 0;
+  /// True if no gradient was written since they were left zero: `zero_grad` then has nothing to do.
+  virtual bool gradients_are_zero() const = 0;
+};
+
+/// A torch::optim::Optimizer that walks memory instead of tensors: where weights and gradients lie one behind the
+/// other, as in the buckets of DistributedDataParallel and after `flatten`, many parameters are one loop. Derived
+/// classes have LibTorch's options, state and arithmetic: schedulers, `param_groups()`, `zero_grad()`,
+/// `add_param_group` and serialization work as they do there, and so does the result, to the bit where LibTorch runs
+/// with AVX2 or AVX-512.
+///
+/// Vectorised for dense fp32 and fp64 parameters on a CPU, with gradients of their own dtype or, for fp32, bf16 or
+/// fp16. Others are updated by tensor operations, tensor by tensor, as LibTorch does. Sparse gradients are an Error.
+///
+/// Uses LibTorch's intra-op threads if more than one is set; the result does not depend on it. Not thread-safe.
+class FlatOptimizer : public torch::optim::Optimizer {
+ public:
+  /// One update of all parameters that have a gradient. @return  the loss, if a closure computed it
+  /// @throws Error  if a gradient is sparse, or of another shape than its parameter
+  at::Tensor step(LossClosure closure = nullptr) override;
+  /// The same, with more done on the way.
+  StepResult step_with(const StepOptions& options);
+  /// As torch::optim::Optimizer::zero_grad, which it hides, but gradients may also be views.
+  void zero_grad();
+
+  /// State by name: views, valid until the next step. Parameters that have no state yet, or no part here, are left out.
+  /// @throws Error  if a parameter of this optimizer has no name in `names`
+  NamedState named_state(const NamedParameters& names) const;
+  /// Takes over the part that belongs here; parameters that `state` does not name start anew. Cut and order may differ
+  /// from those that it was saved with. @throws Error  if shapes differ or a part that belongs here is missing
+  void load_named_state(const NamedParameters& names, const NamedState& state);
+  /// Options of each parameter group by name ("lr", "beta1", ...; switches are 0 or 1), and back.
+  std::vector<std::map<std::string, double>> group_options() const;
+  /// @throws Error  if the number of groups or the names differ
+  void load_group_options(const std::vector<std::map<std::string, double>>& options);
+
+  /// Leaves the update of the parameters in `segments` to `update_segment`, and keeps state for elements [begin, end)
+  /// of each segment only; of state that is there already, that part. Parameters in no segment are left to
+  /// `step_local`.
+  /// @throws Error  if a segment makes no sense
+  void shard(std::vector<FusedSegment> segments);
+  bool is_sharded() const { return !segments_.empty(); }
+  /// Updates this rank's elements of segment `index`, in one pass over weights, state and all ranks' gradients.
+  void update_segment(std::size_t index, const FusedUpdate& update);
+  /// What `step_with` does without a delegate: updates the parameters that are in no segment, by their `grad`.
+  StepResult step_local(const StepOptions& options);
+  /// From now on steps are the delegate's, which must outlive this object or be taken back with null.
+  void set_step_delegate(StepDelegate* delegate) { delegate_ = delegate; }
+  bool has_step_delegate() const { return delegate_ != nullptr; }
+
+ protected:
+  using torch::optim::Optimizer::Optimizer;
+  using Buffers = std::array<at::Tensor, UpdateRun::kMaxBuffers>;
+  using OptionValues = std::map<std::string, double>;
+
+  /// Takes over state that was put into `state()`.
+  void refresh_all_state();
+  /// Gives copies of all state to an optimizer of LibTorch. An archive writes the whole memory of a view, and the
+  /// tensors in `state()` are views into memory that all parameters share: what is to be saved must be copied.
+  void copy_state_to(torch::optim::Optimizer& other) const;
+  /// @throws Error  if this rank holds a part of the state only
+  void throw_if_sharded(const std::string& operation) const;
+
+ private:
+  /// How many of the buffers the options ask for, and what PyTorch calls them.
+  virtual std::size_t num_buffers(const torch::optim::OptimizerOptions& options) const = 0;
+  virtual const char* buffer_name(std::size_t index) const = 0;  // null past the last
+  /// One update of elements [begin, end) of a run, by a kernel.
+  virtual void update_run(const torch::optim::OptimizerOptions& options, const UpdateRun& run,
+                          const GradientSource& gradient, std::size_t begin, std::size_t end) const = 0;
+  /// The same by tensor operations. `first`: the buffers hold nothing yet.
+  virtual void update_tensor(const torch::optim::OptimizerOptions& options, at::Tensor& parameter,
+                             const at::Tensor& gradient, const Buffers& buffers, std::int64_t step,
+                             bool first) const = 0;
+  // LibTorch's own objects of state. Reading leaves `step` alone where LibTorch keeps none.
+  virtual std::unique_ptr<torch::optim::OptimizerParamState> make_torch_state(const Buffers& buffers,
+                                                                              std::int64_t step) const = 0;
+  virtual void read_torch_state(const torch::optim::OptimizerParamState& state, Buffers& buffers,
+                                std::int64_t& step) const = 0;
+  virtual void set_torch_step(torch::optim::OptimizerParamState& state, std::int64_t step) const = 0;
+  virtual OptionValues option_values(const torch::optim::OptimizerOptions& options) const = 0;
+  virtual void set_option_values(torch::optim::OptimizerOptions& options, const OptionValues& values) const = 0;
+
+  struct Piece;
+
+  std::vector<Piece> pieces_with_gradients();
+  static void zero_pieces(const std::vector<Piece>& pieces);
+  void refresh_state(StateSlot& slot);
+  void set_buffers(StateSlot& slot, const Buffers& values);
+  void show_state(StateSlot& slot);
+  void hide_state(StateSlot& slot);
+  void forget(StateSlot& slot);
+  void load_slot(StateSlot& slot, const std::string& name, const ParameterState& saved, std::size_t needed);
+  void prepare_state(std::vector<Piece>& pieces);
+  void update_pieces(const std::vector<Piece>& pieces, double factor, bool zero);
+  UpdateRun segment_run(std::size_t index, std::size_t parameter, const FusedUpdate& update) const;
+  static UpdateRun make_run(const StateSlot& slot, std::size_t group, const at::Tensor& gradient);
+  void run_kernels(const RunList& runs, const GradientSource& gradient) const;
+
+  StateStore states_;
+  std::vector<FusedSegment> segments_;
+  std::vector<std::vector<std::size_t>> segment_groups_;  // parameter group of each parameter of each segment
+  StepDelegate* delegate_ = nullptr;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,155 @@
+#include "lockstep/optim/gradient_memory.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/norm.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "lockstep/optim/parallel_over.h"
+
+namespace lockstep {
+namespace {
+
+// A thread gets at least this much: below it, waking threads costs more than they save.
+constexpr std::int64_t kGrain = 32768;
+
+}  // namespace
+
+bool element_type_of(at::ScalarType dtype, ElementType& type) {
+  switch (dtype) {
+    case at::ScalarType::Float:
+      type = ElementType::Float;
+      return true;
+    case at::ScalarType::Double:
+      type = ElementType::Double;
+      return true;
+    case at::ScalarType::BFloat16:
+      type = ElementType::BFloat16;
+      return true;
+    case at::ScalarType::Half:
+      type = ElementType::Half;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool same_memory_order(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return false;
+  for (std::int64_t d = 0; d < a.dim(); ++d) {
+    if (a.size(d) > 1 && a.stride(d) != b.stride(d)) return false;
+  }
+  return true;
+}
+
+bool is_plain_memory(const at::Tensor& tensor) {
+  ElementType type;
+  return tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_conj() && !tensor.is_neg() &&
+         element_type_of(tensor.scalar_type(), type) && tensor.is_non_overlapping_and_dense();
+}
+
+GradientMemory::GradientMemory(const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& parameter : parameters) {
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    Piece piece{nullptr, 0, ElementType::Float};
+    if (is_plain_memory(gradient) && element_type_of(gradient.scalar_type(), piece.type)) {
+      piece.data = gradient.data_ptr();
+      piece.numel = static_cast<std::size_t>(gradient.numel());
+      plain_.push_back(piece);
+    } else {
+      others_.push_back(gradient.detach());
+    }
+  }
+}
+
+GradientSource GradientMemory::source(const Piece& piece, double factor) const {
+  GradientSource source;
+  source.sources = &piece.data;
+  source.type = piece.type;
+  source.factor = factor;
+  return source;
+}
+
+double GradientMemory::plain_sum_of_squares() const {
+  struct Block {
+    const Piece* piece;
+    std::size_t begin;
+  };
+  std::vector<Block> blocks;
+  for (const Piece& piece : plain_) {
+    for (std::size_t begin = 0; begin < piece.numel; begin += kSumBlock) blocks.push_back({&piece, begin});
+  }
+  std::vector<double> sums(blocks.size());
+  const auto grain = kGrain / static_cast<std::int64_t>(kSumBlock);
+  parallel_over(static_cast<std::int64_t>(blocks.size()), grain, [&](std::int64_t first, std::int64_t last) {
+    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
+      const auto [piece, begin] = blocks[i];
+      sums[i] = sum_of_squares(source(*piece), begin, std::min(begin + kSumBlock, piece->numel));
+    }
+  });
+  double sum = 0;
+  for (const double block : sums) sum += block;
+  return sum;
+}
+
+double GradientMemory::norm(double p) const {
+  if (p == 0) return static_cast<double>(count());
+  if (p == std::numeric_limits<double>::infinity()) {
+    double largest = 0;
+    const auto take = [&](double value) { largest = std::isnan(value) || value > largest ? value : largest; };
+    for (const Piece& piece : plain_) take(max_abs(source(piece), 0, piece.numel));
+    for (const at::Tensor& other : others_) take(at::norm(other, p).item<double>());
+    return largest;
+  }
+  double sum = 0;
+  if (p == 2) {
+    sum = plain_sum_of_squares();
+  } else {
+    for (const Piece& piece : plain_) sum += sum_of_powers(source(piece), p, 0, piece.numel);
+  }
+  for (const at::Tensor& other : others_) sum += std::pow(at::norm(other, p).item<double>(), p);
+  return p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
+}
+
+template <typename Kernel>
+bool GradientMemory::all_pieces(double factor, const Kernel& kernel) const {
+  std::atomic<bool> all{true};
+  for (const Piece& piece : plain_) {
+    const GradientSource gradient = source(piece, factor);
+    parallel_over(static_cast<std::int64_t>(piece.numel), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      if (!kernel(gradient, static_cast<std::size_t>(begin), static_cast<std::size_t>(end))) all = false;
+    });
+  }
+  return all;
+}
+
+bool GradientMemory::scale(double factor) const {
+  const at::NoGradGuard no_grad;
+  bool finite = all_pieces(factor, [](const GradientSource& gradient, std::size_t begin, std::size_t end) {
+    return scale_in_place(gradient, begin, end);
+  });
+  for (const at::Tensor& other : others_) {
+    other.mul_(factor);
+    const at::Tensor values = other.is_sparse() ? other._values() : other;
+    finite = at::isfinite(values).all().item<bool>() && finite;
+  }
+  return finite;
+}
+
+bool GradientMemory::all_finite() const {
+  bool finite = all_pieces(1, [](const GradientSource& gradient, std::size_t begin, std::size_t end) {
+    return lockstep::all_finite(gradient, begin, end);
+  });
+  for (const at::Tensor& other : others_) {
+    const at::Tensor values = other.is_sparse() ? other._values() : other;
+    finite = finite && at::isfinite(values).all().item<bool>();
+  }
+  return finite;
+}
+
+}  // namespace lockstep
