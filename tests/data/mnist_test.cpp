@@ -79,6 +79,14 @@ TEST_F(SmallFiles, PixelsBecomeFractions) {
   EXPECT_EQ(dataset->get(1).at("labels").item<std::int64_t>(), 9);
 }
 
+TEST_F(SmallFiles, EveryPixelIsWhatToTensorMakesOfIt) {
+  const at::Tensor bytes = at::arange(2 * 28 * 28).remainder(256).to(at::kByte).view({2, 28, 28});
+  write("t10k-images-idx3-ubyte", bytes);
+  write("t10k-labels-idx1-ubyte", at::zeros({2}, at::kByte));
+  const at::Tensor got = mnist(folder_.path(), Split::Test)->get_batch({0, 1}).at("images");
+  EXPECT_TRUE(got.equal(bytes.to(at::kFloat).div(255).unsqueeze(1)));
+}
+
 TEST_F(SmallFiles, AreFoundWhereTorchvisionPutsThem) {
   std::filesystem::create_directories(folder_ / "MNIST/raw");
   write("MNIST/raw/train-images-idx3-ubyte", at::zeros({2, 28, 28}, at::kByte));
