@@ -1,0 +1,94 @@
+// `lockstep tokenize`: texts to ids, as a model gets them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/text/tokenizer.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class Tokenize : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.add_option("--tokenizer", dir_, "folder of a Hugging Face tokenizer, or its tokenizer.json")->required();
+    app.add_flag("--pair", pair_, "each line is two texts, parted by a tab");
+    app.add_option("--max-length", max_length_,
+                   "tokens of a line at most, special ones included; the longer text is cut")
+        ->check(CLI::NonNegativeNumber);
+    app.add_flag("--no-special-tokens", no_special_tokens_, "put no tokens such as [CLS] around the texts");
+    app.add_flag("--json", json_, "one object a line: ids, tokens, offsets and masks");
+    show_examples(app, {"echo 'How are you?' | lockstep tokenize --tokenizer bert-base-uncased",
+                        "lockstep tokenize --tokenizer gpt2 --no-special-tokens < corpus.txt > ids.txt",
+                        "lockstep tokenize --tokenizer bert-base-cased --pair --max-length 128 --json < pairs.tsv"});
+  }
+
+  int run() override {
+    const bool is_file = dir_.size() > 5 && dir_.compare(dir_.size() - 5, 5, ".json") == 0;
+    const Tokenizer tokenizer = is_file ? load_tokenizer_json(dir_) : load_tokenizer(dir_);
+    EncodeOptions options = tokenizer.default_options();
+    options.add_special_tokens = !no_special_tokens_;
+    options.offsets = json_;
+    if (max_length_ >= 0) {
+      if (!options.truncation) options.truncation.emplace();
+      options.truncation->max_length = max_length_;
+    }
+    std::ios::sync_with_stdio(false);
+    std::string line;
+    for (std::int64_t number = 1; std::getline(std::cin, line); ++number)
+      print(tokenizer, encode(tokenizer, options, line, number));
+    return std::fflush(stdout) == 0 ? 0 : 1;
+  }
+
+ private:
+  Encoding encode(const Tokenizer& tokenizer, const EncodeOptions& options, std::string_view line,
+                  std::int64_t number) const {
+    const std::string where = "standard input, line " + std::to_string(number);
+    const std::size_t tab = line.find('\t');
+    if (pair_ && (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos)) {
+      throw Error("the line is not two texts parted by one tab", where, "leave --pair out, or correct the line");
+    }
+    try {
+      if (!pair_) return tokenizer.encode(line, options);
+      return tokenizer.encode_pair(line.substr(0, tab), line.substr(tab + 1), options);
+    } catch (const Error& error) {
+      throw Error(error.happened(), where + ", " + error.where(), error.fix());
+    }
+  }
+
+  void print(const Tokenizer& tokenizer, const Encoding& encoding) const {
+    if (!json_) {
+      fmt::print("{}\n", fmt::join(encoding.ids, " "));
+      return;
+    }
+    Json out;
+    out["ids"] = encoding.ids;
+    out["tokens"] = Json::array();
+    for (const TokenId id : encoding.ids) out["tokens"].push_back(tokenizer.id_to_token(id));
+    out["offsets"] = Json::array();
+    for (const CharSpan& span : encoding.offsets) out["offsets"].push_back(Json::array({span.begin, span.end}));
+    out["token_type_ids"] = encoding.token_type_ids;
+    out["attention_mask"] = encoding.attention_mask;
+    out["special_tokens_mask"] = encoding.special_tokens_mask;
+    fmt::print("{}\n", out.dump());
+  }
+
+  std::string dir_;
+  bool pair_ = false;
+  std::int64_t max_length_ = -1;
+  bool no_special_tokens_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_tokenize() { return std::make_unique<Tokenize>(); }
+
+}  // namespace lockstep

@@ -1,0 +1,128 @@
+// `lockstep tokenizer`: vocabularies of one's own.
+#include "lockstep/data/text/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#include "lockstep/data/csv_tokenizer.h"
+#include "lockstep/data/file_bytes.h"
+#include "lockstep/data/text/wordpiece_trainer.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+std::string extension(const std::string& path) {
+  std::filesystem::path name(path);
+  if (name.extension() == ".gz") name.replace_extension();
+  return name.extension().string();
+}
+
+class TokenizerCommand : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.require_subcommand(1);
+    CLI::App& train = *app.add_subcommand("train", "learn a WordPiece vocabulary from texts");
+    train.add_option("files", files_, "text files, or .csv and .tsv files with --column; gzip is understood")
+        ->required()
+        ->check(CLI::ExistingFile);
+    train.add_option("--output", output_, "folder for vocab.txt, tokenizer.json and tokenizer_config.json")->required();
+    train.add_option("--column", column_, "column of .csv and .tsv files, by its name in the first line");
+    train.add_option("--vocab-size", options_.vocab_size, "tokens at most, special ones included")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    train.add_option("--min-frequency", options_.min_frequency, "pieces that occur less often are not joined")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    train.add_option("--limit-alphabet", options_.limit_alphabet, "characters at most, the most frequent ones")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    train.add_flag("--cased", cased_, "keep upper case and accents");
+    show_examples(train, {"lockstep tokenizer train --output my-vocab --vocab-size 8000 corpus.txt",
+                          "lockstep tokenizer train --output my-vocab --column review --vocab-size 2000 reviews.csv"});
+    show_examples(app, {"lockstep tokenizer train --output my-vocab --vocab-size 8000 corpus.txt"});
+  }
+
+  int run() override {
+    options_.normalizer.lowercase = !cased_;
+    WordPieceTrainer trainer(options_);
+    std::int64_t texts = 0;
+    for (const std::string& path : files_) texts += add_file(path, trainer);
+    const std::vector<std::string> tokens = trainer.train();
+    write(tokens);
+    fmt::print("{} tokens from {} texts with {} different words, in {}\n", tokens.size(), texts, trainer.words(),
+               output_);
+    return 0;
+  }
+
+ private:
+  std::int64_t add_file(const std::string& path, WordPieceTrainer& trainer) const {
+    const FileBytes file = FileBytes::open(path);
+    const std::string kind = extension(path);
+    if (kind == ".csv" || kind == ".tsv") return add_column(file.view(), path, kind == ".csv" ? ',' : '\t', trainer);
+    std::int64_t lines = 0;
+    for (std::string_view rest = file.view(); !rest.empty(); ++lines) {
+      const std::size_t end = rest.find('\n');
+      trainer.add(rest.substr(0, end));
+      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+    return lines;
+  }
+
+  std::int64_t add_column(std::string_view text, const std::string& path, char delimiter,
+                          WordPieceTrainer& trainer) const {
+    if (column_.empty()) {
+      throw UsageError("this file has columns, and none is named", path, "name the one with the texts by --column");
+    }
+    CsvTokenizer records(text, path, {delimiter, '"'});
+    std::vector<CsvField> fields;
+    std::string storage;
+    if (!records.next(fields)) throw Error("the file is empty", path, "name a file with a header and rows");
+    const std::size_t columns = fields.size();
+    const auto named = [&](const CsvField& field) { return field.value(storage) == column_; };
+    const auto at = static_cast<std::size_t>(std::find_if(fields.begin(), fields.end(), named) - fields.begin());
+    if (at == columns) {
+      std::string names;
+      for (const CsvField& field : fields) names += (names.empty() ? "" : ", ") + std::string(field.value(storage));
+      throw Error("there is no column '" + column_ + "'", path + ":1", "choose one of: " + names);
+    }
+    std::int64_t rows = 0;
+    for (; records.next(fields); ++rows) {
+      if (fields.size() != columns) {
+        throw Error(fmt::format("the record has {} fields, but the header {}", fields.size(), columns),
+                    records.where(fields.front()), "quote fields that hold the delimiter");
+      }
+      trainer.add(fields[at].value(storage));
+    }
+    return rows;
+  }
+
+  void write(const std::vector<std::string>& tokens) const {
+    std::error_code error;
+    std::filesystem::create_directories(output_, error);
+    if (error) throw Error("cannot make the folder: " + error.message(), output_, "check the path and its permissions");
+    const std::string path = (std::filesystem::path(output_) / "vocab.txt").string();
+    std::string lines;
+    for (const std::string& token : tokens) lines += token + "\n";
+    write_file_atomically(path, lines);
+    BertTokenizerOptions options;
+    options.do_lower_case = !cased_;
+    load_bert_vocabulary(path, options).save(output_);
+  }
+
+  std::vector<std::string> files_;
+  std::string output_;
+  std::string column_;
+  WordPieceTrainerOptions options_;
+  bool cased_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_tokenizer() { return std::make_unique<TokenizerCommand>(); }
+
+}  // namespace lockstep
