@@ -12,6 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "lockstep/net/signal_mask.h"
+
 namespace lockstep {
 namespace {
 
@@ -70,6 +72,7 @@ Resolution resolve(const std::string& host, std::uint16_t port, Deadline deadlin
   if (numeric.failure.empty()) return numeric;
 
   const auto shared = std::make_shared<LookUp>();
+  const SignalsBlocked blocked;
   // Detached: a name server that does not answer must not hold up the deadline.
   std::thread([shared, host, port] {
     Resolution result = look_up(host, port, 0);
