@@ -1,8 +1,8 @@
-# lockstep_module(folder [TORCH] [DEPENDS module...] [LIBRARIES library...])
+# lockstep_module(folder [TORCH] [DEPENDS module...] [LIBRARIES library...] [PRECOMPILE kind])
 # One folder under src/lockstep, built as a static library. DEPENDS names modules, LIBRARIES everything else. A folder
 # inside another module's, as data/text, is a module of its own (lockstep_data_text), listed above the one around it.
 function(lockstep_module folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "DEPENDS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "PRECOMPILE" "DEPENDS;LIBRARIES")
   lockstep_sources(sources ${folder})
   string(REPLACE "/" "_" name ${folder})
   if(NOT sources)
@@ -20,7 +20,10 @@ function(lockstep_module folder)
   endforeach()
   if(arg_TORCH)
     target_link_libraries(lockstep_${name} PUBLIC lockstep_torch)
-    lockstep_precompile(lockstep_${name} TENSOR)
+    if(NOT arg_PRECOMPILE)
+      set(arg_PRECOMPILE TENSOR)
+    endif()
+    lockstep_precompile(lockstep_${name} ${arg_PRECOMPILE})
   endif()
 endfunction()
 
@@ -35,8 +38,9 @@ function(lockstep_sources result folder)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# Two precompiled headers, each built once and shared: TENSOR for code that sees only tensors, NN for code that sees
-# modules. A translation unit that includes <torch/torch.h> takes 10 s without, 3 to 4 s with.
+# Three precompiled headers, each built once and shared: TENSOR for code that sees only tensors, MODULE for code that
+# sees modules (which it more than halves), NN for code that sees all of LibTorch. A translation unit that includes
+# <torch/torch.h> takes 10 s without, 3 to 4 s with.
 function(lockstep_precompile target kind)
   string(TOLOWER ${kind} suffix)
   if(NOT TARGET lockstep_pch_${suffix})
@@ -45,6 +49,9 @@ function(lockstep_precompile target kind)
     target_link_libraries(lockstep_pch_${suffix} PRIVATE lockstep_flags lockstep_torch)
     if(kind STREQUAL "NN")
       target_precompile_headers(lockstep_pch_${suffix} PRIVATE <torch/torch.h>)
+    elseif(kind STREQUAL "MODULE")
+      target_precompile_headers(lockstep_pch_${suffix} PRIVATE <torch/nn/module.h> <ATen/TensorOperators.h>
+                                <memory> <string> <vector> <functional>)
     else()
       target_precompile_headers(lockstep_pch_${suffix} PRIVATE
                                 <ATen/core/Tensor.h> <memory> <string> <vector> <functional>)
