@@ -93,7 +93,6 @@ void train(const Arguments& args) {
       if (++i % 100 == 0 || (total_step < 100 && i == total_step)) {
         std::printf("Epoch [%d/%d], Step [%ld/%ld], Loss: %.4f\n", epoch + 1, args.epochs, static_cast<long>(i),
                     static_cast<long>(total_step), loss.item<double>());
-        std::fflush(stdout);
       }
     }
   }
@@ -108,6 +107,7 @@ void train(const Arguments& args) {
 }
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
   CLI::App app("Trains a ConvNet on MNIST, or on any IDX files in its form, over several ranks.");
   app.add_option("-w,--world_size", args.world_size, "number of nodes in total")->envname("WORLD_SIZE");

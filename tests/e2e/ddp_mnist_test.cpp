@@ -1,0 +1,184 @@
+// The lecture's program and its relatives, end to end: real processes, real files, the lines that it shows.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "lockstep/base/atomic_file.h"
+#include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const std::string kBin = LOCKSTEP_BIN_DIR;
+const std::string kMnist = std::string(LOCKSTEP_SHARED_DATA) + "/mnist";
+
+Deadline soon() { return Deadline::after(std::chrono::seconds(120)); }
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+bool matches(const std::string& text, const std::string& pattern) {
+  return std::regex_search(text, std::regex(pattern));
+}
+
+// The number that follows `label`; fails where there is none.
+double number_after(const std::string& text, const std::string& label) {
+  const std::size_t at = text.find(label);
+  EXPECT_NE(at, std::string::npos) << label << " in:\n" << text;
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + label.size()));
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Words by_hand(int world_size, int rank, int port, const Words& more) {
+  return with({kBin + "/ddp_mnist", "-w", std::to_string(world_size), "-nr", std::to_string(rank), "--master_addr",
+               "127.0.0.1", "--master_port", std::to_string(port)},
+              more);
+}
+
+Words launched(int ranks, const Words& more) {
+  return with({kBin + "/lockstep", "run", "--nproc-per-node", std::to_string(ranks), kBin + "/ddp_mnist"}, more);
+}
+
+// A port that nobody listens on now; the programs under test take a number, so a race with others stays possible.
+int unused_port() { return 20000 + static_cast<int>(::getpid()) % 20000; }
+
+// Generated digits, made once for all tests of this program.
+const std::string& digits() {
+  static const TemporaryFolder folder;
+  static const std::string path = [] {
+    const auto end = run_program(
+        {kBin + "/lockstep", "data", "digits", "--output", folder / "digits", "--train", "2000", "--test", "500"});
+    EXPECT_EQ(end.code, 0) << end.err;
+    return folder / "digits";
+  }();
+  return path;
+}
+
+TEST(DdpMnist, TwoTerminalsShowWhatTheLectureShows) {
+  const Words flags{"--data", digits(), "--batch_size", "10"};
+  const int port = unused_port();
+  RunningProgram first(by_hand(2, 0, port, flags));
+  ASSERT_TRUE(first.wait_for("hello! Node # 0 is being initialized! Awaiting all nodes to join.", soon()));
+  EXPECT_FALSE(has(first.out(), "is running"));
+  RunningProgram second(by_hand(2, 1, port, flags));
+  const ProgramEnd first_end = first.wait(soon());
+  const ProgramEnd second_end = second.wait(soon());
+  EXPECT_EQ(first_end.code, 0) << first_end.err;
+  EXPECT_EQ(second_end.code, 0) << second_end.err;
+  EXPECT_TRUE(has(first_end.out, "hello! Node # 0 is running!"));
+  EXPECT_TRUE(has(second_end.out, "hello! Node # 1 is running!"));
+  for (const auto& out : {first_end.out, second_end.out}) {
+    EXPECT_TRUE(matches(out, "Epoch \\[1/2\\], Step \\[100/100\\], Loss: [0-9]\\.[0-9]{4}\n")) << out;
+    EXPECT_TRUE(matches(out, "Epoch \\[2/2\\], Step \\[100/100\\], Loss: [0-9]\\.[0-9]{4}\n")) << out;
+  }
+  EXPECT_TRUE(has(first_end.out, "Accuracy on the test images: "));
+}
+
+TEST(DdpMnist, LearnsRealMnistOnTwoRanks) {
+  if (!std::filesystem::exists(kMnist)) GTEST_SKIP() << "real MNIST is not at " << kMnist;
+  const ProgramEnd end =
+      run_program(launched(2, {"--data", kMnist, "--epochs", "2", "--optimizer", "adam", "--lr", "1e-3"}), {},
+                  std::chrono::seconds(600));
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(has(end.out, "Epoch [2/2], Step [300/300], Loss: ")) << end.out;
+  EXPECT_GE(number_after(end.out, "Accuracy on the test images: "), 98.0) << end.out;
+  EXPECT_TRUE(has(end.out, "samples/s per rank")) << end.out;
+}
+
+TEST(DdpMnist, RanksShareTheSameModelWhateverTheirNumber) {
+  for (const int ranks : {1, 3}) {
+    const ProgramEnd end =
+        run_program(launched(ranks, {"--data", digits(), "--epochs", "1", "--optimizer", "adam", "--lr", "1e-3"}));
+    ASSERT_EQ(end.code, 0) << end.err;
+    EXPECT_GE(number_after(end.out, "Accuracy on the test images: "), 30.0) << ranks << " ranks:\n" << end.out;
+  }
+}
+
+TEST(DdpMnist, RunsUnderTorchrun) {
+  const Words torchrun{"/usr/bin/python3", "-m", "torch.distributed.run"};
+  if (run_program({"/usr/bin/python3", "-c", "import torch"}).code != 0) {
+    GTEST_SKIP() << "/usr/bin/python3 has no torch (package python3-torch)";
+  }
+  // Debian's torchrun 1.13 fails on Python 3.11 unless redirects and tee are given.
+  const TemporaryFolder logs;
+  const ProgramEnd end =
+      run_program(with(torchrun, {"--no_python", "--nproc_per_node", "2", "--master_port",
+                                  std::to_string(unused_port() + 1), "--redirects", "1", "--tee", "1", "--log_dir",
+                                  logs.path(), kBin + "/ddp_mnist", "--data", digits(), "--epochs", "1"}),
+                  {}, std::chrono::seconds(180));
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(has(end.out, "Accuracy on the test images: ")) << end.out << end.err;
+}
+
+TEST(DdpMnist, RankThatNeverComesIsNamed) {
+  const ProgramEnd end =
+      run_program(by_hand(2, 0, unused_port() + 2, {"--data", digits()}), {{"LOCKSTEP_TIMEOUT_S", "1"}});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(matches(end.err, "rank.* 1")) << end.err;
+}
+
+struct BadInput {
+  const char* name;
+  Words flags;
+  std::string says;
+  int code;
+  friend std::ostream& operator<<(std::ostream& out, const BadInput& c) { return out << c.name; }
+};
+class DdpMnistRefuses : public ::testing::TestWithParam<BadInput> {};
+
+TEST_P(DdpMnistRefuses, WithAClearError) {
+  const ProgramEnd end = run_program(with({kBin + "/ddp_mnist"}, GetParam().flags));
+  EXPECT_NE(end.code, 0);
+  EXPECT_EQ(end.signal, 0);
+  EXPECT_TRUE(has(end.err, GetParam().says)) << end.err;
+}
+INSTANTIATE_TEST_SUITE_P(Table, DdpMnistRefuses,
+                         ::testing::Values(BadInput{"missing_data", {"--data", "nowhere"}, "nowhere", 1},
+                                           BadInput{"unknown_flag", {"--wings"}, "--wings", 1},
+                                           BadInput{"no_epochs", {"--epochs", "0"}, "epochs", 1},
+                                           BadInput{"rank_outside", {"-w", "2", "-nr", "2"}, "rank", 1},
+                                           BadInput{"no_world", {"-w", "0"}, "world", 1},
+                                           BadInput{"gpu", {"-g", "0"}, "gpu", 1}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(DdpMnist, TruncatedImagesAreNamedOnEveryRank) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(digits(), folder / "digits", std::filesystem::copy_options::recursive);
+  const std::string images = folder / "digits/train-images-idx3-ubyte";
+  std::filesystem::resize_file(images, 1000);
+  const ProgramEnd end = run_program(launched(2, {"--data", folder / "digits"}));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "train-images-idx3-ubyte")) << end.err;
+}
+
+TEST(Verify, FindsRanksEqualToOneAndSaysSo) {
+  const ProgramEnd end = run_program(
+      {kBin + "/lockstep", "verify", "--model", "convnet", "--ranks", "3", "--batch", "32", "--data", digits()});
+  EXPECT_EQ(end.code, 0) << end.err << end.out;
+  EXPECT_TRUE(has(end.out, "layer1.0.weight")) << end.out;
+  EXPECT_TRUE(has(end.out, ": equal")) << end.out;
+}
+
+TEST(Verify, ExitsNonZeroAboveTheTolerance) {
+  const ProgramEnd end =
+      run_program({kBin + "/lockstep", "verify", "--model", "mlp", "--ranks", "3", "--tolerance", "0"});
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(has(end.out, "NOT EQUAL")) << end.out;
+}
+
+TEST(Verify, RefusesFewerSamplesThanRanks) {
+  const ProgramEnd end = run_program({kBin + "/lockstep", "verify", "--batch", "2", "--ranks", "4"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "2 samples cannot be cut into 4 shards")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep
