@@ -9,7 +9,7 @@
 
 namespace lockstep::shm {
 
-void wait_on(HalfWord& word, std::uint32_t seen, std::chrono::nanoseconds timeout) noexcept {
+void futex_wait(HalfWord& word, std::uint32_t seen, std::chrono::nanoseconds timeout) noexcept {
   if (timeout.count() <= 0) return;
   const auto whole = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   timespec limit{};
@@ -18,6 +18,6 @@ void wait_on(HalfWord& word, std::uint32_t seen, std::chrono::nanoseconds timeou
   ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 
-void wake_all(HalfWord& word) noexcept { ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void futex_wake_all(HalfWord& word) noexcept { ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 }  // namespace lockstep::shm

@@ -49,26 +49,14 @@ Group::~Group() { leave(); }
 
 void Group::leave() noexcept {
   cell(rank_).state.store(static_cast<std::uint64_t>(RankState::Left), std::memory_order_seq_cst);
-  if (header().sleepers.load(std::memory_order_seq_cst) != 0) wake_sleepers();
+  if (load(header().sleepers) != 0) SleepProtocol<Group>(*this).wake_sleepers();
 }
 
 void Group::sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing) {
   const auto since = Clock::now();
-  RankCell& mine = cell(rank_);
   for (;;) {
-    mine.sleeping.fetch_add(1, std::memory_order_seq_cst);
-    header().sleepers.fetch_add(1, std::memory_order_seq_cst);
-    const std::uint32_t seen = mine.bell.load(std::memory_order_seq_cst);
-    // Looked at once more: who stores after this sees a sleeper, and rings.
-    const bool over = ready();
-    if (!over && !broken()) {
-      const std::chrono::nanoseconds left =
-          call.deadline.is_never() ? kCheckInterval : call.deadline.at() - Clock::now();
-      wait_on(mine.bell, seen, std::min<std::chrono::nanoseconds>(left, kCheckInterval));
-    }
-    header().sleepers.fetch_sub(1, std::memory_order_seq_cst);
-    mine.sleeping.fetch_sub(1, std::memory_order_seq_cst);
-    if (over || ready()) return;
+    SleepProtocol<Group>(*this).sleep([&] { return ready() || broken() || call.deadline.passed(); });
+    if (ready()) return;
     throw_if_broken();
     if (time_to_check()) check_peers(call, ready, missing);
     if (ready()) return;
@@ -77,6 +65,11 @@ void Group::sleep_until(const Call& call, const Predicate& ready, const RankPred
     }
   }
 }
+
+// Not longer than until the next look at the peers and the deadline.
+void Group::wait_on(HalfWord& word, std::uint32_t seen) const { futex_wait(word, seen, kCheckInterval); }
+
+void Group::wake_all(HalfWord& word) const { futex_wake_all(word); }
 
 std::string Group::describe(const Announcement& announcement) const {
   if (announcement == kJoining) return "joining the group";
@@ -183,10 +176,9 @@ void Group::break_group(BreakKind kind, const std::string& what, const std::stri
     put_text(record.fix, fix);
     record.kind.store(static_cast<std::uint32_t>(kind), std::memory_order_relaxed);
     record_written_ = true;
-    std::uint64_t whole = 0;
-    header().broken.compare_exchange_strong(whole, static_cast<std::uint64_t>(rank_) + 1, std::memory_order_seq_cst);
+    WorkProtocol<Group>(*this).break_group();
   }
-  wake_sleepers();
+  SleepProtocol<Group>(*this).wake_sleepers();
 }
 
 void Group::throw_broken() {
@@ -213,22 +205,13 @@ bool Group::is_lost(int rank) noexcept {
 void Group::await_idle_writers() noexcept {
   const Deadline patience = Deadline::after(kWriterPatience);
   for (int other = 0; other < world_size(); ++other) {
-    while (other != rank_ && load(cell(other).working) != 0 && !is_lost(other)) {
+    while (other != rank_ && WorkProtocol<Group>(*this).is_working(other) && !is_lost(other)) {
       if (patience.passed()) {
         if (detach_) detach_();
         return;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-  }
-}
-
-void Group::wake_sleepers() noexcept {
-  for (int other = 0; other < world_size(); ++other) {
-    RankCell& sleeper = cell(other);
-    if (sleeper.sleeping.load(std::memory_order_seq_cst) == 0) continue;
-    sleeper.bell.fetch_add(1, std::memory_order_seq_cst);
-    wake_all(sleeper.bell);
   }
 }
 

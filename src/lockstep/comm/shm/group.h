@@ -13,7 +13,9 @@
 #include "lockstep/comm/shm/layout.h"
 #include "lockstep/comm/shm/memory_segment.h"
 #include "lockstep/comm/shm/peer_watch.h"
+#include "lockstep/comm/shm/sleep_protocol.h"
 #include "lockstep/comm/shm/spin.h"
+#include "lockstep/comm/shm/work_protocol.h"
 
 namespace lockstep::shm {
 
@@ -65,22 +67,26 @@ class Group {
 
   // The protocols' view of memory.
   std::uint64_t load(const Word& word) const { return word.load(std::memory_order_seq_cst); }
+  std::uint32_t load(const HalfWord& word) const { return word.load(std::memory_order_seq_cst); }
   void store(Word& word, std::uint64_t value) const { word.store(value, std::memory_order_release); }
-  void write_payload(TinyBox& box, const std::byte* data, std::size_t bytes) const {
-    if (bytes != 0) std::memcpy(box.payload.data(), data, bytes);
-  }
+  void store_in_order(Word& word, std::uint64_t value) const { word.store(value, std::memory_order_seq_cst); }
   std::uint64_t fetch_add(Word& word, std::uint64_t value) const {
+    return word.fetch_add(value, std::memory_order_seq_cst);
+  }
+  std::uint32_t fetch_add(HalfWord& word, std::uint32_t value) const {
     return word.fetch_add(value, std::memory_order_seq_cst);
   }
   bool compare_exchange(Word& word, std::uint64_t& expected, std::uint64_t desired) const {
     return word.compare_exchange_strong(expected, desired, std::memory_order_seq_cst);
   }
-  /// Stores a value that others wait for, and wakes them where `complete()` says that their wait may be over. Where it
-  /// takes several ranks, at least one of them sees the others' stores and wakes.
+  void write_payload(TinyBox& box, const std::byte* data, std::size_t bytes) const {
+    if (bytes != 0) std::memcpy(box.payload.data(), data, bytes);
+  }
+  void wait_on(HalfWord& word, std::uint32_t seen) const;
+  void wake_all(HalfWord& word) const;
   template <class Complete>
   void publish(Word& word, std::uint64_t value, Complete&& complete) {
-    word.store(value, std::memory_order_seq_cst);  // before the load below in the order that all agree on
-    if (header().sleepers.load(std::memory_order_seq_cst) != 0 && complete()) wake_sleepers();
+    SleepProtocol<Group>(*this).publish(word, value, complete);
   }
   /// Returns once `ready()`; it must stay true from then on. `missing(rank)` tells for whom it waits.
   /// @throws Error  if the group ends, or ends it: a rank that is missing is lost or left, or the deadline passes
@@ -95,14 +101,9 @@ class Group {
   }
   /// Between these, and only there, this rank touches memory of other ranks: who leaves a broken group waits for it.
   void begin_work() {
-    RankCell& mine = cell(rank_);
-    mine.working.fetch_add(1, std::memory_order_seq_cst);
-    if (header().broken.load(std::memory_order_seq_cst) != 0) {
-      end_work();
-      throw_broken();
-    }
+    if (!WorkProtocol<Group>(*this).begin()) throw_broken();
   }
-  void end_work() { cell(rank_).working.fetch_sub(1, std::memory_order_seq_cst); }
+  void end_work() { WorkProtocol<Group>(*this).end(); }
 
   bool broken() const { return header().broken.load(std::memory_order_seq_cst) != 0; }
   void throw_if_broken() {
@@ -132,7 +133,6 @@ class Group {
   [[noreturn]] void fail_timeout(const Call& call, double waited_s, const RankPredicate& missing);
   bool time_to_check() noexcept;
   [[noreturn]] void throw_broken();
-  void wake_sleepers() noexcept;
   bool is_lost(int rank) noexcept;
   std::string last_entered(int rank) const;
 
