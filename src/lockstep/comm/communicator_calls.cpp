@@ -31,13 +31,19 @@ bool supported(c10::ScalarType dtype) {
   }
 }
 
+// What an engine reads: the tensor itself where contiguous, else a copy. `detach` costs more than a small collective, and
+// engines go by the address.
+at::Tensor readable(const at::Tensor& tensor) {
+  return !tensor.defined() || tensor.is_contiguous() ? tensor : tensor.detach().contiguous();
+}
+
 // A tensor that an engine writes: itself where contiguous, else a copy that `finish` writes back.
 class Writable {
  public:
-  explicit Writable(const at::Tensor& tensor) {
-    if (!tensor.defined()) return;
+  explicit Writable(const at::Tensor& tensor) : target_(tensor), flat_(tensor) {
+    if (!tensor.defined() || tensor.is_contiguous()) return;
     target_ = tensor.detach();
-    flat_ = target_.is_contiguous() ? target_ : target_.contiguous();
+    flat_ = target_.contiguous();
   }
   at::Tensor& flat() { return flat_; }
   void finish() {
@@ -145,7 +151,7 @@ Fingerprint Communicator::check(const Request& request) {
 }
 
 void Communicator::dispatch(Request& request, const Operation& operation) {
-  const at::Tensor in = request.in.defined() ? request.in.detach().contiguous() : request.in;
+  const at::Tensor in = readable(request.in);
   const bool writes = request.kind != OperationKind::Gather || rank() == request.root;
   Writable out(writes ? request.out : at::Tensor());
   switch (request.kind) {

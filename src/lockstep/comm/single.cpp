@@ -30,7 +30,7 @@ class SingleCommunicator : public Communicator {
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor&, const Operation&) override { return completed_work(); }
 
   // Shapes may differ, the number of elements does not.
-  static void copy(at::Tensor& out, const at::Tensor& in) { out.view(-1).copy_(in.view(-1)); }
+  static void copy(at::Tensor& out, const at::Tensor& in) { out.detach().view(-1).copy_(in.detach().view(-1)); }
 };
 
 }  // namespace
