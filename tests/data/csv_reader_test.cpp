@@ -124,7 +124,7 @@ TEST_F(CsvReader, BadFilesAreErrorsWithFileLineAndColumn) {
   expect_error("\"\" in the column \"x\" is no finite number\n  where: " + path + ":2:1", read("x,size,y\n,2,a\n"));
   expect_error("\"nan\" in the column \"size\" is no finite number\n  where: " + path + ":2:3",
                read("x,size,y\n1,nan,a\n"));
-  expect_error("-1 in the column \"size\" is negative", read("x,size,y\n1,-1,a\n"));
+  expect_error("\"-1\" in the column \"size\" is negative", read("x,size,y\n1,-1,a\n"));
   expect_error("3 fields expected, 2 found\n  where: " + path + ":3:3", read("x,size,y\n1,2,a\n1,2\n"));
   expect_error("3 fields expected, 4 found\n  where: " + path + ":2:5", read("x,size,y\n1,2,a,b\n"));
   expect_error("the header has no column \"y\"", read("x,size\n1,2\n"));

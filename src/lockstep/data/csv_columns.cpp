@@ -38,6 +38,7 @@ CsvColumns::CsvColumns(std::string_view text, const std::string& path, const Csv
   } else {
     std::iota(column_of_field_.begin(), column_of_field_.end(), 0);
   }
+  make_targets();
   std::vector<CsvField> fields;
   const std::size_t begin = tokenizer.offset();
   while (tokenizer.next(fields)) {
@@ -75,27 +76,43 @@ void CsvColumns::map_header(CsvTokenizer& tokenizer) {
               tokenizer.where(fields.back()), "check the names, the delimiter, and whether the file has a header");
 }
 
+void CsvColumns::make_targets() {
+  for (const std::size_t column : column_of_field_) {
+    const CsvColumn& declared = schema_.columns[column];
+    targets_.push_back(
+        {declared.kind, declared.scaling == CsvColumn::Scaling::LogMinMax, column, &data_[column].numbers});
+  }
+}
+
 void CsvColumns::add_record(const std::vector<CsvField>& fields, const CsvTokenizer& tokenizer) {
-  if (fields.size() != column_of_field_.size()) {
-    const CsvField& near = fields[std::min(fields.size(), column_of_field_.size()) - 1];
-    throw Error(fmt::format("{} fields expected, {} found", column_of_field_.size(), fields.size()),
-                tokenizer.where(near), "mend the line, or check the delimiter and the declared columns");
+  if (fields.size() != targets_.size()) {
+    throw Error(fmt::format("{} fields expected, {} found", targets_.size(), fields.size()),
+                tokenizer.where(fields[std::min(fields.size(), targets_.size()) - 1]),
+                "mend the line, or check the delimiter and the declared columns");
   }
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::size_t column = column_of_field_[i];
-    switch (schema_.columns[column].kind) {
-      case CsvColumn::Kind::Number:
-        add_number(column, fields[i], tokenizer);
-        break;
-      case CsvColumn::Kind::Category:
-      case CsvColumn::Kind::Label:
-        add_text(column, fields[i], tokenizer);
-        break;
-      case CsvColumn::Kind::Ignored:
-        break;
+    const Target& target = targets_[i];
+    if (target.kind == CsvColumn::Kind::Number) {
+      const std::optional<double> number = parse_decimal(fields[i].text);
+      if (!number || (*number < 0 && target.logarithm)) {
+        refuse_number(schema_.columns[target.column], fields[i], tokenizer);
+      }
+      target.numbers->push_back(*number);
+    } else if (target.kind != CsvColumn::Kind::Ignored) {
+      add_text(target.column, fields[i], tokenizer);
     }
   }
   ++rows_;
+}
+
+void CsvColumns::refuse_number(const CsvColumn& column, const CsvField& field, const CsvTokenizer& tokenizer) const {
+  if (parse_decimal(field.text)) {
+    throw Error(fmt::format("{} in the column \"{}\" is negative, and its logarithm is to be taken", shown(field.text),
+                            column.name),
+                tokenizer.where(field), "choose another scaling for this column");
+  }
+  throw Error(fmt::format("{} in the column \"{}\" is no finite number", shown(field.text), column.name),
+              tokenizer.where(field), "mend the value, or declare the column as a category or as ignored");
 }
 
 void CsvColumns::reserve(std::size_t rows) {
@@ -104,21 +121,6 @@ void CsvColumns::reserve(std::size_t rows) {
     if (number) data_[i].numbers.reserve(rows);
     if (!number && schema_.columns[i].kind != CsvColumn::Kind::Ignored) data_[i].text_ids.reserve(rows);
   }
-}
-
-void CsvColumns::add_number(std::size_t column, const CsvField& field, const CsvTokenizer& tokenizer) {
-  const CsvColumn& declared = schema_.columns[column];
-  const std::optional<double> number = parse_decimal(field.text);
-  if (!number) {
-    throw Error(fmt::format("{} in the column \"{}\" is no finite number", shown(field.text), declared.name),
-                tokenizer.where(field), "mend the value, or declare the column as a category or as ignored");
-  }
-  if (*number < 0 && declared.scaling == CsvColumn::Scaling::LogMinMax) {
-    throw Error(
-        fmt::format("{} in the column \"{}\" is negative, and its logarithm is to be taken", *number, declared.name),
-        tokenizer.where(field), "choose another scaling for this column");
-  }
-  data_[column].numbers.push_back(*number);
 }
 
 void CsvColumns::add_text(std::size_t column, const CsvField& field, const CsvTokenizer& tokenizer) {

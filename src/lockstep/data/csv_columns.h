@@ -38,15 +38,25 @@ class CsvColumns {
   const CsvColumnData& column(std::size_t i) const { return data_[i]; }
 
  private:
+  // Where a field of each record goes.
+  struct Target {
+    CsvColumn::Kind kind;
+    bool logarithm;
+    std::size_t column;            // of the schema
+    std::vector<double>* numbers;  // of its data
+  };
+
   void map_header(CsvTokenizer& tokenizer);
+  void make_targets();
   void reserve(std::size_t rows);
   void add_record(const std::vector<CsvField>& fields, const CsvTokenizer& tokenizer);
-  void add_number(std::size_t column, const CsvField& field, const CsvTokenizer& tokenizer);
   void add_text(std::size_t column, const CsvField& field, const CsvTokenizer& tokenizer);
+  [[noreturn]] void refuse_number(const CsvColumn& column, const CsvField& field, const CsvTokenizer& tokenizer) const;
 
   const CsvSchema& schema_;
   std::string path_;
   std::vector<std::size_t> column_of_field_;  // of the file, as an index into the schema
+  std::vector<Target> targets_;               // for each field of a record
   std::vector<CsvColumnData> data_;
   std::vector<std::unordered_map<std::string_view, std::int32_t>> ids_;
   std::deque<std::string> unescaped_;  // texts that are no views into the file

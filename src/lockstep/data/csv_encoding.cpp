@@ -25,7 +25,22 @@ double scaled(double number, Scaling scaling) { return scaling == Scaling::LogMi
               data.first_where[id], fix);
 }
 
-// Whole numbers by size, as people count classes; else as texts.
+constexpr std::int64_t kNotListed = -1;
+
+// For each text of a category its place in the list of values. Empty for other columns.
+std::vector<std::int64_t> values_of_texts(const CsvColumn& column, const CsvColumnData& data) {
+  std::vector<std::int64_t> places;
+  for (std::size_t id = 0; id < data.texts.size(); ++id) {
+    const auto found = std::find(column.values.begin(), column.values.end(), data.texts[id]);
+    if (found == column.values.end() && !column.unknown_allowed) {
+      unknown_text(column, data, id, "list the value, or set unknown_allowed to make it all zeros");
+    }
+    places.push_back(found == column.values.end() ? kNotListed : found - column.values.begin());
+  }
+  return places;
+}
+
+// Numbers by size, as people count classes; else as texts.
 void sort_texts(std::vector<std::string>& texts) {
   const bool numbers =
       std::all_of(texts.begin(), texts.end(), [](const std::string& text) { return parse_decimal(text).has_value(); });
@@ -105,60 +120,58 @@ void CsvEncoding::learn_classes(const CsvColumn& label, const CsvColumnData& dat
 }
 
 Batch CsvEncoding::encode(const CsvSchema& schema, const CsvColumns& columns, const std::string& path) const {
-  const auto rows = static_cast<std::int64_t>(columns.rows());
-  const at::Tensor out = at::zeros({rows, static_cast<std::int64_t>(feature_names_.size())}, at::kFloat);
-  Batch batch{{"features", out}};
-  std::size_t written = 0;
+  Batch batch;
+  std::vector<Source> sources;
   for (std::size_t i = 0; i < schema.columns.size(); ++i) {
     const CsvColumn& column = schema.columns[i];
-    if (column.kind == Kind::Label) batch["labels"] = labels(column, columns.column(i));
+    const CsvColumnData& data = columns.column(i);
+    if (column.kind == Kind::Label) batch["labels"] = labels(column, data);
     if (column.kind != Kind::Number && column.kind != Kind::Category) continue;
-    const auto feature = std::find_if(features_.begin(), features_.end(),
-                                      [&](const Feature& f) { return f.declared.name == column.name; });
-    if (feature == features_.end() || feature->declared.kind != column.kind ||
-        feature->declared.scaling != column.scaling) {
-      throw Error(fmt::format("the column \"{}\" was no feature of the training file, or of another kind", column.name),
-                  path, "declare the same features for both files");
-    }
-    auto* first = out.data_ptr<float>() + feature->first;
-    if (column.kind == Kind::Number) write_numbers(*feature, columns.column(i), first);
-    if (column.kind == Kind::Category) write_categories(*feature, columns.column(i), first);
-    ++written;
+    const Feature& feature = feature_of(column, path);
+    sources.push_back({&feature, &data, values_of_texts(feature.declared, data)});
   }
-  if (written == features_.size()) return batch;
-  throw Error(fmt::format("{} of the {} feature columns of the training file are missing", features_.size() - written,
-                          features_.size()),
+  if (sources.size() != features_.size()) {
+    throw Error(fmt::format("{} of the {} feature columns of the training file are missing",
+                            features_.size() - sources.size(), features_.size()),
+                path, "declare the same features for both files");
+  }
+  const auto rows = static_cast<std::int64_t>(columns.rows());
+  at::Tensor features = at::zeros({rows, static_cast<std::int64_t>(feature_names_.size())}, at::kFloat);
+  constexpr std::int64_t kBlock = 256;  // rows that stay in the cache while column after column is written into them
+  for (std::int64_t begin = 0; begin < rows; begin += kBlock) {
+    write(sources, begin, std::min(begin + kBlock, rows), features.data_ptr<float>());
+  }
+  batch["features"] = std::move(features);
+  return batch;
+}
+
+const CsvEncoding::Feature& CsvEncoding::feature_of(const CsvColumn& column, const std::string& path) const {
+  const auto found = std::find_if(features_.begin(), features_.end(),
+                                  [&](const Feature& feature) { return feature.declared.name == column.name; });
+  if (found != features_.end() && found->declared.kind == column.kind && found->declared.scaling == column.scaling) {
+    return *found;
+  }
+  throw Error(fmt::format("the column \"{}\" was no feature of the training file, or of another kind", column.name),
               path, "declare the same features for both files");
 }
 
-void CsvEncoding::write_numbers(const Feature& feature, const CsvColumnData& data, float* out) const {
-  const std::size_t stride = feature_names_.size();
-  for (const double number : data.numbers) {
-    *out = static_cast<float>((scaled(number, feature.declared.scaling) - feature.offset) * feature.factor);
-    out += stride;
-  }
-}
-
-void CsvEncoding::write_categories(const Feature& feature, const CsvColumnData& data, float* out) const {
-  const CsvColumn& column = feature.declared;
-  constexpr std::ptrdiff_t kUnknown = -1;
-  std::vector<std::ptrdiff_t> value_of_text;
-  for (std::size_t id = 0; id < data.texts.size(); ++id) {
-    const auto found = std::find(column.values.begin(), column.values.end(), data.texts[id]);
-    if (found == column.values.end() && !column.unknown_allowed) {
-      unknown_text(column, data, id, "list the value, or set unknown_allowed to make it all zeros");
+void CsvEncoding::write(const std::vector<Source>& sources, std::int64_t begin, std::int64_t end, float* out) const {
+  const auto stride = static_cast<std::int64_t>(feature_names_.size());
+  for (const auto& [feature, data, value_of_text] : sources) {
+    const CsvColumn& column = feature->declared;
+    float* row = out + begin * stride + feature->first;
+    for (std::int64_t i = begin; i < end; ++i, row += stride) {
+      if (column.kind == Kind::Number) {
+        *row = static_cast<float>((scaled(data->numbers[i], column.scaling) - feature->offset) * feature->factor);
+        continue;
+      }
+      const std::int64_t value = value_of_text[data->text_ids[i]];
+      if (column.encoding == CsvColumn::Encoding::Index) {
+        *row = static_cast<float>(value);
+      } else if (value != kNotListed) {
+        row[value] = 1;
+      }
     }
-    value_of_text.push_back(found == column.values.end() ? kUnknown : found - column.values.begin());
-  }
-  const std::size_t stride = feature_names_.size();
-  for (const std::int32_t id : data.text_ids) {
-    const std::ptrdiff_t value = value_of_text[id];
-    if (column.encoding == CsvColumn::Encoding::Index) {
-      *out = static_cast<float>(value);
-    } else if (value != kUnknown) {
-      out[value] = 1;
-    }
-    out += stride;
   }
 }
 

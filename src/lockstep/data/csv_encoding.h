@@ -42,11 +42,18 @@ class CsvEncoding {
     std::int64_t width = 1;
   };
 
+  // A feature's column in a file that is read.
+  struct Source {
+    const Feature* feature;
+    const CsvColumnData* data;
+    std::vector<std::int64_t> value_of_text;  // of a category: place in the list, or -1 where it is not there
+  };
+
   void learn_number(Feature& feature, const CsvColumnData& data);
   void learn_category(Feature& feature, const CsvColumnData& data);
   void learn_classes(const CsvColumn& label, const CsvColumnData& data);
-  void write_numbers(const Feature& feature, const CsvColumnData& data, float* out) const;
-  void write_categories(const Feature& feature, const CsvColumnData& data, float* out) const;
+  const Feature& feature_of(const CsvColumn& column, const std::string& path) const;
+  void write(const std::vector<Source>& sources, std::int64_t begin, std::int64_t end, float* out) const;
   at::Tensor labels(const CsvColumn& label, const CsvColumnData& data) const;
 
   std::vector<Feature> features_;
