@@ -68,7 +68,10 @@ NamedState FlatOptimizer::named_state(const NamedParameters& names) const {
       state.end = slot->end;
       state.step = slot->step;
       for (std::size_t i = 0; i < slot->buffers.size(); ++i) {
-        if (slot->buffers[i].defined()) state.tensors.emplace(buffer_name(i), slot->buffers[i]);
+        at::Tensor buffer = slot->buffers[i];
+        if (!buffer.defined()) continue;
+        if (state.is_whole() && slot->is_part) buffer = buffer.view(parameter.sizes());
+        state.tensors.emplace(buffer_name(i), buffer);
       }
       result.emplace(name, std::move(state));
     }

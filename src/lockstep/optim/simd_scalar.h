@@ -70,8 +70,8 @@ struct ScalarSimd {
     const float magnitude = std::abs(value);
     if (std::isnan(value)) return static_cast<Bits>(sign | 0x7e00);
     if (magnitude >= 65520.0F) return static_cast<Bits>(sign | 0x7c00);  // rounds to infinity
-    int exponent = 0;
-    std::frexp(magnitude, &exponent);
+    int exponent = -14;
+    if (magnitude > 0) std::frexp(magnitude, &exponent);
     const int unit = exponent < -13 ? -24 : exponent - 11;  // exponent of the last place
     const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
     // The leading one of a normal number adds 1 to the exponent field, and so does a carry out of the fraction.

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "lockstep/optim/kernels.h"
+
+namespace lockstep {
+
+/// True if both LibTorch's kernels and ours join a product and a sum into one rounding: then results are equal to the
+/// bit. LibTorch does not where ATEN_CPU_CAPABILITY=default, nor do we without AVX2.
+inline bool same_rounding() {
+  const float a = 1.0F + 0x1p-12F;
+  const at::Tensor sum = torch::full({64}, -1.0F).add(torch::full({64}, a), a);
+  return best_simd_level() != SimdLevel::Scalar && sum[0].item<float>() == std::fma(a, a, -1.0F);
+}
+
+/// Largest difference of any element, relative to the largest element: 0 for equal bits.
+inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return INFINITY;
+  if (a.numel() == 0 || torch::equal(a, b)) return 0;
+  const double difference = ((a - b).abs().max() / b.abs().max()).item<double>();
+  return std::isnan(difference) ? INFINITY : difference;
+}
+
+}  // namespace lockstep
