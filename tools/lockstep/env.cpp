@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/blas.h"
+#include "lockstep/base/blas_core_type.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/comm/factory.h"
@@ -47,7 +48,7 @@ Json versions() { return {{"lockstep", LOCKSTEP_VERSION}, {"libtorch", TORCH_VER
 
 Json threads() {
   Json out{{"torch", at::get_num_threads()}, {"torch_inter_op", at::get_num_interop_threads()}};
-  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE"}) {
     out[name] = env_string(name).value_or("unset");
   }
   return out;
@@ -82,6 +83,13 @@ Json warnings() {
     out.push_back(
         "the reference BLAS is loaded: matrix products are many times slower than they could be. "
         "Install libopenblas0-pthread (apt-get install libopenblas0-pthread)");
+  }
+  const std::string kernels = loaded_blas().description;
+  if (kernels.find("Prescott") != std::string::npos && !blas_core_type().empty()) {
+    out.push_back(
+        "OpenBLAS does not know this processor and uses its slowest kernels. `lockstep run` sets OPENBLAS_CORETYPE for "
+        "its ranks; for other programs set OPENBLAS_CORETYPE=" +
+        blas_core_type());
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "lockstep/base/blas_core_type.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -144,6 +145,8 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   for (auto& variable : thread_variables(node.available, place.local_world_size, is_set)) {
     variables.push_back(std::move(variable));
   }
+  const std::string core_type = blas_core_type();
+  if (!core_type.empty() && !is_set("OPENBLAS_CORETYPE")) variables.emplace_back("OPENBLAS_CORETYPE", core_type);
   command.environment = merged_environment(own_environment(), variables);
   command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
   command.out = connect_stdout(rank, folder);
