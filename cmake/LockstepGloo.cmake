@@ -37,10 +37,6 @@ function(lockstep_remove_sources target)
 endfunction()
 
 set(lockstep_gloo_folder ${PROJECT_SOURCE_DIR}/src/lockstep/comm/gloo)
-# The loops of a reduction are worth the compiler's full effort.
-set_source_files_properties(${lockstep_gloo_folder}/reduction.cpp PROPERTIES
-                            COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
-
 if(NOT LOCKSTEP_GLOO_INCLUDE OR NOT LOCKSTEP_GLOO_LIBRARY)
   file(GLOB lockstep_gloo_sources ${lockstep_gloo_folder}/*.cpp)
   lockstep_remove_sources(lockstep_comm ${lockstep_gloo_sources})
@@ -57,8 +53,9 @@ if(NOT lockstep_gloo_as_module)
   return()
 endif()
 
-lockstep_remove_sources(lockstep_comm ${lockstep_gloo_folder}/mesh.cpp)
-add_library(lockstep_gloo MODULE ${lockstep_gloo_folder}/mesh.cpp)
+set(lockstep_gloo_sources ${lockstep_gloo_folder}/mesh.cpp ${lockstep_gloo_folder}/packets.cpp)
+lockstep_remove_sources(lockstep_comm ${lockstep_gloo_sources})
+add_library(lockstep_gloo MODULE ${lockstep_gloo_sources})
 target_include_directories(lockstep_gloo PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(lockstep_gloo SYSTEM PRIVATE ${LOCKSTEP_GLOO_INCLUDE})
 # Nothing else is linked, so that the module's own scope holds Gloo and the C++ library alone.

@@ -25,10 +25,10 @@ Activity message(OperationKind kind, int other, std::int64_t count, int tag = 0,
   return activity;
 }
 
-std::optional<RankState> state_of(std::vector<Activity> current, std::optional<Fingerprint> last = {}) {
+std::optional<RankState> state_of(std::vector<Activity> current, std::vector<Fingerprint> ended = {}) {
   RankState state;
   state.current = std::move(current);
-  state.last = last;
+  state.ended = std::move(ended);
   return state;
 }
 
@@ -42,12 +42,12 @@ Membership three_ranks() {
 TEST(Activity, StateIsReadBack) {
   RankState state;
   state.beat = 7;
-  state.last = collective(3).fingerprint;
+  state.ended = {collective(2).fingerprint, collective(3).fingerprint};
   state.current = {collective(4, 99, OperationKind::Broadcast), message(OperationKind::Send, 2, 5, 11, 6)};
   state.current[0].coming_up = true;
   const RankState again = decode_state(encode_state(state));
   EXPECT_EQ(again.beat, 7u);
-  EXPECT_EQ(again.last, state.last);
+  EXPECT_EQ(again.ended, state.ended);
   ASSERT_EQ(again.current.size(), 2u);
   EXPECT_TRUE(again.current[0].coming_up);
   EXPECT_EQ(again.current[0].fingerprint, state.current[0].fingerprint);
@@ -63,7 +63,7 @@ TEST(Activity, RefusesStatesThatNoRankTells) {
       EXPECT_THROW(decode_state(good.substr(0, length)), Error) << length;
     }
   }
-  for (const char* text : {"", "2 0 0 0", "1 0 0 99999999999", "1 0 0 1 99 0 6 0 1 1 0 0 0",
+  for (const char* text : {"", "2 0 0 0", "1 0 17 0", "1 0 0 99999999999", "1 0 0 1 99 0 6 0 1 1 0 0 0",
                            "1 0 0 1 0 0 -1 0 1 1 0 0 0", "nonsense", "1 0 0 -1"}) {
     EXPECT_THROW(decode_state(text), Error) << text;
   }
@@ -97,7 +97,7 @@ TEST(Activity, AgreementIsNoDisagreement) {
   const Membership membership = three_ranks();
   EXPECT_EQ(find_disagreement({state_of({collective(4)}), state_of({collective(4)}), {}}, membership), std::nullopt);
   // Rank 1 is ahead: a broadcast's root may be.
-  EXPECT_EQ(find_disagreement({state_of({collective(4)}), state_of({collective(5)}, collective(4).fingerprint), {}},
+  EXPECT_EQ(find_disagreement({state_of({collective(4)}), state_of({collective(5)}, {collective(4).fingerprint}), {}},
                               membership),
             std::nullopt);
 }
@@ -112,10 +112,22 @@ TEST(Activity, DisagreementNamesRanksAndOperations) {
 }
 
 TEST(Activity, DisagreementWithAnOperationThatEnded) {
-  const auto text =
-      find_disagreement({state_of({collective(4, 10)}), state_of({}, collective(4, 0).fingerprint), {}}, three_ranks());
+  const auto text = find_disagreement({state_of({collective(4, 10)}), state_of({}, {collective(4, 0).fingerprint}), {}},
+                                      three_ranks());
   ASSERT_TRUE(text);
   EXPECT_NE(text->find("of 0 float"), std::string::npos) << *text;
+}
+
+TEST(Activity, DisagreementOnOperationsThatAllHaveLeft) {
+  Activity other = collective(4, 10, OperationKind::Broadcast);
+  Activity root = other;
+  root.fingerprint.root = 1;
+  const auto text = find_disagreement(
+      {state_of({collective(5)}, {other.fingerprint}), state_of({collective(5)}, {root.fingerprint}), {}},
+      three_ranks());
+  ASSERT_TRUE(text);
+  EXPECT_NE(text->find("rank 0 on alpha: broadcast #4 (root 0)"), std::string::npos) << *text;
+  EXPECT_NE(text->find("rank 1 on beta: broadcast #4 (root 1)"), std::string::npos) << *text;
 }
 
 TEST(Activity, DisagreementOnAMessage) {
@@ -128,10 +140,10 @@ TEST(Activity, DisagreementOnAMessage) {
 }
 
 TEST(Activity, NotArrivedAreThoseBehindAndThoseUnheardOf) {
-  EXPECT_EQ(not_arrived({state_of({collective(4)}), state_of({}, collective(3).fingerprint), {}}, 4),
+  EXPECT_EQ(not_arrived({state_of({collective(4)}), state_of({}, {collective(3).fingerprint}), {}}, 4),
             (std::vector<int>{1, 2}));
   EXPECT_EQ(
-      not_arrived({state_of({collective(4)}), state_of({}, collective(4).fingerprint), state_of({collective(6)})}, 4),
+      not_arrived({state_of({collective(4)}), state_of({}, {collective(4).fingerprint}), state_of({collective(6)})}, 4),
       std::vector<int>{});
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 #include <tuple>
 
@@ -64,7 +65,9 @@ std::optional<Fingerprint> collective_at(const RankState& state, std::uint64_t s
   for (const Activity& activity : state.current) {
     if (activity.collective() && activity.fingerprint.sequence == sequence) return activity.fingerprint;
   }
-  if (state.last && state.last->sequence == sequence) return state.last;
+  for (const Fingerprint& ended : state.ended) {
+    if (ended.sequence == sequence) return ended;
+  }
   return std::nullopt;
 }
 
@@ -114,8 +117,8 @@ std::string Activity::describe() const {
 }
 
 std::string encode_state(const RankState& state) {
-  std::string text = fmt::format("1 {} {}", state.beat, state.last ? 1 : 0);
-  if (state.last) text += " " + encode_fingerprint(*state.last);
+  std::string text = fmt::format("1 {} {}", state.beat, state.ended.size());
+  for (const Fingerprint& ended : state.ended) text += " " + encode_fingerprint(ended);
   const std::size_t count = std::min(state.current.size(), kMaxActivities);
   text += fmt::format(" {}", count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -130,13 +133,9 @@ RankState decode_state(const std::string& text) {
   std::istringstream in(text);
   RankState state;
   int version = 0;
-  int has_last = 0;
   std::size_t count = 0;
-  bool good = static_cast<bool>(in >> version >> state.beat >> has_last) && version == 1;
-  if (good && has_last != 0) {
-    state.last.emplace();
-    good = decode_fingerprint(in, *state.last);
-  }
+  bool good = static_cast<bool>(in >> version >> state.beat >> count) && version == 1 && count <= RankState::kHistory;
+  for (std::size_t i = 0; good && i < count; ++i) good = decode_fingerprint(in, state.ended.emplace_back());
   good = good && (in >> count) && count <= kMaxActivities;
   for (std::size_t i = 0; good && i < count; ++i) {
     Activity activity;
@@ -173,14 +172,21 @@ std::uint64_t slot_of(const Activity& activity, int rank) {
 }
 
 std::optional<std::string> find_disagreement(const GroupState& states, const Membership& membership) {
-  for (std::size_t rank = 0; rank < states.size(); ++rank) {
-    if (!states[rank]) continue;
-    for (const Activity& activity : states[rank]->current) {
-      if (!activity.collective()) continue;
-      if (auto text = disagreement_at(activity.fingerprint.sequence, states, membership)) return text;
+  // Ended ones too: a rank that only had to send may have gone on.
+  std::set<std::uint64_t> sequences;
+  for (const auto& state : states) {
+    if (!state) continue;
+    for (const Fingerprint& ended : state->ended) sequences.insert(ended.sequence);
+    for (const Activity& activity : state->current) {
+      if (activity.collective()) sequences.insert(activity.fingerprint.sequence);
     }
+  }
+  for (const std::uint64_t sequence : sequences) {
+    if (auto text = disagreement_at(sequence, states, membership)) return text;
+  }
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
     for (std::size_t other = 0; other < states.size(); ++other) {
-      if (!states[other] || other == rank) continue;
+      if (!states[rank] || !states[other] || other == rank) continue;
       auto text = message_disagreement(static_cast<int>(rank), *states[rank], static_cast<int>(other), *states[other],
                                        membership);
       if (text) return text;
@@ -194,7 +200,7 @@ std::vector<int> not_arrived(const GroupState& states, std::uint64_t sequence) {
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     bool arrived = false;
     if (states[rank]) {
-      arrived = states[rank]->last && states[rank]->last->sequence >= sequence;
+      arrived = !states[rank]->ended.empty() && states[rank]->ended.back().sequence >= sequence;
       for (const Activity& activity : states[rank]->current) {
         arrived = arrived || (activity.collective() && activity.fingerprint.sequence >= sequence);
       }
@@ -219,7 +225,7 @@ std::string describe_state(const std::optional<RankState>& state) {
     if (state->current.size() > 1) text += fmt::format(" and {} more", state->current.size() - 1);
     return text;
   }
-  if (state->last) return "the last it told is that it ended " + state->last->describe();
+  if (!state->ended.empty()) return "the last it told is that it ended " + state->ended.back().describe();
   return "it has not called any collective";
 }
 

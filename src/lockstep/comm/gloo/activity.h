@@ -25,8 +25,11 @@ struct Activity {
 
 /// What one rank is doing, as it tells the others when something takes long.
 struct RankState {
-  std::uint64_t beat = 0;           ///< grows while the rank runs and waits
-  std::optional<Fingerprint> last;  ///< the last collective that it ended
+  /// So many collectives back are told: a rank that only sends may be ahead of the others by as many as fit in packets.
+  static constexpr std::size_t kHistory = 16;
+
+  std::uint64_t beat = 0;          ///< grows while the rank runs and waits
+  std::vector<Fingerprint> ended;  ///< the last collectives that it ended, newest last
   std::vector<Activity> current;
 };
 

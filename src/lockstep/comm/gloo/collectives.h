@@ -14,7 +14,7 @@ namespace lockstep {
 /// `out`, which may be one of them.
 struct Reduction {
   std::size_t element_bytes = 1;
-  std::function<void(void* out, const std::vector<const void*>& in, std::size_t count)> combine;
+  std::function<void(std::byte* out, const std::vector<const std::byte*>& in, std::size_t count)> combine;
 };
 
 /// Collectives over a mesh of connections, on contiguous memory. Gloo's own collectives are not used: a wait inside
@@ -56,15 +56,22 @@ class MeshCollectives {
 
   int after(int distance) const { return (rank_ + distance) % size_; }
   std::uint64_t slot(int step) const { return slot_ + static_cast<std::uint64_t>(step); }
-  char* scratch(std::size_t bytes);
+  std::byte* scratch(std::size_t bytes);
+  std::size_t segment() const;  ///< bytes, a multiple of 64
+  /// Whether each rank may send this much to each other in packets.
+  bool small(std::size_t bytes) const;
+  void send_small(int to, const void* data, std::size_t bytes);
+  void recv_small(int from, void* data, std::size_t bytes);
   std::vector<Shard> shards(std::size_t count) const;  // by rank; the first is the longest
 
   void all_reduce_small(void* data, std::size_t count, const Reduction& reduction);
   void reduce_small(void* data, std::size_t count, int root, const Reduction& reduction);
-  void broadcast_tree(void* data, std::size_t bytes, int root);
+  void combine_packets(void* data, std::size_t count, const Reduction& reduction);
+  void broadcast_small(void* data, std::size_t bytes, int root);
+  void broadcast_large(void* data, std::size_t bytes, int root);
   /// Reduces this rank's shard of all ranks' `data` into `out`, segment by segment; `ready` follows each segment, with
   /// its place in the shard.
-  void reduce_shards(char* out, const void* data, const std::vector<Shard>& all, const Reduction& reduction,
+  void reduce_shards(std::byte* out, const void* data, const std::vector<Shard>& all, const Reduction& reduction,
                      const SegmentReady& ready);
 
   Mesh& mesh_;
@@ -72,7 +79,7 @@ class MeshCollectives {
   const int size_;
   std::uint64_t slot_ = 0;
   Deadline deadline_ = Deadline::never();
-  std::vector<char> scratch_;  // kept between operations: fresh pages cost more than the reduction
+  std::vector<std::byte> scratch_;  // kept between operations: fresh pages cost more than the reduction
 };
 
 }  // namespace lockstep

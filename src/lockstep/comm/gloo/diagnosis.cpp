@@ -194,7 +194,7 @@ std::optional<GroupFailure> Diagnosis::talk(const View& view, Clock::time_point 
   for (const Doing& doing : view.current) oldest = std::min(oldest, doing.since);
   if (now - oldest < kSlow) {
     next_talk_ = {};
-    const bool pause = view.current.empty() && view.last && view.last->sequence + 1 != told_last_;
+    const bool pause = view.current.empty() && !view.ended.empty() && view.ended.back().sequence + 1 != told_last_;
     if (pause && now - view.last_end >= kSlow) tell(view);
     return std::nullopt;
   }
@@ -213,9 +213,9 @@ std::optional<GroupFailure> Diagnosis::talk(const View& view, Clock::time_point 
 void Diagnosis::tell(const View& view) {
   RankState state;
   state.beat = ++beat_;
-  state.last = view.last;
+  state.ended = view.ended;
   for (const Doing& doing : view.current) state.current.push_back(doing.activity);
-  if (view.last) told_last_ = view.last->sequence + 1;
+  if (!view.ended.empty()) told_last_ = view.ended.back().sequence + 1;
   membership_.store->set(state_key(membership_.rank), encode_state(state));
   states_[static_cast<std::size_t>(membership_.rank)] = std::move(state);
 }

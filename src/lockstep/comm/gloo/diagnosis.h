@@ -26,7 +26,7 @@ class Diagnosis {
   /// What this rank does at one moment.
   struct View {
     std::vector<Doing> current;
-    std::optional<Fingerprint> last;  ///< the last collective that ended
+    std::vector<Fingerprint> ended;  ///< the last collectives that ended, newest last
     Clock::time_point last_end{};
     std::optional<MeshError> lost;  ///< what an operation met
   };

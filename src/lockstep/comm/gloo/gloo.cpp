@@ -14,9 +14,9 @@
 #include "lockstep/comm/gloo/bring_up.h"
 #include "lockstep/comm/gloo/collectives.h"
 #include "lockstep/comm/gloo/mesh.h"
-#include "lockstep/comm/gloo/reduction.h"
 #include "lockstep/comm/gloo/signal_guard.h"
 #include "lockstep/comm/gloo/supervisor.h"
+#include "lockstep/comm/shm/reduce.h"
 
 namespace lockstep {
 namespace {
@@ -27,11 +27,45 @@ Deadline with_grace(Deadline deadline) {
   return deadline.is_never() ? deadline : Deadline::after(deadline.remaining() + std::chrono::seconds(2));
 }
 
+shm::Element element_of(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Double:
+      return shm::Element::F64;
+    case c10::ScalarType::Half:
+      return shm::Element::F16;
+    case c10::ScalarType::BFloat16:
+      return shm::Element::BF16;
+    case c10::ScalarType::Int:
+      return shm::Element::I32;
+    case c10::ScalarType::Long:
+      return shm::Element::I64;
+    case c10::ScalarType::Byte:
+      return shm::Element::U8;
+    default:
+      return shm::Element::F32;
+  }
+}
+
+shm::Reduction reduction_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Avg:
+      return shm::Reduction::Avg;
+    case ReduceOp::Min:
+      return shm::Reduction::Min;
+    case ReduceOp::Max:
+      return shm::Reduction::Max;
+    case ReduceOp::Product:
+      return shm::Reduction::Product;
+    default:
+      return shm::Reduction::Sum;
+  }
+}
+
 Reduction reduction_of(const Operation& operation) {
-  const c10::ScalarType dtype = operation.fingerprint.dtype;
-  const ReduceOp op = operation.fingerprint.op;
-  return {c10::elementSize(dtype), [=](void* out, const std::vector<const void*>& in, std::size_t count) {
-            reduce_arrays(dtype, op, out, in.data(), static_cast<int>(in.size()), static_cast<std::int64_t>(count));
+  const shm::Element element = element_of(operation.fingerprint.dtype);
+  const shm::Reduction reduction = reduction_of(operation.fingerprint.op);
+  return {shm::element_bytes(element), [=](std::byte* out, const std::vector<const std::byte*>& in, std::size_t count) {
+            shm::reduce(element, reduction, in.data(), static_cast<int>(in.size()), &out, 1, count);
           }};
 }
 
@@ -43,7 +77,6 @@ class GlooCommunicator : public Communicator {
     options.rank = rank();
     options.size = world_size();
     options.address = gloo_bind_address(this->membership(), deadline);
-    options.timeout = deadline.remaining();
     options.on_failure = [this](const MeshError& error) {
       if (supervisor_) supervisor_->report(error);
     };

@@ -1,5 +1,5 @@
-// The one file that includes Gloo. No LibTorch here, and nothing from the rest of Lockstep but headers: it may be built
-// as a module of its own.
+// This file and packets.cpp are all that includes Gloo. No LibTorch here, and nothing from the rest of Lockstep but
+// headers: they may be built as a module of their own.
 #include "lockstep/comm/gloo/mesh.h"
 
 #include <gloo/transport/address.h>
@@ -12,11 +12,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/gloo/packets.h"
 
 namespace lockstep {
 namespace {
@@ -28,6 +30,11 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kProbeSlot = ~std::uint64_t{0};
 // Waits that only a failure ends. Not the largest duration: it is added to the clock.
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
+
+// Packets of a whole mesh take this much memory, unless there are very many ranks.
+constexpr std::size_t kPacketMemory = 8 << 20;
+constexpr std::size_t kSmallestPacket = 1 << 10;
+constexpr std::size_t kLargestPacket = 64 << 10;
 
 milliseconds timeout_of(Deadline deadline) { return deadline.is_never() ? kForever : deadline.remaining(); }
 
@@ -58,11 +65,12 @@ class GlooMesh : public Mesh {
       device_ = gloo::transport::tcp::CreateDevice(attributes);
     }
     context_ = device_->createContext(rank_, size_);
-    // Gloo waits five times as long for a connection.
-    context_->setTimeout(std::max(milliseconds(1), options.timeout / 5));
+    context_->setTimeout(kForever);
     for (int peer = 0; peer < size_; ++peer) {
       probes_.push_back(context_->createUnboundBuffer(nullptr, 0));
-      if (peer != rank_) context_->createPair(peer);
+      channels_.emplace_back();
+      if (peer == rank_) continue;
+      channels_.back() = std::make_unique<PacketChannel>(*context_->createPair(peer), rank_ < peer, packet_bytes());
     }
     breaker_ = context_->createUnboundBuffer(nullptr, 0);
   }
@@ -71,6 +79,7 @@ class GlooMesh : public Mesh {
     break_connections();  // so that no thread of Gloo's still looks at a buffer
     probes_.clear();
     breaker_.reset();
+    channels_.clear();  // before the connections that they refer to
   }
 
   std::string address_for(int peer) override {
@@ -91,6 +100,39 @@ class GlooMesh : public Mesh {
   }
 
   std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) override;
+
+  std::size_t packet_bytes() const override {
+    const std::size_t fair = kPacketMemory / static_cast<std::size_t>(2 * PacketChannel::kRoom * (size_ - 1));
+    return std::clamp(fair / 64 * 64, kSmallestPacket, kLargestPacket);
+  }
+  std::size_t packets_at_once() const override { return PacketChannel::kAtOnce; }
+
+  void send_packet(int to, std::uint64_t mark, const void* data, std::size_t bytes) override {
+    try {
+      channels_[static_cast<std::size_t>(to)]->send(mark, data, bytes);
+    } catch (const std::exception& error) {
+      fail(error, Deadline::never());
+    }
+  }
+
+  const void* wait_packet(int from, std::uint64_t mark, std::size_t bytes) override {
+    const void* data = nullptr;
+    try {
+      data = channels_[static_cast<std::size_t>(from)]->receive(mark, bytes);
+    } catch (const std::exception& error) {
+      fail(error, Deadline::never());
+    }
+    if (data == nullptr) wait_for_break();
+    return data;
+  }
+
+  void release_packet(int from) override {
+    try {
+      channels_[static_cast<std::size_t>(from)]->release();
+    } catch (const std::exception& error) {
+      fail(error, Deadline::never());
+    }
+  }
 
   std::vector<int> lost_peers() override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -124,6 +166,7 @@ class GlooMesh : public Mesh {
       waiting->abortWaitRecv();
       waiting->abortWaitSend();
     }
+    broke_.notify_all();
   }
 
   // Says what an exception of Gloo means.
@@ -149,6 +192,13 @@ class GlooMesh : public Mesh {
     return peers;
   }
 
+  // The packet is of another operation: the ranks disagree, and the supervisor is about to find out.
+  [[noreturn]] void wait_for_break() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    broke_.wait(lock, [&] { return broken_.load(); });
+    throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
+  }
+
   bool broken() const { return broken_; }
   std::unique_ptr<UnboundBuffer> enter(void* data, std::size_t bytes) {
     auto buffer = context_->createUnboundBuffer(data, bytes);
@@ -167,11 +217,13 @@ class GlooMesh : public Mesh {
   const std::function<void(const MeshError&)> on_failure_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
-  std::vector<std::unique_ptr<UnboundBuffer>> probes_;  // by peer
+  std::vector<std::unique_ptr<UnboundBuffer>> probes_;    // by peer
+  std::vector<std::unique_ptr<PacketChannel>> channels_;  // by peer
   std::unique_ptr<UnboundBuffer> breaker_;
   std::mutex mutex_;  // guards the two below, and waits on probes
   std::set<UnboundBuffer*> buffers_;
   std::vector<int> lost_;
+  std::condition_variable broke_;
   std::atomic<bool> broken_{false};
 };
 

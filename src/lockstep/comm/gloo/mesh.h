@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -58,6 +57,18 @@ class Mesh {
   /// Every rank calls it for every other, in ascending order. `break_connections` ends the wait.
   virtual void connect(int peer, const std::string& address, Deadline deadline) = 0;
   virtual std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) = 0;
+
+  /// Packets: small messages that leave at once, whether the other side waits for them or not, of at most
+  /// `packet_bytes()`, a multiple of 64. In one operation at most `packets_at_once()` may be sent to a rank before
+  /// those that it sends are waited for. One thread at a time for all of them. `mark` and `bytes` need not agree: where
+  /// they do not, the wait ends with `break_connections`.
+  virtual std::size_t packet_bytes() const = 0;
+  virtual std::size_t packets_at_once() const = 0;
+  virtual void send_packet(int to, std::uint64_t mark, const void* data, std::size_t bytes) = 0;
+  /// The next packet from this rank; valid until `release_packet`.
+  virtual const void* wait_packet(int from, std::uint64_t mark, std::size_t bytes) = 0;
+  virtual void release_packet(int from) = 0;
+
   /// Peers whose connection has ended, those that ended first; empty after `break_connections`. Does not wait.
   virtual std::vector<int> lost_peers() = 0;
   /// Ends all connections and wakes everybody who waits on them, here and on the other ranks. From any thread.
@@ -67,8 +78,7 @@ class Mesh {
 struct MeshOptions {
   int rank = 0;
   int size = 1;
-  std::string address;                   ///< numeric, of this host: what connections are bound to
-  std::chrono::milliseconds timeout{0};  ///< of connecting
+  std::string address;  ///< numeric, of this host: what connections are bound to
   /// Called where an operation fails by itself, in its thread, before the memory is given up and connections break.
   std::function<void(const MeshError&)> on_failure;
 };

@@ -1,6 +1,7 @@
 #include "lockstep/comm/gloo/supervisor.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -40,7 +41,7 @@ class Supervisor::Watch {
     const auto found = current_.find(id);
     if (found == current_.end()) return;
     if (ended_well && found->second.activity.collective()) {
-      last_ = found->second.activity.fingerprint;
+      ended_[ended_count_++ % ended_.size()] = found->second.activity.fingerprint;
       last_end_ = Deadline::Clock::now();
     }
     current_.erase(found);
@@ -109,7 +110,8 @@ class Supervisor::Watch {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       for (const auto& [id, doing] : current_) view.current.push_back(doing);
-      view.last = last_;
+      const std::size_t known = std::min(ended_count_, ended_.size());
+      for (std::size_t i = ended_count_ - known; i < ended_count_; ++i) view.ended.push_back(ended_[i % ended_.size()]);
       view.last_end = last_end_;
       view.lost = lost_;
       abort_reason = abort_reason_;
@@ -129,7 +131,8 @@ class Supervisor::Watch {
   std::condition_variable changed_;
   std::map<std::uint64_t, Diagnosis::Doing> current_;
   std::uint64_t next_id_ = 0;
-  std::optional<Fingerprint> last_;
+  std::array<Fingerprint, RankState::kHistory> ended_;  // a ring
+  std::size_t ended_count_ = 0;
   Deadline::Clock::time_point last_end_{};
   std::optional<MeshError> lost_;
   std::optional<std::string> abort_reason_;

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <gloo/transport/buffer.h>
+#include <gloo/transport/pair.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace lockstep {
+
+/// Small messages between two ranks, in order, that need no receiver: they land in memory set apart for them, so that
+/// one write and one wake-up carry each. Both sides' memory has room for kRoom packets; a receiver tells when half of
+/// them are free again. No packet is longer than that memory, whatever the ranks believe: Gloo ends the process where
+/// one is.
+///
+/// Sees Gloo, so only mesh.cpp may include it. One thread at a time. Throws what Gloo throws.
+class PacketChannel {
+ public:
+  static constexpr int kRoom = 8;
+  /// How many may be sent before packets of the other side are waited for, if both sides do that. All of kRoom would
+  /// not do: up to kRoom / 2 - 1 that the peer has taken out are not granted anew yet.
+  static constexpr int kAtOnce = kRoom / 2;
+
+  /// @param first  whether this rank is the lower one of the two
+  PacketChannel(gloo::transport::Pair& pair, bool first, std::size_t payload_bytes);
+
+  void send(std::uint64_t mark, const void* data, std::size_t bytes);
+  /// The next packet's payload, valid until `release`; null where its mark or size is another. Waits for it.
+  const void* receive(std::uint64_t mark, std::size_t bytes);
+  void release();
+
+ private:
+  struct Header {
+    std::uint64_t mark;
+    std::uint64_t bytes;
+  };
+
+  std::size_t packet_bytes_;
+  std::vector<char> outgoing_memory_;
+  std::vector<char> incoming_memory_;
+  char granted_out_ = 0;
+  char granted_in_ = 0;
+  std::vector<std::unique_ptr<gloo::transport::Buffer>> outgoing_;
+  std::vector<std::unique_ptr<gloo::transport::Buffer>> incoming_;
+  std::unique_ptr<gloo::transport::Buffer> grant_out_;
+  std::unique_ptr<gloo::transport::Buffer> grant_in_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
+  int room_ = kRoom;  // that the peer has left
+};
+
+}  // namespace lockstep
