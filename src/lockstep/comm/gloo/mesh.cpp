@@ -1,5 +1,5 @@
-// This file and packets.cpp are all that includes Gloo. No LibTorch here, and nothing from the rest of Lockstep but
-// headers: they may be built as a module of their own.
+// This file, packets.cpp and loop_commands.cpp are all that includes Gloo. No LibTorch here, and nothing from the rest
+// of Lockstep but headers: they may be built as a module of their own.
 #include "lockstep/comm/gloo/mesh.h"
 
 #include <gloo/transport/address.h>
@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/gloo/loop_commands.h"
 #include "lockstep/comm/gloo/packets.h"
 
 namespace lockstep {
@@ -62,8 +63,9 @@ class GlooMesh : public Mesh {
     gloo::transport::tcp::attr attributes(options.address.c_str());
     {
       const BlockAllSignals guard;
-      device_ = gloo::transport::tcp::CreateDevice(attributes);
+      device_ = std::dynamic_pointer_cast<gloo::transport::tcp::Device>(gloo::transport::tcp::CreateDevice(attributes));
     }
+    commands_ = std::make_unique<LoopCommands>(device_);
     context_ = device_->createContext(rank_, size_);
     context_->setTimeout(kForever);
     for (int peer = 0; peer < size_; ++peer) {
@@ -111,7 +113,7 @@ class GlooMesh : public Mesh {
     try {
       channels_[static_cast<std::size_t>(to)]->send(mark, data, bytes);
     } catch (const std::exception& error) {
-      fail(error, Deadline::never());
+      fail(error.what(), Deadline::never());
     }
   }
 
@@ -120,7 +122,7 @@ class GlooMesh : public Mesh {
     try {
       data = channels_[static_cast<std::size_t>(from)]->receive(mark, bytes);
     } catch (const std::exception& error) {
-      fail(error, Deadline::never());
+      fail(error.what(), Deadline::never());
     }
     if (data == nullptr) wait_for_break();
     return data;
@@ -130,7 +132,7 @@ class GlooMesh : public Mesh {
     try {
       channels_[static_cast<std::size_t>(from)]->release();
     } catch (const std::exception& error) {
-      fail(error, Deadline::never());
+      fail(error.what(), Deadline::never());
     }
   }
 
@@ -170,12 +172,11 @@ class GlooMesh : public Mesh {
   }
 
   // Says what an exception of Gloo means.
-  [[noreturn]] void fail(const std::exception& error, Deadline deadline) {
+  [[noreturn]] void fail(const std::string& error, Deadline deadline) {
     if (broken_) throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
     // At a timeout Gloo ends all connections, so that the probes tell nothing.
-    const MeshError failure = deadline.passed()
-                                  ? MeshError(MeshError::Kind::kTimeout, error.what())
-                                  : MeshError(MeshError::Kind::kLost, error.what(), wait_for_lost_peers());
+    const MeshError failure = deadline.passed() ? MeshError(MeshError::Kind::kTimeout, error)
+                                                : MeshError(MeshError::Kind::kLost, error, wait_for_lost_peers());
     if (on_failure_) on_failure_(failure);
     break_connections();
     throw failure;
@@ -199,6 +200,7 @@ class GlooMesh : public Mesh {
     throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
   }
 
+  LoopCommands& commands() { return *commands_; }
   bool broken() const { return broken_; }
   std::unique_ptr<UnboundBuffer> enter(void* data, std::size_t bytes) {
     auto buffer = context_->createUnboundBuffer(data, bytes);
@@ -215,7 +217,8 @@ class GlooMesh : public Mesh {
   const int rank_;
   const int size_;
   const std::function<void(const MeshError&)> on_failure_;
-  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::tcp::Device> device_;
+  std::unique_ptr<LoopCommands> commands_;
   std::shared_ptr<gloo::transport::Context> context_;
   std::vector<std::unique_ptr<UnboundBuffer>> probes_;    // by peer
   std::vector<std::unique_ptr<PacketChannel>> channels_;  // by peer
@@ -234,25 +237,18 @@ class GlooBuffer : public MeshBuffer {
   ~GlooBuffer() override {
     // Gloo's thread may still write here, and would spin on a send whose buffer is gone.
     if (sending_ > 0 || receiving_ > 0) mesh_.break_connections();
+    mesh_.commands().forget(this);
     mesh_.leave(buffer_.get());
   }
 
   void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    try {
-      ++sending_;
-      buffer_->send(to, slot, offset, bytes);
-    } catch (const std::exception& error) {
-      mesh_.fail(error, Deadline::never());
-    }
+    ++sending_;
+    post([=] { buffer_->send(to, slot, offset, bytes); });
   }
 
   void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    try {
-      ++receiving_;
-      buffer_->recv(from, slot, offset, bytes);
-    } catch (const std::exception& error) {
-      mesh_.fail(error, Deadline::never());
-    }
+    ++receiving_;
+    post([=] { buffer_->recv(from, slot, offset, bytes); });
   }
 
   void wait_sent(Deadline deadline) override {
@@ -266,21 +262,43 @@ class GlooBuffer : public MeshBuffer {
   }
 
  private:
+  template <typename Start>
+  void post(Start start) {
+    mesh_.commands().post(this, [this, start = std::move(start)] {
+      try {
+        start();
+      } catch (const std::exception& error) {
+        {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          error_ = error.what();
+        }
+        buffer_->abortWaitRecv();
+        buffer_->abortWaitSend();
+      }
+    });
+  }
+
   template <typename Wait>
   void finish(Deadline deadline, const Wait& wait) {
     bool done = false;
     try {
       done = !mesh_.broken() && wait();
     } catch (const std::exception& error) {
-      mesh_.fail(error, deadline);
+      mesh_.fail(error.what(), deadline);
     }
-    if (!done) throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
+    if (done) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    const std::string error = error_;
+    lock.unlock();
+    mesh_.fail(error.empty() ? "connections were broken here" : error, deadline);
   }
 
   GlooMesh& mesh_;
   std::unique_ptr<UnboundBuffer> buffer_;
   int sending_ = 0;
   int receiving_ = 0;
+  std::mutex mutex_;   // guards the one below
+  std::string error_;  // of a start
 };
 
 std::unique_ptr<MeshBuffer> GlooMesh::buffer(void* data, std::size_t bytes) {
