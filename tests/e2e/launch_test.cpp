@@ -391,8 +391,10 @@ TEST(Restarts, StartAllRanksAgain) {
           shell("echo $TORCHELASTIC_RESTART_COUNT; "
                 "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; [ $RANK = 1 ] && exit 3; sleep 300"));
   EXPECT_EQ(end.code, 0) << end.err;
-  EXPECT_EQ(sorted_lines(end.out),
-            (Words{"[default0]:0", "[default0]:1", "[default0]:2", "[default1]:0", "[default1]:1", "[default1]:2"}));
+  // In attempts 0 and 1 rank 0 may be ended before it has written.
+  for (const char* line : {"[default1]:0\n", "[default1]:1\n", "[default0]:2\n", "[default1]:2\n"}) {
+    EXPECT_TRUE(has(end.out, line)) << end.out;
+  }
   EXPECT_TRUE(has(end.err, "restart 1 of 3")) << end.err;
   EXPECT_TRUE(has(end.err, "restart 2 of 3")) << end.err;
   EXPECT_EQ(content(job_log(folder.path()) / "attempt_2/0/stdout.log"), "2\n");
@@ -467,7 +469,9 @@ TEST_F(Nodes, RestartTogether) {
   RunningProgram first(node(0, {"--max-restarts=1"}, program));
   EXPECT_EQ(first.wait(soon()).code, 0);
   EXPECT_EQ(second.wait(soon()).code, 0);
-  EXPECT_EQ(first.out() + second.out(), "0:0\n0:1\n1:0\n1:1\n");
+  // In attempt 0 a rank may be ended before it has written.
+  EXPECT_TRUE(has(first.out(), "0:1\n")) << first.out();
+  EXPECT_TRUE(has(second.out(), "1:1\n")) << second.out();
 }
 
 TEST_F(Nodes, EndWhenOneIsInterrupted) {
@@ -505,13 +509,12 @@ TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
 }
 
 TEST_F(Nodes, CannotClaimOneRank) {
-  const Words flags{"--rdzv-conf=timeout=30"};
-  RunningProgram first(node(0, flags, {"true"}));
-  RunningProgram second(node(1, flags, shell("read word")));
-  RunningProgram third(node(1, flags, shell("read word")));
-  const ProgramEnd a = second.wait(soon());
-  const ProgramEnd b = third.wait(soon());
-  EXPECT_TRUE(has(a.err + b.err, "two launchers claim node rank 1")) << a.err << b.err;
+  RunningProgram first(node(0, {}, shell("exec sleep 300")));
+  RunningProgram second(node(1, {}, shell("echo ready; exec sleep 300")));
+  ASSERT_TRUE(second.wait_for("ready", soon()));
+  const ProgramEnd end = run_program(node(1, {}, {"true"}));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "two launchers claim node rank 1")) << end.err;
 }
 
 TEST_F(Nodes, MustAgreeOnTheirFlags) {
