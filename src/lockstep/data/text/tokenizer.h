@@ -134,7 +134,7 @@ struct BertTokenizerOptions {
 };
 
 /// Makes a BERT tokenizer from `vocab.txt` alone.
-/// @throws Error  as `load_tokenizer`, or if [UNK], [CLS], [SEP] or [PAD] is missing
+/// @throws Error  as `load_tokenizer`, or if [UNK], [CLS] or [SEP] is missing
 Tokenizer load_bert_vocabulary(const std::string& path, const BertTokenizerOptions& options = {});
 
 }  // namespace lockstep

@@ -112,7 +112,7 @@ TokenizerDocument bert_document(const std::string& path, const TokenizerConfig& 
   document.added_tokens = config.added_tokens;
   document.special = config.special;
   fill_in(document.special, kBertSpecial);
-  for (const auto& token : {document.special.unk, document.special.cls, document.special.sep, document.special.pad}) {
+  for (const auto& token : {document.special.unk, document.special.cls, document.special.sep}) {
     require_special(document, *token);
   }
   declare_special_tokens(document);

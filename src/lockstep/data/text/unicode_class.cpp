@@ -135,6 +135,7 @@ PatternClass pattern_class(char32_t c) {
 }
 
 bool is_word_char(char32_t c) {
+  if (find_range(kLettersAfter15, c) != nullptr || find_range(kNumbersAfter15, c) != nullptr) return true;
   const auto code = static_cast<UChar32>(c);
   return u_hasBinaryProperty(code, UCHAR_ALPHABETIC) != 0 ||
          has_category(c, U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK) ||

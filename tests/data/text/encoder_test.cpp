@@ -1,0 +1,422 @@
+// The encoders' fast ways against plain ones written here.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "lockstep/data/text/bert_encoder.h"
+#include "lockstep/data/text/byte_level.h"
+#include "lockstep/data/text/byte_level_encoder.h"
+#include "lockstep/data/text/gpt2_pattern.h"
+#include "lockstep/data/text/unicode_class.h"
+#include "lockstep/data/text/utf8.h"
+
+namespace lockstep::text {
+namespace {
+
+using Ids = std::vector<TokenId>;
+
+Vocabulary vocabulary_of(const std::vector<std::string>& tokens) {
+  std::vector<Vocabulary::Entry> entries;
+  for (std::size_t i = 0; i < tokens.size(); ++i) entries.push_back({tokens[i], static_cast<TokenId>(i), "test"});
+  return Vocabulary(std::move(entries));
+}
+
+Ids ids_in(const EncoderScratch& scratch) { return {scratch.ids.data(), scratch.ids.data() + scratch.ids.size()}; }
+
+/// Texts that put words of all lengths and kinds at all places of a block.
+std::string random_text(std::mt19937& generator, std::size_t pieces) {
+  static const std::vector<std::string> kPieces = {"a",
+                                                   "b",
+                                                   "c",
+                                                   "ab",
+                                                   "abc",
+                                                   "cab",
+                                                   "A",
+                                                   "Bc",
+                                                   " ",
+                                                   "  ",
+                                                   "\n",
+                                                   "\t",
+                                                   "\r\n",
+                                                   ".",
+                                                   ",",
+                                                   "!?",
+                                                   "'",
+                                                   "'s",
+                                                   "'t",
+                                                   "'re",
+                                                   "'ll",
+                                                   "'x",
+                                                   "1",
+                                                   "23",
+                                                   "_",
+                                                   "\xC3\xA9",
+                                                   "e\xCC\x81",
+                                                   "\xE4\xB8\x80",
+                                                   "\xE4\xBA\x8C",
+                                                   "\xC2\xA0",
+                                                   "\xE3\x80\x80",
+                                                   "\xF0\x9F\x9A\xA2",
+                                                   "\xD0\xB0\xD0\xB1",
+                                                   "\xE2\x80\x99",
+                                                   "\x01",
+                                                   "\x7F",
+                                                   std::string(1, '\0'),
+                                                   "\x0B",
+                                                   "\xE2\x80\x8B",
+                                                   "\xED\x95\x9C",
+                                                   "abcabcabcabcabcabc"};
+  std::string text;
+  for (std::size_t i = 0; i < pieces; ++i) text += kPieces[generator() % kPieces.size()];
+  return text;
+}
+
+// --- BERT ----------------------------------------------------------------------------------------------------------
+
+const std::vector<std::string>& bert_tokens() {
+  static const std::vector<std::string> tokens = {"[UNK]",
+                                                  "a",
+                                                  "b",
+                                                  "c",
+                                                  "ab",
+                                                  "##a",
+                                                  "##b",
+                                                  "##c",
+                                                  "##ab",
+                                                  "##bc",
+                                                  "cab",
+                                                  "e",
+                                                  "##e",
+                                                  ".",
+                                                  ",",
+                                                  "!",
+                                                  "?",
+                                                  "'",
+                                                  "s",
+                                                  "##s",
+                                                  "1",
+                                                  "23",
+                                                  "##2",
+                                                  "_",
+                                                  "\xE4\xB8\x80",
+                                                  "\xD0\xB0",
+                                                  "##\xD0\xB1",
+                                                  "A",
+                                                  "##B",
+                                                  "\xE1\x84\x92",
+                                                  "##\xE1\x85\xA1",
+                                                  "##1",
+                                                  "##l",
+                                                  "x",
+                                                  "##x",
+                                                  "t",
+                                                  "##t",
+                                                  "r",
+                                                  "l"};
+  return tokens;
+}
+
+/// The ids of `text` by the book: clean, space out, decompose, strip, lower, cut at spaces and punctuation, then take
+/// the longest piece again and again.
+Ids bert_by_the_book(const std::string& text, const BertNormalizerOptions& options) {
+  std::u32string cleaned, stripped, lowered;
+  for (std::size_t at = 0; at < text.size();) {
+    char32_t c = decode_char(text.data(), &at);
+    if (options.clean_text && is_bert_control(c)) continue;
+    if (options.clean_text && is_white_space(c)) c = ' ';
+    const bool chinese = options.handle_chinese_chars && is_bert_chinese(c);
+    if (chinese) cleaned += U' ';
+    cleaned += c;
+    if (chinese) cleaned += U' ';
+  }
+  for (const char32_t c : cleaned) {
+    if (!options.strip_accents.value_or(options.lowercase)) {
+      stripped += c;
+      continue;
+    }
+    std::u32string parts;
+    append_decomposition(c, parts);
+    for (const char32_t part : parts) {
+      if (!is_nonspacing_mark(part)) stripped += part;
+    }
+  }
+  for (const char32_t c : stripped) options.lowercase ? append_lower_case(c, lowered) : lowered.push_back(c);
+
+  std::vector<std::u32string> words(1);
+  for (const char32_t c : lowered) {
+    if (is_white_space(c)) {
+      words.emplace_back();
+    } else if (is_bert_punctuation(c)) {
+      words.push_back({c});
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  std::map<std::string, TokenId> vocabulary;
+  for (std::size_t i = 0; i < bert_tokens().size(); ++i) vocabulary[bert_tokens()[i]] = static_cast<TokenId>(i);
+  Ids ids;
+  for (const std::u32string& word : words) {
+    Ids pieces;
+    for (std::size_t begin = 0, end = 0; begin < word.size(); begin = end) {
+      for (end = word.size(); end > begin; --end) {
+        std::string piece = begin > 0 ? "##" : "";
+        for (std::size_t i = begin; i < end; ++i) append_utf8(word[i], piece);
+        if (vocabulary.count(piece) != 0) {
+          pieces.push_back(vocabulary[piece]);
+          break;
+        }
+      }
+      if (end == begin || word.size() > 100) {
+        pieces = {0};
+        break;
+      }
+    }
+    ids.insert(ids.end(), pieces.begin(), pieces.end());
+  }
+  return ids;
+}
+
+class BertEncoderOptions : public ::testing::TestWithParam<int> {};
+
+TEST_P(BertEncoderOptions, FastWayIsTheBook) {
+  BertNormalizerOptions options;
+  options.clean_text = (GetParam() & 1) != 0;
+  options.handle_chinese_chars = (GetParam() & 2) != 0;
+  options.lowercase = (GetParam() & 4) != 0;
+  if ((GetParam() & 8) != 0) options.strip_accents = !options.lowercase;
+  const Vocabulary vocabulary = vocabulary_of(bert_tokens());
+  const auto encoder = make_bert_encoder(vocabulary, {}, options);
+  EncoderScratch scratch;
+  std::mt19937 generator(static_cast<unsigned>(GetParam()));
+  for (int i = 0; i < 600; ++i) {
+    const std::string text = random_text(generator, generator() % 60);
+    const Ids want = bert_by_the_book(text, options);
+    scratch.ids.clear();
+    encoder->encode(text, scratch);
+    ASSERT_EQ(ids_in(scratch), want) << testing::PrintToString(text);
+    scratch.ids.clear();
+    scratch.spans.clear();
+    encoder->encode_with_spans(text, 0, scratch);
+    ASSERT_EQ(ids_in(scratch), want) << testing::PrintToString(text);
+    ASSERT_EQ(scratch.spans.size(), want.size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllSwitches, BertEncoderOptions, ::testing::Range(0, 16));
+
+// --- byte-level BPE ------------------------------------------------------------------------------------------------
+
+std::vector<std::string> byte_tokens() {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) {
+    const char raw = static_cast<char>(byte);
+    tokens.push_back(to_byte_level({&raw, 1}));
+  }
+  return tokens;
+}
+
+/// A vocabulary of all bytes, and of merges drawn at random.
+struct RandomModel {
+  std::vector<std::string> tokens = byte_tokens();
+  std::vector<Merge> merges;
+
+  explicit RandomModel(unsigned seed, int count) {
+    std::mt19937 generator(seed);
+    const std::vector<std::string> sample = {
+        "a", "b", "c", "a", "b", to_byte_level(" "), to_byte_level("\xC3"), to_byte_level("\xA9"), "1", "'", "s"};
+    std::vector<std::string> parts = sample;
+    while (static_cast<int>(merges.size()) < count) {
+      const std::string left = parts[generator() % parts.size()], right = parts[generator() % parts.size()];
+      const auto same = [&](const Merge& m) { return m.left == left && m.right == right; };
+      if (std::any_of(merges.begin(), merges.end(), same) || (left + right).size() > 12) continue;
+      merges.push_back({left, right, "test"});
+      if (std::find(tokens.begin(), tokens.end(), left + right) == tokens.end()) tokens.push_back(left + right);
+      parts.push_back(left + right);
+    }
+  }
+
+  /// Merges by the book: while there is one, the merge that stands first, leftmost first.
+  Ids cut(const std::string& word) const {
+    std::vector<std::string> parts;
+    for (const char byte : word) parts.push_back(to_byte_level({&byte, 1}));
+    for (;;) {
+      std::size_t best_rank = merges.size(), best_at = 0;
+      for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+        for (std::size_t rank = 0; rank < best_rank; ++rank) {
+          if (merges[rank].left != parts[i] || merges[rank].right != parts[i + 1]) continue;
+          best_rank = rank;
+          best_at = i;
+        }
+      }
+      if (best_rank == merges.size()) break;
+      parts[best_at] += parts[best_at + 1];
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(best_at) + 1);
+    }
+    Ids ids;
+    for (const std::string& part : parts) {
+      ids.push_back(static_cast<TokenId>(std::find(tokens.begin(), tokens.end(), part) - tokens.begin()));
+    }
+    return ids;
+  }
+};
+
+TEST(BytePairModel, MergesByTheBook) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    const RandomModel random(seed, 60);
+    const Vocabulary vocabulary = vocabulary_of(random.tokens);
+    const BytePairModel model(vocabulary, random.merges, {});
+    EXPECT_EQ(model.missing_bytes(), 0);
+    std::mt19937 generator(seed);
+    std::vector<WordPart> parts;
+    std::vector<std::uint64_t> space;
+    // From one byte to lengths that are merged by a heap.
+    for (const std::size_t length : {1, 2, 3, 5, 8, 17, 40, 96, 97, 150, 400}) {
+      std::string word;
+      while (word.size() < length)
+        word +=
+            "abcab \xC3\xA9"
+            "1's"[generator() % 10];
+      parts.clear();
+      model.cut(word, parts, space);
+      Ids got;
+      std::uint32_t end = 0;
+      for (const WordPart& part : parts) {
+        got.push_back(part.id);
+        EXPECT_EQ(part.begin, end);
+        end = part.end;
+      }
+      EXPECT_EQ(end, word.size());
+      EXPECT_EQ(got, random.cut(word)) << seed << " " << testing::PrintToString(word);
+    }
+  }
+}
+
+TEST(BytePairModel, UnknownBytes) {
+  const Vocabulary vocabulary = vocabulary_of({"a", "b", "ab", "<unk>"});
+  const std::vector<Merge> merges = {{"a", "b", "test"}};
+  const auto cut = [&](const BytePairOptions& options, const std::string& word) {
+    std::vector<WordPart> parts;
+    std::vector<std::uint64_t> space;
+    BytePairModel(vocabulary, merges, options).cut(word, parts, space);
+    Ids ids;
+    for (const WordPart& part : parts) ids.push_back(part.id);
+    return ids;
+  };
+  EXPECT_EQ(cut({}, "abxxa"), (Ids{2, 0}));  // they vanish
+  EXPECT_EQ(cut({"<unk>", false}, "abxxa"), (Ids{2, 3, 3, 0}));
+  EXPECT_EQ(cut({"<unk>", true}, "abxxa"), (Ids{2, 3, 0}));
+}
+
+class ByteLevelPrefix : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ByteLevelPrefix, FastWayIsWordByWord) {
+  const RandomModel random(3, 80);
+  const Vocabulary vocabulary = vocabulary_of(random.tokens);
+  const BytePairModel model(vocabulary, random.merges, {});
+  const auto encoder = make_byte_level_encoder(vocabulary, random.merges, {}, {GetParam()});
+  EncoderScratch scratch;
+  std::mt19937 generator(11);
+  for (int i = 0; i < 1500; ++i) {
+    const std::string text = random_text(generator, generator() % 60);
+    const std::string taken = GetParam() && !text.empty() && text[0] != ' ' ? " " + text : text;
+    std::vector<WordPart> parts;
+    std::vector<std::uint64_t> space;
+    for (std::size_t at = 0; at < taken.size();) {
+      const std::size_t end = gpt2_word_end(taken, at);
+      ASSERT_GT(end, at);
+      model.cut(std::string_view(taken).substr(at, end - at), parts, space);
+      at = end;
+    }
+    Ids want;
+    for (const WordPart& part : parts) want.push_back(part.id);
+    scratch.ids.clear();
+    encoder->encode(text, scratch);
+    ASSERT_EQ(ids_in(scratch), want) << testing::PrintToString(text);
+    scratch.ids.clear();
+    scratch.spans.clear();
+    encoder->encode_with_spans(text, 0, scratch);
+    ASSERT_EQ(ids_in(scratch), want) << testing::PrintToString(text);
+    ASSERT_EQ(scratch.spans.size(), want.size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, ByteLevelPrefix, ::testing::Bool());
+
+struct PatternCase {
+  const char* name;
+  std::string text;
+  std::vector<std::string> want;  // as Python's regex finds them
+};
+
+class Gpt2Pattern : public ::testing::TestWithParam<PatternCase> {};
+
+TEST_P(Gpt2Pattern, CutsWords) {
+  const std::string& text = GetParam().text;
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < text.size(); at += words.back().size()) {
+    words.push_back(text.substr(at, gpt2_word_end(text, at) - at));
+  }
+  EXPECT_EQ(words, GetParam().want);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, Gpt2Pattern,
+    ::testing::Values(PatternCase{"words", "Hello world", {"Hello", " world"}},
+                      PatternCase{"contractions", "don't we'll 'S", {"don", "'t", " we", "'ll", " '", "S"}},
+                      PatternCase{"contraction_then_word", "'tis", {"'t", "is"}},
+                      PatternCase{"two_apostrophes", "''s", {"''", "s"}},
+                      PatternCase{"numbers", "a1b 23", {"a", "1", "b", " 23"}},
+                      PatternCase{"spaces_before_word", "a   b", {"a", "  ", " b"}},
+                      PatternCase{"line_end_before_word", "a\n b\nc", {"a", "\n", " b", "\n", "c"}},
+                      PatternCase{"spaces_at_end", "a  \n ", {"a", "  \n "}},
+                      PatternCase{"punctuation", "x!? (y)", {"x", "!?", " (", "y", ")"}},
+                      PatternCase{"no_break_space",
+                                  "a\xC2\xA0"
+                                  "b",
+                                  {"a", "\xC2\xA0", "b"}},
+                      PatternCase{"marks_are_no_letters", "e\xCC\x81x", {"e", "\xCC\x81", "x"}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(WordCache, ForgetsNothingItShouldKnow) {
+  WordCache cache;
+  // Many more words than there are entries, of all lengths; those that are found must be right.
+  std::mt19937 generator(1);
+  std::map<std::string, Ids> truth;
+  for (int i = 0; i < 60000; ++i) {
+    std::string word(1 + generator() % 40, 'a');
+    for (char& c : word) c = static_cast<char>('a' + generator() % 4);
+    Ids ids(generator() % 9);
+    for (TokenId& id : ids) id = static_cast<TokenId>(generator() % 50000);
+    ids = truth.emplace(word, ids).first->second;
+    if (word.size() > WordCache::kShortBytes) {
+      cache.put_long(word, ids.data(), static_cast<std::uint32_t>(ids.size()));
+      const WordCache::Ids found = cache.find_long(word);
+      EXPECT_EQ(Ids(found.data, found.data + found.count), ids);
+      continue;
+    }
+    char padded[16] = {};
+    std::copy(word.begin(), word.end(), padded);
+    const auto key = WordCache::load_key(padded, static_cast<std::uint32_t>(word.size()));
+    cache.put(key, ids.data(), static_cast<std::uint32_t>(ids.size()));
+    const WordCache::ShortEntry& entry = cache.slot(key);
+    ASSERT_TRUE(entry.holds(key));
+    const TokenId* data = entry.is_inline() ? entry.ids : cache.arena_ids(entry);
+    EXPECT_EQ(Ids(data, data + entry.count()), ids);
+  }
+  for (const auto& [word, ids] : truth) {
+    if (word.size() > WordCache::kShortBytes) continue;
+    char padded[16];
+    std::fill(std::begin(padded), std::end(padded), 'x');  // what stands behind a word does not matter
+    std::copy(word.begin(), word.end(), padded);
+    const auto key = WordCache::load_key(padded, static_cast<std::uint32_t>(word.size()));
+    const WordCache::ShortEntry& entry = cache.slot(key);
+    if (!entry.holds(key)) continue;
+    const TokenId* data = entry.is_inline() ? entry.ids : cache.arena_ids(entry);
+    EXPECT_EQ(Ids(data, data + entry.count()), ids) << word;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::text
