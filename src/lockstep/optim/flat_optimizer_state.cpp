@@ -1,5 +1,6 @@
 // FlatOptimizer's state under names, and its options.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <sstream>

@@ -1,0 +1,113 @@
+#include "lockstep/optim/clip_grad_norm.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <limits>
+
+#include "lockstep/base/error.h"
+#include "tests/optim/fused_arithmetic.h"
+
+namespace lockstep {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<at::Tensor> make_parameters(at::ScalarType dtype, bool odd_layouts) {
+  torch::manual_seed(2);
+  std::vector<at::Tensor> parameters;
+  for (const std::vector<std::int64_t>& shape :
+       std::vector<std::vector<std::int64_t>>{{3, 5}, {1}, {20000}, {4, 3, 3}, {7}}) {
+    at::Tensor parameter = torch::randn(shape, dtype).set_requires_grad(true);
+    parameter.mutable_grad() = torch::randn(shape, dtype);
+    parameters.push_back(parameter);
+  }
+  parameters[4].mutable_grad() = at::Tensor();
+  if (odd_layouts) {
+    parameters[0].mutable_grad() = torch::randn({5, 3}, dtype).t();
+    parameters[3].mutable_grad() = torch::randn({4, 3, 6}, dtype).slice(2, 0, 6, 2);
+  }
+  return parameters;
+}
+
+std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& parameters, at::ScalarType dtype) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& parameter : parameters) {
+    copies.push_back(parameter.detach().to(dtype, false, true).set_requires_grad(true));
+    if (parameter.grad().defined()) copies.back().mutable_grad() = parameter.grad().to(dtype, false, true);
+  }
+  return copies;
+}
+
+class ClipGradNorm : public ::testing::TestWithParam<std::tuple<double, double, at::ScalarType, bool>> {};
+
+// In fp64: in fp32 LibTorch's sums are off by more than 1e-6 themselves.
+TEST_P(ClipGradNorm, EqualsLibTorch) {
+  const auto [norm_type, max_norm, dtype, odd_layouts] = GetParam();
+  const auto ours = make_parameters(dtype, odd_layouts);
+  const auto theirs = copies_of(ours, torch::kDouble);
+  const double norm = clip_grad_norm_(ours, max_norm, norm_type);
+  const double want = torch::nn::utils::clip_grad_norm_(theirs, max_norm, norm_type);
+  EXPECT_NEAR(norm, want, 1e-6 * want);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (!theirs[i].grad().defined()) continue;
+    EXPECT_LE(relative_difference(ours[i].grad(), theirs[i].grad()), 1e-6) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Norms, ClipGradNorm,
+                         ::testing::Combine(::testing::Values(2.0, kInfinity, 1.0, 3.5, 0.0),
+                                            ::testing::Values(0.5, 1e9),
+                                            ::testing::Values(torch::kFloat, torch::kDouble), ::testing::Bool()));
+
+TEST(ClipGradNormCases, ByHand) {
+  at::Tensor a = torch::zeros({2}).set_requires_grad(true);
+  at::Tensor b = torch::zeros({1}).set_requires_grad(true);
+  a.mutable_grad() = torch::tensor({3.0F, 0.0F});
+  b.mutable_grad() = torch::tensor({-4.0F});
+  EXPECT_EQ(clip_grad_norm_({a, b}, 10), 5);
+  EXPECT_EQ(a.grad()[0].item<float>(), 3);
+  EXPECT_EQ(clip_grad_norm_({a, b}, 2.5), 5);
+  EXPECT_NEAR(a.grad()[0].item<float>(), 1.5, 1e-6);
+  EXPECT_NEAR(b.grad()[0].item<float>(), -2, 1e-6);
+}
+
+TEST(ClipGradNormCases, NoGradients) {
+  EXPECT_EQ(clip_grad_norm_({}, 1), 0);
+  EXPECT_EQ(clip_grad_norm_({torch::zeros({2}).set_requires_grad(true)}, 1), 0);
+}
+
+TEST(ClipGradNormCases, NotFinite) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const double norm_type : {2.0, kInfinity, 1.0}) {
+      at::Tensor a = torch::zeros({3}).set_requires_grad(true);
+      a.mutable_grad() = torch::tensor({1.0F, bad, 1.0F});
+      EXPECT_THROW(clip_grad_norm_({a}, 1, norm_type, /*error_if_nonfinite=*/true), Error);
+      EXPECT_EQ(a.grad()[0].item<float>(), 1);
+      at::Tensor b = torch::zeros({3}).set_requires_grad(true);
+      b.mutable_grad() = a.grad().clone();
+      const double norm = clip_grad_norm_({a}, 1, norm_type);
+      const double want = torch::nn::utils::clip_grad_norm_({b}, 1, norm_type);
+      EXPECT_EQ(std::isnan(norm), std::isnan(want));
+      EXPECT_EQ(std::isinf(norm), std::isinf(want));
+      EXPECT_TRUE(torch::allclose(a.grad(), b.grad(), 1e-6, 0, /*equal_nan=*/true));
+    }
+  }
+}
+
+TEST(ClipGradNormCases, SquaresThatDoNotFitAFloat) {
+  at::Tensor a = torch::zeros({4}).set_requires_grad(true);
+  a.mutable_grad() = torch::full({4}, 1e30);
+  EXPECT_NEAR(clip_grad_norm_({a}, 1), 2e30, 1e24);
+  EXPECT_TRUE(torch::allclose(a.grad(), torch::full({4}, 0.5)));
+}
+
+TEST(ClipGradNormCases, HalfGradients) {
+  at::Tensor a = torch::zeros({3}).set_requires_grad(true);
+  a.mutable_grad() = torch::tensor({3.0F, 4.0F, 0.0F}).to(torch::kBFloat16);
+  EXPECT_EQ(clip_grad_norm_({a}, 2.5), 5);
+  EXPECT_TRUE(torch::equal(a.grad(), torch::tensor({1.5F, 2.0F, 0.0F}).to(torch::kBFloat16)));
+}
+
+}  // namespace
+}  // namespace lockstep
