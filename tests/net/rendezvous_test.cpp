@@ -369,6 +369,20 @@ TEST(RendezvousTest, AFileThatPointsToAnothersStoreIsNoTrouble) {
   rank_1.join();
 }
 
+TEST(RendezvousTest, TwoProcessesOfRank0AtAFileAreNamedToBoth) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "meeting";
+  ChildProcess first("one_rank", rank_arguments("file://" + path, "0", "2"));
+  ASSERT_TRUE(
+      testing::eventually([&] { return std::filesystem::exists(path) && std::filesystem::file_size(path) > 0; }));
+  const std::string text = error_of([&] { rendezvous(options_for("file://" + path, 0, 2)); });
+  EXPECT_EQ(first.wait(), 1);
+  for (const std::string& told : {text, first.output()}) {
+    EXPECT_NE(told.find("two processes claim rank 0"), std::string::npos) << told;
+    EXPECT_NE(told.find("process " + std::to_string(::getpid())), std::string::npos) << told;
+  }
+}
+
 TEST(RendezvousTest, AFileWithoutRank0IsNamed) {
   const TemporaryFolder folder;
   RendezvousOptions options = options_for("file://" + folder.path() + "/meeting", 1, 2);

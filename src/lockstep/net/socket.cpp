@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -12,7 +13,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -90,10 +93,23 @@ bool is_stale_socket(const sockaddr_un& address, Deadline deadline) {
   return connect_fd(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address), deadline) == ECONNREFUSED;
 }
 
+// Between bind and listen a server's socket looks like that of a dead one, and two that replace a dead one must not
+// replace each other: so one at a time in a folder. A courtesy: it is not waited for long.
+UniqueFd lock_folder_of(const std::string& path) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Deadline deadline = Deadline::after(std::chrono::seconds(1));
+  while (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && !deadline.passed()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return fd;
+}
+
 Listener listen_unix(const SocketAddress& address, Deadline deadline) {
   const sockaddr_un name = unix_address(address.path);
   UniqueFd fd = new_socket(AF_UNIX);
   ::fchmod(fd.get(), 0600);  // before bind: the file is never open to others
+  const UniqueFd lock = lock_folder_of(address.path);
   const auto* raw = reinterpret_cast<const sockaddr*>(&name);
   int code = ::bind(fd.get(), raw, sizeof(name)) == 0 ? 0 : errno;
   if (code == EADDRINUSE && is_stale_socket(name, deadline)) {

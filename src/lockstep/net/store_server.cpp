@@ -1,13 +1,11 @@
 #include "lockstep/net/store_server.h"
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -27,6 +25,7 @@
 #include "lockstep/net/server_connection.h"
 #include "lockstep/net/signal_mask.h"
 #include "lockstep/net/socket.h"
+#include "lockstep/net/socket_poller.h"
 #include "lockstep/net/store_service.h"
 
 namespace lockstep {
@@ -65,10 +64,7 @@ class StoreServer::Implementation {
         listener_(checked_listener(address, secret)),
         service_("store at " + listener_.address.text(),
                  [this](ConnectionId to, const std::string& body) { send(to, body); }) {
-    epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-    stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!epoll_ || !stop_ || !watch(listener_.fd.get(), kListenerEvent, EPOLLIN, EPOLL_CTL_ADD) ||
-        !watch(stop_.get(), kStopEvent, EPOLLIN, EPOLL_CTL_ADD)) {
+    if (!stop_ || !poller_.add(listener_.fd.get(), kListenerEvent) || !poller_.add(stop_.get(), kStopEvent)) {
       throw Error("cannot start the store: " + errno_text(errno), host_name(),
                   "raise the limit of open files (ulimit -n)");
     }
@@ -117,35 +113,33 @@ class StoreServer::Implementation {
 
  private:
   void serve() {
-    std::array<epoll_event, 128> events;
     const milliseconds tick = std::clamp(options_.heartbeat_timeout / 4, milliseconds(10), kMaxTick);
     while (!stopping_) {
       const auto slept_from = Clock::now();
       const milliseconds wait = accepting_ ? tick : std::min(tick, kMinUnprovenAge);
-      const int count =
-          ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), static_cast<int>(wait.count()));
+      const auto events = poller_.wait(wait);
       const auto now = Clock::now();
       const std::lock_guard lock(mutex_);
       // We were stopped, or starved: then the clients' messages are late through us.
       if (now - slept_from > tick + std::chrono::seconds(1)) service_.forgive(now - slept_from - tick);
-      for (int i = 0; i < count; ++i) handle_event(events[static_cast<std::size_t>(i)]);
+      for (const SocketPoller::Event& event : events) handle_event(event);
       close_broken();
       if (now - last_check_ >= wait) check_times(now);
       changed_.notify_all();
     }
   }
 
-  void handle_event(const epoll_event& event) {
-    if (event.data.u64 == kStopEvent) return;
-    if (event.data.u64 == kListenerEvent) return accept_all();
-    const auto found = connections_.find(event.data.u64);
-    if (found == connections_.end() || broken_.count(event.data.u64) > 0) return;
+  void handle_event(const SocketPoller::Event& event) {
+    if (event.id == kStopEvent) return;
+    if (event.id == kListenerEvent) return accept_all();
+    const auto found = connections_.find(event.id);
+    if (found == connections_.end() || broken_.count(event.id) > 0) return;
     ServerConnection& connection = *found->second;
     const bool was_proven = connection.proven();
     bool open = true;
     try {
-      if ((event.events & EPOLLOUT) != 0) connection.flush();
-      if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) open = connection.read();
+      if (event.writable) connection.flush();
+      if (event.readable) open = connection.read();
       if (connection.proven() && !was_proven) admit(connection);
       while (const auto frame = connection.next_frame()) service_.handle(connection.id(), *frame, Clock::now());
     } catch (const WireError& error) {
@@ -186,7 +180,7 @@ class StoreServer::Implementation {
       if (found != connections_.end()) {
         if (!found->second->proven()) unproven_.remove(id);
         connections_.erase(found);
-        interest_.erase(id);
+        poller_.forget(id);
         service_.disconnected(id, cause);
         pause_accepting(false);
       }
@@ -217,8 +211,7 @@ class StoreServer::Implementation {
     if (!is_tcp && !peer_is_same_user(fd.get())) return;
     if (is_tcp) tune_connection(fd.get());
     const ConnectionId id = next_id_++;
-    if (!watch(fd.get(), id, EPOLLIN, EPOLL_CTL_ADD)) return;
-    interest_[id] = EPOLLIN;
+    if (!poller_.add(fd.get(), id)) return;
     connections_[id] = std::make_unique<ServerConnection>(id, std::move(fd), secret_, is_tcp);
     unproven_.push_back(id);
   }
@@ -252,40 +245,27 @@ class StoreServer::Implementation {
   void pause_accepting(bool pause) {
     if (accepting_ != pause) return;
     accepting_ = !pause;
-    watch(listener_.fd.get(), kListenerEvent, pause ? 0U : static_cast<std::uint32_t>(EPOLLIN), EPOLL_CTL_MOD);
+    poller_.set_interest(listener_.fd.get(), kListenerEvent, !pause, false);
   }
 
   void update_interest(const ServerConnection& connection) {
-    const std::uint32_t wanted = (connection.wants_to_read() ? static_cast<std::uint32_t>(EPOLLIN) : 0U) |
-                                 (connection.wants_to_write() ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
-    std::uint32_t& current = interest_[connection.id()];
-    if (current == wanted) return;
-    watch(connection.fd(), connection.id(), wanted, EPOLL_CTL_MOD);
-    current = wanted;
-  }
-
-  bool watch(int fd, ConnectionId id, std::uint32_t events, int operation) {
-    epoll_event event{};
-    event.events = events;
-    event.data.u64 = id;
-    return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
+    poller_.set_interest(connection.fd(), connection.id(), connection.wants_to_read(), connection.wants_to_write());
   }
 
   const StoreServerOptions options_;
   const std::string secret_;
   const pid_t owner_ = ::getpid();
   Listener listener_;
-  UniqueFd epoll_;
-  UniqueFd stop_;
+  UniqueFd stop_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> stopping_{false};
+  SocketPoller poller_;  // the thread's, once it runs
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   StoreService service_;
   std::unordered_map<ConnectionId, std::unique_ptr<ServerConnection>> connections_;
-  std::unordered_map<ConnectionId, std::uint32_t> interest_;  // what epoll watches for
-  std::list<ConnectionId> unproven_;                          // oldest first
-  std::map<ConnectionId, std::string> broken_;                // with the cause
+  std::list<ConnectionId> unproven_;            // oldest first
+  std::map<ConnectionId, std::string> broken_;  // with the cause
   ConnectionId next_id_ = kFirstConnection;
   Clock::time_point last_check_ = Clock::now();
   bool accepting_ = true;

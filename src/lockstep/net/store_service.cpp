@@ -81,44 +81,19 @@ void StoreService::handle(ConnectionId connection, std::string_view frame, Clock
 }
 
 void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& fields) {
-  constexpr std::size_t kKey = KeyTable::kMaxKeyBytes;
-  constexpr std::size_t kValue = KeyTable::kMaxValueBytes;
   switch (operation) {
-    case StoreOperation::Set: {
-      const std::string key = fields.text(kKey);
-      std::string value = fields.text(kValue);
-      fields.end();
-      table_.set(key, std::move(value));
-      answer(id, StoreStatus::Ok);
-      return key_was_set(key);
-    }
+    case StoreOperation::Set:
+      return handle_set(id, fields);
     case StoreOperation::Get:
       return handle_get(id, fields);
-    case StoreOperation::TryGet: {
-      const std::string key = fields.text(kKey);
-      fields.end();
-      return answer(id, StoreStatus::Ok, optional_field(table_.find(key)));
-    }
-    case StoreOperation::Add: {
-      const std::string key = fields.text(kKey);
-      const std::int64_t delta = fields.i64();
-      fields.end();
-      answer(id, StoreStatus::Ok, number_field(table_.add(key, delta)));
-      return key_was_set(key);
-    }
-    case StoreOperation::CompareSet: {
-      const std::string key = fields.text(kKey);
-      const std::string expected = fields.text(kValue);
-      const std::string desired = fields.text(kValue);
-      fields.end();
-      answer(id, StoreStatus::Ok, text_field(table_.compare_set(key, expected, desired)));
-      return key_was_set(key);
-    }
-    case StoreOperation::Delete: {
-      const std::string key = fields.text(kKey);
-      fields.end();
-      return answer(id, StoreStatus::Ok, flag_field(table_.erase(key)));
-    }
+    case StoreOperation::TryGet:
+      return handle_try_get(id, fields);
+    case StoreOperation::Add:
+      return handle_add(id, fields);
+    case StoreOperation::CompareSet:
+      return handle_compare_set(id, fields);
+    case StoreOperation::Delete:
+      return handle_delete(id, fields);
     case StoreOperation::Wait:
       return handle_wait(id, fields);
     case StoreOperation::NumKeys:
@@ -130,17 +105,59 @@ void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& 
     case StoreOperation::Join:
       return handle_join(id, fields);
     case StoreOperation::Goodbye:
-      fields.end();
-      roster_.remove(id.connection);
-      joiners_.erase(id.connection);
-      heard_.erase(id.connection);
-      return answer(id, StoreStatus::Ok);
+      return handle_goodbye(id, fields);
     case StoreOperation::Heartbeat:
       return fields.end();
     case StoreOperation::Cancel:
       return handle_cancel(id, fields);
   }
   throw WireError(fmt::format("asked for unknown operation {}", static_cast<int>(operation)));
+}
+
+void StoreService::handle_set(RequestId id, WireReader& fields) {
+  const std::string key = fields.text(KeyTable::kMaxKeyBytes);
+  std::string value = fields.text(KeyTable::kMaxValueBytes);
+  fields.end();
+  table_.set(key, std::move(value));
+  answer(id, StoreStatus::Ok);
+  key_was_set(key);
+}
+
+void StoreService::handle_try_get(RequestId id, WireReader& fields) {
+  const std::string key = fields.text(KeyTable::kMaxKeyBytes);
+  fields.end();
+  answer(id, StoreStatus::Ok, optional_field(table_.find(key)));
+}
+
+void StoreService::handle_add(RequestId id, WireReader& fields) {
+  const std::string key = fields.text(KeyTable::kMaxKeyBytes);
+  const std::int64_t delta = fields.i64();
+  fields.end();
+  answer(id, StoreStatus::Ok, number_field(table_.add(key, delta)));
+  key_was_set(key);
+}
+
+void StoreService::handle_compare_set(RequestId id, WireReader& fields) {
+  const std::string key = fields.text(KeyTable::kMaxKeyBytes);
+  const std::string expected = fields.text(KeyTable::kMaxValueBytes);
+  const std::string desired = fields.text(KeyTable::kMaxValueBytes);
+  fields.end();
+  answer(id, StoreStatus::Ok, text_field(table_.compare_set(key, expected, desired)));
+  key_was_set(key);
+}
+
+void StoreService::handle_delete(RequestId id, WireReader& fields) {
+  const std::string key = fields.text(KeyTable::kMaxKeyBytes);
+  fields.end();
+  answer(id, StoreStatus::Ok, flag_field(table_.erase(key)));
+}
+
+void StoreService::handle_goodbye(RequestId id, WireReader& fields) {
+  fields.end();
+  roster_.remove(id.connection);
+  joiners_.erase(id.connection);
+  heard_.erase(id.connection);
+  answer(id, StoreStatus::Ok);
 }
 
 void StoreService::handle_get(RequestId id, WireReader& fields) {

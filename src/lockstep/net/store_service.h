@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "lockstep/base/deadline.h"
@@ -50,9 +49,15 @@ class StoreService {
   };
 
   void dispatch(RequestId id, StoreOperation operation, WireReader& fields);
+  void handle_set(RequestId id, WireReader& fields);
   void handle_get(RequestId id, WireReader& fields);
+  void handle_try_get(RequestId id, WireReader& fields);
+  void handle_add(RequestId id, WireReader& fields);
+  void handle_compare_set(RequestId id, WireReader& fields);
+  void handle_delete(RequestId id, WireReader& fields);
   void handle_wait(RequestId id, WireReader& fields);
   void handle_join(RequestId id, WireReader& fields);
+  void handle_goodbye(RequestId id, WireReader& fields);
   void handle_cancel(RequestId id, WireReader& fields);
   void add_waiter(RequestId id, std::vector<std::string> keys, bool wants_value);
   void key_was_set(const std::string& key);
@@ -68,8 +73,8 @@ class StoreService {
   Roster roster_;
   LostList lost_;
   std::int64_t newest_generation_ = 0;
-  std::set<ConnectionId> joiners_;                 // connections that asked to join and said no goodbye yet
-  std::unordered_map<ConnectionId, Heard> heard_;  // of joiners
+  std::set<ConnectionId> joiners_;       // connections that asked to join and said no goodbye yet
+  std::map<ConnectionId, Heard> heard_;  // of joiners
 };
 
 }  // namespace lockstep
