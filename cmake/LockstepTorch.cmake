@@ -20,3 +20,13 @@ target_include_directories(lockstep_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS}
 target_link_libraries(lockstep_torch INTERFACE ${TORCH_LIBRARIES})
 separate_arguments(lockstep_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(lockstep_torch INTERFACE ${lockstep_torch_flags})
+
+# PyTorch's wheels carry fmt's headers, and of another version than the system's library: then the headers must do alone.
+foreach(directory IN LISTS TORCH_INCLUDE_DIRS)
+  if(LOCKSTEP_TORCH STREQUAL "system")
+    break()
+  endif()
+  if(EXISTS ${directory}/fmt/format.h)
+    target_compile_definitions(lockstep_torch INTERFACE FMT_HEADER_ONLY=1)
+  endif()
+endforeach()

@@ -1,5 +1,6 @@
 // `lockstep verify`: the mean of the shards' gradients is the whole gradient, shown on a model and data of your own.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>

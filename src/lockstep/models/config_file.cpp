@@ -1,6 +1,7 @@
 #include "lockstep/models/config_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <filesystem>

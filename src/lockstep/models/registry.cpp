@@ -1,6 +1,7 @@
 #include "lockstep/models/registry.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>

@@ -4,6 +4,7 @@
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
 

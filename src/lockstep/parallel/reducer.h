@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <chrono>
 #include <cstddef>
@@ -8,18 +9,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/module_tensors.h"
 #include "lockstep/parallel/step_flags.h"
-
-namespace torch {
-namespace autograd {
-struct Node;
-}
-}  // namespace torch
 
 namespace lockstep {
 
@@ -85,10 +81,13 @@ class Reducer {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // A shared_ptr or an intrusive_ptr to the node, as LibTorch's version has it.
+  using GradAccumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
   struct Parameter {
     std::string name;
     at::Tensor tensor;
-    std::shared_ptr<torch::autograd::Node> accumulator;  // kept alive: the tensor itself holds it weakly
+    GradAccumulator accumulator;  // kept alive: the tensor itself holds it weakly
     std::uintptr_t hook_key = 0;
     std::size_t bucket = 0;
     at::Tensor view;       // the gradient's place in its bucket

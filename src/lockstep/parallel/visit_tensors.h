@@ -17,12 +17,12 @@ template <typename T>
 struct IsRange<T, std::void_t<decltype(std::declval<const T&>().begin() != std::declval<const T&>().end())>>
     : std::true_type {};
 
-template <typename T>
+// std::optional, and LibTorch's own, which is the same in LibTorch 2.
+template <typename T, typename = void>
 struct IsOptional : std::false_type {};
 template <typename T>
-struct IsOptional<std::optional<T>> : std::true_type {};
-template <typename T>
-struct IsOptional<c10::optional<T>> : std::true_type {};
+struct IsOptional<T, std::void_t<decltype(std::declval<const T&>().has_value()), typename T::value_type>>
+    : std::true_type {};
 
 template <typename T, typename = void>
 struct IsTuple : std::false_type {};
