@@ -541,14 +541,15 @@ TEST(Python, DistributedDataParallelRunsUnderTheLauncher) {
   }
   const TemporaryFolder folder;
   std::ofstream(folder / "ddp.py") << R"(
-import torch, torch.distributed as dist
+import sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 torch.manual_seed(dist.get_rank())
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
 model(torch.full((1, 3), float(dist.get_rank()))).sum().backward()
 total = torch.ones(4) * (dist.get_rank() + 1)
 dist.all_reduce(total)
-print("rank", dist.get_rank(), "sum", total.tolist(), "grad", model.module.weight.grad.tolist())
+# In one write: the ranks share a pipe.
+sys.stdout.write(f"rank {dist.get_rank()} sum {total.tolist()} grad {model.module.weight.grad.tolist()}\n")
 )";
   const ProgramEnd end = run_program(launch({"--nproc-per-node=2"}, {folder / "ddp.py"}), {{"PYTHON_EXEC", python}},
                                      std::chrono::seconds(120));
