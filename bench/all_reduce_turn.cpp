@@ -67,6 +67,7 @@ double measure(const AllReduceRank& rank, const Turn& turn) {
   const std::size_t per_sample = turn.positions >= 4 * kOperationsPerSample ? kOperationsPerSample : 1;
   std::vector<double> samples;
   for (std::size_t p = 0; p + per_sample <= turn.positions; p += per_sample) {
+    for (std::size_t i = p; rank.touch && i < p + per_sample; ++i) rank.touch(i * turn.stride);
     const auto begin = Clock::now();
     for (std::size_t i = p; i < p + per_sample; ++i) {
       if (rank.all_reduce) {

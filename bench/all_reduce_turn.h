@@ -14,6 +14,8 @@ struct AllReduceRank {
   std::size_t region_bytes = 0;
   /// Sums `count` floats at region + `offset` over all ranks, in place. Empty for the bound, which scales them.
   std::function<void(std::size_t offset, std::size_t count)> all_reduce;
+  /// Called before `all_reduce` of the same offset, untimed: brings what describes the data, but not the data, near.
+  std::function<void(std::size_t offset)> touch;
   /// Returns once all ranks have called it: a turn's operations begin together.
   std::function<void()> synchronise;
   /// Called before each turn, untimed, with what it will work on.

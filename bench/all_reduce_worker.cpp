@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,6 +49,11 @@ void run_rank(const Arguments& args, ls::Membership membership) {
       for (std::size_t p = 0; p < positions; ++p) {
         views.push_back(region.narrow(0, static_cast<std::int64_t>(p * step), static_cast<std::int64_t>(length)));
       }
+    };
+    rank.touch = [&](std::size_t offset) {
+      // A program has few tensors: their descriptions are where they were used last.
+      if (!views[offset / stride].is_contiguous()) std::abort();
+      if (views[offset / stride].data_ptr() == nullptr) std::abort();
     };
     rank.all_reduce = [&](std::size_t offset, std::size_t) { communicator->all_reduce(views[offset / stride]); };
   }

@@ -47,7 +47,6 @@ struct GroupHeader {
   std::uint64_t world_size;
   alignas(kLineBytes) Word broken;    ///< 0, or 1 + the rank that ended the group; never changes again
   alignas(kLineBytes) Word sleepers;  ///< how many threads of all ranks sleep
-  Word slot_waiters;                  ///< how many wait for others to retire an operation
 };
 
 /// Present: has mapped the block and watches the others. Member: has seen that all are present.
@@ -76,7 +75,7 @@ struct RankCell {
   alignas(kLineBytes) Word state;     ///< RankState
   Word pid;
   Word entered;                      ///< 1 + sequence number of the operation that it entered last
-  alignas(kLineBytes) Word working;  ///< threads that touch memory of other ranks right now
+  alignas(kLineBytes) Word working;  ///< 1 while this rank touches memory of others
   alignas(kLineBytes) Word round;    ///< of staged operations
   alignas(kLineBytes) Word retired;  ///< operations that this rank is done with: all below this number
   alignas(kLineBytes) Word setup_round;

@@ -17,6 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // A lost peer is named after at most this and the time of one look at all peers.
 constexpr std::chrono::milliseconds kCheckInterval(10);
+// Between two looks at what nobody rings for.
+constexpr std::chrono::microseconds kLookInterval(50);
 // How long a broken group waits for a rank that is inside another's memory. It needs microseconds, unless stopped.
 constexpr std::chrono::seconds kWriterPatience(1);
 
@@ -54,16 +56,27 @@ void Group::leave() noexcept {
 
 void Group::sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing) {
   const auto since = Clock::now();
-  for (;;) {
+  do {
     SleepProtocol<Group>(*this).sleep([&] { return ready() || broken() || call.deadline.passed(); });
-    if (ready()) return;
-    throw_if_broken();
-    if (time_to_check()) check_peers(call, ready, missing);
-    if (ready()) return;
-    if (call.deadline.passed()) {
-      fail_timeout(call, std::chrono::duration<double>(Clock::now() - since).count(), missing);
-    }
+  } while (!check(call, ready, missing, since));
+}
+
+void Group::look_until(const Call& call, const Predicate& ready, const RankPredicate& missing) {
+  const auto since = Clock::now();
+  do {
+    std::this_thread::sleep_for(kLookInterval);
+  } while (!check(call, ready, missing, since));
+}
+
+bool Group::check(const Call& call, const Predicate& ready, const RankPredicate& missing, Clock::time_point since) {
+  if (ready()) return true;
+  throw_if_broken();
+  if (time_to_check()) check_peers(call, ready, missing);
+  if (ready()) return true;
+  if (call.deadline.passed()) {
+    fail_timeout(call, std::chrono::duration<double>(Clock::now() - since).count(), missing);
   }
+  return false;
 }
 
 // Not longer than until the next look at the peers and the deadline.

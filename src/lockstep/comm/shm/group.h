@@ -99,6 +99,16 @@ class Group {
     } while (spin.again());
     sleep_until(call, ready, missing);
   }
+  /// The same, where nobody wakes this rank: it looks again and again, with short pauses.
+  template <class Ready, class Missing>
+  void await_without_bell(const Call& call, Ready&& ready, Missing&& missing) {
+    Spin spin(spin_policy_);
+    do {
+      if (ready()) return;
+      throw_if_broken();
+    } while (spin.again());
+    look_until(call, ready, missing);
+  }
   /// Between these, and only there, this rank touches memory of other ranks: who leaves a broken group waits for it.
   void begin_work() {
     if (!WorkProtocol<Group>(*this).begin()) throw_broken();
@@ -129,6 +139,10 @@ class Group {
   using RankPredicate = std::function<bool(int)>;
 
   void sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
+  void look_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
+  /// True once `ready`. Throws where the wait can't go on.
+  bool check(const Call& call, const Predicate& ready, const RankPredicate& missing,
+             std::chrono::steady_clock::time_point since);
   void check_peers(const Call& call, const Predicate& ready, const RankPredicate& missing);
   [[noreturn]] void fail_timeout(const Call& call, double waited_s, const RankPredicate& missing);
   bool time_to_check() noexcept;

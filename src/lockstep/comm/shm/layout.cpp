@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lockstep/comm/shm/channel_cell.h"
 #include "lockstep/comm/shm/memory_segment.h"
 
 namespace lockstep::shm {
@@ -35,33 +34,6 @@ Layout::Layout(int world_size) : world_size_(world_size) {
   small_boxes_ = place(kSmallBoxes * ranks * small_box_bytes_);
   staging_ = place(ranks * kStagingBuffers * staging_bytes_);
   total_bytes_ = end;
-}
-
-std::size_t Layout::cell(int rank) const { return cells_ + static_cast<std::size_t>(rank) * sizeof(RankCell); }
-
-std::size_t Layout::slot(std::uint64_t sequence, int rank) const {
-  const auto row = static_cast<std::size_t>(sequence % kSlots) * static_cast<std::size_t>(world_size_);
-  return slots_ + (row + static_cast<std::size_t>(rank)) * sizeof(SlotCell);
-}
-
-std::size_t Layout::tiny_box(std::uint64_t number, int rank) const {
-  const auto row = static_cast<std::size_t>(rank) * kTinyBoxes;
-  return tiny_boxes_ + (row + static_cast<std::size_t>(number % kTinyBoxes)) * sizeof(TinyBox);
-}
-
-std::size_t Layout::small_box(std::uint64_t number, int rank) const {
-  const auto row = static_cast<std::size_t>(rank) * kSmallBoxes;
-  return small_boxes_ + (row + static_cast<std::size_t>(number % kSmallBoxes)) * small_box_bytes_;
-}
-
-std::size_t Layout::staging(int rank, int buffer) const {
-  return staging_ +
-         (static_cast<std::size_t>(rank) * kStagingBuffers + static_cast<std::size_t>(buffer)) * staging_bytes_;
-}
-
-std::size_t Layout::channel(int from, int to) const {
-  const auto row = static_cast<std::size_t>(from) * static_cast<std::size_t>(world_size_);
-  return channels_ + (row + static_cast<std::size_t>(to)) * sizeof(ChannelCell);
 }
 
 }  // namespace lockstep::shm

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lockstep/comm/shm/channel_cell.h"
 #include "lockstep/comm/shm/control_block.h"
 
 namespace lockstep::shm {
@@ -26,17 +27,29 @@ class Layout {
   /// One of a rank's staging buffers, of which there are kStagingBuffers.
   std::size_t staging_bytes() const { return staging_bytes_; }
 
-  std::size_t cell(int rank) const;
-  std::size_t slot(std::uint64_t sequence, int rank) const;
-  std::size_t tiny_box(std::uint64_t number, int rank) const;
-  std::size_t small_box(std::uint64_t number, int rank) const;
-  std::size_t staging(int rank, int buffer) const;
-  std::size_t channel(int from, int to) const;
+  std::size_t cell(int rank) const { return cells_ + index(rank) * sizeof(RankCell); }
+  std::size_t slot(std::uint64_t sequence, int rank) const {
+    return slots_ + ((sequence % kSlots) * index(world_size_) + index(rank)) * sizeof(SlotCell);
+  }
+  std::size_t tiny_box(std::uint64_t number, int rank) const {
+    return tiny_boxes_ + (index(rank) * kTinyBoxes + number % kTinyBoxes) * sizeof(TinyBox);
+  }
+  std::size_t small_box(std::uint64_t number, int rank) const {
+    return small_boxes_ + (index(rank) * kSmallBoxes + number % kSmallBoxes) * small_box_bytes_;
+  }
+  std::size_t staging(int rank, int buffer) const {
+    return staging_ + (index(rank) * kStagingBuffers + index(buffer)) * staging_bytes_;
+  }
+  std::size_t channel(int from, int to) const {
+    return channels_ + (index(from) * index(world_size_) + index(to)) * sizeof(ChannelCell);
+  }
 
   /// Two to fill and two for results, in turns.
   static constexpr int kStagingBuffers = 4;
 
  private:
+  static constexpr std::size_t index(int number) { return static_cast<std::size_t>(number); }
+
   int world_size_;
   std::size_t small_box_bytes_;
   std::size_t staging_bytes_;

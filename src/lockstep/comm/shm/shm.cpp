@@ -2,6 +2,7 @@
 
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <exception>
 #include <functional>
@@ -158,7 +159,7 @@ class SharedMemoryCommunicator : public Communicator {
 
   class StartedWork : public Work {
    public:
-    StartedWork(std::shared_ptr<Core> core, std::shared_ptr<shm::OperationOrder::Started> started, std::string where)
+    StartedWork(std::shared_ptr<Core> core, std::shared_ptr<shm::Started> started, std::string where)
         : core_(std::move(core)), started_(std::move(started)), where_(std::move(where)) {}
     bool is_completed() override { return core_->order.poll(*started_); }
     void wait() override {
@@ -167,7 +168,7 @@ class SharedMemoryCommunicator : public Communicator {
 
    private:
     std::shared_ptr<Core> core_;
-    std::shared_ptr<shm::OperationOrder::Started> started_;
+    std::shared_ptr<shm::Started> started_;
     std::string where_;
   };
 
@@ -256,7 +257,7 @@ class SharedMemoryCommunicator : public Communicator {
   }
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation) override {
     std::string here = fmt::format("{}, {}", where(), operation.fingerprint.describe());
-    std::shared_ptr<shm::OperationOrder::Started> started;
+    std::shared_ptr<shm::Started> started;
     with_where(here, [&] {
       started = core_->order.start(call_of(operation), elements_of(tensor), reduction_of(operation.fingerprint.op),
                                    std::make_shared<at::Tensor>(tensor));

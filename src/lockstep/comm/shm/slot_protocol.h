@@ -23,17 +23,16 @@ class SlotProtocol {
   /// Says that this rank's data of the operation is complete, and where it lies.
   template <class Call>
   void enter(const Call& call, const Location& location) {
-    await_free_slot(call);
-    SlotCell& mine = memory_.slot(call.sequence, memory_.rank());
-    memory_.store(mine.done, 0);  // `claimed` carries its operation: its line stays where it is
-    for (std::size_t i = 0; i < call.announcement.words.size(); ++i) {
-      memory_.store(mine.announcement[i], call.announcement.words[i]);
-    }
-    memory_.store(mine.segment, location.segment);
-    memory_.store(mine.offset, location.offset);
-    memory_.store(memory_.cell(memory_.rank()).entered, call.sequence + 1);
+    SlotCell& mine = prepare(call, location);
     memory_.publish(mine.arrived, call.sequence + 1, [&] { return all_entered(call.sequence); });
   }
+  /// Enters an operation that does without the slot, so that others see it. Wakes nobody.
+  template <class Call>
+  void announce(const Call& call) {
+    SlotCell& mine = prepare(call, {kNowhere, 0});
+    memory_.store(mine.arrived, call.sequence + 1);
+  }
+
   bool has_entered(std::uint64_t sequence, int rank) {
     return memory_.load(memory_.slot(sequence, rank).arrived) == sequence + 1;
   }
@@ -93,12 +92,23 @@ class SlotProtocol {
 
   /// This rank is done with the operation, and with all before it, and looks at their slots no more. To be called for
   /// each operation.
-  void retire(std::uint64_t sequence) {
-    memory_.publish(memory_.cell(memory_.rank()).retired, sequence + 1,
-                    [&] { return memory_.load(memory_.header().slot_waiters) != 0 && least_retired() > sequence; });
-  }
+  void retire(std::uint64_t sequence) { memory_.store(memory_.cell(memory_.rank()).retired, sequence + 1); }
 
  private:
+  template <class Call>
+  SlotCell& prepare(const Call& call, const Location& location) {
+    await_free_slot(call);
+    SlotCell& mine = memory_.slot(call.sequence, memory_.rank());
+    memory_.store(mine.done, 0);  // `claimed` carries its operation: its line stays where it is
+    for (std::size_t i = 0; i < call.announcement.words.size(); ++i) {
+      memory_.store(mine.announcement[i], call.announcement.words[i]);
+    }
+    memory_.store(mine.segment, location.segment);
+    memory_.store(mine.offset, location.offset);
+    memory_.store(memory_.cell(memory_.rank()).entered, call.sequence + 1);
+    return mine;
+  }
+
   bool claim(std::uint64_t sequence, std::uint64_t chunks_per_slice, int owner, std::uint64_t& chunk) {
     Word& claimed = memory_.slot(sequence, owner).claimed;
     const std::uint64_t tag = (sequence + 1) << kChunkBits;
@@ -117,11 +127,9 @@ class SlotProtocol {
     const std::uint64_t oldest = call.sequence - memory_.slots();  // had this slot
     all_retired_ = least_retired();
     if (all_retired_ > oldest) return;
-    Word& waiters = memory_.header().slot_waiters;
-    memory_.fetch_add(waiters, 1);
-    memory_.await(
+    // Rare, so nobody rings for it.
+    memory_.await_without_bell(
         call, [&] { return least_retired() > oldest; }, [&](int rank) { return retired(rank) <= oldest; });
-    memory_.fetch_add(waiters, ~std::uint64_t{0});
     all_retired_ = oldest + 1;
   }
   std::uint64_t retired(int rank) { return memory_.load(memory_.cell(rank).retired); }

@@ -1,0 +1,192 @@
+#include "lockstep/comm/shm/all_reduce.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lockstep/comm/shm/spin.h"
+#include "lockstep/comm/shm/staged_all_reduce.h"
+
+namespace lockstep::shm {
+namespace {
+
+// Large enough that taking a chunk costs nothing beside it, small enough to share out what is left.
+constexpr std::size_t kChunkBytes = std::size_t{128} << 10;
+// Both barriers of the way in place cost about as much as sending this much to everybody.
+constexpr std::size_t kTinyBudgetBytes = 2048;
+// A rank that has finished its slice looks this often before it takes chunks of others: a few microseconds.
+constexpr int kPatienceLooks = 150;
+
+std::size_t tiny_bytes_for(int world_size) {
+  const std::size_t share = kTinyBudgetBytes / static_cast<std::size_t>(world_size);
+  return std::clamp<std::size_t>(share, 32, sizeof(TinyBox::payload));
+}
+
+}  // namespace
+
+std::pair<std::size_t, std::size_t> slice_of(const Elements& elements, int rank, int world_size) {
+  const std::size_t line = kLineBytes / element_bytes(elements.type);
+  const auto ranks = static_cast<std::size_t>(world_size);
+  const std::size_t lines = (elements.count + line - 1) / line;
+  const std::size_t per_rank = (lines + ranks - 1) / ranks * line;
+  const std::size_t begin = std::min(elements.count, per_rank * static_cast<std::size_t>(rank));
+  return {begin, std::min(elements.count, begin + per_rank)};
+}
+
+AllReduce::AllReduce(Group& group, Allocations& allocations, bool one_address_space)
+    : group_(group),
+      allocations_(allocations),
+      one_address_space_(one_address_space),
+      tiny_bytes_(tiny_bytes_for(group.world_size())),
+      slots_(group),
+      tiny_(group),
+      rounds_(group) {}
+
+Location AllReduce::locate(const std::byte* data, const SymmetricBuffer* buffer) const {
+  if (one_address_space_) return {kPointer, reinterpret_cast<std::uintptr_t>(data)};
+  if (buffer == nullptr) return {kNowhere, 0};
+  return {buffer->segment(), static_cast<std::uint64_t>(data - buffer->part(group_.rank()))};
+}
+
+void AllReduce::enter(const Call& call, const std::byte* data, const SymmetricBuffer* buffer) {
+  slots_.enter(call, locate(data, buffer));
+  slots_.await_entered(call);
+  check_announcements(call);
+}
+
+void AllReduce::launch(Started& started) {
+  group_.throw_if_broken();
+  if (is_tiny(started.elements)) {
+    launch_tiny(started);
+  } else {
+    launch_slot(started);
+  }
+}
+
+void AllReduce::launch_tiny(Started& started) {
+  started.way = Started::Way::Tiny;
+  started.tiny_number = tiny_.next();
+  slots_.announce(started.call);  // for ranks that wait elsewhere, and for messages
+  tiny_.send(started.call.announcement, started.elements.data, started.elements.bytes());
+}
+
+void AllReduce::launch_slot(Started& started) {
+  const Elements& elements = started.elements;
+  started.buffer = one_address_space_ ? nullptr : allocations_.find(elements.data, elements.bytes());
+  Location location = locate(elements.data, started.buffer.get());
+  if (location.segment == kNowhere && elements.bytes() <= group_.layout().small_box_bytes()) {
+    location = {kStaged, small_boxes_used_++ % kSmallBoxes};
+    std::memcpy(group_.at(group_.layout().small_box(location.offset, group_.rank())), elements.data, elements.bytes());
+  }
+  slots_.enter(started.call, location);
+}
+
+void AllReduce::advance(Started& started) {
+  if (started.way == Started::Way::Tiny) return;
+  if (started.stage == Started::Stage::Entered && slots_.all_entered(started.call.sequence)) resolve(started);
+  if (started.stage == Started::Stage::InPlace) work_slice(started, group_.rank());
+}
+
+bool AllReduce::step(Started& started, bool may_wait) {
+  if (started.way == Started::Way::Tiny) return step_tiny(started, may_wait);
+  if (may_wait && started.stage == Started::Stage::Entered) slots_.await_entered(started.call);
+  advance(started);
+  if (started.stage == Started::Stage::Entered) return false;
+  if (started.stage == Started::Stage::InPlace && !slots_.all_done(started.call.sequence, started.chunks_per_slice)) {
+    if (!may_wait) return false;
+    help_others(started);
+    slots_.await_done(started.call, started.chunks_per_slice);
+  }
+  slots_.retire(started.call.sequence);
+  return true;
+}
+
+bool AllReduce::step_tiny(Started& started, bool may_wait) {
+  if (!may_wait && !tiny_.all_arrived(started.tiny_number)) return false;
+  tiny_.await_arrived(started.call, started.tiny_number);
+  std::array<const std::byte*, kMaxRanks> sources;
+  for (int rank = 0; rank < group_.world_size(); ++rank) {
+    if (tiny_.announcement(started.tiny_number, rank) != started.call.announcement) check_announcements(started.call);
+    sources[static_cast<std::size_t>(rank)] = tiny_.payload(started.tiny_number, rank);
+  }
+  reduce(started.elements.type, started.reduction, sources.data(), group_.world_size(), &started.elements.data, 1,
+         started.elements.count);
+  tiny_.finish_read();
+  slots_.retire(started.call.sequence);
+  return true;
+}
+
+// All have entered: finds out whether they agree, and which way all of them go.
+void AllReduce::resolve(Started& started) {
+  check_announcements(started.call);
+  const std::size_t all_bytes = started.elements.bytes();
+  find_copies(
+      started.copies, started.call, [all_bytes](int) { return all_bytes; }, started.buffer.get());
+  started.stage = Started::Stage::Finished;
+  if (!started.copies.empty()) {
+    const auto [begin, end] = slice_of(started.elements, 0, group_.world_size());
+    const std::size_t bytes = (end - begin) * element_bytes(started.elements.type);
+    started.chunks_per_slice = (bytes + kChunkBytes - 1) / kChunkBytes;
+    started.stage = Started::Stage::InPlace;
+    return;
+  }
+  bool all_in_boxes = true;
+  for (int rank = 0; rank < group_.world_size(); ++rank) {
+    all_in_boxes = all_in_boxes && slots_.location(started.call.sequence, rank).segment == kStaged;
+  }
+  if (all_in_boxes) {
+    run_small(started);
+  } else {
+    run_staged_all_reduce(group_, rounds_, started.call, started.elements, started.reduction);
+  }
+}
+
+void AllReduce::run_small(Started& started) {
+  std::array<const std::byte*, kMaxRanks> sources;
+  for (int rank = 0; rank < group_.world_size(); ++rank) {
+    const Location location = slots_.location(started.call.sequence, rank);
+    sources[static_cast<std::size_t>(rank)] = group_.at(group_.layout().small_box(location.offset, rank));
+  }
+  reduce(started.elements.type, started.reduction, sources.data(), group_.world_size(), &started.elements.data, 1,
+         started.elements.count);
+}
+
+void AllReduce::work_slice(Started& started, int owner) {
+  const std::size_t size = element_bytes(started.elements.type);
+  const std::size_t step = kChunkBytes / size;
+  slots_.work(started.call.sequence, started.chunks_per_slice, owner, [&](int whose, std::uint64_t chunk) {
+    const auto [begin, end] = slice_of(started.elements, whose, group_.world_size());
+    const std::size_t from = std::min(end, begin + static_cast<std::size_t>(chunk) * step);
+    std::array<std::byte*, kMaxRanks> copies;
+    for (std::size_t rank = 0; rank < started.copies.size(); ++rank) {
+      copies[rank] = started.copies[rank] + from * size;
+    }
+    reduce(started.elements.type, started.reduction, copies.data(), group_.world_size(), copies.data(),
+           group_.world_size(), std::min(end - from, step));
+  });
+}
+
+// Takes what others have not begun: they may be busy elsewhere.
+void AllReduce::help_others(Started& started) {
+  for (int look = 0; look < kPatienceLooks; ++look) {
+    if (slots_.all_done(started.call.sequence, started.chunks_per_slice)) return;
+    relax_cpu();
+  }
+  for (int step = 1; step < group_.world_size(); ++step) {
+    work_slice(started, (group_.rank() + step) % group_.world_size());
+  }
+}
+
+// All have entered.
+void AllReduce::check_announcements(const Call& call) {
+  bool agreed = true;
+  for (int rank = 0; rank < group_.world_size(); ++rank) {
+    agreed = agreed && slots_.announcement(call.sequence, rank) == call.announcement;
+  }
+  if (agreed) return;
+  std::vector<Announcement> by_rank;
+  for (int rank = 0; rank < group_.world_size(); ++rank) by_rank.push_back(slots_.announcement(call.sequence, rank));
+  group_.fail_disagreement(by_rank);
+}
+
+}  // namespace lockstep::shm
