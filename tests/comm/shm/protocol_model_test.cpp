@@ -98,5 +98,122 @@ INSTANTIATE_TEST_SUITE_P(Table, InPlaceModel,
                          ::testing::Values(InPlaceCase{"two_ranks_one_slot", 2, 3, 1, false, 1, 1}),
                          [](const auto& test) { return test.param.name; });
 
+TEST(InPlaceModelItself, FindsASlotThatIsUsedAgainTooEarly) {
+  // The protocol believes in two slots, and there is one.
+  EXPECT_NE(check({"", 2, 2, 1, false, 2, 1}).failure, "");
+}
+
+// A rank that may be ahead sends messages of one value; the receivers add them up.
+CheckResult check_tiny(std::uint64_t boxes) {
+  CheckOptions options;
+  options.tiny_boxes = boxes;
+  const RankProgram program = [](CheckedMemory& memory) {
+    TinyProtocol<CheckedMemory> tiny(memory);
+    std::uint64_t read = 0;
+    const auto read_one = [&] {
+      const ModelCall call;
+      tiny.await_arrived(call, read);
+      for (int rank = 0; rank < 2; ++rank) {
+        memory.expect(memory.read_payload(memory.tiny_box(read, rank)) == 1 + read, "a message is another one");
+      }
+      tiny.finish_read();
+      ++read;
+    };
+    for (std::uint64_t number = 0; number < 5; ++number) {
+      while (!tiny.may_send()) read_one();
+      const auto value = static_cast<std::byte>(1 + number);
+      tiny.send({}, &value, 1);
+    }
+    while (read < 5) read_one();
+  };
+  return check_all_interleavings({program, program}, options);
+}
+
+TEST(TinyModel, NoMessageIsOverwrittenBeforeItIsRead) {
+  const CheckResult result = check_tiny(kTinyBoxes);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_GT(result.endings, 0U);
+}
+TEST(TinyModelItself, FindsTooFewBoxes) { EXPECT_NE(check_tiny(kTinyAhead).failure, ""); }
+
+// Pieces through staging buffers that are used in turn.
+CheckResult check_rounds(int ranks, int buffers) {
+  CheckOptions options;
+  options.world_size = ranks;
+  const RankProgram program = [=](CheckedMemory& memory) {
+    RoundProtocol<CheckedMemory> rounds(memory);
+    for (int piece = 0; piece < 3; ++piece) {
+      memory.store(memory.data(memory.rank(), piece % buffers), static_cast<std::uint64_t>(piece + 1));
+      rounds.pass(ModelCall{});
+      for (int rank = 0; rank < ranks; ++rank) {
+        memory.expect(memory.load(memory.data(rank, piece % buffers)) == static_cast<std::uint64_t>(piece + 1),
+                      "a piece is another one");
+      }
+    }
+  };
+  return check_all_interleavings(std::vector<RankProgram>(static_cast<std::size_t>(ranks), program), options);
+}
+
+TEST(RoundModel, TwoBuffersAreEnough) {
+  EXPECT_EQ(check_rounds(2, 2).failure, "");
+  EXPECT_EQ(check_rounds(3, 2).failure, "");
+}
+TEST(RoundModelItself, FindsThatOneBufferIsNot) { EXPECT_NE(check_rounds(2, 1).failure, ""); }
+
+// The last rank waits, asleep, for a store of each other one; only who sees all of them rings.
+CheckResult check_sleep(int ranks) {
+  CheckOptions options;
+  options.world_size = ranks;
+  std::vector<RankProgram> programs(static_cast<std::size_t>(ranks), [=](CheckedMemory& memory) {
+    SleepProtocol<CheckedMemory> sleeps(memory);
+    const auto all_stored = [&] {
+      for (int rank = 0; rank + 1 < ranks; ++rank) {
+        if (memory.load(memory.data(rank, 0)) == 0) return false;
+      }
+      return true;
+    };
+    if (memory.rank() + 1 < ranks) {
+      sleeps.publish(memory.data(memory.rank(), 0), 1, all_stored);
+    } else {
+      while (!sleeps.sleep(all_stored)) {
+      }
+    }
+  });
+  return check_all_interleavings(programs, options);
+}
+
+TEST(SleepModel, NoWakeUpIsLost) {
+  EXPECT_EQ(check_sleep(2).failure, "");
+  EXPECT_EQ(check_sleep(3).failure, "");
+}
+
+// Rank 0 ends the group and then takes its memory back; the others write there while they may.
+TEST(WorkModel, NobodyWritesAfterTheGroupHasEnded) {
+  for (const int ranks : {2, 3}) {
+    CheckOptions options;
+    options.world_size = ranks;
+    const RankProgram program = [=](CheckedMemory& memory) {
+      WorkProtocol<CheckedMemory> work(memory);
+      if (memory.rank() != 0) {
+        if (!work.begin()) return;
+        memory.store(memory.data(0, memory.rank()), 1);
+        work.end();
+        return;
+      }
+      work.break_group();
+      for (int other = 1; other < ranks; ++other) {
+        if (work.is_working(other)) return;  // it would look again: that is another execution
+      }
+      for (int other = 1; other < ranks; ++other) {
+        const std::uint64_t seen = memory.load(memory.data(0, other));
+        memory.expect(memory.load(memory.data(0, other)) == seen, "memory changed after it was taken back");
+      }
+    };
+    EXPECT_EQ(
+        check_all_interleavings(std::vector<RankProgram>(static_cast<std::size_t>(ranks), program), options).failure,
+        "");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::shm
