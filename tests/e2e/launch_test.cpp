@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "lockstep/base/unique_fd.h"
@@ -89,6 +90,13 @@ TEST(LockstepRun, SharesThreadsUnlessTheUserDid) {
   Changes mine = kNoThreads;
   mine["OMP_NUM_THREADS"] = "7";
   EXPECT_EQ(run({}, print, mine).out, "7\n") << "OpenBLAS and MKL follow OMP_NUM_THREADS by themselves";
+}
+
+TEST(LockstepRun, StartsManyRanks) {
+  const ProgramEnd end = run({"--nproc-per-node=100"}, shell("echo $RANK"));
+  EXPECT_EQ(end.code, 0) << end.err;
+  const Words lines = sorted_lines(end.out);
+  EXPECT_EQ(std::set<std::string>(lines.begin(), lines.end()).size(), 100U);
 }
 
 TEST(LockstepRun, ReplacesTheLocalRankMacro) {
@@ -348,6 +356,12 @@ TEST(Logs, LieWhereTorchrunPutsThem) {
     EXPECT_EQ(content(job / "attempt_0" / rank / "stdout.log"), "out " + rank + "\n");
     EXPECT_EQ(content(job / "attempt_0" / rank / "stderr.log"), "err " + rank + "\n");
   }
+}
+
+TEST(Logs, PlaceIsToldWhereNoneWasAskedFor) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run({"--rdzv-id", "j2", "-r", "1"}, {"true"}, {{"TMPDIR", folder.path()}});
+  EXPECT_EQ(end.err.rfind("lockstep run: logs in " + folder.path() + "/lockstep_j2_", 0), 0U) << end.err;
 }
 
 TEST(Logs, TeeShowsLinesWithTheirRank) {

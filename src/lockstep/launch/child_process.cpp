@@ -48,7 +48,7 @@ std::string find_program(const std::string& name) {
   for (std::size_t start = 0; start <= folders.size();) {
     const std::size_t end = std::min(folders.find(':', start), folders.size());
     const std::string folder = folders.substr(start, end - start);
-    const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    std::string file = (folder.empty() ? "." : folder) + "/" + name;
     if (::access(file.c_str(), X_OK) == 0) return file;
     if (errno == EACCES) code = EACCES;
     start = end + 1;
@@ -114,10 +114,12 @@ int wait_for_exec(int pipe) {
 
 ChildProcess start_child(const ChildCommand& command) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     refuse(command.arguments.front(), errno, "close some files of this process");
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
+  }
+  ChildProcess child;
+  child.report = UniqueFd(ends[0]);
+  const UniqueFd write_end(ends[1]);
   Prepared prepared{find_program(command.arguments.front()),
                     pointers(command.arguments),
                     pointers(command.environment),
@@ -130,24 +132,26 @@ ChildProcess start_child(const ChildCommand& command) {
   CPU_ZERO(&prepared.cores);
   for (const int core : command.cores) CPU_SET(core, &prepared.cores);
 
-  ChildProcess child;
   child.pid = ::fork();
-  if (child.pid < 0)
-    refuse(prepared.program, errno, "end other processes, or raise the limit of processes (ulimit -u)");
+  if (child.pid < 0) refuse(prepared.program, errno, "end other processes, or raise ulimit -u");
   if (child.pid == 0) become_program(prepared);
-  write_end.reset();
-  if (const int code = wait_for_exec(read_end.get()); code != 0) {
-    ::waitpid(child.pid, nullptr, 0);
-    refuse(prepared.program, code, advice(command.arguments.front(), code));
-  }
   child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
   if (!child.pidfd) {
     const int code = errno;
-    ::kill(-child.pid, SIGKILL);
+    ::kill(child.pid, SIGKILL);
     ::waitpid(child.pid, nullptr, 0);
     refuse(prepared.program, code, "Linux 5.4 or newer is needed, and enough free descriptors (ulimit -n)");
   }
   return child;
+}
+
+void confirm_start(ChildProcess& child, const ChildCommand& command) {
+  const int code = wait_for_exec(child.report.get());
+  child.report.reset();
+  if (code == 0) return;
+  ::waitpid(child.pid, nullptr, 0);
+  child.pid = -1;
+  refuse(command.arguments.front(), code, advice(command.arguments.front(), code));
 }
 
 }  // namespace lockstep

@@ -20,13 +20,20 @@ struct ChildCommand {
 
 /// A process that was started and not waited for yet.
 struct ChildProcess {
-  pid_t pid = -1;  ///< also the number of its process group and session
-  UniqueFd pidfd;  ///< readable once the process has ended
+  pid_t pid = -1;   ///< also the number of its process group and session
+  UniqueFd pidfd;   ///< readable once the process has ended
+  UniqueFd report;  ///< says whether it has become the program; read by confirm_start
 };
 
 /// Starts a program in a session of its own, so that a signal to its process group reaches what it starts in turn. It
-/// is killed when the thread that started it ends, however that ends.
-/// @throws Error  that names the program, if it is not found, may not be executed, or is no program
+/// is killed when the thread that started it ends, however that ends. Does not wait until the program runs: see
+/// `confirm_start`, so that many can start side by side.
+/// @throws Error  that names the program, if it is not found, or the kernel has no room for another process
 ChildProcess start_child(const ChildCommand& command);
+
+/// Waits until the program runs. To be called once, in any order.
+/// @throws Error  that names the program, if it may not be executed or is no program; it has been waited for then, and
+///                `child.pid` is -1
+void confirm_start(ChildProcess& child, const ChildCommand& command);
 
 }  // namespace lockstep

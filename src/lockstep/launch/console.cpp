@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kMostWaiting_bytes = 1 << 20;
+constexpr std::size_t kMostWaitingBytes = 1 << 20;
 
 // Where this says yes, PIPE_BUF bytes can be written to a pipe without blocking (pipe(7)).
 bool takes_more(int fd, int timeout_ms) {
@@ -23,7 +23,7 @@ bool takes_more(int fd, int timeout_ms) {
 
 Console::~Console() { loop_.forget(watch_); }
 
-bool Console::is_full() const { return waiting_.size() >= kMostWaiting_bytes; }
+bool Console::is_full() const { return waiting_.size() >= kMostWaitingBytes; }
 
 void Console::write(std::string_view text) {
   if (broken_) return;

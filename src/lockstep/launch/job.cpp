@@ -190,6 +190,8 @@ int run_job(const LaunchPlan& plan) {
   Console out(loop, STDOUT_FILENO);
   Console err(loop, STDERR_FILENO);
   const LauncherParts parts{plan, loop, out, err, folder, guard};
+  if (plan.log_dir.empty() && !folder.log_path().empty())
+    err.write("lockstep run: logs in " + folder.log_path() + "\n");
   NodeGroup nodes(plan, folder.socket_path());
   const long killed_before = count_out_of_memory_kills();
 

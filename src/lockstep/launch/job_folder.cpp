@@ -56,7 +56,7 @@ JobFolder::~JobFolder() {
 
 std::string JobFolder::rank_path(int attempt, int local_rank) const {
   const std::string& base = log_path_.empty() ? private_path_ : log_path_;
-  const std::string path = base + "/attempt_" + std::to_string(attempt) + "/" + std::to_string(local_rank);
+  std::string path = base + "/attempt_" + std::to_string(attempt) + "/" + std::to_string(local_rank);
   make_folder(path);
   return path;
 }

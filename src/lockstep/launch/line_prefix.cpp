@@ -3,7 +3,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kLongestLine_bytes = 64 * 1024;
+constexpr std::size_t kLongestLineBytes = 64UL * 1024;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ std::string LinePrefix::feed(std::string_view piece) {
     }
     line_ += letter;
     after_return_ = letter == '\r';
-    if (letter == '\n' || letter == '\r' || line_.size() >= kLongestLine_bytes) {
+    if (letter == '\n' || letter == '\r' || line_.size() >= kLongestLineBytes) {
       out += prefix_ + line_;
       line_.clear();
     }

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others hear the outcome at once
 constexpr std::chrono::seconds kSilence{10};
 constexpr std::chrono::seconds kAliveInterval{1};
-constexpr std::size_t kLongestStory_bytes = 16 * 1024;
+constexpr std::size_t kLongestStoryBytes = 16UL * 1024;
 
 std::string without_brackets(const std::string& host) {
   const bool in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
@@ -163,7 +163,7 @@ void NodeGroup::mark_lost(int rank, const std::string& cause) {
 }
 
 void NodeGroup::report_failure(const std::string& story, bool is_final) {
-  const Outcome outcome{false, is_final, story.substr(0, kLongestStory_bytes)};
+  const Outcome outcome{false, is_final, story.substr(0, kLongestStoryBytes)};
   if (!client_) return publish(outcome);
   try {
     client_->compare_set(key("outcome"), "", text_of(outcome));

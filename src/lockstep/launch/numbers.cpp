@@ -8,6 +8,11 @@
 #include "lockstep/base/error.h"
 
 namespace lockstep {
+namespace {
+
+constexpr double kYearSeconds = 365.0 * 24 * 3600;
+
+}  // namespace
 
 std::int64_t parse_whole(const std::string& flag, const std::string& text, std::int64_t least, std::int64_t most) {
   std::int64_t value = 0;
@@ -21,11 +26,10 @@ std::int64_t parse_whole(const std::string& flag, const std::string& text, std::
 }
 
 double parse_seconds(const std::string& flag, const std::string& text, bool zero) {
-  constexpr double kYear_s = 365.0 * 24 * 3600;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   const bool is_number = !text.empty() && end == text.c_str() + text.size();
-  if (!is_number || !(value > 0 || (zero && value == 0)) || !(value <= kYear_s)) {
+  if (!is_number || !(value > 0 || (zero && value == 0)) || !(value <= kYearSeconds)) {
     throw UsageError(fmt::format("{} is '{}'", flag, text), "command line",
                      fmt::format("give a number of seconds, {} zero", zero ? "at least" : "more than"));
   }

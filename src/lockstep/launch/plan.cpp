@@ -18,7 +18,7 @@ namespace {
 constexpr int kMostRanks = 65536;
 constexpr std::uint16_t kStaticPort = 29500;  // torchrun's defaults
 constexpr std::uint16_t kC10dPort = 29400;
-constexpr double kJoinTimeout_s = 600;
+constexpr double kJoinTimeoutSeconds = 600;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& fix) {
   throw UsageError(what, "command line", fix);
@@ -98,7 +98,7 @@ void read_endpoint(LaunchPlan& plan, const std::string& text) {
 }
 
 void plan_meeting(LaunchPlan& plan, const LaunchFlags& flags) {
-  plan.join_timeout = milliseconds(kJoinTimeout_s);
+  plan.join_timeout = milliseconds(kJoinTimeoutSeconds);
   plan.master_addr = flags.master_addr;
   plan.run_id = flags.rdzv_id;
   plan.node_rank = static_cast<int>(parse_whole("--node-rank", flags.node_rank, 0, plan.nodes - 1));

@@ -8,13 +8,24 @@
 namespace lockstep {
 namespace {
 
-constexpr std::uintmax_t kLargestErrorFile_bytes = 1 << 20;
+constexpr std::uintmax_t kLargestErrorFileBytes = 1 << 20;
 
 // What Lockstep, Gloo, NCCL, MPI and PyTorch say of a peer that is gone.
-constexpr std::array<const char*, 12> kBlame{"lost rank",      "Connection closed by peer", "Connection reset by peer",
-                                             "Broken pipe",    "ncclRemoteError",           "remote process exited",
-                                             "Socket Timeout", "Timed out waiting",         "Read error [",
-                                             "Write error [",  "failed: connection closed", "peer is gone"};
+constexpr std::array kBlame{"lost rank",
+                            "lost the connection to",
+                            "lost the store",
+                            "has left the group",
+                            "connections of this group ended",
+                            "another rank ended the group",
+                            "Connection closed by peer",
+                            "Connection reset by peer",
+                            "Broken pipe",
+                            "Socket Timeout",
+                            "Timed out waiting",
+                            "Read error [",
+                            "Write error [",
+                            "ncclRemoteError",
+                            "remote process exited"};
 
 bool blames(const std::string& text) {
   for (const char* phrase : kBlame) {
@@ -47,7 +58,7 @@ const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
 std::string read_error_file(const std::string& path) {
   std::error_code status;
   const std::uintmax_t size = std::filesystem::file_size(path, status);
-  if (status || size == 0 || size > kLargestErrorFile_bytes) return "";
+  if (status || size == 0 || size > kLargestErrorFileBytes) return "";
   std::ifstream file(path);
   const nlohmann::json content = nlohmann::json::parse(file, nullptr, false);
   if (!content.is_object() || !content.contains("message")) return "";

@@ -61,6 +61,7 @@ bool is_set(const std::string& name) { return std::getenv(name.c_str()) != nullp
 
 struct RankGroup::Rank {
   RankPlace place;
+  ChildCommand command;
   ChildProcess process;
   bool ended = false;
   EventLoop::Token watch = 0;
@@ -94,6 +95,14 @@ RankGroup::~RankGroup() {
 void RankGroup::start(const std::vector<RankPlace>& places) {
   const NodeCores node = node_cores();
   for (const RankPlace& place : places) start_rank(place, node);
+  for (const auto& rank : ranks_) {
+    try {
+      confirm_start(rank->process, rank->command);
+    } catch (const Error&) {
+      rank->ended = true;
+      throw;
+    }
+  }
 }
 
 int RankGroup::connect_stdout(Rank& rank, const std::string& folder) {
@@ -139,21 +148,20 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   const std::string folder = parts_.folder.rank_path(place.restart_count, place.local_rank);
   rank.place.error_file = folder + "/error.json";
 
-  ChildCommand command;
-  command.arguments = with_local_rank(parts_.plan.command, place.local_rank);
+  rank.command.arguments = with_local_rank(parts_.plan.command, place.local_rank);
   Variables variables = rank_variables(rank.place);
   for (auto& variable : thread_variables(node.available, place.local_world_size, is_set)) {
     variables.push_back(std::move(variable));
   }
   const std::string core_type = blas_core_type();
   if (!core_type.empty() && !is_set("OPENBLAS_CORETYPE")) variables.emplace_back("OPENBLAS_CORETYPE", core_type);
-  command.environment = merged_environment(own_environment(), variables);
-  command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
-  command.out = connect_stdout(rank, folder);
-  command.err = connect_stderr(rank, folder);
+  rank.command.environment = merged_environment(own_environment(), variables);
+  rank.command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
+  rank.command.out = connect_stdout(rank, folder);
+  rank.command.err = connect_stderr(rank, folder);
 
   rank.ended = true;  // until it has begun
-  rank.process = start_child(command);
+  rank.process = start_child(rank.command);
   rank.ended = false;
   ++running_;
   parts_.guard.add_group(rank.process.pid);

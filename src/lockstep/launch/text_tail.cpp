@@ -7,14 +7,14 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kKept_bytes = 16 * 1024;
+constexpr std::size_t kKeptBytes = 16UL * 1024;
 
 }  // namespace
 
 void TextTail::feed(std::string_view piece) {
-  if (piece.size() > kKept_bytes) piece.remove_prefix(piece.size() - kKept_bytes);
+  if (piece.size() > kKeptBytes) piece.remove_prefix(piece.size() - kKeptBytes);
   const std::size_t total = text_.size() + piece.size();
-  if (total > kKept_bytes) text_.erase(0, total - kKept_bytes);
+  if (total > kKeptBytes) text_.erase(0, total - kKeptBytes);
   text_ += piece;
 }
 
@@ -36,8 +36,8 @@ TextTail tail_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return tail;
   const std::streamoff size = file.tellg();
-  file.seekg(std::max<std::streamoff>(0, size - static_cast<std::streamoff>(kKept_bytes)));
-  std::string text(kKept_bytes, '\0');
+  file.seekg(std::max<std::streamoff>(0, size - static_cast<std::streamoff>(kKeptBytes)));
+  std::string text(kKeptBytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   tail.feed(text);
