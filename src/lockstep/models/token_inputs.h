@@ -9,10 +9,10 @@ namespace lockstep {
 
 /// What a text model takes. All but `input_ids` may be undefined.
 struct TokenInputs {
-  at::Tensor input_ids;       ///< [size, length] int64, below vocab_size
-  at::Tensor attention_mask;  ///< [size, length], 1 for tokens, 0 for padding; undefined: all are tokens
-  at::Tensor token_type_ids;  ///< [size, length] int64; undefined: 0
-  at::Tensor position_ids;    ///< [size, length] or [1, length] int64; undefined: 0, 1, 2… whatever the padding
+  at::Tensor input_ids = {};       ///< [size, length] int64, below vocab_size
+  at::Tensor attention_mask = {};  ///< [size, length], 1 for tokens, 0 for padding; undefined: all are tokens
+  at::Tensor token_type_ids = {};  ///< [size, length] int64; undefined: 0
+  at::Tensor position_ids = {};    ///< [size, length] or [1, length] int64; undefined: 0, 1, 2… whatever the padding
 };
 
 /// What the ids may be.

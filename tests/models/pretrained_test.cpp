@@ -1,0 +1,318 @@
+#include "lockstep/models/pretrained.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/convnet.h"
+#include "lockstep/models/gpt2.h"
+#include "lockstep/models/registry.h"
+#include "lockstep/models/weight_files.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using Names = std::vector<std::string>;
+
+BertConfig small_bert() {
+  BertConfig config;
+  config.vocab_size = 11;
+  config.hidden_size = 8;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 2;
+  config.intermediate_size = 12;
+  config.max_position_embeddings = 6;
+  return config;
+}
+
+Gpt2Config small_gpt2() {
+  Gpt2Config config;
+  config.vocab_size = 11;
+  config.n_embd = 8;
+  config.n_layer = 2;
+  config.n_head = 2;
+  config.n_positions = 6;
+  return config;
+}
+
+// The weights of `folder` under names that `rename` gives them; an empty name drops a tensor.
+template <typename Rename>
+void rewrite_weights(const std::string& folder, const Rename& rename) {
+  NamedTensors tensors;
+  const WeightFiles files(folder);
+  for (const std::string& name : files.names()) {
+    if (!rename(name).empty()) tensors.emplace_back(rename(name), files.tensor(name).clone());
+  }
+  write_weight_files(folder, tensors);
+}
+
+void expect_equal(const torch::nn::Module& a, const torch::nn::Module& b) {
+  const NamedTensors left = state_of(a), right = state_of(b);
+  ASSERT_EQ(left.size(), right.size());
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    EXPECT_EQ(left[i].first, right[i].first);
+    EXPECT_TRUE(torch::equal(left[i].second, right[i].second)) << left[i].first;
+  }
+}
+
+TEST(Pretrained, EveryModelComesBackEqualFromOneFileAndFromShards) {
+  for (const std::uint64_t max_shard_bytes : {kDefaultMaxShardBytes, std::uint64_t{1000}}) {
+    const TemporaryFolder folder;
+    const BertForSequenceClassification classifier(small_bert());
+    classifier->save_pretrained(folder / "a", max_shard_bytes);
+    const auto a = BertForSequenceClassificationImpl::from_pretrained(folder / "a");
+    EXPECT_EQ(a.report.text(), "");
+    expect_equal(*classifier, *a.model);
+    const BertForMaskedLM mlm(small_bert());
+    mlm->save_pretrained(folder / "b", max_shard_bytes);
+    expect_equal(*mlm, *BertForMaskedLMImpl::from_pretrained(folder / "b").model);
+    const GPT2LMHeadModel lm(small_gpt2());
+    lm->save_pretrained(folder / "c", max_shard_bytes);
+    expect_equal(*lm, *GPT2LMHeadModelImpl::from_pretrained(folder / "c").model);
+    EXPECT_EQ(std::filesystem::exists(folder / "c/model.safetensors.index.json"), max_shard_bytes == 1000);
+  }
+}
+
+TEST(Pretrained, UntiedHeadsAreParametersOfTheirOwn) {
+  const TemporaryFolder folder;
+  Gpt2Config config = small_gpt2();
+  config.tie_word_embeddings = false;
+  const GPT2LMHeadModel lm(config);
+  EXPECT_TRUE(lm->named_parameters().contains("lm_head.weight"));
+  lm->save_pretrained(folder.path());
+  const auto loaded = GPT2LMHeadModelImpl::from_pretrained(folder.path());
+  EXPECT_EQ(loaded.report.text(), "");
+  expect_equal(*lm, *loaded.model);
+  BertConfig bert = small_bert();
+  bert.tie_word_embeddings = false;
+  EXPECT_TRUE(BertForMaskedLM(bert)->named_parameters().contains("cls.predictions.decoder.weight"));
+}
+
+TEST(Pretrained, ListsWhatIsMissingAndWhatIsUnexpected) {
+  const TemporaryFolder folder;
+  BertForMaskedLM(small_bert())->save_pretrained(folder.path());
+  const auto loaded = BertForSequenceClassificationImpl::from_pretrained(folder.path());
+  EXPECT_EQ(loaded.report.missing,
+            (Names{"bert.pooler.dense.bias", "bert.pooler.dense.weight", "classifier.bias", "classifier.weight"}));
+  EXPECT_EQ(loaded.report.unexpected,
+            (Names{"cls.predictions.bias", "cls.predictions.transform.LayerNorm.bias",
+                   "cls.predictions.transform.LayerNorm.weight", "cls.predictions.transform.dense.bias",
+                   "cls.predictions.transform.dense.weight"}));
+  EXPECT_TRUE(loaded.report.has_new_weights());
+  const std::string text = loaded.report.text();
+  EXPECT_NE(
+      text.find("Some weights of BertForSequenceClassification were not initialized from the model checkpoint at " +
+                folder.path() + " and are newly initialized: ['bert.pooler.dense.bias', "),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("were not used when initializing BertForSequenceClassification: ['cls.predictions.bias', "),
+            std::string::npos);
+  EXPECT_NE(text.find("You should probably TRAIN this model on a down-stream task"), std::string::npos);
+  // The new head is drawn, not left as memory was.
+  const auto parameters = loaded.model->named_parameters();
+  EXPECT_TRUE(torch::equal(parameters["classifier.bias"], torch::zeros({2})));
+  const double std = parameters["classifier.weight"].std().item<double>();
+  EXPECT_GT(std, 0.005);
+  EXPECT_LT(std, 0.05);
+}
+
+TEST(Pretrained, ListsMismatchedShapesAndTakesThemAnewOnRequest) {
+  const TemporaryFolder folder;
+  BertForSequenceClassification(small_bert())->save_pretrained(folder.path());
+  LoadOptions options;
+  options.num_labels = 5;
+  try {
+    BertForSequenceClassificationImpl::from_pretrained(folder.path(), options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(error.happened().find("classifier.weight: found shape torch.Size([2, 8]) in the checkpoint and "
+                                    "torch.Size([5, 8]) in the model instantiated"),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(error.happened().find("classifier.bias"), std::string::npos);
+  }
+  options.ignore_mismatched_sizes = true;
+  const auto loaded = BertForSequenceClassificationImpl::from_pretrained(folder.path(), options);
+  ASSERT_EQ(loaded.report.mismatched.size(), 2u);
+  EXPECT_EQ(loaded.report.mismatched[1].name, "classifier.weight");
+  EXPECT_NE(loaded.report.text().find("newly initialized because the shapes did not match"), std::string::npos);
+  EXPECT_EQ(loaded.model->config().head.labels.size(), 5u);
+}
+
+TEST(Pretrained, AddsAndRemovesTheBaseModelsPrefix) {
+  const TemporaryFolder folder;
+  const BertModel base(small_bert());
+  base->save_pretrained(folder / "base");
+  EXPECT_TRUE(WeightFiles(folder / "base").contains("embeddings.word_embeddings.weight"));
+  const auto with_head = BertForSequenceClassificationImpl::from_pretrained(folder / "base");
+  EXPECT_EQ(with_head.report.missing, (Names{"classifier.bias", "classifier.weight"}));
+  EXPECT_TRUE(with_head.report.unexpected.empty());
+  with_head.model->save_pretrained(folder / "head");
+  const auto again = BertModelImpl::from_pretrained(folder / "head");
+  EXPECT_TRUE(again.report.missing.empty());
+  EXPECT_EQ(again.report.unexpected, (Names{"classifier.bias", "classifier.weight"}));
+  expect_equal(*base, *again.model);
+  const GPT2Model decoder(small_gpt2());
+  decoder->save_pretrained(folder / "gpt2");
+  const auto lm = GPT2LMHeadModelImpl::from_pretrained(folder / "gpt2");
+  EXPECT_EQ(lm.report.text(), "");
+  EXPECT_TRUE(torch::equal(lm.model->named_parameters()["transformer.h.1.mlp.c_fc.weight"],
+                           decoder->named_parameters()["h.1.mlp.c_fc.weight"]));
+}
+
+TEST(Pretrained, ReadsOldNamesAndPassesOverTables) {
+  const TemporaryFolder folder;
+  const BertForMaskedLM mlm(small_bert());
+  mlm->save_pretrained(folder.path());
+  rewrite_weights(folder.path(), [](std::string name) {
+    for (const auto& [now, then] :
+         {std::pair("LayerNorm.weight", "LayerNorm.gamma"), {"LayerNorm.bias", "LayerNorm.beta"}}) {
+      const std::size_t at = name.find(now);
+      if (at != std::string::npos) name.replace(at, std::string(now).size(), then);
+    }
+    return name;
+  });
+  NamedTensors tensors;
+  for (const std::string& name : WeightFiles(folder.path()).names()) {
+    tensors.emplace_back(name, WeightFiles(folder.path()).tensor(name).clone());
+  }
+  tensors.emplace_back("bert.embeddings.position_ids", torch::arange(6).unsqueeze(0));
+  tensors.emplace_back("bert.pooler.dense.weight", torch::zeros({8, 8}));
+  tensors.emplace_back("cls.predictions.decoder.weight", torch::zeros({11, 8}));  // tied: the embedding's own name wins
+  write_weight_files(folder.path(), tensors);
+  const auto loaded = BertForMaskedLMImpl::from_pretrained(folder.path());
+  EXPECT_EQ(loaded.report.text(), "");
+  expect_equal(*mlm, *loaded.model);
+}
+
+TEST(Pretrained, FindsATiedWeightUnderItsOtherName) {
+  const TemporaryFolder folder;
+  const GPT2LMHeadModel lm(small_gpt2());
+  lm->save_pretrained(folder.path());
+  rewrite_weights(folder.path(), [](const std::string& name) {
+    return name == "transformer.wte.weight" ? std::string("lm_head.weight") : name;
+  });
+  const auto loaded = GPT2LMHeadModelImpl::from_pretrained(folder.path());
+  EXPECT_EQ(loaded.report.text(), "");
+  expect_equal(*lm, *loaded.model);
+}
+
+TEST(Pretrained, ConvertsHalfPrecisionFiles) {
+  const TemporaryFolder folder;
+  BertForSequenceClassification model(small_bert());
+  model->to(torch::kBFloat16);
+  model->save_pretrained(folder.path());
+  const auto loaded = BertForSequenceClassificationImpl::from_pretrained(folder.path());
+  for (const auto& parameter : loaded.model->named_parameters()) {
+    EXPECT_EQ(parameter.value().scalar_type(), torch::kFloat);
+    EXPECT_TRUE(torch::equal(parameter.value(), model->named_parameters()[parameter.key()].to(torch::kFloat)));
+  }
+}
+
+TEST(Pretrained, ASmallerSaveLeavesNoOldShards) {
+  const TemporaryFolder folder;
+  const BertForMaskedLM model(small_bert());
+  model->save_pretrained(folder.path(), 1000);
+  write_file_atomically(folder / "model-of-mine.txt", "kept");
+  model->save_pretrained(folder.path());
+  Names files;
+  for (const auto& item : std::filesystem::directory_iterator(folder.path())) files.push_back(item.path().filename());
+  std::sort(files.begin(), files.end());
+  EXPECT_EQ(files, (Names{"config.json", "model-of-mine.txt", "model.safetensors"}));
+  model->save_pretrained(folder.path(), 1000);
+  EXPECT_FALSE(std::filesystem::exists(folder / "model.safetensors"));
+  expect_equal(*model, *BertForMaskedLMImpl::from_pretrained(folder.path()).model);
+}
+
+TEST(Pretrained, SavesModelsWithoutAConfiguration) {
+  const TemporaryFolder folder;
+  ConvNet net, other;
+  net->forward(torch::rand({4, 1, 28, 28}));  // moves batch norm's statistics
+  save_model(*net, folder.path());
+  WeightRules rules;
+  rules.architecture = "ConvNet";
+  EXPECT_EQ(load_weights(*other, rules, folder.path()).text(), "");
+  expect_equal(*net, *other);
+}
+
+struct BadFolder {
+  const char* name;
+  void (*damage)(const std::string& folder);
+  const char* says;
+};
+
+class BadFolders : public ::testing::TestWithParam<BadFolder> {};
+
+TEST_P(BadFolders, AreRefusedWithTheReason) {
+  const TemporaryFolder folder;
+  BertForMaskedLM(small_bert())->save_pretrained(folder.path(), 1000);
+  GetParam().damage(folder.path());
+  try {
+    BertForMaskedLMImpl::from_pretrained(folder.path());
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(GetParam().says), std::string::npos) << error.what();
+  }
+}
+
+void set_shard(const std::string& folder, const std::string& shard) {
+  const std::string path = folder + "/model.safetensors.index.json";
+  auto index = nlohmann::json::parse(read_file(path));
+  index["weight_map"]["cls.predictions.bias"] = shard;
+  write_file_atomically(path, index.dump());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadFolders,
+    ::testing::Values(
+        BadFolder{"no_config", [](const std::string& f) { std::filesystem::remove(f + "/config.json"); },
+                  "config.json"},
+        BadFolder{"no_index",
+                  [](const std::string& f) { std::filesystem::remove(f + "/model.safetensors.index.json"); },
+                  "no weights in"},
+        BadFolder{"pickled_weights_only",
+                  [](const std::string& f) {
+                    std::filesystem::remove(f + "/model.safetensors.index.json");
+                    write_file_atomically(f + "/pytorch_model.bin", "x");
+                  },
+                  "pytorch_model.bin"},
+        BadFolder{"shard_missing",
+                  [](const std::string& f) {
+                    for (const auto& item : std::filesystem::directory_iterator(f)) {
+                      if (item.path().filename().string().rfind("model-00002", 0) == 0) {
+                        std::filesystem::remove(item.path());
+                        break;
+                      }
+                    }
+                  },
+                  "model-00002"},
+        BadFolder{"shard_elsewhere", [](const std::string& f) { set_shard(f, "../../etc/passwd"); },
+                  "no file name beside the index"},
+        BadFolder{"tensor_in_another_shard",
+                  [](const std::string& f) {
+                    write_safetensors(f + "/other.safetensors", {{"x", torch::zeros({1})}});
+                    set_shard(f, "other.safetensors");
+                  },
+                  "\"cls.predictions.bias\" is not in other.safetensors"},
+        BadFolder{"index_is_a_list",
+                  [](const std::string& f) { write_file_atomically(f + "/model.safetensors.index.json", "[]"); },
+                  "not a JSON object"},
+        BadFolder{"index_without_map",
+                  [](const std::string& f) { write_file_atomically(f + "/model.safetensors.index.json", "{}"); },
+                  "no weight_map"},
+        BadFolder{"index_nested_deeply",
+                  [](const std::string& f) {
+                    write_file_atomically(f + "/model.safetensors.index.json", std::string(200000, '['));
+                  },
+                  "nested too deeply"}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace lockstep
