@@ -60,15 +60,14 @@ void kill_everything(const std::set<pid_t>& groups, const std::string& mark) {
   let_go_of_everything_but(pipe);
   std::set<pid_t> groups;
   Message message;
-  for (;;) {
+  while (message.what != kDismissed) {
     const ssize_t got = ::read(STDERR_FILENO + 1, &message, sizeof(message));
     if (got < 0 && errno == EINTR) continue;
     if (got != sizeof(message)) break;
-    if (message.what == kDismissed) ::_exit(0);
     if (message.what == kAdd) groups.insert(message.group);
     if (message.what == kRemove) groups.erase(message.group);
   }
-  kill_everything(groups, mark);
+  if (message.what != kDismissed) kill_everything(groups, mark);
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   ::_exit(0);

@@ -18,7 +18,7 @@ class OrphanGuard {
   /// @param folder  removed with everything in it
   /// @throws Error  if the process cannot be started
   OrphanGuard(const std::string& mark, const std::string& folder);
-  /// Dismisses the guard: the job has ended in order.
+  /// Dismisses the guard, which removes the folder first, so that there is no moment in which nobody would.
   ~OrphanGuard();
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;
