@@ -1,0 +1,140 @@
+// `lockstep run` when a rank fails, and command lines that make no sense.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+TEST(Failure, IsReportedWithRankCauseAndLastLines) {
+  const ProgramEnd end =
+      run({"--nproc-per-node=3"},
+          shell("if [ $RANK = 1 ]; then echo first >&2; echo my last words >&2; exit 42; fi; exec sleep 300"));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "rank 1 (local rank 1, pid ")) << end.err;
+  EXPECT_TRUE(has(end.err, "failed first: exit code 42")) << end.err;
+  EXPECT_TRUE(has(end.err, "    | first\n    | my last words\n")) << end.err;
+  EXPECT_TRUE(has(end.err, "rank 0: was ended by the launcher")) << end.err;
+  EXPECT_TRUE(has(end.err, "rank 2: was ended by the launcher")) << end.err;
+  EXPECT_TRUE(has(end.err, "fix: ")) << end.err;
+}
+
+TEST(Failure, NamesTheSignal) {
+  const ProgramEnd end = run({"--nproc-per-node=2"}, shell("[ $RANK = 0 ] && kill -SEGV $$; exec sleep 300"));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "rank 0 ")) << end.err;
+  EXPECT_TRUE(has(end.err, "killed by SIGSEGV (Segmentation fault)")) << end.err;
+  EXPECT_TRUE(has(end.err, "gdb")) << end.err;
+}
+
+// Whether they obey SIGTERM or not; the outer bound is the test's own, far below the 120 s for which they would wait.
+TEST(Failure, EndsRanksThatWaitForTheLostOne) {
+  for (const char* mode : {"lose", "lose-deaf"}) {
+    const ProgramEnd end = run({"--nproc-per-node=3"}, {kBin + "/launch_rank", mode, "2"});
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, "rank 2 (local rank 2, ")) << mode << ": " << end.err;
+    EXPECT_TRUE(has(end.err, "killed by SIGKILL (Killed)\n  its last lines on standard error:\n    | about to die"))
+        << mode << ": " << end.err;
+  }
+}
+
+TEST(Failure, BlamesTheCauseAndNotItsVictims) {
+  // Rank 0 has seen that rank 1 is gone, and ends before rank 1, which is still unwinding, has ended itself.
+  const TemporaryFolder folder;
+  const std::string fifo = folder / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const ProgramEnd end = run({"--nproc-per-node=2"}, shell("if [ $RANK = 0 ]; then exec 3>" + fifo +
+                                                           "; echo 'Connection closed by peer' >&2; exit 1; fi; "
+                                                           "trap '' TERM; echo 'ValueError: the cause' >&2; cat " +
+                                                           fifo + "; exit 5"));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "rank 1 (local rank 1, ")) << end.err;
+  EXPECT_TRUE(has(end.err, "failed first: exit code 5")) << end.err;
+}
+
+TEST(Failure, ShowsTheMessageOfTheErrorFile) {
+  const ProgramEnd end = run({}, shell("echo '{\"message\": {\"message\": \"ValueError: bad batch\"}}' "
+                                       "> $TORCHELASTIC_ERROR_FILE; exit 1"));
+  EXPECT_TRUE(has(end.err, "its message: ValueError: bad batch")) << end.err;
+}
+
+struct BadCommand {
+  const char* name;
+  Words words;
+  int code;
+  const char* says;
+  friend std::ostream& operator<<(std::ostream& out, const BadCommand& c) { return out << c.name; }
+};
+class BadCommands : public ::testing::TestWithParam<BadCommand> {};
+
+TEST_P(BadCommands, EndWithAClearError) {
+  Words words{kBin + "/lockstep"};
+  words.insert(words.end(), GetParam().words.begin(), GetParam().words.end());
+  const ProgramEnd end = run_program(words);
+  EXPECT_EQ(end.code, GetParam().code);
+  EXPECT_TRUE(has(end.err, GetParam().says)) << end.err;
+  EXPECT_TRUE(has(end.err, "fix: ")) << end.err;
+  EXPECT_EQ(end.out, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadCommands,
+    ::testing::Values(
+        BadCommand{"subcommand", {"runn"}, 2, "unknown subcommand 'runn'. Did you mean 'run'?"},
+        BadCommand{"flag", {"run", "--nproc_per_nod", "2", "true"}, 2, "Did you mean '--nproc-per-node'?"},
+        BadCommand{"flag_far_from_all", {"run", "--zzz", "true"}, 2, "unknown flag '--zzz'."},
+        BadCommand{"flag_without_value", {"run", "--nproc-per-node"}, 2, "--nproc-per-node"},
+        BadCommand{"no_program", {"run", "--nproc-per-node", "2"}, 2, "no program to run"},
+        BadCommand{"no_number", {"run", "--nproc-per-node", "two", "true"}, 2, "--nproc-per-node is 'two'"},
+        BadCommand{"elastic", {"run", "--nnodes", "1:2", "true"}, 2, "not supported"},
+        BadCommand{"no_such_program", {"run", "./no-such-program"}, 1, "cannot start ./no-such-program"},
+        BadCommand{"not_on_the_path", {"run", "no-such-program"}, 1, "a program of the current folder is written ./"},
+        BadCommand{"not_executable", {"run", "/etc/passwd"}, 1, "chmod +x"},
+        BadCommand{"log_folder_is_a_file", {"run", "--log-dir", "/etc/passwd/x", "true"}, 1, "/etc/passwd/x"},
+        BadCommand{"flag_of_env", {"env", "--jsn"}, 2, "Did you mean '--json'?"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(MasterPort, ThatIsBusyIsNamed) {
+  const auto [listener, port] = bound_socket();
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  const ProgramEnd end = run({"--master-port", port}, {"true"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "master port " + port + " cannot be used: Address already in use")) << end.err;
+}
+
+TEST(Restarts, StartAllRanksAgain) {
+  const TemporaryFolder folder;
+  const ProgramEnd end =
+      run({"--nproc-per-node=2", "--max-restarts=3", "--log-dir", folder.path(), "-t", "1"},
+          shell("echo $TORCHELASTIC_RESTART_COUNT; "
+                "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; [ $RANK = 1 ] && exit 3; sleep 300"));
+  EXPECT_EQ(end.code, 0) << end.err;
+  // In attempts 0 and 1 rank 0 may be ended before it has written.
+  for (const char* line : {"[default1]:0\n", "[default1]:1\n", "[default0]:2\n", "[default1]:2\n"}) {
+    EXPECT_TRUE(has(end.out, line)) << end.out;
+  }
+  EXPECT_TRUE(has(end.err, "restart 1 of 3")) << end.err;
+  EXPECT_TRUE(has(end.err, "restart 2 of 3")) << end.err;
+  EXPECT_EQ(content(job_log(folder.path()) / "attempt_2/0/stdout.log"), "2\n");
+}
+
+TEST(Restarts, RanksMeetAgain) {
+  const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=1"},
+                             shell(kBin + "/launch_rank meet | sed s/^/$TORCHELASTIC_RESTART_COUNT:/; "
+                                          "[ $TORCHELASTIC_RESTART_COUNT = 1 ]"));
+  EXPECT_EQ(end.code, 0) << end.err;
+  for (const char* line : {"1:rank 0: met 2 of 2\n", "1:rank 1: met 2 of 2\n"})
+    EXPECT_TRUE(has(end.out, line)) << end.out;
+}
+
+TEST(Restarts, AreCounted) {
+  const ProgramEnd end = run({"--max-restarts=2"}, shell("echo try; exit 3"));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_EQ(end.out, "try\ntry\ntry\n");
+  EXPECT_TRUE(has(end.err, "after 2 restarts")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,128 @@
+// `lockstep run` on several nodes, for which several launchers on this host stand.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+// Two launchers on this host stand for two nodes.
+class Nodes : public ::testing::Test {
+ protected:
+  Words node(int rank, const Words& flags, const Words& program) const {
+    Words all{"--nnodes=2", "--node-rank=" + std::to_string(rank), "--master-port", port_};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return launch(all, program);
+  }
+  const std::string port_ = bound_socket().second;
+};
+
+TEST_F(Nodes, MeetThroughTheStoreOfNode0) {
+  RunningProgram second(node(1, {"--nproc-per-node=2"}, {kBin + "/launch_rank", "meet"}));
+  RunningProgram first(node(0, {"--nproc-per-node=1"}, {kBin + "/launch_rank", "meet"}));
+  const ProgramEnd end0 = first.wait(soon());
+  const ProgramEnd end1 = second.wait(soon());
+  EXPECT_EQ(end0.code, 0) << end0.err;
+  EXPECT_EQ(end1.code, 0) << end1.err;
+  EXPECT_EQ(end0.out, "rank 0: met 3 of 3\n");
+  EXPECT_EQ(sorted_lines(end1.out), (Words{"rank 1: met 3 of 3", "rank 2: met 3 of 3"}));
+}
+
+TEST_F(Nodes, GetTheirRankAsTheyComeFromC10d) {
+  const Words flags{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_, "--rdzv-id=x"};
+  RunningProgram one(launch(flags, shell("echo $RANK $GROUP_RANK $MASTER_PORT")));
+  RunningProgram other(launch(flags, shell("echo $RANK $GROUP_RANK $MASTER_PORT")));
+  const Words lines = sorted_lines(one.wait(soon()).out + other.wait(soon()).out);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].substr(0, 3), "0 0");
+  EXPECT_EQ(lines[1].substr(0, 3), "1 1");
+  EXPECT_EQ(lines[0].substr(3), lines[1].substr(3)) << "one master port for all";
+}
+
+TEST_F(Nodes, EndWhenARankOfAnotherNodeFails) {
+  const Words program = shell("[ $RANK = 1 ] && { echo last word >&2; exit 9; }; exec sleep 300");
+  RunningProgram second(node(1, {}, program));
+  RunningProgram first(node(0, {}, program));
+  for (const ProgramEnd& end : {first.wait(soon()), second.wait(soon())}) {
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, "rank 1 (local rank 0, ")) << end.err;
+    EXPECT_TRUE(has(end.err, "failed first: exit code 9\n  its last lines on standard error:\n    | last word"))
+        << end.err;
+  }
+}
+
+TEST_F(Nodes, RestartTogether) {
+  const Words program = shell(
+      "echo $RANK:$TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; "
+      "[ $RANK = 1 ] && exit 9; exec sleep 300");
+  RunningProgram second(node(1, {"--max-restarts=1"}, program));
+  RunningProgram first(node(0, {"--max-restarts=1"}, program));
+  EXPECT_EQ(first.wait(soon()).code, 0);
+  EXPECT_EQ(second.wait(soon()).code, 0);
+  // In attempt 0 a rank may be ended before it has written.
+  EXPECT_TRUE(has(first.out(), "0:1\n")) << first.out();
+  EXPECT_TRUE(has(second.out(), "1:1\n")) << second.out();
+}
+
+TEST_F(Nodes, EndWhenOneIsInterrupted) {
+  RunningProgram second(node(1, {"--max-restarts=3"}, shell("echo ready; exec sleep 300")));
+  RunningProgram first(node(0, {"--max-restarts=3"}, shell("echo ready; exec sleep 300")));
+  ASSERT_TRUE(first.wait_for("ready", soon()));
+  ASSERT_TRUE(second.wait_for("ready", soon()));
+  second.send(SIGINT);
+  EXPECT_EQ(second.wait(soon()).code, 128 + SIGINT);
+  const ProgramEnd end = first.wait(soon());
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "the launcher of node 1 was told to end by SIGINT")) << end.err;
+}
+
+TEST_F(Nodes, EndWhenALauncherIsKilled) {
+  for (const bool kill_first : {true, false}) {
+    RunningProgram second(node(1, {}, shell("echo rank=$$; exec sleep 300")));
+    RunningProgram first(node(0, {}, shell("echo rank=$$; exec sleep 300")));
+    ASSERT_TRUE(first.wait_for("rank=", soon()));
+    ASSERT_TRUE(second.wait_for("rank=", soon()));
+    RunningProgram& killed = kill_first ? first : second;
+    RunningProgram& left = kill_first ? second : first;
+    killed.send(SIGKILL);
+    const ProgramEnd end = left.wait(soon());
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, kill_first ? "the launcher of node 0" : "the launcher of node 1")) << end.err;
+    for (const pid_t pid : pids_after(first.out() + second.out(), "rank")) EXPECT_TRUE(wait_until_gone(pid, soon()));
+  }
+}
+
+TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
+  const ProgramEnd end = run({"--nnodes=2", "--master-port", port_, "--rdzv-conf=timeout=0.5"}, {"true"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "node 1 of 2 did not come within 0.5 s")) << end.err;
+}
+
+TEST_F(Nodes, CannotClaimOneRank) {
+  RunningProgram first(node(0, {}, shell("exec sleep 300")));
+  RunningProgram second(node(1, {}, shell("echo ready; exec sleep 300")));
+  ASSERT_TRUE(second.wait_for("ready", soon()));
+  const ProgramEnd end = run_program(node(1, {}, {"true"}));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "two launchers claim node rank 1")) << end.err;
+}
+
+TEST_F(Nodes, MustAgreeOnTheirFlags) {
+  RunningProgram first(node(0, {"--max-restarts=1"}, {"true"}));
+  RunningProgram second(node(1, {"--max-restarts=2"}, {"true"}));
+  EXPECT_EQ(first.wait(soon()).code, 1);
+  const ProgramEnd end = second.wait(soon());
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(first.err() + end.err, "differ in max_restarts: ")) << first.err() << end.err;
+}
+
+TEST_F(Nodes, NeedASecretBeyondThisHost) {
+  const ProgramEnd end = run({"--nnodes=2", "--master-addr=0.0.0.0", "--master-port", port_}, {"true"},
+                             {{"LOCKSTEP_SECRET", {}}, {"LOCKSTEP_SECRET_FILE", {}}});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "LOCKSTEP_SECRET")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep
