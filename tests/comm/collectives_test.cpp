@@ -2,7 +2,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 
 #include "tests/comm/contract.h"
@@ -21,7 +20,7 @@ struct Case {
   std::int64_t count;
 };
 
-// Every dtype with every reduction; the many sizes, and one that is sent in several pieces, with fp32.
+// Every dtype with every reduction; the many sizes, and some that are sent in several pieces.
 std::vector<Case> reduction_cases() {
   std::vector<Case> cases;
   for (const at::ScalarType dtype : all_dtypes()) {
@@ -29,17 +28,15 @@ std::vector<Case> reduction_cases() {
   }
   for (const std::int64_t count : kCounts) cases.push_back({at::kFloat, ReduceOp::Sum, count});
   for (const std::int64_t count : kCounts) cases.push_back({at::kBFloat16, ReduceOp::Avg, count});
-  cases.push_back({at::kFloat, ReduceOp::Avg, 700001});
-  cases.push_back({at::kHalf, ReduceOp::Sum, 300001});
+  cases.push_back({at::kFloat, ReduceOp::Avg, 150001});
+  cases.push_back({at::kHalf, ReduceOp::Sum, 200001});
   return cases;
 }
 
-at::Tensor mine(const Case& c, int rank, std::int64_t count) {
-  return tensor_of(c.dtype, count, [&](std::int64_t i) { return value_at(c.op, rank, i); });
-}
+at::Tensor mine(const Case& c, int rank, std::int64_t count) { return values_of(c.dtype, c.op, rank, count); }
 
 at::Tensor reduced(const Case& c, int world_size, std::int64_t count) {
-  return tensor_of(c.dtype, count, [&](std::int64_t i) { return reduced_at(c.op, world_size, i); });
+  return reduced_values(c.dtype, c.op, world_size, count);
 }
 
 #define EXPECT_BITS(got, want, c) \
@@ -52,6 +49,19 @@ TEST_P(Collectives, AllReduce) {
       group.all_reduce(tensor, c.op);
       EXPECT_BITS(tensor, reduced(c, group.world_size(), c.count), c);
     }
+  });
+}
+
+TEST_P(Collectives, AllReduceOfManyMegabytes) {
+  each_rank([](Communicator& group) {
+    const std::int64_t count = 3000017;
+    const int size = group.world_size();
+    at::Tensor tensor = at::full({count}, group.rank() + 1, at::kFloat);
+    tensor.slice(0, 0, count, 1013).fill_(-group.rank());
+    group.all_reduce(tensor);
+    at::Tensor want = at::full({count}, size * (size + 1) / 2, at::kFloat);
+    want.slice(0, 0, count, 1013).fill_(-size * (size - 1) / 2);
+    EXPECT_TRUE(tensor.equal(want));
   });
 }
 
@@ -104,7 +114,7 @@ std::vector<Case> movement_cases() {
   std::vector<Case> cases;
   for (const at::ScalarType dtype : all_dtypes()) cases.push_back({dtype, ReduceOp::Sum, 1009});
   for (const std::int64_t count : kCounts) cases.push_back({at::kFloat, ReduceOp::Sum, count});
-  cases.push_back({at::kDouble, ReduceOp::Sum, 400001});
+  cases.push_back({at::kDouble, ReduceOp::Sum, 300001});
   return cases;
 }
 
@@ -206,12 +216,12 @@ TEST_P(Collectives, EveryRankHasTheSameBits) {
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Max, ReduceOp::Product}) {
         for (const std::int64_t count : {257, 200003}) {
           // Values whose sum depends on the order of adding, and special ones.
-          at::Tensor values = tensor_of(at::kFloat, count, [&](std::int64_t i) {
-            if (i % 97 == 5) return group.rank() == 0 ? 0.0 : -0.0;
-            if (i % 97 == 6) return std::numeric_limits<double>::infinity() * (group.rank() % 2 == 0 ? 1 : -1);
-            if (i % 97 == 7 && group.rank() > 0) return std::numeric_limits<double>::quiet_NaN();
-            return std::sin(static_cast<double>(i * 7 + group.rank() * 1013)) * std::pow(10.0, (i + group.rank()) % 8);
-          });
+          const at::Tensor index = at::arange(count, at::kFloat);
+          at::Tensor values = index.mul(7).add(group.rank() * 1013).sin().mul(index.remainder(8).mul(2.3).exp());
+          values.slice(0, 5, count, 97).fill_(group.rank() == 0 ? 0.0 : -0.0);
+          values.slice(0, 6, count, 97)
+              .fill_(std::numeric_limits<double>::infinity() * (group.rank() % 2 == 0 ? 1 : -1));
+          if (group.rank() > 0) values.slice(0, 7, count, 97).fill_(std::numeric_limits<double>::quiet_NaN());
           at::Tensor tensor = values.to(dtype);
           group.all_reduce(tensor, op);
           at::Tensor all = at::empty({group.world_size() * count}, dtype);

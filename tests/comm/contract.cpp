@@ -11,11 +11,21 @@ std::vector<Placement> placements(const std::vector<int>& world_sizes) {
   std::vector<Placement> all;
   for (const Engine& engine : available_engines()) {
     for (const int world_size : world_sizes) {
+      // One rank needs no engine, so one engine's name will do.
+      if (world_size == 1 && &engine != &available_engines().front()) continue;
       if (engine.threads) all.push_back({engine.name, world_size, false});
       if (engine.across_processes) all.push_back({engine.name, world_size, true});
     }
   }
   return all;
+}
+
+std::vector<Placement> placements_for_failures() {
+  std::vector<Placement> chosen;
+  for (const Placement& placement : placements({2, 3})) {
+    if (!placement.processes || placement.world_size == 3) chosen.push_back(placement);
+  }
+  return chosen;
 }
 
 std::string placement_name(const ::testing::TestParamInfo<Placement>& info) {
@@ -53,40 +63,30 @@ std::vector<ReduceOp> reductions_of(at::ScalarType dtype) {
   return reductions;
 }
 
-double value_at(ReduceOp op, int rank, std::int64_t i) {
-  if (op == ReduceOp::Product) return static_cast<double>(1 + (i + rank) % 2);
-  return static_cast<double>(1 + (3 * i + 5 * rank) % 11);
+at::Tensor values_of(at::ScalarType dtype, ReduceOp op, int rank, std::int64_t count) {
+  const at::Tensor index = at::arange(count, at::kLong);
+  if (op == ReduceOp::Product) return index.add(rank).remainder(2).add(1).to(dtype);
+  return index.mul(3).add(5 * rank).remainder(11).add(1).to(dtype);
 }
 
-double reduced_at(ReduceOp op, int world_size, std::int64_t i) {
-  double result = value_at(op, 0, i);
+at::Tensor reduced_values(at::ScalarType dtype, ReduceOp op, int world_size, std::int64_t count) {
+  const at::ScalarType precision =
+      dtype == at::kHalf || dtype == at::kBFloat16 || dtype == at::kFloat ? at::kFloat : at::kDouble;
+  at::Tensor result = values_of(precision, op, 0, count);
   for (int rank = 1; rank < world_size; ++rank) {
-    const double next = value_at(op, rank, i);
-    switch (op) {
-      case ReduceOp::Sum:
-      case ReduceOp::Avg:
-        result += next;
-        break;
-      case ReduceOp::Min:
-        result = std::min(result, next);
-        break;
-      case ReduceOp::Max:
-        result = std::max(result, next);
-        break;
-      case ReduceOp::Product:
-        result *= next;
-        break;
+    const at::Tensor next = values_of(precision, op, rank, count);
+    if (op == ReduceOp::Min) {
+      result = at::minimum(result, next);
+    } else if (op == ReduceOp::Max) {
+      result = at::maximum(result, next);
+    } else if (op == ReduceOp::Product) {
+      result.mul_(next);
+    } else {
+      result.add_(next);
     }
   }
-  return op == ReduceOp::Avg ? result / world_size : result;
-}
-
-at::Tensor tensor_of(at::ScalarType dtype, std::int64_t count, const std::function<double(std::int64_t)>& f) {
-  at::Tensor values = at::empty({count}, at::kDouble);
-  double* const to = values.data_ptr<double>();
-  for (std::int64_t i = 0; i < count; ++i) to[i] = f(i);
-  if (dtype == at::kHalf || dtype == at::kBFloat16) values = values.to(at::kFloat);
-  return values.to(dtype);
+  if (op == ReduceOp::Avg) result.div_(world_size);
+  return result.to(dtype);
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {

@@ -26,6 +26,8 @@ struct Placement {
 
 /// All engines of the factory's list with these world sizes, as threads and as processes where they can.
 std::vector<Placement> placements(const std::vector<int>& world_sizes);
+/// For tests that wait for something to go wrong: fewer, since each takes a while.
+std::vector<Placement> placements_for_failures();
 std::string placement_name(const ::testing::TestParamInfo<Placement>& info);
 
 class Contract : public ::testing::TestWithParam<Placement> {
@@ -43,13 +45,11 @@ const std::vector<at::ScalarType>& all_dtypes();
 /// Reductions that `dtype` has: Avg is of floating point only.
 std::vector<ReduceOp> reductions_of(at::ScalarType dtype);
 
-/// What rank `rank` has at index `i`: small whole numbers, so that every dtype's results are exact.
-double value_at(ReduceOp op, int rank, std::int64_t i);
-/// The values of all ranks at index `i` reduced one by one.
-double reduced_at(ReduceOp op, int world_size, std::int64_t i);
+/// What rank `rank` contributes: [count] of small whole numbers, so that every dtype's results are exact.
+at::Tensor values_of(at::ScalarType dtype, ReduceOp op, int rank, std::int64_t count);
+/// The values of all ranks, reduced in fp32 (fp64 for fp64) and rounded once to `dtype`.
+at::Tensor reduced_values(at::ScalarType dtype, ReduceOp op, int world_size, std::int64_t count);
 
-/// [count] of f(i), computed in fp32 (fp64 for fp64) and rounded once to `dtype`.
-at::Tensor tensor_of(at::ScalarType dtype, std::int64_t count, const std::function<double(std::int64_t)>& f);
 /// Equal dtype, shape and bits; NaNs of equal bits are equal.
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
 

@@ -52,7 +52,7 @@ const std::vector<Case>& cases() {
 }
 
 class Disagreement : public Contract {};
-INSTANTIATE_TEST_SUITE_P(Engines, Disagreement, ::testing::ValuesIn(placements({2, 3})), placement_name);
+INSTANTIATE_TEST_SUITE_P(Engines, Disagreement, ::testing::ValuesIn(placements_for_failures()), placement_name);
 
 TEST_P(Disagreement, NamesBothSidesOnEveryRank) {
   for (const Case& c : cases()) {

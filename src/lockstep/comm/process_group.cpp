@@ -55,6 +55,7 @@ void init_process_group(const ProcessGroupOptions& options) {
   meeting.world_size = options.world_size;
   meeting.rank = options.rank;
   meeting.timeout = timeout_of(options);
+  meeting.on_awaiting = [](const std::string& line) { log_info("{}", line); };
   const Membership membership = rendezvous(meeting);
   set_log_rank(membership.rank);
   current.group = make_communicator(options.backend, membership);
@@ -93,6 +94,8 @@ std::shared_ptr<Communicator> default_group() {
 int get_rank() { return default_group()->rank(); }
 int get_world_size() { return default_group()->world_size(); }
 int get_local_rank() { return default_group()->membership().self().local_rank; }
+
+void barrier() { default_group()->barrier(); }
 
 std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks) {
   const auto group = default_group();

@@ -22,7 +22,7 @@ struct ProcessGroupOptions {
 };
 
 /// Joins the job's group, which becomes the default group of this process. Collective: returns when all ranks have
-/// come. Writes which engine was chosen to the log (level info) on rank 0.
+/// come. Writes to the log (level info) that it waits for them, and, on rank 0, which engine was chosen.
 /// @throws Error  if there is a default group already, or as `rendezvous` and `make_communicator` do
 void init_process_group(const ProcessGroupOptions& options = {});
 void init_process_group(const std::string& backend, const std::string& init_method = "env://",
@@ -35,6 +35,7 @@ std::shared_ptr<Communicator> default_group();
 int get_rank();        ///< in the default group. @throws Error  if there is none
 int get_world_size();  ///< of the default group. @throws Error  if there is none
 int get_local_rank();  ///< among the ranks of this host. @throws Error  if there is none
+void barrier();        ///< of the default group. @throws Error  as Communicator::barrier
 
 /// A group of some ranks of the default group, in the order given. Collective over the default group: ranks that are
 /// not in it call too, and get null.

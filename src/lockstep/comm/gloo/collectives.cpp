@@ -68,7 +68,7 @@ std::vector<MeshCollectives::Shard> MeshCollectives::shards(std::size_t count) c
 void MeshCollectives::broadcast(void* data, std::size_t bytes, int root) {
   if (small(bytes)) return broadcast_small(data, bytes, root);
   if (size_ == 2) {
-    Traffic traffic(mesh_, data, bytes, deadline_);
+    Traffic traffic(mesh_, data, bytes);
     if (rank_ == root) traffic.send(after(1), slot(0), 0, bytes);
     if (rank_ != root) traffic.recv(root, slot(0), 0, bytes);
     return traffic.wait_all();
@@ -90,7 +90,7 @@ void MeshCollectives::broadcast_small(void* data, std::size_t bytes, int root) {
 void MeshCollectives::broadcast_large(void* data, std::size_t bytes, int root) {
   const std::vector<Shard> all = shards(bytes);
   const std::size_t piece = segment();
-  Traffic traffic(mesh_, data, bytes, deadline_);
+  Traffic traffic(mesh_, data, bytes);
   const auto for_shard = [&](int rank, const auto& each) {
     const Shard shard = all[static_cast<std::size_t>(rank)];
     for_segments(shard.count, piece,
@@ -105,7 +105,7 @@ void MeshCollectives::broadcast_large(void* data, std::size_t bytes, int root) {
     traffic.wait_all();
     return;
   }
-  Traffic own(mesh_, data, bytes, deadline_);
+  Traffic own(mesh_, data, bytes);
   for_shard(rank_, [&](std::size_t offset, std::size_t length) { own.recv(root, slot(0), offset, length); });
   for (int distance = 1; distance < size_; ++distance) {
     const int peer = after(distance);
@@ -130,8 +130,8 @@ void MeshCollectives::all_gather(void* out, const void* in, std::size_t bytes) {
     }
     return;
   }
-  Traffic incoming(mesh_, out, place(size_), deadline_);
-  Traffic outgoing(mesh_, in, bytes, deadline_);
+  Traffic incoming(mesh_, out, place(size_));
+  Traffic outgoing(mesh_, in, bytes);
   for (int distance = 1; distance < size_; ++distance) {
     incoming.recv(after(distance), slot(0), place(after(distance)), bytes);
   }
@@ -145,12 +145,12 @@ void MeshCollectives::gather(void* out, const void* in, std::size_t bytes, int r
   const auto place = [&](int rank) { return static_cast<std::size_t>(rank) * bytes; };
   if (rank_ != root) {
     if (small(bytes)) return send_small(root, in, bytes);
-    Traffic outgoing(mesh_, in, bytes, deadline_);
+    Traffic outgoing(mesh_, in, bytes);
     outgoing.send(root, slot(0), 0, bytes);
     return outgoing.wait_all();
   }
   copy(static_cast<std::byte*>(out) + place(rank_), in, bytes);
-  Traffic incoming(mesh_, out, place(size_), deadline_);
+  Traffic incoming(mesh_, out, place(size_));
   for (int distance = 1; distance < size_; ++distance) {
     const int peer = after(distance);
     if (small(bytes)) {
@@ -166,11 +166,11 @@ void MeshCollectives::scatter(void* out, const void* in, std::size_t bytes, int 
   const auto place = [&](int rank) { return static_cast<std::size_t>(rank) * bytes; };
   if (rank_ != root) {
     if (small(bytes)) return recv_small(root, out, bytes);
-    Traffic incoming(mesh_, out, bytes, deadline_);
+    Traffic incoming(mesh_, out, bytes);
     incoming.recv(root, slot(0), 0, bytes);
     return incoming.wait_all();
   }
-  Traffic outgoing(mesh_, in, place(size_), deadline_);
+  Traffic outgoing(mesh_, in, place(size_));
   for (int distance = 1; distance < size_; ++distance) {
     const int peer = after(distance);
     if (small(bytes)) {
@@ -197,8 +197,8 @@ void MeshCollectives::all_to_all(void* out, const void* in, std::size_t bytes) {
     }
     return;
   }
-  Traffic incoming(mesh_, out, place(size_), deadline_);
-  Traffic outgoing(mesh_, in, place(size_), deadline_);
+  Traffic incoming(mesh_, out, place(size_));
+  Traffic outgoing(mesh_, in, place(size_));
   for (int distance = 1; distance < size_; ++distance) {
     incoming.recv(after(distance), slot(0), place(after(distance)), bytes);
   }

@@ -5,7 +5,6 @@
 #include <functional>
 #include <vector>
 
-#include "lockstep/base/deadline.h"
 #include "lockstep/comm/gloo/mesh.h"
 
 namespace lockstep {
@@ -30,11 +29,8 @@ class MeshCollectives {
  public:
   MeshCollectives(Mesh& mesh, int rank, int size) : mesh_(mesh), rank_(rank), size_(size) {}
 
-  /// What the next operation's messages are marked with, and by when it must end. The low byte of `slot` is zero.
-  void begin(std::uint64_t slot, Deadline deadline) {
-    slot_ = slot;
-    deadline_ = deadline;
-  }
+  /// What the next operation's messages are marked with. The low byte is zero.
+  void begin(std::uint64_t slot) { slot_ = slot; }
 
   void all_reduce(void* data, std::size_t count, const Reduction& reduction);
   void broadcast(void* data, std::size_t bytes, int root);
@@ -78,7 +74,6 @@ class MeshCollectives {
   const int rank_;
   const int size_;
   std::uint64_t slot_ = 0;
-  Deadline deadline_ = Deadline::never();
   std::vector<std::byte> scratch_;  // kept between operations: fresh pages cost more than the reduction
 };
 

@@ -15,8 +15,6 @@ using std::chrono::milliseconds;
 
 /// What lasts longer is told to the store.
 constexpr milliseconds kSlow{150};
-/// A rank that has what it needs of an operation may close its connections while others are still in it.
-constexpr milliseconds kLeaveInPeace{1000};
 /// How long the store may take to notice that a rank is gone whose connection to us has ended.
 constexpr milliseconds kStoreNotices{500};
 
@@ -66,13 +64,10 @@ std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Mesh& mes
     std::iota(all.begin(), all.end(), 0);
     if (auto failure = told_or_lost(all)) return failure;
   }
+  // That a connection has ended means nothing by itself: a rank that has all it needs of an operation may leave while
+  // others are still in it.
   const std::vector<int> peers = mesh.lost_peers();
-  if (peers.empty()) return std::nullopt;
-  if (!lost_since_) lost_since_ = now;
-  if (now - *lost_since_ >= kLeaveInPeace) {
-    return connection_lost(MeshError(MeshError::Kind::kLost, "connection closed", peers));
-  }
-  return told_or_lost(peers);
+  return peers.empty() ? std::nullopt : told_or_lost(peers);
 }
 
 // Another rank's finding, or the store's that one of `peers` is gone.

@@ -59,7 +59,6 @@ class Diagnosis {
   std::uint64_t beat_ = 0;
   std::uint64_t told_last_ = 0;  // 1 + the sequence number of the last end that was told
   Clock::time_point next_talk_{};
-  std::optional<Clock::time_point> lost_since_;
 };
 
 }  // namespace lockstep

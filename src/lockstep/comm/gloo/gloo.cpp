@@ -21,7 +21,7 @@
 namespace lockstep {
 namespace {
 
-// The supervisor sees to deadlines, because it can say who is late. Gloo's own timeout is for the case that the
+// The supervisor sees to deadlines, because it can say who is late. The mesh has its own guard for the case that the
 // supervisor itself is held up, by a store that does not answer.
 Deadline with_grace(Deadline deadline) {
   return deadline.is_never() ? deadline : Deadline::after(deadline.remaining() + std::chrono::seconds(2));
@@ -101,32 +101,46 @@ class GlooCommunicator : public Communicator {
     activity.coming_up = true;
     perform(activity, deadline, [&] {
       for (int peer = 0; peer < world_size(); ++peer) {
-        if (peer != rank()) mesh_->connect(peer, addresses[static_cast<std::size_t>(peer)], with_grace(deadline));
+        if (peer != rank()) mesh_->connect(peer, addresses[static_cast<std::size_t>(peer)]);
       }
     });
   }
 
-  // Runs `body` under the supervisor's eyes, and says why where it fails.
+  // One operation as the supervisor and the mesh's guard see it.
+  class Watched {
+   public:
+    Watched(Supervisor& supervisor, Mesh& mesh, const Activity& activity, Deadline deadline)
+        : supervisor_(supervisor),
+          mesh_(mesh),
+          id_(supervisor.enter(activity, deadline)),
+          guard_(mesh.guard(with_grace(deadline))) {}
+    ~Watched() {
+      mesh_.release_guard(guard_);
+      supervisor_.leave(id_, ended_well_);
+    }
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+    void end_well() { ended_well_ = true; }
+
+   private:
+    Supervisor& supervisor_;
+    Mesh& mesh_;
+    const std::uint64_t id_;
+    const std::uint64_t guard_;
+    bool ended_well_ = false;
+  };
+
   template <typename Body>
   void perform(const Activity& activity, Deadline deadline, const Body& body) {
     SignalGuard signals;
-    const std::uint64_t id = supervisor_->enter(activity, deadline);
+    Watched watched(*supervisor_, *mesh_, activity, deadline);
     try {
       body();
+      watched.end_well();
     } catch (const MeshError& error) {
       signals.failed();
-      const auto leave = [&] { supervisor_->leave(id, false); };
-      try {
-        supervisor_->raise(error);
-      } catch (...) {
-        leave();
-        throw;
-      }
-    } catch (...) {
-      supervisor_->leave(id, false);
-      throw;
+      supervisor_->raise(error);
     }
-    supervisor_->leave(id, true);
   }
 
   template <typename Body>
@@ -134,7 +148,7 @@ class GlooCommunicator : public Communicator {
     Activity activity;
     activity.fingerprint = operation.fingerprint;
     perform(activity, operation.deadline, [&] {
-      collectives_->begin(slot_of(activity, rank()), with_grace(operation.deadline));
+      collectives_->begin(slot_of(activity, rank()));
       // Where there is nothing to send the ranks meet all the same, so that one that has something is found out.
       if (operation.fingerprint.count == 0) {
         collectives_->barrier();
@@ -193,7 +207,7 @@ class GlooCommunicator : public Communicator {
     perform(activity, operation.deadline, [&] {
       const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
       buffer->send(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
-      buffer->wait_sent(with_grace(operation.deadline));
+      buffer->wait_sent();
     });
   }
   void do_recv(at::Tensor& tensor, const Operation& operation) override {
@@ -201,7 +215,7 @@ class GlooCommunicator : public Communicator {
     perform(activity, operation.deadline, [&] {
       const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
       buffer->recv(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
-      buffer->wait_received(with_grace(operation.deadline));
+      buffer->wait_received();
     });
   }
 

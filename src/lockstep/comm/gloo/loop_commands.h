@@ -23,7 +23,8 @@ namespace lockstep {
 /// Sees Gloo, so only mesh.cpp may include it. Thread-safe.
 class LoopCommands : private gloo::transport::tcp::Handler {
  public:
-  explicit LoopCommands(std::shared_ptr<gloo::transport::tcp::Device> device);
+  /// @param tick  called every second, on that thread
+  LoopCommands(std::shared_ptr<gloo::transport::tcp::Device> device, std::function<void()> tick);
   ~LoopCommands() override;
   LoopCommands(const LoopCommands&) = delete;
   LoopCommands& operator=(const LoopCommands&) = delete;
@@ -32,6 +33,9 @@ class LoopCommands : private gloo::transport::tcp::Handler {
   void post(const void* owner, std::function<void()> run);
   /// Forgets what `owner` has posted; returns when none of it runs any more. Not on the device's thread.
   void forget(const void* owner);
+  /// The same for everybody and for ever. To be called before connections are closed from another thread, which waits
+  /// for the device's thread while it holds a connection's lock that a command might be waiting for.
+  void stop();
 
  private:
   struct Command {
@@ -41,11 +45,14 @@ class LoopCommands : private gloo::transport::tcp::Handler {
   void handleEvents(int events) override;
 
   std::shared_ptr<gloo::transport::tcp::Device> device_;
+  const std::function<void()> tick_;
   UniqueFd event_;
+  UniqueFd timer_;
   std::mutex mutex_;  // guards all below
   std::condition_variable ended_;
   std::deque<Command> waiting_;
   const void* running_ = nullptr;  // the owner
+  bool stopped_ = false;
 };
 
 }  // namespace lockstep

@@ -13,9 +13,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/gloo/loop_commands.h"
@@ -36,8 +38,6 @@ constexpr milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr std::size_t kPacketMemory = 8 << 20;
 constexpr std::size_t kSmallestPacket = 1 << 10;
 constexpr std::size_t kLargestPacket = 64 << 10;
-
-milliseconds timeout_of(Deadline deadline) { return deadline.is_never() ? kForever : deadline.remaining(); }
 
 // Gloo's thread inherits the signal mask: signals are for the program's own threads, and a write to a connection that
 // has ended must fail, not end the process by SIGPIPE.
@@ -65,38 +65,50 @@ class GlooMesh : public Mesh {
       const BlockAllSignals guard;
       device_ = std::dynamic_pointer_cast<gloo::transport::tcp::Device>(gloo::transport::tcp::CreateDevice(attributes));
     }
-    commands_ = std::make_unique<LoopCommands>(device_);
-    context_ = device_->createContext(rank_, size_);
-    context_->setTimeout(kForever);
+    commands_ = std::make_unique<LoopCommands>(device_, [this] { look_at_guards(); });
+    bulk_ = device_->createContext(rank_, size_);
+    packets_ = device_->createContext(rank_, size_);
+    bulk_->setTimeout(kForever);
+    packets_->setTimeout(kForever);
     for (int peer = 0; peer < size_; ++peer) {
-      probes_.push_back(context_->createUnboundBuffer(nullptr, 0));
+      probes_.push_back(bulk_->createUnboundBuffer(nullptr, 0));
       channels_.emplace_back();
       if (peer == rank_) continue;
-      channels_.back() = std::make_unique<PacketChannel>(*context_->createPair(peer), rank_ < peer, packet_bytes());
+      bulk_->createPair(peer);
+      channels_.back() = std::make_unique<PacketChannel>(*packets_->createPair(peer), rank_ < peer, packet_bytes());
     }
-    breaker_ = context_->createUnboundBuffer(nullptr, 0);
   }
 
   ~GlooMesh() override {
     break_connections();  // so that no thread of Gloo's still looks at a buffer
+    {
+      const std::lock_guard<std::mutex> lock(guards_mutex_);
+      late_ = true;  // no other one starts
+    }
+    if (late_breaker_.joinable()) late_breaker_.join();
+    commands_.reset();
     probes_.clear();
-    breaker_.reset();
     channels_.clear();  // before the connections that they refer to
   }
 
   std::string address_for(int peer) override {
-    const std::vector<char> bytes = context_->getPair(peer)->address().bytes();
-    return std::string(bytes.begin(), bytes.end());
+    std::string both;
+    for (const auto& context : {bulk_, packets_}) {
+      const std::vector<char> bytes = context->getPair(peer)->address().bytes();
+      both.append(bytes.begin(), bytes.end());
+    }
+    return both;
   }
 
-  void connect(int peer, const std::string& address, Deadline deadline) override {
+  void connect(int peer, const std::string& address) override {
+    const auto middle = address.begin() + static_cast<std::ptrdiff_t>(address.size() / 2);
     try {
-      context_->getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
+      bulk_->getPair(peer)->connect(std::vector<char>(address.begin(), middle));
+      packets_->getPair(peer)->connect(std::vector<char>(middle, address.end()));
       if (broken_) throw std::runtime_error("broken");
       probes_[static_cast<std::size_t>(peer)]->recv(peer, kProbeSlot, 0, 0);
     } catch (const std::exception& error) {
-      if (broken_) throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
-      if (deadline.passed()) throw MeshError(MeshError::Kind::kTimeout, error.what(), {peer});
+      if (broken_) throw why_broken();
       throw MeshError(MeshError::Kind::kLost, error.what(), {peer});
     }
   }
@@ -113,7 +125,7 @@ class GlooMesh : public Mesh {
     try {
       channels_[static_cast<std::size_t>(to)]->send(mark, data, bytes);
     } catch (const std::exception& error) {
-      fail(error.what(), Deadline::never());
+      fail(error.what());
     }
   }
 
@@ -122,7 +134,7 @@ class GlooMesh : public Mesh {
     try {
       data = channels_[static_cast<std::size_t>(from)]->receive(mark, bytes);
     } catch (const std::exception& error) {
-      fail(error.what(), Deadline::never());
+      fail(error.what());
     }
     if (data == nullptr) wait_for_break();
     return data;
@@ -132,7 +144,7 @@ class GlooMesh : public Mesh {
     try {
       channels_[static_cast<std::size_t>(from)]->release();
     } catch (const std::exception& error) {
-      fail(error.what(), Deadline::never());
+      fail(error.what());
     }
   }
 
@@ -152,15 +164,26 @@ class GlooMesh : public Mesh {
     return lost_;
   }
 
+  std::uint64_t guard(Deadline deadline) override {
+    const std::lock_guard<std::mutex> lock(guards_mutex_);
+    guards_.emplace(next_guard_, deadline);
+    return next_guard_++;
+  }
+  void release_guard(std::uint64_t guard) override {
+    const std::lock_guard<std::mutex> lock(guards_mutex_);
+    guards_.erase(guard);
+  }
+
   void break_connections() noexcept override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      broken_ = true;
+    }
+    commands_->stop();
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!broken_.exchange(true)) {
-      // A receive that times out ends all connections of its context, each softly. Closing them one by one would reset
-      // them, which ends the process of a peer that is just accepting (Gloo throws there in a thread of its own).
-      try {
-        breaker_->waitRecv(nullptr, milliseconds(1));
-      } catch (const std::exception&) {
-      }
+    if (!std::exchange(closed_, true)) {
+      close(*bulk_);
+      close(*packets_);
     }
     // Gloo tells those who wait for a message that has not begun. A message that is half through is left to the
     // timeout.
@@ -172,11 +195,9 @@ class GlooMesh : public Mesh {
   }
 
   // Says what an exception of Gloo means.
-  [[noreturn]] void fail(const std::string& error, Deadline deadline) {
-    if (broken_) throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
-    // At a timeout Gloo ends all connections, so that the probes tell nothing.
-    const MeshError failure = deadline.passed() ? MeshError(MeshError::Kind::kTimeout, error)
-                                                : MeshError(MeshError::Kind::kLost, error, wait_for_lost_peers());
+  [[noreturn]] void fail(const std::string& error) {
+    if (broken_) throw why_broken();
+    const MeshError failure(MeshError::Kind::kLost, error, wait_for_lost_peers());
     if (on_failure_) on_failure_(failure);
     break_connections();
     throw failure;
@@ -197,13 +218,20 @@ class GlooMesh : public Mesh {
   [[noreturn]] void wait_for_break() {
     std::unique_lock<std::mutex> lock(mutex_);
     broke_.wait(lock, [&] { return broken_.load(); });
-    throw MeshError(MeshError::Kind::kBroken, "connections were broken here");
+    lock.unlock();
+    throw why_broken();
+  }
+
+  MeshError why_broken() {
+    const std::lock_guard<std::mutex> lock(guards_mutex_);
+    if (late_) return MeshError(MeshError::Kind::kTimeout, "a deadline passed");
+    return MeshError(MeshError::Kind::kBroken, "connections were broken here");
   }
 
   LoopCommands& commands() { return *commands_; }
   bool broken() const { return broken_; }
   std::unique_ptr<UnboundBuffer> enter(void* data, std::size_t bytes) {
-    auto buffer = context_->createUnboundBuffer(data, bytes);
+    auto buffer = bulk_->createUnboundBuffer(data, bytes);
     const std::lock_guard<std::mutex> lock(mutex_);
     buffers_.insert(buffer.get());
     return buffer;
@@ -214,20 +242,47 @@ class GlooMesh : public Mesh {
   }
 
  private:
+  // A receive that times out ends all connections of its context, each softly. Closing them one by one would reset
+  // them, which ends the process of a peer that is just accepting (Gloo throws there in a thread of its own).
+  static void close(gloo::transport::Context& context) {
+    try {
+      context.createUnboundBuffer(nullptr, 0)->waitRecv(nullptr, milliseconds(1));
+    } catch (const std::exception&) {
+    }
+  }
+
+  // On Gloo's thread, which must not close connections: it may hold an event of one of them in its hands. Nor may it
+  // wait for mutex_, whose holder may wait for it.
+  void look_at_guards() {
+    const std::lock_guard<std::mutex> lock(guards_mutex_);
+    if (broken_ || late_) return;
+    for (const auto& [number, deadline] : guards_) late_ = late_ || deadline.passed();
+    if (late_) late_breaker_ = std::thread([this] { break_connections(); });
+  }
+
   const int rank_;
   const int size_;
   const std::function<void(const MeshError&)> on_failure_;
   std::shared_ptr<gloo::transport::tcp::Device> device_;
   std::unique_ptr<LoopCommands> commands_;
-  std::shared_ptr<gloo::transport::Context> context_;
+  // Packets have connections of their own: for these Gloo sets the system's send buffer to the size of one packet,
+  // which is far too small for large messages.
+  std::shared_ptr<gloo::transport::Context> bulk_;
+  std::shared_ptr<gloo::transport::Context> packets_;
   std::vector<std::unique_ptr<UnboundBuffer>> probes_;    // by peer
   std::vector<std::unique_ptr<PacketChannel>> channels_;  // by peer
-  std::unique_ptr<UnboundBuffer> breaker_;
-  std::mutex mutex_;  // guards the two below, and waits on probes
+  std::mutex mutex_;                                      // guards all below, and waits on probes
   std::set<UnboundBuffer*> buffers_;
+  bool closed_ = false;
   std::vector<int> lost_;
   std::condition_variable broke_;
   std::atomic<bool> broken_{false};
+
+  std::mutex guards_mutex_;  // guards all below
+  std::map<std::uint64_t, Deadline> guards_;
+  std::uint64_t next_guard_ = 0;
+  bool late_ = false;
+  std::thread late_breaker_;
 };
 
 class GlooBuffer : public MeshBuffer {
@@ -251,13 +306,13 @@ class GlooBuffer : public MeshBuffer {
     post([=] { buffer_->recv(from, slot, offset, bytes); });
   }
 
-  void wait_sent(Deadline deadline) override {
-    finish(deadline, [&] { return buffer_->waitSend(nullptr, timeout_of(deadline)); });
+  void wait_sent() override {
+    finish([&] { return buffer_->waitSend(nullptr, kForever); });
     --sending_;
   }
 
-  void wait_received(Deadline deadline) override {
-    finish(deadline, [&] { return buffer_->waitRecv(nullptr, timeout_of(deadline)); });
+  void wait_received() override {
+    finish([&] { return buffer_->waitRecv(nullptr, kForever); });
     --receiving_;
   }
 
@@ -279,18 +334,18 @@ class GlooBuffer : public MeshBuffer {
   }
 
   template <typename Wait>
-  void finish(Deadline deadline, const Wait& wait) {
+  void finish(const Wait& wait) {
     bool done = false;
     try {
       done = !mesh_.broken() && wait();
     } catch (const std::exception& error) {
-      mesh_.fail(error.what(), deadline);
+      mesh_.fail(error.what());
     }
     if (done) return;
     std::unique_lock<std::mutex> lock(mutex_);
     const std::string error = error_;
     lock.unlock();
-    mesh_.fail(error.empty() ? "connections were broken here" : error, deadline);
+    mesh_.fail(error.empty() ? "connections were broken here" : error);
   }
 
   GlooMesh& mesh_;

@@ -17,7 +17,7 @@ namespace lockstep {
 class MeshError : public std::runtime_error {
  public:
   enum class Kind {
-    kTimeout,  ///< the deadline passed
+    kTimeout,  ///< a guard's deadline passed
     kLost,     ///< connections ended from the other side: `peers()`
     kBroken,   ///< `Mesh::break_connections` was called here
   };
@@ -41,8 +41,8 @@ class MeshBuffer {
   virtual void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) = 0;
   virtual void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) = 0;
   /// Returns when one more send (receive) of this buffer has ended. Receives from one rank end in order.
-  virtual void wait_sent(Deadline deadline) = 0;
-  virtual void wait_received(Deadline deadline) = 0;
+  virtual void wait_sent() = 0;
+  virtual void wait_received() = 0;
 };
 
 /// Connections of one rank to all others of its group, over Gloo's TCP transport: what of Gloo the engine uses.
@@ -55,7 +55,7 @@ class Mesh {
   /// What `peer` needs to connect to this rank.
   virtual std::string address_for(int peer) = 0;
   /// Every rank calls it for every other, in ascending order. `break_connections` ends the wait.
-  virtual void connect(int peer, const std::string& address, Deadline deadline) = 0;
+  virtual void connect(int peer, const std::string& address) = 0;
   virtual std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) = 0;
 
   /// Packets: small messages that leave at once, whether the other side waits for them or not, of at most
@@ -69,6 +69,9 @@ class Mesh {
   virtual const void* wait_packet(int from, std::uint64_t mark, std::size_t bytes) = 0;
   virtual void release_packet(int from) = 0;
 
+  /// Breaks the connections a second or so after `deadline`, unless `release_guard` is called with its result before.
+  virtual std::uint64_t guard(Deadline deadline) = 0;
+  virtual void release_guard(std::uint64_t guard) = 0;
   /// Peers whose connection has ended, those that ended first; empty after `break_connections`. Does not wait.
   virtual std::vector<int> lost_peers() = 0;
   /// Ends all connections and wakes everybody who waits on them, here and on the other ranks. From any thread.

@@ -13,7 +13,7 @@ void MeshCollectives::all_reduce(void* data, std::size_t count, const Reduction&
 
   const std::vector<Shard> all = shards(count);
   const std::size_t piece = segment();
-  Traffic results(mesh_, data, bytes, deadline_);
+  Traffic results(mesh_, data, bytes);
   // Posted before anything is sent, so that results need not wait for a receiver. A rank sends the result of a piece
   // only after it has all of our values of it, so the memory is free by then.
   for (int distance = 1; distance < size_; ++distance) {
@@ -50,8 +50,7 @@ void MeshCollectives::reduce_shards(std::byte* out, const void* data, const std:
 
   // Two windows of one piece from each rank. One buffer per window: its count of receives then is that of the window.
   std::byte* base = scratch(2 * peers * room);
-  Traffic windows[2] = {Traffic(mesh_, base, peers * room, deadline_),
-                        Traffic(mesh_, base + peers * room, peers * room, deadline_)};
+  Traffic windows[2] = {Traffic(mesh_, base, peers * room), Traffic(mesh_, base + peers * room, peers * room)};
   const auto post = [&](std::size_t index) {
     if (index * piece >= own_bytes) return;
     const std::size_t length = std::min(piece, own_bytes - index * piece);
@@ -62,7 +61,7 @@ void MeshCollectives::reduce_shards(std::byte* out, const void* data, const std:
   post(0);
   post(1);
 
-  Traffic outgoing(mesh_, data, (all.back().offset + all.back().count) * element, deadline_);
+  Traffic outgoing(mesh_, data, (all.back().offset + all.back().count) * element);
   const std::size_t longest = all.front().count * element;
   for_segments(longest, piece, [&](std::size_t offset, std::size_t) {
     for (int distance = 1; distance < size_; ++distance) {
@@ -102,7 +101,7 @@ void MeshCollectives::reduce(void* data, std::size_t count, int root, const Redu
 
   const std::vector<Shard> all = shards(count);
   const std::size_t piece = segment();
-  Traffic results(mesh_, data, bytes, deadline_);
+  Traffic results(mesh_, data, bytes);
   for (int peer = 0; rank_ == root && peer < size_; ++peer) {
     if (peer == root) continue;
     const Shard shard = all[static_cast<std::size_t>(peer)];

@@ -33,11 +33,13 @@ class PacketChannel {
 
  private:
   struct Header {
+    std::uint64_t number;  ///< counts from 1
     std::uint64_t mark;
     std::uint64_t bytes;
   };
+  bool arrived(std::size_t index, std::size_t bytes) const;
 
-  std::size_t packet_bytes_;
+  std::size_t packet_bytes_;  // header, payload, and the number once more
   std::vector<char> outgoing_memory_;
   std::vector<char> incoming_memory_;
   char granted_out_ = 0;

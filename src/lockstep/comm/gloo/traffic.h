@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 
-#include "lockstep/base/deadline.h"
 #include "lockstep/comm/gloo/mesh.h"
 
 namespace lockstep {
@@ -14,8 +13,7 @@ namespace lockstep {
 /// A buffer that counts what is under way in it.
 class Traffic {
  public:
-  Traffic(Mesh& mesh, const void* data, std::size_t bytes, Deadline deadline)
-      : buffer_(mesh.buffer(const_cast<void*>(data), bytes)), deadline_(deadline) {}
+  Traffic(Mesh& mesh, const void* data, std::size_t bytes) : buffer_(mesh.buffer(const_cast<void*>(data), bytes)) {}
 
   void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) {
     buffer_->send(to, slot, offset, bytes);
@@ -26,10 +24,10 @@ class Traffic {
     ++receives_;
   }
   void wait_received(int count) {
-    for (; count > 0; --count, --receives_) buffer_->wait_received(deadline_);
+    for (; count > 0; --count, --receives_) buffer_->wait_received();
   }
   void wait_sent(int count) {
-    for (; count > 0; --count, --sends_) buffer_->wait_sent(deadline_);
+    for (; count > 0; --count, --sends_) buffer_->wait_sent();
   }
   void wait_all() {
     wait_received(receives_);
@@ -38,7 +36,6 @@ class Traffic {
 
  private:
   std::unique_ptr<MeshBuffer> buffer_;
-  Deadline deadline_;
   int sends_ = 0;
   int receives_ = 0;
 };
