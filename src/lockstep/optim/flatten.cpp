@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/optim/large_pages.h"
 
 namespace lockstep {
 namespace {
@@ -52,7 +53,11 @@ void check_apart(const std::vector<at::Tensor>& parameters) {
 }
 
 at::Tensor allocate_checked(const AllocateFlat& allocate, std::int64_t numel, const at::Tensor& like) {
-  if (!allocate) return at::empty({numel}, like.options().requires_grad(false));
+  if (!allocate) {
+    at::Tensor memory = at::empty({numel}, like.options().requires_grad(false));
+    if (memory.device().is_cpu()) advise_large_pages(memory.data_ptr(), memory.nbytes());
+    return memory;
+  }
   at::Tensor memory = allocate(numel, like.scalar_type());
   const bool fits = memory.defined() && memory.dim() == 1 && memory.numel() == numel && memory.is_contiguous() &&
                     memory.scalar_type() == like.scalar_type() && memory.device() == like.device();

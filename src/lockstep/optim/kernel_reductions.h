@@ -19,6 +19,7 @@ double block_sum_of_squares(const GradientSource& source, std::size_t begin, std
         typename S::Sum sums[kVectors];
         std::size_t i = begin;
         for (; i + kLanes <= end; i += kLanes) {
+          reader.prefetch(i);
 #pragma GCC unroll 16
           for (std::size_t k = 0; k < kVectors; ++k) sums[k].add_square(reader.read(i + k * S::kSize, Whole{}));
         }
@@ -46,6 +47,7 @@ double largest_magnitude(const GradientSource& source, std::size_t begin, std::s
         typename S::V best = S::set(0);
         for_each_vector<S>(
             begin, end, [&](std::size_t i, auto width) __attribute__((always_inline)) {
+              reader.prefetch(i);
               best = S::max(best, S::abs(reader.read(i, width)));
             });
         typename S::Element lanes[S::kSize];
@@ -75,6 +77,7 @@ bool scale_source(const GradientSource& source, std::size_t begin, std::size_t e
         typename S::V check = S::set(0);  // x - x is 0 for a finite x and NaN otherwise; a sum keeps a NaN
         for_each_vector<S>(
             begin, end, [&](std::size_t i, auto width) __attribute__((always_inline)) {
+              reader.prefetch(i);
               const typename S::V scaled = reader.as_stored(reader.read(i, width));
               reader.replace(i, scaled, width);
               check = S::add(check, S::sub(scaled, scaled));
@@ -93,6 +96,7 @@ bool source_is_finite(const GradientSource& source, std::size_t begin, std::size
         typename S::V check = S::set(0);
         for_each_vector<S>(
             begin, end, [&](std::size_t i, auto width) __attribute__((always_inline)) {
+              reader.prefetch(i);
               const typename S::V value = reader.read(i, width);
               check = S::add(check, S::sub(value, value));
             });

@@ -2,8 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -11,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-#include "lockstep/optim/gradient_memory.h"
+#include "lockstep/optim/large_pages.h"
 
 namespace lockstep {
 namespace {
@@ -21,19 +19,6 @@ constexpr std::int64_t kAlignmentBytes = 64;
 std::int64_t aligned(std::int64_t numel, const at::Tensor& like) {
   const auto step = kAlignmentBytes / static_cast<std::int64_t>(like.element_size());
   return (numel + step - 1) / step * step;
-}
-
-// Several streams of memory side by side need many entries of the page table: large pages need fewer.
-void advise_large_pages(const at::Tensor& memory) {
-#if defined(MADV_HUGEPAGE)
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<std::uintptr_t>(memory.data_ptr()) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<std::uintptr_t>(memory.data_ptr()) + memory.nbytes()) / page * page;
-  // Advice: where the kernel does not take it, pages are small and nothing else changes.
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#else
-  (void)memory;
-#endif
 }
 
 template <typename Key>
@@ -49,7 +34,7 @@ Key make_torch_key(const at::Tensor& parameter) {
 
 at::Tensor make_slab(std::int64_t numel, const at::Tensor& like) {
   at::Tensor slab = at::empty({numel}, like.options().requires_grad(false).layout(at::kStrided));
-  if (slab.device().is_cpu()) advise_large_pages(slab);
+  if (slab.device().is_cpu()) advise_large_pages(slab.data_ptr(), slab.nbytes());
   return slab.zero_();
 }
 
