@@ -19,11 +19,13 @@ TEST_P(ReplaceInvalid, GivesWhatPythonGives) {
   const Case& c = GetParam();
   EXPECT_EQ(replace_invalid_utf8(c.bytes), c.want);
   EXPECT_EQ(find_invalid_utf8(c.bytes).has_value(), c.bytes != c.want);
+  EXPECT_EQ(is_valid_utf8(c.bytes), c.bytes == c.want);
   EXPECT_FALSE(find_invalid_utf8(c.want).has_value());
   // The same behind text long enough to be looked at in words of eight bytes, ASCII and not.
   for (const std::string& before : {std::string(29, 'a'), std::string("Zürich ist schön, "), std::string("日本語")}) {
     EXPECT_EQ(replace_invalid_utf8(before + c.bytes + " b"), before + c.want + " b");
     EXPECT_EQ(find_invalid_utf8(before + c.bytes + " b").has_value(), c.bytes != c.want);
+    EXPECT_EQ(is_valid_utf8(before + c.bytes + " b"), c.bytes == c.want);
   }
 }
 
@@ -45,6 +47,21 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Utf8, EndsInTheMiddleOfACharacter) {
   EXPECT_EQ(replace_invalid_utf8("ok \xE2\x82"), "ok \xEF\xBF\xBD");
   EXPECT_EQ(find_invalid_utf8("ok \xE2\x82"), 3U);
+}
+
+TEST(Utf8, AllPairsAndTriplesOfBytes) {
+  // Every pair, and a third byte from each range that matters; the whole is longer than the steps it is looked at in.
+  std::string text(40, 'a');
+  for (int first = 0; first < 256; ++first) {
+    for (int second = 0; second < 256; ++second) {
+      for (const int third : {0x41, 0x80, 0x9F, 0xBF, 0xC3, 0xF0}) {
+        text[30] = static_cast<char>(first);
+        text[31] = static_cast<char>(second);
+        text[32] = static_cast<char>(third);
+        EXPECT_EQ(is_valid_utf8(text), !find_invalid_utf8(text).has_value()) << first << " " << second << " " << third;
+      }
+    }
+  }
 }
 
 TEST(Utf8, DecodesWhatItAppends) {

@@ -49,13 +49,15 @@ bool may_stand(const AddedToken& token, std::string_view before, std::string_vie
 AddedTokenFinder::AddedTokenFinder(const std::vector<std::string>& patterns,
                                    const std::vector<const AddedToken*>& tokens)
     : tokens_(tokens) {
+  std::vector<std::pair<std::string_view, TokenId>> numbered;
   for (std::size_t i = 0; i < patterns.size(); ++i) {
-    trie_.add(patterns[i], static_cast<TokenId>(i));
+    numbered.emplace_back(patterns[i], static_cast<TokenId>(i));
     const char first = patterns[i].front();
     bool& known = starts_token_[static_cast<unsigned char>(first)];
     if (!known) first_bytes_.push_back(first);
     known = true;
   }
+  trie_ = TokenTrie(std::move(numbered));
 }
 
 std::size_t AddedTokenFinder::next_candidate(std::string_view text, std::size_t from) const {

@@ -88,6 +88,9 @@ inline AsciiBlock classify_block(const char* data) {
 /// Position of the lowest set bit of `bits`, which must not be 0.
 inline int lowest_bit(std::uint64_t bits) { return __builtin_ctzll(bits); }
 
+/// Position of the highest set bit of `bits`, which must not be 0.
+inline int highest_bit(std::uint64_t bits) { return 63 - __builtin_clzll(bits); }
+
 /// Bits above position `position` (0 to 63).
 inline std::uint64_t bits_above(int position) { return ~std::uint64_t{0} << position << 1; }
 

@@ -1,23 +1,16 @@
 #include "lockstep/data/text/bert_encoder.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <utility>
 
 #include "lockstep/data/text/ascii_block.h"
+#include "lockstep/data/text/cached_word_encoder.h"
 #include "lockstep/data/text/lazy_pages.h"
 #include "lockstep/data/text/utf8.h"
 
 namespace lockstep::text {
 namespace {
 
-/// The longest key that the cache loads from memory, which must be readable behind a word.
-constexpr std::size_t kReadAhead = WordCache::kShortBytes;
-/// A word in a block gives at most as many ids as it has bytes; an entry of the cache is copied whole.
-constexpr std::size_t kRoomPerBlock = kBlockBytes + WordCache::kInlineIds;
-
-class BertEncoder final : public TextEncoder {
+class BertEncoder final : public CachedWordEncoder {
  public:
   BertEncoder(const Vocabulary& vocabulary, const WordPieceOptions& model, const BertNormalizerOptions& normalizer)
       : normalizer_(normalizer),
@@ -48,11 +41,7 @@ class BertEncoder final : public TextEncoder {
   /// Encodes any characters from `at` on, at least one, until plain ASCII begins.
   template <bool kWords>
   std::size_t encode_any(std::string_view text, std::size_t at, EncoderScratch& scratch) const;
-  /// Appends the ids of the raw word [begin, end), by the cache or by cutting it.
-  template <bool kWords>
-  void append_word(std::string_view text, std::size_t begin, std::size_t end, EncoderScratch& scratch) const;
-  /// Fills `scratch.parts` with the tokens of raw text.
-  void cut_raw(std::string_view raw, EncoderScratch& scratch) const;
+  void cut(std::string_view raw, EncoderScratch& scratch) const override;
   /// Appends to `scratch.parts` the tokens of normalized text.
   void cut_normalized(std::string_view text, std::size_t begin, std::size_t end, std::vector<WordPart>& parts) const;
   void fill_singles(char32_t first, SinglePage& page) const;
@@ -62,10 +51,17 @@ class BertEncoder final : public TextEncoder {
   LazyPages<SinglePage> singles_;
 };
 
-/// Whether the next character, or the one behind a blank, is not ASCII: then blocks of ASCII are not worth trying.
-bool goes_on_beyond_ascii(std::string_view text, std::size_t at) {
-  if (at + 1 < text.size() && text[at] == ' ') ++at;
-  return at < text.size() && static_cast<unsigned char>(text[at]) >= 0x80;
+/// Letters and digits of ASCII need no table: fills `out` and returns true if `raw` consists of them.
+bool normalize_plain(std::string_view raw, bool lowercase, std::string& out) {
+  out.resize(raw.size());
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(raw[i]);
+    const auto folded = static_cast<unsigned char>(byte | 0x20);
+    const bool letter = folded >= 'a' && folded <= 'z';
+    if (!letter && (byte < '0' || byte > '9')) return false;
+    out[i] = static_cast<char>(letter && lowercase ? folded : byte);
+  }
+  return true;
 }
 
 void append_ids(const std::vector<WordPart>& parts, IdBuffer& ids) {
@@ -84,14 +80,9 @@ void BertEncoder::encode_raw(std::string_view text, EncoderScratch& scratch) con
 
 template <bool kWords>
 std::size_t BertEncoder::encode_plain(std::string_view text, std::size_t at, EncoderScratch& scratch) const {
-  std::array<char, kBlockBytes + kReadAhead> tail;
+  TailBlock tail;
   while (at < text.size()) {
-    const char* source = text.data() + at;
-    if (text.size() - at < tail.size()) {
-      tail.fill(' ');
-      std::memcpy(tail.data(), source, std::min<std::size_t>(text.size() - at, kBlockBytes));
-      source = tail.data();
-    }
+    const char* source = tail.at(text, at, ' ');
     const AsciiBlock block = classify_block(source);
     const std::uint64_t word = block.letter | block.digit;
     const std::uint64_t space = block.blank | block.line_space;
@@ -102,43 +93,24 @@ std::size_t BertEncoder::encode_plain(std::string_view text, std::size_t at, Enc
     const int stop_at = stop != 0 ? lowest_bit(stop) : kBlockBytes;
     if (stop != 0) starts &= bits_below(stop_at);
 
-    TokenId* out = scratch.ids.reserve(kRoomPerBlock);
-    int broken_at = -1;
+    // The last word, if it touches the block's end or a character that is not plain, may go on there.
+    int done = stop_at;
+    if (starts != 0) {
+      const int last = highest_bit(starts);
+      const std::uint64_t ends = boundaries & bits_above(last);
+      if (ends == 0 || lowest_bit(ends) == stop_at) {
+        done = last;
+        starts &= bits_below(last);
+      }
+    }
+    BlockWords words;
     for (; starts != 0; starts &= starts - 1) {
       const int begin = lowest_bit(starts);
-      const std::uint64_t ends = boundaries & bits_above(begin);
-      // A word that touches the block's end or a character that is not plain may go on there.
-      if (ends == 0 || lowest_bit(ends) == stop_at) {
-        broken_at = begin;
-        break;
-      }
-      const int end = lowest_bit(ends);
-      const auto length = static_cast<std::uint32_t>(end - begin);
-      if (length <= WordCache::kShortBytes) {
-        const WordCache::ShortKey key = WordCache::load_key(source + begin, length);
-        const WordCache::ShortEntry& entry = scratch.cache.slot(key);
-        if (entry.holds(key) && entry.is_inline()) {
-          std::memcpy(out, entry.ids, sizeof(entry.ids));
-          out += entry.count();
-          if (kWords) {
-            const auto first = static_cast<std::uint32_t>(at) + static_cast<std::uint32_t>(begin);
-            scratch.words.push_back({first, first + length, entry.count()});
-          }
-          continue;
-        }
-      }
-      scratch.ids.set_end(out);
-      append_word<kWords>(text, at + static_cast<std::size_t>(begin), at + static_cast<std::size_t>(end), scratch);
-      out = scratch.ids.reserve(kRoomPerBlock);
+      words.add(begin, lowest_bit(boundaries & bits_above(begin)) - begin);
     }
-    scratch.ids.set_end(out);
-    if (broken_at < 0) {
-      at = std::min(at + static_cast<std::size_t>(stop_at), text.size());
-      if (stop != 0) return at;
-    } else {
-      at += static_cast<std::size_t>(broken_at);
-      if (stop != 0 || broken_at == 0) return at;
-    }
+    append_block<kWords>(text, at, source, words, scratch);
+    at = std::min(at + static_cast<std::size_t>(done), text.size());
+    if (stop != 0 || done == 0) return at;
   }
   return at;
 }
@@ -168,44 +140,13 @@ std::size_t BertEncoder::encode_any(std::string_view text, std::size_t at, Encod
   return at;
 }
 
-template <bool kWords>
-void BertEncoder::append_word(std::string_view text, std::size_t begin, std::size_t end,
-                              EncoderScratch& scratch) const {
-  const std::string_view raw = text.substr(begin, end - begin);
-  const std::size_t before = scratch.ids.size();
-  const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(raw.size(), WordCache::kLongestBytes + 1));
-  if (length <= WordCache::kShortBytes) {
-    std::array<char, kReadAhead> copy = {};
-    std::memcpy(copy.data(), raw.data(), raw.size());
-    const WordCache::ShortKey key = WordCache::load_key(copy.data(), length);
-    const WordCache::ShortEntry& entry = scratch.cache.slot(key);
-    if (entry.holds(key)) {
-      scratch.ids.append(entry.is_inline() ? entry.ids : scratch.cache.arena_ids(entry), entry.count());
-    } else {
-      cut_raw(raw, scratch);
-      append_ids(scratch.parts, scratch.ids);
-      scratch.cache.put(key, scratch.ids.data() + before, static_cast<std::uint32_t>(scratch.parts.size()));
-    }
-  } else {
-    const WordCache::Ids known =
-        length <= WordCache::kLongestBytes ? scratch.cache.find_long(raw) : WordCache::Ids{nullptr, 0};
-    if (known.data != nullptr) {
-      scratch.ids.append(known.data, known.count);
-    } else {
-      cut_raw(raw, scratch);
-      append_ids(scratch.parts, scratch.ids);
-      scratch.cache.put_long(raw, scratch.ids.data() + before, static_cast<std::uint32_t>(scratch.parts.size()));
-    }
-  }
-  if (kWords) {
-    scratch.words.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end),
-                             static_cast<std::uint32_t>(scratch.ids.size() - before)});
-  }
-}
-
-void BertEncoder::cut_raw(std::string_view raw, EncoderScratch& scratch) const {
+void BertEncoder::cut(std::string_view raw, EncoderScratch& scratch) const {
   scratch.normalized.clear();
-  scratch.parts.clear();
+  if (normalize_plain(raw, normalizer_.options().lowercase, scratch.normalized.bytes)) {
+    pieces_.cut(scratch.normalized.bytes, scratch.parts);
+    return;
+  }
+  scratch.normalized.clear();
   normalizer_.normalize(raw, 0, false, scratch.normalized);
   cut_normalized(scratch.normalized.bytes, 0, scratch.normalized.bytes.size(), scratch.parts);
 }

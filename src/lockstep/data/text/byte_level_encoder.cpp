@@ -1,29 +1,17 @@
 #include "lockstep/data/text/byte_level_encoder.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "lockstep/base/log.h"
 #include "lockstep/data/text/ascii_block.h"
+#include "lockstep/data/text/cached_word_encoder.h"
 #include "lockstep/data/text/gpt2_pattern.h"
 #include "lockstep/data/text/utf8.h"
 
 namespace lockstep::text {
 namespace {
 
-/// The longest key that the cache loads from memory, which must be readable behind a word.
-constexpr std::size_t kReadAhead = WordCache::kShortBytes;
-/// A word in a block gives at most as many ids as it has bytes; an entry of the cache is copied whole.
-constexpr std::size_t kRoomPerBlock = kBlockBytes + WordCache::kInlineIds;
-
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-/// Whether the next character, or the one behind a blank, is not ASCII: then blocks of ASCII are not worth trying.
-bool goes_on_beyond_ascii(std::string_view text, std::size_t at) {
-  if (at + 1 < text.size() && text[at] == ' ') ++at;
-  return at < text.size() && static_cast<unsigned char>(text[at]) >= 0x80;
-}
 
 /// Where words start among 64 bytes of ASCII, the first of which starts one: bit i for byte i.
 /// Bits are right up to the first byte that is not ASCII; a start at the last byte may be missing.
@@ -40,7 +28,7 @@ std::uint64_t word_starts(const AsciiBlock& block, std::uint64_t valid) {
   return (run_starts & ~after_blank) | space_starts | last_spaces;
 }
 
-class ByteLevelEncoder final : public TextEncoder {
+class ByteLevelEncoder final : public CachedWordEncoder {
  public:
   ByteLevelEncoder(const Vocabulary& vocabulary, const std::vector<Merge>& merges, const BytePairOptions& model,
                    const ByteLevelOptions& options)
@@ -78,10 +66,9 @@ class ByteLevelEncoder final : public TextEncoder {
   /// touches other characters.
   template <bool kWords>
   std::size_t encode_ascii(std::string_view text, std::size_t at, EncoderScratch& scratch) const;
-  /// Appends the ids of the word [begin, end), by the cache or by merging.
-  template <bool kWords>
-  void append_word(std::string_view text, std::size_t begin, std::size_t end, EncoderScratch& scratch) const;
-  void cut_into_ids(std::string_view word, EncoderScratch& scratch) const;
+  void cut(std::string_view word, EncoderScratch& scratch) const override {
+    model_.cut(word, scratch.parts, scratch.merge_space);
+  }
 
   BytePairModel model_;
   ByteLevelOptions options_;
@@ -120,15 +107,10 @@ void split_contractions(std::string_view source, std::uint64_t apostrophes, bool
 
 template <bool kWords>
 std::size_t ByteLevelEncoder::encode_ascii(std::string_view text, std::size_t at, EncoderScratch& scratch) const {
-  std::array<char, kBlockBytes + kReadAhead> tail;
+  TailBlock tail;
   while (at < text.size()) {
-    const char* source = text.data() + at;
+    const char* source = tail.at(text, at, '\0');
     const std::size_t left = text.size() - at;
-    if (left < tail.size()) {
-      tail.fill('\0');
-      std::memcpy(tail.data(), source, std::min<std::size_t>(left, kBlockBytes));
-      source = tail.data();
-    }
     const bool ends_here = left < kBlockBytes;
     const std::uint64_t valid = ends_here ? bits_below(static_cast<int>(left)) : ~std::uint64_t{0};
     const AsciiBlock block = classify_block(source);
@@ -142,75 +124,18 @@ std::size_t ByteLevelEncoder::encode_ascii(std::string_view text, std::size_t at
     if (high == 0 && ends_here) starts |= std::uint64_t{1} << left;
 
     // Each start ends the word before it; the last one starts the next block.
-    TokenId* out = scratch.ids.reserve(kRoomPerBlock);
+    BlockWords words;
     while ((starts & (starts - 1)) != 0) {
       const int begin = lowest_bit(starts);
       starts &= starts - 1;
-      const auto length = static_cast<std::uint32_t>(lowest_bit(starts) - begin);
-      const std::size_t word_at = at + static_cast<std::size_t>(begin);
-      if (length <= WordCache::kShortBytes) {
-        const WordCache::ShortKey key = WordCache::load_key(source + begin, length);
-        const WordCache::ShortEntry& entry = scratch.cache.slot(key);
-        if (entry.holds(key) && entry.is_inline()) {
-          std::memcpy(out, entry.ids, sizeof(entry.ids));
-          out += entry.count();
-          if (kWords) {
-            const auto first = static_cast<std::uint32_t>(word_at);
-            scratch.words.push_back({first, first + length, entry.count()});
-          }
-          continue;
-        }
-      }
-      scratch.ids.set_end(out);
-      append_word<kWords>(text, word_at, word_at + length, scratch);
-      out = scratch.ids.reserve(kRoomPerBlock);
+      words.add(begin, lowest_bit(starts) - begin);
     }
-    scratch.ids.set_end(out);
+    append_block<kWords>(text, at, source, words, scratch);
     const int done = starts != 0 ? lowest_bit(starts) : 0;
     at += static_cast<std::size_t>(done);
     if (done == 0 || high != 0) return at;
   }
   return at;
-}
-
-template <bool kWords>
-void ByteLevelEncoder::append_word(std::string_view text, std::size_t begin, std::size_t end,
-                                   EncoderScratch& scratch) const {
-  const std::string_view word = text.substr(begin, end - begin);
-  const std::size_t before = scratch.ids.size();
-  if (word.size() <= WordCache::kShortBytes) {
-    std::array<char, kReadAhead> copy = {};
-    std::memcpy(copy.data(), word.data(), word.size());
-    const WordCache::ShortKey key = WordCache::load_key(copy.data(), static_cast<std::uint32_t>(word.size()));
-    const WordCache::ShortEntry& entry = scratch.cache.slot(key);
-    if (entry.holds(key)) {
-      scratch.ids.append(entry.is_inline() ? entry.ids : scratch.cache.arena_ids(entry), entry.count());
-    } else {
-      cut_into_ids(word, scratch);
-      scratch.cache.put(key, scratch.ids.data() + before, static_cast<std::uint32_t>(scratch.parts.size()));
-    }
-  } else {
-    const bool cached = word.size() <= WordCache::kLongestBytes;
-    const WordCache::Ids known = cached ? scratch.cache.find_long(word) : WordCache::Ids{nullptr, 0};
-    if (known.data != nullptr) {
-      scratch.ids.append(known.data, known.count);
-    } else {
-      cut_into_ids(word, scratch);
-      scratch.cache.put_long(word, scratch.ids.data() + before, static_cast<std::uint32_t>(scratch.parts.size()));
-    }
-  }
-  if (kWords) {
-    scratch.words.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end),
-                             static_cast<std::uint32_t>(scratch.ids.size() - before)});
-  }
-}
-
-void ByteLevelEncoder::cut_into_ids(std::string_view word, EncoderScratch& scratch) const {
-  scratch.parts.clear();
-  model_.cut(word, scratch.parts, scratch.merge_space);
-  TokenId* out = scratch.ids.reserve(scratch.parts.size());
-  for (const WordPart& part : scratch.parts) *out++ = part.id;
-  scratch.ids.set_end(out);
 }
 
 void ByteLevelEncoder::encode_with_spans(std::string_view text, std::int32_t first_char,

@@ -21,11 +21,23 @@ TokenId require(const Vocabulary& vocabulary, const std::string& token, const Me
               merge.where, "take the merges and the vocabulary from the same model");
 }
 
+/// Index of the lowest of `count` numbers, the first of equals; without branches that nobody can predict.
+std::size_t first_lowest(const std::uint32_t* numbers, std::size_t count) {
+  std::uint64_t best[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
+  std::size_t i = 0;
+  for (; i + 1 < count; i += 2) {
+    best[0] = std::min(best[0], (static_cast<std::uint64_t>(numbers[i]) << 32) | i);
+    best[1] = std::min(best[1], (static_cast<std::uint64_t>(numbers[i + 1]) << 32) | (i + 1));
+  }
+  if (i < count) best[0] = std::min(best[0], (static_cast<std::uint64_t>(numbers[i]) << 32) | i);
+  return std::min(best[0], best[1]) & 0xFFFFFFFFu;
+}
+
 }  // namespace
 
 BytePairModel::BytePairModel(const Vocabulary& vocabulary, const std::vector<Merge>& merges,
                              const BytePairOptions& options)
-    : fuse_unk_(options.fuse_unk) {
+    : byte_ranks_(std::size_t{1} << 16), fuse_unk_(options.fuse_unk) {
   if (vocabulary.id_limit() > (1 << kIdBits) || merges.size() >= (1u << kRankBits) - 1) {
     throw Error("the vocabulary has " + std::to_string(vocabulary.id_limit()) + " numbers and " +
                     std::to_string(merges.size()) + " merges, more than two million",
@@ -53,6 +65,11 @@ BytePairModel::BytePairModel(const Vocabulary& vocabulary, const std::vector<Mer
     const TokenId right = require(vocabulary, merge.right, merge);
     add(pack(left, right), static_cast<std::uint32_t>(merged_.size()), merge);
     merged_.push_back(require(vocabulary, merge.left + merge.right, merge));
+  }
+  for (std::size_t pair = 0; pair < byte_ranks_.size(); ++pair) {
+    const TokenId left = byte_ids_[pair >> 8];
+    const TokenId right = byte_ids_[pair & 0xFF];
+    byte_ranks_[pair] = left < 0 || right < 0 ? kNoRank : rank_of(left, right);
   }
 }
 
@@ -83,7 +100,7 @@ void BytePairModel::cut(std::string_view word, std::vector<WordPart>& parts, std
   start(word, parts);
   if (parts.size() - first < 2) return;
   if (parts.size() - first <= kFewParts) {
-    merge_few(parts, first, space);
+    merge_few(word, parts, first);
   } else {
     merge_many(parts, first, space);
   }
@@ -104,16 +121,19 @@ void BytePairModel::start(std::string_view word, std::vector<WordPart>& parts) c
   }
 }
 
-void BytePairModel::merge_few(std::vector<WordPart>& parts, std::size_t first,
-                              std::vector<std::uint64_t>& space) const {
+void BytePairModel::merge_few(std::string_view word, std::vector<WordPart>& parts, std::size_t first) const {
   std::size_t count = parts.size() - first;
   WordPart* part = parts.data() + first;
-  space.resize(count);
   // ranks[i] is that of parts i and i + 1.
-  std::uint64_t* ranks = space.data();
-  for (std::size_t i = 0; i + 1 < count; ++i) ranks[i] = rank_of(part[i].id, part[i + 1].id);
+  std::uint32_t ranks[kFewParts];
+  const bool only_bytes = count == word.size() && unk_id_ < 0;
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    ranks[i] = only_bytes
+                   ? byte_ranks_[static_cast<unsigned char>(word[i]) << 8 | static_cast<unsigned char>(word[i + 1])]
+                   : rank_of(part[i].id, part[i + 1].id);
+  }
   while (count > 1) {
-    const std::size_t best = static_cast<std::size_t>(std::min_element(ranks, ranks + count - 1) - ranks);
+    const std::size_t best = first_lowest(ranks, count - 1);
     if (ranks[best] == kNoRank) break;
     part[best].id = merged_[ranks[best]];
     part[best].end = part[best + 1].end;

@@ -57,12 +57,13 @@ class BytePairModel {
   void add(std::uint64_t pair, std::uint32_t rank, const Merge& merge);
   std::uint32_t rank_of(TokenId left, TokenId right) const;
   void start(std::string_view word, std::vector<WordPart>& parts) const;
-  void merge_few(std::vector<WordPart>& parts, std::size_t first, std::vector<std::uint64_t>& space) const;
+  void merge_few(std::string_view word, std::vector<WordPart>& parts, std::size_t first) const;
   void merge_many(std::vector<WordPart>& parts, std::size_t first, std::vector<std::uint64_t>& space) const;
 
-  std::array<TokenId, 256> byte_ids_;  // negative: the vocabulary lacks it
-  std::vector<std::uint64_t> slots_;   // pair << kRankBits | rank; all ones: empty
-  std::vector<TokenId> merged_;        // by rank
+  std::array<TokenId, 256> byte_ids_;      // negative: the vocabulary lacks it
+  std::vector<std::uint32_t> byte_ranks_;  // of two bytes
+  std::vector<std::uint64_t> slots_;       // pair << kRankBits | rank; all ones: empty
+  std::vector<TokenId> merged_;            // by rank
   int shift_ = 0;
   TokenId unk_id_ = -1;
   bool fuse_unk_;

@@ -41,6 +41,8 @@ nlohmann::json read_json_file(const std::string& path) {
   } catch (const nlohmann::json::parse_error& error) {
     throw Error(std::string("not valid JSON: ") + error.what(), path + ":" + line_at(content, error.byte),
                 "take the file from its source again");
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(std::string("not usable JSON: ") + error.what(), path, "take the file from its source again");
   }
 }
 

@@ -3,14 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/data/text/token_id.h"
 
 namespace lockstep::text {
 
-/// Finds the longest token that a text starts with. Nodes are joined by one hash table from (node, byte) to node, so a
-/// step costs one look-up whatever the node's fan-out.
+/// Finds the longest token that a text starts with. A double array (Aoe, 1989): one step along a token is one look at
+/// one place in memory.
 class TokenTrie {
  public:
   struct Match {
@@ -18,30 +19,36 @@ class TokenTrie {
     std::size_t length;  ///< 0: no token matches
   };
 
-  /// @param expected_bytes  about how many bytes all tokens have together
-  explicit TokenTrie(std::size_t expected_bytes = 0);
+  TokenTrie() : TokenTrie(std::vector<std::pair<std::string_view, TokenId>>()) {}
+  /// @param tokens  none empty, none twice; ids from 0 on
+  explicit TokenTrie(std::vector<std::pair<std::string_view, TokenId>> tokens);
 
-  /// `token` must not be empty, nor have been added before.
-  void add(std::string_view token, TokenId id);
-  Match longest_prefix(std::string_view text) const;
+  Match longest_prefix(std::string_view text) const {
+    Match best = {-1, 0};
+    std::uint32_t node = kRoot;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const std::uint32_t child = nodes_[node].children ^ static_cast<unsigned char>(text[i]);
+      if (nodes_[child].parent != node) break;
+      node = child;
+      if (nodes_[node].token >= 0) best = {nodes_[node].token, i + 1};
+    }
+    return best;
+  }
 
  private:
-  struct Slot {
-    std::uint64_t key;  // node << 8 | byte, plus 1; 0: empty
-    std::uint32_t child;
+  static constexpr std::uint32_t kRoot = 0;
+  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+
+  /// The child of a node by a byte stands at `children ^ byte`, and knows its parent.
+  struct Node {
+    std::uint32_t children = 0;
+    std::uint32_t parent = kNobody;
+    TokenId token = -1;  // that ends here
   };
 
-  static std::uint64_t key_of(std::uint32_t node, unsigned char byte) {
-    return ((static_cast<std::uint64_t>(node) << 8) | byte) + 1;
-  }
-  std::size_t home(std::uint64_t key) const { return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15u) >> shift_); }
-  const Slot& find(std::uint64_t key) const;
-  std::uint32_t child_or_new(std::uint32_t node, unsigned char byte);
-  void rehash(int bits);
+  class Builder;
 
-  std::vector<Slot> slots_;
-  std::vector<TokenId> tokens_;  // by node; negative: none ends here
-  int shift_ = 0;
+  std::vector<Node> nodes_;  // whole blocks of 256, so that every `children ^ byte` is inside
 };
 
 }  // namespace lockstep::text

@@ -153,7 +153,7 @@ void Tokenizer::Core::append(std::string_view text, bool spans, EncoderScratch& 
     throw Error("the text has " + std::to_string(text.size()) + " bytes", "tokenizer", "cut it into parts below 2 GiB");
   }
   std::string replaced;
-  if (text::find_invalid_utf8(text)) {
+  if (!text::is_valid_utf8(text)) {
     replaced = text::replace_invalid_utf8(text);
     text = replaced;
   }

@@ -40,8 +40,10 @@ std::size_t count_chars(std::string_view text);
 /// Position of the first byte above 0x7F, or the size where there is none.
 std::size_t find_non_ascii(std::string_view text, std::size_t from = 0);
 
-/// Position of the first byte that does not belong to a well-formed sequence (Unicode 15, table 3-7); nothing where all
-/// is well.
+/// Whether all of `text` is well-formed (Unicode 15, table 3-7).
+bool is_valid_utf8(std::string_view text);
+
+/// Position of the first byte that does not belong to a well-formed sequence; nothing where all is well.
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
 /// `text` with U+FFFD for each maximal part that is no UTF-8, as Python's `bytes.decode(errors="replace")` gives it.

@@ -26,7 +26,9 @@ std::uint64_t hash_bytes(std::string_view word) {
 void WordCache::put(const ShortKey& key, const TokenId* ids, std::uint32_t count) {
   if (count > kMostIds) return;
   if (count > kInlineIds && arena_.size() + count > kArenaIds) start_arena_anew();
-  ShortEntry& entry = short_[slot_index(key)];
+  Pair& pair = short_[pair_index(key)];
+  ShortEntry& entry = pair.entries[0];
+  pair.entries[1] = entry;
   entry.low = key.low;
   entry.high = key.high;
   entry.length = key.length | (count << 8);
@@ -64,8 +66,10 @@ void WordCache::start_arena_anew() {
   arena_.clear();
   long_bytes_.clear();
   std::fill(long_.begin(), long_.end(), LongEntry{});
-  for (ShortEntry& entry : short_) {
-    if (!entry.is_inline()) entry.length = 0;
+  for (Pair& pair : short_) {
+    for (ShortEntry& entry : pair.entries) {
+      if (!entry.is_inline()) entry.length = 0;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,10 +12,11 @@
 namespace lockstep::text {
 
 /// Remembers the ids of words that were seen, by their raw bytes: natural text repeats its words, and finding one here
-/// takes a few nanoseconds. What it holds changes the speed, never the ids. Bounded: about 2 MiB. One thread at a time.
+/// takes a few nanoseconds. What it holds changes the speed, never the ids. Bounded: about 3 MiB. One thread at a time.
 ///
-/// Words of up to 16 bytes sit in a direct-mapped table, whose entry is one half of a cache line and holds up to three
-/// ids; longer ones and longer lists lie in an arena, which starts anew when it is full.
+/// Words of up to 16 bytes sit in a table of pairs of entries: one line of the processor's cache, in which a new word
+/// takes the place of the older one. An entry holds up to three ids; longer words and longer lists lie in an arena,
+/// which starts anew when it is full.
 class WordCache {
  public:
   static constexpr std::size_t kShortBytes = 16;
@@ -46,24 +48,35 @@ class WordCache {
     std::uint32_t count;
   };
 
-  WordCache() : short_(kShortEntries), long_(kLongEntries) {}
+  WordCache() : short_(kPairs), long_(kLongEntries) {}
 
-  /// `length` (1 to 16) bytes at `data`, of which 16 must be readable.
+  /// `length` bytes at `data`, of which 16 must be readable. The key of more than 16 bytes is in no entry.
   static ShortKey load_key(const char* data, std::uint32_t length) {
+    // Behind as many ones as the word has bytes come zeros.
+    static constexpr std::uint64_t kOnes = ~std::uint64_t{0};
+    static constexpr std::uint64_t kMasks[4] = {kOnes, kOnes, 0, 0};
+    const std::size_t skip = kShortBytes - std::min<std::size_t>(length, kShortBytes);
+    const char* masks = reinterpret_cast<const char*>(kMasks) + skip;
+    std::uint64_t low_mask;
+    std::uint64_t high_mask;
+    std::memcpy(&low_mask, masks, 8);
+    std::memcpy(&high_mask, masks + 8, 8);
     ShortKey key;
     std::memcpy(&key.low, data, 8);
     std::memcpy(&key.high, data + 8, 8);
-    const bool fits_low = length <= 8;
-    const std::uint64_t low_mask = ~std::uint64_t{0} >> (fits_low ? 64 - 8 * length : 0);
-    const std::uint64_t high_mask = ~(~std::uint64_t{0} << (fits_low ? 0 : 8 * (length & 7)));
     key.low &= low_mask;
-    key.high &= length == kShortBytes ? ~std::uint64_t{0} : high_mask;
+    key.high &= high_mask;
     key.length = length;
     return key;
   }
 
-  /// The entry where `key` is, if it is in the table at all.
-  const ShortEntry& slot(const ShortKey& key) const { return short_[slot_index(key)]; }
+  void prefetch(const ShortKey& key) const { __builtin_prefetch(&short_[pair_index(key)]); }
+
+  /// The entry where `key` is, if it is in the table at all: `holds` tells.
+  const ShortEntry& slot(const ShortKey& key) const {
+    const Pair& pair = short_[pair_index(key)];
+    return pair.entries[pair.entries[0].holds(key) ? 0 : 1];
+  }
 
   /// Ids of the entry whose count is above kInlineIds.
   const TokenId* arena_ids(const ShortEntry& entry) const { return arena_.data() + entry.ids[0]; }
@@ -75,11 +88,16 @@ class WordCache {
   void put_long(std::string_view word, const TokenId* ids, std::uint32_t count);
 
  private:
-  static constexpr std::size_t kShortEntries = std::size_t{1} << 15;
+  static constexpr int kPairBits = 15;
+  static constexpr std::size_t kPairs = std::size_t{1} << kPairBits;
   static constexpr std::size_t kLongEntries = std::size_t{1} << 12;
   static constexpr std::size_t kArenaIds = std::size_t{1} << 17;
   static constexpr std::size_t kArenaBytes = std::size_t{1} << 18;
   static constexpr std::uint32_t kMostIds = 256;
+
+  struct alignas(64) Pair {
+    ShortEntry entries[2];  ///< the newer first
+  };
 
   struct LongEntry {
     std::uint64_t hash;
@@ -89,15 +107,15 @@ class WordCache {
     std::uint16_t count;
   };
 
-  static std::size_t slot_index(const ShortKey& key) {
+  static std::size_t pair_index(const ShortKey& key) {
     // Multiplying by odd constants and taking the top bits spreads words that differ in one letter.
     const std::uint64_t mixed = (key.low ^ (key.high * 0x9E3779B97F4A7C15u)) * 0xD6E8FEB86659FD93u;
-    return static_cast<std::size_t>((mixed ^ (mixed << 17)) >> 49);
+    return static_cast<std::size_t>((mixed ^ (mixed << 17)) >> (64 - kPairBits));
   }
 
   void start_arena_anew();
 
-  std::vector<ShortEntry> short_;
+  std::vector<Pair> short_;
   std::vector<LongEntry> long_;
   std::vector<TokenId> arena_;
   std::vector<char> long_bytes_;

@@ -6,12 +6,19 @@
 namespace lockstep::text {
 namespace {
 
-std::size_t total_bytes(const Vocabulary& vocabulary) {
-  std::size_t bytes = 0;
+using Tokens = std::vector<std::pair<std::string_view, TokenId>>;
+
+/// The tokens that start with `prefix`, without it.
+Tokens tokens_behind(const Vocabulary& vocabulary, std::string_view prefix) {
+  Tokens tokens;
   for (TokenId id = 0; id < vocabulary.id_limit(); ++id) {
-    if (vocabulary.contains(id)) bytes += vocabulary.token(id).size();
+    if (!vocabulary.contains(id)) continue;
+    const std::string_view token = vocabulary.token(id);
+    if (token.size() > prefix.size() && token.substr(0, prefix.size()) == prefix) {
+      tokens.emplace_back(token.substr(prefix.size()), id);
+    }
   }
-  return bytes;
+  return tokens;
 }
 
 TokenId require_unk(const Vocabulary& vocabulary, const std::string& token) {
@@ -23,20 +30,10 @@ TokenId require_unk(const Vocabulary& vocabulary, const std::string& token) {
 }  // namespace
 
 WordPiece::WordPiece(const Vocabulary& vocabulary, const WordPieceOptions& options)
-    : first_(total_bytes(vocabulary)),
-      following_(total_bytes(vocabulary) / 4),
+    : first_(tokens_behind(vocabulary, "")),
+      following_(tokens_behind(vocabulary, options.continuing_subword_prefix)),
       unk_id_(require_unk(vocabulary, options.unk_token)),
-      max_chars_(options.max_input_chars_per_word) {
-  const std::string& prefix = options.continuing_subword_prefix;
-  for (TokenId id = 0; id < vocabulary.id_limit(); ++id) {
-    if (!vocabulary.contains(id) || vocabulary.token(id).empty()) continue;
-    const std::string_view token = vocabulary.token(id);
-    first_.add(token, id);
-    if (token.size() > prefix.size() && token.substr(0, prefix.size()) == prefix) {
-      following_.add(token.substr(prefix.size()), id);
-    }
-  }
-}
+      max_chars_(options.max_input_chars_per_word) {}
 
 void WordPiece::cut(std::string_view word, std::vector<WordPart>& parts) const {
   const std::size_t before = parts.size();

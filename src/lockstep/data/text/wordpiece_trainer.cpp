@@ -158,7 +158,7 @@ WordPieceTrainer::WordPieceTrainer(const WordPieceTrainerOptions& options)
 
 void WordPieceTrainer::add(std::string_view text) {
   std::string replaced;
-  if (text::find_invalid_utf8(text)) {
+  if (!text::is_valid_utf8(text)) {
     replaced = text::replace_invalid_utf8(text);
     text = replaced;
   }
