@@ -20,8 +20,14 @@ struct AttentionOptions {
 
 /// softmax(scale · q·kᵀ + masks) · v for each head, with Hugging Face's treatment of masks: what causality forbids is
 /// set to the lowest finite number (and gets no gradient), and the additive mask is added to that.
-/// @param q, k, v  [size * length, heads * head_size], any strides between rows
+///
+/// LibTorch's `scaled_dot_product_attention` where there is one and it does the same; else, on a CPU in fp32 and fp64,
+/// a function of our own that copies no heads and stores no dropped probabilities; else LibTorch's operators one by
+/// one.
+/// @param qkv  [size * length, 3 * heads * head_size]: queries, keys, values beside each other
 /// @return  [size * length, heads * head_size]
+at::Tensor attention(const at::Tensor& qkv, const AttentionOptions& options);
+/// The same with each apart: [size * length, heads * head_size].
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options);
 
 }  // namespace lockstep

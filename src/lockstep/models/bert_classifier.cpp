@@ -1,5 +1,6 @@
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/bert_weights.h"
+#include "lockstep/models/dropout.h"
 #include "lockstep/models/layers.h"
 #include "lockstep/models/random_tensors.h"
 #include "lockstep/models/token_batch.h"

@@ -4,6 +4,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 
+#include "lockstep/models/dropout.h"
+
 namespace lockstep {
 
 BertEmbeddings::BertEmbeddings(const BertConfig& c)

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "lockstep/models/activation_checkpoint.h"
+#include "lockstep/models/dense_function.h"
+#include "lockstep/models/dropout.h"
 
 namespace lockstep {
 BertResidual::BertResidual(std::int64_t in, const BertConfig& c)
@@ -12,7 +14,7 @@ BertResidual::BertResidual(std::int64_t in, const BertConfig& c)
       norm_(register_module("LayerNorm", std::make_shared<Norm>(c.hidden_size, c.layer_norm_eps))) {}
 
 at::Tensor BertResidual::forward(const at::Tensor& x, const at::Tensor& residual) const {
-  return norm_->forward(apply_dropout(dense_->forward(x), dropout_, is_training()) + residual);
+  return norm_->forward(add_dropout(dense_->forward(x), residual, dropout_, is_training()));
 }
 
 BertLayer::BertLayer(const BertConfig& c) : activation_(c.hidden_act) {
@@ -27,8 +29,15 @@ BertLayer::BertLayer(const BertConfig& c) : activation_(c.hidden_act) {
   output_ = register_module("output", std::make_shared<BertResidual>(c.intermediate_size, c));
 }
 
+at::Tensor BertLayer::attend(const at::Tensor& x, const AttentionOptions& options) const {
+  if (!can_take_shortcuts(x)) return attention(query_->forward(x), key_->forward(x), value_->forward(x), options);
+  return attention(dense_beside(x, {query_->weight(), key_->weight(), value_->weight()},
+                                {query_->bias(), key_->bias(), value_->bias()}),
+                   options);
+}
+
 at::Tensor BertLayer::forward(const at::Tensor& x, const AttentionOptions& options) const {
-  const at::Tensor context = attention(query_->forward(x), key_->forward(x), value_->forward(x), options);
+  const at::Tensor context = attend(x, options);
   const at::Tensor attended = attention_output_->forward(context, x);
   return output_->forward(activate(activation_, intermediate_->forward(attended)), attended);
 }

@@ -31,6 +31,8 @@ class BertLayer : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const AttentionOptions& options) const;
 
  private:
+  at::Tensor attend(const at::Tensor& x, const AttentionOptions& options) const;
+
   Activation activation_;
   std::shared_ptr<Dense> query_;
   std::shared_ptr<Dense> key_;

@@ -1,8 +1,8 @@
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
 
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/bert_weights.h"
+#include "lockstep/models/dense_function.h"
 #include "lockstep/models/layers.h"
 #include "lockstep/models/loss.h"
 #include "lockstep/models/random_tensors.h"
@@ -40,10 +40,11 @@ class BertMlmHead : public torch::nn::Module {
     }
   }
 
+  /// @param hidden  [rows, hidden_size]
   /// @param words  the word embeddings' table, used where there is no decoder of its own
   at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words) const {
     const at::Tensor transformed = norm_->forward(activate(activation_, dense_->forward(hidden)));
-    return at::linear(transformed, decoder_ ? decoder_->weight() : words, bias_);
+    return dense(transformed, decoder_ ? decoder_->weight() : words, bias_, WeightLayout::OutIn);
   }
 
  private:
@@ -76,7 +77,8 @@ void BertForMaskedLMImpl::save_pretrained(const std::string& folder, std::uint64
 
 at::Tensor BertForMaskedLMImpl::forward(const TokenInputs& inputs) {
   const at::Tensor hidden = bert_->forward(inputs).last_hidden_state;
-  return head_->forward(hidden, bert_->word_embeddings().weight());
+  const at::Tensor scores = head_->forward(hidden.flatten(0, 1), bert_->word_embeddings().weight());
+  return scores.view({hidden.size(0), hidden.size(1), -1});
 }
 
 std::vector<InputField> BertForMaskedLMImpl::inputs() const {

@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 
 #include "lockstep/models/activation_checkpoint.h"
+#include "lockstep/models/dropout.h"
 #include "lockstep/models/gpt2_block.h"
 #include "lockstep/models/gpt2_weights.h"
 #include "lockstep/models/layers.h"

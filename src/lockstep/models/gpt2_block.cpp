@@ -1,8 +1,8 @@
 #include "lockstep/models/gpt2_block.h"
 
-#include <ATen/TensorOperators.h>
-
 #include <cmath>
+
+#include "lockstep/models/dropout.h"
 
 namespace lockstep {
 namespace {
@@ -33,11 +33,7 @@ Gpt2Block::Gpt2Block(const Gpt2Config& c, std::int64_t index)
 }
 
 at::Tensor Gpt2Block::attend(const at::Tensor& x, const AttentionOptions& options) const {
-  const at::Tensor all = query_key_value_->forward(x);
-  const std::int64_t size = x.size(1);
-  const at::Tensor context =
-      attention(all.narrow(1, 0, size), all.narrow(1, size, size), all.narrow(1, 2 * size, size), options);
-  return apply_dropout(attention_output_->forward(context), residual_dropout_, is_training());
+  return attention_output_->forward(attention(query_key_value_->forward(x), options));
 }
 
 at::Tensor Gpt2Block::forward(const at::Tensor& x, AttentionOptions options) const {
@@ -46,9 +42,9 @@ at::Tensor Gpt2Block::forward(const at::Tensor& x, AttentionOptions options) con
   options.dropout_p = is_training() ? attention_dropout_ : 0;
   options.is_causal = true;
   options.upcast = upcasts_;
-  const at::Tensor attended = attend(norm_1_->forward(x), options) + x;
+  const at::Tensor attended = add_dropout(attend(norm_1_->forward(x), options), x, residual_dropout_, is_training());
   const at::Tensor inner = activate(activation_, intermediate_->forward(norm_2_->forward(attended)));
-  return attended + apply_dropout(output_->forward(inner), residual_dropout_, is_training());
+  return add_dropout(output_->forward(inner), attended, residual_dropout_, is_training());
 }
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/linear.h>
 
+#include "lockstep/models/dense_function.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/gpt2_weights.h"
 #include "lockstep/models/layers.h"
@@ -40,7 +40,9 @@ void GPT2LMHeadModelImpl::save_pretrained(const std::string& folder, std::uint64
 
 at::Tensor GPT2LMHeadModelImpl::forward(const TokenInputs& inputs) {
   const at::Tensor hidden = transformer_->forward(inputs);
-  return at::linear(hidden, head_ ? head_->weight() : transformer_->word_embeddings().weight());
+  const at::Tensor& weight = head_ ? head_->weight() : transformer_->word_embeddings().weight();
+  const at::Tensor scores = dense(hidden.flatten(0, 1), weight, {}, WeightLayout::OutIn);
+  return scores.view({hidden.size(0), hidden.size(1), -1});
 }
 
 std::vector<InputField> GPT2LMHeadModelImpl::inputs() const {

@@ -1,11 +1,9 @@
 #include "lockstep/models/layers.h"
 
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/dropout.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/linear.h>
+
+#include "lockstep/models/dense_function.h"
 
 namespace lockstep {
 
@@ -14,13 +12,13 @@ Dense::Dense(std::int64_t in, std::int64_t out, bool has_bias)
   if (has_bias) bias_ = register_parameter("bias", at::empty({out}));
 }
 
-at::Tensor Dense::forward(const at::Tensor& x) const { return at::linear(x, weight_, bias_); }
+at::Tensor Dense::forward(const at::Tensor& x) const { return dense(x, weight_, bias_, WeightLayout::OutIn); }
 
 TransposedDense::TransposedDense(std::int64_t in, std::int64_t out)
     : weight_(register_parameter("weight", at::empty({in, out}))),
       bias_(register_parameter("bias", at::empty({out}))) {}
 
-at::Tensor TransposedDense::forward(const at::Tensor& x) const { return at::addmm(bias_, x, weight_); }
+at::Tensor TransposedDense::forward(const at::Tensor& x) const { return dense(x, weight_, bias_, WeightLayout::InOut); }
 
 Norm::Norm(std::int64_t size, double eps)
     : weight_(register_parameter("weight", at::empty({size}))),
@@ -32,10 +30,6 @@ at::Tensor Norm::forward(const at::Tensor& x) const { return at::layer_norm(x, w
 Embedding::Embedding(std::int64_t count, std::int64_t size, std::int64_t padding_idx)
     : weight_(register_parameter("weight", at::empty({count, size}))), padding_idx_(padding_idx) {}
 
-at::Tensor Embedding::forward(const at::Tensor& ids) const { return at::embedding(weight_, ids, padding_idx_); }
-
-at::Tensor apply_dropout(const at::Tensor& x, double p, bool is_training) {
-  return is_training && p > 0 ? at::dropout(x, p, true) : x;
-}
+at::Tensor Embedding::forward(const at::Tensor& ids) const { return embed(weight_, ids, padding_idx_); }
 
 }  // namespace lockstep

@@ -75,7 +75,4 @@ class Scope : public torch::nn::Module {
   }
 };
 
-/// Zeroes each value with probability p and scales the others by 1 / (1 - p) while `is_training`; else gives x back.
-at::Tensor apply_dropout(const at::Tensor& x, double p, bool is_training);
-
 }  // namespace lockstep

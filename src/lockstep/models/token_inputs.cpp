@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <limits>
-
 #include "lockstep/base/error.h"
+#include "lockstep/models/attention_composed.h"
 
 namespace lockstep {
 namespace {
@@ -73,11 +72,7 @@ void check_token_inputs(const TokenInputs& inputs, const TokenLimits& limits, co
 at::Tensor additive_mask(const at::Tensor& mask, at::ScalarType dtype) {
   if (!mask.defined()) return {};
   if (mask.device().is_cpu() && mask.ne(0).all().item<bool>()) return {};
-  const double lowest = dtype == at::kDouble     ? std::numeric_limits<double>::lowest()
-                        : dtype == at::kHalf     ? -65504.0
-                        : dtype == at::kBFloat16 ? -3.3895313892515355e38
-                                                 : std::numeric_limits<float>::lowest();
-  return ((1 - mask.to(dtype)) * lowest).unsqueeze(1).unsqueeze(1);
+  return ((1 - mask.to(dtype)) * lowest_number(dtype)).unsqueeze(1).unsqueeze(1);
 }
 
 at::Tensor position_ids_of_mask(const at::Tensor& mask) {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+/// One draw of dropout: which values stay is a function of the seed and their position alone, so nothing is stored.
+struct DropoutDraw {
+  std::uint64_t seed = 0;
+  double p = 0;  ///< share of values that become zero, in [0, 1]
+};
+
+/// out[i] = x[i] / (1 - p), or 0 where the draw drops position i. `out` may be `x`.
+void drop_values(const float* x, float* out, std::int64_t count, DropoutDraw draw);
+void drop_values(const double* x, double* out, std::int64_t count, DropoutDraw draw);
+
+/// out[i] = residual[i] + what drop_values gives.
+void drop_and_add_values(const float* x, const float* residual, float* out, std::int64_t count, DropoutDraw draw);
+void drop_and_add_values(const double* x, const double* residual, double* out, std::int64_t count, DropoutDraw draw);
+
+}  // namespace lockstep
