@@ -25,8 +25,7 @@ class Deadline {
   /// Time left, at least zero; a day where the deadline is never, which every caller waits for in a loop.
   std::chrono::milliseconds remaining() const {
     if (is_never()) return std::chrono::hours(24);
-    return std::max(std::chrono::milliseconds(0),
-                    std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()));
+    return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()));
   }
   /// The same for poll(2).
   int poll_timeout_ms() const { return static_cast<int>(remaining().count()); }
