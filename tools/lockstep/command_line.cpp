@@ -11,7 +11,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "tools/lockstep/nearest_name.h"
+#include "lockstep/base/nearest_name.h"
 
 namespace lockstep {
 namespace {
