@@ -12,7 +12,7 @@ namespace {
 class Arguments : public Contract {};
 INSTANTIATE_TEST_SUITE_P(Engines, Arguments, ::testing::ValuesIn(placements({1, 2})), placement_name);
 
-struct Case {
+struct RefusedCall {
   const char* name;
   Contract::Body call;
   const char* says;
@@ -20,8 +20,8 @@ struct Case {
 
 at::Tensor floats(std::int64_t count) { return at::ones({count}, at::kFloat); }
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
+const std::vector<RefusedCall>& refused_calls() {
+  static const std::vector<RefusedCall> all = {
       {"root_too_large",
        [](Communicator& g) {
          auto t = floats(2);
@@ -101,7 +101,7 @@ const std::vector<Case>& cases() {
 
 TEST_P(Arguments, AreRefusedAndTheGroupLivesOn) {
   each_rank([](Communicator& group) {
-    for (const Case& c : cases()) {
+    for (const RefusedCall& c : refused_calls()) {
       try {
         c.call(group);
         ADD_FAILURE() << c.name << " was accepted";

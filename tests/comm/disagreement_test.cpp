@@ -10,7 +10,7 @@ namespace {
 
 at::Tensor ones(std::int64_t count, at::ScalarType dtype = at::kFloat) { return at::ones({count}, dtype); }
 
-struct Case {
+struct DisagreeingCalls {
   const char* name;
   Contract::Body last_rank;  ///< what the last rank does
   Contract::Body others;     ///< what all others do
@@ -21,8 +21,8 @@ struct Case {
 void all_reduce(Communicator& group, at::Tensor tensor, ReduceOp op = ReduceOp::Sum) { group.all_reduce(tensor, op); }
 void broadcast(Communicator& group, at::Tensor tensor, int root) { group.broadcast(tensor, root); }
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
+const std::vector<DisagreeingCalls>& disagreements() {
+  static const std::vector<DisagreeingCalls> all = {
       {"another_count", [](Communicator& group) { all_reduce(group, ones(101)); },
        [](Communicator& group) { all_reduce(group, ones(100)); }, "all_reduce #0 (sum) of 101 float",
        "all_reduce #0 (sum) of 100 float"},
@@ -55,7 +55,7 @@ class Disagreement : public Contract {};
 INSTANTIATE_TEST_SUITE_P(Engines, Disagreement, ::testing::ValuesIn(placements_for_failures()), placement_name);
 
 TEST_P(Disagreement, NamesBothSidesOnEveryRank) {
-  for (const Case& c : cases()) {
+  for (const DisagreeingCalls& c : disagreements()) {
     const std::vector<RankEnd> ends = ends_of([&](Communicator& group) {
       const bool last = group.rank() == group.world_size() - 1;
       (last ? c.last_rank : c.others)(group);

@@ -37,6 +37,8 @@ at::Tensor Communicator::allocate(at::IntArrayRef sizes, at::ScalarType dtype) {
 
 std::shared_ptr<Work> Communicator::do_start_all_reduce(at::Tensor&, const Operation&) { return nullptr; }
 
+void Communicator::do_progress() {}
+
 std::string Communicator::where(const Fingerprint* fingerprint) const {
   std::string text = fmt::format("{}, engine {}", membership_.where(), engine());
   if (membership_.group != "default") text += ", group " + membership_.group;

@@ -73,6 +73,10 @@ class Communicator {
   std::shared_ptr<Work> isend(at::Tensor tensor, int to, int tag = 0);
   std::shared_ptr<Work> irecv(at::Tensor tensor, int from, int tag = 0);
   std::shared_ptr<Work> barrier_async();
+  /// Moves on what was started here and is not over, without waiting for anybody. To be called now and then by a thread
+  /// that computes: an engine without a thread of its own reduces nothing in between. Costs next to nothing where
+  /// nothing is pending. Never throws: what goes wrong, `Work::wait` throws.
+  void progress() { do_progress(); }
 
   /// Memory that this engine reduces without a copy. Contiguous, its content unspecified. Collective where the engine
   /// shares memory: every rank makes the same calls of it, with the same arguments.
@@ -114,6 +118,8 @@ class Communicator {
   /// Starts an all-reduce of memory from `allocate` without a thread, where the engine can; null where it can't, and
   /// the queue takes it.
   virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
+  /// Does the calling thread's share of what do_start_all_reduce has started; does not throw.
+  virtual void do_progress();
 
   /// One call: `out` alone for operations in place, `in` alone for send.
   struct Request {

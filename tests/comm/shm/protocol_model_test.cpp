@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/comm/shm/round_protocol.h"
 #include "lockstep/comm/shm/sleep_protocol.h"
 #include "lockstep/comm/shm/slot_protocol.h"
@@ -94,13 +95,44 @@ TEST_P(InPlaceModel, ReducesOnceWhoeverWorks) {
   EXPECT_GT(result.endings, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, InPlaceModel,
-                         ::testing::Values(InPlaceCase{"two_ranks_one_slot", 2, 3, 1, false, 1, 1}),
+// The last ones take 4 and 20 s: in full only where there is time.
+std::vector<InPlaceCase> in_place_cases() {
+  std::vector<InPlaceCase> all = {{"two_ranks_one_slot", 2, 3, 1, false, 1, 1},
+                                  {"two_ranks_two_slots", 2, 3, 1, false, 2, 2},
+                                  {"two_ranks_two_chunks_help", 2, 1, 2, true, 1, 1},
+                                  {"two_ranks_twice_help", 2, 2, 1, true, 1, 1},
+                                  {"three_ranks", 3, 1, 1, false, 1, 1}};
+  if (env_bool("LOCKSTEP_LONG_TESTS").value_or(false)) {
+    all.push_back({"three_ranks_help", 3, 1, 1, true, 1, 1});
+    all.push_back({"three_ranks_twice", 3, 2, 1, false, 1, 1});
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Table, InPlaceModel, ::testing::ValuesIn(in_place_cases()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(InPlaceModelItself, FindsASlotThatIsUsedAgainTooEarly) {
   // The protocol believes in two slots, and there is one.
   EXPECT_NE(check({"", 2, 2, 1, false, 2, 1}).failure, "");
+}
+
+TEST(InPlaceModelItself, FindsARankThatDoesNotWaitForTheOthers) {
+  for (const bool forgets_entry : {true, false}) {
+    const RankProgram program = [forgets_entry](CheckedMemory& memory) {
+      SlotProtocol<CheckedMemory> slots(memory);
+      const ModelCall call{{{0, 7, 7}}, 0};
+      memory.store(memory.data(memory.rank(), 0), before(memory.rank(), 0, 0));
+      memory.store(memory.data(memory.rank(), 1), before(memory.rank(), 1, 0));
+      slots.enter(call, {kFirstSegment, 0});
+      if (!forgets_entry) slots.await_entered(call);
+      slots.work(0, 1, memory.rank(), [&](int owner, std::uint64_t) { reduce_chunk(memory, owner); });
+      if (forgets_entry) slots.await_done(call, 1);
+      for (int i = 0; i < 2; ++i) {
+        memory.expect(memory.load(memory.data(memory.rank(), i)) == sum_of(2, i, 0), "a sum is wrong");
+      }
+    };
+    EXPECT_NE(check_all_interleavings({program, program}).failure, "") << forgets_entry;
+  }
 }
 
 // A rank that may be ahead sends messages of one value; the receivers add them up.
@@ -187,6 +219,20 @@ TEST(SleepModel, NoWakeUpIsLost) {
   EXPECT_EQ(check_sleep(3).failure, "");
 }
 
+TEST(SleepModelItself, FindsAWakeUpThatIsLost) {
+  // The store may take effect after the look for sleepers.
+  const RankProgram storer = [](CheckedMemory& memory) {
+    memory.store(memory.data(0, 0), 1);
+    if (memory.load(memory.header().sleepers) != 0) SleepProtocol<CheckedMemory>(memory).wake_sleepers();
+  };
+  const RankProgram waiter = [](CheckedMemory& memory) {
+    SleepProtocol<CheckedMemory> sleeps(memory);
+    while (!sleeps.sleep([&] { return memory.load(memory.data(0, 0)) != 0; })) {
+    }
+  };
+  EXPECT_NE(check_all_interleavings({storer, waiter}).failure, "");
+}
+
 // Rank 0 ends the group and then takes its memory back; the others write there while they may.
 TEST(WorkModel, NobodyWritesAfterTheGroupHasEnded) {
   for (const int ranks : {2, 3}) {
@@ -213,6 +259,22 @@ TEST(WorkModel, NobodyWritesAfterTheGroupHasEnded) {
         check_all_interleavings(std::vector<RankProgram>(static_cast<std::size_t>(ranks), program), options).failure,
         "");
   }
+}
+
+TEST(WorkModelItself, FindsAWriterThatLooksTooEarly) {
+  const RankProgram owner = [](CheckedMemory& memory) {
+    WorkProtocol<CheckedMemory> work(memory);
+    work.break_group();
+    if (work.is_working(1)) return;
+    const std::uint64_t seen = memory.load(memory.data(0, 1));
+    memory.expect(memory.load(memory.data(0, 1)) == seen, "memory changed after it was taken back");
+  };
+  const RankProgram writer = [](CheckedMemory& memory) {
+    memory.store(memory.cell(1).working, 1);  // not in order: the load below may overtake it
+    if (memory.load(memory.header().broken) == 0) memory.store(memory.data(0, 1), 1);
+    memory.store(memory.cell(1).working, 0);
+  };
+  EXPECT_NE(check_all_interleavings({owner, writer}).failure, "");
 }
 
 }  // namespace

@@ -133,6 +133,9 @@ class Group {
   void on_stuck_writer(std::function<void()> detach) { detach_ = std::move(detach); }
   void set_spin_policy(const SpinPolicy& policy) { spin_policy_ = policy; }
   const SpinPolicy& spin_policy() const { return spin_policy_; }
+  /// Cores that this rank has for itself; 0 where ranks share them.
+  int cores() const { return cores_; }
+  void set_cores(int cores) { cores_ = cores; }
 
  private:
   using Predicate = std::function<bool()>;
@@ -158,6 +161,7 @@ class Group {
   std::mutex watch_mutex_;
   std::mutex break_mutex_;
   SpinPolicy spin_policy_;
+  int cores_ = 0;
   std::function<void()> detach_;
   std::atomic<std::int64_t> next_check_ns_{0};
   bool record_written_ = false;  // guarded by break_mutex_

@@ -82,7 +82,7 @@ void put_affinity(RankCell& cell) {
   }
 }
 
-SpinPolicy spin_policy_of(const Group& group) {
+void share_cores(Group& group) {
   std::vector<std::uint64_t> masks;
   constexpr int kWords = static_cast<int>(std::tuple_size<decltype(RankCell::cores)>::value);
   for (int rank = 0; rank < group.world_size(); ++rank) {
@@ -91,7 +91,8 @@ SpinPolicy spin_policy_of(const Group& group) {
   // A quota holds for each process by itself: only where all are in one container is it a bound for them together.
   const auto cores = static_cast<int>(affinity_cores().size());
   const int quota = available_cores() < cores ? available_cores() : INT_MAX;
-  return choose_spin_policy(masks.data(), kWords, group.world_size(), quota);
+  group.set_spin_policy(choose_spin_policy(masks.data(), kWords, group.world_size(), quota));
+  group.set_cores(cores_per_rank(masks.data(), kWords, group.world_size(), quota, group.rank()));
 }
 
 void await_state(Group& group, const Call& call, RankState state) {
@@ -162,7 +163,7 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
   const Call call{kJoining, 0, deadline};
   await_state(*group, call, RankState::Present);
   await_state(*group, call, RankState::Member);
-  group->set_spin_policy(spin_policy_of(*group));
+  share_cores(*group);
   return group;
 }
 

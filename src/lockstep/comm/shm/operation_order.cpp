@@ -41,6 +41,7 @@ std::shared_ptr<Started> OperationOrder::start(const Call& call, const Elements&
   move_on();
   launch(*started);
   pending_.push_back(started);
+  has_pending_.store(true, std::memory_order_relaxed);
   return started;
 }
 
@@ -62,6 +63,12 @@ void OperationOrder::wait(Started& started) {
     }
   }
   if (started.failure) std::rethrow_exception(started.failure);
+}
+
+void OperationOrder::progress() noexcept {
+  if (!has_pending_.load(std::memory_order_relaxed)) return;
+  const Lock lock(mutex_, std::try_to_lock);  // who holds it moves them on
+  if (lock.owns_lock()) move_on();
 }
 
 void OperationOrder::run(const Call& call, std::byte* data, const std::function<std::size_t(int rank)>& bytes_of,
@@ -114,6 +121,7 @@ bool OperationOrder::finish_first(bool may_wait) {
   const std::shared_ptr<Started> first = pending_.front();
   if (!ways_.step(*first, may_wait)) return false;
   pending_.pop_front();
+  has_pending_.store(!pending_.empty(), std::memory_order_relaxed);
   first->keep.reset();
   first->buffer.reset();
   first->over.store(true, std::memory_order_release);
@@ -136,6 +144,7 @@ void OperationOrder::fail_all(const std::exception_ptr& failure) {
     started->over.store(true, std::memory_order_release);
   }
   pending_.clear();
+  has_pending_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace lockstep::shm

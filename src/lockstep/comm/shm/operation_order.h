@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <exception>
@@ -32,6 +33,8 @@ class OperationOrder {
   bool poll(Started& started);
   /// @throws what ended it
   void wait(Started& started);
+  /// Moves on what is pending, without waiting: a thread that computes calls it between two pieces of its work.
+  void progress() noexcept;
 
   /// Runs another collective: when `body` is called, all that was started before is over, all ranks have entered and
   /// agree. It gets where every rank's data begin, or nothing where some can't be reached by all, and the barrier.
@@ -58,6 +61,7 @@ class OperationOrder {
   std::timed_mutex mutex_;  // guards all below
   AllReduce ways_;
   std::deque<std::shared_ptr<Started>> pending_;  // in order
+  std::atomic<bool> has_pending_{false};          // read without the lock
   Started immediate_;  // of `all_reduce`; kept, because an allocation costs more than a barrier
 };
 

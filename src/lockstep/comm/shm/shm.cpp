@@ -1,5 +1,6 @@
 #include "lockstep/comm/shm/shm.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <utility>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/shm/allocations.h"
 #include "lockstep/comm/shm/announcement.h"
@@ -106,7 +108,8 @@ class SharedMemoryCommunicator : public Communicator {
   SharedMemoryCommunicator(Membership membership, const char* engine, std::unique_ptr<shm::MemorySharing> sharing)
       : Communicator(std::move(membership)),
         engine_(engine),
-        core_(std::make_shared<Core>(this->membership(), std::move(sharing))) {}
+        core_(std::make_shared<Core>(this->membership(), std::move(sharing))),
+        has_thread_(wants_thread(*core_->group)) {}
 
   ~SharedMemoryCommunicator() override {
     stop_queues();
@@ -171,6 +174,13 @@ class SharedMemoryCommunicator : public Communicator {
     std::shared_ptr<shm::Started> started_;
     std::string where_;
   };
+
+  /// Whether the queue's thread runs what is started. It takes a core from the threads that compute, unless there is
+  /// one to spare: else they do their share whenever they come by.
+  static bool wants_thread(const shm::Group& group) {
+    if (const auto wanted = env_bool("LOCKSTEP_COMMUNICATION_THREAD")) return *wanted;
+    return group.cores() > at::get_num_threads();
+  }
 
   std::string where() const { return fmt::format("{}, engine {}", membership().where(), engine_); }
 
@@ -255,7 +265,9 @@ class SharedMemoryCommunicator : public Communicator {
     core_->group->break_group(shm::BreakKind::Aborted, why.empty() ? "the group was aborted" : why,
                               fmt::format("read the log of rank {}; build a new group, or end the job", rank()));
   }
+  void do_progress() override { core_->order.progress(); }
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation) override {
+    if (has_thread_) return nullptr;
     std::string here = fmt::format("{}, {}", where(), operation.fingerprint.describe());
     std::shared_ptr<shm::Started> started;
     with_where(here, [&] {
@@ -268,6 +280,7 @@ class SharedMemoryCommunicator : public Communicator {
 
   const char* engine_;
   std::shared_ptr<Core> core_;
+  const bool has_thread_;
 };
 
 }  // namespace

@@ -14,22 +14,6 @@ constexpr std::chrono::microseconds kSpin(100);
 // A yield costs a quarter of a sleep and a wake; a few are enough for the others' turns.
 constexpr int kYields = 8;
 
-// A rank is short of a core where more ranks than its mask has cores run on nothing but its cores.
-bool cores_are_shared(const std::uint64_t* masks, int words, int world_size) {
-  for (int mine = 0; mine < world_size; ++mine) {
-    int cores = 0;
-    for (int w = 0; w < words; ++w) cores += __builtin_popcountll(masks[mine * words + w]);
-    int inside = 0;
-    for (int other = 0; other < world_size; ++other) {
-      bool subset = true;
-      for (int w = 0; w < words; ++w) subset = subset && (masks[other * words + w] & ~masks[mine * words + w]) == 0;
-      inside += subset ? 1 : 0;
-    }
-    if (inside > cores) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool Spin::yield_again() noexcept {
@@ -48,8 +32,24 @@ SpinPolicy choose_spin_policy(const std::uint64_t* masks, int words_per_mask, in
   if (const auto us = env_int("LOCKSTEP_SPIN_US")) {
     return {std::chrono::microseconds(std::clamp<std::int64_t>(*us, 0, 1'000'000)), kYields};
   }
-  if (world_size > core_limit || cores_are_shared(masks, words_per_mask, world_size)) return {{}, kYields};
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (cores_per_rank(masks, words_per_mask, world_size, core_limit, rank) == 0) return {{}, kYields};
+  }
   return {kSpin, 0};
+}
+
+int cores_per_rank(const std::uint64_t* masks, int words_per_mask, int world_size, int core_limit, int rank) {
+  const std::uint64_t* mine = masks + rank * words_per_mask;
+  int cores = 0;
+  for (int w = 0; w < words_per_mask; ++w) cores += __builtin_popcountll(mine[w]);
+  int sharers = 0;
+  for (int other = 0; other < world_size; ++other) {
+    const std::uint64_t* theirs = masks + other * words_per_mask;
+    bool inside = true;
+    for (int w = 0; w < words_per_mask; ++w) inside = inside && (theirs[w] & ~mine[w]) == 0;
+    sharers += inside ? 1 : 0;
+  }
+  return std::min(cores / sharers, core_limit / world_size);
 }
 
 }  // namespace lockstep::shm

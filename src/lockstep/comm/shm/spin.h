@@ -44,7 +44,11 @@ class Spin {
   std::chrono::steady_clock::time_point end_{};
 };
 
-/// For ranks whose affinity masks (bit per core) are these: spins where each rank can have a core of its own.
+/// Cores that `rank` has for itself, when it shares those of its mask evenly with the ranks that run on nothing else;
+/// 0 where there are fewer than ranks.
+int cores_per_rank(const std::uint64_t* masks, int words_per_mask, int world_size, int core_limit, int rank);
+
+/// For ranks whose affinity masks (bit per core) are `masks`: spins where each rank can have a core of its own.
 /// @param core_limit  cores that a CPU quota leaves to all of them
 /// LOCKSTEP_SPIN_US in the environment wins.
 SpinPolicy choose_spin_policy(const std::uint64_t* masks, int words_per_mask, int world_size, int core_limit);
