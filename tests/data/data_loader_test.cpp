@@ -51,14 +51,14 @@ DataLoaderOptions options_of(std::int64_t batch_size, int num_workers = 0, bool 
   return options;
 }
 
-Indices labels_of(const Batch& batch) {
+Indices label_indices(const Batch& batch) {
   const at::Tensor& labels = batch.at("labels");
   return {labels.data_ptr<std::int64_t>(), labels.data_ptr<std::int64_t>() + labels.numel()};
 }
 
 Batches read_all(DataLoader& loader) {
   Batches batches;
-  for (const Batch& batch : loader) batches.push_back(labels_of(batch));
+  for (const Batch& batch : loader) batches.push_back(label_indices(batch));
   return batches;
 }
 
@@ -133,7 +133,7 @@ TEST_P(DataLoaderWorkers, GoOnFromEveryPosition) {
     Batches got;
     if (stop > 0) {
       for (const Batch& batch : interrupted) {
-        got.push_back(labels_of(batch));
+        got.push_back(label_indices(batch));
         if (got.size() == stop) break;
       }
     }
@@ -163,7 +163,7 @@ TEST(DataLoader, ANewLoopStartsAtTheFirstSample) {
   for (const int workers : {0, 2}) {
     DataLoader loader(dataset_of(10), options_of(2, workers));
     for (const Batch& batch : loader) {
-      if (labels_of(batch)[0] == 4) break;
+      if (label_indices(batch)[0] == 4) break;
     }
     EXPECT_EQ(read_all(loader), (Batches{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}}));
   }
@@ -182,7 +182,7 @@ TEST(DataLoader, AMovedLoaderGoesOn) {
   auto at = loader.begin();
   DataLoader moved = std::move(loader);
   ++at;
-  EXPECT_EQ(labels_of(*at), (Indices{2, 3}));
+  EXPECT_EQ(label_indices(*at), (Indices{2, 3}));
   EXPECT_EQ(moved.state().position, 4);
 }
 
@@ -246,7 +246,7 @@ TEST_P(DataLoaderErrors, ReachTheLoopInTheirTurnWithFileLineAndBatch) {
   DataLoader loader(dataset, options_of(2, GetParam()));
   Batches got;
   try {
-    for (const Batch& batch : loader) got.push_back(labels_of(batch));
+    for (const Batch& batch : loader) got.push_back(label_indices(batch));
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.happened(), "\"x\" is no number");

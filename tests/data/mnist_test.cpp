@@ -14,14 +14,14 @@
 namespace lockstep {
 namespace {
 
-const std::string kShared = LOCKSTEP_SHARED_DATA;
+const std::string kSharedData = LOCKSTEP_SHARED_DATA;
 
 class RealImages : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!std::filesystem::is_directory(folder())) GTEST_SKIP() << folder() << " is not there";
   }
-  std::string folder() const { return kShared + "/" + GetParam(); }
+  std::string folder() const { return kSharedData + "/" + GetParam(); }
 };
 
 TEST_P(RealImages, AreReadWhole) {
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Datasets, RealImages, ::testing::Values("mnist", "fashi
                          [](const auto& test) { return std::string(test.param, 5); });
 
 TEST(Mnist, HasTheFirstLabelsAndTheMeanThatItIsKnownFor) {
-  const std::string folder = kShared + "/mnist";
+  const std::string folder = kSharedData + "/mnist";
   if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << folder << " is not there";
   const auto train = mnist(folder, Split::Train);
   EXPECT_TRUE(train->get_batch({0, 1, 2, 3, 4}).at("labels").equal(at::tensor({5, 0, 4, 1, 9}, at::kLong)));

@@ -88,15 +88,15 @@ TEST(ThreadVariables, LeaveTheUsersChoice) {
             (std::map<std::string, std::string>{{"OMP_NUM_THREADS", "4"}, {"MKL_NUM_THREADS", "4"}}));
 }
 
-struct Case {
+struct ShareCase {
   const char* name;
   CpuAffinity affinity;
   NodeCores node;
   int ranks;
   std::vector<std::vector<int>> want;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const ShareCase& c) { return out << c.name; }
 };
-class ShareCores : public ::testing::TestWithParam<Case> {};
+class ShareCores : public ::testing::TestWithParam<ShareCase> {};
 
 TEST_P(ShareCores, GivesBlocks) {
   EXPECT_EQ(share_cores(GetParam().affinity, GetParam().node, GetParam().ranks), GetParam().want);
@@ -107,15 +107,15 @@ const NodeCores kSevenSiblings{{0, 4, 1, 5, 2, 6, 3}, 7};
 const std::vector<std::vector<int>> kTwoFree{{}, {}};
 INSTANTIATE_TEST_SUITE_P(
     Table, ShareCores,
-    ::testing::Values(Case{"none", CpuAffinity::None, kFour, 2, kTwoFree},
-                      Case{"split", CpuAffinity::Split, kFour, 2, {{0, 1}, {2, 3}}},
-                      Case{"auto_with_two_cores_each", CpuAffinity::Auto, kFour, 2, {{0, 1}, {2, 3}}},
-                      Case{"auto_with_one_core_each", CpuAffinity::Auto, {{0, 1}, 2}, 2, kTwoFree},
-                      Case{"auto_under_a_quota", CpuAffinity::Auto, {{0, 1, 2, 3}, 2}, 2, kTwoFree},
-                      Case{"auto_for_one_rank", CpuAffinity::Auto, kFour, 1, {{}}},
-                      Case{"split_one_core_each", CpuAffinity::Split, {{3, 8}, 2}, 2, {{3}, {8}}},
-                      Case{"more_ranks_than_cores", CpuAffinity::Split, {{0}, 1}, 2, kTwoFree},
-                      Case{"uneven", CpuAffinity::Split, kSevenSiblings, 3, {{0, 4, 1}, {5, 2}, {6, 3}}}),
+    ::testing::Values(ShareCase{"none", CpuAffinity::None, kFour, 2, kTwoFree},
+                      ShareCase{"split", CpuAffinity::Split, kFour, 2, {{0, 1}, {2, 3}}},
+                      ShareCase{"auto_with_two_cores_each", CpuAffinity::Auto, kFour, 2, {{0, 1}, {2, 3}}},
+                      ShareCase{"auto_with_one_core_each", CpuAffinity::Auto, {{0, 1}, 2}, 2, kTwoFree},
+                      ShareCase{"auto_under_a_quota", CpuAffinity::Auto, {{0, 1, 2, 3}, 2}, 2, kTwoFree},
+                      ShareCase{"auto_for_one_rank", CpuAffinity::Auto, kFour, 1, {{}}},
+                      ShareCase{"split_one_core_each", CpuAffinity::Split, {{3, 8}, 2}, 2, {{3}, {8}}},
+                      ShareCase{"more_ranks_than_cores", CpuAffinity::Split, {{0}, 1}, 2, kTwoFree},
+                      ShareCase{"uneven", CpuAffinity::Split, kSevenSiblings, 3, {{0, 4, 1}, {5, 2}, {6, 3}}}),
     [](const auto& test) { return test.param.name; });
 
 TEST(NodeCores, AreThoseOfThisProcess) {

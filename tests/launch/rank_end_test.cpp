@@ -25,13 +25,13 @@ RankEnd asked(RankEnd end) {
   return end;
 }
 
-struct Case {
+struct RankEndCase {
   const char* name;
   std::vector<RankEnd> ends;
   int want;  // -1: none
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const RankEndCase& c) { return out << c.name; }
 };
-class FirstFailure : public ::testing::TestWithParam<Case> {};
+class FirstFailure : public ::testing::TestWithParam<RankEndCase> {};
 
 TEST_P(FirstFailure, IsTheCause) {
   const RankEnd* first = first_failure(GetParam().ends);
@@ -41,14 +41,15 @@ TEST_P(FirstFailure, IsTheCause) {
 const std::vector<std::string> kVictim{"RuntimeError: [pair.cc:598] Connection closed by peer [127.0.0.1]:40113"};
 INSTANTIATE_TEST_SUITE_P(
     Table, FirstFailure,
-    ::testing::Values(Case{"nobody", {}, -1}, Case{"all_well", {end_of(0, 0), end_of(1, 0)}, -1},
-                      Case{"by_time", {end_of(2, 3), end_of(0, 1)}, 2},
-                      Case{"well_before", {end_of(0, 0), end_of(1, 1)}, 1},
-                      Case{"victim_ends_first", {end_of(0, 1, 0, kVictim), end_of(1, 1, 0, {"ValueError: x"})}, 1},
-                      Case{"only_victims", {end_of(3, 1, 0, kVictim), end_of(1, 1, 0, kVictim)}, 3},
-                      Case{"asked_ones_do_not_count", {end_of(0, 1, 0, kVictim), asked(end_of(1, 0, SIGTERM))}, 0},
-                      Case{"a_signal_is_a_cause", {end_of(0, 0, SIGKILL, kVictim), end_of(1, 1)}, 0},
-                      Case{"lockstep_names_the_lost", {end_of(0, 1, 0, {"all_reduce lost rank 1"}), end_of(1, 9)}, 1}),
+    ::testing::Values(
+        RankEndCase{"nobody", {}, -1}, RankEndCase{"all_well", {end_of(0, 0), end_of(1, 0)}, -1},
+        RankEndCase{"by_time", {end_of(2, 3), end_of(0, 1)}, 2},
+        RankEndCase{"well_before", {end_of(0, 0), end_of(1, 1)}, 1},
+        RankEndCase{"victim_ends_first", {end_of(0, 1, 0, kVictim), end_of(1, 1, 0, {"ValueError: x"})}, 1},
+        RankEndCase{"only_victims", {end_of(3, 1, 0, kVictim), end_of(1, 1, 0, kVictim)}, 3},
+        RankEndCase{"asked_ones_do_not_count", {end_of(0, 1, 0, kVictim), asked(end_of(1, 0, SIGTERM))}, 0},
+        RankEndCase{"a_signal_is_a_cause", {end_of(0, 0, SIGKILL, kVictim), end_of(1, 1)}, 0},
+        RankEndCase{"lockstep_names_the_lost", {end_of(0, 1, 0, {"all_reduce lost rank 1"}), end_of(1, 9)}, 1}),
     [](const auto& test) { return test.param.name; });
 
 TEST(ErrorFile, GivesItsMessage) {

@@ -145,7 +145,7 @@ TEST(Dropout, GradientsArePassedWhereValuesWere) {
   EXPECT_TRUE(torch::allclose(apply_dropout(strided, 0.3, true), strided * mask));
 }
 
-BertConfig small_bert() {
+BertConfig shortcut_bert() {
   BertConfig config;
   config.vocab_size = 13;
   config.hidden_size = 12;
@@ -161,7 +161,7 @@ class InPlaceGradients : public ::testing::Test {
  protected:
   void SetUp() override {
     torch::manual_seed(3);
-    model_ = std::make_shared<BertForMaskedLMImpl>(small_bert());
+    model_ = std::make_shared<BertForMaskedLMImpl>(shortcut_bert());
     model_->eval();
     batch_ = model_->random_batch({2, 6, 1, true});
     plain_ = torch::autograd::grad({loss()}, model_->parameters());
@@ -274,7 +274,7 @@ TEST_F(InPlaceGradients, PassOverFrozenParameters) {
 
 TEST(Shortcuts, AreLeftToAutocast) {
   torch::manual_seed(3);
-  BertForSequenceClassification model(small_bert());
+  BertForSequenceClassification model(shortcut_bert());
   model->eval();
   const Batch batch = model->random_batch({2, 6, 1});
   for (auto& parameter : model->parameters()) parameter.mutable_grad() = torch::zeros_like(parameter);
@@ -315,7 +315,7 @@ TEST(Shortcuts, ModelsRunInEveryFloatingType) {
 }
 
 TEST(Shortcuts, CheckpointingWorksWhereTheFirstLayersAreFrozen) {
-  BertConfig config = small_bert();
+  BertConfig config = shortcut_bert();
   config.gradient_checkpointing = true;
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0;
   BertForSequenceClassification model(config);

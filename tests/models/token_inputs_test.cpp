@@ -113,7 +113,7 @@ TEST(TokenInputs, PositionsCountTheTokensOfAMask) {
   EXPECT_TRUE(torch::equal(position_ids_of_mask(mask), want));
 }
 
-Gpt2Config small_gpt2() {
+Gpt2Config token_gpt2() {
   Gpt2Config config;
   config.vocab_size = 12;
   config.n_embd = 8;
@@ -124,7 +124,7 @@ Gpt2Config small_gpt2() {
 }
 
 TEST(Gpt2Classifier, ScoresTheLastTokenThatIsNotPadding) {
-  Gpt2Config config = small_gpt2();
+  Gpt2Config config = token_gpt2();
   config.pad_token_id = 11;
   GPT2ForSequenceClassification model(config);
   model->eval();
@@ -137,7 +137,7 @@ TEST(Gpt2Classifier, ScoresTheLastTokenThatIsNotPadding) {
 }
 
 TEST(Gpt2Classifier, NeedsAPaddingTokenForSeveralTexts) {
-  GPT2ForSequenceClassification model(small_gpt2());
+  GPT2ForSequenceClassification model(token_gpt2());
   model->eval();
   EXPECT_NO_THROW(model->forward({row({4, 5})}));
   try {
@@ -149,7 +149,7 @@ TEST(Gpt2Classifier, NeedsAPaddingTokenForSeveralTexts) {
 }
 
 TEST(Gpt2Lm, LossCountsThePredictedTokensOnly) {
-  GPT2LMHeadModel model(small_gpt2());
+  GPT2LMHeadModel model(token_gpt2());
   Batch batch{{"input_ids", torch::tensor({{1, 2, 3, 11}, {4, 5, 11, 11}}, torch::kLong)},
               {"attention_mask", torch::tensor({{1, 1, 1, 0}, {1, 1, 0, 0}}, torch::kLong)},
               {"labels", torch::tensor({{1, 2, 3, -100}, {4, 5, -100, -100}}, torch::kLong)}};

@@ -35,13 +35,13 @@ Pair over_socket(const SocketAddress& address) {
   return {server, connect(), connect()};
 }
 
-struct Case {
+struct StoreCase {
   const char* name;
   std::function<Pair(const std::string& folder)> make;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const StoreCase& c) { return out << c.name; }
 };
 
-class StoreContract : public ::testing::TestWithParam<Case> {
+class StoreContract : public ::testing::TestWithParam<StoreCase> {
  protected:
   void SetUp() override {
     if (std::string(GetParam().name) == "Ipv6" && !testing::has_ipv6()) GTEST_SKIP() << "this host has no IPv6";
@@ -172,23 +172,22 @@ TEST_P(StoreContract, ManyThreadsCountTogether) {
 
 INSTANTIATE_TEST_SUITE_P(
     Stores, StoreContract,
-    ::testing::Values(Case{"Memory",
-                           [](const std::string&) {
-                             auto store = std::make_shared<MemoryStore>();
-                             return Pair{nullptr, store, store};
-                           }},
-                      Case{"Prefix",
-                           [](const std::string&) {
-                             auto store = std::make_shared<MemoryStore>();
-                             return Pair{nullptr, std::make_shared<PrefixStore>(store, "p"),
-                                         std::make_shared<PrefixStore>(store, "p")};
-                           }},
-                      Case{"Unix",
-                           [](const std::string& folder) {
-                             return over_socket(SocketAddress::unix_socket(folder + "/store"));
-                           }},
-                      Case{"Ipv4", [](const std::string&) { return over_socket(SocketAddress::tcp("127.0.0.1", 0)); }},
-                      Case{"Ipv6", [](const std::string&) { return over_socket(SocketAddress::tcp("::1", 0)); }}),
+    ::testing::Values(
+        StoreCase{"Memory",
+                  [](const std::string&) {
+                    auto store = std::make_shared<MemoryStore>();
+                    return Pair{nullptr, store, store};
+                  }},
+        StoreCase{"Prefix",
+                  [](const std::string&) {
+                    auto store = std::make_shared<MemoryStore>();
+                    return Pair{nullptr, std::make_shared<PrefixStore>(store, "p"),
+                                std::make_shared<PrefixStore>(store, "p")};
+                  }},
+        StoreCase{"Unix",
+                  [](const std::string& folder) { return over_socket(SocketAddress::unix_socket(folder + "/store")); }},
+        StoreCase{"Ipv4", [](const std::string&) { return over_socket(SocketAddress::tcp("127.0.0.1", 0)); }},
+        StoreCase{"Ipv6", [](const std::string&) { return over_socket(SocketAddress::tcp("::1", 0)); }}),
     [](const auto& test) { return test.param.name; });
 
 TEST(PrefixStoreTest, PrefixesDoNotSeeEachOther) {

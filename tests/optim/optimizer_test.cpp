@@ -57,10 +57,10 @@ std::vector<Kind> kinds() {
 /// How parameters and gradients lie in memory.
 enum class Layout { Apart, Flat, ReversedGradients, Strided, Double, Mixed };
 
-struct Case {
+struct OptimizerCase {
   Kind kind;
   Layout layout;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c);
+  friend std::ostream& operator<<(std::ostream& out, const OptimizerCase& c);
 };
 
 const char* name_of(Layout layout) {
@@ -81,10 +81,12 @@ const char* name_of(Layout layout) {
   return "";
 }
 
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.kind.name << "_" << name_of(c.layout); }
+std::ostream& operator<<(std::ostream& out, const OptimizerCase& c) {
+  return out << c.kind.name << "_" << name_of(c.layout);
+}
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<OptimizerCase> optimizer_cases() {
+  std::vector<OptimizerCase> all;
   for (const Kind& k : kinds()) {
     for (const Layout layout :
          {Layout::Apart, Layout::Flat, Layout::ReversedGradients, Layout::Strided, Layout::Double, Layout::Mixed}) {
@@ -149,7 +151,7 @@ void place_gradients(const std::vector<at::Tensor>& parameters, Layout layout) {
   }
 }
 
-class AgainstLibTorch : public ::testing::TestWithParam<Case> {};
+class AgainstLibTorch : public ::testing::TestWithParam<OptimizerCase> {};
 
 TEST_P(AgainstLibTorch, SameWeightsAfterManySteps) {
   const auto& [kind, layout] = GetParam();
@@ -177,7 +179,7 @@ TEST_P(AgainstLibTorch, SameWeightsAfterManySteps) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, AgainstLibTorch, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Table, AgainstLibTorch, ::testing::ValuesIn(optimizer_cases()),
                          [](const auto& test) { return ::testing::PrintToString(test.param); });
 
 }  // namespace

@@ -12,12 +12,12 @@
 namespace lockstep {
 namespace {
 
-struct Case {
+struct ScheduleCase {
   const char* name;
   const char* schedule;
   ScheduleOptions options;
   std::vector<double> want;  ///< of steps 0, 1, 2, ..., for an initial rate of 10
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const ScheduleCase& c) { return out << c.name; }
 };
 
 ScheduleOptions with(std::int64_t warmup, std::int64_t total) {
@@ -35,7 +35,7 @@ ScheduleOptions with(std::int64_t warmup, std::int64_t total, const Change& chan
   return options;
 }
 
-std::vector<Case> cases() {
+std::vector<ScheduleCase> schedule_cases() {
   const double half_root = std::sqrt(0.5);
   return {
       {"constant", "constant", with(0, -1), {10, 10, 10, 10}},
@@ -125,17 +125,17 @@ std::vector<Case> cases() {
   };
 }
 
-class Schedules : public ::testing::TestWithParam<Case> {};
+class Schedules : public ::testing::TestWithParam<ScheduleCase> {};
 
 TEST_P(Schedules, FollowTheFormula) {
-  const Case& c = GetParam();
+  const ScheduleCase& c = GetParam();
   const Schedule schedule = make_schedule(c.schedule, c.options);
   for (std::size_t step = 0; step < c.want.size(); ++step) {
     EXPECT_NEAR(10 * schedule(static_cast<std::int64_t>(step)), c.want[step], 1e-12) << "step " << step;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Schedules, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Table, Schedules, ::testing::ValuesIn(schedule_cases()),
                          [](const auto& test) { return test.param.name; });
 
 TEST(ScheduleErrors, NameWhatIsMissing) {

@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
 #include "tools/lockstep/bench_contender.h"
+#include "tools/lockstep/measurement.h"
 #include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/svg_chart.h"
 
@@ -19,16 +20,6 @@ namespace lockstep {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-double load_average() {
-  double load = 0;
-  return ::getloadavg(&load, 1) == 1 ? load : -1;
-}
 
 struct Row {
   std::string engine;

@@ -16,6 +16,7 @@
 #include "lockstep/optim/large_pages.h"
 #include "lockstep/optim/parallel_over.h"
 #include "lockstep/optim/sgd.h"
+#include "tools/lockstep/measurement.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -25,11 +26,6 @@ using Json = nlohmann::ordered_json;
 using Parameters = std::vector<at::Tensor>;
 
 constexpr std::int64_t kWidth = 768;  // of the layers, as in BERT base
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // Layers of a square weight and a bias, with gradients, until there are `count` parameters.
 Parameters make_parameters(std::int64_t count) {

@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/models/registry.h"
+#include "tools/lockstep/measurement.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -20,17 +21,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Contender {
+struct StepContender {
   std::string system;  // "lockstep" or "pytorch-ddp"
   int ranks = 1;
   std::vector<double> median_ms;  // of each round
   double rss_mb = 0;              // largest of its ranks and rounds
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 std::string folder_of_this_program() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().string(); }
 
@@ -42,11 +38,6 @@ std::string output_of(const std::string& command) {
   char block[4096];
   for (std::size_t got = 0; (got = std::fread(block, 1, sizeof(block), pipe.get())) > 0;) text.append(block, got);
   return text;
-}
-
-double load_average() {
-  double load = 0;
-  return ::getloadavg(&load, 1) == 1 ? load : -1;
 }
 
 class BenchStep : public Subcommand {
@@ -73,13 +64,13 @@ class BenchStep : public Subcommand {
 
   int run() override {
     if (!peer_.empty()) check_peer();
-    std::vector<Contender> contenders;
+    std::vector<StepContender> contenders;
     for (const int ranks : ranks_) {
       contenders.push_back({"lockstep", ranks, {}, 0});
       if (!peer_.empty()) contenders.push_back({"pytorch-ddp", ranks, {}, 0});
     }
     for (int round = 0; round < rounds_; ++round) {
-      for (Contender& contender : contenders) take_turn(contender, round);
+      for (StepContender& contender : contenders) take_turn(contender, round);
     }
     report(contenders);
     return 0;
@@ -99,7 +90,7 @@ class BenchStep : public Subcommand {
     }
   }
 
-  std::string command(const Contender& contender) const {
+  std::string command(const StepContender& contender) const {
     const std::string bin = folder_of_this_program();
     std::ostringstream line;
     line << bin << "/lockstep run --nproc-per-node " << contender.ranks << " ";
@@ -113,7 +104,7 @@ class BenchStep : public Subcommand {
     return line.str();
   }
 
-  void take_turn(Contender& contender, int round) const {
+  void take_turn(StepContender& contender, int round) const {
     if (!json_) {
       std::fprintf(stderr, "round %d of %d: %s, %d rank(s)\n", round + 1, rounds_, contender.system.c_str(),
                    contender.ranks);
@@ -127,13 +118,13 @@ class BenchStep : public Subcommand {
     contender.rss_mb = std::max<double>(contender.rss_mb, result["rss_mb"]);
   }
 
-  double samples_per_s(const Contender& contender) const {
+  double samples_per_s(const StepContender& contender) const {
     return 1000.0 * static_cast<double>(batch_) * contender.ranks / median(contender.median_ms);
   }
 
-  void report(const std::vector<Contender>& contenders) const {
+  void report(const std::vector<StepContender>& contenders) const {
     Json rows = Json::array();
-    for (const Contender& contender : contenders) {
+    for (const StepContender& contender : contenders) {
       rows.push_back({{"system", contender.system},
                       {"model", model_},
                       {"batch", batch_},
@@ -152,10 +143,10 @@ class BenchStep : public Subcommand {
     fmt::print("{:<12} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
                "samples/s", "scaling", "MB per rank");
     std::map<std::string, double> one_rank;
-    for (const Contender& c : contenders) {
+    for (const StepContender& c : contenders) {
       if (c.ranks == 1) one_rank[c.system] = samples_per_s(c);
     }
-    for (const Contender& c : contenders) {
+    for (const StepContender& c : contenders) {
       const auto base = one_rank.find(c.system);
       const std::string scaling = base == one_rank.end() ? "" : fmt::format("{:.2f}", samples_per_s(c) / base->second);
       fmt::print("{:<12} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
@@ -164,10 +155,10 @@ class BenchStep : public Subcommand {
     print_ratios(contenders);
   }
 
-  void print_ratios(const std::vector<Contender>& contenders) const {
+  void print_ratios(const std::vector<StepContender>& contenders) const {
     for (std::size_t i = 0; i + 1 < contenders.size(); ++i) {
-      const Contender& ours = contenders[i];
-      const Contender& theirs = contenders[i + 1];
+      const StepContender& ours = contenders[i];
+      const StepContender& theirs = contenders[i + 1];
       if (ours.ranks != theirs.ranks || theirs.system == "lockstep") continue;
       std::vector<double> ratios;  // round by round: the machine's speed drifts
       for (std::size_t r = 0; r < ours.median_ms.size(); ++r) ratios.push_back(theirs.median_ms[r] / ours.median_ms[r]);

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* kName = "BertModel";
+constexpr const char* kBertModel = "BertModel";
 
 }  // namespace
 
@@ -23,13 +23,13 @@ class BertPooler : public torch::nn::Module {
 };
 
 BertModelImpl::BertModelImpl(const BertConfig& config, bool has_pooler, InitialWeights weights)
-    : torch::nn::Module(kName), config_(config) {
-  config_.check(kName);
+    : torch::nn::Module(kBertModel), config_(config) {
+  config_.check(kBertModel);
   embeddings_ = register_module("embeddings", std::make_shared<BertEmbeddings>(config_));
   encoder_ = register_module("encoder", std::make_shared<BertEncoder>(config_));
   if (has_pooler) pooler_ = register_module("pooler", std::make_shared<BertPooler>(config_.hidden_size));
   if (weights == InitialWeights::Unset) return;
-  initialize_parameters(*this, bert_weight_rules(config_, kName).initialize);
+  initialize_parameters(*this, bert_weight_rules(config_, kBertModel).initialize);
 }
 
 BertModelImpl::~BertModelImpl() = default;
@@ -37,16 +37,17 @@ BertModelImpl::~BertModelImpl() = default;
 Loaded<BertModelImpl> BertModelImpl::from_pretrained(const std::string& folder, const LoadOptions& options) {
   const BertConfig config = bert_config_for(folder, options);
   auto model = std::make_shared<BertModelImpl>(config, true, InitialWeights::Unset);
-  LoadReport report = load_weights(*model, bert_weight_rules(config, kName), folder, options);
+  LoadReport report = load_weights(*model, bert_weight_rules(config, kBertModel), folder, options);
   return {std::move(model), std::move(report)};
 }
 
 void BertModelImpl::save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes) const {
-  lockstep::save_pretrained(*this, config_.to_json(kName), folder, max_shard_bytes);
+  lockstep::save_pretrained(*this, config_.to_json(kBertModel), folder, max_shard_bytes);
 }
 
 BertOutput BertModelImpl::forward(const TokenInputs& inputs) {
-  check_token_inputs(inputs, {config_.vocab_size, config_.max_position_embeddings, config_.type_vocab_size}, kName);
+  check_token_inputs(inputs, {config_.vocab_size, config_.max_position_embeddings, config_.type_vocab_size},
+                     kBertModel);
   AttentionOptions options;
   options.size = inputs.input_ids.size(0);
   options.length = inputs.input_ids.size(1);

@@ -8,31 +8,32 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* kName = "BertForSequenceClassification";
+constexpr const char* kBertClassifier = "BertForSequenceClassification";
 
 }  // namespace
 
 BertForSequenceClassificationImpl::BertForSequenceClassificationImpl(const BertConfig& config, InitialWeights weights)
-    : Model(kName),
+    : Model(kBertClassifier),
       config_(config),
       dropout_(config.classifier_dropout.value_or(config.hidden_dropout_prob)),
       bert_(register_module("bert", std::make_shared<BertModelImpl>(config, true, InitialWeights::Unset))),
       classifier_(
           register_module("classifier", std::make_shared<Dense>(config.hidden_size, config.head.num_labels()))) {
-  if (weights == InitialWeights::Random) initialize_parameters(*this, bert_weight_rules(config_, kName).initialize);
+  if (weights == InitialWeights::Random)
+    initialize_parameters(*this, bert_weight_rules(config_, kBertClassifier).initialize);
 }
 
 Loaded<BertForSequenceClassificationImpl> BertForSequenceClassificationImpl::from_pretrained(
     const std::string& folder, const LoadOptions& options) {
   const BertConfig config = bert_config_for(folder, options);
   auto model = std::make_shared<BertForSequenceClassificationImpl>(config, InitialWeights::Unset);
-  LoadReport report = load_weights(*model, bert_weight_rules(config, kName), folder, options);
+  LoadReport report = load_weights(*model, bert_weight_rules(config, kBertClassifier), folder, options);
   return {std::move(model), std::move(report)};
 }
 
 void BertForSequenceClassificationImpl::save_pretrained(const std::string& folder,
                                                         std::uint64_t max_shard_bytes) const {
-  lockstep::save_pretrained(*this, config_.to_json(kName), folder, max_shard_bytes);
+  lockstep::save_pretrained(*this, config_.to_json(kBertClassifier), folder, max_shard_bytes);
 }
 
 at::Tensor BertForSequenceClassificationImpl::forward(const TokenInputs& inputs) {
@@ -46,19 +47,19 @@ std::vector<InputField> BertForSequenceClassificationImpl::inputs() const {
 
 Batch BertForSequenceClassificationImpl::random_batch(const RandomBatchOptions& options) const {
   Batch batch = random_texts(options, config_.vocab_size, config_.max_position_embeddings,
-                             config_.pad_token_id.value_or(0), kName);
+                             config_.pad_token_id.value_or(0), kBertClassifier);
   RandomBatchOptions of_labels = options;
   of_labels.seed += 1;
-  batch["labels"] = RandomTensors(of_labels, kName).integers({options.size}, config_.head.num_labels());
+  batch["labels"] = RandomTensors(of_labels, kBertClassifier).integers({options.size}, config_.head.num_labels());
   return batch;
 }
 
 LossSum BertForSequenceClassificationImpl::loss(const at::Tensor& output, const Batch& batch) const {
-  return sequence_loss(config_.head, output, field(batch, "labels"), kName);
+  return sequence_loss(config_.head, output, field(batch, "labels"), kBertClassifier);
 }
 
 at::Tensor BertForSequenceClassificationImpl::forward_batch(const Batch& batch) {
-  return forward(token_inputs_of(batch, kName));
+  return forward(token_inputs_of(batch, kBertClassifier));
 }
 
 std::shared_ptr<Model> BertForSequenceClassificationImpl::make_alike() const {

@@ -11,12 +11,12 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* kName = "BertForMaskedLM";
+constexpr const char* kBertMaskedLm = "BertForMaskedLM";
 constexpr double kMaskedShare = 0.15;
 constexpr std::int64_t kIgnored = -100;
 
 WeightRules rules_of(const BertConfig& config) {
-  WeightRules rules = bert_weight_rules(config, kName);
+  WeightRules rules = bert_weight_rules(config, kBertMaskedLm);
   if (config.tie_word_embeddings) {
     rules.tied.emplace_back("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight");
   }
@@ -56,7 +56,7 @@ class BertMlmHead : public torch::nn::Module {
 };
 
 BertForMaskedLMImpl::BertForMaskedLMImpl(const BertConfig& config, InitialWeights weights)
-    : Model(kName),
+    : Model(kBertMaskedLm),
       config_(config),
       bert_(register_module("bert", std::make_shared<BertModelImpl>(config, false, InitialWeights::Unset))),
       head_(register_module("cls", std::make_shared<BertMlmHead>(config))) {
@@ -72,7 +72,7 @@ Loaded<BertForMaskedLMImpl> BertForMaskedLMImpl::from_pretrained(const std::stri
 }
 
 void BertForMaskedLMImpl::save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes) const {
-  lockstep::save_pretrained(*this, config_.to_json(kName), folder, max_shard_bytes);
+  lockstep::save_pretrained(*this, config_.to_json(kBertMaskedLm), folder, max_shard_bytes);
 }
 
 at::Tensor BertForMaskedLMImpl::forward(const TokenInputs& inputs) {
@@ -87,21 +87,23 @@ std::vector<InputField> BertForMaskedLMImpl::inputs() const {
 
 Batch BertForMaskedLMImpl::random_batch(const RandomBatchOptions& options) const {
   Batch batch = random_texts(options, config_.vocab_size, config_.max_position_embeddings,
-                             config_.pad_token_id.value_or(0), kName);
+                             config_.pad_token_id.value_or(0), kBertMaskedLm);
   const at::Tensor& ids = batch["input_ids"];
   RandomBatchOptions of_labels = options;
   of_labels.seed += 1;
-  at::Tensor is_asked = RandomTensors(of_labels, kName).uniform(ids.sizes()).lt(kMaskedShare);
+  at::Tensor is_asked = RandomTensors(of_labels, kBertMaskedLm).uniform(ids.sizes()).lt(kMaskedShare);
   is_asked.select(1, 0).fill_(true);  // every text asks for a word
   batch["labels"] = ids.masked_fill(is_asked.logical_and(batch["attention_mask"].ne(0)).logical_not(), kIgnored);
   return batch;
 }
 
 LossSum BertForMaskedLMImpl::loss(const at::Tensor& output, const Batch& batch) const {
-  return cross_entropy_sum(output.flatten(0, -2), field(batch, "labels").flatten(), kName);
+  return cross_entropy_sum(output.flatten(0, -2), field(batch, "labels").flatten(), kBertMaskedLm);
 }
 
-at::Tensor BertForMaskedLMImpl::forward_batch(const Batch& batch) { return forward(token_inputs_of(batch, kName)); }
+at::Tensor BertForMaskedLMImpl::forward_batch(const Batch& batch) {
+  return forward(token_inputs_of(batch, kBertMaskedLm));
+}
 
 std::shared_ptr<Model> BertForMaskedLMImpl::make_alike() const {
   return std::make_shared<BertForMaskedLMImpl>(config_, InitialWeights::Unset);

@@ -12,13 +12,13 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* kName = "GPT2Model";
+constexpr const char* kGpt2Model = "GPT2Model";
 
 }  // namespace
 
 GPT2ModelImpl::GPT2ModelImpl(const Gpt2Config& config, InitialWeights weights)
-    : torch::nn::Module(kName), config_(config) {
-  config_.check(kName);
+    : torch::nn::Module(kGpt2Model), config_(config) {
+  config_.check(kGpt2Model);
   words_ = register_module("wte", std::make_shared<Embedding>(config.vocab_size, config.n_embd));
   positions_ = register_module("wpe", std::make_shared<Embedding>(config.n_positions, config.n_embd));
   const auto scope = register_module("h", std::make_shared<Scope>());
@@ -26,7 +26,8 @@ GPT2ModelImpl::GPT2ModelImpl(const Gpt2Config& config, InitialWeights weights)
     blocks_.push_back(scope->add(std::to_string(i), std::make_shared<Gpt2Block>(config_, i)));
   }
   norm_ = register_module("ln_f", std::make_shared<Norm>(config.n_embd, config.layer_norm_epsilon));
-  if (weights == InitialWeights::Random) initialize_parameters(*this, gpt2_weight_rules(config_, kName).initialize);
+  if (weights == InitialWeights::Random)
+    initialize_parameters(*this, gpt2_weight_rules(config_, kGpt2Model).initialize);
 }
 
 GPT2ModelImpl::~GPT2ModelImpl() = default;
@@ -34,12 +35,12 @@ GPT2ModelImpl::~GPT2ModelImpl() = default;
 Loaded<GPT2ModelImpl> GPT2ModelImpl::from_pretrained(const std::string& folder, const LoadOptions& options) {
   const Gpt2Config config = gpt2_config_for(folder, options);
   auto model = std::make_shared<GPT2ModelImpl>(config, InitialWeights::Unset);
-  LoadReport report = load_weights(*model, gpt2_weight_rules(config, kName), folder, options);
+  LoadReport report = load_weights(*model, gpt2_weight_rules(config, kGpt2Model), folder, options);
   return {std::move(model), std::move(report)};
 }
 
 void GPT2ModelImpl::save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes) const {
-  lockstep::save_pretrained(*this, config_.to_json(kName), folder, max_shard_bytes);
+  lockstep::save_pretrained(*this, config_.to_json(kGpt2Model), folder, max_shard_bytes);
 }
 
 at::Tensor GPT2ModelImpl::embed(const TokenInputs& inputs) const {
@@ -52,7 +53,7 @@ at::Tensor GPT2ModelImpl::embed(const TokenInputs& inputs) const {
 }
 
 at::Tensor GPT2ModelImpl::forward(const TokenInputs& inputs) {
-  check_token_inputs(inputs, {config_.vocab_size, config_.n_positions, 0}, kName);
+  check_token_inputs(inputs, {config_.vocab_size, config_.n_positions, 0}, kGpt2Model);
   AttentionOptions options;
   options.size = inputs.input_ids.size(0);
   options.length = inputs.input_ids.size(1);

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* kName = "GPT2ForSequenceClassification";
+constexpr const char* kGpt2Classifier = "GPT2ForSequenceClassification";
 
 // The column of each row's last token that is not padding; 0 where all are.
 at::Tensor last_tokens(const at::Tensor& ids, const std::optional<std::int64_t>& pad_token_id) {
@@ -22,31 +22,32 @@ at::Tensor last_tokens(const at::Tensor& ids, const std::optional<std::int64_t>&
   }
   if (ids.size(0) == 1) return at::full({1}, ids.size(1) - 1, ids.options());
   throw Error(fmt::format("a batch of {} texts, and no token that pads them", ids.size(0)),
-              std::string(kName) + ", field \"pad_token_id\" of config.json",
+              std::string(kGpt2Classifier) + ", field \"pad_token_id\" of config.json",
               "set pad_token_id (the end-of-text token serves: 50256 in GPT-2), or give one text at a time");
 }
 
 }  // namespace
 
 GPT2ForSequenceClassificationImpl::GPT2ForSequenceClassificationImpl(const Gpt2Config& config, InitialWeights weights)
-    : Model(kName),
+    : Model(kGpt2Classifier),
       config_(config),
       transformer_(register_module("transformer", std::make_shared<GPT2ModelImpl>(config, InitialWeights::Unset))),
       score_(register_module("score", std::make_shared<Dense>(config.n_embd, config.head.num_labels(), false))) {
-  if (weights == InitialWeights::Random) initialize_parameters(*this, gpt2_weight_rules(config_, kName).initialize);
+  if (weights == InitialWeights::Random)
+    initialize_parameters(*this, gpt2_weight_rules(config_, kGpt2Classifier).initialize);
 }
 
 Loaded<GPT2ForSequenceClassificationImpl> GPT2ForSequenceClassificationImpl::from_pretrained(
     const std::string& folder, const LoadOptions& options) {
   const Gpt2Config config = gpt2_config_for(folder, options);
   auto model = std::make_shared<GPT2ForSequenceClassificationImpl>(config, InitialWeights::Unset);
-  LoadReport report = load_weights(*model, gpt2_weight_rules(config, kName), folder, options);
+  LoadReport report = load_weights(*model, gpt2_weight_rules(config, kGpt2Classifier), folder, options);
   return {std::move(model), std::move(report)};
 }
 
 void GPT2ForSequenceClassificationImpl::save_pretrained(const std::string& folder,
                                                         std::uint64_t max_shard_bytes) const {
-  lockstep::save_pretrained(*this, config_.to_json(kName), folder, max_shard_bytes);
+  lockstep::save_pretrained(*this, config_.to_json(kGpt2Classifier), folder, max_shard_bytes);
 }
 
 at::Tensor GPT2ForSequenceClassificationImpl::forward(const TokenInputs& inputs) {
@@ -62,19 +63,19 @@ std::vector<InputField> GPT2ForSequenceClassificationImpl::inputs() const {
 
 Batch GPT2ForSequenceClassificationImpl::random_batch(const RandomBatchOptions& options) const {
   Batch batch = random_texts(options, config_.vocab_size, config_.n_positions,
-                             config_.pad_token_id.value_or(config_.vocab_size - 1), kName);
+                             config_.pad_token_id.value_or(config_.vocab_size - 1), kGpt2Classifier);
   RandomBatchOptions of_labels = options;
   of_labels.seed += 1;
-  batch["labels"] = RandomTensors(of_labels, kName).integers({options.size}, config_.head.num_labels());
+  batch["labels"] = RandomTensors(of_labels, kGpt2Classifier).integers({options.size}, config_.head.num_labels());
   return batch;
 }
 
 LossSum GPT2ForSequenceClassificationImpl::loss(const at::Tensor& output, const Batch& batch) const {
-  return sequence_loss(config_.head, output, field(batch, "labels"), kName);
+  return sequence_loss(config_.head, output, field(batch, "labels"), kGpt2Classifier);
 }
 
 at::Tensor GPT2ForSequenceClassificationImpl::forward_batch(const Batch& batch) {
-  return forward(token_inputs_of(batch, kName));
+  return forward(token_inputs_of(batch, kGpt2Classifier));
 }
 
 std::shared_ptr<Model> GPT2ForSequenceClassificationImpl::make_alike() const {

@@ -11,31 +11,32 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* kName = "GPT2LMHeadModel";
+constexpr const char* kGpt2LmHead = "GPT2LMHeadModel";
 constexpr std::int64_t kIgnored = -100;
 
 }  // namespace
 
 GPT2LMHeadModelImpl::GPT2LMHeadModelImpl(const Gpt2Config& config, InitialWeights weights)
-    : Model(kName),
+    : Model(kGpt2LmHead),
       config_(config),
       transformer_(register_module("transformer", std::make_shared<GPT2ModelImpl>(config, InitialWeights::Unset))) {
   if (!config.tie_word_embeddings) {
     head_ = register_module("lm_head", std::make_shared<Dense>(config.n_embd, config.vocab_size, false));
   }
-  if (weights == InitialWeights::Random) initialize_parameters(*this, gpt2_weight_rules(config_, kName).initialize);
+  if (weights == InitialWeights::Random)
+    initialize_parameters(*this, gpt2_weight_rules(config_, kGpt2LmHead).initialize);
 }
 
 Loaded<GPT2LMHeadModelImpl> GPT2LMHeadModelImpl::from_pretrained(const std::string& folder,
                                                                  const LoadOptions& options) {
   const Gpt2Config config = gpt2_config_for(folder, options);
   auto model = std::make_shared<GPT2LMHeadModelImpl>(config, InitialWeights::Unset);
-  LoadReport report = load_weights(*model, gpt2_weight_rules(config, kName), folder, options);
+  LoadReport report = load_weights(*model, gpt2_weight_rules(config, kGpt2LmHead), folder, options);
   return {std::move(model), std::move(report)};
 }
 
 void GPT2LMHeadModelImpl::save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes) const {
-  lockstep::save_pretrained(*this, config_.to_json(kName), folder, max_shard_bytes);
+  lockstep::save_pretrained(*this, config_.to_json(kGpt2LmHead), folder, max_shard_bytes);
 }
 
 at::Tensor GPT2LMHeadModelImpl::forward(const TokenInputs& inputs) {
@@ -51,7 +52,7 @@ std::vector<InputField> GPT2LMHeadModelImpl::inputs() const {
 
 Batch GPT2LMHeadModelImpl::random_batch(const RandomBatchOptions& options) const {
   Batch batch = random_texts(options, config_.vocab_size, config_.n_positions,
-                             config_.pad_token_id.value_or(config_.vocab_size - 1), kName);
+                             config_.pad_token_id.value_or(config_.vocab_size - 1), kGpt2LmHead);
   batch["labels"] = batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), kIgnored);
   return batch;
 }
@@ -61,10 +62,12 @@ LossSum GPT2LMHeadModelImpl::loss(const at::Tensor& output, const Batch& batch) 
   const at::Tensor& labels = field(batch, "labels");
   const at::Tensor last = at::full({labels.size(0), 1}, kIgnored, labels.options());
   const at::Tensor next = at::cat({labels.slice(1, 1), last}, 1);
-  return cross_entropy_sum(output.flatten(0, -2), next.flatten(), kName);
+  return cross_entropy_sum(output.flatten(0, -2), next.flatten(), kGpt2LmHead);
 }
 
-at::Tensor GPT2LMHeadModelImpl::forward_batch(const Batch& batch) { return forward(token_inputs_of(batch, kName)); }
+at::Tensor GPT2LMHeadModelImpl::forward_batch(const Batch& batch) {
+  return forward(token_inputs_of(batch, kGpt2LmHead));
+}
 
 std::shared_ptr<Model> GPT2LMHeadModelImpl::make_alike() const {
   return std::make_shared<GPT2LMHeadModelImpl>(config_, InitialWeights::Unset);

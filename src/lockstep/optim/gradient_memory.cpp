@@ -15,7 +15,7 @@ namespace lockstep {
 namespace {
 
 // A thread gets at least this much: below it, waking threads costs more than they save.
-constexpr std::int64_t kGrain = 32768;
+constexpr std::int64_t kGradientGrain = 32768;
 
 }  // namespace
 
@@ -85,7 +85,7 @@ double GradientMemory::plain_sum_of_squares() const {
     for (std::size_t begin = 0; begin < piece.numel; begin += kSumBlock) blocks.push_back({&piece, begin});
   }
   std::vector<double> sums(blocks.size());
-  const auto grain = kGrain / static_cast<std::int64_t>(kSumBlock);
+  const auto grain = kGradientGrain / static_cast<std::int64_t>(kSumBlock);
   parallel_over(static_cast<std::int64_t>(blocks.size()), grain, [&](std::int64_t first, std::int64_t last) {
     for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
       const auto [piece, begin] = blocks[i];
@@ -121,7 +121,7 @@ bool GradientMemory::all_pieces(double factor, const Kernel& kernel) const {
   std::atomic<bool> all{true};
   for (const Piece& piece : plain_) {
     const GradientSource gradient = source(piece, factor);
-    parallel_over(static_cast<std::int64_t>(piece.numel), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_over(static_cast<std::int64_t>(piece.numel), kGradientGrain, [&](std::int64_t begin, std::int64_t end) {
       if (!kernel(gradient, static_cast<std::size_t>(begin), static_cast<std::size_t>(end))) all = false;
     });
   }

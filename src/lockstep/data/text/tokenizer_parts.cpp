@@ -20,7 +20,7 @@ const nlohmann::json* part(const TokenizerDocument& document, const std::string&
 
 std::string place(const TokenizerDocument& document, const std::string& name) { return document.where + ": " + name; }
 
-SequenceSide side(JsonFields& fields, const std::string& name) {
+SequenceSide direction(JsonFields& fields, const std::string& name) {
   const std::string text = fields.text(name, "Right");
   if (text == "Right") return SequenceSide::Right;
   if (text == "Left") return SequenceSide::Left;
@@ -138,7 +138,7 @@ std::optional<Truncation> declared_truncation(const TokenizerDocument& document)
   JsonFields fields(*declared, place(document, "truncation"));
   Truncation result;
   result.max_length = fields.number("max_length", result.max_length);
-  result.side = side(fields, "direction");
+  result.side = direction(fields, "direction");
   fields.only("stride", 0);
   const std::string strategy = fields.text("strategy", "LongestFirst");
   if (strategy == "OnlyFirst") {
@@ -167,7 +167,7 @@ std::optional<DeclaredPadding> declared_padding(const TokenizerDocument& documen
   } else if (strategy != "BatchLongest") {
     throw unsupported("the strategy " + show_json(strategy), fields.place("strategy"));
   }
-  result.padding.side = side(fields, "direction");
+  result.padding.side = direction(fields, "direction");
   result.padding.multiple_of = fields.number("pad_to_multiple_of", 0);
   result.token.id = json_id(fields.require("pad_id"), fields.place("pad_id"));
   result.token.type_id = static_cast<std::int32_t>(fields.number("pad_type_id", 0));
