@@ -30,7 +30,7 @@ std::vector<at::Tensor> make_parameters(at::ScalarType dtype, bool odd_layouts) 
   return parameters;
 }
 
-std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& parameters, at::ScalarType dtype) {
+std::vector<at::Tensor> copies_in(const std::vector<at::Tensor>& parameters, at::ScalarType dtype) {
   std::vector<at::Tensor> copies;
   for (const at::Tensor& parameter : parameters) {
     copies.push_back(parameter.detach().to(dtype, false, true).set_requires_grad(true));
@@ -45,7 +45,7 @@ class ClipGradNorm : public ::testing::TestWithParam<std::tuple<double, double, 
 TEST_P(ClipGradNorm, EqualsLibTorch) {
   const auto [norm_type, max_norm, dtype, odd_layouts] = GetParam();
   const auto ours = make_parameters(dtype, odd_layouts);
-  const auto theirs = copies_of(ours, torch::kDouble);
+  const auto theirs = copies_in(ours, torch::kDouble);
   const double norm = clip_grad_norm_(ours, max_norm, norm_type);
   const double want = torch::nn::utils::clip_grad_norm_(theirs, max_norm, norm_type);
   EXPECT_NEAR(norm, want, 1e-6 * want);

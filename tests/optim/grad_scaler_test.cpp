@@ -186,12 +186,14 @@ TEST(GradScalerTest, RefusesOptionsThatMakeNoSense) {
 class NoDelegate : public StepDelegate {
   StepResult step(const StepOptions&) override { return {}; }
   bool gradients_are_zero() const override { return false; }
+  double clip_grad_norm(double, double, bool) override { return 0; }
+  void optimizer_destroyed() noexcept override {}
 };
 
 TEST(GradScalerTest, RefusesToUnscaleGradientsThatTheStepSums) {
   at::Tensor weight = make_weight();
-  Sgd optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
   NoDelegate delegate;
+  Sgd optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
   optimizer.set_step_delegate(&delegate);
   GradScaler scaler;
   EXPECT_THROW(scaler.unscale_(optimizer), Error);

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/optim/adam.h"
+#include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/sgd.h"
 #include "tests/optim/fused_arithmetic.h"
 
@@ -21,7 +22,7 @@ std::vector<at::Tensor> two_parameters(unsigned seed = 7) {
   return {torch::randn({5, 7}).set_requires_grad(true), torch::randn({11}).set_requires_grad(true)};
 }
 
-std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& parameters) {
+std::vector<at::Tensor> values_of(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> copies;
   for (const at::Tensor& parameter : parameters) copies.push_back(parameter.detach().clone().set_requires_grad(true));
   return copies;
@@ -60,7 +61,7 @@ TEST(NamedState, ContinuesToTheBit) {
   const auto first = two_parameters();
   Adam before(first, AdamOptions(0.1).amsgrad(true));
   train(before, first, 0, 4);
-  const auto second = copies_of(first);
+  const auto second = values_of(first);
   Adam after(second, AdamOptions(0.1).amsgrad(true));
   after.load_named_state(named(second), before.named_state(named(first)));
   train(after, second, 4, 10);
@@ -71,7 +72,7 @@ TEST(NamedState, GoesByNameAndNotByOrder) {
   const auto parameters = two_parameters();
   Adam optimizer(parameters, AdamOptions(0.1));
   train(optimizer, parameters, 0, 3);
-  const auto others = copies_of({parameters[1], parameters[0]});
+  const auto others = values_of({parameters[1], parameters[0]});
   Adam other(others, AdamOptions(0.1));
   other.load_named_state({{"p1", others[0]}, {"p0", others[1]}}, optimizer.named_state(named(parameters)));
   train(optimizer, parameters, 3, 4);
@@ -156,7 +157,7 @@ void check_archive(const Options& options) {
   torch::save(from, file);
   // Two parameters of 46 floats: an archive that wrote shared memory several times over would be much larger.
   EXPECT_LT(file.str().size(), 20000U);
-  const auto others = copies_of(parameters);
+  const auto others = values_of(parameters);
   To to(others, options);
   torch::load(to, file);
   train(from, parameters, 5, 9);
@@ -186,7 +187,7 @@ TEST(State, IsShownAsLibTorchsAndMayBeReplaced) {
     EXPECT_EQ(static_cast<torch::optim::AdamParamState&>(*entry.second).step(), 2);
   }
   optimizer.state().clear();  // start again, as users of LibTorch do
-  const auto others = copies_of(parameters);
+  const auto others = values_of(parameters);
   Adam fresh(others, AdamOptions(0.1));
   train(optimizer, parameters, 2, 5);
   train(fresh, others, 2, 5);
@@ -195,7 +196,7 @@ TEST(State, IsShownAsLibTorchsAndMayBeReplaced) {
 
 TEST(State, MomentumSwitchedOnLaterStartsWithTheGradient) {
   const auto ours = two_parameters();
-  const auto theirs = copies_of(ours);
+  const auto theirs = values_of(ours);
   Sgd a(ours, SGDOptions(0.1));
   torch::optim::SGD b(theirs, SGDOptions(0.1));
   for (auto* optimizer : std::initializer_list<torch::optim::Optimizer*>{&a, &b}) {
@@ -209,7 +210,7 @@ TEST(State, MomentumSwitchedOnLaterStartsWithTheGradient) {
 
 TEST(Groups, AddedLaterAndParametersWithoutGradient) {
   const auto ours = two_parameters();
-  const auto theirs = copies_of(ours);
+  const auto theirs = values_of(ours);
   Adam a(std::vector<at::Tensor>{ours[0]}, AdamOptions(0.1));
   torch::optim::Adam b(std::vector<at::Tensor>{theirs[0]}, AdamOptions(0.1));
   const auto run = [](torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& parameters) {
@@ -242,7 +243,7 @@ TEST(Step, RunsAClosureWithGradientsOn) {
 
 TEST(StepWith, ClipsAndZeroesInTheSamePass) {
   const auto ours = two_parameters();
-  const auto theirs = copies_of(ours);
+  const auto theirs = values_of(ours);
   Adam a(ours, AdamOptions(0.1));
   torch::optim::Adam b(theirs, AdamOptions(0.1));
   for (unsigned step = 0; step < 20; ++step) {
@@ -262,7 +263,7 @@ TEST(StepWith, ClipsAndZeroesInTheSamePass) {
 
 TEST(StepWith, LeavesOutTheUpdateIfAGradientIsNotFinite) {
   const auto parameters = two_parameters();
-  const auto before = copies_of(parameters);
+  const auto before = values_of(parameters);
   Adam optimizer(parameters, AdamOptions(0.1));
   for (const double max_norm : {0.0, 1.0}) {
     set_gradients(parameters, 1);
@@ -284,7 +285,7 @@ TEST(StepWith, LeavesOutTheUpdateIfAGradientIsNotFinite) {
 TEST(StepWith, TakesHalfGradientsForFloatWeights) {
   for (const at::ScalarType dtype : {torch::kBFloat16, torch::kHalf}) {
     const auto ours = two_parameters();
-    const auto theirs = copies_of(ours);
+    const auto theirs = values_of(ours);
     AdamW a(ours, torch::optim::AdamWOptions(0.1));
     torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
     for (unsigned step = 0; step < 10; ++step) {
@@ -304,7 +305,7 @@ TEST(StepWith, TakesHalfGradientsForFloatWeights) {
 // Weights that no kernel takes go through tensor operations.
 TEST(Step, UpdatesHalfWeightsAsLibTorchDoes) {
   std::vector<at::Tensor> ours{torch::randn({33}).to(torch::kBFloat16).set_requires_grad(true)};
-  const auto theirs = copies_of(ours);
+  const auto theirs = values_of(ours);
   Sgd a(ours, SGDOptions(0.1).momentum(0.9));
   torch::optim::SGD b(theirs, SGDOptions(0.1).momentum(0.9));
   train(a, ours, 0, 5);
@@ -359,13 +360,16 @@ class CountingDelegate : public StepDelegate {
     return {options.max_norm, true};
   }
   bool gradients_are_zero() const override { return zero; }
+  double clip_grad_norm(double max_norm, double norm_type, bool) override { return max_norm * norm_type; }
+  void optimizer_destroyed() noexcept override { gone = true; }
+  bool gone = false;
   int steps = 0;
   bool zero = true;
 };
 
 TEST(Delegate, TakesOverSteps) {
   const auto parameters = two_parameters();
-  const auto before = copies_of(parameters);
+  const auto before = values_of(parameters);
   Adam optimizer(parameters, AdamOptions(0.1));
   CountingDelegate delegate;
   optimizer.set_step_delegate(&delegate);
@@ -384,6 +388,17 @@ TEST(Delegate, TakesOverSteps) {
   optimizer.set_step_delegate(nullptr);
   optimizer.step();
   EXPECT_EQ(delegate.steps, 2);
+}
+
+TEST(Delegate, ClipsAndLearnsThatTheOptimizerIsGone) {
+  CountingDelegate delegate;
+  {
+    Adam optimizer(two_parameters(), AdamOptions(0.1));
+    optimizer.set_step_delegate(&delegate);
+    EXPECT_EQ(clip_grad_norm_(optimizer, 3, 2), 6);
+    EXPECT_FALSE(delegate.gone);
+  }
+  EXPECT_TRUE(delegate.gone);
 }
 
 TEST(OptimizerErrors, SayWhatIsWrong) {

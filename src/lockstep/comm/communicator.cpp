@@ -35,6 +35,8 @@ at::Tensor Communicator::allocate(at::IntArrayRef sizes, at::ScalarType dtype) {
   return at::empty(sizes, at::TensorOptions().dtype(dtype).device(device_type()));
 }
 
+std::shared_ptr<SymmetricMemory> Communicator::symmetric_memory(const at::Tensor&) { return nullptr; }
+
 std::shared_ptr<Work> Communicator::do_start_all_reduce(at::Tensor&, const Operation&) { return nullptr; }
 
 void Communicator::do_progress() {}

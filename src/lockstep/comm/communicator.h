@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/comm/operation.h"
+#include "lockstep/comm/symmetric_memory.h"
 #include "lockstep/comm/work.h"
 #include "lockstep/net/membership.h"
 
@@ -81,6 +82,9 @@ class Communicator {
   /// Memory that this engine reduces without a copy. Contiguous, its content unspecified. Collective where the engine
   /// shares memory: every rank makes the same calls of it, with the same arguments.
   virtual at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType dtype);
+  /// All ranks' copies of memory that came from `allocate`, where ranks share memory; `tensor` may be a contiguous part
+  /// of it. Null where this engine does not share memory, or `tensor` is no such memory. Not collective.
+  virtual std::shared_ptr<SymmetricMemory> symmetric_memory(const at::Tensor& tensor);
 
   /// A group of those ranks that gave the same `color`, ranked by `key`, then by rank here. Collective.
   /// @return  null on ranks whose color is negative

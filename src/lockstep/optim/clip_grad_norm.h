@@ -2,9 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <vector>
 
 namespace lockstep {
+
+class FlatOptimizer;
 
 /// Scales the gradients of `parameters`, in place, so that the norm of all of them together is at most `max_norm`.
 ///
@@ -16,6 +19,15 @@ namespace lockstep {
 /// @throws Error  if `error_if_nonfinite` and the norm is infinite or NaN; the gradients then stand unchanged
 double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2,
                        bool error_if_nonfinite = false);
+
+/// The same for all parameters of `optimizer`. Where it is fused, each rank holds gradients of its own: the norm is
+/// then that of their average, the same on every rank, and so is what they are scaled by. Collective there. A fused
+/// optimizer clips with less work by StepOptions::max_norm.
+double clip_grad_norm_(FlatOptimizer& optimizer, double max_norm, double norm_type = 2,
+                       bool error_if_nonfinite = false);
+
+/// @throws Error  where `norm` is infinite or NaN
+void check_norm_is_finite(double norm, double norm_type, std::size_t gradients);
 
 /// What clip_grad_norm_ multiplies by: max_norm / (norm + 1e-6), at most 1; NaN where the norm is.
 double clip_factor(double norm, double max_norm);

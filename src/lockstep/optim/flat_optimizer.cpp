@@ -66,8 +66,17 @@ at::Tensor FlatOptimizer::step(LossClosure closure) {
   return loss;
 }
 
+FlatOptimizer::~FlatOptimizer() {
+  if (delegate_ != nullptr) delegate_->optimizer_destroyed();
+}
+
 StepResult FlatOptimizer::step_with(const StepOptions& options) {
-  return delegate_ != nullptr ? delegate_->step(options) : step_local(options);
+  if (delegate_ != nullptr) return delegate_->step(options);
+  if (is_sharded()) {
+    throw Error("this rank holds a part of the optimizer's state, and what updated the others' parts is gone",
+                "fused optimizer", "call unfuse before the DistributedDataParallel goes, or build a new optimizer");
+  }
+  return step_local(options);
 }
 
 StepResult FlatOptimizer::step_local(const StepOptions& options) {

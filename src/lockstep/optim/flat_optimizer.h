@@ -40,6 +40,10 @@ class StepDelegate {
   virtual StepResult step(const StepOptions& options) = 0;
   /// True if no gradient was written since they were left zero: `zero_grad` then has nothing to do.
   virtual bool gradients_are_zero() const = 0;
+  /// In place of clip_grad_norm_: scales the gradients, and returns their norm before.
+  virtual double clip_grad_norm(double max_norm, double norm_type, bool error_if_nonfinite) = 0;
+  /// The optimizer goes: it makes no more steps.
+  virtual void optimizer_destroyed() noexcept = 0;
 };
 
 /// A torch::optim::Optimizer that walks memory instead of tensors: where weights and gradients lie one behind the
@@ -54,6 +58,7 @@ class StepDelegate {
 /// Uses LibTorch's intra-op threads if more than one is set; the result does not depend on it. Not thread-safe.
 class FlatOptimizer : public torch::optim::Optimizer {
  public:
+  ~FlatOptimizer() override;
   /// One update of all parameters that have a gradient. @return  the loss, if a closure computed it
   /// @throws Error  if a gradient is sparse, or of another shape than its parameter
   at::Tensor step(LossClosure closure = nullptr) override;
@@ -79,6 +84,10 @@ class FlatOptimizer : public torch::optim::Optimizer {
   /// @throws Error  if a segment makes no sense
   void shard(std::vector<FusedSegment> segments);
   bool is_sharded() const { return !segments_.empty(); }
+  /// Takes `shard` back. `whole` is the state of all parameters, as load_named_state takes it.
+  void unshard(const NamedParameters& names, const NamedState& whole);
+  /// PyTorch's names of what is kept for a parameter, those of all options.
+  std::vector<std::string> state_names() const;
   /// Updates this rank's elements of segment `index`, in one pass over weights, state and all ranks' gradients.
   void update_segment(std::size_t index, const FusedUpdate& update);
   /// What `step_with` does without a delegate: updates the parameters that are in no segment, by their `grad`.
@@ -86,6 +95,7 @@ class FlatOptimizer : public torch::optim::Optimizer {
   /// From now on steps are the delegate's, which must outlive this object or be taken back with null.
   void set_step_delegate(StepDelegate* delegate) { delegate_ = delegate; }
   bool has_step_delegate() const { return delegate_ != nullptr; }
+  StepDelegate* step_delegate() const { return delegate_; }
 
  protected:
   using torch::optim::Optimizer::Optimizer;

@@ -69,6 +69,15 @@ void FlatOptimizer::shard(std::vector<FusedSegment> segments) {
   segment_groups_ = std::move(segment_groups);
 }
 
+void FlatOptimizer::unshard(const NamedParameters& names, const NamedState& whole) {
+  for (const FusedSegment& segment : segments_) {
+    for (const at::Tensor& parameter : segment.parameters) states_.erase(parameter);
+  }
+  segments_.clear();
+  segment_groups_.clear();
+  load_named_state(names, whole);
+}
+
 void FlatOptimizer::update_segment(std::size_t index, const FusedUpdate& update) {
   const at::NoGradGuard no_grad;
   const FusedSegment& segment = segments_.at(index);

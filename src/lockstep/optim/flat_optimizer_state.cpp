@@ -55,6 +55,13 @@ void check_fits(const std::string& name, const StateSlot& slot, const ParameterS
 
 }  // namespace
 
+std::vector<std::string> FlatOptimizer::state_names() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < UpdateRun::kMaxBuffers && buffer_name(i) != nullptr; ++i)
+    names.emplace_back(buffer_name(i));
+  return names;
+}
+
 NamedState FlatOptimizer::named_state(const NamedParameters& names) const {
   const auto known = names_by_tensor(names);
   NamedState result;

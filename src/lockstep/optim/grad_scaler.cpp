@@ -13,18 +13,20 @@
 namespace lockstep {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& fix) { throw Error(what, "GradScaler", fix); }
+[[noreturn]] void refuse_option(const std::string& what, const std::string& fix) {
+  throw Error(what, "GradScaler", fix);
+}
 
 }  // namespace
 
 GradScaler::GradScaler(Options options) : options_(options) {
   if (!(options_.growth_factor > 1)) {
-    refuse(fmt::format("growth_factor is {}", options_.growth_factor), "set it above 1");
+    refuse_option(fmt::format("growth_factor is {}", options_.growth_factor), "set it above 1");
   }
   if (!(options_.backoff_factor > 0 && options_.backoff_factor < 1)) {
-    refuse(fmt::format("backoff_factor is {}", options_.backoff_factor), "set it between 0 and 1");
+    refuse_option(fmt::format("backoff_factor is {}", options_.backoff_factor), "set it between 0 and 1");
   }
-  if (!(options_.init_scale > 0)) refuse(fmt::format("init_scale is {}", options_.init_scale), "set it above 0");
+  if (!(options_.init_scale > 0)) refuse_option(fmt::format("init_scale is {}", options_.init_scale), "set it above 0");
   state_.scale = options_.init_scale;
 }
 
@@ -37,13 +39,13 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   if (!options_.enabled) return;
   const auto* flat = dynamic_cast<const FlatOptimizer*>(&optimizer);
   if (flat != nullptr && flat->has_step_delegate()) {
-    refuse("unscale_ was called on a fused optimizer, whose step sums the ranks' gradients itself",
-           "clip with the StepOptions of GradScaler::step");
+    refuse_option("unscale_ was called on a fused optimizer, whose step sums the ranks' gradients itself",
+                  "clip with the StepOptions of GradScaler::step");
   }
   Progress& progress = progress_[&optimizer];
   if (progress.stage != Stage::Ready) {
-    refuse(progress.stage == Stage::Unscaled ? "unscale_ was called twice" : "unscale_ was called after step",
-           "call it once an iteration, between backward and step, and update at the end");
+    refuse_option(progress.stage == Stage::Unscaled ? "unscale_ was called twice" : "unscale_ was called after step",
+                  "call it once an iteration, between backward and step, and update at the end");
   }
   std::vector<at::Tensor> parameters;
   for (const auto& group : optimizer.param_groups()) {
@@ -55,7 +57,8 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
 
 GradScaler::Progress& GradScaler::begin_step(torch::optim::Optimizer& optimizer) {
   Progress& progress = progress_[&optimizer];
-  if (progress.stage == Stage::Stepped) refuse("step was called twice", "call update at the end of each iteration");
+  if (progress.stage == Stage::Stepped)
+    refuse_option("step was called twice", "call update at the end of each iteration");
   return progress;
 }
 
@@ -93,7 +96,7 @@ StepResult GradScaler::step(FlatOptimizer& optimizer, StepOptions options) {
 
 void GradScaler::update() {
   if (!options_.enabled) return;
-  if (progress_.empty()) refuse("update was called without a step before it", "call step or unscale_ first");
+  if (progress_.empty()) refuse_option("update was called without a step before it", "call step or unscale_ first");
   last_skipped_ =
       std::any_of(progress_.begin(), progress_.end(), [](const auto& entry) { return entry.second.found_inf; });
   progress_.clear();
@@ -111,7 +114,7 @@ void GradScaler::update() {
 
 void GradScaler::update(double new_scale) {
   if (!options_.enabled) return;
-  if (!(new_scale > 0)) refuse(fmt::format("the new scale is {}", new_scale), "set it above 0");
+  if (!(new_scale > 0)) refuse_option(fmt::format("the new scale is {}", new_scale), "set it above 0");
   state_.scale = new_scale;
   progress_.clear();
 }

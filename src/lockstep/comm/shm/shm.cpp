@@ -138,6 +138,21 @@ class SharedMemoryCommunicator : public Communicator {
         buffer->part(rank()), sizes, [buffer](void*) {}, at::TensorOptions().dtype(dtype));
   }
 
+  std::shared_ptr<SymmetricMemory> symmetric_memory(const at::Tensor& tensor) override {
+    if (!tensor.defined() || !tensor.is_contiguous()) return nullptr;
+    const auto buffer = core_->allocations.find(bytes_at(tensor), tensor.nbytes());
+    if (!buffer) return nullptr;
+    SymmetricMemory::Parts parts;
+    const std::ptrdiff_t offset = bytes_at(tensor) - buffer->part(rank());
+    for (int other = 0; other < world_size(); ++other) parts.copies.push_back(buffer->part(other) + offset);
+    parts.bytes = tensor.nbytes();
+    parts.stride_bytes = buffer->part_bytes();
+    parts.enter = [core = core_, here = where()] { with_where(here, [&] { core->group->begin_work(); }); };
+    parts.leave = [core = core_] { core->group->end_work(); };
+    parts.keeper = buffer;
+    return std::make_shared<SymmetricMemory>(std::move(parts));
+  }
+
  private:
   /// What started operations may outlive the communicator with.
   struct Core {
