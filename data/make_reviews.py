@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""Writes reviews.csv and reviews-test.csv beside itself, from the phrases in reviews-phrases.txt.
+
+    python3 data/make_reviews.py [--train 4000] [--test 800] [--seed 1] [--output FOLDER]
+
+A review has an opinion in stars, and is built for it: opening, statements, verdict. What makes it more than a bag of
+words is how statements are put: a complaint may be quoted to be denied ("It is not true that the lid drips"), praise
+may be faint, or outweighed by what follows. No two reviews are made of the same statements, within a file or across.
+The same arguments give the same files on any Python 3.6 or newer.
+"""
+import argparse
+import csv
+import os
+import re
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DIVISION = {1: "negative", 2: "negative", 3: "neutral", 4: "positive", 5: "positive"}
+DENIED = 45  # percent of the one-sided statements that deny the opposite, where they can
+VERDICT = {1: 35, 2: 45, 3: 65, 4: 45, 5: 35}  # percent of the reviews that end in one
+SHARES = [(1, 19), (2, 17), (3, 22), (4, 20), (5, 22)]
+
+
+class Random:
+    """SplitMix64, so that the files do not depend on Python's version."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def below(self, n):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & (2**64 - 1)
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
+        return (z ^ (z >> 31)) % n
+
+    def chance(self, percent):
+        return self.below(100) < percent
+
+    def choose(self, items):
+        return items[self.below(len(items))]
+
+    def sample(self, items, count):
+        items = list(items)
+        for i in range(count):
+            j = i + self.below(len(items) - i)
+            items[i], items[j] = items[j], items[i]
+        return items[:count]
+
+
+VERDICTS_OF = {"work": "product", "public": "place"}
+VERDICTS = {
+    ("product", 5): [
+        "I could not be happier.", "Worth every cent.", "I would not swap it for anything.", "It has never let me down.",
+        "Nothing to complain about, and I complain easily.", "I cannot find a fault, hard as I try.",
+        "Buy it and do not look back.", "The best thing I have bought this year.", "I have already ordered another.",
+        "For once the advertising did not lie.", "My neighbours want one too.", "I recommend it to everyone who asks.",
+        "I had expected little and got a lot.", "Not for a moment have I regretted it."],
+    ("product", 4): [
+        "Not perfect, but very close to it.", "I would buy it again.", "A small flaw, nothing more.",
+        "I am glad that I bought it.", "I can live with that easily.", "All in all I am content with it.",
+        "It took a while to win me over, and it did.", "One star less than full marks, no more.",
+        "Still the best of the three that I tried.", "That does not spoil it for me."],
+    ("product", 3): [
+        "It does what it should, no more.", "I have seen worse, and I have seen better.",
+        "Fine for the price, I suppose.", "I neither love it nor hate it.", "Nothing special.", "It is all right.",
+        "No reason to buy it and no reason to send it back.", "I would not buy it again, but I will keep it.",
+        "Whether it is worth the money I cannot say.", "Somewhere in the middle.", "I am of two minds about it.",
+        "You get what you pay for.", "Ask me again in a year."],
+    ("product", 2): [
+        "Not useless, but not far from it.", "I would not buy it again.", "I am sorry that I bought it.",
+        "It goes back tomorrow.", "That does not save it.", "For that price I had expected more.",
+        "It took a while to annoy me, and it did.", "There are better ones for less.",
+        "I cannot recommend it with a clear conscience.", "I will look for something else."],
+    ("product", 1): [
+        "I could not be more disappointed.", "Not worth a single cent.", "I would not take it as a gift.",
+        "It has let me down from the first day.", "I cannot find a reason to keep it, hard as I try.",
+        "Buy something else and do not look back.", "The worst thing I have bought this year.",
+        "I want my money back.", "The advertising lied from beginning to end.", "My neighbours laughed.",
+        "I warn everyone who asks.", "I had expected a lot and got nothing.", "Not for a moment have I enjoyed it."],
+    ("place", 5): [
+        "I would go back tomorrow.", "I could not be happier.", "I have told all my friends.", "Do not miss it.",
+        "Nothing to complain about, and I complain easily.", "Not a day goes by without me praising it.",
+        "It has never let me down.", "I would not go anywhere else.", "They deserve every star there is.",
+        "I had expected little and got a lot.", "I only wish I had found it sooner.", "Long may it last."],
+    ("place", 4): [
+        "Not perfect, but very close to it.", "I will certainly be back.", "A small flaw, nothing more.",
+        "I can live with that easily.", "All in all I am content.", "It took a while to win me over, and it did.",
+        "One star less than full marks, no more.", "That does not keep me away.", "I am glad that it exists.",
+        "Better than most in this town."],
+    ("place", 3): [
+        "Neither a reason to go nor a reason to stay away.", "I have seen worse, and I have seen better.",
+        "Fine for the price, I suppose.", "I neither love it nor hate it.", "Nothing special.", "It is all right.",
+        "If you are near, why not.", "I would not make a detour for it.", "Somewhere in the middle.",
+        "I am of two minds about it.", "It depends on the day, I think.", "Ask me again in a year."],
+    ("place", 2): [
+        "Not hopeless, but not far from it.", "I do not think that I will be back.", "That does not save it.",
+        "For that price I had expected more.", "There is better to be had around the corner.",
+        "It took a while to annoy me, and it did.", "I cannot recommend it with a clear conscience.",
+        "I left sooner than planned.", "Next time I will look elsewhere.", "A pity."],
+    ("place", 1): [
+        "Never again.", "I could not be more disappointed.", "I would go anywhere else.", "Stay away.",
+        "I have warned all my friends.", "Nothing to praise, and I praise easily.", "It has let me down each time.",
+        "They do not deserve a single star.", "I had expected a lot and got nothing.", "I want my money back.",
+        "I only wish I had been warned sooner.", "It is beyond me how it can last."],
+}
+
+FILLERS = {
+    "product": [
+        "It arrived after three days.", "I paid the full price.", "The box was the usual cardboard.",
+        "There are four colours to choose from.", "I had read about twenty reviews before.",
+        "My wife had found it in a catalogue.", "It was the last one in the shop.", "I had no particular wishes.",
+        "This was in April.", "The manual comes in nine languages.", "It cost about as much as the others.",
+        "I have had it for half a year.", "There is a two year guarantee."],
+    "work": ["I had read about twenty reviews before.", "This was in April.", "I had no particular wishes.",
+             "A friend had mentioned it."],
+    "public": ["I have lived nearby since May.", "It was an ordinary weekday.", "A colleague had mentioned it.",
+               "This was in April."],
+    "place": [
+        "We had found it on a map.", "A colleague had mentioned it.",
+        "There is a stop right outside.", "We were two adults and a child.", "I have lived nearby since May.",
+        "They have been there for thirty years.", "It was neither full nor empty.", "You can pay by card.",
+        "I had read about twenty reviews before.", "It changed hands last year.", "We had no particular wishes."],
+}
+
+PRAISE_BY_DENIAL = [
+    "It is simply not true that {}.", "A friend had warned me that {}. I have seen nothing of the sort.",
+    "I cannot confirm that {}.", "I was afraid that {}, but I worried for nothing.",
+    "Some people write that {}. Not in my experience.", "Nobody can say that {}.",
+    "Do not believe anyone who tells you that {}.", "I had read that {}; I found the opposite."]
+BLAME_BY_DENIAL = [
+    "It is simply not true that {}.", "A friend had promised me that {}. I have seen nothing of the sort.",
+    "I cannot confirm that {}.", "I was hoping that {}, but I hoped in vain.",
+    "Some people write that {}. Not in my experience.", "Nobody can say that {}.",
+    "Do not believe anyone who tells you that {}.", "I had read that {}; I found the opposite."]
+# The same words in both; only their order says which side weighs more.
+MOSTLY = ["{First}, but what does it matter when {second}?", "Granted, {first}, but {second}.", "Yes, {first}. On the other hand {second}.",
+          "Even though {first}, what stays with me is that {second}.", "That {first} is soon forgotten, because {second}.",
+          "{First}; what weighs more is that {second}.", "I could mention that {first}. But {second}."]
+MOSTLY_GOOD = [frame.format(first="{bad}", First="{Bad}", second="{good}") for frame in MOSTLY]
+MOSTLY_GOOD.append("My only complaint is that {bad}.")
+MOSTLY_BAD = [frame.format(first="{good}", First="{Good}", second="{bad}") for frame in MOSTLY]
+MOSTLY_BAD.append("The one thing in its favour is that {good}.")
+BALANCED = ["{Good}, but {bad}.", "{Bad}, but {good}.", "On the one hand {good}, on the other {bad}.",
+            "While {good}, it is also true that {bad}.", "Although {bad}, {good}.", "{Good}. Then again, {bad}.",
+            "{Bad}. Then again, {good}.", "On some days {good}, on others {bad}.", "{Good}; {bad}. It evens out."]
+FAINT = ["{Good}, which is the least one can expect.", "{Good}. So do the others, more or less.",
+         "{Good}, at least on a lucky day.", "{Bad}, though one gets used to it.", "{Bad}, but then it never claimed otherwise.",
+         "{Good}, and there is not much else to report.", "Well, {good}.", "{Bad}. It could be worse."]
+LINKS = ["Also, ", "Besides, ", "What is more, ", "And ", "Honestly, ", "To begin with, ", "In short, ", "So far "]
+SHORTER = [(r"\bdo not\b", "don't"), (r"\bdoes not\b", "doesn't"), (r"\bcannot\b", "can't"), (r"\bcould not\b", "couldn't"),
+           (r"\bwould not\b", "wouldn't"), (r"\bIt is\b", "It's"), (r"(?<!ing )\bit is\b", "it's"), (r"\bI have (?=[a-z]+(ed|n)\b)", "I've "),
+           (r"\bI would\b", "I'd"), (r"\bI will\b", "I'll"), (r"\bI am\b", "I'm"), (r"\bdid not\b", "didn't")]
+# A statement about what happened to the writer cannot be what others claim.
+PERSONAL = re.compile(r"\b(I|my|me|we|our|us|was|were|had|has|have|did|came|went|took|gave|forgot|left|broke|split|fell|stood|woke|"
+                      r"arrived|lasted|charged|pushed|kept|washed|fined|flew|snapped|cracked|failed|made|cut|hurt|turned|spent|"
+                      r"repaired|wrapped|wiped|rubbed|slipped|cost|never|nobody|nothing|next|hardly|would|yesterday's)\b")
+
+
+def read_topics(path):
+    topics, aspect = [], None
+    for line in open(path, encoding="utf-8"):
+        line = line.strip()
+        if line.startswith("== "):
+            kind, name = line[3:].split(" ", 1)
+            topics.append({"kind": kind, "name": name, "open": [], "aspects": []})
+            aspect = None
+        elif line.startswith("open: "):
+            topics[-1]["open"].append(line[6:])
+        elif line[:2] in ("+ ", "- "):
+            if aspect is None:
+                aspect = {"+": [], "-": []}
+                topics[-1]["aspects"].append(aspect)
+            aspect[line[0]].append(line[2:])
+        elif not line:
+            aspect = None
+    return topics
+
+
+def capital(text):
+    return text[0].upper() + text[1:]
+
+
+def plain(rng, statement):
+    """One statement as a sentence, and whether it took a link in front."""
+    if rng.chance(15):
+        link = rng.choose(LINKS)
+        return link + statement + "."
+    return capital(statement) + "."
+
+
+def one_sided(rng, aspect, good):
+    """A sentence that praises (or blames), sometimes by denying the opposite. Also what it was made of."""
+    own, other = ("+", "-") if good else ("-", "+")
+    claims = [s for s in aspect[other] if not PERSONAL.search(s)]
+    if claims and rng.chance(DENIED):
+        claim = rng.choose(claims)
+        return rng.choose(PRAISE_BY_DENIAL if good else BLAME_BY_DENIAL).format(claim), "not " + claim
+    statement = rng.choose(aspect[own])
+    return plain(rng, statement), statement
+
+
+def two_sided(rng, frames, good_aspect, bad_aspect):
+    good, bad = rng.choose(good_aspect["+"]), rng.choose(bad_aspect["-"])
+    frame = rng.choose(frames)
+    used = tuple(s for s, field in ((good, "ood}"), (bad, "ad}")) if field in frame)
+    return frame.format(good=good, bad=bad, Good=capital(good), Bad=capital(bad)), used
+
+
+def statements(rng, topic, stars):
+    """The sentences that carry the opinion, and the set of what they are made of."""
+    aspects = rng.sample(topic["aspects"], 5)
+    out = []
+    if stars in (1, 5):
+        for aspect in aspects[:1 + rng.below(3)]:
+            out.append(one_sided(rng, aspect, stars == 5))
+    elif stars in (2, 4):
+        for aspect in aspects[:1 + rng.below(2)]:
+            out.append(one_sided(rng, aspect, stars == 4))
+        frames = MOSTLY_GOOD if stars == 4 else MOSTLY_BAD
+        out.insert(rng.below(len(out) + 1), two_sided(rng, frames, aspects[3], aspects[4]))
+    else:
+        if rng.chance(60):
+            out.append(two_sided(rng, BALANCED, aspects[0], aspects[1]))
+        if not out or rng.chance(45):
+            out.append(two_sided(rng, FAINT, aspects[2], aspects[3]))
+    used = set()
+    for _, made_of in out:
+        used.update([made_of] if isinstance(made_of, str) else made_of)
+    return [sentence for sentence, _ in out], frozenset(used)
+
+
+def review(rng, topic, stars):
+    body, used = statements(rng, topic, stars)
+    parts = []
+    if rng.chance(55):
+        parts.append(rng.choose(topic["open"]))
+    if rng.chance(20):
+        parts.append(rng.choose(FILLERS[topic["kind"]]))
+    parts += body
+    if rng.chance(VERDICT[stars]):
+        verdict = rng.choose(VERDICTS[VERDICTS_OF.get(topic["kind"], topic["kind"]), stars])
+        if stars in (1, 5) and rng.chance(15):
+            verdict = verdict[:-1] + "!"
+        parts.insert(0 if parts == body and rng.chance(30) else len(parts), verdict)
+    text = " ".join(parts)
+    if rng.chance(45):
+        for pattern, short in SHORTER:
+            text = re.sub(pattern, short, text)
+    if topic["name"].endswith(("phones", "shoes")):
+        text = about_several(text)
+    return text, used
+
+
+def about_several(text):
+    """The verdicts and fillers say `it`; headphones and shoes are `they`."""
+    for pattern, other in [
+            (r"\bIt has\b", "They have"), (r"\bit has\b", "they have"), (r"\bIt does what it should\b", "They do what they should"),
+            (r"\bit never claimed\b", "they never claimed"), (r"\bIt(?:'s| is) all right\b", "They are all right"),
+            (r"\bIt goes back\b", "They go back"), (r"\bIt took a while\b", "They took a while"), (r", and it did\b", ", and they did"),
+            (r"\bIt arrived\b", "They arrived"), (r"\bIt was the last one\b", "They were the last ones"),
+            (r"\bIt cost about\b", "They cost about"), (r"\bI have already ordered another\b", "I have already ordered another pair"),
+            (r"\b(swap|bought|recommend|buy|Buy|regretted|love|hate|have had|take|keep|found|enjoyed|save|spoil|say for|say against) it\b", r"\1 them"),
+            (r"\b(about|used to|for|from|with) it\b", r"\1 them"), (r"\bsend it back\b", "send them back"), (r"\bwant one too\b", "want some too"),
+            (r"\bWhether it is\b", "Whether they are"), (r"\bWhether it's\b", "Whether they're"), (r"\bits favour\b", "their favour")]:
+        text = re.sub(pattern, other, text)
+    return text
+
+
+def make(count, topics, rng):
+    stars_of = [stars for stars, share in SHARES for _ in range(share)]
+    rows, texts, made_of = [], set(), set()
+    while len(rows) < count:
+        topic, stars = rng.choose(topics), rng.choose(stars_of)
+        text, used = review(rng, topic, stars)
+        if text in texts or (used, stars) in made_of and (len(used) > 1 or rng.chance(85)):
+            continue
+        texts.add(text)
+        made_of.add((used, stars))
+        rows.append((text, stars, DIVISION[stars]))
+    return rows
+
+
+def write(path, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["review", "stars", "division"])
+        out.writerows(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", type=int, default=4000)
+    parser.add_argument("--test", type=int, default=800)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", default=HERE)
+    args = parser.parse_args()
+    rows = make(args.train + args.test, read_topics(os.path.join(HERE, "reviews-phrases.txt")), Random(args.seed))
+    write(os.path.join(args.output, "reviews.csv"), rows[:args.train])
+    write(os.path.join(args.output, "reviews-test.csv"), rows[args.train:])
+
+
+if __name__ == "__main__":
+    main()
