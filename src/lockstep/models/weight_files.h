@@ -21,6 +21,8 @@ class WeightFiles {
 
   /// The file that was opened: the weights', or the index.
   const std::string& path() const { return path_; }
+  /// The files that hold tensors, shards in the index's order.
+  const std::vector<SafetensorsFile>& files() const { return files_; }
   /// Names of all tensors, in alphabetical order.
   std::vector<std::string> names() const;
   bool contains(const std::string& name) const { return file_of_.count(name) != 0; }

@@ -1,0 +1,40 @@
+// What `lockstep inspect` finds in files. Each function returns an object whose "kind" says which one it is, "path" and
+// "bytes" where it stands and how long it is.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace lockstep {
+
+using Inspection = nlohmann::ordered_json;
+
+/// How a table is written, where its name does not say.
+struct TableFormat {
+  char delimiter = ',';
+  bool quotes = true;  ///< off: quotes are plain characters, as in GLUE's files
+  bool header = true;  ///< the first record names the columns
+};
+
+/// A safetensors file, or the shards that a `.safetensors.index.json` names: header, metadata, tensors.
+Inspection inspect_weights(const std::string& path);
+/// A model folder: configuration, weights, tokenizer, and what does not fit together as "problems".
+Inspection inspect_model_folder(const std::string& folder);
+/// A `config.json`: what is shown of it.
+Inspection inspect_model_config(const std::string& path);
+/// A folder with a tokenizer, or a `tokenizer.json`.
+Inspection inspect_tokenizer(const std::string& path);
+
+/// A table of separated values: columns, rows, the values of columns that hold few different ones.
+Inspection inspect_table(const std::string& path, const TableFormat& format);
+/// JSON Lines: the same, by the keys of the objects.
+Inspection inspect_json_lines(const std::string& path);
+/// An IDX file: type, dimensions, and the classes of a file of labels.
+Inspection inspect_idx(const std::string& path);
+/// Lines of plain text.
+Inspection inspect_lines(const std::string& path);
+
+/// What is found for people to read.
+std::string inspection_text(const Inspection& found);
+
+}  // namespace lockstep
