@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/decimal.h"
+#include "lockstep/data/class_order.h"
 
 namespace lockstep {
 namespace {
@@ -40,19 +40,9 @@ std::vector<std::int64_t> values_of_texts(const CsvColumn& column, const CsvColu
   return places;
 }
 
-// Numbers by size, as people count classes; else as texts.
-void sort_texts(std::vector<std::string>& texts) {
-  const bool numbers =
-      std::all_of(texts.begin(), texts.end(), [](const std::string& text) { return parse_decimal(text).has_value(); });
-  std::sort(texts.begin(), texts.end(), [numbers](const std::string& a, const std::string& b) {
-    if (!numbers || parse_decimal(a) == parse_decimal(b)) return a < b;
-    return parse_decimal(a) < parse_decimal(b);
-  });
-}
-
 std::vector<std::string> sorted_texts(const CsvColumnData& data) {
   std::vector<std::string> texts(data.texts.begin(), data.texts.end());
-  sort_texts(texts);
+  sort_classes(texts);
   return texts;
 }
 

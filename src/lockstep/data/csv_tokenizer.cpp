@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/line_ends.h"
 
 namespace lockstep {
 namespace {
@@ -12,15 +13,6 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 bool is_line_end(char c) { return c == '\n' || c == '\r'; }
-
-// LF, CRLF and CR each end one line.
-std::int64_t count_line_ends(std::string_view text) {
-  std::int64_t count = std::count(text.begin(), text.end(), '\n');
-  for (std::size_t at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1)) {
-    if (at + 1 == text.size() || text[at + 1] != '\n') ++count;
-  }
-  return count;
-}
 
 }  // namespace
 

@@ -44,6 +44,8 @@ class CsvTokenizer {
   /// Where `next` will go on: the byte at which a record or an empty line begins, and its line.
   std::size_t offset() const { return position_; }
   std::int64_t line() const { return line_; }
+  /// The byte at which the last record begins.
+  std::size_t record_offset() const { return record_begin_; }
   /// Goes on at a place that `offset` and `line` gave.
   void seek(std::size_t offset, std::int64_t line);
 

@@ -63,6 +63,10 @@ FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   return *this;
 }
 
+void FileBytes::expect_random_access() {
+  if (map_ != nullptr) ::madvise(map_, map_bytes_, MADV_NORMAL);
+}
+
 FileBytes::~FileBytes() {
   if (map_ != nullptr) ::munmap(map_, map_bytes_);
 }

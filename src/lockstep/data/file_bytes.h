@@ -23,6 +23,9 @@ class FileBytes {
   FileBytes& operator=(FileBytes&& other) noexcept;
   ~FileBytes();
 
+  /// Tells the system that what is read next lies anywhere, not behind what was read last.
+  void expect_random_access();
+
   std::string_view view() const { return view_; }
   const std::string& path() const { return path_; }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/fetch_url.h"
 #include "lockstep/data/file_bytes.h"
+#include "lockstep/data/sha256.h"
 
 namespace lockstep {
 namespace {
@@ -56,15 +56,6 @@ const RemoteDataset& find_dataset(const std::string& name) {
   }
   throw Error(fmt::format("no dataset \"{}\" to download", name), "download_dataset",
               fmt::format("ask for one of: {}", fmt::join(downloadable_datasets(), ", ")));
-}
-
-std::string sha256_hex(std::string_view bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
-    throw Error("OpenSSL has no SHA-256", "download_dataset", "check the installation of OpenSSL");
-  }
-  return fmt::format("{:02x}", fmt::join(digest.begin(), digest.begin() + size, ""));
 }
 
 bool is_there(const std::string& path, const RemoteFile& file) {

@@ -14,16 +14,17 @@ namespace {
 /// Deeper nesting than any tokenizer file has; recursion over the value is safe below it.
 constexpr int kDeepest = 64;
 
-std::string line_at(const std::string& content, std::size_t position) {
-  const auto end = content.begin() + static_cast<std::ptrdiff_t>(std::min(position, content.size()));
-  return std::to_string(1 + std::count(content.begin(), end, '\n'));
+std::string line_at(std::string_view content, std::size_t position) {
+  const std::string_view before = content.substr(0, position);
+  return std::to_string(1 + std::count(before.begin(), before.end(), '\n'));
 }
 
 }  // namespace
 
-nlohmann::json read_json_file(const std::string& path) {
+nlohmann::json read_json_file(const std::string& path) { return parse_json(read_tokenizer_file(path), path); }
+
+nlohmann::json parse_json(std::string_view content, const std::string& path) {
   using Event = nlohmann::json::parse_event_t;
-  const std::string content = read_tokenizer_file(path);
   std::vector<std::unordered_set<std::string>> keys;
   const auto check = [&](int depth, Event event, nlohmann::json& parsed) {
     if (depth > kDeepest)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "lockstep/data/text/token_id.h"
 
@@ -12,6 +13,8 @@ namespace lockstep::text {
 /// hide one of its values.
 /// @throws Error  with file and line
 nlohmann::json read_json_file(const std::string& path);
+/// The same for the content of a file that was read already. @param path  for errors
+nlohmann::json parse_json(std::string_view content, const std::string& path);
 
 /// `value` as a token's number.
 /// @throws Error  naming `where`, unless it is a whole number from 0 to 2^31 - 1

@@ -100,6 +100,9 @@ class Tokenizer {
   /// The longest input of the model that the tokenizer belongs to, where its configuration says so.
   std::optional<std::int64_t> model_max_length() const;
 
+  /// All that decides about the ids, as text: where it is equal, so are the ids. For digests.
+  std::string to_json() const;
+
   /// Writes the tokenizer to the folder `dir`, which is made if it does not exist: `tokenizer.json`,
   /// `tokenizer_config.json`, and `vocab.txt` or `vocab.json` and `merges.txt`. `load_tokenizer` and Hugging Face's
   /// library read them.

@@ -83,6 +83,11 @@ ordered_json config_json(const TokenizerDocument& document, const SpecialTokens&
 
 }  // namespace
 
+std::string Tokenizer::to_json() const {
+  const TokenizerDocument& document = core_->document();
+  return dump({{"tokenizer", write_tokenizer_json(document)}, {"config", config_json(document, special_)}}, -1);
+}
+
 void Tokenizer::save(const std::string& dir) const {
   std::error_code error;
   std::filesystem::create_directories(dir, error);

@@ -1,0 +1,209 @@
+// JSON Lines as rows of texts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/indexed_texts.h"
+#include "lockstep/data/text/utf8.h"
+
+namespace lockstep {
+namespace {
+
+/// A value of one of the keys that were asked for.
+struct JsonValue {
+  enum class Kind { Missing, Null, Text, Number, Boolean, Composite };
+  Kind kind = Kind::Missing;
+  std::string text;  // as it stands, for numbers
+};
+
+const char* kind_name(JsonValue::Kind kind) {
+  switch (kind) {
+    case JsonValue::Kind::Null:
+      return "null";
+    case JsonValue::Kind::Text:
+      return "a text";
+    case JsonValue::Kind::Number:
+      return "a number";
+    case JsonValue::Kind::Boolean:
+      return "a boolean";
+    case JsonValue::Kind::Composite:
+      return "an object or array";
+    default:
+      return "missing";
+  }
+}
+
+/// Picks the values of some keys out of one JSON object, without building the others. Nothing recurses: any depth is
+/// fine.
+class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit JsonObjectPicker(const std::vector<std::string>& keys) : keys_(keys), values_(keys.size()) {}
+
+  /// @throws Error  if `line` is no JSON object. @param where  gives the place for a column
+  void parse(std::string_view line, const std::function<std::string(std::size_t)>& where) {
+    std::fill(values_.begin(), values_.end(), JsonValue{});
+    others_.clear();
+    depth_ = 0;
+    key_ = keys_.size();
+    bad_column_.reset();
+    if (nlohmann::json::sax_parse(line.begin(), line.end(), this)) {
+      if (is_object_) return;
+      throw Error("the line is JSON, but no object", where(1), "give one object a line, as {\"text\": \"…\"}");
+    }
+    throw Error("not valid JSON: " + message_, where(bad_column_.value_or(1)),
+                "give one object a line; a text may hold no line end, but \\n");
+  }
+
+  const JsonValue& value(std::size_t key) const { return values_[key]; }
+  /// The keys of the object that were not asked for.
+  const std::vector<std::string>& others() const { return others_; }
+
+  bool null() override { return take(JsonValue::Kind::Null, ""); }
+  bool boolean(bool value) override { return take(JsonValue::Kind::Boolean, value ? "true" : "false"); }
+  bool number_integer(std::int64_t value) override { return take(JsonValue::Kind::Number, std::to_string(value)); }
+  bool number_unsigned(std::uint64_t value) override { return take(JsonValue::Kind::Number, std::to_string(value)); }
+  bool number_float(double, const std::string& text) override { return take(JsonValue::Kind::Number, text); }
+  bool string(std::string& value) override { return take(JsonValue::Kind::Text, std::move(value)); }
+  bool binary(nlohmann::json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return start(true); }
+  bool start_array(std::size_t) override { return start(false); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(std::string& name) override {
+    if (depth_ != 1) return true;
+    key_ = static_cast<std::size_t>(std::find(keys_.begin(), keys_.end(), name) - keys_.begin());
+    if (key_ == keys_.size()) others_.push_back(std::move(name));
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
+    bad_column_ = std::max<std::size_t>(position, 1);
+    message_ = error.what();
+    const std::size_t tag = message_.find("] ");  // "[json.exception.parse_error.101] "
+    if (tag != std::string::npos) message_.erase(0, tag + 2);
+    return false;
+  }
+
+ private:
+  bool take(JsonValue::Kind kind, std::string text) {
+    if (depth_ == 0) is_object_ = false;
+    if (depth_ == 1 && key_ < values_.size()) values_[key_] = {kind, std::move(text)};
+    return true;
+  }
+  bool start(bool object) {
+    if (depth_ == 0) is_object_ = object;
+    take(JsonValue::Kind::Composite, "");
+    ++depth_;
+    return true;
+  }
+  bool end() {
+    --depth_;
+    return true;
+  }
+
+  const std::vector<std::string>& keys_;
+  std::vector<JsonValue> values_;
+  std::vector<std::string> others_;
+  std::size_t key_ = 0;
+  int depth_ = 0;
+  bool is_object_ = false;
+  std::optional<std::size_t> bad_column_;
+  std::string message_;
+};
+
+class JsonLinesTexts : public IndexedTexts {
+ public:
+  JsonLinesTexts(const std::string& path, const TextFileOptions& options)
+      : IndexedTexts(path, options, "json lines"), keys_(options.texts) {
+    TextRowChecks checks(options, path);
+    if (!options.label.empty()) keys_.push_back(options.label);
+    find_rows(options, checks);
+    set_rows(checks);
+    keys_.resize(options.texts.size());
+  }
+
+ private:
+  void find_rows(const TextFileOptions& options, TextRowChecks& checks) const {
+    JsonObjectPicker picker(keys_);
+    std::string mended;
+    std::int64_t line_number = 1;
+    for (std::size_t begin = 0; begin < view().size(); ++line_number) {
+      const std::string_view line = line_at(begin);
+      const std::size_t next = begin + line.size() + 1;
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
+        const auto where = [&](std::size_t column) { return fmt::format("{}:{}:{}", path(), line_number, column); };
+        std::string_view text = line;
+        if (const auto bad = text::find_invalid_utf8(line)) {
+          checks.invalid_bytes(fmt::format("byte {} of the line is no UTF-8", *bad + 1),
+                               [&] { return where(*bad + 1); });
+          text = mended = text::replace_invalid_utf8(line);
+        }
+        picker.parse(text, where);
+        check_row(options, picker, fmt::format("{}:{}", path(), line_number), checks);
+        checks.end_row(begin);
+      }
+      begin = next;
+    }
+  }
+
+  static void check_row(const TextFileOptions& options, const JsonObjectPicker& picker, const std::string& line,
+                        TextRowChecks& checks) {
+    for (std::size_t i = 0; i < options.texts.size(); ++i) {
+      const auto where = [&] { return fmt::format("{}, field \"{}\"", line, options.texts[i]); };
+      const JsonValue& value = picker.value(i);
+      refuse_missing(options.texts[i], value, picker, line);
+      if (value.kind != JsonValue::Kind::Text && value.kind != JsonValue::Kind::Null) {
+        throw Error(fmt::format("the value of \"{}\" is {}, no text", options.texts[i], kind_name(value.kind)), where(),
+                    "name a field with texts, or mend the file");
+      }
+      checks.text(i, value.text, where);
+    }
+    if (options.label.empty()) return;
+    const auto where = [&] { return fmt::format("{}, field \"{}\"", line, options.label); };
+    const JsonValue& value = picker.value(options.texts.size());
+    refuse_missing(options.label, value, picker, line);
+    if (value.kind == JsonValue::Kind::Composite) {
+      throw Error(fmt::format("the label \"{}\" is an object or array", options.label), where(),
+                  "name a field with texts or numbers");
+    }
+    if (value.kind == JsonValue::Kind::Null) return checks.no_label(where);
+    checks.label(value.text, where);
+  }
+
+  static void refuse_missing(const std::string& name, const JsonValue& value, const JsonObjectPicker& picker,
+                             const std::string& line) {
+    if (value.kind != JsonValue::Kind::Missing) return;
+    throw Error(no_such_column(name, picker.others()), line, "name one of them, or mend the line");
+  }
+
+  // The line that begins at `begin`, without its LF.
+  std::string_view line_at(std::size_t begin) const {
+    return view().substr(begin, std::min(view().find('\n', begin), view().size()) - begin);
+  }
+
+  std::vector<std::string> do_texts(std::uint64_t offset) const override {
+    JsonObjectPicker picker(keys_);
+    const std::string_view line = line_at(offset);
+    const auto where = [&](std::size_t) { return path() + ", which changed while it was read"; };
+    if (text::is_valid_utf8(line)) {
+      picker.parse(line, where);
+    } else {
+      picker.parse(text::replace_invalid_utf8(line), where);
+    }
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < keys_.size(); ++i) texts.push_back(picker.value(i).text);
+    return texts;
+  }
+
+  std::vector<std::string> keys_;
+};
+
+}  // namespace
+
+std::shared_ptr<const TextDataset> read_json_lines_texts(const std::string& path, const TextFileOptions& options) {
+  return std::make_shared<JsonLinesTexts>(path, options);
+}
+
+}  // namespace lockstep

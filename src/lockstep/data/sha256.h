@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// SHA-256 (FIPS 180-4) of bytes that come piece by piece. Not thread-safe.
+class Sha256 {
+ public:
+  /// @throws Error  if OpenSSL has no SHA-256
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  /// Appends `bytes`.
+  void update(std::string_view bytes);
+  /// Appends `bytes` with their length in front, so that ("ab", "c") and ("a", "bc") differ.
+  void update_sized(std::string_view bytes);
+  void update_number(std::int64_t number);
+
+  /// The digest of everything so far, as 64 hexadecimal digits. The object is spent.
+  std::string hex();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+/// SHA-256 of `bytes` as 64 hexadecimal digits.
+std::string sha256_hex(std::string_view bytes);
+
+}  // namespace lockstep
