@@ -21,39 +21,36 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
   const std::size_t total_bytes = part_bytes * ranks;
   const Call call{kAllocating, 0, deadline};
 
-  // First round: all say what they want, rank 0 offers the memory.
+  // First round: all say what they want, and have rank 0's memory in their inboxes.
   ++round_;
   std::optional<Error> mine;  // what went wrong here; told after the others know
-  Offer offer;
-  SetupCell& cell = setup(group_.rank());
+  const Label label{group_.header().token, kFirstAllocationNumber + round_};
+  Segment segment;
   if (group_.rank() == 0) {
     try {
-      offer = sharing_.offer(total_bytes);
-      group_.store(cell.pid, static_cast<std::uint64_t>(offer.address.pid));
-      group_.store(cell.fd, static_cast<std::uint64_t>(static_cast<std::uint32_t>(offer.address.fd)));
-      group_.store(cell.device, offer.address.device);
-      group_.store(cell.inode, offer.address.inode);
+      segment = sharing_.make(total_bytes);
+      for (int rank = 1; rank < group_.world_size(); ++rank) {
+        if (sharing_.offer(segment, {group_.load(group_.cell(rank).inbox), label}, deadline)) continue;
+        throw Error(group_.name_of(rank) + " has gone", "allocate", fmt::format("read the log of rank {}", rank));
+      }
     } catch (const Error& error) {
       mine = error;
     }
   }
+  SetupCell& cell = setup(group_.rank());
   group_.store(cell.bytes, bytes);
   group_.store(cell.failed, mine ? 1 : 0);
   exchange_round(call);
   check_same_bytes(bytes);
-  const SetupCell& leader = setup(0);
-  const SegmentAddress address{static_cast<pid_t>(group_.load(leader.pid)),
-                               static_cast<int>(static_cast<std::uint32_t>(group_.load(leader.fd))),
-                               group_.load(leader.device), group_.load(leader.inode), total_bytes};
-  const bool offered = group_.load(leader.failed) == 0;
+  const bool offered = group_.load(setup(0).failed) == 0;
 
   // Second round: all have it, or none keeps it.
   ++round_;
-  std::shared_ptr<Mapping> mapping = offer.mapping;
   if (offered) {
     try {
-      if (!mapping) mapping = sharing_.accept(address);
-      sharing_.reserve(address, part_bytes * static_cast<std::size_t>(group_.rank()), part_bytes);
+      if (!segment.mapping) segment = sharing_.accept(label, total_bytes, std::chrono::milliseconds(0));
+      if (!segment.mapping) throw Error("rank 0's memory has not come", "allocate", "report this");
+      sharing_.reserve(segment, part_bytes * static_cast<std::size_t>(group_.rank()), part_bytes);
     } catch (const Error& error) {
       mine = error;
     }
@@ -63,7 +60,7 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
   if (mine) throw Error(*mine);
   throw_if_failed(bytes);
 
-  auto buffer = std::make_shared<SymmetricBuffer>(std::move(mapping), next_segment_++, part_bytes);
+  auto buffer = std::make_shared<SymmetricBuffer>(std::move(segment.mapping), next_segment_++, part_bytes);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto it = by_address_.begin(); it != by_address_.end();) {
     it = it->second.expired() ? by_address_.erase(it) : std::next(it);

@@ -18,7 +18,7 @@ constexpr std::size_t kLineBytes = 64;
 constexpr int kMaxRanks = 256;
 /// Operations whose slots can be in use at once; the next one waits until all ranks are done with the oldest.
 constexpr std::uint64_t kSlots = 32;
-constexpr std::uint64_t kMagic = 0x32706574736b636cULL;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x33706574736b636cULL;  // changes with the layout
 
 /// What a rank is about to do, as others compare it and print it: three opaque words.
 struct Announcement {
@@ -63,21 +63,17 @@ struct BreakRecord {
 struct SetupCell {
   alignas(kLineBytes) Word bytes;
   Word failed;  ///< 1 where this rank could not do its part
-  Word pid;     ///< of rank 0: the memory's address
-  Word fd;
-  Word device;
-  Word inode;
 };
 
 struct RankCell {
   alignas(kLineBytes) HalfWord bell;  ///< futex on which this rank's threads sleep
   Word sleeping;                      ///< how many of them
   alignas(kLineBytes) Word state;     ///< RankState
-  Word pid;
-  Word entered;                      ///< 1 + sequence number of the operation that it entered last
-  alignas(kLineBytes) Word working;  ///< 1 while this rank touches memory of others
-  alignas(kLineBytes) Word round;    ///< of staged operations
-  alignas(kLineBytes) Word retired;  ///< operations that this rank is done with: all below this number
+  Word inbox;                         ///< where it receives memory
+  Word entered;                       ///< 1 + sequence number of the operation that it entered last
+  alignas(kLineBytes) Word working;   ///< 1 while this rank touches memory of others
+  alignas(kLineBytes) Word round;     ///< of staged operations
+  alignas(kLineBytes) Word retired;   ///< operations that this rank is done with: all below this number
   alignas(kLineBytes) Word setup_round;
   std::array<SetupCell, 2> setup;  ///< of even and odd rounds: nobody is two rounds ahead of another
   std::array<Word, 16> cores;      ///< affinity mask

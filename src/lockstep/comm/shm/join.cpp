@@ -1,6 +1,7 @@
 #include "lockstep/comm/shm/join.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -17,37 +18,33 @@
 namespace lockstep::shm {
 namespace {
 
-constexpr const char* kKey = "shm/block";
-constexpr std::chrono::milliseconds kLookForLeader(200);
+constexpr std::chrono::milliseconds kLook(200);  // at whether the one waited for still lives
 
-struct Invitation {
-  SegmentAddress address;
-  std::array<std::uint64_t, 2> token{};
-};
-
-std::string to_text(const Invitation& it) {
-  return fmt::format("{} {} {} {} {} {} {}", it.address.pid, it.address.fd, it.address.device, it.address.inode,
-                     it.address.bytes, it.token[0], it.token[1]);
-}
-
-Invitation from_text(const std::string& text, std::size_t bytes, const std::string& where) {
-  Invitation it;
-  std::istringstream in(text);
-  in >> it.address.pid >> it.address.fd >> it.address.device >> it.address.inode >> it.address.bytes >> it.token[0] >>
-      it.token[1];
-  if (in.fail() || it.address.bytes != bytes) {
-    throw Error(fmt::format("rank 0 announces shared memory as \"{}\", not as {} bytes", text.substr(0, 200), bytes),
-                where, "run the same version of Lockstep on all ranks");
-  }
-  return it;
-}
-
-std::array<std::uint64_t, 2> random_token(const std::string& where) {
-  std::array<std::uint64_t, 2> token{};
+Token random_token(const std::string& where) {
+  Token token{};
   if (::getrandom(token.data(), sizeof(token), 0) != static_cast<ssize_t>(sizeof(token))) {
     throw Error("getrandom failed: " + errno_text(errno), where, "check the sandbox that this process runs in");
   }
   return token;
+}
+
+std::string inbox_key(int rank) { return fmt::format("shm/inbox/{}", rank); }
+
+// Where a rank wants the control block, and under which label, as it tells rank 0 through the store.
+std::string to_text(const Recipient& it) {
+  return fmt::format("{} {} {}", it.inbox, it.label.token[0], it.label.token[1]);
+}
+
+Recipient recipient_from(const std::string& text, int rank, const std::string& where) {
+  Recipient it;
+  std::istringstream in(text);
+  in >> it.inbox >> it.label.token[0] >> it.label.token[1];
+  if (in.fail()) {
+    throw Error(fmt::format("rank {} says \"{}\" where the name of its socket is expected", rank, text.substr(0, 200)),
+                where, "run the same version of Lockstep on all ranks");
+  }
+  it.label.number = kBlockNumber;
+  return it;
 }
 
 // The other ranks' processes, or their marks in the store where they are threads of this one.
@@ -58,21 +55,68 @@ std::unique_ptr<PeerWatch> make_watch(const Membership& membership, bool threads
   return watch_processes(pids, membership.rank);
 }
 
-std::string await_invitation(const Membership& membership, PeerWatch& watch, Deadline deadline) {
+void throw_if_lost(const Membership& membership, PeerWatch& watch, const std::vector<int>& ranks) {
+  for (const LostPeer& peer : watch.lost()) {
+    if (std::count(ranks.begin(), ranks.end(), peer.rank) == 0) continue;
+    throw Error(fmt::format("joining the group lost rank {}: {}", peer.rank, peer.cause), membership.where(),
+                fmt::format("read the log of rank {}", peer.rank));
+  }
+}
+
+// Rank 0 has the block delivered to all, in the order in which they come.
+void deliver_block(const Segment& block, const Membership& membership, MemorySharing& sharing, PeerWatch& watch,
+                   Deadline deadline) {
+  const std::string where = membership.where();
+  std::vector<int> missing;
+  for (int rank = 1; rank < membership.world_size; ++rank) missing.push_back(rank);
+  const auto deliver = [&](int rank) {
+    const auto text = membership.store->try_get(inbox_key(rank));
+    return text && sharing.offer(block, recipient_from(*text, rank, where), deadline);
+  };
   for (;;) {
+    missing.erase(std::remove_if(missing.begin(), missing.end(), deliver), missing.end());
+    if (missing.empty()) return;
+    throw_if_lost(membership, watch, missing);
+    if (deadline.passed()) {
+      throw TimeoutError(fmt::format("joining the group timed out, waiting for rank {}", fmt::join(missing, ", rank ")),
+                         where, "read their logs; if they are only slow, raise the group's timeout");
+    }
     try {
-      const auto slice = std::min<std::chrono::milliseconds>(deadline.remaining(), kLookForLeader);
-      return membership.store->get(kKey, Deadline::after(slice));
-    } catch (const TimeoutError&) {
-      for (const LostPeer& peer : watch.lost()) {
-        if (peer.rank != 0) continue;
-        throw Error("joining the group lost rank 0: " + peer.cause, membership.where(), "read the log of rank 0");
-      }
-      if (!deadline.passed()) continue;
-      throw TimeoutError("joining the group timed out, waiting for rank 0, which has not set up the shared memory",
-                         membership.where(), "read the log of rank 0; if it is only slow, raise the group's timeout");
+      membership.store->wait({inbox_key(missing.front())},
+                             Deadline::after(std::min<std::chrono::milliseconds>(deadline.remaining(), kLook)));
+    } catch (const TimeoutError&) {  // another look
     }
   }
+}
+
+Segment make_block(const Membership& membership, MemorySharing& sharing, std::size_t bytes) {
+  Segment block = sharing.make(bytes);
+  sharing.reserve(block, 0, bytes);
+  auto& header = *reinterpret_cast<GroupHeader*>(block.mapping->data());
+  header.magic = kMagic;
+  header.token = random_token(membership.where());
+  header.world_size = static_cast<std::uint64_t>(membership.world_size);
+  return block;
+}
+
+Segment await_block(const Membership& membership, MemorySharing& sharing, std::size_t bytes, PeerWatch& watch,
+                    Deadline deadline) {
+  const std::string where = membership.where();
+  const Recipient me{sharing.inbox(), {random_token(where), kBlockNumber}};
+  membership.store->set(inbox_key(membership.rank), to_text(me));
+  Segment block;
+  for (;;) {
+    block = sharing.accept(me.label, bytes, std::min<std::chrono::milliseconds>(deadline.remaining(), kLook));
+    if (block.mapping) break;
+    throw_if_lost(membership, watch, {0});
+    if (!deadline.passed()) continue;
+    throw TimeoutError("joining the group timed out, waiting for rank 0, which has not set up the shared memory", where,
+                       "read the log of rank 0; if it is only slow, raise the group's timeout");
+  }
+  const auto& header = *reinterpret_cast<const GroupHeader*>(block.mapping->data());
+  if (header.magic == kMagic && header.world_size == static_cast<std::uint64_t>(membership.world_size)) return block;
+  throw Error("the shared memory from rank 0 is laid out in another way", where,
+              "run the same version of Lockstep on all ranks");
 }
 
 void put_affinity(RankCell& cell) {
@@ -114,38 +158,21 @@ void await_state(Group& group, const Call& call, RankState state) {
 
 std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing,
                             std::function<std::string(const Announcement&)> describe_operation) {
-  const std::string where = membership.where();
   if (membership.world_size > kMaxRanks) {
-    throw Error(fmt::format("{} ranks share memory with {} at most", membership.world_size, kMaxRanks), where,
-                "use engine gloo");
+    throw Error(fmt::format("{} ranks share memory with {} at most", membership.world_size, kMaxRanks),
+                membership.where(), "use engine gloo");
   }
   const Deadline deadline = Deadline::after(membership.timeout);
   const std::size_t bytes = Layout(membership.world_size).total_bytes();
   // Watched before they say that they are present: a process that says so later is the one that is watched.
   auto watch = make_watch(membership, sharing.one_address_space());
 
-  Offer offer;
-  Invitation invitation;
-  std::shared_ptr<Mapping> block;
+  Segment block;
   if (membership.rank == 0) {
-    offer = sharing.offer(bytes);
-    sharing.reserve(offer.address, 0, bytes);
-    block = offer.mapping;
-    invitation = {offer.address, random_token(where)};
-    auto& header = *reinterpret_cast<GroupHeader*>(block->data());
-    header.magic = kMagic;
-    header.token = invitation.token;
-    header.world_size = static_cast<std::uint64_t>(membership.world_size);
-    membership.store->set(kKey, to_text(invitation));
+    block = make_block(membership, sharing, bytes);
+    deliver_block(block, membership, sharing, *watch, deadline);
   } else {
-    invitation = from_text(await_invitation(membership, *watch, deadline), bytes, where);
-    block = sharing.accept(invitation.address);
-    const auto& header = *reinterpret_cast<const GroupHeader*>(block->data());
-    if (header.magic != kMagic || header.token != invitation.token ||
-        header.world_size != static_cast<std::uint64_t>(membership.world_size)) {
-      throw Error("the shared memory that rank 0 announced is not this group's", where,
-                  "run the same version of Lockstep on all ranks");
-    }
+    block = await_block(membership, sharing, bytes, *watch, deadline);
   }
 
   Names names;
@@ -156,10 +183,11 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
     return fmt::format("rank {}{} on {}{}", rank, global, peer.host, process);
   };
   names.operation = std::move(describe_operation);
-  auto group = std::make_unique<Group>(std::move(block), membership.rank, membership.world_size, std::move(names),
-                                       std::move(watch));
+  auto group = std::make_unique<Group>(std::move(block.mapping), membership.rank, membership.world_size,
+                                       std::move(names), std::move(watch));
   RankCell& mine = group->cell(membership.rank);
   put_affinity(mine);
+  group->store(mine.inbox, sharing.inbox());
   const Call call{kJoining, 0, deadline};
   await_state(*group, call, RankState::Present);
   await_state(*group, call, RankState::Member);

@@ -10,8 +10,8 @@ namespace lockstep::shm {
 
 /// Brings the members together on one control block. Collective.
 ///
-/// Rank 0 makes the block and tells through the store where it is; a random token, told the same way, proves that the
-/// others have mapped that one. Returns when every rank is there and each watches the others.
+/// Every rank tells rank 0 through the store where it receives memory, and a random token that proves to it what comes
+/// from rank 0, which makes the block and sends it. Returns when every rank is there and each watches the others.
 /// @throws Error         where memory is short, the block cannot be reached, or a member is lost
 /// @throws TimeoutError  naming the members that did not come
 std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing,

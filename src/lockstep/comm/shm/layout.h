@@ -16,6 +16,11 @@ constexpr std::uint64_t kTinyBoxes = 2 * kTinyAhead;
 /// the one before.
 constexpr std::uint64_t kSmallBoxes = 2;
 
+/// Numbers of the memory that ranks send each other: the control block, channels by sender, allocations in their order.
+constexpr std::uint64_t kBlockNumber = 0;
+constexpr std::uint64_t kFirstChannelNumber = 1;
+constexpr std::uint64_t kFirstAllocationNumber = kFirstChannelNumber + kMaxRanks;
+
 /// Sizes and places in the control block, from the number of ranks alone: equal on all of them.
 class Layout {
  public:

@@ -96,33 +96,15 @@ void reserve_pages(int fd, std::size_t offset, std::size_t bytes) {
   if (code != 0) throw_errno(fmt::format("cannot allocate {} bytes of shared memory", bytes), code, "free memory");
 }
 
-SegmentAddress address_of(int fd) {
+void check_segment(int fd, std::size_t bytes) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw_errno("fstat of a memory file failed", errno, "report this");
-  return {::getpid(), fd, status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size)};
-}
-
-UniqueFd open_segment(const SegmentAddress& address) {
-  const std::string path = fmt::format("/proc/{}/fd/{}", address.pid, address.fd);
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) {
-    throw_errno("cannot open the memory of process " + std::to_string(address.pid) + " at " + path, errno,
-                "run all ranks of a host as one user and in one PID namespace (container), or use engine gloo");
-  }
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) throw_errno("fstat of " + path + " failed", errno, "report this");
-  const bool same = S_ISREG(status.st_mode) && status.st_dev == address.device && status.st_ino == address.inode &&
-                    status.st_uid == ::geteuid() && static_cast<std::uint64_t>(status.st_size) == address.bytes;
-  if (!same) {
-    throw Error(path + " is not the memory file that was announced", "shared memory",
-                "the process that created it has ended, or ranks are in different PID namespaces: use engine gloo");
-  }
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) {
-    throw Error(path + " is not sealed against a change of its size", "shared memory",
-                "all ranks must run the same version of Lockstep");
-  }
-  return fd;
+  const bool good =
+      S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && static_cast<std::uint64_t>(status.st_size) == bytes;
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (good && seals >= 0 && (seals & kSizeSeals) == kSizeSeals) return;
+  throw Error(fmt::format("another rank sent a file of {} bytes, not sealed memory of {}", status.st_size, bytes),
+              "shared memory", "run the same version of Lockstep on all ranks");
 }
 
 std::size_t page_bytes() {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,16 +32,6 @@ class Mapping {
   std::size_t bytes_;
 };
 
-/// How another process of the same user finds a memory file: it has no name anywhere, so there is nothing to squat on
-/// and nothing to leave behind, and no socket that a stranger could connect to.
-struct SegmentAddress {
-  pid_t pid = 0;             ///< the process that created it
-  int fd = -1;               ///< and the descriptor that it holds open until all have come
-  std::uint64_t device = 0;  ///< what fstat must say of it
-  std::uint64_t inode = 0;
-  std::uint64_t bytes = 0;
-};
-
 /// A memory file of `bytes`, zeroed. Its size is sealed: nobody can shrink it under a reader's feet.
 /// @throws Error  with the cause
 UniqueFd create_segment(std::size_t bytes);
@@ -52,11 +40,9 @@ UniqueFd create_segment(std::size_t bytes);
 /// @throws Error  where memory is short, naming what was asked for and what is left
 void reserve_pages(int fd, std::size_t offset, std::size_t bytes);
 
-SegmentAddress address_of(int fd);
-
-/// Opens the file at `address` through /proc, after checking owner, identity, size and seals.
-/// @throws Error  if it is not there, not the file meant, or not sealed
-UniqueFd open_segment(const SegmentAddress& address);
+/// Checks a file that another process has sent: that it is of this size and user, and sealed, so that nobody can shrink
+/// it under this rank's feet. @throws Error  if not
+void check_segment(int fd, std::size_t bytes);
 
 std::size_t page_bytes();
 /// `bytes` rounded up to whole pages. @throws Error  if that overflows

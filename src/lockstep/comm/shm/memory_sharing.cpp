@@ -1,75 +1,94 @@
 #include "lockstep/comm/shm/memory_sharing.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/unique_fd.h"
-#include "lockstep/comm/shm/free_memory.h"
 
 namespace lockstep::shm {
 namespace {
 
 class BetweenProcesses : public MemorySharing {
  public:
-  Offer offer(std::size_t bytes) override {
-    auto fd = std::make_shared<UniqueFd>(create_segment(bytes));
-    Offer made{Mapping::of_file(fd->get(), bytes), address_of(fd->get()), fd};
-    return made;
+  std::uint64_t inbox() const override { return inbox_.name(); }
+  Segment make(std::size_t bytes) override {
+    UniqueFd fd = create_segment(bytes);
+    auto mapping = Mapping::of_file(fd.get(), bytes);
+    return {std::move(mapping), std::move(fd)};
   }
-  std::shared_ptr<Mapping> accept(const SegmentAddress& address) override {
-    const UniqueFd fd = open_segment(address);
-    return Mapping::of_file(fd.get(), address.bytes);
+  bool offer(const Segment& segment, const Recipient& to, Deadline deadline) override {
+    return send_descriptor(to.inbox, to.label, segment.fd.get(), deadline);
   }
-  void reserve(const SegmentAddress& address, std::size_t offset, std::size_t bytes) override {
-    const UniqueFd fd = open_segment(address);
-    reserve_pages(fd.get(), offset, bytes);
+  Segment accept(const Label& label, std::size_t bytes, std::chrono::milliseconds patience) override {
+    UniqueFd fd = inbox_.take(label, patience);
+    if (!fd) return Segment();
+    check_segment(fd.get(), bytes);
+    auto mapping = Mapping::of_file(fd.get(), bytes);
+    return {std::move(mapping), std::move(fd)};
+  }
+  void reserve(const Segment& segment, std::size_t offset, std::size_t bytes) override {
+    reserve_pages(segment.fd.get(), offset, bytes);
   }
   bool one_address_space() const override { return false; }
+
+ private:
+  DescriptorInbox inbox_;
 };
 
-// What ranks of this process offer each other, by a number that stands for the inode.
-struct Offers {
+// What ranks of this process have been offered and have not accepted.
+struct ThreadOffers {
   std::mutex mutex;
-  std::uint64_t next = 1;
-  std::map<std::uint64_t, std::weak_ptr<Mapping>> standing;
+  std::condition_variable changed;
+  std::uint64_t last_inbox = 0;
+  std::map<std::pair<std::uint64_t, Label>, std::shared_ptr<Mapping>> standing;
 };
 
-Offers& offers() {
-  static Offers all;
+ThreadOffers& thread_offers() {
+  static ThreadOffers all;
   return all;
 }
 
 class BetweenThreads : public MemorySharing {
  public:
-  Offer offer(std::size_t bytes) override {
-    Offer made{Mapping::anonymous(bytes), {}, nullptr};
-    const std::lock_guard<std::mutex> lock(offers().mutex);
-    const std::uint64_t number = offers().next++;
-    offers().standing[number] = made.mapping;
-    made.address = {::getpid(), -1, 0, number, bytes};
-    made.keeper = std::shared_ptr<void>(nullptr, [number](void*) {
-      const std::lock_guard<std::mutex> inner(offers().mutex);
-      offers().standing.erase(number);
-    });
-    return made;
+  BetweenThreads() {
+    const std::lock_guard<std::mutex> lock(thread_offers().mutex);
+    inbox_ = ++thread_offers().last_inbox;
   }
-  std::shared_ptr<Mapping> accept(const SegmentAddress& address) override {
-    const std::lock_guard<std::mutex> lock(offers().mutex);
-    const auto found = offers().standing.find(address.inode);
-    auto mapping = found == offers().standing.end() ? nullptr : found->second.lock();
-    if (!mapping || address.pid != ::getpid() || mapping->bytes() != address.bytes) {
-      throw Error("the memory that another rank offers is not in this process", "engine thread",
-                  "use engine shm where ranks are processes");
+  ~BetweenThreads() override {
+    const std::lock_guard<std::mutex> lock(thread_offers().mutex);
+    auto& standing = thread_offers().standing;
+    standing.erase(standing.lower_bound({inbox_, Label()}), standing.lower_bound({inbox_ + 1, Label()}));
+  }
+  std::uint64_t inbox() const override { return inbox_; }
+  Segment make(std::size_t bytes) override { return {Mapping::anonymous(bytes), UniqueFd()}; }
+  bool offer(const Segment& segment, const Recipient& to, Deadline) override {
+    const std::lock_guard<std::mutex> lock(thread_offers().mutex);
+    thread_offers().standing[{to.inbox, to.label}] = segment.mapping;
+    thread_offers().changed.notify_all();
+    return true;
+  }
+  Segment accept(const Label& label, std::size_t bytes, std::chrono::milliseconds patience) override {
+    std::unique_lock<std::mutex> lock(thread_offers().mutex);
+    auto& standing = thread_offers().standing;
+    const std::pair key(inbox_, label);
+    if (!thread_offers().changed.wait_for(lock, patience, [&] { return standing.count(key) != 0; })) return Segment();
+    Segment segment{std::move(standing[key]), UniqueFd()};
+    standing.erase(key);
+    if (segment.mapping->bytes() != bytes) {
+      throw Error(fmt::format("another rank offers {} bytes, not {}", segment.mapping->bytes(), bytes), "engine thread",
+                  "report this");
     }
-    return mapping;
+    return segment;
   }
-  void reserve(const SegmentAddress&, std::size_t, std::size_t) override {}  // checked as a whole by `offer`
+  void reserve(const Segment&, std::size_t, std::size_t) override {}  // checked as a whole by `make`
   bool one_address_space() const override { return true; }
+
+ private:
+  std::uint64_t inbox_ = 0;
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ std::uint64_t pieces_of(std::size_t bytes) { return std::max<std::size_t>(1, (by
 }  // namespace
 
 struct PointToPoint::Outgoing {
-  Offer offer;  // its keeper goes once the receiver has come
+  std::shared_ptr<Mapping> memory;
   std::uint64_t sent = 0;
 };
 
@@ -54,18 +54,22 @@ void PointToPoint::await_word(const Call& call, int peer, const Word& word, std:
       call, [&] { return group_.load(word) >= least; }, [peer](int rank) { return rank == peer; });
 }
 
-void PointToPoint::open_outgoing(Outgoing& outgoing, ChannelCell& cell) {
-  if (outgoing.offer.mapping) {
-    if (outgoing.offer.keeper && group_.load(cell.mapped) != 0) outgoing.offer.keeper.reset();
-    return;
+// Channels have numbers of their own: by sender.
+Label PointToPoint::label_of(int from) const {
+  return {group_.header().token, kFirstChannelNumber + static_cast<std::uint64_t>(from)};
+}
+
+void PointToPoint::open_outgoing(Outgoing& outgoing, ChannelCell& cell, const Call& call, int to) {
+  if (outgoing.memory) return;
+  Segment segment = sharing_.make(kPieces * kPieceBytes);
+  sharing_.reserve(segment, 0, kPieces * kPieceBytes);
+  const Recipient recipient{group_.load(group_.cell(to).inbox), label_of(group_.rank())};
+  if (!sharing_.offer(segment, recipient, call.deadline)) {
+    // It has ended or left: waiting for it finds out which.
+    group_.await_without_bell(
+        call, [] { return false; }, [to](int rank) { return rank == to; });
   }
-  outgoing.offer = sharing_.offer(kPieces * kPieceBytes);
-  sharing_.reserve(outgoing.offer.address, 0, kPieces * kPieceBytes);
-  const SegmentAddress& address = outgoing.offer.address;
-  group_.store(cell.pid, static_cast<std::uint64_t>(address.pid));
-  group_.store(cell.fd, static_cast<std::uint64_t>(static_cast<std::uint32_t>(address.fd)));
-  group_.store(cell.device, address.device);
-  group_.store(cell.inode, address.inode);
+  outgoing.memory = std::move(segment.mapping);
   group_.publish(cell.open, 1, [] { return true; });
 }
 
@@ -73,7 +77,7 @@ void PointToPoint::send(const Call& call, const std::byte* data, std::size_t byt
   group_.throw_if_broken();
   Outgoing& outgoing = *outgoing_[static_cast<std::size_t>(to)];
   ChannelCell& cell = channel(group_.rank(), to);
-  open_outgoing(outgoing, cell);
+  open_outgoing(outgoing, cell, call, to);
   await_word(call, to, cell.received, outgoing.sent);  // then nobody reads the header of the message before
   for (std::size_t i = 0; i < call.announcement.words.size(); ++i) {
     group_.store(cell.announcement[i], call.announcement.words[i]);
@@ -84,7 +88,7 @@ void PointToPoint::send(const Call& call, const std::byte* data, std::size_t byt
   for (std::uint64_t left = pieces_of(bytes); left > 0; --left) {
     if (outgoing.sent >= kPieces) await_word(call, to, cell.received, outgoing.sent - kPieces + 1);
     const std::size_t length = std::min(kPieceBytes, bytes - offset);
-    if (length != 0) std::memcpy(piece(*outgoing.offer.mapping, outgoing.sent), data + offset, length);
+    if (length != 0) std::memcpy(piece(*outgoing.memory, outgoing.sent), data + offset, length);
     offset += length;
     ++outgoing.sent;
     group_.publish(cell.sent, outgoing.sent, [] { return true; });
@@ -94,11 +98,10 @@ void PointToPoint::send(const Call& call, const std::byte* data, std::size_t byt
 void PointToPoint::open_incoming(Incoming& incoming, ChannelCell& cell, const Call& call, int from) {
   if (incoming.memory) return;
   await_word(call, from, cell.open, 1);
-  const SegmentAddress address{static_cast<pid_t>(group_.load(cell.pid)),
-                               static_cast<int>(static_cast<std::uint32_t>(group_.load(cell.fd))),
-                               group_.load(cell.device), group_.load(cell.inode), kPieces * kPieceBytes};
-  incoming.memory = sharing_.accept(address);
-  group_.store(cell.mapped, 1);
+  incoming.memory = sharing_.accept(label_of(from), kPieces * kPieceBytes, std::chrono::milliseconds(0)).mapping;
+  if (!incoming.memory) {
+    throw Error("the memory of the channel from " + group_.name_of(from) + " has not come", "", "report this");
+  }
 }
 
 PointToPoint::Message PointToPoint::next_message(Incoming& incoming, ChannelCell& cell, const Call& call, int from) {

@@ -36,7 +36,8 @@ class PointToPoint {
   };
 
   ChannelCell& channel(int from, int to) const;
-  void open_outgoing(Outgoing& outgoing, ChannelCell& cell);
+  Label label_of(int from) const;
+  void open_outgoing(Outgoing& outgoing, ChannelCell& cell, const Call& call, int to);
   void open_incoming(Incoming& incoming, ChannelCell& cell, const Call& call, int from);
   void await_word(const Call& call, int peer, const Word& word, std::uint64_t least);
   Message next_message(Incoming& incoming, ChannelCell& cell, const Call& call, int from);
