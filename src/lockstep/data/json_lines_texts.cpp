@@ -81,8 +81,9 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
     bad_column_ = std::max<std::size_t>(position, 1);
     message_ = error.what();
-    const std::size_t tag = message_.find("] ");  // "[json.exception.parse_error.101] "
-    if (tag != std::string::npos) message_.erase(0, tag + 2);
+    // "[json.exception.parse_error.101] parse error at line 1, column 9: …", where the line is not the file's.
+    const std::size_t place_end = message_.find(": ");
+    if (place_end != std::string::npos) message_.erase(0, place_end + 2);
     return false;
   }
 
@@ -93,8 +94,8 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool start(bool object) {
-    if (depth_ == 0) is_object_ = object;
     take(JsonValue::Kind::Composite, "");
+    if (depth_ == 0) is_object_ = object;
     ++depth_;
     return true;
   }

@@ -144,7 +144,7 @@ std::optional<TokenTable> open_cached(const std::string& path, const std::string
   try {
     return TokenTable::open(path, key);
   } catch (const Error& error) {
-    log_warning("{}; it is made anew", error.what());
+    log_warning("{}: {}; making it anew", error.where(), error.happened());
     return std::nullopt;
   }
 }

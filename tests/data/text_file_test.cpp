@@ -1,0 +1,293 @@
+#include "lockstep/data/text_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lockstep/base/atomic_file.h"
+#include "tests/data/expect_error.h"
+#include "tests/data/gzip_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using Labels = std::map<std::string, std::int64_t>;
+
+class TextFile : public ::testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& content) {
+    write_file_atomically(folder_ / name, content);
+    return folder_ / name;
+  }
+  static TextFileOptions columns(std::vector<std::string> texts, std::string label = "", Labels labels = {}) {
+    TextFileOptions options;
+    options.texts = std::move(texts);
+    options.label = std::move(label);
+    options.labels = std::move(labels);
+    return options;
+  }
+  // "text|text=label" of each row.
+  static std::vector<std::string> rows(const TextDataset& dataset) {
+    std::vector<std::string> all;
+    for (std::int64_t i = 0; i < dataset.size(); ++i) {
+      const TextRow row = dataset.get(i);
+      std::string shown = row.texts[0];
+      for (std::size_t t = 1; t < row.texts.size(); ++t) shown += "|" + row.texts[t];
+      if (row.label) shown += "=" + std::to_string(*row.label);
+      all.push_back(shown);
+    }
+    return all;
+  }
+  using Rows = std::vector<std::string>;
+  TemporaryFolder folder_;
+};
+
+constexpr const char* kReviewsCsv =
+    "review,stars,division\n"
+    "\"Good, really\ngood\",5,positive\n"
+    "So so,3,neutral\n"
+    "\"He said \"\"no\"\"\",1,negative\n";
+
+TEST_F(TextFile, ReadsCsvWithQuotedLineEnds) {
+  const std::string reviews = kReviewsCsv;
+  for (const std::string& content : {reviews, gzip_bytes(reviews), "\xef\xbb\xbf" + reviews}) {
+    const auto dataset = open_text_file(file("reviews.csv", content), columns({"review"}, "stars"));
+    EXPECT_EQ(rows(*dataset), (Rows{"Good, really\ngood=2", "So so=1", "He said \"no\"=0"}));
+    EXPECT_EQ(dataset->labels(), (Labels{{"1", 0}, {"3", 1}, {"5", 2}}));
+    EXPECT_EQ(dataset->fields(), (std::vector<std::string>{"review"}));
+    EXPECT_EQ(dataset->where(0), folder_ / "reviews.csv:2");
+    EXPECT_EQ(dataset->where(1), folder_ / "reviews.csv:4");
+    EXPECT_EQ(dataset->where(2), folder_ / "reviews.csv:5");
+  }
+}
+
+TEST_F(TextFile, LeavesOutRowsWhoseLabelIsNotListed) {
+  TextFileOptions options = columns({"review"}, "division", {{"negative", 0}, {"positive", 1}});
+  const std::string path = file("reviews.csv", kReviewsCsv);
+  expect_error("\"neutral\" in the column \"division\" is none of the labels negative, positive",
+               [&] { open_text_file(path, options); });
+  expect_error("reviews.csv:4:9", [&] { open_text_file(path, options); });
+  options.unlisted_labels = RowPolicy::Skip;
+  EXPECT_EQ(rows(*open_text_file(path, options)), (Rows{"Good, really\ngood=1", "He said \"no\"=0"}));
+}
+
+TEST_F(TextFile, NumbersLearnedLabelsBySizeOrElseByText) {
+  const auto labels = [&](const std::string& content) {
+    return open_text_file(file("a.csv", "t,l\n" + content), columns({"t"}, "l"))->labels();
+  };
+  EXPECT_EQ(labels("x,10\nx,9\nx,10\nx,-1\n"), (Labels{{"-1", 0}, {"9", 1}, {"10", 2}}));
+  EXPECT_EQ(labels("x,10\nx,9\nx,b\n"), (Labels{{"10", 0}, {"9", 1}, {"b", 2}}));
+}
+
+TEST_F(TextFile, ReadsPairsFromTsvWithoutHeaderAndQuotes) {
+  TextFileOptions options = columns({"premise", "hypothesis"}, "label");
+  options.column_names = {"label", "premise", "hypothesis"};
+  options.dialect.quote = '\0';
+  const auto dataset = open_text_file(file("nli.tsv", "1\t\"so\tyes\n0\ta \"b\tno, \"\n\n2\tc\td"), options);
+  EXPECT_EQ(rows(*dataset), (Rows{"\"so|yes=1", "a \"b|no, \"=0", "c|d=2"}));
+  EXPECT_EQ(dataset->where(2), folder_ / "nli.tsv:4");
+}
+
+TEST_F(TextFile, ReadsJsonLines) {
+  const std::string content =
+      "{\"text\": \"caf\\u00e9\\n\", \"label\": 1, \"meta\": {\"text\": \"no\", \"label\": [1, {}]}}\n"
+      "\n"
+      "  {\"label\": 0, \"text\": \"b\"}\r\n"
+      "{\"label\": true, \"more\": [], \"text\": \"c\"}";
+  for (const std::string& bytes : {content, gzip_bytes(content)}) {
+    const auto dataset = open_text_file(file("a.jsonl", bytes), columns({"text"}, "label"));
+    EXPECT_EQ(rows(*dataset), (Rows{"café\n=1", "b=0", "c=2"}));
+    EXPECT_EQ(dataset->labels(), (Labels{{"0", 0}, {"1", 1}, {"true", 2}}));
+    EXPECT_EQ(dataset->where(1), folder_ / "a.jsonl:3");
+  }
+}
+
+TEST_F(TextFile, ReadsSquadByQuestionOrContext) {
+  const std::string path = file("squad.json", R"({"version": "1.1", "data": [
+    {"title": "T", "paragraphs": [
+      {"context": "C1", "qas": [{"id": "1", "question": "Q1", "answers": []}, {"id": "2", "question": "Q2"}]},
+      {"context": "C2", "qas": [{"id": "3", "question": "Q3"}]}]}]})");
+  EXPECT_EQ(rows(*open_text_file(path, columns({"question", "context"}))), (Rows{"Q1|C1", "Q2|C1", "Q3|C2"}));
+  EXPECT_EQ(rows(*open_text_file(path, columns({"context"}))), (Rows{"C1", "C1", "C2"}));
+  const auto contexts = read_squad_texts(path, columns({"title", "context"}), SquadRows::Contexts);
+  EXPECT_EQ(rows(*contexts), (Rows{"T|C1", "T|C2"}));
+  EXPECT_EQ(contexts->where(1), path + ": data[0].paragraphs[1]");
+}
+
+TEST_F(TextFile, ReadsPlainLines) {
+  EXPECT_EQ(rows(*read_text_lines(file("a.txt", "one\r\ntwo\nthree"))), (Rows{"one", "two", "three"}));
+  TextFileOptions options;
+  options.empty_texts = RowPolicy::Skip;
+  const auto dataset = read_text_lines(file("a.txt", "one\n \n\nfour\n"), options);
+  EXPECT_EQ(rows(*dataset), (Rows{"one", "four"}));
+  EXPECT_EQ(dataset->where(1), folder_ / "a.txt:4");
+  options.empty_texts = RowPolicy::Keep;
+  EXPECT_EQ(rows(*read_text_lines(file("a.txt", "one\n \n\nfour\n"), options)), (Rows{"one", " ", "", "four"}));
+}
+
+struct BadText {
+  const char* name;
+  const char* file;
+  std::string content;
+  TextFileOptions options;
+  std::vector<std::string> says;
+  friend std::ostream& operator<<(std::ostream& out, const BadText& bad) { return out << bad.name; }
+};
+
+TextFileOptions with(std::vector<std::string> texts, std::string label = "", Labels labels = {},
+                     std::int64_t num_labels = 0) {
+  TextFileOptions options;
+  options.texts = std::move(texts);
+  options.label = std::move(label);
+  options.labels = std::move(labels);
+  options.num_labels = num_labels;
+  return options;
+}
+
+class RefusedText : public ::testing::TestWithParam<BadText> {};
+
+TEST_P(RefusedText, SaysFileRowAndField) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / GetParam().file, GetParam().content);
+  for (const std::string& part : GetParam().says) {
+    expect_error(part, [&] { open_text_file(folder / GetParam().file, GetParam().options); });
+  }
+}
+
+using namespace std::string_literals;
+
+INSTANTIATE_TEST_SUITE_P(
+    Csv, RefusedText,
+    ::testing::Values(
+        BadText{"unknown_column",
+                "a.csv",
+                "review,stars\nx,1\n",
+                with({"reveiw"}),
+                {"no column \"reveiw\"; did you mean \"review\"?", "The columns are: review, stars", "a.csv:1:1"}},
+        BadText{"unknown_label_column",
+                "a.csv",
+                "review,stars\nx,1\n",
+                with({"review"}, "label"),
+                {"no column \"label\"", "a.csv:1:1"}},
+        BadText{"column_twice", "a.csv", "t,t\nx,1\n", with({"t"}), {"\"t\" comes twice"}},
+        BadText{"named_twice", "a.csv", "t,u\nx,1\n", with({"t", "t"}), {"named twice"}},
+        BadText{"no_column_named", "a.csv", "t,u\nx,1\n", with({}), {"no column with texts was named"}},
+        BadText{"too_few_fields", "a.csv", "t,u\nx,1\ny\n", with({"t"}), {"2 fields expected, 1 found", "a.csv:3:1"}},
+        BadText{"too_many_fields", "a.csv", "t,u\nx,1,2\n", with({"t"}), {"2 fields expected, 3 found", "a.csv:2:3"}},
+        BadText{"open_quote", "a.csv", "t,u\nx,\"1\n", with({"t"}), {"never closed", "a.csv:2:3"}},
+        BadText{"empty_text", "a.csv", "t,u\nx,1\n\"\n \",2\n", with({"t"}), {"\"t\" is empty", "a.csv:3:1"}},
+        BadText{"nul", "a.csv", "u,t\n1,a\0b\n"s, with({"t"}), {"byte 2 of the text \"t\" is NUL", "a.csv:2:3"}},
+        BadText{"no_utf8", "a.csv", "u,t\n1,a\xff\n", with({"t"}), {"byte 2 of the text \"t\", 0xff", "a.csv:2:3"}},
+        BadText{"label_outside_head",
+                "a.csv",
+                "t,u\nx,1\nx,3\nx,2\n",
+                with({"t"}, "u", {}, 2),
+                {"\"3\" in the column \"u\" would be label 2, outside the model's head of 2 labels", "a.csv:3:3"}},
+        BadText{"listed_label_outside_head",
+                "a.csv",
+                "t,u\nx,1\n",
+                with({"t"}, "u", {{"1", 2}}, 2),
+                {"label 2 of \"1\" is outside the model's head of 2 labels", "column \"u\""}},
+        BadText{"negative_label", "a.csv", "t,u\nx,1\n", with({"t"}, "u", {{"1", -1}}), {"label -1 of \"1\""}},
+        BadText{"label_misspelt",
+                "a.csv",
+                "t,u\nx,positve\n",
+                with({"t"}, "u", {{"positive", 1}}),
+                {"did you mean \"positive\"?", "a.csv:2:3"}},
+        BadText{"labels_without_column", "a.csv", "t,u\nx,1\n", with({"t"}, "", {{"1", 0}}), {"no label column"}},
+        BadText{"empty_file", "a.csv", "", with({"t"}), {"the file is empty"}},
+        BadText{"header_alone", "a.csv", "t,u\n", with({"t"}), {"holds no rows"}},
+        BadText{"unknown_ending", "a.doc", "t,u\n", with({"t"}), {".doc"}}),
+    [](const auto& test) { return test.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Json, RefusedText,
+    ::testing::Values(
+        BadText{
+            "no_json", "a.jsonl", "{\"t\": \"a\"}\n{\"t\": \"b\"\n", with({"t"}), {"not valid JSON", "a.jsonl:2:10"}},
+        BadText{"no_object", "a.jsonl", "[1]\n", with({"t"}), {"no object", "a.jsonl:1:1"}},
+        BadText{"scalar", "a.jsonl", "{\"t\": \"a\"}\n7\n", with({"t"}), {"no object", "a.jsonl:2:1"}},
+        BadText{"two_objects", "a.jsonl", "{\"t\": \"a\"} {}\n", with({"t"}), {"not valid JSON", "a.jsonl:1:12"}},
+        BadText{"missing_key",
+                "a.jsonl",
+                "{\"t\": \"a\"}\n{\"text\": \"b\", \"tt\": 1}\n",
+                with({"t"}),
+                {"no column \"t\"; did you mean \"tt\"? The columns are: text, tt", "a.jsonl:2"}},
+        BadText{"number_as_text", "a.jsonl", "{\"t\": 3}\n", with({"t"}), {"\"t\" is a number, no text", "a.jsonl:1"}},
+        BadText{"null_text", "a.jsonl", "{\"t\": null}\n", with({"t"}), {"\"t\" is empty", "a.jsonl:1, field \"t\""}},
+        BadText{"null_label", "a.jsonl", "{\"t\": \"a\", \"l\": null}\n", with({"t"}, "l"), {"\"l\" is null"}},
+        BadText{"object_label", "a.jsonl", "{\"t\": \"a\", \"l\": {}}\n", with({"t"}, "l"), {"\"l\" is an object"}},
+        BadText{"escaped_nul", "a.jsonl", "{\"t\": \"a\\u0000\"}\n", with({"t"}), {"byte 2 of the text \"t\" is NUL"}},
+        BadText{"invalid_utf8", "a.jsonl", "{\"t\": \"a\xc3\"}\n", with({"t"}), {"byte 9 of the line", "a.jsonl:1:9"}},
+        BadText{"lone_surrogate", "a.jsonl", "{\"t\": \"\\ud800\"}\n", with({"t"}), {"not valid JSON", "a.jsonl:1"}},
+        BadText{"squad_no_json", "a.json", "{\n\"data\": [}", with({"context"}), {"not valid JSON", "a.json:2"}},
+        BadText{"squad_no_data", "a.json", "{}", with({"context"}), {"\"data\" is missing"}},
+        BadText{"squad_other_shape",
+                "a.json",
+                "{\"data\": [{\"paragraphs\": [{\"context\": 1, \"qas\": []}]}]}",
+                with({"context"}),
+                {"expected a text, but it says 1", "data[0].paragraphs[0].context"}},
+        BadText{"squad_column", "a.json", "{\"data\": []}", with({"contxt"}), {"did you mean \"context\"?"}},
+        BadText{"squad_label", "a.json", "{\"data\": []}", with({"context"}, "id"), {"has no labels"}},
+        BadText{"empty_line", "a.txt", "a\n\nb\n", with({"text"}), {"\"text\" is empty", "a.txt:2"}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST_F(TextFile, KeepsOrSkipsInvalidTexts) {
+  TextFileOptions options = columns({"t"});
+  options.invalid_texts = RowPolicy::Skip;
+  const std::string csv = file("a.csv", "t\na\xff\nb\n");
+  const std::string jsonl = file("a.jsonl", "{\"t\": \"a\xff\"}\n{\"t\": \"b\"}\n");
+  EXPECT_EQ(rows(*open_text_file(csv, options)), (Rows{"b"}));
+  EXPECT_EQ(rows(*open_text_file(jsonl, options)), (Rows{"b"}));
+  options.invalid_texts = RowPolicy::Keep;
+  EXPECT_EQ(rows(*open_text_file(csv, options)), (Rows{"a\xff", "b"}));
+  EXPECT_EQ(rows(*open_text_file(jsonl, options)), (Rows{"a\xef\xbf\xbd", "b"}));
+}
+
+TEST_F(TextFile, RowsThatAreLeftOutTeachNoLabels) {
+  TextFileOptions options = columns({"t"}, "l");
+  options.empty_texts = RowPolicy::Skip;
+  const auto dataset = open_text_file(file("a.csv", "t,l\n ,odd\nx,b\ny,a\n"), options);
+  EXPECT_EQ(dataset->labels(), (Labels{{"a", 0}, {"b", 1}}));
+  EXPECT_EQ(rows(*dataset), (Rows{"x=1", "y=0"}));
+}
+
+TEST_F(TextFile, DeepJsonIsNoProblem) {
+  const std::string deep(200000, '[');
+  std::string line = "{\"x\": " + deep + std::string(deep.size(), ']') + ", \"t\": \"a\"}\n";
+  EXPECT_EQ(rows(*open_text_file(file("a.jsonl", line), columns({"t"}))), (Rows{"a"}));
+}
+
+TEST_F(TextFile, SelectsSamplesAndJoinsRows) {
+  const auto dataset = open_text_file(file("a.txt", "0\n1\n2\n3\n4\n"), columns({"text"}));
+  EXPECT_EQ(rows(*select_rows(dataset, {4, 0, 4})), (Rows{"4", "0", "4"}));
+  EXPECT_EQ(select_rows(dataset, {4, 0})->where(0), folder_ / "a.txt:5");
+  // torch.manual_seed(0); torch.randperm(5) is 4 0 1 3 2
+  EXPECT_EQ(rows(*sample_rows(dataset, 3, 0)), (Rows{"4", "0", "1"}));
+  EXPECT_EQ(rows(*concat_rows({sample_rows(dataset, 2, 0), dataset})), (Rows{"4", "0", "0", "1", "2", "3", "4"}));
+  EXPECT_EQ(concat_rows({dataset, dataset})->where(7), folder_ / "a.txt:3");
+  expect_error("no row 5", [&] { select_rows(dataset, {5}); });
+  expect_error("no row -1", [&] { dataset->get(-1); });
+  expect_error("6 rows were asked for, of a dataset of 5", [&] { sample_rows(dataset, 6, 0); });
+  const auto other = open_text_file(file("b.csv", "t\nx\n"), columns({"t"}));
+  expect_error("dataset 1 has other fields", [&] { concat_rows({dataset, other}); });
+}
+
+TEST_F(TextFile, DigestFollowsContentAndOptionsAlone) {
+  const std::string path = file("a.csv", kReviewsCsv);
+  const std::string digest = open_text_file(path, columns({"review"}, "stars"))->digest();
+  EXPECT_EQ(open_text_file(file("b.csv", kReviewsCsv), columns({"review"}, "stars"))->digest(), digest);
+  EXPECT_NE(open_text_file(path, columns({"review"}))->digest(), digest);
+  EXPECT_NE(open_text_file(path, columns({"division"}, "stars"))->digest(), digest);
+  EXPECT_NE(open_text_file(path, columns({"review"}, "stars", {{"1", 0}, {"3", 1}, {"5", 2}}))->digest(), digest);
+  const auto dataset = open_text_file(path, columns({"review"}, "stars"));
+  EXPECT_NE(select_rows(dataset, {0, 1})->digest(), select_rows(dataset, {1, 0})->digest());
+  std::string changed = kReviewsCsv;
+  changed[changed.find("So so") + 3] = 'S';
+  EXPECT_NE(open_text_file(file("a.csv", changed), columns({"review"}, "stars"))->digest(), digest);
+}
+
+}  // namespace
+}  // namespace lockstep
