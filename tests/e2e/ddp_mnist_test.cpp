@@ -159,26 +159,5 @@ TEST(DdpMnist, TruncatedImagesAreNamedOnEveryRank) {
   EXPECT_TRUE(has(end.err, "train-images-idx3-ubyte")) << end.err;
 }
 
-TEST(Verify, FindsRanksEqualToOneAndSaysSo) {
-  const ProgramEnd end = run_program(
-      {kBin + "/lockstep", "verify", "--model", "convnet", "--ranks", "3", "--batch", "32", "--data", digits()});
-  EXPECT_EQ(end.code, 0) << end.err << end.out;
-  EXPECT_TRUE(has(end.out, "layer1.0.weight")) << end.out;
-  EXPECT_TRUE(has(end.out, ": equal")) << end.out;
-}
-
-TEST(Verify, ExitsNonZeroAboveTheTolerance) {
-  const ProgramEnd end =
-      run_program({kBin + "/lockstep", "verify", "--model", "mlp", "--ranks", "3", "--tolerance", "0"});
-  EXPECT_EQ(end.code, 1) << end.out;
-  EXPECT_TRUE(has(end.out, "NOT EQUAL")) << end.out;
-}
-
-TEST(Verify, RefusesFewerSamplesThanRanks) {
-  const ProgramEnd end = run_program({kBin + "/lockstep", "verify", "--batch", "2", "--ranks", "4"});
-  EXPECT_EQ(end.code, 1);
-  EXPECT_TRUE(has(end.err, "2 samples cannot be cut into 4 shards")) << end.err;
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -8,11 +8,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
-#include "lockstep/models/registry.h"
 #include "tools/lockstep/measurement.h"
 #include "tools/lockstep/subcommand.h"
 
@@ -22,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct StepContender {
-  std::string system;  // "lockstep" or "pytorch-ddp"
+  std::string system;  // "lockstep", "pytorch-ddp", or "pytorch-default": as torchrun starts it
   int ranks = 1;
   std::vector<double> median_ms;  // of each round
   double rss_mb = 0;              // largest of its ranks and rounds
@@ -43,14 +41,19 @@ std::string output_of(const std::string& command) {
 class BenchStep : public Subcommand {
  public:
   void add(CLI::App& app) override {
-    std::vector<std::string> names;
-    for (const auto& info : registered_models()) names.push_back(info.name);
-    app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
+    app.add_option("--model", model_,
+                   "convnet, mlp (31.6 MB of gradients), mlp-kdd (NSL-KDD's), bert-tiny, -mini, -small, -base, gpt2")
+        ->capture_default_str()
+        ->check(
+            CLI::IsMember({"convnet", "mlp", "mlp-kdd", "bert-tiny", "bert-mini", "bert-small", "bert-base", "gpt2"}));
     app.add_option("--batch", batch_, "samples per rank and step")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->capture_default_str();
     app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")->delimiter(',')->capture_default_str();
-    app.add_option("--peer", peer_, "pytorch: Python's DDP over Gloo in turn with ours")
-        ->check(CLI::IsMember({"pytorch"}));
+    app.add_option("--peer", peers_,
+                   "pytorch: Python's DDP over Gloo in turn with ours, with the threads and environment that ours has; "
+                   "pytorch-default: the same as torchrun starts it; or both, pytorch,pytorch-default")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"pytorch", "pytorch-default"}));
     app.add_option("--engine", engine_, "engine that connects our ranks; default: the fastest there is");
     app.add_option("--rounds", rounds_, "turns that each system gets")->capture_default_str()->check(CLI::Range(1, 99));
     app.add_option("--steps", steps_, "measured steps of a turn, after as many as a fifth to warm up")
@@ -63,11 +66,13 @@ class BenchStep : public Subcommand {
   }
 
   int run() override {
-    if (!peer_.empty()) check_peer();
+    if (!peers_.empty()) check_python();
     std::vector<StepContender> contenders;
     for (const int ranks : ranks_) {
       contenders.push_back({"lockstep", ranks, {}, 0});
-      if (!peer_.empty()) contenders.push_back({"pytorch-ddp", ranks, {}, 0});
+      for (const std::string& peer : peers_) {
+        contenders.push_back({peer == "pytorch" ? "pytorch-ddp" : peer, ranks, {}, 0});
+      }
     }
     for (int round = 0; round < rounds_; ++round) {
       for (StepContender& contender : contenders) take_turn(contender, round);
@@ -79,13 +84,9 @@ class BenchStep : public Subcommand {
  private:
   static std::string script() { return std::string(LOCKSTEP_BENCH_DIR) + "/pytorch_step.py"; }
 
-  void check_peer() const {
-    if (model_ != "convnet" && model_ != "mlp") {
-      throw UsageError("--peer pytorch knows the models convnet and mlp, not " + model_, "lockstep bench step",
-                       "leave --peer out, or choose one of these");
-    }
+  void check_python() const {
     if (output_of(python_ + " -c 'import torch; print(torch.__version__)' 2>/dev/null").empty()) {
-      throw Error(python_ + " has no torch", "--peer pytorch",
+      throw Error(python_ + " has no torch", "--peer",
                   "install python3-torch (scripts/setup --test does), or name an interpreter with --python");
     }
   }
@@ -93,18 +94,24 @@ class BenchStep : public Subcommand {
   std::string command(const StepContender& contender) const {
     const std::string bin = folder_of_this_program();
     std::ostringstream line;
-    line << bin << "/lockstep run --nproc-per-node " << contender.ranks << " ";
+    if (contender.system == "pytorch-default") {
+      // Without redirection Debian's torchrun fails under Python 3.11.
+      line << python_ << " -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node "
+           << contender.ranks << " ";
+    } else {
+      line << bin << "/lockstep run --nproc-per-node " << contender.ranks << " ";
+    }
     if (contender.system == "lockstep") {
       line << bin << "/lockstep-step-worker";
       if (!engine_.empty()) line << " --engine " << engine_;
     } else {
-      line << python_ << " " << script();
+      line << (contender.system == "pytorch-ddp" ? python_ + " " : "") << script();
     }
     line << " --model " << model_ << " --batch " << batch_ << " --seq " << sequence_length_ << " --steps " << steps_;
     return line.str();
   }
 
-  void take_turn(StepContender& contender, int round) const {
+  void take_turn(StepContender& contender, int round) {
     if (!json_) {
       std::fprintf(stderr, "round %d of %d: %s, %d rank(s)\n", round + 1, rounds_, contender.system.c_str(),
                    contender.ranks);
@@ -113,6 +120,12 @@ class BenchStep : public Subcommand {
     const Json result = Json::parse(output_of(line), nullptr, /*allow_exceptions=*/false);
     if (result.is_discarded() || !result.contains("median_ms")) {
       throw Error(contender.system + " printed no result", line, "run this command by hand and read its messages");
+    }
+    const std::int64_t parameters = result["parameters"];
+    if (parameters_ == 0) parameters_ = parameters;
+    if (parameters != parameters_) {
+      throw Error(fmt::format("{} trains {} parameters, the others {}", contender.system, parameters, parameters_),
+                  line, "make the models of bench/pytorch_models.py those of src/lockstep/models again");
     }
     contender.median_ms.push_back(result["median_ms"]);
     contender.rss_mb = std::max<double>(contender.rss_mb, result["rss_mb"]);
@@ -140,7 +153,7 @@ class BenchStep : public Subcommand {
     }
     fmt::print("{}, batch {} per rank, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n", model_, batch_,
                rounds_, steps_, available_cores(), load_average());
-    fmt::print("{:<12} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
+    fmt::print("{:<15} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
                "samples/s", "scaling", "MB per rank");
     std::map<std::string, double> one_rank;
     for (const StepContender& c : contenders) {
@@ -149,30 +162,34 @@ class BenchStep : public Subcommand {
     for (const StepContender& c : contenders) {
       const auto base = one_rank.find(c.system);
       const std::string scaling = base == one_rank.end() ? "" : fmt::format("{:.2f}", samples_per_s(c) / base->second);
-      fmt::print("{:<12} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
+      fmt::print("{:<15} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
                  *std::min_element(c.median_ms.begin(), c.median_ms.end()), samples_per_s(c), scaling, c.rss_mb);
     }
     print_ratios(contenders);
   }
 
+  // Ours against each peer of as many ranks, round by round: the machine's speed drifts.
   void print_ratios(const std::vector<StepContender>& contenders) const {
-    for (std::size_t i = 0; i + 1 < contenders.size(); ++i) {
-      const StepContender& ours = contenders[i];
-      const StepContender& theirs = contenders[i + 1];
-      if (ours.ranks != theirs.ranks || theirs.system == "lockstep") continue;
-      std::vector<double> ratios;  // round by round: the machine's speed drifts
-      for (std::size_t r = 0; r < ours.median_ms.size(); ++r) ratios.push_back(theirs.median_ms[r] / ours.median_ms[r]);
-      fmt::print("\n{} rank(s): {:.2f} times PyTorch's samples per second (median over rounds; {:.2f} to {:.2f})\n",
-                 ours.ranks, median(ratios), *std::min_element(ratios.begin(), ratios.end()),
-                 *std::max_element(ratios.begin(), ratios.end()));
+    for (const StepContender& ours : contenders) {
+      for (const StepContender& theirs : contenders) {
+        if (ours.system != "lockstep" || theirs.system == "lockstep" || ours.ranks != theirs.ranks) continue;
+        std::vector<double> ratios;
+        for (std::size_t r = 0; r < ours.median_ms.size(); ++r) {
+          ratios.push_back(theirs.median_ms[r] / ours.median_ms[r]);
+        }
+        fmt::print("\n{} rank(s): {:.2f} times the samples per second of {} (median over rounds; {:.2f} to {:.2f})\n",
+                   ours.ranks, median(ratios), theirs.system, *std::min_element(ratios.begin(), ratios.end()),
+                   *std::max_element(ratios.begin(), ratios.end()));
+      }
     }
   }
 
   std::string model_ = "convnet";
   std::int64_t batch_ = 100;
+  std::int64_t parameters_ = 0;  // of the model, as the first turn tells
   std::int64_t sequence_length_ = 64;
   std::vector<int> ranks_ = {1, 2};
-  std::string peer_;
+  std::vector<std::string> peers_;
   std::string engine_;
   std::string python_ = "/usr/bin/python3";
   int rounds_ = 7;

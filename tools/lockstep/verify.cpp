@@ -8,14 +8,13 @@
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/spawn.h"
-#include "lockstep/data/mnist.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "tools/lockstep/subcommand.h"
+#include "tools/lockstep/verify_data.h"
 
 namespace lockstep {
 namespace {
@@ -49,7 +48,8 @@ class Verify : public Subcommand {
     std::vector<std::string> names;
     for (const auto& info : registered_models()) names.push_back(info.name);
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
-    app.add_option("--data", data_, "folder of IDX files, for image models; without it batches are random");
+    app.add_option("--data", data_,
+                   "folder of IDX files for image models, a file of NSL-KDD for mlp; without it batches are random");
     app.add_option("--ranks,--nproc-per-node", ranks_, "replicas to compare with one")
         ->capture_default_str()
         ->check(CLI::Range(1, 64));
@@ -67,7 +67,8 @@ class Verify : public Subcommand {
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
     app.add_flag("--json", json_, "print one JSON object");
-    show_examples(app, {"lockstep verify --model convnet --ranks 4", "lockstep verify --model mlp --batch 37 --ranks 3",
+    show_examples(app, {"lockstep verify --model convnet --ranks 4",
+                        "lockstep verify --model mlp --data KDDTrain+.txt --batch 37 --ranks 3",
                         "lockstep verify --model convnet --data mnist/ --dtype double --tolerance 1e-12"});
   }
 
@@ -108,19 +109,8 @@ class Verify : public Subcommand {
       options.seed = seed_ + static_cast<std::uint64_t>(step);
       batch = model.random_batch(options);
     } else {
-      if (model.input_kind() != InputKind::Image) {
-        throw Error(fmt::format("--data reads IDX images, but {} takes no images", model_), "--data " + data_,
-                    "leave --data out to use random batches, or choose --model convnet");
-      }
-      if (!dataset_) dataset_ = mnist(data_, Split::Train);
-      if (dataset_->size() < batch_ * steps_) {
-        throw Error(
-            fmt::format("{} steps of {} samples need more than the {} there are", steps_, batch_, dataset_->size()),
-            data_, "make --batch or --steps smaller");
-      }
-      std::vector<std::int64_t> indices(static_cast<std::size_t>(batch_));
-      std::iota(indices.begin(), indices.end(), step * batch_);
-      batch = dataset_->get_batch(indices);
+      if (!dataset_) dataset_ = verification_data(model, data_);
+      batch = verification_batch(*dataset_, data_, batch_, step);
     }
     for (auto& [name, tensor] : batch) {
       if (tensor.is_floating_point() && dtype_ == "double") tensor = tensor.to(torch::kDouble);

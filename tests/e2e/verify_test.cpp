@@ -1,0 +1,70 @@
+// `lockstep verify`: its verdict, its exit code, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+class Verify : public ::testing::Test {
+ protected:
+  ProgramEnd verify(std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {kProgram, "verify"});
+    return run_program(flags);
+  }
+
+  static bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+  inline static const std::string kProgram = std::string(LOCKSTEP_BIN_DIR) + "/lockstep";
+  TemporaryFolder folder_;
+};
+
+TEST_F(Verify, FindsRanksEqualToOneAndSaysSo) {
+  const std::string digits = folder_ / "digits";
+  const ProgramEnd drawn =
+      run_program({kProgram, "data", "digits", "--output", digits, "--train", "64", "--test", "10"});
+  ASSERT_EQ(drawn.code, 0) << drawn.err;
+  const ProgramEnd end = verify({"--model", "convnet", "--ranks", "3", "--batch", "32", "--data", digits});
+  EXPECT_EQ(end.code, 0) << end.err << end.out;
+  EXPECT_TRUE(says(end.out, "layer1.0.weight")) << end.out;
+  EXPECT_TRUE(says(end.out, ": equal")) << end.out;
+  const ProgramEnd too_many = verify({"--batch", "32", "--steps", "3", "--data", digits});
+  EXPECT_EQ(too_many.code, 1);
+  EXPECT_TRUE(says(too_many.err, "step 3 of 32 samples needs more than the 64 there are")) << too_many.err;
+}
+
+TEST_F(Verify, ReadsConnectionRecords) {
+  const std::string file = std::string(LOCKSTEP_SHARED_DATA) + "/nsl-kdd/KDDTest+.txt.gz";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
+  const ProgramEnd end = verify({"--model", "mlp", "--ranks", "4", "--batch", "101", "--steps", "3", "--data", file});
+  EXPECT_EQ(end.code, 0) << end.err << end.out;
+  EXPECT_TRUE(says(end.out, "fc5.weight")) << end.out;
+}
+
+TEST_F(Verify, RefusesDataThatTheModelDoesNotTake) {
+  const ProgramEnd folder_for_features = verify({"--model", "mlp", "--data", folder_.path()});
+  EXPECT_EQ(folder_for_features.code, 1);
+  EXPECT_TRUE(says(folder_for_features.err, "reads one file of NSL-KDD")) << folder_for_features.err;
+  const ProgramEnd text = verify({"--model", "bert-tiny", "--data", folder_.path()});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_TRUE(says(text.err, "random tokens")) << text.err;
+}
+
+TEST_F(Verify, ExitsNonZeroAboveTheTolerance) {
+  const ProgramEnd end = verify({"--model", "mlp", "--ranks", "3", "--tolerance", "0"});
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(says(end.out, "NOT EQUAL")) << end.out;
+}
+
+TEST_F(Verify, RefusesFewerSamplesThanRanks) {
+  const ProgramEnd end = verify({"--batch", "2", "--ranks", "4"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(says(end.err, "2 samples cannot be cut into 4 shards")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep
