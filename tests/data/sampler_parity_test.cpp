@@ -1,13 +1,10 @@
 // DistributedSampler and random_split against PyTorch itself, where a Python with torch is installed.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
-#include <fstream>
 #include <sstream>
 
 #include "lockstep/data/distributed_sampler.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/data/python_program.h"
 
 namespace lockstep {
 namespace {
@@ -45,22 +42,6 @@ std::string ours() {
                 out << '\n';
               }
   return out.str();
-}
-
-// What `script` prints under the first Python that has torch; empty if none has.
-std::string run_python(const std::string& script) {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "script.py") << script;
-  for (const char* python : {"/usr/bin/python3", "python3"}) {
-    const std::string command = std::string(python) + " " + (folder / "script.py") + " 2>/dev/null";
-    FILE* pipe = ::popen(command.c_str(), "r");
-    if (pipe == nullptr) continue;
-    std::string output;
-    std::array<char, 4096> block;
-    while (const std::size_t got = std::fread(block.data(), 1, block.size(), pipe)) output.append(block.data(), got);
-    if (::pclose(pipe) == 0) return output;
-  }
-  return "";
 }
 
 TEST(DistributedSamplerParity, EveryCombinationIsPyTorchs) {
