@@ -32,26 +32,6 @@ void check_parameter(const at::Tensor& parameter, std::size_t index) {
   }
 }
 
-// Moving parameters that share memory would part them.
-void check_apart(const std::vector<at::Tensor>& parameters) {
-  std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>> spans;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(parameters[i].data_ptr());
-    std::uintptr_t last = 0;
-    for (std::int64_t d = 0; d < parameters[i].dim(); ++d) {
-      last += static_cast<std::uintptr_t>((parameters[i].size(d) - 1) * parameters[i].stride(d));
-    }
-    if (parameters[i].numel() > 0) spans.emplace_back(begin, begin + (last + 1) * parameters[i].element_size(), i);
-  }
-  std::sort(spans.begin(), spans.end());
-  for (std::size_t k = 1; k < spans.size(); ++k) {
-    if (std::get<0>(spans[k]) < std::get<1>(spans[k - 1])) {
-      refuse(fmt::format("parameters {} and {} share memory", std::get<2>(spans[k - 1]), std::get<2>(spans[k])),
-             "register the same tensor twice instead of two views of it");
-    }
-  }
-}
-
 at::Tensor allocate_checked(const AllocateFlat& allocate, std::int64_t numel, const at::Tensor& like) {
   if (!allocate) {
     at::Tensor memory = at::empty({numel}, like.options().requires_grad(false));
@@ -89,6 +69,25 @@ void move_into(FlatParameters& flat, const AllocateFlat& allocate) {
 
 }  // namespace
 
+void check_no_shared_memory(const std::vector<at::Tensor>& parameters) {
+  std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>> spans;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(parameters[i].data_ptr());
+    std::uintptr_t last = 0;
+    for (std::int64_t d = 0; d < parameters[i].dim(); ++d) {
+      last += static_cast<std::uintptr_t>((parameters[i].size(d) - 1) * parameters[i].stride(d));
+    }
+    if (parameters[i].numel() > 0) spans.emplace_back(begin, begin + (last + 1) * parameters[i].element_size(), i);
+  }
+  std::sort(spans.begin(), spans.end());
+  for (std::size_t k = 1; k < spans.size(); ++k) {
+    if (std::get<0>(spans[k]) < std::get<1>(spans[k - 1])) {
+      refuse(fmt::format("parameters {} and {} share memory", std::get<2>(spans[k - 1]), std::get<2>(spans[k])),
+             "register the same tensor twice instead of two views of it");
+    }
+  }
+}
+
 std::vector<FlatParameters> flatten(const std::vector<at::Tensor>& parameters, const AllocateFlat& allocate) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> unique;
@@ -97,7 +96,7 @@ std::vector<FlatParameters> flatten(const std::vector<at::Tensor>& parameters, c
     check_parameter(parameters[i], i);
     if (seen.insert(parameters[i].unsafeGetTensorImpl()).second) unique.push_back(parameters[i]);
   }
-  check_apart(unique);
+  check_no_shared_memory(unique);
   std::vector<FlatParameters> kinds;
   for (const at::Tensor& parameter : unique) {
     auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const FlatParameters& flat) {

@@ -41,4 +41,7 @@ std::vector<FlatParameters> flatten(const std::vector<at::Tensor>& parameters, c
 /// All parameters of a module.
 std::vector<FlatParameters> flatten(torch::nn::Module& module, const AllocateFlat& allocate = {});
 
+/// @throws Error  if two of the parameters are views of the same memory: moving them would part them
+void check_no_shared_memory(const std::vector<at::Tensor>& parameters);
+
 }  // namespace lockstep

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/parallel/module_sync.h"
+#include "lockstep/parallel/optimizer_state.h"
 
 namespace lockstep {
 namespace {
@@ -44,6 +46,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     : communicator_(options.process_group ? options.process_group : default_group()),
       options_(std::move(options)),
       tensors_(std::move(tensors)) {
+  for (const auto& entry : tensors_.parameters) names_.emplace_back(entry.name, entry.tensor);
   const auto& ignored = options_.parameters_and_buffers_to_ignore;
   tensors_.parameters = without(std::move(tensors_.parameters), ignored);
   const auto named_buffers = without(tensors_.buffers(), ignored);
@@ -130,15 +133,47 @@ void DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOp
     last_active = reducer_->lowest_active_rank();
     synchronise_buffers(last_active);
     all_joined = reducer_->shadow_step();
+    if (!all_joined && fuse_mode() != FuseMode::Off) all_joined = fused_->shadow_step();
   }
   reducer_->set_divide_by_active_ranks(false);
   if (communicator_->world_size() == 1) return;
-  std::vector<at::Tensor> all = plain(tensors_.parameters);
+  std::vector<at::Tensor> all;
+  for (const auto& entry : tensors_.parameters) {
+    if (!fused_ || !fused_->covers(entry.tensor)) all.push_back(entry.tensor);
+  }
   for (auto& buffer : buffers()) all.push_back(std::move(buffer));
   broadcast_coalesced(*communicator_, all, last_active);
 }
 
+FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions options) {
+  const std::string where = communicator_->membership().where() + ", fuse";
+  if (fuse_mode() != FuseMode::Off || optimizer.has_step_delegate() || optimizer.is_sharded()) {
+    throw Error("an optimizer is fused already", where, "fuse one optimizer, once; unfuse takes it back");
+  }
+  fused_.reset();
+  fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";
+  if (fuse_reason_.empty()) fused_ = FusedStep::make(optimizer, *reducer_, communicator_, options, fuse_reason_);
+  if (!fused_ && communicator_->rank() == 0) {
+    log_warning("fuse: {}; gradients are averaged in backward, and every rank updates all weights", fuse_reason_);
+  }
+  return fuse_mode();
+}
+
+void DistributedDataParallelBase::unfuse() {
+  if (fuse_mode() != FuseMode::Off) fused_->unfuse();
+  fused_.reset();
+}
+
+NamedState DistributedDataParallelBase::optimizer_state(const FlatOptimizer& optimizer) const {
+  return gather_optimizer_state(*communicator_, optimizer, names_);
+}
+
 void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<CommunicationHook> hook) {
+  if (fuse_mode() != FuseMode::Off) {
+    throw Error("an optimizer is fused, whose step would pass a communication hook by",
+                communicator_->membership().where() + ", DistributedDataParallel",
+                "register the hook instead of calling fuse, or call unfuse first");
+  }
   reducer_->register_hook(std::move(hook));
 }
 

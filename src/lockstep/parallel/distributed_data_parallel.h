@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/communication_hook.h"
+#include "lockstep/parallel/fused_step.h"
 #include "lockstep/parallel/module_tensors.h"
 #include "lockstep/parallel/reducer.h"
 #include "lockstep/parallel/visit_tensors.h"
@@ -68,6 +70,31 @@ class DistributedDataParallelBase {
   /// Puts `hook` in place of the averaging all-reduce. Once, before the first backward, the same on every rank.
   void register_comm_hook(std::unique_ptr<CommunicationHook> hook);
 
+  /// Lets the ranks share the work of `optimizer`, which is one of Lockstep's own over this module's parameters: its
+  /// `step` then adds up the ranks' gradients, clips, updates and publishes in one pass, each rank a share of every
+  /// bucket, and each rank keeps that share of the optimizer's state. Where ranks share memory, all have one copy of
+  /// the weights; elsewhere shares are sent around (ZeRO, stage 1). Where neither can be, nothing changes,
+  /// `fuse_reason` says why, and so does a warning. Collective.
+  ///
+  /// The weights after a step are those without fuse. What differs: `grad` holds this rank's gradients, not the
+  /// average, which the step makes; every step averages, whether a backward was in no_sync or not; and where weights
+  /// are shared, what one rank writes to them, all see. The end of DistributedDataParallel or of the optimizer gives
+  /// every rank weights of its own again.
+  ///
+  /// @throws Error  if an optimizer is fused already, or this one has none of the module's parameters
+  FuseMode fuse(FlatOptimizer& optimizer, FuseOptions options = {});
+  /// Takes it back: the optimizer has all of its state again. Collective. Nothing where nothing is fused.
+  void unfuse();
+  FuseMode fuse_mode() const { return fused_ ? fused_->mode() : FuseMode::Off; }
+  /// Why the last `fuse` changed nothing; else empty.
+  const std::string& fuse_reason() const { return fuse_reason_; }
+  /// All of an optimizer's state by the module's names, on every rank, fused or not. Any number of ranks can load it
+  /// with `optimizer.load_named_state`. Collective.
+  /// @throws Error  if the optimizer has parameters that the module has not
+  NamedState optimizer_state(const FlatOptimizer& optimizer) const;
+  /// All of the module's parameters by name, as `load_named_state` wants them.
+  const NamedParameters& named_parameters() const { return names_; }
+
   const StepStatistics& last_step() const;
   /// Names of the parameters by bucket, in launch order.
   std::vector<std::vector<std::string>> bucket_names() const;
@@ -88,7 +115,10 @@ class DistributedDataParallelBase {
   DistributedDataParallelOptions options_;
   ModuleTensors tensors_;
   std::vector<std::string> reduced_names_;
+  NamedParameters names_;  // of all parameters
   std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<FusedStep> fused_;  // uses the reducer
+  std::string fuse_reason_;
   bool synchronise_ = true;
   bool has_buffers_ = false;
 };

@@ -1,6 +1,5 @@
 #include "lockstep/parallel/reducer.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
@@ -14,31 +13,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/parallel/bucket.h"
 
 namespace lockstep {
 namespace {
-
-constexpr std::int64_t kAlignmentBytes = 64;  // a cache line: slices of neighbouring gradients never share one
-
-std::int64_t aligned_numel(const at::Tensor& tensor) {
-  const std::int64_t step = kAlignmentBytes / static_cast<std::int64_t>(tensor.element_size());
-  return (tensor.numel() + step - 1) / step * step;
-}
-
-// The gradient's place in a bucket, laid out as the parameter itself where that leaves no holes: an in-place update then
-// walks both in the same order. Autograd is not told that it is a view: zero_grad() detaches gradients in place, which it
-// refuses for views.
-at::Tensor view_as_parameter(const at::Tensor& memory, std::int64_t offset, const at::Tensor& parameter) {
-  const at::AutoDispatchBelowADInplaceOrView untracked;
-  const at::Tensor place = memory.narrow(0, offset, parameter.numel());
-  if (parameter.is_non_overlapping_and_dense()) return place.as_strided(parameter.sizes(), parameter.strides());
-  return place.view(parameter.sizes());
-}
-
-bool same_memory(const at::Tensor& a, const at::Tensor& b) {
-  return a.data_ptr() == b.data_ptr() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
-}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -64,38 +41,6 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<Communicat
 Reducer::~Reducer() {
   for (auto& parameter : parameters_) {
     if (parameter.accumulator) parameter.accumulator->del_post_hook(parameter.hook_key);
-  }
-}
-
-void Reducer::allocate_buckets(const ReducerOptions& options) {
-  std::vector<GradientSize> sizes;
-  for (const auto& parameter : parameters_) {
-    const auto element_bytes = static_cast<std::int64_t>(parameter.tensor.element_size());
-    sizes.push_back({aligned_numel(parameter.tensor) * element_bytes, parameter.tensor.scalar_type()});
-  }
-  const auto layout = make_buckets(sizes, options.first_bucket_cap_bytes, options.bucket_cap_bytes);
-  for (std::size_t index = 0; index < layout.size(); ++index) {
-    BucketState bucket;
-    bucket.params = layout[index].params;
-    const at::Tensor& first = parameters_[bucket.params.front()].tensor;
-    const std::int64_t numel = layout[index].bytes / static_cast<std::int64_t>(first.element_size());
-    const bool last = index + 1 == layout.size();
-    bucket.memory = communicator_->allocate({numel + (last ? flags_.numel() : 0)}, first.scalar_type());
-    bucket.memory.zero_();  // the gaps of the alignment are reduced too
-    bucket.gradients.index = index;
-    bucket.gradients.is_last = last;
-    bucket.gradients.buffer = bucket.memory.narrow(0, 0, numel);
-    std::int64_t offset = 0;
-    for (const std::size_t i : bucket.params) {
-      Parameter& parameter = parameters_[i];
-      parameter.bucket = index;
-      parameter.view = view_as_parameter(bucket.memory, offset, parameter.tensor);
-      offset += aligned_numel(parameter.tensor);
-      bucket.gradients.gradients.push_back(parameter.view);
-      bucket.gradients.parameters.push_back(parameter.tensor);
-      bucket.gradients.names.push_back(parameter.name);
-    }
-    buckets_.push_back(std::move(bucket));
   }
 }
 
@@ -130,7 +75,7 @@ void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
 void Reducer::prepare(bool synchronise) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (in_backward_) {
-    if (next_launch_ > 0) {
+    if (sent_) {
       fail("the previous backward ended early, after some of its gradients had been sent",
            "an exception left backward: look for it in this rank's log, and end or restart the job");
     }
@@ -151,16 +96,22 @@ void Reducer::watch_output(const at::Tensor& output) {
 
 void Reducer::on_gradient(std::size_t index) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  Parameter& parameter = parameters_[index];
+  const bool left = is_left_to_step(index);
+  if (left) {
+    ++arrivals_;
+    take_gradient(parameter);  // now, while the cache has it
+  }
   if (!synchronise_) return;
   if (!in_backward_) begin_backward();
   any_fired_ = true;
-  Parameter& parameter = parameters_[index];
   if (graph_learned_ && !parameter.expected) {
     fail(fmt::format("static_graph is set, but parameter \"{}\" got a gradient that it did not get in the first step",
                      parameter.name),
          "leave static_graph off where the graph changes between steps");
   }
   parameter.fired = true;
+  if (left) return;
   if (buckets_[parameter.bucket].launched) {
     keep_late_gradient(parameter);
   } else if (parameter.ready) {
@@ -168,12 +119,14 @@ void Reducer::on_gradient(std::size_t index) {
   } else {
     mark_ready(index);
     launch_ready_buckets();
+    communicator_->progress();
   }
 }
 
 void Reducer::begin_backward() {
   in_backward_ = true;
   any_fired_ = false;
+  sent_ = false;
   next_launch_ = 0;
   flags_.clear();
   for (auto& parameter : parameters_) {
@@ -189,31 +142,8 @@ void Reducer::begin_backward() {
   torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
   if (!graph_learned_) return;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].expected) mark_ready(i);  // so that it does not hold its bucket back
+    if (!parameters_[i].expected && !is_left_to_step(i)) mark_ready(i);  // so that it does not hold its bucket back
   }
-}
-
-// Makes the parameter's gradient the bucket's memory.
-void Reducer::adopt_gradient(std::size_t index) {
-  const at::NoGradGuard no_grad;
-  Parameter& parameter = parameters_[index];
-  at::Tensor& grad = parameter.tensor.mutable_grad();
-  if (!grad.defined()) {
-    parameter.view.zero_();
-    return;
-  }
-  flags_.set_contributed(index);
-  if (grad.layout() != at::kStrided) {
-    fail(fmt::format("parameter \"{}\" has a sparse gradient", parameter.name),
-         "build the embedding with sparse = false");
-  }
-  if (same_memory(grad, parameter.view)) return;
-  if (grad.requires_grad()) {
-    fail(fmt::format("the gradient of parameter \"{}\" requires a gradient itself (create_graph)", parameter.name),
-         "call backward without create_graph; gradients of gradients are not synchronised");
-  }
-  parameter.view.copy_(grad);
-  grad = parameter.view;
 }
 
 void Reducer::mark_ready(std::size_t index) {
@@ -232,7 +162,12 @@ void Reducer::keep_late_gradient(Parameter& parameter) {
 
 void Reducer::launch_ready_buckets() {
   // The last bucket carries the flags, which are complete only at the end: finish_backward launches it.
-  while (next_launch_ + 1 < buckets_.size() && buckets_[next_launch_].pending == 0) launch(buckets_[next_launch_]);
+  for (; next_launch_ + 1 < buckets_.size(); ++next_launch_) {
+    BucketState& bucket = buckets_[next_launch_];
+    if (bucket.left_to_step) continue;
+    if (bucket.pending != 0) return;
+    launch(bucket);
+  }
 }
 
 void Reducer::launch(BucketState& bucket) {
@@ -240,7 +175,7 @@ void Reducer::launch(BucketState& bucket) {
   bucket.work = hook_ ? hook_->start(bucket.gradients, *communicator_)
                       : communicator_->all_reduce_async(bucket.memory, reduce_op());
   bucket.launched = true;
-  ++next_launch_;
+  sent_ = true;
 }
 
 void Reducer::finish_backward() {
@@ -253,6 +188,7 @@ void Reducer::finish_backward() {
   const at::NoGradGuard no_grad;
   learn_static_graph();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (is_left_to_step(i)) continue;
     if (!parameters_[i].ready) mark_ready(i);
     if (parameters_[i].late.defined()) flags_.set_late(i);
   }
@@ -278,13 +214,14 @@ void Reducer::learn_static_graph() {
 }
 
 void Reducer::wait_for_buckets() {
-  BucketState& last = buckets_.back();
-  if (!hook_) flags_.write(last.memory.narrow(0, last.memory.numel() - flags_.numel(), flags_.numel()));
-  launch(last);
+  statistics_ = StepStatistics();
+  if (all_left_) return;
+  if (flags_in_bucket()) flags_.write(flags_memory());
+  if (!buckets_.back().left_to_step) launch(buckets_.back());
   const auto start = Clock::now();
   double busy_s = 0;
-  statistics_ = StepStatistics();
   for (auto& bucket : buckets_) {
+    if (bucket.left_to_step) continue;
     if (bucket.work) {
       bucket.work->wait();
       busy_s += bucket.work->seconds();
@@ -292,8 +229,8 @@ void Reducer::wait_for_buckets() {
     if (hook_) hook_->finish(bucket.gradients, *communicator_);
     bucket.work.reset();
     statistics_.bytes += static_cast<std::int64_t>(bucket.gradients.buffer.nbytes());
+    ++statistics_.buckets;
   }
-  statistics_.buckets = buckets_.size();
   statistics_.waited_s = seconds_since(start);
   statistics_.overlapped_s = std::max(0.0, busy_s - statistics_.waited_s);
   exchange_flags();
@@ -301,11 +238,15 @@ void Reducer::wait_for_buckets() {
   if (divide_by_active_ranks_) scale_by_active_ranks();
 }
 
+at::Tensor Reducer::flags_memory() const {
+  const BucketState& last = buckets_.back();
+  return last.memory.narrow(0, last.numel, flags_.numel());
+}
+
 void Reducer::exchange_flags() {
-  if (!hook_) {
-    const at::Tensor& memory = buckets_.back().memory;
-    flags_.read(memory.narrow(0, memory.numel() - flags_.numel(), flags_.numel()));
-  } else if (hook_->synchronizes()) {
+  if (flags_in_bucket()) {
+    flags_.read(flags_memory());
+  } else if (!hook_ || hook_->synchronizes()) {
     // A hook may round or drop what it is given, so the flags go beside it.
     at::Tensor flags = at::empty({flags_.numel()}, at::TensorOptions().dtype(at::kFloat));
     flags_.write(flags);
@@ -333,12 +274,15 @@ void Reducer::scale_by_active_ranks() {
   int active = 0;
   for (int rank = 0; rank < communicator_->world_size(); ++rank) active += flags_.joined(rank) ? 0 : 1;
   if (active == 0) return;
-  for (auto& bucket : buckets_) bucket.gradients.buffer.div_(active);
+  for (auto& bucket : buckets_) {
+    if (!bucket.left_to_step) bucket.gradients.buffer.div_(active);
+  }
 }
 
 void Reducer::restore_gradients() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
+    if (is_left_to_step(i)) continue;
     parameter.late.reset();
     if (flags_.contributed(i)) {
       parameter.tensor.mutable_grad() = parameter.view;
@@ -351,6 +295,7 @@ void Reducer::restore_gradients() {
 bool Reducer::shadow_step() {
   const at::NoGradGuard no_grad;
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (all_left_) return false;
   flags_.clear();
   flags_.set_joined(communicator_->rank());
   next_launch_ = 0;
@@ -359,6 +304,7 @@ bool Reducer::shadow_step() {
     parameter.late.reset();
   }
   for (auto& bucket : buckets_) {
+    if (bucket.left_to_step) continue;
     bucket.gradients.buffer.zero_();
     bucket.pending = 0;
     bucket.launched = false;
@@ -366,12 +312,6 @@ bool Reducer::shadow_step() {
   launch_ready_buckets();
   wait_for_buckets();
   return flags_.joined(communicator_->world_size() - 1) && lowest_active_rank_ == communicator_->world_size() - 1;
-}
-
-std::vector<std::vector<std::size_t>> Reducer::bucket_layout() const {
-  std::vector<std::vector<std::size_t>> layout;
-  for (const auto& bucket : buckets_) layout.push_back(bucket.params);
-  return layout;
 }
 
 }  // namespace lockstep

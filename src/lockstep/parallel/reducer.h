@@ -25,7 +25,15 @@ struct ReducerOptions {
   bool static_graph = false;
 };
 
-/// What the last synchronised backward did.
+/// A bucket whose gradients the step of a fused optimizer reduces.
+struct StepBucket {
+  std::size_t index = 0;  ///< in launch order
+  at::Tensor memory;      ///< this rank's gradients: flat, in equal parts of whole cache lines for all ranks
+  std::vector<std::size_t> parameters;  ///< indices into the reducer's list
+  std::vector<std::int64_t> offsets;    ///< of each, in elements
+};
+
+/// What the last synchronised backward did, and the step of a fused optimizer after it.
 struct StepStatistics {
   std::int64_t bytes = 0;  ///< of gradients, given to the communicator
   std::size_t buckets = 0;
@@ -74,6 +82,28 @@ class Reducer {
   /// The lowest rank that still had inputs in the last step.
   int lowest_active_rank() const { return lowest_active_rank_; }
 
+  /// Buckets as a fused step sees them.
+  std::vector<StepBucket> step_buckets() const;
+  /// From now on these buckets (by index) are no business of backward: their gradients stay in the bucket's memory as
+  /// this rank computed them, and the optimizer's step reduces them. None: all are reduced in backward again.
+  void leave_to_step(const std::vector<std::size_t>& buckets);
+  /// Brings the gradients of the buckets left to the step into the buckets, zeros where there are none.
+  /// @param contributed  [parameters]: set to 1 where this rank has a gradient
+  void collect_for_step(std::vector<std::uint8_t>& contributed);
+  /// Gives every parameter in these buckets that some rank had a gradient for its `grad` here.
+  void show_after_step(const std::vector<std::uint8_t>& contributed);
+  /// Takes all gradients off their parameters, as in a step without inputs.
+  void drop_gradients();
+  /// Counts what was written to gradients of the buckets left to the step; equal counts: nothing was.
+  std::uint64_t writes_for_step() const;
+  bool has_hook() const { return hook_ != nullptr; }
+  bool divides_by_active_ranks() const { return divide_by_active_ranks_; }
+  void set_lowest_active_rank(int rank) { lowest_active_rank_ = rank; }
+  std::size_t num_parameters() const { return parameters_.size(); }
+  const at::Tensor& parameter(std::size_t index) const { return parameters_[index].tensor; }
+  const std::string& name(std::size_t index) const { return parameters_[index].name; }
+
+  StepStatistics& statistics() { return statistics_; }
   const StepStatistics& last_step() const { return statistics_; }
   /// Parameters' indices by bucket, in launch order.
   std::vector<std::vector<std::size_t>> bucket_layout() const;
@@ -98,9 +128,12 @@ class Reducer {
   };
   struct BucketState {
     std::vector<std::size_t> params;
+    std::vector<std::int64_t> offsets;
+    std::int64_t numel = 0;   // of gradients, rounded up to equal parts for all ranks
     std::size_t pending = 0;  // parameters not ready yet
     at::Tensor memory;        // gradients, and in the last bucket the flags behind them
-    GradBucket gradients;     // what a hook sees
+    bool left_to_step = false;
+    GradBucket gradients;  // what a hook sees
     std::shared_ptr<Work> work;
     bool launched = false;
   };
@@ -110,6 +143,7 @@ class Reducer {
   void on_gradient(std::size_t index);
   void begin_backward();
   void finish_backward();
+  bool take_gradient(Parameter& parameter);
   void adopt_gradient(std::size_t index);
   void mark_ready(std::size_t index);
   void keep_late_gradient(Parameter& parameter);
@@ -122,6 +156,10 @@ class Reducer {
   void restore_gradients();
   void learn_static_graph();
   ReduceOp reduce_op() const { return divide_by_active_ranks_ ? ReduceOp::Sum : ReduceOp::Avg; }
+  bool is_left_to_step(std::size_t parameter) const { return buckets_[parameters_[parameter].bucket].left_to_step; }
+  /// The flags travel in the last bucket, unless something else handles that one.
+  bool flags_in_bucket() const { return !hook_ && !buckets_.back().left_to_step; }
+  at::Tensor flags_memory() const;
   [[noreturn]] void fail(const std::string& what, const std::string& fix);
 
   std::shared_ptr<Communicator> communicator_;
@@ -137,6 +175,9 @@ class Reducer {
   bool in_backward_ = false;
   bool any_fired_ = false;
   bool ran_ = false;
+  bool sent_ = false;           // something of this backward
+  bool all_left_ = false;       // to the step
+  std::uint64_t arrivals_ = 0;  // of gradients that are left to the step
   std::size_t next_launch_ = 0;
   bool divide_by_active_ranks_ = false;
   int lowest_active_rank_ = 0;

@@ -1,0 +1,180 @@
+// FusedStep: what it takes over, and how that is given back.
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/optim/flatten.h"
+#include "lockstep/parallel/fused_step.h"
+#include "lockstep/parallel/module_sync.h"
+#include "lockstep/parallel/optimizer_state.h"
+
+namespace lockstep {
+namespace {
+
+bool can_be_fused(const at::Tensor& parameter) {
+  const at::ScalarType dtype = parameter.scalar_type();
+  return (dtype == at::ScalarType::Float || dtype == at::ScalarType::Double) && parameter.is_contiguous() &&
+         parameter.device().is_cpu() && parameter.layout() == at::kStrided && parameter.is_leaf();
+}
+
+std::unordered_set<const c10::TensorImpl*> parameters_of(const FlatOptimizer& optimizer) {
+  std::unordered_set<const c10::TensorImpl*> result;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) result.insert(parameter.unsafeGetTensorImpl());
+  }
+  return result;
+}
+
+// Names for a journey within this process.
+NamedParameters numbered_parameters(const FlatOptimizer& optimizer) {
+  NamedParameters result;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      result.emplace_back(fmt::format("{:06}", result.size()), parameter);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+const char* to_string(FuseMode mode) {
+  switch (mode) {
+    case FuseMode::SharedWeights:
+      return "shared weights";
+    case FuseMode::ShardedState:
+      return "sharded state";
+    case FuseMode::Off:
+      break;
+  }
+  return "off";
+}
+
+FusedStep::FusedStep(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
+    : optimizer_(&optimizer),
+      reducer_(reducer),
+      communicator_(std::move(communicator)),
+      agreement_(reducer.num_parameters(), communicator_->world_size()) {}
+
+FusedStep::~FusedStep() { release(); }
+
+std::unique_ptr<FusedStep> FusedStep::make(FlatOptimizer& optimizer, Reducer& reducer,
+                                           const std::shared_ptr<Communicator>& communicator, FuseOptions options,
+                                           std::string& reason) {
+  std::unique_ptr<FusedStep> fused(new FusedStep(optimizer, reducer, communicator));
+  fused->choose_buckets();
+  std::vector<NamedTensor> chosen;
+  for (const FusedBucket& bucket : fused->buckets_) {
+    for (const std::size_t i : bucket.gradients.parameters) chosen.push_back({reducer.name(i), reducer.parameter(i)});
+  }
+  if (communicator->world_size() > 1) check_equal_across_ranks(*communicator, chosen, "parameter of the optimizer");
+  if (chosen.empty()) {
+    reason = "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer";
+    fused->optimizer_ = nullptr;
+    return nullptr;
+  }
+  try {
+    fused->take_over(options);
+  } catch (const Error& error) {
+    // Memory is short on some rank: all ranks know. Where the group ended instead, the next call says so.
+    reason = error.happened();
+    fused->release();
+    return nullptr;
+  }
+  return fused;
+}
+
+void FusedStep::choose_buckets() {
+  const auto known = parameters_of(*optimizer_);
+  std::vector<at::Tensor> chosen;
+  bool any_known = false;
+  for (StepBucket& bucket : reducer_.step_buckets()) {
+    bool takes = true;
+    for (const std::size_t i : bucket.parameters) {
+      const at::Tensor& parameter = reducer_.parameter(i);
+      const bool is_known = known.count(parameter.unsafeGetTensorImpl()) != 0;
+      any_known = any_known || is_known;
+      takes = takes && is_known && can_be_fused(parameter);
+    }
+    if (!takes) continue;
+    for (const std::size_t i : bucket.parameters) chosen.push_back(reducer_.parameter(i));
+    FusedBucket fused;
+    const std::int64_t share = bucket.memory.numel() / communicator_->world_size();
+    fused.begin = share * communicator_->rank();
+    fused.end = fused.begin + share;
+    fused.gradients = std::move(bucket);
+    buckets_.push_back(std::move(fused));
+  }
+  if (!any_known) {
+    throw Error("the optimizer has none of the module's parameters that require a gradient",
+                communicator_->membership().where() + ", fuse",
+                "build the optimizer over the parameters of the module that is wrapped");
+  }
+  check_no_shared_memory(chosen);
+}
+
+void FusedStep::take_over(FuseOptions options) {
+  memory_ = make_fused_memory(buckets_, reducer_, *communicator_, options.share_weights);
+  std::vector<std::size_t> indices;
+  std::vector<FusedSegment> segments;
+  for (const FusedBucket& bucket : buckets_) {
+    indices.push_back(bucket.gradients.index);
+    FusedSegment segment{{}, bucket.gradients.offsets, bucket.begin, bucket.end};
+    for (const std::size_t i : bucket.gradients.parameters) {
+      segment.parameters.push_back(reducer_.parameter(i));
+      covered_.insert(reducer_.parameter(i).unsafeGetTensorImpl());
+    }
+    segments.push_back(std::move(segment));
+  }
+  optimizer_->shard(std::move(segments));
+  optimizer_->set_step_delegate(this);
+  reducer_.leave_to_step(indices);
+}
+
+void FusedStep::release() noexcept {
+  if (optimizer_ == nullptr) return;
+  if (optimizer_->step_delegate() == this) optimizer_->set_step_delegate(nullptr);
+  optimizer_ = nullptr;
+  if (!memory_) return;
+  try {
+    const at::NoGradGuard no_grad;
+    reducer_.leave_to_step({});
+    for (const FusedBucket& bucket : buckets_) {
+      if (!memory_->shares_weights()) break;
+      const auto* from = static_cast<const std::byte*>(bucket.weights.data_ptr());
+      const at::Tensor own = bucket.weights.clone();
+      for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {
+        at::Tensor parameter = reducer_.parameter(bucket.gradients.parameters[i]);
+        const std::int64_t offset = bucket.gradients.offsets[i];
+        const bool is_here = parameter.data_ptr() == from + static_cast<std::size_t>(offset) * own.element_size();
+        if (is_here) parameter.set_data(own.narrow(0, offset, parameter.numel()).view(parameter.sizes()));
+      }
+    }
+  } catch (const std::exception& error) {
+    log_warning("the weights stay in memory that the ranks share: {}", error.what());
+  }
+  memory_.reset();
+}
+
+void FusedStep::optimizer_destroyed() noexcept {
+  optimizer_->set_step_delegate(nullptr);
+  release();
+}
+
+void FusedStep::unfuse() {
+  guarded([&] {
+    FlatOptimizer& optimizer = *optimizer_;
+    const NamedParameters names = numbered_parameters(optimizer);
+    const NamedState state = gather_optimizer_state(*communicator_, optimizer, names);
+    release();
+    optimizer.unshard(names, state);
+    // Nobody writes to his weights before all have theirs.
+    if (communicator_->world_size() > 1) communicator_->barrier();
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/optim/flat_optimizer.h"
+
+namespace lockstep {
+
+/// What a rank wants done with the gradients.
+struct StepRequest {
+  StepOptions options;
+  bool clips_only = false;  ///< clip to options.max_norm, and update nothing
+  double norm_type = 2;     ///< then
+};
+
+/// What every rank must know of all before a fused step: who has a gradient for which parameter, who has run out of
+/// inputs, and that all ask for the same. One small message.
+class StepAgreement {
+ public:
+  StepAgreement(std::size_t parameters, int world_size);
+
+  void clear();
+  /// [parameters]: 1 where this rank, and after the exchange any rank, has a gradient.
+  std::vector<std::uint8_t>& contributed() { return contributed_; }
+  const std::vector<std::uint8_t>& contributed() const { return contributed_; }
+  void set_request(const StepRequest& request);
+  /// This rank has run out of inputs: it does what the others ask for.
+  void set_joined(int rank) { joined_[static_cast<std::size_t>(rank)] = 1; }
+
+  /// Collective. When it returns, every rank has entered: what each wrote before, the others may read.
+  /// @throws Error  on every rank, if those with inputs ask for different things
+  void exchange(Communicator& communicator);
+
+  const StepRequest& request() const { return request_; }
+  bool joined(int rank) const { return joined_[static_cast<std::size_t>(rank)] != 0; }
+  int active_ranks() const;  ///< those that have inputs
+  int lowest_active_rank() const;
+
+ private:
+  std::vector<std::uint8_t> contributed_;
+  std::vector<std::uint8_t> joined_;
+  bool has_request_ = false;
+  StepRequest request_;
+};
+
+}  // namespace lockstep
