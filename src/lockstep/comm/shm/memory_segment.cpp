@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,7 +75,11 @@ UniqueFd create_segment(std::size_t bytes) {
   if (!fd) {
     throw_errno("memfd_create failed", errno, "raise the limit of open files (ulimit -n) or use another engine");
   }
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+  // Asked first: the kernel would send SIGXFSZ.
+  rlimit files{};
+  const bool too_large = ::getrlimit(RLIMIT_FSIZE, &files) == 0 && bytes > files.rlim_cur;
+  if (too_large || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    if (too_large) errno = EFBIG;
     throw_errno(fmt::format("cannot size a memory file to {} bytes", bytes), errno,
                 "raise the limit of file sizes (ulimit -f), or use smaller buffers");
   }

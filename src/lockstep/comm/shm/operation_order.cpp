@@ -1,10 +1,17 @@
 #include "lockstep/comm/shm/operation_order.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep::shm {
+namespace {
+
+constexpr std::chrono::microseconds kLockedOut(50);  // until the next look
+
+}  // namespace
 
 OperationOrder::OperationOrder(Group& group, Allocations& allocations, bool one_address_space)
     : group_(group),
@@ -55,8 +62,11 @@ bool OperationOrder::poll(Started& started) {
 void OperationOrder::wait(Started& started) {
   while (!started.over.load(std::memory_order_acquire)) {
     // Whoever holds the lock may be waiting for peers in a later operation: then this one is over already.
-    const Lock lock(mutex_, std::chrono::milliseconds(1));
-    if (!lock.owns_lock()) continue;
+    const Lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      std::this_thread::sleep_for(kLockedOut);
+      continue;
+    }
     try {
       finish_until(&started);
     } catch (...) {  // kept in `failure`

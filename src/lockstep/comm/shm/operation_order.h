@@ -47,7 +47,7 @@ class OperationOrder {
   void close() noexcept;
 
  private:
-  using Lock = std::unique_lock<std::timed_mutex>;
+  using Lock = std::unique_lock<std::mutex>;
 
   void launch(Started& started);
   void move_on();
@@ -58,7 +58,7 @@ class OperationOrder {
   Group& group_;
   Allocations& allocations_;
   const bool one_address_space_;
-  std::timed_mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards all below
   AllReduce ways_;
   std::deque<std::shared_ptr<Started>> pending_;  // in order
   std::atomic<bool> has_pending_{false};          // read without the lock
