@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes reviews.csv and reviews-test.csv beside itself, from the phrases in reviews-phrases.txt.
+"""Writes reviews.csv and pairs.csv, and -test.csv of both, beside itself, from the phrases in reviews-phrases.txt.
 
     python3 data/make_reviews.py [--train 4000] [--test 800] [--seed 1] [--output FOLDER]
 
 A review has an opinion in stars, and is built for it: opening, statements, verdict. What makes it more than a bag of
 words is how statements are put: a complaint may be quoted to be denied ("It is not true that the lid drips"), praise
 may be faint, or outweighed by what follows. No two reviews are made of the same statements, within a file or across.
+A pair is a premise like a review and a hypothesis that follows from it, contradicts it, or does neither.
 The same arguments give the same files on any Python 3.6 or newer.
 """
 import argparse
@@ -280,10 +281,49 @@ def make(count, topics, rng):
     return rows
 
 
-def write(path, rows):
+def claimable(aspect, sign):
+    return [statement for statement in aspect[sign] if not PERSONAL.search(statement)]
+
+
+def pair(rng, topic, label):
+    """A premise that asserts or denies a statement, among others, and a hypothesis that follows, contradicts, or neither."""
+    aspects = [aspect for aspect in topic["aspects"] if claimable(aspect, "+") and claimable(aspect, "-")]
+    if len(aspects) < 3:
+        return None
+    about, beside, other = rng.sample(aspects, 3)
+    sign = rng.choose("+-")
+    claim = rng.choose(claimable(about, sign))
+    opposite = rng.choose(claimable(about, "-" if sign == "+" else "+"))
+    said, denied = plain(rng, claim), rng.choose(BLAME_BY_DENIAL).format(claim)
+    sentences = [denied if label == "contradiction" and rng.chance(50) else said]
+    hypothesis = claim
+    if label == "contradiction" and sentences[0] == said:
+        hypothesis = opposite
+    if label == "neutral":
+        hypothesis = rng.choose(claimable(other, rng.choose("+-")))
+        sentences = [rng.choose([said, denied])]
+    if rng.chance(50):
+        sentences.insert(rng.below(2), one_sided(rng, beside, rng.chance(50))[0])
+    if rng.chance(30):
+        sentences.insert(0, rng.choose(topic["open"]))
+    return " ".join(sentences), capital(hypothesis) + ".", label
+
+
+def make_pairs(count, topics, rng):
+    rows, texts = [], set()
+    while len(rows) < count:
+        row = pair(rng, rng.choose(topics), rng.choose(["entailment", "neutral", "contradiction"]))
+        if row is None or row[:2] in texts:
+            continue
+        texts.add(row[:2])
+        rows.append(row)
+    return rows
+
+
+def write(path, header, rows):
     with open(path, "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(["review", "stars", "division"])
+        out.writerow(header)
         out.writerows(rows)
 
 
@@ -294,9 +334,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", default=HERE)
     args = parser.parse_args()
-    rows = make(args.train + args.test, read_topics(os.path.join(HERE, "reviews-phrases.txt")), Random(args.seed))
-    write(os.path.join(args.output, "reviews.csv"), rows[:args.train])
-    write(os.path.join(args.output, "reviews-test.csv"), rows[args.train:])
+    topics = read_topics(os.path.join(HERE, "reviews-phrases.txt"))
+    reviews = make(args.train + args.test, topics, Random(args.seed))
+    pairs = make_pairs((args.train + args.test) // 2, topics, Random(args.seed + 1))
+    for name, header, rows, cut in [("reviews", ["review", "stars", "division"], reviews, args.train),
+                                    ("pairs", ["premise", "hypothesis", "label"], pairs, args.train // 2)]:
+        write(os.path.join(args.output, name + ".csv"), header, rows[:cut])
+        write(os.path.join(args.output, name + "-test.csv"), header, rows[cut:])
 
 
 if __name__ == "__main__":

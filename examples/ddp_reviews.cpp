@@ -1,0 +1,165 @@
+// Fine-tunes a BERT from a Hugging Face folder, or trains a small one from nothing, to rate reviews, on several ranks:
+//   lockstep run --nproc-per-node 2 ddp_reviews --model bert-base-cased --label stars
+//   lockstep run --nproc-per-node 2 ddp_reviews --model bert-tiny --lr 1e-3 --epochs 10
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+
+#include "lockstep/comm/process_group.h"
+#include "lockstep/data/data_loader.h"
+#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
+#include "lockstep/data/padding_collator.h"
+#include "lockstep/data/text_file.h"
+#include "lockstep/data/tokenized_dataset.h"
+#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/registry.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+
+namespace ls = lockstep;
+
+struct Arguments {
+  std::string model = "bert-tiny", tokenizer, train = "data/reviews.csv", test = "data/reviews-test.csv";
+  std::string text = "review", label = "division", save;
+  std::int64_t train_samples = 0, test_samples = 0, max_length = 128, batch_size = 32;
+  int epochs = 3;
+  double lr = 2e-5;
+};
+
+// The rows of a file, or, where `samples` is given, some of them, chosen before anything is tokenized.
+std::shared_ptr<const ls::TextDataset> rows_of(const std::string& path, std::int64_t samples, const Arguments& args,
+                                               const std::map<std::string, std::int64_t>& labels = {}) {
+  ls::TextFileOptions columns;
+  columns.texts = {args.text};
+  columns.label = args.label;
+  columns.labels = labels;
+  auto rows = ls::open_text_file(path, columns);
+  return samples > 0 ? ls::sample_rows(rows, samples, 42) : rows;
+}
+
+std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer& tokenizer,
+                                      const std::vector<std::string>& labels) {
+  if (std::filesystem::is_directory(args.model)) {
+    ls::LoadOptions options;
+    options.labels = labels;
+    auto loaded = ls::load_pretrained_model(args.model, ls::TextTask::SequenceClassification, options);
+    if (ls::get_rank() == 0) std::printf("%s", loaded.report.text().c_str());
+    return loaded.model;
+  }
+  ls::BertConfig config = ls::bert_config_of_size(args.model.substr(args.model.rfind("bert-", 0) == 0 ? 5 : 0));
+  config.vocab_size = tokenizer.vocab_size();
+  config.pad_token_id = tokenizer.pad_id();
+  config.head.labels = labels;
+  return std::make_shared<ls::BertForSequenceClassificationImpl>(config);
+}
+
+double accuracy(ls::Model& model, ls::DataLoader& loader) {
+  torch::NoGradGuard no_grad;
+  model.eval();
+  torch::Tensor correct = torch::zeros({1}, torch::kLong);
+  for (auto& batch : loader) correct += model.forward(batch).argmax(1).eq(batch["labels"]).sum();
+  ls::default_group()->all_reduce(correct);
+  return 100.0 * correct.item<double>() / static_cast<double>(loader.dataset()->size());
+}
+
+void train(const Arguments& args) {
+  // Initialize the distributed process group
+  ls::init_process_group();
+  const int rank = ls::get_rank(), world_size = ls::get_world_size();
+  torch::manual_seed(42);
+
+  // Load the datasets, the tokenizer and the model
+  auto train_rows = rows_of(args.train, args.train_samples, args);
+  auto test_rows = rows_of(args.test, args.test_samples, args, train_rows->labels());
+  std::vector<std::string> labels(train_rows->labels().size());
+  for (const auto& [name, id] : train_rows->labels()) labels.at(static_cast<std::size_t>(id)) = name;
+  const auto tokenizer = ls::load_tokenizer(args.tokenizer);
+  auto model = load_model(args, tokenizer, labels);
+
+  // Wrap the model with DistributedDataParallel; after that, each rank draws its own dropout
+  ls::DistributedDataParallel ddp(model);
+  torch::manual_seed(42 + rank);
+
+  // Tokenize, and share the samples out: the training set in equal parts, the test set each sample once
+  ls::TokenizeOptions tokenize;
+  tokenize.truncation = true;
+  tokenize.max_length = args.max_length;
+  auto train_dataset = ls::tokenize(*train_rows, tokenizer, tokenize);
+  auto test_dataset = ls::tokenize(*test_rows, tokenizer, tokenize);
+  ls::DistributedSamplerOptions share;
+  share.num_replicas = world_size;
+  share.rank = rank;
+  ls::ExactDistributedSamplerOptions test_share;
+  test_share.num_replicas = world_size;
+  test_share.rank = rank;
+  auto train_sampler = std::make_shared<ls::DistributedSampler>(train_dataset->size(), share);
+  auto test_sampler = std::make_shared<ls::ExactDistributedSampler>(test_dataset->size(), test_share);
+  ls::DataLoaderOptions options;
+  options.batch_size = args.batch_size;
+  options.collate = ls::DataCollatorWithPadding(tokenizer);
+  ls::DataLoader train_loader(train_dataset, options, train_sampler);
+  ls::DataLoader test_loader(test_dataset, options, test_sampler);
+
+  // Set up the optimizer
+  torch::optim::Adam optimizer(model->parameters(), args.lr);
+
+  std::int64_t global_step = 0;
+  for (int epoch = 0; epoch < args.epochs; ++epoch) {
+    model->train();
+    // Set the epoch for the sampler to ensure a different shuffling each epoch
+    train_sampler->set_epoch(epoch);
+    for (auto& batch : train_loader) {
+      optimizer.zero_grad();
+      auto loss = model->loss(ddp(batch), batch).mean();
+      loss.backward();
+      optimizer.step();
+      if (global_step % 10 == 0 && rank == 0) {
+        std::printf("Epoch: %d, Step: %ld, Loss: %.4f\n", epoch, static_cast<long>(global_step), loss.item<double>());
+      }
+      ++global_step;
+    }
+  }
+  const double percent = accuracy(*model, test_loader);
+  if (rank == 0) std::printf("Accuracy on the test reviews: %.2f %%\n", percent);
+
+  // Save the model checkpoint only on the main process
+  if (rank == 0 && !args.save.empty()) {
+    ls::save_model(*model, args.save);
+    tokenizer.save(args.save);
+    std::printf("Model checkpoint saved in %s.\n", args.save.c_str());
+  }
+
+  // Cleanup distributed processes
+  ls::destroy_process_group();
+}
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
+  Arguments args;
+  CLI::App app("Trains a BERT to rate reviews over several ranks. Start it with `lockstep run`.");
+  app.add_option("--model", args.model, "folder of a BERT, or bert-tiny, -mini, -small, -base with random weights");
+  app.add_option("--tokenizer", args.tokenizer, "folder of its tokenizer; default: the model's, or data/reviews-vocab");
+  app.add_option("--train", args.train, "CSV, TSV or JSON Lines file to train on");
+  app.add_option("--test", args.test, "file to measure the accuracy on");
+  app.add_option("--text", args.text, "column of the text");
+  app.add_option("--label", args.label, "column of the label: division or stars");
+  app.add_option("--train_samples", args.train_samples, "take so many rows at random; 0: all");
+  app.add_option("--test_samples", args.test_samples, "the same for the test");
+  app.add_option("--max_length", args.max_length, "tokens of the longest text; the rest is cut off");
+  app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::PositiveNumber);
+  app.add_option("--epochs", args.epochs, "how often to go through the training set")->check(CLI::PositiveNumber);
+  app.add_option("--lr", args.lr, "learning rate of Adam");
+  app.add_option("--save", args.save, "folder for the trained model and its tokenizer");
+  CLI11_PARSE(app, argc, argv);
+  if (args.tokenizer.empty()) {
+    args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";
+  }
+  try {
+    train(args);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
