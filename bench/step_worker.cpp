@@ -6,12 +6,14 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
+#include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 
 namespace ls = lockstep;
@@ -24,6 +26,7 @@ struct Arguments {
   std::int64_t batch = 1;
   std::int64_t seq = 0;
   int steps = 1;
+  std::string mode = "fused";
 };
 
 // Largest resident memory of this process so far.
@@ -47,6 +50,17 @@ std::int64_t parameters_of(const torch::nn::Module& model) {
   return count;
 }
 
+// The same update in all modes.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, ls::DistributedDataParallelBase& ddp,
+                                                        const std::vector<torch::Tensor>& parameters) {
+  const torch::optim::AdamOptions options(1e-4);
+  if (args.mode == "libtorch") return std::make_unique<torch::optim::Adam>(parameters, options);
+  auto optimizer = std::make_unique<ls::Adam>(parameters, options);
+  if (args.mode == "fused") ddp.fuse(*optimizer);
+  if (args.mode == "alone") ddp.register_comm_hook(ls::noop_hook());
+  return optimizer;
+}
+
 void run(const Arguments& args) {
   if (const auto threads = ls::env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
   torch::manual_seed(0);
@@ -55,7 +69,7 @@ void run(const Arguments& args) {
   ls::init_process_group(group);
   const auto model = ls::make_model(registered_name(args.model));
   ls::DistributedDataParallel ddp(model);
-  torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-4));
+  const auto optimizer = make_optimizer(args, ddp, model->parameters());
   ls::RandomBatchOptions shape;
   shape.size = args.batch;
   shape.sequence_length = args.seq;
@@ -66,7 +80,7 @@ void run(const Arguments& args) {
     const auto start = std::chrono::steady_clock::now();
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // what set_to_none does
     model->loss(ddp(batch), batch).mean().backward();
-    optimizer.step();
+    optimizer->step();
     times_ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
   times_ms.erase(times_ms.begin(), times_ms.end() - args.steps);
@@ -91,6 +105,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", args.batch)->required();
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
+  app.add_option("--mode", args.mode)->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone"}));
   CLI11_PARSE(app, argc, argv);
   try {
     run(args);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -20,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct StepContender {
-  std::string system;  // "lockstep", "pytorch-ddp", or "pytorch-default": as torchrun starts it
+  std::string system;  // "lockstep" (and a mode), "pytorch-ddp", or "pytorch-default": as torchrun starts it
   int ranks = 1;
   std::vector<double> median_ms;  // of each round
   double rss_mb = 0;              // largest of its ranks and rounds
@@ -49,6 +50,12 @@ class BenchStep : public Subcommand {
     app.add_option("--batch", batch_, "samples per rank and step")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->capture_default_str();
     app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")->delimiter(',')->capture_default_str();
+    app.add_option("--modes", modes_,
+                   "how ours steps. fused: ddp.fuse(optimizer); unfused: all-reduce, then our optimizer; libtorch: "
+                   "all-reduce, then LibTorch's optimizer; alone: our optimizer, and the ranks never communicate")
+        ->delimiter(',')
+        ->capture_default_str()
+        ->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone"}));
     app.add_option("--peer", peers_,
                    "pytorch: Python's DDP over Gloo in turn with ours, with the threads and environment that ours has; "
                    "pytorch-default: the same as torchrun starts it; or both, pytorch,pytorch-default")
@@ -62,6 +69,7 @@ class BenchStep : public Subcommand {
     app.add_option("--python", python_, "interpreter that has torch")->capture_default_str();
     app.add_flag("--json", json_, "print a JSON array");
     show_examples(app, {"lockstep bench step --model convnet --batch 100 --ranks 1,2 --peer pytorch",
+                        "lockstep bench step --model mlp --batch 64 --ranks 2 --modes fused,unfused,alone",
                         "lockstep bench step --model convnet --ranks 2 --engine gloo --json"});
   }
 
@@ -69,7 +77,9 @@ class BenchStep : public Subcommand {
     if (!peers_.empty()) check_python();
     std::vector<StepContender> contenders;
     for (const int ranks : ranks_) {
-      contenders.push_back({"lockstep", ranks, {}, 0});
+      for (const std::string& mode : modes_) {
+        contenders.push_back({mode == modes_.front() ? "lockstep" : "lockstep-" + mode, ranks, {}, 0});
+      }
       for (const std::string& peer : peers_) {
         contenders.push_back({peer == "pytorch" ? "pytorch-ddp" : peer, ranks, {}, 0});
       }
@@ -91,6 +101,8 @@ class BenchStep : public Subcommand {
     }
   }
 
+  static bool is_ours(const StepContender& contender) { return contender.system.rfind("lockstep", 0) == 0; }
+
   std::string command(const StepContender& contender) const {
     const std::string bin = folder_of_this_program();
     std::ostringstream line;
@@ -101,8 +113,9 @@ class BenchStep : public Subcommand {
     } else {
       line << bin << "/lockstep run --nproc-per-node " << contender.ranks << " ";
     }
-    if (contender.system == "lockstep") {
-      line << bin << "/lockstep-step-worker";
+    if (is_ours(contender)) {
+      line << bin << "/lockstep-step-worker --mode "
+           << (contender.system == "lockstep" ? modes_.front() : contender.system.substr(std::strlen("lockstep-")));
       if (!engine_.empty()) line << " --engine " << engine_;
     } else {
       line << (contender.system == "pytorch-ddp" ? python_ + " " : "") << script();
@@ -153,7 +166,7 @@ class BenchStep : public Subcommand {
     }
     fmt::print("{}, batch {} per rank, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n", model_, batch_,
                rounds_, steps_, available_cores(), load_average());
-    fmt::print("{:<15} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
+    fmt::print("{:<17} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
                "samples/s", "scaling", "MB per rank");
     std::map<std::string, double> one_rank;
     for (const StepContender& c : contenders) {
@@ -162,7 +175,7 @@ class BenchStep : public Subcommand {
     for (const StepContender& c : contenders) {
       const auto base = one_rank.find(c.system);
       const std::string scaling = base == one_rank.end() ? "" : fmt::format("{:.2f}", samples_per_s(c) / base->second);
-      fmt::print("{:<15} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
+      fmt::print("{:<17} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
                  *std::min_element(c.median_ms.begin(), c.median_ms.end()), samples_per_s(c), scaling, c.rss_mb);
     }
     print_ratios(contenders);
@@ -189,6 +202,7 @@ class BenchStep : public Subcommand {
   std::int64_t parameters_ = 0;  // of the model, as the first turn tells
   std::int64_t sequence_length_ = 64;
   std::vector<int> ranks_ = {1, 2};
+  std::vector<std::string> modes_ = {"fused"};  // the first one goes by the name "lockstep"
   std::vector<std::string> peers_;
   std::string engine_;
   std::string python_ = "/usr/bin/python3";
