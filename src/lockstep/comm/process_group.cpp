@@ -8,6 +8,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/heap.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/net/rendezvous.h"
@@ -50,6 +51,7 @@ void init_process_group(const ProcessGroupOptions& options) {
     throw Error("init_process_group was called twice", current.group->membership().where(),
                 "call destroy_process_group first, or use new_group for a part of the ranks");
   }
+  keep_freed_memory();
   RendezvousOptions meeting;
   meeting.init_method = options.init_method;
   meeting.world_size = options.world_size;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/base/heap.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/net/memory_store.h"
@@ -46,6 +47,7 @@ std::string text_of(const std::exception_ptr& failure) {
 
 void spawn_threads(int world_size, const std::function<void(const std::shared_ptr<Communicator>&)>& body,
                    SpawnOptions options) {
+  keep_freed_memory();
   const auto store = std::make_shared<MemoryStore>();
   const std::vector<Membership> memberships = thread_memberships(world_size, options.timeout, store);
   const int threads_per_rank = std::max(1, available_cores() / world_size);

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/blas_core_type.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/heap.h"
 
 namespace lockstep {
 namespace {
@@ -155,6 +156,7 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   }
   const std::string core_type = blas_core_type();
   if (!core_type.empty() && !is_set("OPENBLAS_CORETYPE")) variables.emplace_back("OPENBLAS_CORETYPE", core_type);
+  for (auto& variable : heap_variables(is_set)) variables.push_back(std::move(variable));
   rank.command.environment = merged_environment(own_environment(), variables);
   rank.command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
   rank.command.out = connect_stdout(rank, folder);
