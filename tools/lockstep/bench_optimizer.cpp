@@ -13,10 +13,10 @@
 #include "lockstep/base/topology.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/flatten.h"
-#include "lockstep/optim/large_pages.h"
-#include "lockstep/optim/parallel_over.h"
 #include "lockstep/optim/sgd.h"
+#include "tools/lockstep/bench_fused_update.h"
 #include "tools/lockstep/measurement.h"
+#include "tools/lockstep/plain_pass.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -56,7 +56,7 @@ Parameters make_flat_parameters(std::int64_t count) {
 /// Something to measure.
 struct Contender {
   std::string optimizer;  // "sgd", "adam", "adamw"
-  std::string work;       // "step", "clip+step+zero", "reduce+step"
+  std::string work;       // "step", "clip+step+zero", "reduce+step", "all ranks"
   std::string system;     // "bound", "libtorch", "lockstep"
   std::function<void()> run;
   std::vector<double> ms = {};
@@ -81,34 +81,6 @@ std::vector<Rule> make_rules() {
       {"adamw", 2, [adamw](Parameters p) { return std::make_unique<torch::optim::AdamW>(std::move(p), adamw); },
        [adamw](Parameters p) { return std::make_shared<AdamW>(std::move(p), adamw); }},
   };
-}
-
-// Memory at its best: on large pages where the system has them.
-at::Tensor make_plain(std::int64_t numel) {
-  const at::Tensor memory = torch::empty({numel});
-  advise_large_pages(memory.data_ptr(), memory.nbytes());
-  return at::Tensor(memory).fill_(1);
-}
-
-// All memory once, side by side, as an update goes through it: several streams together are faster than one by one.
-void pass_through(const std::vector<at::Tensor>& written, const std::vector<at::Tensor>& read) {
-  constexpr std::int64_t kBlock = 2048;
-  const std::int64_t numel = written.empty() ? read[0].numel() : written[0].numel();
-  parallel_over(numel, 1 << 15, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t begin = first; begin < last; begin += kBlock) {
-      const auto end = static_cast<std::size_t>(std::min(begin + kBlock, last));
-      for (const auto* tensors : {&written, &read}) {
-        for (const at::Tensor& tensor : *tensors) {
-          void* memory = tensor.data_ptr();
-          GradientSource source;
-          source.sources = &memory;
-          source.factor = 1.0001;
-          (tensors == &written ? scale_in_place : all_finite)(source, static_cast<std::size_t>(begin), end,
-                                                              best_simd_level());
-        }
-      }
-    }
-  });
 }
 
 class BenchOptimizer : public Subcommand {
@@ -139,6 +111,7 @@ class BenchOptimizer : public Subcommand {
       if (!chosen_.empty() && std::count(chosen_.begin(), chosen_.end(), rule.name) == 0) continue;
       std::vector<Contender> contenders = make_contenders(rule);
       measure(contenders);
+      measure_all_ranks(rule, contenders);
       report(contenders, rows);
     }
     if (json_) fmt::print("{}\n", rows.dump(2));
@@ -227,10 +200,31 @@ class BenchOptimizer : public Subcommand {
     };
   }
 
-  void measure(std::vector<Contender>& contenders) const {
-    // Twice the last cache, so that no contender finds its memory there.
+  // Twice the last cache, so that no contender finds its memory there.
+  static at::Tensor make_evicting() {
     const long cache_bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-    const at::Tensor evicting = torch::zeros({2 * std::clamp(cache_bytes, 32L << 20, 512L << 20) / 4});
+    return torch::zeros({2 * std::clamp(cache_bytes, 32L << 20, 512L << 20) / 4});
+  }
+
+  // The whole step of a data-parallel job, waiting for each other included.
+  void measure_all_ranks(const Rule& rule, std::vector<Contender>& contenders) const {
+    FusedUpdateBench bench;
+    bench.ranks = ranks_;
+    bench.rounds = rounds_;
+    bench.make_parameters = [this] { return make_parameters(count_); };
+    bench.theirs = rule.theirs;
+    bench.ours = rule.ours;
+    bench.evict = [evicting = make_evicting()] { evicting.count_nonzero(); };
+    bench.bound = [this, &rule](std::int64_t numel) { return bound(rule, numel / ranks_, ranks_, false); };
+    const auto ms = time_fused_update(bench);
+    const char* const systems[] = {"bound", "libtorch", "lockstep"};
+    for (std::size_t i = 0; i < ms.size(); ++i) {
+      contenders.push_back({rule.name, "all ranks", systems[i], nullptr, ms[i]});
+    }
+  }
+
+  void measure(std::vector<Contender>& contenders) const {
+    const at::Tensor evicting = make_evicting();
     for (Contender& contender : contenders) contender.run();  // allocates its state
     for (int round = 0; round < rounds_; ++round) {
       for (std::size_t i = 0; i < contenders.size(); ++i) {
@@ -250,8 +244,10 @@ class BenchOptimizer : public Subcommand {
     fmt::print("{} parameters, {} thread(s), {} rounds in turn, cold; {} cores, load {:.2f}\n", count_, threads_,
                rounds_, available_cores(), load);
     fmt::print(
-        "bound: one plain pass over the bytes that are read and written; reduce+step: one rank's share of {}\n\n",
-        ranks_);
+        "bound: one plain pass over the bytes that are read and written; reduce+step: one rank's share of {}, with "
+        "nobody beside it;\nall ranks: reduce, step and publish on {} ranks at once. Libtorch's side there: a bound of "
+        "the all-reduce, then its step\n\n",
+        ranks_, ranks_);
     fmt::print("{:<6} {:<15} {:<9} {:>10} {:>9} {:>12} {:>12}\n", "", "", "", "median ms", "best ms", "x libtorch",
                "of the bound");
   }
