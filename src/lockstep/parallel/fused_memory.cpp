@@ -120,20 +120,20 @@ class MessageMemory : public FusedMemory {
   std::vector<Part> parts_;
 };
 
-// One piece of memory for all ranks, each of which has the pages of a part on its side of the machine.
-at::Tensor allocate_shared(Communicator& communicator, const at::Tensor& like) {
-  const std::int64_t numel = like.numel();
-  if (communicator.world_size() == 1) return communicator.allocate({numel}, like.scalar_type());
-  const at::Tensor part = communicator.allocate({numel / communicator.world_size()}, like.scalar_type());
-  const auto symmetric = communicator.symmetric_memory(part);
-  return at::from_blob(
-      symmetric->copy(0), {numel}, [part, symmetric](void*) {}, part.options());
-}
-
 at::Tensor allocate_private(const at::Tensor& like) {
   at::Tensor memory = at::empty({like.numel()}, like.options());
   advise_large_pages(memory.data_ptr(), memory.nbytes());
   return memory;
+}
+
+// One piece of memory for all ranks, each of which has the pages of a part on its side of the machine.
+at::Tensor allocate_shared(Communicator& communicator, const at::Tensor& like) {
+  const std::int64_t numel = like.numel();
+  if (communicator.world_size() == 1) return allocate_private(like);
+  const at::Tensor part = communicator.allocate({numel / communicator.world_size()}, like.scalar_type());
+  const auto symmetric = communicator.symmetric_memory(part);
+  return at::from_blob(
+      symmetric->copy(0), {numel}, [part, symmetric](void*) {}, part.options());
 }
 
 at::Tensor place_of(const FusedBucket& bucket, std::size_t index, const at::Tensor& parameter) {
