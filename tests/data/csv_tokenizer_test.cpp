@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "lockstep/data/csv_scan_kernel.h"
 #include "tests/data/expect_error.h"
 
 namespace lockstep {
@@ -128,6 +129,49 @@ TEST(CsvTokenizer, AnyPositionInABlockIsFound) {
   for (std::size_t length = 0; length < 200; ++length) {
     const std::string field(length, 'x');
     EXPECT_EQ(split(field + "," + field + "\n" + field + ",y"), (Records{{field, field}, {field, "y"}})) << length;
+  }
+}
+
+TEST(CsvTokenizer, LongTextsAreSplitAsShortOnes) {
+  // Longer than the tokenizer looks ahead, with records of every length, and quotes at any place in a block.
+  std::mt19937 random(3);
+  Records table(2000);
+  std::string text;
+  for (Record& record : table) {
+    record.resize(2 + random() % 90);
+    for (std::string& field : record) {
+      field.assign(random() % 9, 'x');
+      text += random() % 20 == 0 ? "\"" + field + "\"" : field;
+      text += &field == &record.back() ? (random() % 2 == 0 ? "\r\n" : "\n") : ",";
+    }
+  }
+  EXPECT_EQ(split(text), table);
+}
+
+TEST(CsvScan, EveryKernelFindsTheSame) {
+  std::mt19937 random(5);
+  const std::string alphabet(",\"\n\r;ab\0", 8);
+  std::string bytes(64 * 20 + 1, ' ');
+  for (int round = 0; round < 50; ++round) {
+    for (char& c : bytes) c = alphabet[random() % alphabet.size()];
+    for (const CsvMarks& marks : {CsvMarks{',', '"', true}, CsvMarks{';', 'a', true}, CsvMarks{',', '\0', false}}) {
+      std::vector<CsvBlock> want(20);
+      for (std::size_t i = 0; i < 64 * want.size(); ++i) {
+        const bool line_end = bytes[i] == '\n' || bytes[i] == '\r';
+        const bool delimiter = bytes[i] == marks.delimiter;
+        const std::uint64_t bit = std::uint64_t{1} << (i % 64);
+        if (line_end || delimiter) want[i / 64].ends |= bit;
+        if (line_end || (delimiter && marks.has_quote && bytes[i + 1] == marks.quote)) want[i / 64].stops |= bit;
+      }
+      for (const ScanKernel& kernel : scan_kernels()) {
+        std::vector<CsvBlock> got(want.size());
+        kernel.scan(bytes.data(), got.size(), marks, got.data());
+        for (std::size_t b = 0; b < want.size(); ++b) {
+          ASSERT_EQ(got[b].ends, want[b].ends) << kernel.name;
+          ASSERT_EQ(got[b].stops, want[b].stops) << kernel.name;
+        }
+      }
+    }
   }
 }
 

@@ -27,7 +27,10 @@ std::string_view CsvField::value(std::string& storage) const {
 }
 
 CsvTokenizer::CsvTokenizer(std::string_view text, std::string path, CsvDialect dialect)
-    : text_(text), path_(std::move(path)), dialect_(dialect), field_ends_(text, dialect.delimiter, '\n', '\r') {
+    : text_(text),
+      path_(std::move(path)),
+      dialect_(dialect),
+      scan_(text, {dialect.delimiter, dialect.quote, dialect.quote != '\0'}) {
   if (dialect.delimiter == dialect.quote || is_line_end(dialect.delimiter) || is_line_end(dialect.quote)) {
     throw Error(fmt::format("no CSV can have delimiter {:?} and quote {:?}", dialect.delimiter, dialect.quote), path_,
                 "give two different characters that are no line ends");
@@ -61,27 +64,38 @@ bool CsvTokenizer::next(std::vector<CsvField>& fields) {
 }
 
 std::size_t CsvTokenizer::plain_fields(std::vector<CsvField>& fields, std::size_t count) {
-  // On local copies: a store to a field could change members, for all that the compiler knows, and each would be read
-  // again from memory.
-  ByteScan field_ends = field_ends_;
-  const std::string_view text = text_;
-  const CsvDialect dialect = dialect_;
-  CsvField* const out = fields.data();
-  const std::size_t room = fields.size();
+  // A local copy: a store to a field could change a member, for all that the compiler knows.
+  const char* const text = text_.data();
+  const std::size_t size = text_.size();
+  CsvField* out = fields.data();
+  std::size_t room = fields.size();
   std::size_t begin = position_;
-  field_ends.seek(begin);
-  for (;;) {
-    const std::size_t end = field_ends.next();
-    out[count++] = {text.substr(begin, end - begin), false, '\0'};
-    begin = end;
-    // Goes on while the next field is a plain one and fits.
-    if (count == room || end + 1 >= text.size() || text[end] != dialect.delimiter) break;
-    if (dialect.quote != '\0' && text[end + 1] == dialect.quote) break;
-    begin = end + 1;
+  for (std::size_t at = begin; at < size; at = (at / CsvScan::kBlockBytes + 1) * CsvScan::kBlockBytes) {
+    const CsvBlock& block = scan_.block_at(at);
+    const std::uint64_t ahead = ~std::uint64_t{0} << (at % CsvScan::kBlockBytes);
+    const std::uint64_t stops = block.stops & ahead;
+    // Up to the first stop and with it, or all.
+    std::uint64_t ends = block.ends & ahead & (stops ^ (stops - 1));
+    if (stops == 0) ends = block.ends & ahead;
+    const std::size_t block_begin = at / CsvScan::kBlockBytes * CsvScan::kBlockBytes;
+    for (; ends != 0; ends &= ends - 1) {
+      if (count == room) {
+        fields.resize(room = 2 * room);
+        out = fields.data();
+      }
+      const std::size_t end = block_begin + static_cast<std::size_t>(__builtin_ctzll(ends));
+      out[count++] = {{text + begin, end - begin}, false, '\0'};
+      begin = end + 1;
+    }
+    if (stops == 0) continue;
+    position_ = begin - 1;
+    return count;
   }
-  field_ends_ = field_ends;
-  position_ = begin;
-  return count;
+  // The text ends without a line end.
+  if (count == fields.size()) fields.resize(count + 1);
+  fields[count] = {text_.substr(begin), false, '\0'};
+  position_ = size;
+  return count + 1;
 }
 
 CsvField CsvTokenizer::quoted_field() {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/data/byte_scan.h"
+#include "lockstep/data/csv_scan.h"
 
 namespace lockstep {
 
@@ -63,7 +63,7 @@ class CsvTokenizer {
   std::string_view text_;
   std::string path_;
   CsvDialect dialect_;
-  ByteScan field_ends_;  // finds delimiters and line ends
+  CsvScan scan_;
   std::size_t position_ = 0;
   std::int64_t line_ = 1;
   std::size_t record_begin_ = 0;  // of the last record
