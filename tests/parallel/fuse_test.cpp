@@ -314,6 +314,68 @@ TEST_P(FuseEngine, RefusesANormThatIsNotFiniteAndLivesOn) {
   });
 }
 
+class FuseSharedWeights : public FuseEngine {};
+
+TEST_P(FuseSharedWeights, AddsGradientsOfSixteenBitsInThirtyTwo) {
+  fuse_ranks(GetParam(), 3, [](Group group) {
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+      const Linear model = make_linear(20, 4);
+      const at::Tensor before = model->weight.detach().clone();
+      DistributedDataParallel ddp(model, fuse_on(group));
+      Sgd optimizer(model->parameters(), SGDOptions(1));
+      FuseOptions options;
+      options.gradient_dtype = dtype;
+      EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::SharedWeights);
+      ddp(fuse_batch(group->rank(), 0, 20)).sum().backward();
+      EXPECT_EQ(model->weight.grad().scalar_type(), dtype);
+      optimizer.step();
+      at::Tensor sum = torch::zeros_like(before);
+      for (int rank = 0; rank < 3; ++rank) {
+        const at::Tensor gradient = fuse_batch(rank, 0, 20).sum(0);  // of each output's row
+        sum.add_(gradient.to(dtype).to(at::kFloat).expand({4, 20}));
+      }
+      EXPECT_TRUE(torch::equal(model->weight.detach(), before - sum / 3)) << dtype;
+      ddp.unfuse();
+      EXPECT_EQ(model->weight.grad().scalar_type(), at::kFloat);
+      for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
+      ddp(fuse_batch(group->rank(), 0, 20)).sum().backward();
+      at::Tensor average = fuse_batch(group->rank(), 0, 20).sum(0).expand({4, 20}).contiguous();
+      group->all_reduce(average, ReduceOp::Avg);
+      EXPECT_TRUE(torch::equal(model->weight.grad(), average));
+      EXPECT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);  // in memory of the engine again
+    }
+  });
+}
+
+TEST_P(FuseEngine, TrainsWithGradientsOfSixteenBits) {
+  fuse_ranks(GetParam(), 2, [](Group group) {
+    std::vector<at::Tensor> ends;
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const Linear model = make_linear(20, 4);
+      DistributedDataParallel ddp(model, fuse_on(group));
+      Sgd optimizer(model->parameters(), SGDOptions(0.01).momentum(0.9));
+      FuseOptions options;
+      options.gradient_dtype = dtype;
+      ddp.fuse(optimizer, options);
+      for (int step = 0; step < 5; ++step) {
+        {
+          const auto quiet = ddp.no_sync();
+          ddp(fuse_batch(group->rank(), step, 20)).pow(2).mean().backward();
+        }
+        ddp(fuse_batch(group->rank(), step + 1, 20)).pow(2).mean().backward();
+        StepOptions extras;
+        extras.max_norm = 1;
+        extras.zero_grad = true;
+        optimizer.step_with(extras);
+      }
+      ends.push_back(model->weight.detach().clone());
+    }
+    const double scale = ends[0].abs().max().item<double>();
+    EXPECT_LE((ends[0] - ends[1]).abs().max().item<double>(), 0.01 * scale);
+    EXPECT_FALSE(torch::equal(ends[0], ends[1]));
+  });
+}
+
 TEST_P(FuseEngine, KeepsBuffersAsWithoutFuse) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::vector<at::Tensor> ends;
@@ -357,6 +419,8 @@ TEST_P(FuseInProcesses, NamesARankThatDiesBetweenSteps) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Engines, FuseSharedWeights, ::testing::Values("thread", "shm"),
+                         [](const auto& test) { return std::string(test.param); });
 INSTANTIATE_TEST_SUITE_P(Engines, FuseInProcesses, ::testing::Values("shm", "gloo"),
                          [](const auto& test) { return std::string(test.param); });
 INSTANTIATE_TEST_SUITE_P(Engines, FuseEngine, ::testing::Values("thread", "shm", "gloo"),

@@ -120,16 +120,15 @@ class MessageMemory : public FusedMemory {
   std::vector<Part> parts_;
 };
 
-at::Tensor allocate_private(const at::Tensor& like) {
-  at::Tensor memory = at::empty({like.numel()}, like.options());
+at::Tensor allocate_private(std::int64_t numel, const at::Tensor& like) {
+  at::Tensor memory = at::empty({numel}, like.options().requires_grad(false));
   advise_large_pages(memory.data_ptr(), memory.nbytes());
   return memory;
 }
 
 // One piece of memory for all ranks, each of which has the pages of a part on its side of the machine.
-at::Tensor allocate_shared(Communicator& communicator, const at::Tensor& like) {
-  const std::int64_t numel = like.numel();
-  if (communicator.world_size() == 1) return allocate_private(like);
+at::Tensor allocate_shared(Communicator& communicator, std::int64_t numel, const at::Tensor& like) {
+  if (communicator.world_size() == 1) return allocate_private(numel, like);
   const at::Tensor part = communicator.allocate({numel / communicator.world_size()}, like.scalar_type());
   const auto symmetric = communicator.symmetric_memory(part);
   return at::from_blob(
@@ -165,8 +164,9 @@ std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets
   const at::NoGradGuard no_grad;
   const bool share = may_share && all_shared(buckets, communicator);
   for (FusedBucket& bucket : buckets) {
-    const at::Tensor& like = bucket.gradients.memory;
-    bucket.weights = share ? allocate_shared(communicator, like) : allocate_private(like);
+    const at::Tensor& like = reducer.parameter(bucket.gradients.parameters.front());
+    const std::int64_t numel = bucket.gradients.memory.numel();
+    bucket.weights = share ? allocate_shared(communicator, numel, like) : allocate_private(numel, like);
   }
   if (!share || communicator.rank() == 0) {
     for (FusedBucket& bucket : buckets) bucket.weights.zero_();  // the gaps

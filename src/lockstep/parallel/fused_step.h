@@ -31,6 +31,9 @@ const char* to_string(FuseMode mode);
 struct FuseOptions {
   /// false: each rank keeps weights of its own, even where ranks could share them.
   bool share_weights = true;
+  /// Float, BFloat16 or Half: of fp32 weights' gradients between backward and step. 16 bits halve their memory; the
+  /// step adds them up in fp32 (where weights are shared), but several backwards of one step are added in 16 bits.
+  at::ScalarType gradient_dtype = at::ScalarType::Float;
 };
 
 /// The step of an optimizer whose work the ranks share: each adds up the gradients of its share of every bucket, clips,
@@ -65,6 +68,7 @@ class FusedStep final : public StepDelegate {
 
   void choose_buckets();
   void take_over(FuseOptions options);
+  void place_gradients(at::ScalarType dtype);
   void check_weights_are_here() const;
   void agree(const StepRequest* request);
   void share_group_options();

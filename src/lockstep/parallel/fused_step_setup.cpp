@@ -65,6 +65,11 @@ FusedStep::~FusedStep() { release(); }
 std::unique_ptr<FusedStep> FusedStep::make(FlatOptimizer& optimizer, Reducer& reducer,
                                            const std::shared_ptr<Communicator>& communicator, FuseOptions options,
                                            std::string& reason) {
+  const at::ScalarType dtype = options.gradient_dtype;
+  if (dtype != at::ScalarType::Float && dtype != at::ScalarType::BFloat16 && dtype != at::ScalarType::Half) {
+    throw Error(fmt::format("gradient_dtype is {}", c10::toString(dtype)),
+                communicator->membership().where() + ", fuse", "choose Float, BFloat16 or Half");
+  }
   std::unique_ptr<FusedStep> fused(new FusedStep(optimizer, reducer, communicator));
   fused->choose_buckets();
   std::vector<NamedTensor> chosen;
@@ -118,6 +123,7 @@ void FusedStep::choose_buckets() {
 }
 
 void FusedStep::take_over(FuseOptions options) {
+  place_gradients(options.gradient_dtype);
   memory_ = make_fused_memory(buckets_, reducer_, *communicator_, options.share_weights);
   std::vector<std::size_t> indices;
   std::vector<FusedSegment> segments;
@@ -135,16 +141,25 @@ void FusedStep::take_over(FuseOptions options) {
   reducer_.leave_to_step(indices);
 }
 
+// fp64 weights keep gradients of their own dtype.
+void FusedStep::place_gradients(at::ScalarType dtype) {
+  for (FusedBucket& bucket : buckets_) {
+    const at::ScalarType own = reducer_.parameter(bucket.gradients.parameters.front()).scalar_type();
+    reducer_.set_gradient_dtype({bucket.gradients.index}, own == at::ScalarType::Float ? dtype : own);
+  }
+  const auto all = reducer_.step_buckets();
+  for (FusedBucket& bucket : buckets_) bucket.gradients.memory = all[bucket.gradients.index].memory;
+}
+
 void FusedStep::release() noexcept {
   if (optimizer_ == nullptr) return;
   if (optimizer_->step_delegate() == this) optimizer_->set_step_delegate(nullptr);
   optimizer_ = nullptr;
-  if (!memory_) return;
   try {
     const at::NoGradGuard no_grad;
-    reducer_.leave_to_step({});
+    reducer_.take_back_from_step();
     for (const FusedBucket& bucket : buckets_) {
-      if (!memory_->shares_weights()) break;
+      if (!memory_ || !memory_->shares_weights()) break;
       const auto* from = static_cast<const std::byte*>(bucket.weights.data_ptr());
       const at::Tensor own = bucket.weights.clone();
       for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {

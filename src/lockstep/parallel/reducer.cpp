@@ -1,28 +1,17 @@
 #include "lockstep/parallel/reducer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep {
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
-
 Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator,
                  ReducerOptions options)
     : communicator_(std::move(communicator)),
@@ -176,142 +165,6 @@ void Reducer::launch(BucketState& bucket) {
                       : communicator_->all_reduce_async(bucket.memory, reduce_op());
   bucket.launched = true;
   sent_ = true;
-}
-
-void Reducer::finish_backward() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!in_backward_) return;
-  if (!any_fired_) {  // backward did not reach the parameters, for example torch::autograd::grad of the inputs
-    in_backward_ = false;
-    return;
-  }
-  const at::NoGradGuard no_grad;
-  learn_static_graph();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (is_left_to_step(i)) continue;
-    if (!parameters_[i].ready) mark_ready(i);
-    if (parameters_[i].late.defined()) flags_.set_late(i);
-  }
-  launch_ready_buckets();
-  wait_for_buckets();
-  restore_gradients();
-  in_backward_ = false;
-  ran_ = true;
-}
-
-void Reducer::learn_static_graph() {
-  if (!static_graph_) return;
-  for (auto& parameter : parameters_) {
-    if (!graph_learned_) {
-      parameter.expected = parameter.fired;
-    } else if (parameter.expected && !parameter.fired) {
-      fail(fmt::format("static_graph is set, but parameter \"{}\" got no gradient, which it got in the first step",
-                       parameter.name),
-           "leave static_graph off where the graph changes between steps");
-    }
-  }
-  graph_learned_ = true;
-}
-
-void Reducer::wait_for_buckets() {
-  statistics_ = StepStatistics();
-  if (all_left_) return;
-  if (flags_in_bucket()) flags_.write(flags_memory());
-  if (!buckets_.back().left_to_step) launch(buckets_.back());
-  const auto start = Clock::now();
-  double busy_s = 0;
-  for (auto& bucket : buckets_) {
-    if (bucket.left_to_step) continue;
-    if (bucket.work) {
-      bucket.work->wait();
-      busy_s += bucket.work->seconds();
-    }
-    if (hook_) hook_->finish(bucket.gradients, *communicator_);
-    bucket.work.reset();
-    statistics_.bytes += static_cast<std::int64_t>(bucket.gradients.buffer.nbytes());
-    ++statistics_.buckets;
-  }
-  statistics_.waited_s = seconds_since(start);
-  statistics_.overlapped_s = std::max(0.0, busy_s - statistics_.waited_s);
-  exchange_flags();
-  if (flags_.any_late()) reduce_late_gradients();
-  if (divide_by_active_ranks_) scale_by_active_ranks();
-}
-
-at::Tensor Reducer::flags_memory() const {
-  const BucketState& last = buckets_.back();
-  return last.memory.narrow(0, last.numel, flags_.numel());
-}
-
-void Reducer::exchange_flags() {
-  if (flags_in_bucket()) {
-    flags_.read(flags_memory());
-  } else if (!hook_ || hook_->synchronizes()) {
-    // A hook may round or drop what it is given, so the flags go beside it.
-    at::Tensor flags = at::empty({flags_.numel()}, at::TensorOptions().dtype(at::kFloat));
-    flags_.write(flags);
-    communicator_->all_reduce(flags);
-    flags_.read(flags);
-  }
-  lowest_active_rank_ = 0;
-  while (lowest_active_rank_ + 1 < communicator_->world_size() && flags_.joined(lowest_active_rank_)) {
-    ++lowest_active_rank_;
-  }
-}
-
-void Reducer::reduce_late_gradients() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!flags_.late(i)) continue;
-    Parameter& parameter = parameters_[i];
-    at::Tensor late = parameter.late.defined() ? parameter.late.contiguous() : at::zeros_like(parameter.view);
-    if (!hook_ || hook_->synchronizes()) communicator_->all_reduce(late, reduce_op());
-    parameter.view.add_(late);
-    ++statistics_.late_gradients;
-  }
-}
-
-void Reducer::scale_by_active_ranks() {
-  int active = 0;
-  for (int rank = 0; rank < communicator_->world_size(); ++rank) active += flags_.joined(rank) ? 0 : 1;
-  if (active == 0) return;
-  for (auto& bucket : buckets_) {
-    if (!bucket.left_to_step) bucket.gradients.buffer.div_(active);
-  }
-}
-
-void Reducer::restore_gradients() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    Parameter& parameter = parameters_[i];
-    if (is_left_to_step(i)) continue;
-    parameter.late.reset();
-    if (flags_.contributed(i)) {
-      parameter.tensor.mutable_grad() = parameter.view;
-    } else {
-      ++statistics_.unused_parameters;
-    }
-  }
-}
-
-bool Reducer::shadow_step() {
-  const at::NoGradGuard no_grad;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (all_left_) return false;
-  flags_.clear();
-  flags_.set_joined(communicator_->rank());
-  next_launch_ = 0;
-  for (auto& parameter : parameters_) {
-    parameter.tensor.mutable_grad().reset();
-    parameter.late.reset();
-  }
-  for (auto& bucket : buckets_) {
-    if (bucket.left_to_step) continue;
-    bucket.gradients.buffer.zero_();
-    bucket.pending = 0;
-    bucket.launched = false;
-  }
-  launch_ready_buckets();
-  wait_for_buckets();
-  return flags_.joined(communicator_->world_size() - 1) && lowest_active_rank_ == communicator_->world_size() - 1;
 }
 
 }  // namespace lockstep

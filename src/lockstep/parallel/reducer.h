@@ -85,8 +85,13 @@ class Reducer {
   /// Buckets as a fused step sees them.
   std::vector<StepBucket> step_buckets() const;
   /// From now on these buckets (by index) are no business of backward: their gradients stay in the bucket's memory as
-  /// this rank computed them, and the optimizer's step reduces them. None: all are reduced in backward again.
+  /// this rank computed them, and the optimizer's step reduces them.
   void leave_to_step(const std::vector<std::size_t>& buckets);
+  /// Gives these buckets memory of the communicator and of this dtype, where they have other memory. Collective.
+  /// @throws Error  if memory is short on some rank; take_back_from_step then leaves everything in order
+  void set_gradient_dtype(const std::vector<std::size_t>& buckets, at::ScalarType dtype);
+  /// All buckets are reduced in backward again, in their parameters' dtype. Not collective.
+  void take_back_from_step();
   /// Brings the gradients of the buckets left to the step into the buckets, zeros where there are none.
   /// @param contributed  [parameters]: set to 1 where this rank has a gradient
   void collect_for_step(std::vector<std::uint8_t>& contributed);
@@ -133,12 +138,15 @@ class Reducer {
     std::size_t pending = 0;  // parameters not ready yet
     at::Tensor memory;        // gradients, and in the last bucket the flags behind them
     bool left_to_step = false;
-    GradBucket gradients;  // what a hook sees
+    bool is_private = false;  // the memory is not the communicator's
+    GradBucket gradients;     // what a hook sees
     std::shared_ptr<Work> work;
     bool launched = false;
   };
 
   void allocate_buckets(const ReducerOptions& options);
+  void place_gradients(BucketState& bucket, const at::Tensor& memory);
+  std::int64_t numel_with_flags(const BucketState& bucket) const;
   void install_hooks();
   void on_gradient(std::size_t index);
   void begin_backward();

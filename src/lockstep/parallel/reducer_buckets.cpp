@@ -1,6 +1,7 @@
 // Reducer: the buckets, how gradients come to lie in them, and what a fused optimizer's step does with them.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include "lockstep/parallel/bucket.h"
@@ -52,24 +53,36 @@ void Reducer::allocate_buckets(const ReducerOptions& options) {
     const std::int64_t numel = layout[index].bytes / static_cast<std::int64_t>(first.element_size());
     const bool last = index + 1 == layout.size();
     bucket.numel = equal_parts(numel, communicator_->world_size(), first);
-    bucket.memory = communicator_->allocate({bucket.numel + (last ? flags_.numel() : 0)}, first.scalar_type());
-    bucket.memory.zero_();  // the gaps of the alignment are reduced too
     bucket.gradients.index = index;
-    bucket.gradients.is_last = last;
-    bucket.gradients.buffer = bucket.memory.narrow(0, 0, numel);
+    bucket.gradients.is_last = index + 1 == layout.size();
     std::int64_t offset = 0;
     for (const std::size_t i : bucket.params) {
-      Parameter& parameter = parameters_[i];
-      parameter.bucket = index;
+      parameters_[i].bucket = index;
       bucket.offsets.push_back(offset);
-      parameter.view = view_as_parameter(bucket.memory, offset, parameter.tensor);
-      offset += aligned_numel(parameter.tensor);
-      bucket.gradients.gradients.push_back(parameter.view);
-      bucket.gradients.parameters.push_back(parameter.tensor);
-      bucket.gradients.names.push_back(parameter.name);
+      offset += aligned_numel(parameters_[i].tensor);
+      bucket.gradients.parameters.push_back(parameters_[i].tensor);
+      bucket.gradients.names.push_back(parameters_[i].name);
     }
+    place_gradients(bucket, communicator_->allocate({numel_with_flags(bucket)}, first.scalar_type()));
     buckets_.push_back(std::move(bucket));
   }
+}
+
+std::int64_t Reducer::numel_with_flags(const BucketState& bucket) const {
+  return bucket.numel + (bucket.gradients.is_last ? flags_.numel() : 0);
+}
+
+void Reducer::place_gradients(BucketState& bucket, const at::Tensor& memory) {
+  bucket.memory = memory;
+  bucket.memory.zero_();  // the gaps of the alignment are reduced too
+  bucket.gradients.gradients.clear();
+  for (std::size_t k = 0; k < bucket.params.size(); ++k) {
+    Parameter& parameter = parameters_[bucket.params[k]];
+    parameter.view = view_as_parameter(memory, bucket.offsets[k], parameter.tensor);
+    bucket.gradients.gradients.push_back(parameter.view);
+  }
+  const std::int64_t end = bucket.offsets.back() + aligned_numel(bucket.gradients.parameters.back());
+  bucket.gradients.buffer = memory.narrow(0, 0, end);
 }
 
 // Makes the parameter's gradient the bucket's memory; false where there is none.
@@ -115,9 +128,35 @@ std::vector<StepBucket> Reducer::step_buckets() const {
 
 void Reducer::leave_to_step(const std::vector<std::size_t>& buckets) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& bucket : buckets_) bucket.left_to_step = false;
   for (const std::size_t index : buckets) buckets_[index].left_to_step = true;
   all_left_ = buckets.size() == buckets_.size();
+}
+
+void Reducer::set_gradient_dtype(const std::vector<std::size_t>& buckets, at::ScalarType dtype) {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::size_t index : buckets) {
+    BucketState& bucket = buckets_[index];
+    if (bucket.memory.scalar_type() == dtype && !bucket.is_private) continue;
+    place_gradients(bucket, communicator_->allocate({numel_with_flags(bucket)}, dtype));
+    bucket.is_private = false;
+  }
+}
+
+void Reducer::take_back_from_step() {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  all_left_ = false;
+  for (auto& bucket : buckets_) {
+    bucket.left_to_step = false;
+    const at::ScalarType dtype = bucket.gradients.parameters.front().scalar_type();
+    if (bucket.memory.scalar_type() == dtype) continue;
+    place_gradients(bucket, at::empty({numel_with_flags(bucket)}, bucket.memory.options().dtype(dtype)));
+    bucket.is_private = true;  // the other ranks may not be here: memory of the communicator would be collective
+    for (const std::size_t i : bucket.params) {
+      if (parameters_[i].tensor.grad().defined()) take_gradient(parameters_[i]);
+    }
+  }
 }
 
 void Reducer::collect_for_step(std::vector<std::uint8_t>& contributed) {
