@@ -3,6 +3,7 @@
 #include <string>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 #include "lockstep/comm/shm/reduce_table.h"
 
 namespace lockstep::shm {
@@ -13,9 +14,18 @@ struct Choice {
   const char* name;
 };
 
-Choice choose() {
-#if defined(__x86_64__)
+// The widest instructions that the user lets us take.
+std::string widest_allowed() {
   const std::string widest = env_string("LOCKSTEP_ISA").value_or("avx512");
+  if (widest != "avx512" && widest != "avx2" && widest != "baseline") {
+    throw Error("LOCKSTEP_ISA is \"" + widest + "\"", "environment", "set it to avx512, avx2 or baseline, or unset it");
+  }
+  return widest;
+}
+
+Choice choose() {
+  [[maybe_unused]] const std::string widest = widest_allowed();
+#if defined(__x86_64__)
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (widest == "avx512" && has_avx512) return {reduce_table_avx512(), "avx512"};
