@@ -1,6 +1,10 @@
 # The one place for compiler flags; every target links lockstep_flags PRIVATE.
 add_library(lockstep_flags INTERFACE)
 target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # A batch includes its .cpp files, and GCC takes their anonymous namespaces for a header's.
+  target_compile_options(lockstep_flags INTERFACE -Wno-subobject-linkage)
+endif()
 if(LOCKSTEP_SANITIZE)  # plain if(): a generator expression would split "address,undefined" at its comma
   target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
