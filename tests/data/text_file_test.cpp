@@ -104,6 +104,11 @@ TEST_F(TextFile, ReadsJsonLines) {
   }
 }
 
+TEST_F(TextFile, OfTwoEqualKeysTheLastOneCountsAsInPython) {
+  const auto dataset = open_text_file(file("a.jsonl", "{\"t\": \"a\", \"t\": \"b\"}"), columns({"t"}));
+  EXPECT_EQ(rows(*dataset), (Rows{"b"}));
+}
+
 TEST_F(TextFile, ReadsSquadByQuestionOrContext) {
   const std::string path = file("squad.json", R"({"version": "1.1", "data": [
     {"title": "T", "paragraphs": [
@@ -199,6 +204,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"labels_without_column", "a.csv", "t,u\nx,1\n", with({"t"}, "", {{"1", 0}}), {"no label column"}},
         BadText{"empty_file", "a.csv", "", with({"t"}), {"the file is empty"}},
         BadText{"header_alone", "a.csv", "t,u\n", with({"t"}), {"holds no rows"}},
+        BadText{"parquet", "a.parquet", "PAR1", with({"t"}), {"no reader for Parquet", "a.parquet"}},
         BadText{"unknown_ending", "a.doc", "t,u\n", with({"t"}), {".doc"}}),
     [](const auto& test) { return test.param.name; });
 

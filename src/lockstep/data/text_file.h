@@ -75,7 +75,8 @@ std::shared_ptr<const TextDataset> read_squad_texts(const std::string& path, con
                                                     SquadRows rows = SquadRows::Questions);
 
 /// Reads a file by the end of its name, `.gz` aside: .csv, .tsv, .jsonl or .ndjson, .txt, and .json for SQuAD's shape.
-/// @throws Error  as that reader does, or if the name ends otherwise
+/// @throws Error  as that reader does, or if the name ends otherwise; there is no reader for .parquet, and the error
+/// says what to do instead
 std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const TextFileOptions& options);
 
 }  // namespace lockstep
