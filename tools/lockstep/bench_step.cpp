@@ -62,6 +62,9 @@ class BenchStep : public Subcommand {
         ->delimiter(',')
         ->check(CLI::IsMember({"pytorch", "pytorch-default"}));
     app.add_option("--engine", engine_, "engine that connects our ranks; default: the fastest there is");
+    app.add_option("--threads", threads_,
+                   "threads of each rank, for all numbers of ranks alike; default: cores / the largest number of ranks")
+        ->check(CLI::PositiveNumber);
     app.add_option("--rounds", rounds_, "turns that each system gets")->capture_default_str()->check(CLI::Range(1, 99));
     app.add_option("--steps", steps_, "measured steps of a turn, after as many as a fifth to warm up")
         ->capture_default_str()
@@ -75,6 +78,9 @@ class BenchStep : public Subcommand {
 
   int run() override {
     if (!peers_.empty()) check_python();
+    if (threads_ == 0) {
+      threads_ = std::max(1, available_cores() / *std::max_element(ranks_.begin(), ranks_.end()));
+    }
     std::vector<StepContender> contenders;
     for (const int ranks : ranks_) {
       for (const std::string& mode : modes_) {
@@ -111,6 +117,9 @@ class BenchStep : public Subcommand {
       line << python_ << " -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node "
            << contender.ranks << " ";
     } else {
+      for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
+        line << name << "=" << threads_ << " ";
+      }
       line << bin << "/lockstep run --nproc-per-node " << contender.ranks << " ";
     }
     if (is_ours(contender)) {
@@ -164,8 +173,8 @@ class BenchStep : public Subcommand {
       fmt::print("{}\n", rows.dump(2));
       return;
     }
-    fmt::print("{}, batch {} per rank, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n", model_, batch_,
-               rounds_, steps_, available_cores(), load_average());
+    fmt::print("{}, batch {} per rank, {} thread(s) each, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n",
+               model_, batch_, threads_, rounds_, steps_, available_cores(), load_average());
     fmt::print("{:<17} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
                "samples/s", "scaling", "MB per rank");
     std::map<std::string, double> one_rank;
@@ -206,6 +215,7 @@ class BenchStep : public Subcommand {
   std::vector<std::string> peers_;
   std::string engine_;
   std::string python_ = "/usr/bin/python3";
+  int threads_ = 0;
   int rounds_ = 7;
   int steps_ = 50;
   bool json_ = false;
