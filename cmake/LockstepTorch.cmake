@@ -21,6 +21,12 @@ target_link_libraries(lockstep_torch INTERFACE ${TORCH_LIBRARIES})
 separate_arguments(lockstep_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(lockstep_torch INTERFACE ${lockstep_torch_flags})
 
+# A wheel's libtorch_cuda finds NVIDIA's libraries beside itself when it is loaded. The linker would look for them in the
+# system, and refuse a system whose NCCL is older.
+if(NOT LOCKSTEP_TORCH STREQUAL "system")
+  target_link_options(lockstep_torch INTERFACE -Wl,--allow-shlib-undefined)
+endif()
+
 # PyTorch's wheels carry fmt's headers, and of another version than the system's library: then the headers must do alone.
 foreach(directory IN LISTS TORCH_INCLUDE_DIRS)
   if(LOCKSTEP_TORCH STREQUAL "system")
