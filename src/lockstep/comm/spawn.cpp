@@ -45,8 +45,15 @@ std::string text_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
-void spawn_threads(int world_size, const std::function<void(const std::shared_ptr<Communicator>&)>& body,
-                   SpawnOptions options) {
+void spawn(int world_size, const RankFunction& body, const SpawnOptions& options) {
+  if (options.ranks_as == RanksAs::Threads) {
+    spawn_threads(world_size, body, options);
+  } else {
+    spawn_processes(world_size, body, options);
+  }
+}
+
+void spawn_threads(int world_size, const RankFunction& body, const SpawnOptions& options) {
   keep_freed_memory();
   const auto store = std::make_shared<MemoryStore>();
   const std::vector<Membership> memberships = thread_memberships(world_size, options.timeout, store);

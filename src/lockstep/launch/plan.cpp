@@ -180,7 +180,9 @@ LaunchPlan make_plan(const LaunchFlags& flags) {
   plan.local_ranks = local_ranks_of(flags.nproc_per_node);
   plan_meeting(plan, flags);
   plan_times(plan, flags);
-  if (flags.ranks_as != "processes") refuse("--ranks-as is '" + flags.ranks_as + "'", "use processes");
+  if (flags.ranks_as != "processes")
+    refuse("--ranks-as is '" + flags.ranks_as + "', but a program that is started is a process",
+           "use processes; ranks as threads are made by the program itself, with lockstep::spawn");
   plan.role = flags.role;
   plan.log_dir = flags.log_dir;
   plan.redirects = parse_streams("--redirects", flags.redirects, plan.local_ranks);

@@ -1,0 +1,140 @@
+#include "lockstep/comm/spawn.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+// spawn_processes wants a process with one thread, and other tests of this program start some.
+void in_a_fresh_process(const std::function<void()>& body) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    std::fflush(nullptr);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+class Spawn : public ::testing::TestWithParam<RanksAs> {
+ protected:
+  void run(const std::function<void(const SpawnOptions&)>& body) {
+    SpawnOptions options;
+    options.ranks_as = GetParam();
+    options.timeout = std::chrono::seconds(30);
+    in_a_fresh_process([&] { body(options); });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(RanksAs, Spawn, ::testing::Values(RanksAs::Processes, RanksAs::Threads),
+                         [](const auto& test) { return test.param == RanksAs::Processes ? "Processes" : "Threads"; });
+
+TEST_P(Spawn, ConnectsAllRanks) {
+  for (const int world_size : {1, 3}) {
+    run([&](const SpawnOptions& options) {
+      spawn(
+          world_size,
+          [&](const std::shared_ptr<Communicator>& group) {
+            at::Tensor sum = at::full({10}, group->rank() + 1, at::kFloat);
+            group->all_reduce(sum);
+            const float want = world_size == 1 ? 1.0F : 6.0F;
+            if (group->world_size() != world_size || sum[9].item<float>() != want)
+              throw std::runtime_error("wrong sum");
+          },
+          options);
+    });
+  }
+}
+
+TEST_P(Spawn, ThrowsWhatTheFirstRankToFailThrew) {
+  run([](const SpawnOptions& options) {
+    try {
+      spawn(
+          3,
+          [](const std::shared_ptr<Communicator>& group) {
+            if (group->rank() == 1) throw Error("the third file is broken", "reader", "mend it");
+            group->barrier();
+          },
+          options);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_NE(error.happened().find("the third file is broken"), std::string::npos) << error.what();
+      EXPECT_EQ(error.fix(), "mend it");
+    }
+  });
+}
+
+TEST_P(Spawn, KeepsTimeoutsApart) {
+  run([](SpawnOptions options) {
+    options.timeout = std::chrono::milliseconds(700);
+    const auto late = [](const std::shared_ptr<Communicator>& group) {
+      if (group->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(2));  // longer than the timeout
+      group->barrier();
+    };
+    EXPECT_THROW(spawn(2, late, options), TimeoutError);
+  });
+}
+
+TEST_P(Spawn, RefusesNoRanks) {
+  run([](const SpawnOptions& options) {
+    EXPECT_THROW(spawn(
+                     0, [](const std::shared_ptr<Communicator>&) {}, options),
+                 Error);
+  });
+}
+
+TEST(SpawnProcesses, NamesTheRankThatWasKilled) {
+  in_a_fresh_process([] {
+    try {
+      spawn_processes(3, [](const std::shared_ptr<Communicator>& group) {
+        group->barrier();
+        if (group->rank() == 2) ::raise(SIGKILL);
+        group->barrier();
+      });
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_NE(error.happened().find("rank 2 (process"), std::string::npos) << error.what();
+      EXPECT_NE(error.happened().find("signal 9"), std::string::npos) << error.what();
+    }
+  });
+}
+
+TEST(SpawnProcesses, HaveMemoryOfTheirOwn) {
+  in_a_fresh_process([] {
+    int value = 1;
+    spawn_processes(2, [&](const std::shared_ptr<Communicator>&) { value = 2; });
+    EXPECT_EQ(value, 1);
+  });
+}
+
+TEST(SpawnProcesses, RefusesToForkBesideOtherThreads) {
+  in_a_fresh_process([] {
+    std::mutex mutex;
+    mutex.lock();
+    std::thread other([&] { const std::lock_guard<std::mutex> wait(mutex); });
+    EXPECT_THROW(spawn_processes(2, [](const std::shared_ptr<Communicator>&) {}), Error);
+    mutex.unlock();
+    other.join();
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
