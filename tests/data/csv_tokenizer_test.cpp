@@ -25,40 +25,43 @@ Records split(std::string_view text, CsvDialect dialect = {}) {
   return records;
 }
 
-struct Case {
+struct CsvCase {
   const char* name;
   std::string text;
   Records want;
   CsvDialect dialect = {};
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const CsvCase& c) { return out << c.name; }
 };
-class CsvTokenizerTable : public ::testing::TestWithParam<Case> {};
+class CsvTokenizerTable : public ::testing::TestWithParam<CsvCase> {};
 
 TEST_P(CsvTokenizerTable, Splits) { EXPECT_EQ(split(GetParam().text, GetParam().dialect), GetParam().want); }
 
 INSTANTIATE_TEST_SUITE_P(
     Table, CsvTokenizerTable,
     ::testing::Values(
-        Case{"nothing", "", {}}, Case{"one_field", "a", {{"a"}}},
-        Case{"two_records", "a,b\nc,d\n", {{"a", "b"}, {"c", "d"}}},
-        Case{"no_last_line_end", "a,b\nc,d", {{"a", "b"}, {"c", "d"}}},
-        Case{"crlf", "a,b\r\nc,d\r\n", {{"a", "b"}, {"c", "d"}}}, Case{"cr", "a,b\rc,d\r", {{"a", "b"}, {"c", "d"}}},
-        Case{"empty_fields", ",a,,\n,\n", {{"", "a", "", ""}, {"", ""}}},
-        Case{"delimiter_at_the_end", "a,", {{"a", ""}}}, Case{"empty_lines", "\n\na\n\r\n\r\rb\n\n", {{"a"}, {"b"}}},
-        Case{"spaces_belong_to_fields", " a , b\n", {{" a ", " b"}}},
-        Case{"quoted", "\"a\",\"b,c\"\n\"d\ne\",f\n", {{"a", "b,c"}, {"d\ne", "f"}}},
-        Case{"quoted_empty", "\"\"\n\"\",\"\"", {{""}, {"", ""}}},
-        Case{"doubled_quotes", "\"say \"\"a\"\"\",\"\"\"\",b\n", {{"say \"a\"", "\"", "b"}}},
-        Case{"quoted_line_ends", "\"a\r\nb\",\"\r\",\"\n\"\r\nc,d,e", {{"a\r\nb", "\r", "\n"}, {"c", "d", "e"}}},
-        Case{"quote_inside", "5\" disk,a\"b\"\n", {{"5\" disk", "a\"b\""}}},
-        Case{"byte_order_mark",
-             "\xef\xbb\xbf"
-             "a,b\n",
-             {{"a", "b"}}},
-        Case{"utf8", "é,中文\n", {{"é", "中文"}}}, Case{"nul", std::string("a\0,b", 4), {{std::string("a\0", 2), "b"}}},
-        Case{"tabs", "a\tb,c\t\"d\te\"\n", {{"a", "b,c", "d\te"}}, {'\t', '"'}},
-        Case{"no_quotes", "\"a\t\"b\"\n\"\n", {{"\"a", "\"b\""}, {"\""}}, {'\t', '\0'}},
-        Case{"other_quote", "'a;b';\"c\"\n", {{"a;b", "\"c\""}}, {';', '\''}}),
+        CsvCase{"nothing", "", {}}, CsvCase{"one_field", "a", {{"a"}}},
+        CsvCase{"two_records", "a,b\nc,d\n", {{"a", "b"}, {"c", "d"}}},
+        CsvCase{"no_last_line_end", "a,b\nc,d", {{"a", "b"}, {"c", "d"}}},
+        CsvCase{"crlf", "a,b\r\nc,d\r\n", {{"a", "b"}, {"c", "d"}}},
+        CsvCase{"cr", "a,b\rc,d\r", {{"a", "b"}, {"c", "d"}}},
+        CsvCase{"empty_fields", ",a,,\n,\n", {{"", "a", "", ""}, {"", ""}}},
+        CsvCase{"delimiter_at_the_end", "a,", {{"a", ""}}},
+        CsvCase{"empty_lines", "\n\na\n\r\n\r\rb\n\n", {{"a"}, {"b"}}},
+        CsvCase{"spaces_belong_to_fields", " a , b\n", {{" a ", " b"}}},
+        CsvCase{"quoted", "\"a\",\"b,c\"\n\"d\ne\",f\n", {{"a", "b,c"}, {"d\ne", "f"}}},
+        CsvCase{"quoted_empty", "\"\"\n\"\",\"\"", {{""}, {"", ""}}},
+        CsvCase{"doubled_quotes", "\"say \"\"a\"\"\",\"\"\"\",b\n", {{"say \"a\"", "\"", "b"}}},
+        CsvCase{"quoted_line_ends", "\"a\r\nb\",\"\r\",\"\n\"\r\nc,d,e", {{"a\r\nb", "\r", "\n"}, {"c", "d", "e"}}},
+        CsvCase{"quote_inside", "5\" disk,a\"b\"\n", {{"5\" disk", "a\"b\""}}},
+        CsvCase{"byte_order_mark",
+                "\xef\xbb\xbf"
+                "a,b\n",
+                {{"a", "b"}}},
+        CsvCase{"utf8", "é,中文\n", {{"é", "中文"}}},
+        CsvCase{"nul", std::string("a\0,b", 4), {{std::string("a\0", 2), "b"}}},
+        CsvCase{"tabs", "a\tb,c\t\"d\te\"\n", {{"a", "b,c", "d\te"}}, {'\t', '"'}},
+        CsvCase{"no_quotes", "\"a\t\"b\"\n\"\n", {{"\"a", "\"b\""}, {"\""}}, {'\t', '\0'}},
+        CsvCase{"other_quote", "'a;b';\"c\"\n", {{"a;b", "\"c\""}}, {';', '\''}}),
     [](const auto& test) { return test.param.name; });
 
 // The same, character by character: slow, and plain to see.

@@ -22,7 +22,7 @@ using Indices = std::vector<std::int64_t>;
 using Batches = std::vector<Indices>;
 
 // Far more than any step here takes, so that a hang becomes a failure.
-constexpr std::chrono::seconds kLong{60};
+constexpr std::chrono::seconds kLoaderPatience{60};
 
 // Sample i is "labels" = i. Tests change what happens on the way.
 class TestDataset : public Dataset {
@@ -196,7 +196,7 @@ TEST(DataLoader, KeepsTheOrderWhenALaterBatchIsReadyFirst) {
     if (index == 1) later_was_read = true;
     changed.notify_all();
     if (index == 0) {
-      EXPECT_TRUE(changed.wait_for(lock, kLong, [&] { return later_was_read; }));
+      EXPECT_TRUE(changed.wait_for(lock, kLoaderPatience, [&] { return later_was_read; }));
     }
   });
   DataLoader loader(dataset, options_of(1, 2));
@@ -289,7 +289,7 @@ class Gate {
  public:
   void pass() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kLong, [this] { return open_; }));
+    EXPECT_TRUE(changed_.wait_for(lock, kLoaderPatience, [this] { return open_; }));
   }
   void open() {
     const std::lock_guard lock(mutex_);
@@ -329,7 +329,7 @@ TEST(BatchPrefetcher, LeavesAStuckWorkerBehind) {
   }
   EXPECT_GT(held.use_count(), 1) << "the worker still holds what it uses";
   gate->open();
-  const Deadline deadline = Deadline::after(kLong);
+  const Deadline deadline = Deadline::after(kLoaderPatience);
   while (held.use_count() > 1 && !deadline.passed()) std::this_thread::yield();
   EXPECT_EQ(held.use_count(), 1) << "the worker has ended";
 }

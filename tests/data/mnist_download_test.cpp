@@ -15,7 +15,7 @@ namespace lockstep {
 namespace {
 
 const std::string kShared = std::filesystem::weakly_canonical(LOCKSTEP_SHARED_DATA);
-constexpr std::chrono::seconds kLong{60};
+constexpr std::chrono::seconds kDownloadPatience{60};
 
 std::string file_url(const std::string& path) { return "file://" + path; }
 bool curl_is_there() { return std::system("curl --version >/dev/null 2>&1") == 0; }
@@ -84,7 +84,7 @@ TEST(FetchUrl, SaysThatCurlIsMissing) {
   const std::string before = path == nullptr ? "" : path;
   const TemporaryFolder empty;
   ::setenv("PATH", empty.path().c_str(), 1);
-  expect_error("install curl", [] { fetch_url("file:///etc/hostname", 100, Deadline::after(kLong)); });
+  expect_error("install curl", [] { fetch_url("file:///etc/hostname", 100, Deadline::after(kDownloadPatience)); });
   ::setenv("PATH", before.c_str(), 1);
 }
 

@@ -17,18 +17,18 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-struct Case {
+struct SamplerCase {
   const char* name;
   std::int64_t size;
   DistributedSamplerOptions options;
   std::int64_t epoch;
   Indices want;  // printed by PyTorch 1.13's DistributedSampler; the unshuffled ones are plain to see
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const SamplerCase& c) { return out << c.name; }
 };
-class DistributedSamplerTable : public ::testing::TestWithParam<Case> {};
+class DistributedSamplerTable : public ::testing::TestWithParam<SamplerCase> {};
 
 TEST_P(DistributedSamplerTable, TakesWhatPyTorchTakes) {
-  const Case& c = GetParam();
+  const SamplerCase& c = GetParam();
   DistributedSampler sampler(c.size, c.options);
   sampler.set_epoch(c.epoch);
   EXPECT_EQ(sampler.indices(), c.want);
@@ -36,18 +36,22 @@ TEST_P(DistributedSamplerTable, TakesWhatPyTorchTakes) {
 }
 
 // num_replicas, rank, shuffle, seed, drop_last
-INSTANTIATE_TEST_SUITE_P(
-    Table, DistributedSamplerTable,
-    ::testing::Values(
-        Case{"in_order", 6, {2, 1, false}, 0, {1, 3, 5}}, Case{"in_order_padded", 5, {2, 1, false}, 0, {1, 3, 0}},
-        Case{"in_order_dropped", 5, {2, 1, false, 0, true}, 0, {1, 3}},
-        Case{"in_order_padded_three_times", 2, {7, 6, false}, 0, {0}},
-        Case{"one_replica", 3, {1, 0, false}, 0, {0, 1, 2}}, Case{"shuffled", 5, {2, 0}, 0, {4, 1, 2}},
-        Case{"shuffled_padded", 5, {2, 1}, 0, {0, 3, 4}}, Case{"epoch", 10, {4, 0}, 1, {5, 0, 7}},
-        Case{"epoch_padded", 10, {4, 3}, 1, {2, 3, 6}}, Case{"epoch_dropped", 10, {4, 3, true, 0, true}, 1, {2, 3}},
-        Case{"more_replicas", 2, {5, 4, true, 7}, 3, {1}}, Case{"many_more_replicas", 3, {8, 7}, 0, {0}},
-        Case{"nothing_left", 2, {4, 1, true, 0, true}, 0, {}}, Case{"seed", 10, {3, 2, true, 42}, 9, {7, 9, 8, 1}}),
-    [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, DistributedSamplerTable,
+                         ::testing::Values(SamplerCase{"in_order", 6, {2, 1, false}, 0, {1, 3, 5}},
+                                           SamplerCase{"in_order_padded", 5, {2, 1, false}, 0, {1, 3, 0}},
+                                           SamplerCase{"in_order_dropped", 5, {2, 1, false, 0, true}, 0, {1, 3}},
+                                           SamplerCase{"in_order_padded_three_times", 2, {7, 6, false}, 0, {0}},
+                                           SamplerCase{"one_replica", 3, {1, 0, false}, 0, {0, 1, 2}},
+                                           SamplerCase{"shuffled", 5, {2, 0}, 0, {4, 1, 2}},
+                                           SamplerCase{"shuffled_padded", 5, {2, 1}, 0, {0, 3, 4}},
+                                           SamplerCase{"epoch", 10, {4, 0}, 1, {5, 0, 7}},
+                                           SamplerCase{"epoch_padded", 10, {4, 3}, 1, {2, 3, 6}},
+                                           SamplerCase{"epoch_dropped", 10, {4, 3, true, 0, true}, 1, {2, 3}},
+                                           SamplerCase{"more_replicas", 2, {5, 4, true, 7}, 3, {1}},
+                                           SamplerCase{"many_more_replicas", 3, {8, 7}, 0, {0}},
+                                           SamplerCase{"nothing_left", 2, {4, 1, true, 0, true}, 0, {}},
+                                           SamplerCase{"seed", 10, {3, 2, true, 42}, 9, {7, 9, 8, 1}}),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(RandomSampler, IsTorchRandperm) {
   EXPECT_EQ(RandomSampler(12, 3).indices(), (Indices{10, 9, 1, 6, 4, 11, 3, 7, 2, 0, 8, 5}));

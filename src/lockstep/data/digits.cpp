@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kDigits = 10;
 constexpr int kPixels = StrokeImage::kSide * StrokeImage::kSide;
-constexpr int kUnit = StrokeImage::kUnitsPerPixel;
+constexpr int kDigitUnit = StrokeImage::kUnitsPerPixel;
 
 // A generator of its own for each image and each block of labels.
 SplitMix generator(std::uint64_t seed, Split split, std::uint64_t purpose, std::int64_t index) {
@@ -54,8 +54,8 @@ class Placement {
     xy_ = (cosine * shear / kOne - sine) * height / kOne;
     yx_ = sine * width / kOne;
     yy_ = (sine * shear / kOne + cosine) * height / kOne;
-    centre_x_ = (StrokeImage::kSide / 2) * kUnit + random.between(-2 * kUnit, 2 * kUnit);
-    centre_y_ = (StrokeImage::kSide / 2) * kUnit + random.between(-2 * kUnit, 2 * kUnit);
+    centre_x_ = (StrokeImage::kSide / 2) * kDigitUnit + random.between(-2 * kDigitUnit, 2 * kDigitUnit);
+    centre_y_ = (StrokeImage::kSide / 2) * kDigitUnit + random.between(-2 * kDigitUnit, 2 * kDigitUnit);
   }
 
   StrokePoint operator()(StrokePoint p) const {
@@ -97,7 +97,7 @@ void add_noise(SplitMix& random, std::uint8_t* pixels) {
 void draw_image(int digit, SplitMix random, std::uint8_t* pixels) {
   StrokeImage image;
   draw_digit(digit, random, image);
-  image.render(random.between(kUnit / 2, kUnit * 3 / 2), pixels);
+  image.render(random.between(kDigitUnit / 2, kDigitUnit * 3 / 2), pixels);
   add_noise(random, pixels);
 }
 

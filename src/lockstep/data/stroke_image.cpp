@@ -6,8 +6,8 @@
 namespace lockstep {
 namespace {
 
-constexpr int kUnit = StrokeImage::kUnitsPerPixel;
-constexpr int kReach = 4 * kUnit;  // lines farther away than any pen's radius are not looked at
+constexpr int kStrokeUnit = StrokeImage::kUnitsPerPixel;
+constexpr int kReach = 4 * kStrokeUnit;  // lines farther away than any pen's radius are not looked at
 constexpr std::int64_t kFar = std::int64_t{kReach} * kReach;
 
 std::int64_t square(std::int64_t x) { return x * x; }
@@ -15,7 +15,7 @@ std::int64_t square(std::int64_t x) { return x * x; }
 // Pixels whose centres may lie between `low` and `high`, as a half-open range.
 std::pair<int, int> pixels_between(int low, int high) {
   const auto clamp = [](int pixel) { return std::clamp(pixel, 0, StrokeImage::kSide); };
-  return {clamp((low - kReach) / kUnit), clamp((high + kReach) / kUnit + 1)};
+  return {clamp((low - kReach) / kStrokeUnit), clamp((high + kReach) / kStrokeUnit + 1)};
 }
 
 // Squared distance of `p` from the line between `a` and `b`.
@@ -44,7 +44,7 @@ void StrokeImage::draw_line(StrokePoint a, StrokePoint b) {
   const auto [top, bottom] = pixels_between(std::min(a.y, b.y), std::max(a.y, b.y));
   for (int y = top; y < bottom; ++y) {
     for (int x = left; x < right; ++x) {
-      const StrokePoint centre{x * kUnit + kUnit / 2, y * kUnit + kUnit / 2};
+      const StrokePoint centre{x * kStrokeUnit + kStrokeUnit / 2, y * kStrokeUnit + kStrokeUnit / 2};
       std::int64_t& nearest = distance2_[y * kSide + x];
       nearest = std::min(nearest, distance2(centre, a, b));
     }
@@ -52,7 +52,7 @@ void StrokeImage::draw_line(StrokePoint a, StrokePoint b) {
 }
 
 void StrokeImage::render(int radius, std::uint8_t* pixels) const {
-  const int edge = std::min(radius + kUnit / 2, kReach);
+  const int edge = std::min(radius + kStrokeUnit / 2, kReach);
   for (std::size_t i = 0; i < distance2_.size(); ++i) {
     if (distance2_[i] >= square(edge)) {
       pixels[i] = 0;
@@ -60,7 +60,7 @@ void StrokeImage::render(int radius, std::uint8_t* pixels) const {
     }
     // IEEE requires the root of a double to be rounded correctly: no machine differs.
     const int distance = static_cast<int>(std::sqrt(static_cast<double>(distance2_[i])));
-    pixels[i] = static_cast<std::uint8_t>(std::min(edge - distance, kUnit - 1));
+    pixels[i] = static_cast<std::uint8_t>(std::min(edge - distance, kStrokeUnit - 1));
   }
 }
 
