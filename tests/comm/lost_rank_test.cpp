@@ -30,10 +30,10 @@ void expect_named(const std::vector<RankEnd>& ends, int lost, bool timed_out) {
   }
 }
 
-class LostRank : public Contract {};
-INSTANTIATE_TEST_SUITE_P(Engines, LostRank, ::testing::ValuesIn(placements_for_failures()), placement_name);
+class LosingARank : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Engines, LosingARank, ::testing::ValuesIn(placements_for_failures()), placement_name);
 
-TEST_P(LostRank, ThatThrowsBetweenOperations) {
+TEST_P(LosingARank, ThatThrowsBetweenOperations) {
   const int lost = GetParam().world_size - 1;
   const auto ends = ends_of([&](Communicator& group) {
     for (int step = 0; step < 10; ++step) {
@@ -46,7 +46,7 @@ TEST_P(LostRank, ThatThrowsBetweenOperations) {
   expect_named(ends, lost, false);
 }
 
-TEST_P(LostRank, ThatNeverCalls) {
+TEST_P(LosingARank, ThatNeverCalls) {
   const int late = GetParam().world_size - 1;
   RanksOptions options;
   options.timeout = milliseconds(1000);
@@ -73,7 +73,7 @@ TEST_P(LostRank, ThatNeverCalls) {
   expect_named(ends, late, true);
 }
 
-TEST_P(LostRank, IsNotOneThatHasDoneItsPart) {
+TEST_P(LosingARank, IsNotOneThatHasDoneItsPart) {
   // The last rank sends its share and leaves. The first gets the others' shares much later, and all the same.
   each_rank([](Communicator& group) {
     Store& store = *group.membership().store;
@@ -91,7 +91,7 @@ TEST_P(LostRank, IsNotOneThatHasDoneItsPart) {
   });
 }
 
-TEST_P(LostRank, ThatAborts) {
+TEST_P(LosingARank, ThatAborts) {
   const auto ends = ends_of([](Communicator& group) {
     group.barrier();
     Store& store = *group.membership().store;
@@ -113,7 +113,7 @@ TEST_P(LostRank, ThatAborts) {
   }
 }
 
-TEST_P(LostRank, AbortFromAnotherThreadEndsAWait) {
+TEST_P(LosingARank, AbortFromAnotherThreadEndsAWait) {
   const auto ends = ends_of([](Communicator& group) {
     group.barrier();
     Store& store = *group.membership().store;
@@ -136,7 +136,7 @@ TEST_P(LostRank, AbortFromAnotherThreadEndsAWait) {
   for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
 }
 
-TEST_P(LostRank, DestroyedWhileAnOperationIsUnderWay) {
+TEST_P(LosingARank, DestroyedWhileAnOperationIsUnderWay) {
   const auto ends = ends_of([](Communicator& group) {
     at::Tensor tensor = ones(100000);
     if (group.rank() == 0) {

@@ -37,17 +37,18 @@ ModuleTensors module_tensors(torch::nn::Module& module) {
   return result;
 }
 
-ModuleTensors module_tensors(torch::jit::Module& module) {
+ModuleTensors module_tensors(const torch::jit::Module& module) {
   ModuleTensors result;
   std::vector<NamedTensor> parameters;
   for (const auto& item : module.named_parameters()) parameters.push_back({item.name, item.value});
   result.parameters = without_repeats(std::move(parameters));
-  result.buffers = [&module] {
+  // A handle of its own: that of the caller may move.
+  result.buffers = [module] {
     std::vector<NamedTensor> buffers;
     for (const auto& item : module.named_buffers()) buffers.push_back({item.name, item.value});
     return without_repeats(std::move(buffers));
   };
-  result.is_training = [&module] { return module.is_training(); };
+  result.is_training = [module] { return module.is_training(); };
   return result;
 }
 

@@ -32,6 +32,6 @@ struct ModuleTensors {
 /// The module must outlive the result.
 ModuleTensors module_tensors(torch::nn::Module& module);
 /// A TorchScript module: its parameters and buffers under their TorchScript names.
-ModuleTensors module_tensors(torch::jit::Module& module);
+ModuleTensors module_tensors(const torch::jit::Module& module);
 
 }  // namespace lockstep
