@@ -16,6 +16,7 @@
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/registry.h"
+#include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 
 namespace ls = lockstep;
@@ -103,7 +104,8 @@ void train(const Arguments& args) {
   ls::DataLoader test_loader(test_dataset, options, test_sampler);
 
   // Set up the optimizer
-  torch::optim::Adam optimizer(model->parameters(), args.lr);
+  ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(args.lr));
+  ddp.fuse(optimizer);  // the ranks share the work of the update
 
   std::int64_t global_step = 0;
   for (int epoch = 0; epoch < args.epochs; ++epoch) {

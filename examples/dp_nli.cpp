@@ -18,6 +18,7 @@
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/registry.h"
+#include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 
 namespace ls = lockstep;
@@ -104,7 +105,8 @@ void train(const Arguments& args) {
   torch::manual_seed(42 + rank);
 
   // 4. create optimizer
-  torch::optim::Adam optimizer(model->parameters(), args.lr);
+  ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(args.lr));
+  ddp.fuse(optimizer);  // the ranks share the work of the update
 
   // 5. start training
   model->train();

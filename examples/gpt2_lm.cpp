@@ -15,6 +15,7 @@
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
+#include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 
 namespace ls = lockstep;
@@ -63,7 +64,8 @@ void train(const Arguments& args) {
   // 1.3. Parallelize the model; after that, each rank draws its own dropout
   ls::DistributedDataParallel ddp(model);
   torch::manual_seed(42 + rank);
-  torch::optim::Adam optimizer(model->parameters(), args.lr);
+  ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(args.lr));
+  ddp.fuse(optimizer);  // the ranks share the work of the update
 
   // 1.4. Load dataset and create dataloader: as many contexts as the steps need, tokenized after they are chosen
   auto rows = contexts(args);
