@@ -60,6 +60,25 @@ TEST_F(Verify, ExitsNonZeroAboveTheTolerance) {
   EXPECT_TRUE(says(end.out, "NOT EQUAL")) << end.out;
 }
 
+// The gradient of the keys' bias is nothing but rounding, and a second step shows it.
+TEST_F(Verify, TakesRoundingForNoDifference) {
+  const ProgramEnd end = verify({"--model", "bert-tiny", "--ranks", "2", "--batch", "4", "--seq", "8", "--steps", "2"});
+  EXPECT_EQ(end.code, 0) << end.err << end.out;
+  EXPECT_TRUE(says(end.out, "attention.self.key.bias")) << end.out;
+}
+
+TEST_F(Verify, RefusesFlagsThatMeanNothing) {
+  const ProgramEnd length = verify({"--model", "convnet", "--seq", "8"});
+  EXPECT_EQ(length.code, 2);
+  EXPECT_TRUE(says(length.err, "--seq with --model convnet")) << length.err;
+  const ProgramEnd tolerance = verify({"--tolerance", "nan"});
+  EXPECT_EQ(tolerance.code, 2);
+  EXPECT_TRUE(says(tolerance.err, "--tolerance is nan")) << tolerance.err;
+  const ProgramEnd batch = verify({"--batch", "0"});
+  EXPECT_EQ(batch.code, 2);
+  EXPECT_TRUE(says(batch.err, "--batch: Value 0 is too small")) << batch.err;
+}
+
 TEST_F(Verify, RefusesFewerSamplesThanRanks) {
   const ProgramEnd end = verify({"--batch", "2", "--ranks", "4"});
   EXPECT_EQ(end.code, 1);

@@ -76,7 +76,12 @@ std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> argu
 
 std::string explain(const CLI::ParseError& error, const CLI::App& app, const std::vector<std::string>& arguments) {
   const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
-  if (extras == nullptr) return error.what();
+  if (extras == nullptr) {
+    const std::string text = error.what();
+    // CLI11 writes the largest double in full, 309 digits.
+    const std::size_t endless = text.find(" not in range 0.000000 to 1797");
+    return endless == std::string::npos ? text : text.substr(0, endless) + " is too small";
+  }
   const std::vector<std::string> known = long_names(app);
   for (const std::string& argument : arguments) {
     std::string name = argument.substr(0, argument.find('='));
@@ -93,6 +98,13 @@ void print_failure(const std::string& name, const std::string& text) {
   const auto rank = env_string("RANK");
   std::cout.flush();
   fmt::print(stderr, "{}lockstep {}: error: {}\n", rank ? "[rank " + *rank + "] " : "", name, text);
+}
+
+// A full disk shows when the last bytes are written, not before.
+void require_written() {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return;
+  throw Error("cannot write the output: " + errno_text(errno), "standard output", "give it a place with room");
 }
 
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
@@ -112,7 +124,9 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
       fmt::print(stderr, "  fix: 'lockstep {} --help' lists what it takes\n", entry.name);
       return kNotUnderstood;
     }
-    return subcommand->run();
+    const int code = subcommand->run();
+    require_written();
+    return code;
   } catch (const UsageError& error) {
     print_failure(entry.name, error.what());
     return kNotUnderstood;
