@@ -15,13 +15,9 @@ std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const
   if (ending == ".jsonl" || ending == ".ndjson") return read_json_lines_texts(path, options);
   if (ending == ".txt") return read_text_lines(path, options);
   if (ending == ".json") return read_squad_texts(path, options);
-  if (ending == ".parquet") {
-    throw Error("this build has no reader for Parquet", path,
-                "store the rows as CSV or JSON Lines, e.g. in Python: "
-                "pandas.read_parquet(path).to_json(\"rows.jsonl\", orient=\"records\", lines=True)");
-  }
+  if (ending == ".parquet") return read_parquet_texts(path, options);
   throw Error("the end of the name, \"" + ending + "\", says nothing about the format", path,
-              "name a file that ends in .csv, .tsv, .jsonl, .ndjson, .json or .txt, or call its reader");
+              "name a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .txt or .parquet, or call its reader");
 }
 
 }  // namespace lockstep

@@ -74,6 +74,14 @@ enum class SquadRows {
 std::shared_ptr<const TextDataset> read_squad_texts(const std::string& path, const TextFileOptions& options,
                                                     SquadRows rows = SquadRows::Questions);
 
+/// Reads Parquet through Arrow C++, where the build has it. Text columns hold texts, plain or as a dictionary; null is
+/// an empty text. The columns are held in memory.
+/// @throws Error  if the build has no Arrow; with file and row: a column that is missing or of another type, what the
+/// policies refuse; no row left
+std::shared_ptr<const TextDataset> read_parquet_texts(const std::string& path, const TextFileOptions& options);
+/// Whether Arrow C++ was there when Lockstep was configured.
+bool has_parquet_reader();
+
 /// Reads a file by the end of its name, `.gz` aside: .csv, .tsv, .jsonl or .ndjson, .txt, and .json for SQuAD's shape.
 /// @throws Error  as that reader does, or if the name ends otherwise; there is no reader for .parquet, and the error
 /// says what to do instead
