@@ -129,10 +129,10 @@ void PointToPoint::take_pieces(Incoming& incoming, ChannelCell& cell, const Call
   }
 }
 
-void PointToPoint::check(const Call& call, int from, const Message& message) {
+void PointToPoint::check(const Call& call, int from, const Message& message, std::size_t bytes) {
   const Announced theirs = unpack(message.announcement);
   const Announced mine = unpack(call.announcement);
-  if (theirs.count == mine.count && theirs.dtype == mine.dtype) return;
+  if (theirs.count == mine.count && theirs.dtype == mine.dtype && message.bytes == bytes) return;
   group_.fail_disagreement(call.announcement, from, message.announcement);
 }
 
@@ -144,14 +144,14 @@ void PointToPoint::receive(const Call& call, std::byte* data, std::size_t bytes,
   if (!kept.empty()) {
     const auto [announcement, content] = std::move(kept.front());
     kept.pop_front();
-    check(call, from, {announcement, tag, content.size()});
+    check(call, from, {announcement, tag, content.size()}, bytes);
     if (bytes != 0) std::memcpy(data, content.data(), bytes);
     return;
   }
   for (;;) {
     const Message message = next_message(incoming, cell, call, from);
     if (message.tag == tag) {
-      check(call, from, message);
+      check(call, from, message, bytes);
       take_pieces(incoming, cell, call, from, data, bytes);
       return;
     }

@@ -42,7 +42,7 @@ class PointToPoint {
   void await_word(const Call& call, int peer, const Word& word, std::uint64_t least);
   Message next_message(Incoming& incoming, ChannelCell& cell, const Call& call, int from);
   void take_pieces(Incoming& incoming, ChannelCell& cell, const Call& call, int from, std::byte* to, std::size_t bytes);
-  void check(const Call& call, int from, const Message& message);
+  void check(const Call& call, int from, const Message& message, std::size_t bytes);
 
   Group& group_;
   MemorySharing& sharing_;
