@@ -62,7 +62,8 @@ TEST_F(Verify, ExitsNonZeroAboveTheTolerance) {
 
 // The gradient of the keys' bias is nothing but rounding, and a second step shows it.
 TEST_F(Verify, TakesRoundingForNoDifference) {
-  const ProgramEnd end = verify({"--model", "bert-tiny", "--ranks", "2", "--batch", "4", "--seq", "8", "--steps", "2"});
+  const ProgramEnd end = verify(
+      {"--model", "bert-tiny", "--ranks", "2", "--batch", "4", "--seq", "8", "--steps", "2", "--dtype", "double"});
   EXPECT_EQ(end.code, 0) << end.err << end.out;
   EXPECT_TRUE(says(end.out, "attention.self.key.bias")) << end.out;
 }
