@@ -247,7 +247,7 @@ struct CountingHook : torch::autograd::FunctionPostHook {
 TEST_F(InPlaceGradients, RunTheHooksOfEveryAccumulatorOnceAndAfterwards) {
   for (auto& parameter : model_->parameters()) parameter.mutable_grad() = torch::zeros_like(parameter);
   std::vector<int> calls(model_->parameters().size());
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
+  std::vector<decltype(torch::autograd::impl::grad_accumulator(torch::Tensor()))> accumulators;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     accumulators.push_back(torch::autograd::impl::grad_accumulator(model_->parameters()[i]));
     accumulators.back()->add_post_hook(std::make_unique<CountingHook>(calls[i]));
