@@ -51,7 +51,6 @@ void Reducer::allocate_buckets(const ReducerOptions& options) {
     bucket.params = layout[index].params;
     const at::Tensor& first = parameters_[bucket.params.front()].tensor;
     const std::int64_t numel = layout[index].bytes / static_cast<std::int64_t>(first.element_size());
-    const bool last = index + 1 == layout.size();
     bucket.numel = equal_parts(numel, communicator_->world_size(), first);
     bucket.gradients.index = index;
     bucket.gradients.is_last = index + 1 == layout.size();
