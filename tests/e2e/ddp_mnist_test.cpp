@@ -15,11 +15,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const std::string kBin = LOCKSTEP_BIN_DIR;
+const std::string kMnistBin = LOCKSTEP_BIN_DIR;
 const std::string kMnist = std::string(LOCKSTEP_SHARED_DATA) + "/mnist";
 
 Deadline soon() { return Deadline::after(std::chrono::seconds(120)); }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool mnist_output_has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool matches(const std::string& text, const std::string& pattern) {
   return std::regex_search(text, std::regex(pattern));
@@ -38,13 +38,14 @@ Words with(Words words, const Words& more) {
 }
 
 Words by_hand(int world_size, int rank, int port, const Words& more) {
-  return with({kBin + "/ddp_mnist", "-w", std::to_string(world_size), "-nr", std::to_string(rank), "--master_addr",
+  return with({kMnistBin + "/ddp_mnist", "-w", std::to_string(world_size), "-nr", std::to_string(rank), "--master_addr",
                "127.0.0.1", "--master_port", std::to_string(port)},
               more);
 }
 
 Words launched(int ranks, const Words& more) {
-  return with({kBin + "/lockstep", "run", "--nproc-per-node", std::to_string(ranks), kBin + "/ddp_mnist"}, more);
+  return with({kMnistBin + "/lockstep", "run", "--nproc-per-node", std::to_string(ranks), kMnistBin + "/ddp_mnist"},
+              more);
 }
 
 // A port that nobody listens on now; the programs under test take a number, so a race with others stays possible.
@@ -55,7 +56,7 @@ const std::string& digits() {
   static const TemporaryFolder folder;
   static const std::string path = [] {
     const auto end = run_program(
-        {kBin + "/lockstep", "data", "digits", "--output", folder / "digits", "--train", "2000", "--test", "500"});
+        {kMnistBin + "/lockstep", "data", "digits", "--output", folder / "digits", "--train", "2000", "--test", "500"});
     EXPECT_EQ(end.code, 0) << end.err;
     return folder / "digits";
   }();
@@ -67,19 +68,19 @@ TEST(DdpMnist, TwoTerminalsShowWhatTheLectureShows) {
   const int port = unused_port();
   RunningProgram first(by_hand(2, 0, port, flags));
   ASSERT_TRUE(first.wait_for("hello! Node # 0 is being initialized! Awaiting all nodes to join.", soon()));
-  EXPECT_FALSE(has(first.out(), "is running"));
+  EXPECT_FALSE(mnist_output_has(first.out(), "is running"));
   RunningProgram second(by_hand(2, 1, port, flags));
   const ProgramEnd first_end = first.wait(soon());
   const ProgramEnd second_end = second.wait(soon());
   EXPECT_EQ(first_end.code, 0) << first_end.err;
   EXPECT_EQ(second_end.code, 0) << second_end.err;
-  EXPECT_TRUE(has(first_end.out, "hello! Node # 0 is running!"));
-  EXPECT_TRUE(has(second_end.out, "hello! Node # 1 is running!"));
+  EXPECT_TRUE(mnist_output_has(first_end.out, "hello! Node # 0 is running!"));
+  EXPECT_TRUE(mnist_output_has(second_end.out, "hello! Node # 1 is running!"));
   for (const auto& out : {first_end.out, second_end.out}) {
     EXPECT_TRUE(matches(out, "Epoch \\[1/2\\], Step \\[100/100\\], Loss: [0-9]\\.[0-9]{4}\n")) << out;
     EXPECT_TRUE(matches(out, "Epoch \\[2/2\\], Step \\[100/100\\], Loss: [0-9]\\.[0-9]{4}\n")) << out;
   }
-  EXPECT_TRUE(has(first_end.out, "Accuracy on the test images: "));
+  EXPECT_TRUE(mnist_output_has(first_end.out, "Accuracy on the test images: "));
 }
 
 TEST(DdpMnist, LearnsRealMnistOnTwoRanks) {
@@ -88,9 +89,9 @@ TEST(DdpMnist, LearnsRealMnistOnTwoRanks) {
       run_program(launched(2, {"--data", kMnist, "--epochs", "2", "--optimizer", "adam", "--lr", "1e-3"}), {},
                   std::chrono::seconds(600));
   ASSERT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(has(end.out, "Epoch [2/2], Step [300/300], Loss: ")) << end.out;
+  EXPECT_TRUE(mnist_output_has(end.out, "Epoch [2/2], Step [300/300], Loss: ")) << end.out;
   EXPECT_GE(number_after(end.out, "Accuracy on the test images: "), 98.0) << end.out;
-  EXPECT_TRUE(has(end.out, "samples/s per rank")) << end.out;
+  EXPECT_TRUE(mnist_output_has(end.out, "samples/s per rank")) << end.out;
 }
 
 TEST(DdpMnist, RanksShareTheSameModelWhateverTheirNumber) {
@@ -112,10 +113,10 @@ TEST(DdpMnist, RunsUnderTorchrun) {
   const ProgramEnd end =
       run_program(with(torchrun, {"--no_python", "--nproc_per_node", "2", "--master_port",
                                   std::to_string(unused_port() + 1), "--redirects", "1", "--tee", "1", "--log_dir",
-                                  logs.path(), kBin + "/ddp_mnist", "--data", digits(), "--epochs", "1"}),
+                                  logs.path(), kMnistBin + "/ddp_mnist", "--data", digits(), "--epochs", "1"}),
                   {}, std::chrono::seconds(180));
   EXPECT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(has(end.out, "Accuracy on the test images: ")) << end.out << end.err;
+  EXPECT_TRUE(mnist_output_has(end.out, "Accuracy on the test images: ")) << end.out << end.err;
 }
 
 TEST(DdpMnist, RankThatNeverComesIsNamed) {
@@ -135,10 +136,10 @@ struct BadInput {
 class DdpMnistRefuses : public ::testing::TestWithParam<BadInput> {};
 
 TEST_P(DdpMnistRefuses, WithAClearError) {
-  const ProgramEnd end = run_program(with({kBin + "/ddp_mnist"}, GetParam().flags));
+  const ProgramEnd end = run_program(with({kMnistBin + "/ddp_mnist"}, GetParam().flags));
   EXPECT_NE(end.code, 0);
   EXPECT_EQ(end.signal, 0);
-  EXPECT_TRUE(has(end.err, GetParam().says)) << end.err;
+  EXPECT_TRUE(mnist_output_has(end.err, GetParam().says)) << end.err;
 }
 INSTANTIATE_TEST_SUITE_P(Table, DdpMnistRefuses,
                          ::testing::Values(BadInput{"missing_data", {"--data", "nowhere"}, "nowhere", 1},
@@ -156,7 +157,7 @@ TEST(DdpMnist, TruncatedImagesAreNamedOnEveryRank) {
   std::filesystem::resize_file(images, 1000);
   const ProgramEnd end = run_program(launched(2, {"--data", folder / "digits"}));
   EXPECT_EQ(end.code, 1);
-  EXPECT_TRUE(has(end.err, "train-images-idx3-ubyte")) << end.err;
+  EXPECT_TRUE(mnist_output_has(end.err, "train-images-idx3-ubyte")) << end.err;
 }
 
 }  // namespace

@@ -14,12 +14,13 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const std::string kBin = LOCKSTEP_BIN_DIR;
-const std::string kShipped = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
-const std::string kShared = LOCKSTEP_SHARED_DATA;
+const std::string kExamplesBin = LOCKSTEP_BIN_DIR;
+const std::string kExamplesShipped = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+const std::string kExamplesShared = LOCKSTEP_SHARED_DATA;
 
 ProgramEnd run_ranks(int ranks, const std::string& example, const Words& flags) {
-  Words words{kBin + "/lockstep", "run", "--nproc-per-node", std::to_string(ranks), kBin + "/" + example};
+  Words words{kExamplesBin + "/lockstep", "run", "--nproc-per-node", std::to_string(ranks),
+              kExamplesBin + "/" + example};
   words.insert(words.end(), flags.begin(), flags.end());
   return run_program(words, {}, std::chrono::seconds(600));
 }
@@ -42,8 +43,8 @@ double last_after(const std::string& text, const std::string& label) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 Words reviews(const Words& more) {
-  Words words{"--train",     kShipped + "reviews.csv",  "--test", kShipped + "reviews-test.csv",
-              "--tokenizer", kShipped + "reviews-vocab"};
+  Words words{"--train",     kExamplesShipped + "reviews.csv",  "--test", kExamplesShipped + "reviews-test.csv",
+              "--tokenizer", kExamplesShipped + "reviews-vocab"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -65,9 +66,10 @@ TEST(DdpReviews, LearnsDivisionsAndGoesOnFromWhatItSaved) {
   const auto config = nlohmann::json::parse(read_file(saved + "/config.json"));
   EXPECT_EQ(config["id2label"], nlohmann::json({{"0", "negative"}, {"1", "neutral"}, {"2", "positive"}}));
   // Loaded again with a rate that changes nothing, the model is as good as it was; on one rank or two.
-  const ProgramEnd again = run_ranks(1, "ddp_reviews",
-                                     {"--model", saved, "--train", kShipped + "reviews.csv", "--train_samples", "8",
-                                      "--test", kShipped + "reviews-test.csv", "--epochs", "1", "--lr", "0"});
+  const ProgramEnd again =
+      run_ranks(1, "ddp_reviews",
+                {"--model", saved, "--train", kExamplesShipped + "reviews.csv", "--train_samples", "8", "--test",
+                 kExamplesShipped + "reviews-test.csv", "--epochs", "1", "--lr", "0"});
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_DOUBLE_EQ(last_after(again.out, "Accuracy on the test reviews: "), accuracy) << again.out;
 }
@@ -87,7 +89,7 @@ TEST(DdpReviews, NamesWhatIsWrong) {
   const ProgramEnd column = run_ranks(2, "ddp_reviews", reviews({"--label", "star"}));
   EXPECT_EQ(column.code, 1);
   EXPECT_TRUE(contains(column.err, "stars")) << column.err;
-  const ProgramEnd file = run_ranks(1, "ddp_reviews", {"--train", kShipped + "nothing.csv"});
+  const ProgramEnd file = run_ranks(1, "ddp_reviews", {"--train", kExamplesShipped + "nothing.csv"});
   EXPECT_EQ(file.code, 1);
   EXPECT_TRUE(contains(file.err, "nothing.csv")) << file.err;
   const ProgramEnd size = run_ranks(1, "ddp_reviews", reviews({"--model", "bert-huge"}));
@@ -96,10 +98,10 @@ TEST(DdpReviews, NamesWhatIsWrong) {
 }
 
 TEST(DdpNli, LearnsFromPairsOfSentences) {
-  const ProgramEnd end =
-      run_ranks(2, "dp_nli",
-                {"--train", kShipped + "pairs.csv", "--test", kShipped + "pairs-test.csv", "--tokenizer",
-                 kShipped + "reviews-vocab", "--batch_size", "8", "--lr", "5e-4", "--epochs", "2", "--steps", "200"});
+  const ProgramEnd end = run_ranks(
+      2, "dp_nli",
+      {"--train", kExamplesShipped + "pairs.csv", "--test", kExamplesShipped + "pairs-test.csv", "--tokenizer",
+       kExamplesShipped + "reviews-vocab", "--batch_size", "8", "--lr", "5e-4", "--epochs", "2", "--steps", "200"});
   ASSERT_EQ(end.code, 0) << end.err;
   const auto losses = numbers_after(end.out, "loss:");
   ASSERT_EQ(losses.size(), 21U) << end.out;
@@ -110,11 +112,11 @@ TEST(DdpNli, LearnsFromPairsOfSentences) {
 }
 
 TEST(DdpNli, ReadsMultiNliInItsOwnFormats) {
-  const std::string mnli = kShared + "/text/textfooler/mnli_matched.txt";
+  const std::string mnli = kExamplesShared + "/text/textfooler/mnli_matched.txt";
   if (!std::filesystem::exists(mnli)) GTEST_SKIP() << "MultiNLI's sample is not at " << mnli;
   const ProgramEnd end = run_ranks(2, "dp_nli",
                                    {"--train", mnli, "--columns", "label,premise,hypothesis", "--tokenizer",
-                                    kShared + "/tokenizers/bert-base-uncased", "--steps", "10"});
+                                    kExamplesShared + "/tokenizers/bert-base-uncased", "--steps", "10"});
   ASSERT_EQ(end.code, 0) << end.err;
   EXPECT_TRUE(contains(end.out, "step:0, loss:1.")) << end.out;
   EXPECT_TRUE(contains(end.out, "step:10, loss:")) << end.out;
@@ -122,36 +124,38 @@ TEST(DdpNli, ReadsMultiNliInItsOwnFormats) {
   write_file_atomically(folder / "mnli.jsonl",
                         "{\"gold_label\":\"neutral\",\"sentence1\":\"A boat.\",\"sentence2\":\"A red boat.\"}\n"
                         "{\"gold_label\":\"-\",\"sentence1\":\"A boat.\",\"sentence2\":\"Nobody agrees.\"}\n");
-  const ProgramEnd lines = run_ranks(1, "dp_nli",
-                                     {"--train", folder / "mnli.jsonl", "--premise", "sentence1", "--hypothesis",
-                                      "sentence2", "--label", "gold_label", "--tokenizer", kShipped + "reviews-vocab"});
+  const ProgramEnd lines =
+      run_ranks(1, "dp_nli",
+                {"--train", folder / "mnli.jsonl", "--premise", "sentence1", "--hypothesis", "sentence2", "--label",
+                 "gold_label", "--tokenizer", kExamplesShipped + "reviews-vocab"});
   EXPECT_EQ(lines.code, 0) << lines.err;
   EXPECT_TRUE(contains(lines.out, "step:0, loss:")) << lines.out;
 }
 
 TEST(Gpt2Lm, LossFallsOnTheShippedReviews) {
   const TemporaryFolder folder;
-  const ProgramEnd end = run_ranks(2, "gpt2_lm",
-                                   {"--data", kShipped + "reviews.csv", "--tokenizer", kShipped + "bytes-vocab", "--lr",
-                                    "1e-3", "--train_step", "60", "--save", folder / "saved", "--save_interval", "30"});
+  const ProgramEnd end =
+      run_ranks(2, "gpt2_lm",
+                {"--data", kExamplesShipped + "reviews.csv", "--tokenizer", kExamplesShipped + "bytes-vocab", "--lr",
+                 "1e-3", "--train_step", "60", "--save", folder / "saved", "--save_interval", "30"});
   ASSERT_EQ(end.code, 0) << end.err;
   const auto losses = numbers_after(end.out, "Loss: ");
   ASSERT_EQ(losses.size(), 7U) << "steps 1, 10, 20… 60\n" << end.out;
   EXPECT_NEAR(losses.front(), 5.55, 0.3) << "257 tokens, nothing learned yet";
   EXPECT_LT(losses.back(), 3.5) << end.out;
   EXPECT_TRUE(contains(end.out, "Step: 60, saved in ")) << end.out;
-  const ProgramEnd again =
-      run_ranks(1, "gpt2_lm", {"--model", folder / "saved", "--data", kShipped + "reviews.csv", "--train_step", "1"});
+  const ProgramEnd again = run_ranks(
+      1, "gpt2_lm", {"--model", folder / "saved", "--data", kExamplesShipped + "reviews.csv", "--train_step", "1"});
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_LT(last_after(again.out, "Loss: "), 3.5) << again.out;
 }
 
 TEST(Gpt2Lm, ReadsTheContextsOfSquad) {
-  const std::string squad = kShared + "/text/squad/xquad.en.json";
+  const std::string squad = kExamplesShared + "/text/squad/xquad.en.json";
   if (!std::filesystem::exists(squad)) GTEST_SKIP() << "SQuAD's sample is not at " << squad;
   const ProgramEnd end = run_ranks(2, "gpt2_lm",
-                                   {"--data", squad, "--column", "context", "--tokenizer", kShared + "/tokenizers/gpt2",
-                                    "--lr", "1e-3", "--train_step", "20"});
+                                   {"--data", squad, "--column", "context", "--tokenizer",
+                                    kExamplesShared + "/tokenizers/gpt2", "--lr", "1e-3", "--train_step", "20"});
   ASSERT_EQ(end.code, 0) << end.err;
   const auto losses = numbers_after(end.out, "Loss: ");
   ASSERT_EQ(losses.size(), 3U) << end.out;

@@ -27,7 +27,9 @@ ProgramEnd tokenize(const TemporaryFolder& folder, const std::string& input, con
       {"sh", "-c", kLockstep + " tokenize --tokenizer " + folder.path() + " " + flags + " < " + folder / "input"});
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool tokenize_output_has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 class TokenizeCommand : public ::testing::Test {
  protected:
@@ -59,13 +61,13 @@ TEST_F(TokenizeCommand, PrintsObjects) {
 TEST_F(TokenizeCommand, NamesTheLineThatIsWrong) {
   const auto pair = tokenize(folder_, "the\tboat\nthe boat\n", "--pair");
   EXPECT_EQ(pair.code, 1);
-  EXPECT_TRUE(has(pair.err, "standard input, line 2")) << pair.err;
+  EXPECT_TRUE(tokenize_output_has(pair.err, "standard input, line 2")) << pair.err;
   const auto length = tokenize(folder_, "the\n", "--max-length 1");
   EXPECT_EQ(length.code, 1);
-  EXPECT_TRUE(has(length.err, "leaves no room for the 2 special tokens")) << length.err;
+  EXPECT_TRUE(tokenize_output_has(length.err, "leaves no room for the 2 special tokens")) << length.err;
   const auto missing = run_program({kLockstep, "tokenize", "--tokenizer", folder_ / "nothing"});
   EXPECT_EQ(missing.code, 1);
-  EXPECT_TRUE(has(missing.err, "this is no folder")) << missing.err;
+  EXPECT_TRUE(tokenize_output_has(missing.err, "this is no folder")) << missing.err;
 }
 
 TEST(TokenizerTrain, LearnsFromTextAndFromAColumn) {
@@ -75,17 +77,17 @@ TEST(TokenizerTrain, LearnsFromTextAndFromAColumn) {
   const auto text = run_program(
       {kLockstep, "tokenizer", "train", "--output", folder / "a", "--vocab-size", "40", folder / "corpus.txt"});
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_TRUE(has(text.out, "from 2 texts with 6 different words")) << text.out;
+  EXPECT_TRUE(tokenize_output_has(text.out, "from 2 texts with 6 different words")) << text.out;
   const auto column = run_program({kLockstep, "tokenizer", "train", "--output", folder / "b", "--vocab-size", "40",
                                    "--column", "review", folder / "reviews.csv"});
   EXPECT_EQ(column.code, 0) << column.err;
   EXPECT_EQ(read(folder / "a/vocab.txt"), read(folder / "b/vocab.txt"));
-  EXPECT_TRUE(has(read(folder / "a/vocab.txt"), "\nboat\n"));
-  EXPECT_TRUE(has(read(folder / "a/tokenizer_config.json"), "\"do_lower_case\": true"));
+  EXPECT_TRUE(tokenize_output_has(read(folder / "a/vocab.txt"), "\nboat\n"));
+  EXPECT_TRUE(tokenize_output_has(read(folder / "a/tokenizer_config.json"), "\"do_lower_case\": true"));
   write(folder / "input", "the boats!\n");
   const auto ids =
       run_program({"sh", "-c", kLockstep + " tokenize --tokenizer " + folder / "a" + " --json < " + folder / "input"});
-  EXPECT_TRUE(has(ids.out, "\"the\",\"boat")) << ids.out << ids.err;
+  EXPECT_TRUE(tokenize_output_has(ids.out, "\"the\",\"boat")) << ids.out << ids.err;
 }
 
 TEST(TokenizerTrain, SaysWhatIsMissing) {
@@ -99,13 +101,13 @@ TEST(TokenizerTrain, SaysWhatIsMissing) {
   };
   const auto unnamed = train({});
   EXPECT_EQ(unnamed.code, 2);
-  EXPECT_TRUE(has(unnamed.err, "name the one with the texts by --column")) << unnamed.err;
+  EXPECT_TRUE(tokenize_output_has(unnamed.err, "name the one with the texts by --column")) << unnamed.err;
   const auto other = train({"--column", "text"});
   EXPECT_EQ(other.code, 1);
-  EXPECT_TRUE(has(other.err, "choose one of: id, review")) << other.err;
+  EXPECT_TRUE(tokenize_output_has(other.err, "choose one of: id, review")) << other.err;
   const auto broken = train({"--column", "review"});
   EXPECT_EQ(broken.code, 1);
-  EXPECT_TRUE(has(broken.err, "reviews.csv:3")) << broken.err;
+  EXPECT_TRUE(tokenize_output_has(broken.err, "reviews.csv:3")) << broken.err;
 }
 
 }  // namespace
