@@ -1,0 +1,120 @@
+// What text readers refuse, and what they say.
+#include <gtest/gtest.h>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/data/text_file.h"
+#include "tests/data/expect_error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+struct BadText {
+  const char* name;
+  const char* file;
+  std::string content;
+  TextFileOptions options;
+  std::vector<std::string> says;
+  friend std::ostream& operator<<(std::ostream& out, const BadText& bad) { return out << bad.name; }
+};
+
+TextFileOptions with(std::vector<std::string> texts, std::string label = "",
+                     std::map<std::string, std::int64_t> labels = {}, std::int64_t num_labels = 0) {
+  TextFileOptions options;
+  options.texts = std::move(texts);
+  options.label = std::move(label);
+  options.labels = std::move(labels);
+  options.num_labels = num_labels;
+  return options;
+}
+
+class RefusedText : public ::testing::TestWithParam<BadText> {};
+
+TEST_P(RefusedText, SaysFileRowAndField) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / GetParam().file, GetParam().content);
+  for (const std::string& part : GetParam().says) {
+    expect_error(part, [&] { open_text_file(folder / GetParam().file, GetParam().options); });
+  }
+}
+
+using namespace std::string_literals;
+
+INSTANTIATE_TEST_SUITE_P(
+    Csv, RefusedText,
+    ::testing::Values(
+        BadText{"unknown_column",
+                "a.csv",
+                "review,stars\nx,1\n",
+                with({"reveiw"}),
+                {"no column \"reveiw\"; did you mean \"review\"?", "The columns are: review, stars", "a.csv:1:1"}},
+        BadText{"unknown_label_column",
+                "a.csv",
+                "review,stars\nx,1\n",
+                with({"review"}, "label"),
+                {"no column \"label\"", "a.csv:1:1"}},
+        BadText{"column_twice", "a.csv", "t,t\nx,1\n", with({"t"}), {"\"t\" comes twice"}},
+        BadText{"named_twice", "a.csv", "t,u\nx,1\n", with({"t", "t"}), {"named twice"}},
+        BadText{"no_column_named", "a.csv", "t,u\nx,1\n", with({}), {"no column with texts was named"}},
+        BadText{"too_few_fields", "a.csv", "t,u\nx,1\ny\n", with({"t"}), {"2 fields expected, 1 found", "a.csv:3:1"}},
+        BadText{"too_many_fields", "a.csv", "t,u\nx,1,2\n", with({"t"}), {"2 fields expected, 3 found", "a.csv:2:3"}},
+        BadText{"open_quote", "a.csv", "t,u\nx,\"1\n", with({"t"}), {"never closed", "a.csv:2:3"}},
+        BadText{"empty_text", "a.csv", "t,u\nx,1\n\"\n \",2\n", with({"t"}), {"\"t\" is empty", "a.csv:3:1"}},
+        BadText{"nul", "a.csv", "u,t\n1,a\0b\n"s, with({"t"}), {"byte 2 of the text \"t\" is NUL", "a.csv:2:3"}},
+        BadText{"no_utf8", "a.csv", "u,t\n1,a\xff\n", with({"t"}), {"byte 2 of the text \"t\", 0xff", "a.csv:2:3"}},
+        BadText{"label_outside_head",
+                "a.csv",
+                "t,u\nx,1\nx,3\nx,2\n",
+                with({"t"}, "u", {}, 2),
+                {"\"3\" in the column \"u\" would be label 2, outside the model's head of 2 labels", "a.csv:3:3"}},
+        BadText{"listed_label_outside_head",
+                "a.csv",
+                "t,u\nx,1\n",
+                with({"t"}, "u", {{"1", 2}}, 2),
+                {"label 2 of \"1\" is outside the model's head of 2 labels", "column \"u\""}},
+        BadText{"negative_label", "a.csv", "t,u\nx,1\n", with({"t"}, "u", {{"1", -1}}), {"label -1 of \"1\""}},
+        BadText{"label_misspelt",
+                "a.csv",
+                "t,u\nx,positve\n",
+                with({"t"}, "u", {{"positive", 1}}),
+                {"did you mean \"positive\"?", "a.csv:2:3"}},
+        BadText{"labels_without_column", "a.csv", "t,u\nx,1\n", with({"t"}, "", {{"1", 0}}), {"no label column"}},
+        BadText{"empty_file", "a.csv", "", with({"t"}), {"the file is empty"}},
+        BadText{"header_alone", "a.csv", "t,u\n", with({"t"}), {"holds no rows"}},
+        BadText{"unknown_ending", "a.doc", "t,u\n", with({"t"}), {".doc"}}),
+    [](const auto& test) { return test.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Json, RefusedText,
+    ::testing::Values(
+        BadText{
+            "no_json", "a.jsonl", "{\"t\": \"a\"}\n{\"t\": \"b\"\n", with({"t"}), {"not valid JSON", "a.jsonl:2:10"}},
+        BadText{"no_object", "a.jsonl", "[1]\n", with({"t"}), {"no object", "a.jsonl:1:1"}},
+        BadText{"scalar", "a.jsonl", "{\"t\": \"a\"}\n7\n", with({"t"}), {"no object", "a.jsonl:2:1"}},
+        BadText{"two_objects", "a.jsonl", "{\"t\": \"a\"} {}\n", with({"t"}), {"not valid JSON", "a.jsonl:1:12"}},
+        BadText{"missing_key",
+                "a.jsonl",
+                "{\"t\": \"a\"}\n{\"text\": \"b\", \"tt\": 1}\n",
+                with({"t"}),
+                {"no column \"t\"; did you mean \"tt\"? The columns are: text, tt", "a.jsonl:2"}},
+        BadText{"number_as_text", "a.jsonl", "{\"t\": 3}\n", with({"t"}), {"\"t\" is a number, no text", "a.jsonl:1"}},
+        BadText{"null_text", "a.jsonl", "{\"t\": null}\n", with({"t"}), {"\"t\" is empty", "a.jsonl:1, field \"t\""}},
+        BadText{"null_label", "a.jsonl", "{\"t\": \"a\", \"l\": null}\n", with({"t"}, "l"), {"\"l\" is null"}},
+        BadText{"object_label", "a.jsonl", "{\"t\": \"a\", \"l\": {}}\n", with({"t"}, "l"), {"\"l\" is an object"}},
+        BadText{"escaped_nul", "a.jsonl", "{\"t\": \"a\\u0000\"}\n", with({"t"}), {"byte 2 of the text \"t\" is NUL"}},
+        BadText{"invalid_utf8", "a.jsonl", "{\"t\": \"a\xc3\"}\n", with({"t"}), {"byte 9 of the line", "a.jsonl:1:9"}},
+        BadText{"lone_surrogate", "a.jsonl", "{\"t\": \"\\ud800\"}\n", with({"t"}), {"not valid JSON", "a.jsonl:1"}},
+        BadText{"squad_no_json", "a.json", "{\n\"data\": [}", with({"context"}), {"not valid JSON", "a.json:2"}},
+        BadText{"squad_no_data", "a.json", "{}", with({"context"}), {"\"data\" is missing"}},
+        BadText{"squad_other_shape",
+                "a.json",
+                "{\"data\": [{\"paragraphs\": [{\"context\": 1, \"qas\": []}]}]}",
+                with({"context"}),
+                {"expected a text, but it says 1", "data[0].paragraphs[0].context"}},
+        BadText{"squad_column", "a.json", "{\"data\": []}", with({"contxt"}), {"did you mean \"context\"?"}},
+        BadText{"squad_label", "a.json", "{\"data\": []}", with({"context"}, "id"), {"has no labels"}},
+        BadText{"empty_line", "a.txt", "a\n\nb\n", with({"text"}), {"\"text\" is empty", "a.txt:2"}}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace lockstep
