@@ -26,10 +26,9 @@ struct Arguments {
   std::int64_t batch_size = 100;
 };
 
-double accuracy(ls::ConvNet& model, const std::string& data, int rank, int world_size) {
+double accuracy(ls::ConvNet& model, const std::shared_ptr<const ls::Dataset>& test, int rank, int world_size) {
   torch::NoGradGuard no_grad;
   model->eval();
-  auto test = ls::mnist(data, ls::Split::Test);
   ls::ExactDistributedSamplerOptions share;
   share.num_replicas = world_size;
   share.rank = rank;
@@ -56,6 +55,7 @@ void train(const Arguments& args) {
 
   // Loading a slice of the dataset
   auto train_dataset = ls::mnist(args.data, ls::Split::Train);
+  auto test_dataset = ls::mnist(args.data, ls::Split::Test);
   ls::DistributedSamplerOptions share;
   share.num_replicas = args.world_size;
   share.rank = rank;
@@ -98,7 +98,7 @@ void train(const Arguments& args) {
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const double per_rank = args.epochs * static_cast<double>(train_sampler->size()) / took.count();
-  const double percent = accuracy(model, args.data, rank, args.world_size);
+  const double percent = accuracy(model, test_dataset, rank, args.world_size);
   if (rank == 0) {
     std::printf("%.0f samples/s per rank, %.0f in all\n", per_rank, per_rank * args.world_size);
     std::printf("Accuracy on the test images: %.2f %%\n", percent);
@@ -109,11 +109,11 @@ void train(const Arguments& args) {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
-  CLI::App app("Trains a ConvNet on MNIST, or on any IDX files in its form, over several ranks.");
+  CLI::App app("Trains a ConvNet on MNIST, or on any IDX files in its form, over several ranks.", "ddp_mnist");
   app.add_option("-w,--world_size", args.world_size, "number of nodes in total")->envname("WORLD_SIZE");
   app.add_option("--nr", args.nr, "-nr works too: ranking within the nodes")->envname("RANK");
   app.add_option("-g,--gpu", args.gpu, "cuda device ID; -1 represents cpu, the only one here")
-      ->check(CLI::Range(-1, -1));
+      ->check(CLI::IsMember(std::vector<int>{-1}));
   app.add_option("--epochs", args.epochs, "number of total epochs to run")->check(CLI::PositiveNumber);
   app.add_option("--master_addr", args.master_addr, "address of master node (node with rank 0)");
   app.add_option("--master_port", args.master_port, "port number of master node (node with rank 0)");
@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
     app.parse(words);
     train(args);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", args.nr, error.what());
     return 1;

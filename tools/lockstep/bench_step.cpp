@@ -49,7 +49,10 @@ class BenchStep : public Subcommand {
             CLI::IsMember({"convnet", "mlp", "mlp-kdd", "bert-tiny", "bert-mini", "bert-small", "bert-base", "gpt2"}));
     app.add_option("--batch", batch_, "samples per rank and step")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->capture_default_str();
-    app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")->delimiter(',')->capture_default_str();
+    app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
     app.add_option("--modes", modes_,
                    "how ours steps. fused: ddp.fuse(optimizer); unfused: all-reduce, then our optimizer; libtorch: "
                    "all-reduce, then LibTorch's optimizer; alone: our optimizer, and the ranks never communicate")

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <new>
+#include <stdexcept>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -74,9 +77,57 @@ std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> argu
   return arguments;
 }
 
+// CLI11 takes the nearest number that fits for one that does not.
+void refuse_too_large(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.find("INT") == std::string::npos) continue;
+    for (const std::string& text : option->results()) {
+      errno = 0;
+      if (type.rfind("UINT", 0) == 0) {
+        std::strtoull(text.c_str(), nullptr, 0);
+      } else {
+        std::strtoll(text.c_str(), nullptr, 0);
+      }
+      if (errno == ERANGE) throw CLI::ValidationError(option->get_name(), "the number " + text + " is out of range");
+    }
+  }
+  for (const CLI::App* nested : app.get_subcommands()) refuse_too_large(*nested);
+}
+
+// The first word of the command line that nothing takes, with what was probably meant; empty if there is none.
+std::string unknown_word(const CLI::App& root, const std::vector<std::string>& arguments) {
+  const CLI::App* app = &root;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    if (argument.empty() || argument[0] != '-') {
+      if (app->get_prefix_command()) break;
+      const auto nested = app->get_subcommands([&](const CLI::App* each) { return each->check_name(argument); });
+      if (nested.empty() && app->get_require_subcommand_min() > 0) {
+        return fmt::format("unknown argument '{}'.{}", argument, did_you_mean(argument, long_names(*app)));
+      }
+      if (!nested.empty()) app = nested.front();
+      continue;
+    }
+    const std::size_t equals = argument.find('=');
+    std::string name = argument.substr(0, equals);
+    if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+    const CLI::Option* option = app->get_option_no_throw(name);
+    if (option == nullptr && name.rfind("--", 0) == 0) {
+      return fmt::format("unknown flag '{}'.{}", name, did_you_mean(name, long_names(*app)));
+    }
+    if (option != nullptr && option->get_expected_min() > 0 && equals == std::string::npos) ++i;
+  }
+  return "";
+}
+
 std::string explain(const CLI::ParseError& error, const CLI::App& app, const std::vector<std::string>& arguments) {
   const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
   if (extras == nullptr) {
+    // What is missing was perhaps misspelt.
+    const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+    const std::string unknown = is_missing ? unknown_word(app, arguments) : "";
+    if (!unknown.empty()) return unknown;
     const std::string text = error.what();
     // CLI11 writes the largest double in full, 309 digits.
     const std::size_t endless = text.find(" not in range 0.000000 to 1797");
@@ -117,6 +168,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
       std::vector<std::string> reversed = normalize(app, arguments);
       std::reverse(reversed.begin(), reversed.end());  // the order in which CLI11 takes them
       app.parse(std::move(reversed));
+      refuse_too_large(app);
     } catch (const CLI::Success& asked_for_help) {
       return app.exit(asked_for_help);
     } catch (const CLI::ParseError& error) {
@@ -132,6 +184,10 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     return kNotUnderstood;
   } catch (const Error& error) {
     print_failure(entry.name, error.what());
+  } catch (const std::bad_alloc&) {
+    print_failure(entry.name, "not enough memory for what was asked\n  fix: ask for less at once");
+  } catch (const std::length_error&) {
+    print_failure(entry.name, "more was asked for than any memory holds\n  fix: ask for less at once");
   } catch (const std::exception& error) {
     print_failure(entry.name, describe(error));
   }

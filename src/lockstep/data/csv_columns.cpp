@@ -12,10 +12,10 @@
 namespace lockstep {
 namespace {
 
-// A field for a message: quoted, and short.
+// A field for a message: quoted, short, and with control characters escaped, since a NUL would end the message.
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 40;
-  return fmt::format("\"{}\"{}", text.substr(0, kMost), text.size() > kMost ? "…" : "");
+  return fmt::format("{:?}{}", text.substr(0, kMost), text.size() > kMost ? "…" : "");
 }
 
 std::string names(const std::vector<CsvColumn>& columns) {

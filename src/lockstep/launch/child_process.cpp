@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -31,6 +32,7 @@ std::string advice(const std::string& program, int code) {
       }
       return "check the path; if it is a script, check the interpreter in its first line";
     case EACCES:
+      if (std::filesystem::is_directory(program)) return "that is a folder; name a program in it";
       return "make it executable: chmod +x " + program;
     case ENOEXEC:
       return "it is no program for this machine, or a script without a first line such as #!/bin/sh";

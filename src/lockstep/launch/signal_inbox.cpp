@@ -1,6 +1,7 @@
 #include "lockstep/launch/signal_inbox.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -37,7 +38,17 @@ SignalInbox::SignalInbox() {
   }
 }
 
-SignalInbox::~SignalInbox() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+SignalInbox::~SignalInbox() {
+  // A write to a console that is gone left a SIGPIPE behind; unblocked, it would end the launcher in place of its exit
+  // code.
+  sigset_t pipe;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  const timespec no_wait{};
+  while (::sigtimedwait(&pipe, nullptr, &no_wait) == SIGPIPE) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 std::optional<int> SignalInbox::take() {
   signalfd_siginfo info{};

@@ -21,7 +21,10 @@ std::string private_runtime_folder() {
   const std::string fix = "remove it, or set XDG_RUNTIME_DIR to a folder that only you can enter";
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     throw Error(fmt::format("cannot create folder {}: {}", folder, errno_text(errno)), host_name(),
-                "set XDG_RUNTIME_DIR to a folder that only you can enter");
+                use_runtime
+                    ? "set XDG_RUNTIME_DIR to a folder that only you can enter"
+                    : "set TMPDIR to a folder that you can write to, or XDG_RUNTIME_DIR to one that only you can "
+                      "enter");
   }
   struct stat status {};
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
