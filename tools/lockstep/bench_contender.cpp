@@ -19,6 +19,7 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
+#include "tools/lockstep/companion.h"
 
 extern char** environ;
 
@@ -27,8 +28,6 @@ namespace {
 
 constexpr std::chrono::seconds kTurnLimit(180);
 constexpr std::chrono::seconds kEndLimit(5);
-
-std::string bin_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().string(); }
 
 std::string make_folder() {
   std::string name = (std::filesystem::temp_directory_path() / "lockstep-bench-XXXXXX").string();
@@ -54,10 +53,10 @@ const std::vector<std::string>& BenchContender::known() {
 }
 
 std::string BenchContender::missing(const std::string& engine) {
-  const auto built = [](const char* name) { return ::access((bin_folder() + "/" + name).c_str(), X_OK) == 0; };
-  if (engine == "gloo" && !built("lockstep-all-reduce-gloo")) return "Gloo was not found when this was built";
-  if (engine == "mpi" && !built("lockstep-all-reduce-mpi")) return "MPI was not found when this was built";
-  return "";
+  if (engine != "gloo" && engine != "mpi") return "";
+  return has_companion("lockstep-all-reduce-" + engine)
+             ? ""
+             : "its program was not built; `cmake --build --preset release` does, where the library is installed";
 }
 
 BenchContender::BenchContender(std::string engine, int ranks, std::size_t largest_bytes)
@@ -85,7 +84,7 @@ BenchContender::~BenchContender() {
   std::filesystem::remove_all(folder_, ignored);
 }
 
-std::string BenchContender::program(const std::string& name) const { return bin_folder() + "/" + name; }
+std::string BenchContender::program(const std::string& name) const { return companion_program(name); }
 
 void BenchContender::start_ranks(std::size_t largest_bytes) {
   const std::string largest = std::to_string(largest_bytes);

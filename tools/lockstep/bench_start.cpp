@@ -3,13 +3,13 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
+#include "tools/lockstep/companion.h"
 #include "tools/lockstep/measurement.h"
 #include "tools/lockstep/subcommand.h"
 
@@ -65,8 +65,8 @@ class BenchStart : public Subcommand {
  private:
   // The program's first line is the first of its help; LibTorch is loaded before main.
   std::string ours() const {
-    const std::string bin = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-    return fmt::format("{0}/lockstep run --nproc-per-node {1} {0}/lockstep-step-worker --help", bin, ranks_);
+    return fmt::format("{} run --nproc-per-node {} {} --help", companion_program("lockstep"), ranks_,
+                       companion_program("lockstep-step-worker"));
   }
 
   // Without redirection Debian's torchrun fails under Python 3.11.

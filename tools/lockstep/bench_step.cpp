@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
+#include "tools/lockstep/companion.h"
 #include "tools/lockstep/measurement.h"
 #include "tools/lockstep/subcommand.h"
 
@@ -26,8 +26,6 @@ struct StepContender {
   std::vector<double> median_ms;  // of each round
   double rss_mb = 0;              // largest of its ranks and rounds
 };
-
-std::string folder_of_this_program() { return std::filesystem::read_symlink("/proc/self/exe").parent_path().string(); }
 
 // What `command` prints on its standard output. @throws Error  if it fails
 std::string output_of(const std::string& command) {
@@ -113,7 +111,6 @@ class BenchStep : public Subcommand {
   static bool is_ours(const StepContender& contender) { return contender.system.rfind("lockstep", 0) == 0; }
 
   std::string command(const StepContender& contender) const {
-    const std::string bin = folder_of_this_program();
     std::ostringstream line;
     if (contender.system == "pytorch-default") {
       // Without redirection Debian's torchrun fails under Python 3.11.
@@ -123,10 +120,10 @@ class BenchStep : public Subcommand {
       for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
         line << name << "=" << threads_ << " ";
       }
-      line << bin << "/lockstep run --nproc-per-node " << contender.ranks << " ";
+      line << companion_program("lockstep") << " run --nproc-per-node " << contender.ranks << " ";
     }
     if (is_ours(contender)) {
-      line << bin << "/lockstep-step-worker --mode "
+      line << companion_program("lockstep-step-worker") << " --mode "
            << (contender.system == "lockstep" ? modes_.front() : contender.system.substr(std::strlen("lockstep-")));
       if (!engine_.empty()) line << " --engine " << engine_;
     } else {

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <new>
 #include <stdexcept>
@@ -15,6 +14,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/nearest_name.h"
+#include "tools/lockstep/companion.h"
 
 namespace lockstep {
 namespace {
@@ -196,13 +196,13 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
 
 // The companion lies beside this program, whatever way this program was found.
 [[noreturn]] void become(const std::string& companion, std::vector<std::string> arguments) {
-  const std::string path = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / companion).string();
+  const std::string path = companion_program(companion);
   std::vector<char*> argv{const_cast<char*>(path.c_str())};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execv(path.c_str(), argv.data());
   throw Error("cannot start " + path + ": " + errno_text(errno), "lockstep",
-              "build the target " + companion + ", or install it beside lockstep");
+              "build the target " + companion + " again");
 }
 
 int report_unknown(const std::string& typed, const std::vector<SubcommandEntry>& entries) {
