@@ -13,7 +13,7 @@
 #include "lockstep/models/convnet.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/models/weight_files.h"
+#include "lockstep/safetensors/weight_files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {
 namespace {

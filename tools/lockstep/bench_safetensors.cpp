@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/safetensors/safetensors.h"
 #include "tools/lockstep/measurement.h"
 #include "tools/lockstep/subcommand.h"
 

@@ -6,7 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/models/config_file.h"
-#include "lockstep/models/weight_files.h"
+#include "lockstep/safetensors/weight_files.h"
 #include "tools/lockstep/inspection.h"
 
 namespace lockstep {

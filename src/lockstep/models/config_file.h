@@ -11,10 +11,6 @@
 
 namespace lockstep {
 
-/// Reads the file `path` as one JSON object.
-/// @throws Error  if it cannot be read, is longer than `max_bytes`, nested deeper than 64, or no JSON object
-std::shared_ptr<const nlohmann::json> read_json_object(const std::string& path, std::uint64_t max_bytes);
-
 /// The settings of a `config.json`, read with their types and ranges checked. Every error names file and field.
 /// A key that is absent and one that is null mean the default, as in Hugging Face's library.
 class ConfigFile {

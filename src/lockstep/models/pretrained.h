@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lockstep/models/initialization.h"
-#include "lockstep/models/safetensors.h"
-#include "lockstep/models/weight_files.h"
+#include "lockstep/safetensors/safetensors.h"
+#include "lockstep/safetensors/weight_files.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/models/safetensors.h"
+#include "lockstep/safetensors/safetensors.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>

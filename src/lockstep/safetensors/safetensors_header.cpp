@@ -1,4 +1,4 @@
-#include "lockstep/models/safetensors_header.h"
+#include "lockstep/safetensors/safetensors_header.h"
 
 #include <fmt/format.h>
 

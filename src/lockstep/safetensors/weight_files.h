@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/models/safetensors.h"
+#include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {
 

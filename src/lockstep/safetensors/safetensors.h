@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/models/safetensors_header.h"
+#include "lockstep/safetensors/safetensors_header.h"
 
 namespace lockstep {
 

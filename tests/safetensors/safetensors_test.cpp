@@ -1,4 +1,4 @@
-#include "lockstep/models/safetensors.h"
+#include "lockstep/safetensors/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "lockstep/models/weight_files.h"
+#include "lockstep/safetensors/weight_files.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/models/config_file.h"
+#include "lockstep/base/json_file.h"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/models/safetensors.h"
+#include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {
 namespace {

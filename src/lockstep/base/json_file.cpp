@@ -1,0 +1,39 @@
+#include "lockstep/base/json_file.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMaxJsonDepth = 64;
+
+}  // namespace
+
+std::shared_ptr<const nlohmann::json> read_json_object(const std::string& path, std::uint64_t max_bytes) {
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(path, problem);
+  if (!problem && size > max_bytes) {
+    throw Error(fmt::format("{} has {} bytes; the most is {}", path, size, max_bytes), path,
+                "check that it is the right file");
+  }
+  const std::string text = read_file(path);
+  const auto bounded = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kMaxJsonDepth) throw Error("its values are nested too deeply", path, "check that it is the right file");
+    return true;
+  };
+  try {
+    auto json = std::make_shared<nlohmann::json>(nlohmann::json::parse(text, bounded));
+    if (json->is_object()) return json;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("{} is not JSON: {}", path, error.what()), path, "write the file again");
+  }
+  throw Error(path + " is not a JSON object", path, "check that it is the right file");
+}
+
+}  // namespace lockstep
