@@ -1,0 +1,40 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// Where a replica runs: "cuda:1", or "cpu:1", which is a share of this process's cores. "cpu:0" and "cpu:1" are two
+/// replicas that each have half of them.
+class ReplicaDevice {
+ public:
+  /// @param name  "cpu:K", "cuda:K", or "cpu" and "cuda" for the first of them
+  /// @throws Error  for any other text
+  ReplicaDevice(const char* name) : ReplicaDevice(std::string(name)) {}  // NOLINT: {"cpu:0", "cpu:1"} is a list of them
+  ReplicaDevice(const std::string& name);                                // NOLINT
+  /// PyTorch's numbers: CUDA device `index` where there is CUDA, else CPU replica `index`.
+  ReplicaDevice(int index);  // NOLINT
+
+  bool is_cpu() const { return is_cpu_; }
+  int index() const { return index_; }
+  /// "cpu:1"
+  std::string name() const;
+  /// Where its tensors are: all CPU replicas have the host's memory.
+  c10::Device tensor_device() const;
+
+  friend bool operator==(const ReplicaDevice& a, const ReplicaDevice& b) {
+    return a.is_cpu_ == b.is_cpu_ && a.index_ == b.index_;
+  }
+
+ private:
+  bool is_cpu_ = true;
+  int index_ = 0;
+};
+
+/// All CUDA devices; without CUDA, one CPU replica per core that this process may use.
+std::vector<ReplicaDevice> all_replica_devices();
+
+}  // namespace lockstep

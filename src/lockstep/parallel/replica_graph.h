@@ -1,0 +1,25 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "lockstep/parallel/replica_state.h"
+
+namespace lockstep {
+
+/// What the forward of all replicas left for the backward: a graph of its own in each.
+struct ReplicaGraph {
+  std::shared_ptr<ReplicaSet::State> state;
+  std::vector<std::vector<at::Tensor>> inputs;   ///< [replica][input]: the caller's
+  std::vector<std::vector<at::Tensor>> leaves;   ///< [replica][input]: where the replica's graph ends; undefined where
+                                                 ///< the input needs no gradient
+  std::vector<std::vector<at::Tensor>> outputs;  ///< [replica][output]: where the replica's graph begins
+};
+
+/// Makes one step of the caller's graph of them, with the module's parameters and the inputs before it, and the outputs
+/// behind it. @return  the outputs as the caller sees them
+std::vector<std::vector<at::Tensor>> join_replica_graphs(ReplicaGraph graph);
+
+}  // namespace lockstep

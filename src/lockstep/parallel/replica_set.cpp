@@ -1,0 +1,99 @@
+#include "lockstep/parallel/replica_set.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "lockstep/base/random_stream.h"
+#include "lockstep/parallel/replica_graph.h"
+#include "lockstep/parallel/replica_state.h"
+
+namespace lockstep {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+bool any_requires_grad(const std::vector<Tensors>& inputs) {
+  for (const Tensors& tensors : inputs) {
+    const auto needs = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
+    if (std::any_of(tensors.begin(), tensors.end(), needs)) return true;
+  }
+  return false;
+}
+
+// Each replica draws from a stream of its own, all of them set by one number of LibTorch's generator: so replicas drop
+// different values, and a run repeats, whichever replica is faster.
+std::vector<RandomStream> draw_streams(std::size_t count) {
+  const auto default_generator = at::detail::getDefaultCPUGenerator();
+  auto* generator = at::check_generator<at::CPUGeneratorImpl>(default_generator);
+  const std::lock_guard<std::mutex> lock(generator->mutex_);
+  RandomStream seeds(generator->random64());
+  std::vector<RandomStream> streams;
+  for (std::size_t i = 0; i < count; ++i) streams.emplace_back(seeds.next());
+  return streams;
+}
+
+// Where a replica's own graph ends.
+Tensors leaves_of(const Tensors& inputs) {
+  Tensors leaves;
+  for (const at::Tensor& input : inputs) {
+    const bool needs = input.defined() && input.requires_grad();
+    leaves.push_back(needs ? input.detach().requires_grad_() : at::Tensor());
+  }
+  return leaves;
+}
+
+Tensors with_leaves(Tensors inputs, const Tensors& leaves) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (leaves[i].defined()) inputs[i] = leaves[i];
+  }
+  return inputs;
+}
+
+}  // namespace
+
+ReplicaSet::ReplicaSet(std::vector<ReplicaModule> modules, std::vector<ReplicaDevice> devices, ReplicaOptions options)
+    : state_(std::make_shared<State>(std::move(modules), std::move(devices), options)) {}
+
+ReplicaSet::~ReplicaSet() = default;
+
+std::size_t ReplicaSet::size() const { return state_->devices.size(); }
+const std::vector<ReplicaDevice>& ReplicaSet::devices() const { return state_->devices; }
+int ReplicaSet::threads_per_replica() const { return state_->share.threads; }
+void ReplicaSet::set_trace(StepTrace* trace) { state_->trace = trace; }
+StepTrace* ReplicaSet::trace() const { return state_->trace; }
+
+std::vector<Tensors> ReplicaSet::apply(const std::vector<Tensors>& inputs, const Body& body) {
+  const std::size_t count = inputs.size();
+  state_->synchronise(count);
+  std::vector<Tensors> outputs(count);
+  if (count == 1) {  // nothing to run beside: the caller's thread, graph and generator
+    state_->run(1, "forward", [&](std::size_t) { outputs[0] = body(0, inputs[0]); });
+    return outputs;
+  }
+  std::vector<RandomStream> streams;
+  if (state_->modules.front().is_training()) streams = draw_streams(count);
+  const auto& parameters = state_->parameters;
+  const bool has_graph =
+      at::GradMode::is_enabled() &&
+      (any_requires_grad(inputs) ||
+       std::any_of(parameters.begin(), parameters.end(), [](const auto& p) { return p.tensor.requires_grad(); }));
+  std::vector<Tensors> leaves(count);
+  state_->run(count, "forward", [&](std::size_t i) {
+    const RandomStreamGuard stream(streams.empty() ? nullptr : &streams[i]);
+    if (has_graph) leaves[i] = leaves_of(inputs[i]);
+    outputs[i] = has_graph ? body(i, with_leaves(inputs[i], leaves[i])) : body(i, inputs[i]);
+  });
+  if (!has_graph) return outputs;
+  return join_replica_graphs({state_, inputs, std::move(leaves), std::move(outputs)});
+}
+
+void ReplicaSet::run_all(const std::function<void(std::size_t)>& work) {
+  state_->synchronise(size());
+  state_->run(size(), "forward", work);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,105 @@
+#include "lockstep/parallel/replicate.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::detail {
+namespace {
+
+// Puts LibTorch's CPU generator back at the end: Cloneable draws initial values, which nobody will see.
+class KeptGenerator {
+ public:
+  KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::lock_guard<std::mutex> lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  ~KeptGenerator() {
+    const std::lock_guard<std::mutex> lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  KeptGenerator(const KeptGenerator&) = delete;
+  KeptGenerator& operator=(const KeptGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+using Modules = std::vector<std::shared_ptr<torch::nn::Module>>;
+
+// `train` sets all modules inside as well, and these come outermost first.
+void copy_training_modes(const Modules& from, const Modules& to) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const bool mode = from[i]->is_training();
+    if (to[i]->is_training() != mode) to[i]->train(mode);
+  }
+}
+
+// Modules inside, the module itself by its plain address: what is held by its owner must not hold itself.
+Modules modules_inside(torch::nn::Module& module) {
+  Modules modules{std::shared_ptr<torch::nn::Module>(&module, [](torch::nn::Module*) {})};
+  for (auto& part : module.modules(/*include_self=*/false)) modules.push_back(std::move(part));
+  return modules;
+}
+
+}  // namespace
+
+std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module, const ReplicaDevice& device) {
+  const KeptGenerator kept;
+  try {
+    return device.is_cpu() ? module.clone() : module.clone(device.tensor_device());
+  } catch (const c10::Error& error) {
+    throw Error("the module " + module.name() + " cannot be cloned: " + error.what_without_backtrace(), "replicate",
+                "derive it from torch::nn::Cloneable, or override `clone`");
+  }
+}
+
+void share_weights(const torch::nn::Module& first, torch::nn::Module& replica, const ReplicaDevice& device) {
+  const auto sources = first.named_parameters();
+  auto targets = replica.named_parameters();
+  for (const auto& source : sources) {
+    at::Tensor* target = targets.find(source.key());
+    if (target == nullptr) continue;  // ReplicaSet tells
+    if (device.is_cpu() && source.value().device().is_cpu()) target->set_data(source.value().detach());
+    if (target->requires_grad() != source.value().requires_grad()) {
+      target->set_requires_grad(source.value().requires_grad());
+    }
+  }
+}
+
+ReplicaModule replica_module(const std::shared_ptr<torch::nn::Module>& first,
+                             const std::shared_ptr<torch::nn::Module>& replica) {
+  ReplicaModule state;
+  for (const auto& item : replica->named_parameters()) {
+    state.parameters.push_back(item.value());
+    state.names.push_back(item.key());
+  }
+  for (const auto& item : replica->named_buffers()) {
+    state.buffers.push_back(item.value());
+    state.names.push_back(item.key());
+  }
+  torch::nn::Module* const plain = replica.get();
+  state.is_training = [plain] { return plain->is_training(); };
+  if (first != replica) {
+    state.copy_modes = [from = modules_inside(*first), to = modules_inside(*replica)] {
+      copy_training_modes(from, to);
+    };
+  }
+  return state;
+}
+
+void check_devices(const std::vector<ReplicaDevice>& devices) {
+  if (devices.empty()) throw Error("there is no device to replicate on", "replicate", "name at least one device");
+  for (auto device = devices.begin(); device != devices.end(); ++device) {
+    if (std::find(devices.begin(), device, *device) != device) {
+      throw Error("the device " + device->name() + " is named twice", "device_ids", "name each device once");
+    }
+  }
+}
+
+}  // namespace lockstep::detail

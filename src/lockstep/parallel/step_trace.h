@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// One part of a training step of DataParallel: what, where, when, and how many bytes went from device to device.
+struct TraceSpan {
+  std::string name;    ///< "scatter", "broadcast", "forward", "gather", "backward", "reduce"
+  std::string device;  ///< "cpu:1"
+  double begin_s = 0;  ///< since the trace was made
+  double end_s = 0;
+  std::int64_t bytes = 0;  ///< that this part reads or writes as a copy; 0 where it hands over memory
+};
+
+/// Collects spans from all threads of a step. Thread-safe.
+class StepTrace {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point start() const { return start_; }
+  void add(const std::string& name, const std::string& device, Clock::time_point begin, Clock::time_point end,
+           std::int64_t bytes = 0);
+  /// Those that came so far, by their begin.
+  std::vector<TraceSpan> spans() const;
+  void clear();
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  mutable std::mutex mutex_;
+  std::vector<TraceSpan> spans_;
+};
+
+/// The time from its construction to its end as a span. Does nothing without a trace.
+class TraceScope {
+ public:
+  TraceScope(StepTrace* trace, const char* name, std::string device, std::int64_t bytes = 0);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+  void add_bytes(std::int64_t bytes) { bytes_ += bytes; }
+
+ private:
+  StepTrace* trace_;
+  const char* name_;
+  std::string device_;
+  std::int64_t bytes_;
+  StepTrace::Clock::time_point begin_;
+};
+
+/// The spans as Chrome's trace event format, which chrome://tracing and ui.perfetto.dev show; a row per device.
+std::string chrome_trace(const std::vector<TraceSpan>& spans);
+
+}  // namespace lockstep
