@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,11 +53,30 @@ std::optional<at::ScalarType> dtype_of_safetensors(std::string_view name);
 /// The name of the format for a dtype, or nothing where the format has none.
 std::optional<std::string> safetensors_dtype(at::ScalarType dtype);
 
-/// Writes `tensors` to `path`, beside first, then synced and renamed. Data is written tensor by tensor, so that at most
-/// one is copied at a time (from a device, or to make it contiguous). The bytes are those that Hugging Face's writer
-/// makes for the same tensors. Tensors that share memory are written each in full.
-/// @param metadata  strings of "__metadata__"; Hugging Face's loader wants "format" to be "pt"
-/// @throws Error  if a name is given twice, a dtype is not in the format, or the file cannot be written
+/// A safetensors file as it is about to be written: its bytes, one piece after the other. The bytes are those that
+/// Hugging Face's writer makes for the same tensors. Tensors that share memory come each in full.
+class SafetensorsStream {
+ public:
+  /// Looks at names, dtypes and sizes; elements are read by `write`.
+  /// @param path  named in errors
+  /// @param metadata  strings of "__metadata__"; Hugging Face's loader wants "format" to be "pt"
+  /// @throws Error  if a name is given twice, or a dtype is not in the format
+  SafetensorsStream(const std::string& path, const NamedTensors& tensors,
+                    const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+  std::uint64_t size_bytes() const { return prefix_.size() + data_bytes_; }
+  /// Hands the file to `sink`, tensor by tensor: at most one is copied at a time (from a device, or to make it
+  /// contiguous). A piece is valid during the call that it is given to.
+  void write(const std::function<void(std::string_view)>& sink) const;
+
+ private:
+  std::vector<at::Tensor> tensors_;  // in the file's order
+  std::string prefix_;               // length and header
+  std::uint64_t data_bytes_ = 0;
+};
+
+/// Writes a SafetensorsStream to `path`: beside first, then synced and renamed.
+/// @throws Error  as SafetensorsStream, or if the file cannot be written
 void write_safetensors(const std::string& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 

@@ -84,22 +84,32 @@ std::string header_text(const std::string& path, const std::vector<Item>& items,
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+SafetensorsStream::SafetensorsStream(const std::string& path, const NamedTensors& tensors,
+                                     const std::map<std::string, std::string>& metadata) {
   const std::vector<Item> items = sorted_items(path, tensors);
   const std::string text = header_text(path, items, metadata);
-  std::string length(8, '\0');
-  for (unsigned i = 0; i < 8; ++i) length[i] = static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
-  std::uint64_t data_bytes = 0;
-  for (const Item& item : items) data_bytes += item.tensor->nbytes();
-  AtomicFile file(path);
-  file.reserve(length.size() + text.size() + data_bytes);
-  file.write(length);
-  file.write(text);
+  for (unsigned i = 0; i < 8; ++i) prefix_ += static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
+  prefix_ += text;
   for (const Item& item : items) {
-    const at::Tensor plain = item.tensor->detach().resolve_conj().resolve_neg().cpu().contiguous();
-    file.write({static_cast<const char*>(plain.data_ptr()), plain.nbytes()});
+    tensors_.push_back(*item.tensor);
+    data_bytes_ += item.tensor->nbytes();
   }
+}
+
+void SafetensorsStream::write(const std::function<void(std::string_view)>& sink) const {
+  sink(prefix_);
+  for (const at::Tensor& tensor : tensors_) {
+    const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous();
+    sink({static_cast<const char*>(plain.data_ptr()), plain.nbytes()});
+  }
+}
+
+void write_safetensors(const std::string& path, const NamedTensors& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const SafetensorsStream stream(path, tensors, metadata);
+  AtomicFile file(path);
+  file.reserve(stream.size_bytes());
+  stream.write([&](std::string_view bytes) { file.write(bytes); });
   file.commit();
 }
 

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/checkpoint/manifest.h"
+#include "lockstep/safetensors/safetensors.h"
+
+namespace lockstep {
+
+/// How much of a checkpoint is read when it is opened.
+enum class Verify {
+  Sizes,     ///< every file is there and has its length
+  Checksums  ///< and its SHA-256
+};
+
+/// One published checkpoint, opened to read. Copies share it; reading is thread-safe.
+class Checkpoint {
+ public:
+  /// @param folder  `.../checkpoint-N`
+  /// @throws Error  if it is damaged: names the file and what is wrong with it
+  explicit Checkpoint(const std::string& folder, Verify verify = Verify::Checksums);
+
+  const std::string& path() const { return folder_; }
+  std::int64_t step() const { return manifest_.step; }
+  int world_size() const { return manifest_.world_size; }  ///< ranks that wrote it
+  const Manifest& manifest() const { return manifest_; }
+
+  bool has_file(const std::string& name) const { return manifest_.files.count(name) != 0; }
+  /// The bytes of a file. @throws Error  if the manifest does not name it
+  std::string file(const std::string& name) const;
+
+  TrainerState trainer_state() const;
+  /// `model.safetensors`, mapped. @throws Error  if the checkpoint has no weights
+  SafetensorsFile weights() const;
+  /// Copies the weights into `targets`, by name. @throws Error  if names or shapes are not the same on both sides;
+  /// nothing was copied then
+  void load_weights(const NamedTensors& targets) const;
+  /// The state of all parameters, whole, joined from the ranks' parts; `groups` as they were saved.
+  OptimizerContent optimizer() const;
+  /// What rank `rank` of the run that wrote it gave; empty for a rank that it did not have.
+  NamedTensors generators(int rank) const;
+  std::map<std::string, SamplerState> samplers(int rank) const;
+  NamedTensors rank_tensors(int rank) const;
+
+ private:
+  NamedTensors tensors_of(const std::string& file) const;
+
+  std::string folder_;
+  Manifest manifest_;
+};
+
+}  // namespace lockstep

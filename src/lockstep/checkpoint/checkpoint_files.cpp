@@ -1,0 +1,77 @@
+#include "lockstep/checkpoint/checkpoint_files.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
+
+}  // namespace
+
+std::string generators_file(int rank) { return fmt::format("rng_state_{}.safetensors", rank); }
+
+std::string positions_file(int rank) { return fmt::format("position_{}.json", rank); }
+
+std::string rank_tensors_file(int rank) { return fmt::format("rank_state_{}.safetensors", rank); }
+
+std::string optimizer_file(bool is_sharded, int rank, int world_size) {
+  if (!is_sharded) return "optimizer.safetensors";
+  return fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank + 1, world_size);
+}
+
+std::vector<std::string> optimizer_file_names(const Manifest& manifest) {
+  std::vector<std::string> names;
+  for (const auto& item : manifest.files) {  // sorted, and numbers have leading zeros
+    if (starts_with(item.first, "optimizer")) names.push_back(item.first);
+  }
+  return names;
+}
+
+bool is_free_file_name(const std::string& name) {
+  if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos || name.find('\0') != std::string::npos) {
+    return false;
+  }
+  for (const char* taken :
+       {kManifestFile, kTrainerStateFile, kWeightsFile, "optimizer", "rng_state_", "position_", "rank_state_"}) {
+    if (starts_with(name, taken)) return false;
+  }
+  return true;
+}
+
+std::string positions_json(const std::map<std::string, SamplerState>& samplers) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, state] : samplers) {
+    json[name] = {{"seed", state.seed},
+                  {"epoch", state.epoch},
+                  {"position", state.position},
+                  {"dataset_size", state.dataset_size},
+                  {"num_replicas", state.num_replicas}};
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::map<std::string, SamplerState> parse_positions(const nlohmann::json& json, const std::string& path) {
+  std::map<std::string, SamplerState> samplers;
+  try {
+    for (const auto& [name, entry] : json.items()) {
+      SamplerState& state = samplers[name];
+      state.seed = entry.at("seed").get<std::uint64_t>();
+      state.epoch = entry.at("epoch").get<std::int64_t>();
+      state.position = entry.at("position").get<std::int64_t>();
+      state.dataset_size = entry.at("dataset_size").get<std::int64_t>();
+      state.num_replicas = entry.at("num_replicas").get<std::int64_t>();
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("{} holds no positions: {}", path, error.what()), path, "resume from another checkpoint");
+  }
+  return samplers;
+}
+
+}  // namespace lockstep

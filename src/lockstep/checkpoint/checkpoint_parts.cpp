@@ -1,0 +1,85 @@
+#include "lockstep/checkpoint/checkpoint_parts.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/checkpoint/checkpoint_files.h"
+#include "lockstep/checkpoint/optimizer_file.h"
+#include "lockstep/checkpoint/staged_file.h"
+
+namespace lockstep {
+namespace {
+
+// Room for folders, the manifest and the file system's own records.
+constexpr std::int64_t kSpareBytes = 1 << 16;
+
+PartFile tensor_file(const std::string& name, const NamedTensors& tensors,
+                     const std::map<std::string, std::string>& metadata = {{"format", "pt"}}) {
+  const auto stream = std::make_shared<const SafetensorsStream>(name, tensors, metadata);
+  return {name, stream->size_bytes(), [stream](const auto& sink) { stream->write(sink); }};
+}
+
+PartFile text_file(const std::string& name, std::string text) {
+  const std::uint64_t size = text.size();
+  return {name, size, [text = std::move(text)](const auto& sink) { sink(text); }};
+}
+
+void add_shared_files(const CheckpointContent& content, std::vector<PartFile>& parts) {
+  for (const auto& [name, bytes] : content.files) {
+    if (!is_free_file_name(name)) {
+      throw Error(fmt::format("a checkpoint cannot have a further file \"{}\"", name), "CheckpointWriter::save",
+                  "give a plain name that is not one of the checkpoint's own files");
+    }
+    parts.push_back(text_file(name, bytes));
+  }
+  if (!content.weights.empty()) parts.push_back(tensor_file(kWeightsFile, content.weights));
+  parts.push_back(text_file(kTrainerStateFile, trainer_state_json(content.trainer_state)));
+}
+
+void check_space(FileSystem& files, const std::string& folder, const std::vector<PartFile>& parts) {
+  std::int64_t needed = kSpareBytes;
+  for (const PartFile& part : parts) needed += static_cast<std::int64_t>(part.size_bytes);
+  const std::int64_t free = files.free_bytes(folder);
+  if (free < 0 || free >= needed) return;
+  throw Error(fmt::format("this checkpoint needs {} bytes and the file system has {} left", needed, free), folder,
+              "free space, or keep fewer checkpoints (save_total_limit); the ones that were written before are whole");
+}
+
+}  // namespace
+
+std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size) {
+  std::vector<PartFile> parts;
+  if (rank == 0) add_shared_files(content, parts);
+  const OptimizerContent& optimizer = content.optimizer;
+  const bool has_optimizer = optimizer.is_sharded || !optimizer.groups.empty() || !optimizer.state.empty();
+  if (has_optimizer && (rank == 0 || optimizer.is_sharded)) {
+    const OptimizerTensors lists = optimizer_tensors(optimizer);
+    parts.push_back(tensor_file(optimizer_file(optimizer.is_sharded, rank, world_size), lists.tensors, lists.metadata));
+  }
+  if (!content.generators.empty()) parts.push_back(tensor_file(generators_file(rank), content.generators));
+  if (!content.samplers.empty()) parts.push_back(text_file(positions_file(rank), positions_json(content.samplers)));
+  if (!content.rank_tensors.empty()) parts.push_back(tensor_file(rank_tensors_file(rank), content.rank_tensors));
+  return parts;
+}
+
+std::map<std::string, Manifest::File> write_parts(FileSystem& files, const std::string& folder,
+                                                  const std::vector<PartFile>& parts) {
+  check_space(files, folder, parts);
+  std::vector<std::unique_ptr<StagedFile>> open;
+  for (const PartFile& part : parts) {
+    open.push_back(std::make_unique<StagedFile>(files, folder + "/" + part.name, part.size_bytes));
+  }
+  std::map<std::string, Manifest::File> written;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    StagedFile& file = *open[i];
+    parts[i].write([&](std::string_view bytes) { file.write(bytes); });
+    written[parts[i].name] = file.finish();
+    open[i].reset();
+  }
+  return written;
+}
+
+}  // namespace lockstep

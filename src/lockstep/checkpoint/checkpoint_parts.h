@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/file_system.h"
+#include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/checkpoint/manifest.h"
+
+namespace lockstep {
+
+/// One file of a checkpoint, as it is about to be written.
+struct PartFile {
+  std::string name;
+  std::uint64_t size_bytes = 0;
+  std::function<void(const std::function<void(std::string_view)>&)> write;
+};
+
+/// The files that one rank gives to a checkpoint. They read `content`, which must outlive them.
+/// @throws Error  if a name or a tensor is refused
+std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size);
+
+/// Writes `parts` into `folder`, each synced. Space for all of them is looked for first.
+/// @return  what the manifest says of them
+std::map<std::string, Manifest::File> write_parts(FileSystem& files, const std::string& folder,
+                                                  const std::vector<PartFile>& parts);
+
+}  // namespace lockstep

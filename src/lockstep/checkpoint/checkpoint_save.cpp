@@ -1,0 +1,93 @@
+#include "lockstep/checkpoint/checkpoint_save.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "lockstep/base/error.h"
+#include "lockstep/checkpoint/checkpoint_files.h"
+#include "lockstep/checkpoint/checkpoint_parts.h"
+#include "lockstep/checkpoint/output_folder.h"
+#include "lockstep/checkpoint/part_exchange.h"
+#include "lockstep/checkpoint/staged_file.h"
+
+namespace lockstep {
+namespace {
+
+std::int64_t next_sequence(const OutputFolder& folder) {
+  std::int64_t last = 0;
+  for (const auto& entry : folder.entries(false)) {
+    if (entry.manifest) last = std::max(last, entry.manifest->sequence);
+  }
+  return last + 1;
+}
+
+void add_parts(const std::vector<std::string>& texts, const CheckpointSave& save, Manifest& manifest) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Manifest part = parse_manifest(texts[i], fmt::format("the part of rank {}", i + 1));
+    if (part.step != manifest.step) {
+      throw Error(fmt::format("rank {} saves step {}, rank 0 step {}", i + 1, part.step, manifest.step),
+                  save.membership.where(), "let every rank save after the same update");
+    }
+    manifest.files.insert(part.files.begin(), part.files.end());
+  }
+}
+
+// Rank 0: everything that must be done once.
+void lead(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
+  OutputFolder folder(save.files, save.output_dir);
+  folder.recover();
+  const std::vector<PartFile> parts = part_files(content, 0, save.membership.world_size);
+  Manifest manifest;
+  manifest.step = content.step;
+  manifest.world_size = save.membership.world_size;
+  manifest.sequence = next_sequence(folder);
+  const std::string staging = folder.stage(content.step, save.number);
+  try {
+    exchange.open(staging);
+    manifest.files = write_parts(save.files, staging, parts);
+    add_parts(exchange.collect_parts(), save, manifest);
+    check_files(staging, manifest, false);  // of ranks on other hosts, too: is it one file system?
+    const std::string text = manifest_json(manifest);
+    StagedFile file(save.files, staging + "/" + kManifestFile, text.size());
+    file.write(text);
+    file.finish();
+    if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
+    folder.publish(staging, content.step);
+  } catch (const std::exception&) {
+    save.files.remove_tree(staging);
+    throw;
+  }
+  exchange.end();
+  folder.rotate(save.save_total_limit, content.step, content.trainer_state.best_global_step);
+  if (!save.last_keys.empty()) PartExchange::forget(save.membership, save.last_keys);
+}
+
+void follow(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
+  const std::vector<PartFile> parts = part_files(content, save.membership.rank, save.membership.world_size);
+  const std::string staging = exchange.wait_until_open();
+  Manifest part;
+  part.step = content.step;
+  part.files = write_parts(save.files, staging, parts);
+  if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
+  exchange.give_part(manifest_json(part));
+  exchange.wait_until_end();
+}
+
+}  // namespace
+
+std::string run_save(const CheckpointSave& save, const CheckpointContent& content) {
+  PartExchange exchange(save.membership, save.keys, Deadline::after(save.timeout));
+  try {
+    if (content.step < 0)
+      throw Error("a checkpoint cannot be of a negative step", "CheckpointWriter::save", "count from 0");
+    save.membership.rank == 0 ? lead(save, content, exchange) : follow(save, content, exchange);
+  } catch (const std::exception& error) {
+    if (save.membership.world_size > 1) exchange.fail(error.what());
+    throw;
+  }
+  return OutputFolder(save.files, save.output_dir).final_path(content.step);
+}
+
+}  // namespace lockstep

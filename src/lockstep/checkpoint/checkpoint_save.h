@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "lockstep/base/file_system.h"
+#include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/net/membership.h"
+
+namespace lockstep {
+
+/// One save of one rank, from its files to the published folder.
+struct CheckpointSave {
+  FileSystem& files;
+  const Membership& membership;
+  std::string output_dir;
+  int save_total_limit = 0;
+  std::chrono::milliseconds timeout{0};
+  std::string keys;         ///< prefix of this save's keys in the store, the same on every rank
+  std::string last_keys;    ///< of the save before, which every rank has left; empty for the first
+  std::int64_t number = 0;  ///< of this save
+};
+
+/// Writes this rank's part of `content`; rank 0 publishes when all ranks have. Every rank calls it.
+/// @return  the published path
+/// @throws Error  on every rank, if one of them failed
+std::string run_save(const CheckpointSave& save, const CheckpointContent& content);
+
+}  // namespace lockstep

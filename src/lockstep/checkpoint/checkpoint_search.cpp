@@ -1,0 +1,95 @@
+#include "lockstep/checkpoint/checkpoint_search.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file_system.h"
+#include "lockstep/checkpoint/agreement.h"
+#include "lockstep/checkpoint/output_folder.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kCheckpointPrefix = "checkpoint-";
+
+// What every rank must see under the same path.
+std::string identity_of(const Checkpoint& checkpoint) { return manifest_json(checkpoint.manifest()); }
+
+// Opens `folder` on the ranks that have not verified it, and compares what they see with rank 0's.
+Checkpoint open_together(const std::string& folder, std::optional<Checkpoint> mine, Communicator& communicator) {
+  std::string identity;
+  run_together(communicator, [&] {
+    if (!mine) mine.emplace(folder, Verify::Sizes);
+    identity = identity_of(*mine);
+  });
+  const std::string first = broadcast_text(communicator, identity);
+  run_together(communicator, [&] {
+    if (identity == first) return;
+    throw Error(fmt::format("{} is another checkpoint here than on rank 0", folder), communicator.membership().where(),
+                "give an output folder on a file system that all ranks share");
+  });
+  return std::move(*mine);
+}
+
+}  // namespace
+
+std::string CheckpointSearch::notice() const {
+  std::string text;
+  for (const DamagedCheckpoint& one : damaged) text += fmt::format("{} is passed over: {}\n", one.path, one.reason);
+  return text;
+}
+
+std::string checkpoint_path(const std::string& output_dir, std::int64_t step) {
+  return fmt::format("{}/{}{}", output_dir, kCheckpointPrefix, step);
+}
+
+std::optional<std::int64_t> step_of_checkpoint(const std::string& path) {
+  auto name = std::filesystem::path(path).filename().string();
+  if (name.empty()) name = std::filesystem::path(path).parent_path().filename().string();
+  const std::string prefix = kCheckpointPrefix;
+  if (name.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
+  const std::string digits = name.substr(prefix.size());
+  if (digits.empty() || digits.size() > 18 || digits.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  return std::stoll(digits);
+}
+
+CheckpointSearch find_newest_checkpoint(const std::string& output_dir) {
+  CheckpointSearch search;
+  for (const auto& entry : OutputFolder(real_file_system(), output_dir).entries(true)) {
+    if (!entry.manifest) {
+      search.damaged.push_back({entry.path, entry.problem});
+      continue;
+    }
+    try {
+      search.newest.emplace(entry.path, Verify::Checksums);
+      break;
+    } catch (const Error& error) {
+      search.damaged.push_back({entry.path, error.happened()});
+    }
+  }
+  return search;
+}
+
+CheckpointSearch find_newest_checkpoint(const std::string& output_dir, Communicator& communicator) {
+  CheckpointSearch search;
+  run_together(communicator, [&] {
+    if (communicator.rank() == 0) search = find_newest_checkpoint(output_dir);
+  });
+  const std::string path = broadcast_text(communicator, search.newest ? search.newest->path() : "");
+  if (!path.empty()) search.newest = open_together(path, std::move(search.newest), communicator);
+  return search;
+}
+
+Checkpoint open_checkpoint(const std::string& folder, Communicator& communicator) {
+  std::optional<Checkpoint> mine;
+  run_together(communicator, [&] {
+    if (communicator.rank() == 0) mine.emplace(folder, Verify::Checksums);
+  });
+  return open_together(folder, std::move(mine), communicator);
+}
+
+}  // namespace lockstep

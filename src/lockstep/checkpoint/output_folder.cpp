@@ -1,0 +1,149 @@
+#include "lockstep/checkpoint/output_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <utility>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/staged_file.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kBeingWritten = ".tmp-";
+constexpr const char* kStandingBy = ".old-";
+constexpr const char* kBeingRemoved = ".del-";
+
+bool has_prefix(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+OutputFolder::Entry read_entry(const std::string& path, std::int64_t step) {
+  OutputFolder::Entry entry;
+  entry.path = path;
+  entry.step = step;
+  const std::string manifest = path + "/manifest.json";
+  try {
+    entry.manifest = parse_manifest(read_file(manifest), manifest);
+    if (entry.manifest->step == entry.step) return entry;
+    entry.problem = fmt::format("its manifest is of step {}: the folder was renamed", entry.manifest->step);
+    entry.manifest.reset();
+  } catch (const Error& error) {
+    entry.problem = error.happened();
+  }
+  return entry;
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {}
+
+std::string OutputFolder::beside(const char* kind, const std::string& name) const { return path_ + "/" + kind + name; }
+
+std::string OutputFolder::final_path(std::int64_t step) const { return checkpoint_path(path_, step); }
+
+std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const {
+  std::vector<Entry> all;
+  for (const std::string& name : files_.names_in(path_)) {
+    const std::string path = path_ + "/" + name;
+    std::error_code ignored;
+    // One that stands by counts where a crash left nothing under its name.
+    const bool stands_by = has_prefix(name, kStandingBy);
+    const std::string plain = stands_by ? name.substr(std::string(kStandingBy).size()) : name;
+    const auto step = step_of_checkpoint(plain);
+    if (!step || !fs::is_directory(path, ignored) || (stands_by && fs::exists(path_ + "/" + plain, ignored))) continue;
+    if (with_foreign || fs::exists(path + "/manifest.json", ignored)) all.push_back(read_entry(path, *step));
+  }
+  const auto age = [](const Entry& entry) {
+    return std::make_pair(entry.manifest ? entry.manifest->sequence : -1, entry.step);
+  };
+  std::sort(all.begin(), all.end(), [&](const Entry& a, const Entry& b) { return age(a) > age(b); });
+  return all;
+}
+
+void OutputFolder::recover() noexcept {
+  try {
+    for (const std::string& name : files_.names_in(path_)) {
+      const std::string path = path_ + "/" + name;
+      if (has_prefix(name, std::string(kStandingBy) + "checkpoint-")) {
+        std::error_code ignored;
+        const std::string final = path_ + "/" + name.substr(std::string(kStandingBy).size());
+        if (!fs::exists(final, ignored) && files_.rename(path, final) == 0) continue;
+      }
+      for (const char* kind : {kBeingWritten, kStandingBy, kBeingRemoved}) {
+        if (has_prefix(name, std::string(kind) + "checkpoint-")) files_.remove_tree(path);
+      }
+    }
+  } catch (const std::exception& error) {
+    log_warning("cannot tidy up {}: {}", path_, error.what());
+  }
+}
+
+std::string OutputFolder::stage(std::int64_t step, std::int64_t number) {
+  const std::string path = beside(kBeingWritten, fmt::format("checkpoint-{}-{}", step, number));
+  if (!files_.remove_tree(path)) fail_to("remove what is left of an earlier save,", path);
+  if (files_.make_folder(path, 0755) != 0) fail_to("make the folder", path);
+  return path;
+}
+
+void OutputFolder::publish(const std::string& staging, std::int64_t step) {
+  const std::string final = final_path(step);
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(final, ignored))) {
+    replace(staging, final, step);
+  } else if (files_.rename(staging, final) != 0) {
+    fail_to("publish", final);
+  }
+  if (files_.sync_folder(path_) != 0) fail_to("sync folder", path_);
+  if (!files_.remove_tree(staging)) log_warning("cannot remove {}: {}", staging, errno_text(errno));
+}
+
+// One checkpoint in the place of another of the same step: a run that went back and came here again.
+void OutputFolder::replace(const std::string& staging, const std::string& final, std::int64_t step) {
+  if (files_.exchange(staging, final) == 0) return;
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) fail_to("publish", final);
+  const std::string old = beside(kStandingBy, fmt::format("checkpoint-{}", step));
+  if (!files_.remove_tree(old)) fail_to("remove", old);
+  if (files_.rename(final, old) != 0) fail_to("set aside", final);
+  if (files_.rename(staging, final) != 0) {
+    const int code = errno;
+    files_.rename(old, final);
+    errno = code;
+    fail_to("publish", final);
+  }
+  if (files_.sync_folder(path_) != 0) fail_to("sync folder", path_);
+  if (!files_.remove_tree(old)) log_warning("cannot remove {}: {}", old, errno_text(errno));
+}
+
+void OutputFolder::rotate(int limit, std::int64_t newest, std::optional<std::int64_t> best) noexcept {
+  if (limit <= 0) return;
+  try {
+    std::vector<Entry> all = entries(false);
+    std::size_t left = all.size();
+    for (auto entry = all.rbegin(); entry != all.rend() && left > static_cast<std::size_t>(limit); ++entry) {
+      if (entry->step == newest || entry->step == best) continue;
+      remove_checkpoint(entry->path);
+      --left;
+    }
+  } catch (const std::exception& error) {
+    log_warning("cannot remove old checkpoints of {}: {}", path_, error.what());
+  }
+}
+
+void OutputFolder::remove_checkpoint(const std::string& path) noexcept {
+  // Renamed first: what is half removed must not look like a checkpoint.
+  const std::string doomed = beside(kBeingRemoved, fs::path(path).filename().string());
+  if (files_.remove_tree(doomed) && files_.rename(path, doomed) == 0 && files_.remove_tree(doomed)) return;
+  log_warning("cannot remove the old checkpoint {}: {}", path, errno_text(errno));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,89 @@
+#include "lockstep/checkpoint/part_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::milliseconds kLookForLostRanks{250};
+constexpr const char* kExchangeFix =
+    "read that rank's log; the checkpoints that were published before are whole, so the job can resume";
+
+std::string part_key(int rank) { return fmt::format("part/{}", rank); }
+
+}  // namespace
+
+PartExchange::PartExchange(const Membership& membership, std::string prefix, Deadline deadline)
+    : membership_(membership), prefix_(std::move(prefix)), deadline_(deadline) {}
+
+void PartExchange::give_part(const std::string& text) { set(part_key(membership_.rank), text); }
+
+std::vector<std::string> PartExchange::collect_parts() {
+  std::vector<std::string> parts;
+  for (int rank = 1; rank < membership_.world_size; ++rank) parts.push_back(wait_for(part_key(rank), rank));
+  return parts;
+}
+
+void PartExchange::fail(const std::string& reason) noexcept {
+  try {
+    const std::string text = "!" + reason;
+    if (membership_.rank != 0) {
+      membership_.store->set(prefix_ + part_key(membership_.rank), text);
+      return;
+    }
+    membership_.store->set(prefix_ + "end", text);
+    membership_.store->compare_set(prefix_ + "open", "", text);
+  } catch (const std::exception&) {
+    // Without the store the others find out by its end, or by their deadline.
+  }
+}
+
+void PartExchange::forget(const Membership& membership, const std::string& prefix) noexcept {
+  try {
+    membership.store->delete_key(prefix + "open");
+    membership.store->delete_key(prefix + "end");
+    for (int rank = 1; rank < membership.world_size; ++rank) membership.store->delete_key(prefix + part_key(rank));
+  } catch (const std::exception&) {
+    // They take a little memory until the job ends.
+  }
+}
+
+void PartExchange::set(const std::string& key, const std::string& text) {
+  if (membership_.world_size > 1) membership_.store->set(prefix_ + key, "=" + text);
+}
+
+std::string PartExchange::wait_for(const std::string& key, int from) {
+  for (;;) {
+    try {
+      const auto slice = std::min(deadline_.remaining(), kLookForLostRanks);
+      const std::string message = membership_.store->get(prefix_ + key, Deadline::after(slice));
+      if (message.substr(0, 1) == "=") return message.substr(1);
+      throw Error(fmt::format("the checkpoint was not written: rank {} failed: {}", from, message.substr(1)),
+                  membership_.where(), kExchangeFix);
+    } catch (const TimeoutError&) {
+      throw_if_lost(key);
+      if (!deadline_.passed()) continue;
+      throw TimeoutError(fmt::format("the checkpoint was not written: nothing was heard of rank {} ({})", from, key),
+                         membership_.where(), kExchangeFix);
+    }
+  }
+}
+
+void PartExchange::throw_if_lost(const std::string& key) const {
+  for (const LostRank& lost : membership_.store->lost_ranks()) {
+    for (std::size_t rank = 0; rank < membership_.peers.size(); ++rank) {
+      if (membership_.peers[rank].global_rank != lost.rank || static_cast<int>(rank) == membership_.rank) continue;
+      throw Error(fmt::format("the checkpoint was not written: rank {} on {} was lost ({}) before \"{}\"", rank,
+                              lost.host, lost.cause, key),
+                  membership_.where(), kExchangeFix);
+    }
+  }
+}
+
+}  // namespace lockstep

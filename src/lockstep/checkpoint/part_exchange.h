@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/net/membership.h"
+
+namespace lockstep {
+
+/// How the ranks of one save tell each other how far they are, through the job's store: rank 0 opens the folder, each
+/// rank gives the manifest of its part, rank 0 tells the end. Each message is a text or a failure; a failure is thrown
+/// where it is read. Not thread-safe; every wait ends at the deadline, or soon after a rank was lost.
+class PartExchange {
+ public:
+  /// @param prefix  of the keys of this save, the same on every rank
+  /// @param membership  must outlive this object
+  PartExchange(const Membership& membership, std::string prefix, Deadline deadline);
+
+  void open(const std::string& text) { set("open", text); }  ///< rank 0
+  std::string wait_until_open() { return wait_for("open", 0); }
+  void give_part(const std::string& text);
+  /// Rank 0: the other ranks' parts, from rank 1 on. @throws Error  with the rank that failed or was lost
+  std::vector<std::string> collect_parts();
+  void end() { set("end", ""); }  ///< rank 0
+  void wait_until_end() { wait_for("end", 0); }
+
+  /// Tells the others that this rank failed. Does not throw: the failure itself is what counts.
+  void fail(const std::string& reason) noexcept;
+  /// Rank 0: removes the keys of a save that every rank has left behind.
+  static void forget(const Membership& membership, const std::string& prefix) noexcept;
+
+ private:
+  void set(const std::string& key, const std::string& text);
+  std::string wait_for(const std::string& key, int from);
+  void throw_if_lost(const std::string& key) const;
+
+  const Membership& membership_;
+  std::string prefix_;
+  Deadline deadline_;
+};
+
+}  // namespace lockstep

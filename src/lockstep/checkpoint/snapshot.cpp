@@ -1,0 +1,56 @@
+#include "lockstep/checkpoint/snapshot.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <functional>
+
+#include "lockstep/optim/large_pages.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kSnapshotAlignment = 64;
+
+std::int64_t room_of(const at::Tensor& tensor) {
+  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+  return (bytes + kSnapshotAlignment - 1) / kSnapshotAlignment * kSnapshotAlignment;
+}
+
+void visit_tensors_in(CheckpointContent& content, const std::function<void(at::Tensor&)>& visit) {
+  for (auto& item : content.weights) visit(item.second);
+  for (auto& [name, state] : content.optimizer.state) {
+    for (auto& item : state.tensors) visit(item.second);
+  }
+  for (auto& item : content.generators) visit(item.second);
+  for (auto& item : content.rank_tensors) visit(item.second);
+}
+
+}  // namespace
+
+CheckpointContent SnapshotMemory::copy(const CheckpointContent& content) {
+  const at::NoGradGuard no_grad;
+  CheckpointContent result = content;  // shares the tensors, which are replaced below
+  std::int64_t needed = 0;
+  visit_tensors_in(result, [&](at::Tensor& tensor) { needed += room_of(tensor); });
+  if (static_cast<std::uint64_t>(needed) > size_bytes()) {
+    memory_ = at::Tensor();  // first, so that both are not there together
+    memory_ = at::empty({needed}, at::kByte);
+    advise_large_pages(memory_.data_ptr(), memory_.nbytes());
+  }
+  used_bytes_ = 0;
+  visit_tensors_in(result, [&](at::Tensor& tensor) { tensor = place(tensor); });
+  return result;
+}
+
+at::Tensor SnapshotMemory::place(const at::Tensor& tensor) {
+  if (tensor.nbytes() == 0) return at::empty(tensor.sizes(), tensor.scalar_type());
+  void* begin = memory_.data_ptr<std::uint8_t>() + used_bytes_;
+  used_bytes_ += room_of(tensor);
+  at::Tensor copy = at::from_blob(begin, tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
+  copy.copy_(tensor.detach());
+  return copy;
+}
+
+}  // namespace lockstep

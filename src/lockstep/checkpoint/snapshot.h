@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "lockstep/checkpoint/checkpoint_content.h"
+
+namespace lockstep {
+
+/// Memory for a copy of a checkpoint's content, kept from one save to the next.
+class SnapshotMemory {
+ public:
+  /// A copy of `content` whose tensors lie here, on the CPU; valid until the next call. Nothing is allocated where the
+  /// content is not larger than before.
+  CheckpointContent copy(const CheckpointContent& content);
+  std::uint64_t size_bytes() const { return memory_.defined() ? memory_.nbytes() : 0; }
+
+ private:
+  at::Tensor place(const at::Tensor& tensor);
+
+  at::Tensor memory_;
+  std::int64_t used_bytes_ = 0;
+};
+
+}  // namespace lockstep
