@@ -18,6 +18,7 @@ class OutputStream {
     Console* console = nullptr;         ///< null: not shown
     std::optional<std::string> prefix;  ///< before each line on the console
     UniqueFd file;                      ///< log file, or nothing
+    std::string name;                   ///< of the stream and the log file, for messages: "stdout of rank 0, /logs/x"
   };
 
   /// @throws Error  if no pipe can be made

@@ -109,14 +109,15 @@ void RankGroup::start(const std::vector<RankPlace>& places) {
 int RankGroup::connect_stdout(Rank& rank, const std::string& folder) {
   const std::size_t i = rank.index();
   const bool shown = parts_.plan.shown[i];
+  const std::string path = folder + "/stdout.log";
   if (parts_.plan.tee[i].out) {
     rank.out = std::make_unique<OutputStream>(
-        parts_.loop, OutputStream::Targets{shown ? &parts_.out : nullptr, line_prefix(rank.place),
-                                           log_file(folder + "/stdout.log")});
+        parts_.loop, OutputStream::Targets{shown ? &parts_.out : nullptr, line_prefix(rank.place), log_file(path),
+                                           fmt::format("stdout of rank {}, {},", rank.place.rank, path)});
     return rank.out->write_end();
   }
   if (parts_.plan.redirects[i].out) {
-    rank.out_file = log_file(folder + "/stdout.log");
+    rank.out_file = log_file(path);
   } else if (!shown) {
     rank.out_file = open_file("/dev/null", O_WRONLY);
   }
@@ -136,7 +137,9 @@ int RankGroup::connect_stderr(Rank& rank, const std::string& folder) {
   if (parts_.plan.shown[i]) targets.console = &parts_.err;
   if (tee) {
     targets.prefix = line_prefix(rank.place);
-    targets.file = log_file(folder + "/stderr.log");
+    const std::string path = folder + "/stderr.log";
+    targets.file = log_file(path);
+    targets.name = fmt::format("stderr of rank {}, {},", rank.place.rank, path);
   }
   rank.err = std::make_unique<OutputStream>(parts_.loop, std::move(targets));
   return rank.err->write_end();
