@@ -6,6 +6,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(yaml-cpp REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 

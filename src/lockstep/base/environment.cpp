@@ -1,11 +1,10 @@
 #include "lockstep/base/environment.h"
 
-#include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/lower_case.h"
 
 namespace lockstep {
 
@@ -31,8 +30,7 @@ std::optional<std::int64_t> env_int(const std::string& name) {
 std::optional<bool> env_bool(const std::string& name) {
   const auto text = env_string(name);
   if (!text) return std::nullopt;
-  std::string lower = *text;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = lower_case(*text);
   if (lower == "1" || lower == "true" || lower == "yes" || lower == "on") return true;
   if (lower == "0" || lower == "false" || lower == "no" || lower == "off") return false;
   throw Error(name + " is \"" + *text + "\", which is neither true nor false", "environment",

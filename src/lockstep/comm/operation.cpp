@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
+#include "lockstep/base/lower_case.h"
 
 namespace lockstep {
 
@@ -76,9 +75,7 @@ std::string Fingerprint::describe() const {
     default:
       break;
   }
-  std::string name = c10::toString(dtype);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text + fmt::format(" of {} {}", count, name);
+  return text + fmt::format(" of {} {}", count, lower_case(c10::toString(dtype)));
 }
 
 }  // namespace lockstep

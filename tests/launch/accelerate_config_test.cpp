@@ -1,0 +1,178 @@
+// Accelerate's configuration file: what it writes is read, what it cannot mean here is refused by line.
+#include "lockstep/launch/accelerate_config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#include "lockstep/launch/config_questions.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+// As `accelerate config` wrote it for two GPUs of one machine.
+constexpr const char* kTwoGpus = R"(compute_environment: LOCAL_MACHINE
+debug: false
+distributed_type: MULTI_GPU
+downcast_bf16: 'no'
+enable_cpu_affinity: false
+gpu_ids: 0,1
+machine_rank: 0
+main_training_function: main
+mixed_precision: 'no'
+num_machines: 1
+num_processes: 2
+rdzv_backend: static
+same_network: true
+tpu_env: []
+tpu_use_cluster: false
+tpu_use_sudo: false
+use_cpu: false
+)";
+
+class AccelerateFile : public ::testing::Test {
+ protected:
+  std::string write(const std::string& text, const std::string& name = "config.yaml") const {
+    const std::string path = folder_.path() + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string refusal(const std::string& text) const {
+    try {
+      read_accelerate_config(write(text));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(AccelerateFile, IsReadAndWrittenAsItWas) {
+  const AccelerateConfig config = read_accelerate_config(write(kTwoGpus));
+  EXPECT_EQ(config.num_processes, 2);
+  EXPECT_EQ(config.distributed_type, "MULTI_GPU");
+  EXPECT_EQ(config.gpu_ids, "0,1");
+  EXPECT_EQ(accelerate_config_text(config, false), kTwoGpus);
+}
+
+TEST_F(AccelerateFile, IsJsonWhereItsNameSaysSo) {
+  AccelerateConfig config;
+  config.distributed_type = "MULTI_CPU";
+  config.num_machines = 2;
+  config.num_processes = 4;
+  config.main_process_ip = "10.0.0.1";
+  config.main_process_port = 29500;
+  const std::string path = folder_.path() + "/new/folder/config.json";
+  write_accelerate_config(config, path);
+  EXPECT_EQ(read_file(path).front(), '{');
+  const AccelerateConfig again = read_accelerate_config(path);
+  EXPECT_EQ(again.main_process_ip, "10.0.0.1");
+  EXPECT_EQ(again.main_process_port, 29500);
+  EXPECT_EQ(again.num_processes, 4);
+}
+
+TEST_F(AccelerateFile, UnderstandsWhatYamlTakesForSomethingElse) {
+  const AccelerateConfig config =
+      read_accelerate_config(write("distributed_type: 'NO'\nmixed_precision: no\ngpu_ids: 0\nnum_processes: -1\n"));
+  EXPECT_EQ(config.mixed_precision, "no");
+  EXPECT_EQ(config.gpu_ids, "0");
+  EXPECT_EQ(config.num_processes, -1);
+  const AccelerateConfig old =
+      read_accelerate_config(write("distributed_type: NO\nfp16: true\ndynamo_backend: 'NO'\n"));
+  EXPECT_EQ(old.mixed_precision, "fp16");
+}
+
+TEST_F(AccelerateFile, NamesLineAndFixOfWhatDoesNotFit) {
+  struct Refused {
+    const char* text;
+    const char* line;
+    const char* says;
+  };
+  const Refused table[] = {
+      {"distributed_type: NO\nnum_proceses: 2\n", ":2", "did you mean 'num_processes'?"},
+      {"distributed_type: NO\nwobble: 2\n", ":2", "unknown key 'wobble'"},
+      {"debug: false\n", "config.yaml", "there is no distributed_type"},
+      {"distributed_type: MULTI_GPU\ndebug: maybe\n", ":2", "write true or false"},
+      {"distributed_type: MULTI_GPU\nnum_processes: two\n", ":2", "whole number"},
+      {"distributed_type: MULTI_GPU\nnum_processes: 0\n", ":2", "whole number"},
+      {"distributed_type: DEEPSPEED\n", ":1", "NO, MULTI_CPU, MULTI_GPU"},
+      {"distributed_type: MULTI_GPU\nmixed_precision: fp8\n", ":2", "no, fp16, bf16"},
+      {"distributed_type: MULTI_GPU\ndeepspeed_config:\n  zero_stage: 2\n", ":3", "DeepSpeed"},
+      {"distributed_type: MULTI_GPU\nfsdp_config: {fsdp_version: 2}\n", ":2", "FullyShardedDataParallel"},
+      {"distributed_type: NO\nnum_processes: 2\n", "config.yaml", "MULTI_CPU or MULTI_GPU"},
+      {"distributed_type: MULTI_CPU\nnum_processes: 3\nnum_machines: 2\n", "config.yaml", "evenly"},
+      {"distributed_type: MULTI_CPU\nmachine_rank: 1\n", "config.yaml", "numbered from 0"},
+      {"- a\n- b\n", "config.yaml", "no configuration"},
+      {"a: [1\n", "config.yaml:", "no YAML"},
+      {"", "config.yaml", "no configuration"},
+  };
+  for (const Refused& each : table) {
+    const std::string text = refusal(each.text);
+    EXPECT_NE(text.find(each.says), std::string::npos) << each.text << "\n" << text;
+    EXPECT_NE(text.find(each.line), std::string::npos) << each.text << "\n" << text;
+  }
+}
+
+std::string answered(const std::string& answers, AccelerateConfig& config) {
+  std::istringstream in(answers);
+  std::ostringstream out;
+  config = ask_config(in, out);
+  return out.str();
+}
+
+TEST(ConfigQuestions, AreThoseOfAccelerateInItsOrder) {
+  AccelerateConfig config;
+  const std::string asked = answered("This machine\nmulti-GPU\n1\nNO\nNO\nNO\nNO\nNO\n2\n0,1\nNO\nno\n", config);
+  EXPECT_EQ(accelerate_config_text(config, false), kTwoGpus);
+  std::size_t at = 0;
+  for (const char* question :
+       {"In which compute environment are you running?", "Which type of machine are you using?",
+        "How many different machines will you use", "Should distributed operations be checked", "torch dynamo?",
+        "DeepSpeed?", "FullyShardedDataParallel?", "Megatron-LM ?", "How many GPU(s) should be used",
+        "What GPU(s) (by id)", "numa efficiency?", "Do you wish to use mixed precision?"}) {
+    const std::size_t next = asked.find(question, at);
+    ASSERT_NE(next, std::string::npos) << question << "\n" << asked;
+    at = next;
+  }
+}
+
+TEST(ConfigQuestions, TakeDefaultsForEmptyLines) {
+  AccelerateConfig config;
+  answered("\n\n\n\n\n\n\n", config);
+  EXPECT_EQ(config.distributed_type, "NO");
+  EXPECT_EQ(config.num_processes, 1);
+  EXPECT_EQ(config.mixed_precision, "no");
+}
+
+TEST(ConfigQuestions, AskAgainWhereAnAnswerDoesNotFit) {
+  AccelerateConfig config;
+  const std::string asked = answered(
+      "1\n0\nmulti-TPU\nmulti-CPU\ntwo\n2\n7\n1\n\n10.0.0.1\n\nperhaps\nno\n1\nno\nyes\nno\nno\n3\n4\nbf16\n", config);
+  for (const char* answer :
+       {"SageMaker. Please", "one of the numbers", "whole number from 1 to 65536", "whole number from 0 to 1",
+        "Please enter a value", "yes or no", "mpirun itself", "multiple of 2"}) {
+    EXPECT_NE(asked.find(answer), std::string::npos) << answer << "\n" << asked;
+  }
+  EXPECT_EQ(config.num_machines, 2);
+  EXPECT_EQ(config.machine_rank, 1);
+  EXPECT_EQ(config.main_process_ip, "10.0.0.1");
+  EXPECT_EQ(config.main_process_port, 29500);
+  EXPECT_EQ(config.rdzv_backend, "c10d");
+  EXPECT_EQ(config.num_processes, 4);
+  EXPECT_EQ(config.mixed_precision, "bf16");
+  EXPECT_TRUE(config.use_cpu);
+}
+
+TEST(ConfigQuestions, EndWithAnErrorWhereAnswersAreMissing) {
+  AccelerateConfig config;
+  EXPECT_THROW(answered("\nmulti-CPU\n", config), Error);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,74 @@
+// `lockstep config`: Accelerate's questions, and the file that keeps the answers.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "lockstep/base/error.h"
+#include "lockstep/launch/accelerate_config.h"
+#include "lockstep/launch/config_questions.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+class Config : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    add_file(app);
+    default_ = app.add_subcommand("default", "write a configuration without asking");
+    add_file(*default_);
+    default_->add_option("--mixed-precision", mixed_precision_, "no, fp16 or bf16: what training computes in")
+        ->check(CLI::IsMember({"no", "fp16", "bf16"}))
+        ->capture_default_str();
+    update_ = app.add_subcommand("update", "add the keys that a file of an older version lacks");
+    add_file(*update_);
+    app.require_subcommand(0, 1);
+    show_examples(app, {"lockstep config", "lockstep config --config-file two-machines.yaml",
+                        "lockstep config default --mixed-precision bf16", "lockstep config update",
+                        "lockstep launch --show-config ./train"});
+  }
+
+  int run() override {
+    if (file_.empty()) file_ = default_accelerate_config_path();
+    if (default_->parsed()) return write_default();
+    if (update_->parsed()) {
+      write_accelerate_config(read_accelerate_config(file_), file_);
+      fmt::print("Successfully updated the configuration file at {}.\n", file_);
+      return 0;
+    }
+    write_accelerate_config(ask_config(std::cin, std::cout), file_);
+    fmt::print("accelerate configuration saved at {}\n", file_);
+    return 0;
+  }
+
+ private:
+  void add_file(CLI::App& app) {
+    app.add_option("--config-file", file_,
+                   "file to write: YAML, or JSON where its name ends in .json; default: accelerate's, "
+                   "accelerate/default_config.yaml in $HF_HOME or ~/.cache/huggingface");
+  }
+
+  int write_default() const {
+    if (std::filesystem::exists(file_)) {
+      throw Error("there is a configuration already, and this command does not replace it", file_,
+                  "change it with `lockstep config`, or remove it first");
+    }
+    AccelerateConfig config;
+    config.mixed_precision = mixed_precision_;
+    write_accelerate_config(config, file_);
+    fmt::print("accelerate configuration saved at {}\n", file_);
+    return 0;
+  }
+
+  std::string file_;
+  std::string mixed_precision_ = "no";
+  CLI::App* default_ = nullptr;
+  CLI::App* update_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_config() { return std::make_unique<Config>(); }
+
+}  // namespace lockstep

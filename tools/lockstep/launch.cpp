@@ -1,0 +1,54 @@
+// `lockstep launch`: what `accelerate launch` does, by the same file and flags.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "lockstep/launch/accelerate_launch.h"
+#include "lockstep/launch/job.h"
+#include "lockstep/launch/plan.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+void print_settings(const AccelerateLaunch& launch) {
+  fmt::print("configuration file: {}\n", launch.config_file.empty() ? "none" : launch.config_file);
+  for (const LaunchSetting& setting : launch.settings) {
+    fmt::print("{:28} {:16} {}\n", setting.name, setting.value.empty() ? "-" : setting.value, setting.origin);
+  }
+}
+
+class Launch : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    add_accelerate_launch_flags(app, flags_);
+    show_examples(app, {"lockstep launch ./train --epochs 3", "lockstep launch --num-processes 2 --cpu ./train",
+                        "lockstep launch --config-file two-machines.yaml --machine-rank 1 ./train",
+                        "lockstep launch --show-config ./train"});
+  }
+
+  int run() override {
+    const AccelerateLaunch launch = resolve_accelerate_launch(flags_);
+    if (flags_.show_config) {
+      print_settings(launch);
+      return 0;
+    }
+    const LaunchPlan plan = make_plan(launch.flags);
+    const LaunchSetting& processes = launch.setting("num_processes");
+    const bool is_found = processes.origin != "flag" && processes.origin != "file";
+    if (is_found && !flags_.quiet) {
+      fmt::print(stderr, "`--num-processes` was not given and is {}: {}\n", processes.value, processes.origin);
+    }
+    for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
+    return run_job(plan);
+  }
+
+ private:
+  AccelerateLaunchFlags flags_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_launch() { return std::make_unique<Launch>(); }
+
+}  // namespace lockstep
