@@ -146,6 +146,32 @@ TEST(Pretrained, ListsMismatchedShapesAndTakesThemAnewOnRequest) {
   EXPECT_EQ(loaded.model->config().head.labels.size(), 5u);
 }
 
+TEST(Pretrained, HoldsTheTokenizersSizeAgainstTheModelsFirst) {
+  const TemporaryFolder folder;
+  BertConfig config = small_bert();
+  config.vocab_size = 200;
+  BertForSequenceClassification(config)->save_pretrained(folder.path());
+  const auto report = [&](std::int64_t tokenizer_size) {
+    LoadOptions options;
+    options.tokenizer_size = tokenizer_size;
+    return BertForSequenceClassificationImpl::from_pretrained(folder.path(), options).report.text();
+  };
+  EXPECT_EQ(report(0), "");
+  EXPECT_EQ(report(200), "");
+  EXPECT_EQ(report(73), "");  // the table was rounded up
+  EXPECT_NE(report(72).find("The tokenizer has 72 entries and the model at " + folder.path() + " 200"),
+            std::string::npos);
+  // Before the weights are looked at.
+  std::filesystem::remove(folder / "model.safetensors");
+  try {
+    report(201);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.happened(), "the tokenizer has 201 entries, the model 200");
+    EXPECT_EQ(error.where(), folder.path() + ", config.json, field \"vocab_size\"");
+  }
+}
+
 TEST(Pretrained, AddsAndRemovesTheBaseModelsPrefix) {
   const TemporaryFolder folder;
   const BertModel base(small_bert());

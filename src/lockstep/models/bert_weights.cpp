@@ -5,6 +5,7 @@ namespace lockstep {
 WeightRules bert_weight_rules(const BertConfig& config, const std::string& architecture) {
   WeightRules rules;
   rules.architecture = architecture;
+  rules.vocab_size = config.vocab_size;
   rules.base_prefix = "bert";
   const bool has_pooler = architecture != "BertForMaskedLM";
   rules.is_ignored = [has_pooler](const std::string& name) {
@@ -22,6 +23,7 @@ WeightRules bert_weight_rules(const BertConfig& config, const std::string& archi
 
 BertConfig bert_config_for(const std::string& folder, const LoadOptions& options) {
   BertConfig config = BertConfig::from_file(folder);
+  check_tokenizer_size(config.vocab_size, folder, options);
   if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
   if (!options.labels.empty()) config.head.labels = options.labels;
   config.gradient_checkpointing = config.gradient_checkpointing || options.gradient_checkpointing;

@@ -8,6 +8,7 @@ namespace lockstep {
 WeightRules gpt2_weight_rules(const Gpt2Config& config, const std::string& architecture) {
   WeightRules rules;
   rules.architecture = architecture;
+  rules.vocab_size = config.vocab_size;
   rules.base_prefix = "transformer";
   if (config.tie_word_embeddings && architecture == "GPT2LMHeadModel") {
     rules.tied.emplace_back("lm_head.weight", "transformer.wte.weight");
@@ -28,6 +29,7 @@ WeightRules gpt2_weight_rules(const Gpt2Config& config, const std::string& archi
 
 Gpt2Config gpt2_config_for(const std::string& folder, const LoadOptions& options) {
   Gpt2Config config = Gpt2Config::from_file(folder);
+  check_tokenizer_size(config.vocab_size, folder, options);
   if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
   if (!options.labels.empty()) config.head.labels = options.labels;
   config.gradient_checkpointing = config.gradient_checkpointing || options.gradient_checkpointing;

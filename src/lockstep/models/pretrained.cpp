@@ -128,6 +128,7 @@ std::string LoadReport::text() const {
         "exactly identical.\n",
         path, architecture, list_text(unexpected));
   }
+  text += vocabulary;
   if (!missing.empty()) {
     text += fmt::format(
         "Some weights of {} were not initialized from the model checkpoint at {} and are newly initialized: {}{}",
@@ -151,6 +152,7 @@ LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, con
   report.path = path;
   report.architecture = rules.architecture;
   report.unexpected = plan.unexpected;
+  if (rules.vocab_size > 0) report.vocabulary = check_tokenizer_size(rules.vocab_size, path, options);
   for (const auto& [name, target] : targets) {
     const auto source = plan.source_of.find(name);
     if (source == plan.source_of.end()) {
@@ -176,6 +178,21 @@ LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, con
     }
   }
   return report;
+}
+
+std::string check_tokenizer_size(std::int64_t vocab_size, const std::string& folder, const LoadOptions& options) {
+  constexpr std::int64_t kRoundedUp = 128;
+  const std::int64_t entries = options.tokenizer_size;
+  if (entries > vocab_size) {
+    throw Error(fmt::format("the tokenizer has {} entries, the model {}", entries, vocab_size),
+                folder + ", config.json, field \"vocab_size\"",
+                "use the tokenizer of the model's own folder, or a model that was trained with this one");
+  }
+  if (entries == 0 || vocab_size - entries < kRoundedUp) return "";
+  return fmt::format(
+      "The tokenizer has {} entries and the model at {} {}: if it is not the one that the model was trained with, the "
+      "model reads other words than were written.\n",
+      entries, folder, vocab_size);
 }
 
 NamedTensors state_of(const torch::nn::Module& module) {

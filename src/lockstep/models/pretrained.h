@@ -17,8 +17,11 @@ namespace lockstep {
 
 /// How `from_pretrained` builds a model.
 struct LoadOptions {
-  std::vector<std::string> labels;       ///< names of the classifier's labels; empty: as config.json has them
-  std::int64_t num_labels = 0;           ///< the same without names; 0: as config.json has them
+  std::vector<std::string> labels;  ///< names of the classifier's labels; empty: as config.json has them
+  std::int64_t num_labels = 0;      ///< the same without names; 0: as config.json has them
+  /// Entries of the tokenizer that goes with the model (`Tokenizer::vocab_size()`), to be held against the model's
+  /// before anything is loaded; 0: not known. More than the model embeds are an Error.
+  std::int64_t tokenizer_size = 0;
   bool ignore_mismatched_sizes = false;  ///< parameters of another shape are newly initialised instead of an Error
   bool gradient_checkpointing = false;   ///< recompute activations in backward
 };
@@ -35,6 +38,7 @@ struct LoadReport {
   std::vector<std::string> missing;     ///< parameters that the file does not have: newly initialised
   std::vector<std::string> unexpected;  ///< tensors of the file that the model does not have
   std::vector<Mismatch> mismatched;     ///< of another shape: newly initialised
+  std::string vocabulary;               ///< that the tokenizer is probably another model's; empty where it fits
 
   /// True where any parameter is newly initialised: the model should be trained before it is used.
   bool has_new_weights() const { return !missing.empty() || !mismatched.empty(); }
@@ -51,8 +55,9 @@ struct Loaded {
 
 /// How a file's names fit a class of models.
 struct WeightRules {
-  std::string architecture;  ///< "BertForSequenceClassification"
-  std::string base_prefix;   ///< "bert": the base model's name inside of a model with a head
+  std::string architecture;     ///< "BertForSequenceClassification"
+  std::string base_prefix;      ///< "bert": the base model's name inside of a model with a head
+  std::int64_t vocab_size = 0;  ///< tokens that the model embeds; 0: it has no embedding
   /// Names that older or other files have for a parameter of this model: {"lm_head.weight", "transformer.wte.weight"}.
   /// Read where the file does not have the parameter under its own name.
   std::vector<std::pair<std::string, std::string>> tied;
@@ -68,6 +73,13 @@ struct WeightRules {
 /// them
 LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, const std::string& path,
                         const LoadOptions& options = {});
+
+/// Holds the tokenizer that `options` tell of against a model that embeds `vocab_size` tokens.
+/// @param folder  the model's, for errors
+/// @return  what `LoadReport::vocabulary` is to say: a tokenizer with far fewer entries than the model is usable, but
+///     hardly the one that it was trained with. (Tables rounded up to a multiple of 128 are common.)
+/// @throws Error  if the tokenizer has ids that the model does not embed
+std::string check_tokenizer_size(std::int64_t vocab_size, const std::string& folder, const LoadOptions& options);
 
 /// Parameters and buffers under their plain names; parameters that are one tensor under several names once.
 NamedTensors state_of(const torch::nn::Module& module);
