@@ -1,0 +1,39 @@
+// `lockstep report`: what a training did, as one HTML file.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/train/html_report.h"
+#include "lockstep/train/report_data.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+class ReportCommand : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.add_option("folder", folder_, "output folder of a training: it holds metrics.jsonl or trainer_state.json")
+        ->required();
+    app.add_option("--output", output_, "the HTML file; default: report.html in the folder");
+    show_examples(app, {"lockstep report trainer_output", "lockstep report trainer_output --output /tmp/report.html"});
+  }
+
+  int run() override {
+    const std::string path = output_.empty() ? folder_ + "/report.html" : output_;
+    write_file_atomically(path, html_report(read_report_data(folder_)));
+    fmt::print("{}\n", std::filesystem::absolute(path).lexically_normal().string());
+    return 0;
+  }
+
+ private:
+  std::string folder_;
+  std::string output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_report() { return std::make_unique<ReportCommand>(); }
+
+}  // namespace lockstep
