@@ -1,0 +1,177 @@
+#include "lockstep/train/evaluation.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/data_loader.h"
+#include "lockstep/data/exact_distributed_sampler.h"
+#include "lockstep/data/padding_collator.h"
+#include "lockstep/train/batch_device.h"
+
+namespace lockstep {
+namespace {
+
+// What a rank without samples must learn of the others' outputs: dtype, number of dimensions, and their sizes.
+constexpr std::int64_t kMostDimensions = 8;
+
+at::Tensor padded_to(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes) {
+  if (tensor.sizes().vec() == sizes) return tensor;
+  at::Tensor out = at::full(sizes, kIgnoredLabel, tensor.options());
+  at::Tensor place = out;
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) place = place.narrow(d, 0, tensor.size(d));
+  place.copy_(tensor);
+  return out;
+}
+
+struct LocalSums {
+  std::vector<at::Tensor> predictions;
+  std::vector<at::Tensor> labels;
+  double loss = 0;
+  std::int64_t count = 0;
+  bool has_labels = false;
+  std::int64_t steps = 0;
+};
+
+void add_batch(TrainableModel& model, const Batch& batch, bool keep_predictions, LocalSums& sums) {
+  const at::Tensor output = model.forward(batch);
+  const auto labels = batch.find("labels");
+  if (labels != batch.end()) {
+    const SummedLoss loss = model.loss(output, batch);
+    sums.loss += loss.sum.item<double>();
+    sums.count += loss.count.item<std::int64_t>();
+    sums.has_labels = true;
+  }
+  ++sums.steps;
+  if (!keep_predictions) return;
+  const at::Tensor kept = model.predictions(output);
+  if (!kept.defined()) return;
+  sums.predictions.push_back(kept.detach().to(at::kCPU));
+  if (labels != batch.end()) sums.labels.push_back(labels->second.to(at::kCPU));
+}
+
+// Back to training mode also where the model throws.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(TrainableModel& model) : model_(model), was_training_(model.tensors().is_training()) {
+    model_.set_training(false);
+  }
+  ~EvaluationMode() {
+    if (was_training_) model_.set_training(true);
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  TrainableModel& model_;
+  bool was_training_;
+};
+
+LocalSums run_batches(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(model);
+  const c10::Device device = device_of(model);
+  LocalSums sums;
+  const std::int64_t batches = loader.size();
+  for (const Batch& batch : loader) {
+    add_batch(model, on_device(batch, device), options.keep_predictions, sums);
+    if (options.on_batch) options.on_batch(sums.steps, batches);
+  }
+  return sums;
+}
+
+void reduce_sums(Communicator& group, LocalSums& sums) {
+  at::Tensor totals = torch::tensor({sums.loss, static_cast<double>(sums.count)}, torch::kDouble);
+  group.all_reduce(totals);
+  sums.loss = totals[0].item<double>();
+  sums.count = static_cast<std::int64_t>(totals[1].item<double>());
+  at::Tensor seen = torch::tensor({static_cast<std::int64_t>(sums.has_labels), sums.steps}, torch::kLong);
+  group.all_reduce(seen, ReduceOp::Max);
+  sums.has_labels = seen[0].item<std::int64_t>() != 0;
+  sums.steps = seen[1].item<std::int64_t>();
+}
+
+}  // namespace
+
+at::Tensor concatenate_padded(const std::vector<at::Tensor>& parts) {
+  if (parts.empty()) return {};
+  std::vector<std::int64_t> sizes = parts.front().sizes().vec();
+  for (const at::Tensor& part : parts) {
+    if (part.dim() != static_cast<std::int64_t>(sizes.size())) {
+      throw Error("outputs of two batches differ in their number of dimensions", "evaluation",
+                  "return outputs with the batch as first dimension");
+    }
+    for (std::size_t d = 1; d < sizes.size(); ++d) {
+      sizes[d] = std::max(sizes[d], part.size(static_cast<std::int64_t>(d)));
+    }
+  }
+  std::vector<at::Tensor> padded;
+  for (const at::Tensor& part : parts) {
+    sizes[0] = part.size(0);
+    padded.push_back(padded_to(part, sizes));
+  }
+  return at::cat(padded);
+}
+
+at::Tensor gather_in_order(Communicator& group, const at::Tensor& local, std::int64_t samples) {
+  at::Tensor shape = torch::zeros({kMostDimensions + 2}, torch::kLong);
+  if (local.defined()) {
+    if (local.dim() > kMostDimensions) {
+      throw Error("outputs of " + std::to_string(local.dim()) + " dimensions", "evaluation",
+                  "return outputs of at most 8 dimensions");
+    }
+    shape[0] = static_cast<std::int64_t>(local.scalar_type());
+    shape[1] = local.dim();
+    for (std::int64_t d = 1; d < local.dim(); ++d) shape[d + 1] = local.size(d);
+  }
+  group.all_reduce(shape, ReduceOp::Max);
+  const std::int64_t dims = shape[1].item<std::int64_t>();
+  if (dims == 0) return {};
+  const auto dtype = static_cast<at::ScalarType>(shape[0].item<std::int64_t>());
+  const std::int64_t share = (samples + group.world_size() - 1) / group.world_size();
+  std::vector<std::int64_t> sizes{share};
+  for (std::int64_t d = 1; d < dims; ++d) sizes.push_back(shape[d + 1].item<std::int64_t>());
+  const at::Tensor mine = local.defined() ? padded_to(local, sizes).contiguous() : at::zeros(sizes, dtype);
+  sizes[0] = share * group.world_size();
+  at::Tensor all = at::empty(sizes, dtype);
+  group.all_gather(all, mine);
+  sizes[0] = group.world_size();
+  sizes.insert(sizes.begin() + 1, share);
+  return all.view(sizes).transpose(0, 1).flatten(0, 1).slice(0, 0, samples).contiguous();
+}
+
+EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<const Dataset>& dataset,
+                                  const EvaluationOptions& options, const std::shared_ptr<Communicator>& group) {
+  const auto start = std::chrono::steady_clock::now();
+  ExactDistributedSamplerOptions share;
+  share.num_replicas = group ? group->world_size() : 1;
+  share.rank = group ? group->rank() : 0;
+  DataLoaderOptions reading;
+  reading.batch_size = options.batch_size;
+  reading.collate = options.collate;
+  reading.num_workers = options.num_workers;
+  DataLoader loader(dataset, reading, std::make_shared<ExactDistributedSampler>(dataset->size(), share));
+
+  LocalSums sums = run_batches(model, loader, options);
+  EvaluationResult result;
+  result.samples = dataset->size();
+  result.predictions = concatenate_padded(sums.predictions);
+  result.label_ids = concatenate_padded(sums.labels);
+  if (group && group->world_size() > 1) {
+    reduce_sums(*group, sums);
+    result.predictions = gather_in_order(*group, result.predictions, result.samples);
+    result.label_ids = gather_in_order(*group, result.label_ids, result.samples);
+  }
+  result.has_labels = sums.has_labels;
+  result.loss =
+      sums.count == 0 ? std::numeric_limits<double>::quiet_NaN() : sums.loss / static_cast<double>(sums.count);
+  result.steps = sums.steps;
+  result.runtime_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,169 @@
+#include "lockstep/train/gradient_engine.h"
+
+#include <fmt/format.h>
+#include <torch/cuda.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/parallel/data_parallel.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/parallel_loss.h"
+#include "lockstep/train/batch_device.h"
+
+namespace lockstep {
+namespace {
+
+void backward_weighted(const at::Tensor& sum, double weight) {
+  if (weight == 1) {
+    sum.backward();
+  } else {
+    sum.mul(weight).backward();
+  }
+}
+
+class SingleEngine : public GradientEngine {
+ public:
+  explicit SingleEngine(std::shared_ptr<TrainableModel> model) : model_(std::move(model)) {}
+
+  SummedLoss accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+    const SummedLoss result = loss(model_->forward(batch), batch);
+    backward_weighted(result.sum, pass.weight);
+    return {result.sum.detach(), result.count};
+  }
+
+ private:
+  std::shared_ptr<TrainableModel> model_;
+};
+
+// DistributedDataParallel around a model of any kind.
+class AdaptedDdp : public DistributedDataParallelBase {
+ public:
+  AdaptedDdp(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options)
+      : DistributedDataParallelBase(model->tensors(), std::move(options)), model_(std::move(model)) {}
+
+  at::Tensor forward(const Batch& batch) {
+    before_forward();
+    at::Tensor output = model_->forward(batch);
+    watch_output(output);
+    return output;
+  }
+
+ private:
+  std::shared_ptr<TrainableModel> model_;
+};
+
+class DdpEngine : public GradientEngine {
+ public:
+  DdpEngine(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options, bool fuse)
+      : ddp_(std::move(model), std::move(options)), wants_fuse_(fuse) {}
+
+  SummedLoss accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+    if (pass.is_last) return run_pass(batch, loss, pass);
+    const auto no_sync = ddp_.no_sync();
+    return run_pass(batch, loss, pass);
+  }
+
+  // Gradients are averaged over the ranks.
+  double gradient_factor(std::int64_t count) const override {
+    return count == 0 ? 0 : world_size_ / static_cast<double>(count);
+  }
+
+  std::string fuse(FlatOptimizer& optimizer) override {
+    if (!wants_fuse_) return "";
+    const FuseMode mode = ddp_.fuse(optimizer);
+    return mode == FuseMode::Off ? "" : to_string(mode);
+  }
+
+  void finish() override { ddp_.unfuse(); }
+
+ private:
+  SummedLoss run_pass(const Batch& batch, const Loss& loss, const Pass& pass) {
+    const SummedLoss result = loss(ddp_.forward(batch), batch);
+    backward_weighted(result.sum, pass.weight);
+    return {result.sum.detach(), result.count};
+  }
+
+  AdaptedDdp ddp_;
+  bool wants_fuse_;
+  double world_size_ = ddp_.process_group().world_size();
+};
+
+class ReplicaEngine : public GradientEngine {
+ public:
+  ReplicaEngine(std::shared_ptr<TrainableModel> model, std::vector<ReplicaDevice> devices)
+      : model_(std::move(model)), dp_(model_->module(), std::move(devices)) {}
+
+  SummedLoss accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+    const ReplicaLosses losses = parallel_loss(
+        dp_,
+        [&](std::shared_ptr<torch::nn::Module>& replica, const Batch& chunk) {
+          return loss(model_->forward_on(*replica, chunk), chunk);
+        },
+        batch);
+    const at::Tensor sum = losses.sum();
+    backward_weighted(sum, pass.weight);
+    return {sum.detach(), losses.counts().sum()};
+  }
+
+ private:
+  std::shared_ptr<TrainableModel> model_;
+  DataParallel<std::shared_ptr<torch::nn::Module>> dp_;
+};
+
+std::vector<ReplicaDevice> devices_of(TrainableModel& model, std::int64_t replicas) {
+  const std::string kind = device_of(model).is_cuda() ? "cuda:" : "cpu:";
+  std::vector<ReplicaDevice> devices;
+  for (std::int64_t i = 0; i < replicas; ++i) devices.emplace_back(kind + std::to_string(i));
+  return devices;
+}
+
+// How many replicas one process makes where nobody says how many.
+std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& model) {
+  if (device_of(model).is_cuda()) return static_cast<std::int64_t>(torch::cuda::device_count());
+  return args.parallel_mode == "dp" ? static_cast<std::int64_t>(all_replica_devices().size()) : 1;
+}
+
+}  // namespace
+
+ParallelChoice choose_parallel_mode(const TrainingArguments& args, TrainableModel& model, const Communicator* group) {
+  const int world_size = group == nullptr ? 1 : group->world_size();
+  if (world_size > 1) {
+    if (args.parallel_mode == "single" || args.parallel_mode == "dp" || args.replicas > 1) {
+      throw UsageError(fmt::format("parallel_mode {} and replicas {} in a job of {} ranks", args.parallel_mode,
+                                   args.replicas, world_size),
+                       "training arguments", "leave both out, or start one process without a launcher");
+    }
+    return {ParallelMode::DistributedDataParallel, 1,
+            fmt::format("DistributedDataParallel: {} ranks, engine {}", world_size, group->engine())};
+  }
+  if (args.parallel_mode == "ddp") {
+    throw UsageError("parallel_mode ddp in a process that is alone", "training arguments",
+                     "start it with lockstep run --nproc-per-node N, or leave parallel_mode out");
+  }
+  const bool may_copy = args.parallel_mode != "single";
+  const std::int64_t replicas = !may_copy ? 1 : args.replicas > 0 ? args.replicas : default_replicas(args, model);
+  if (replicas == 1) return {ParallelMode::Single, 1, "one process, one replica"};
+  if (!model.module()) {
+    if (args.replicas == 0 && args.parallel_mode == "auto")
+      return {ParallelMode::Single, 1, "one process, one replica"};
+    throw UsageError(fmt::format("{} replicas of a model that cannot be copied", replicas), "training arguments",
+                     "use lockstep run --nproc-per-node N instead of replicas");
+  }
+  return {ParallelMode::DataParallel, replicas,
+          fmt::format("DataParallel: no launcher, {} replicas in one process", replicas)};
+}
+
+std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
+                                                     const std::shared_ptr<TrainableModel>& model,
+                                                     const std::shared_ptr<Communicator>& group) {
+  if (choice.mode == ParallelMode::Single) return std::make_unique<SingleEngine>(model);
+  if (choice.mode == ParallelMode::DataParallel) {
+    return std::make_unique<ReplicaEngine>(model, devices_of(*model, choice.replicas));
+  }
+  DistributedDataParallelOptions options;
+  options.process_group = group;
+  if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
+  if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
+  return std::make_unique<DdpEngine>(model, std::move(options), args.fuse);
+}
+
+}  // namespace lockstep

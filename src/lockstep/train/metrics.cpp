@@ -1,0 +1,87 @@
+#include "lockstep/train/metrics.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/nearest_name.h"
+
+namespace lockstep {
+namespace {
+
+using OneMetric = double (*)(const ConfusionMatrix&, Average);
+
+const std::vector<std::pair<std::string, OneMetric>>& known_classification_metrics() {
+  static const std::vector<std::pair<std::string, OneMetric>> known{
+      {"accuracy", [](const ConfusionMatrix& m, Average) { return m.accuracy(); }},
+      {"precision", [](const ConfusionMatrix& m, Average average) { return m.precision(average); }},
+      {"recall", [](const ConfusionMatrix& m, Average average) { return m.recall(average); }},
+      {"f1", [](const ConfusionMatrix& m, Average average) { return m.f1(average); }},
+      {"matthews_correlation", [](const ConfusionMatrix& m, Average) { return m.matthews_correlation(); }},
+  };
+  return known;
+}
+
+OneMetric find_metric(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [known, compute] : known_classification_metrics()) {
+    if (known == name) return compute;
+    names.push_back(known);
+  }
+  const std::string near = nearest_name(name, names);
+  throw UsageError("there is no metric '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"),
+                   "metrics of classification", fmt::format("give some of {}", fmt::join(names, ", ")));
+}
+
+void require_predictions(const EvalPrediction& evaluation, const char* who) {
+  if (evaluation.predictions.defined() && evaluation.label_ids.defined()) return;
+  throw Error("there are no predictions with labels to compare", who,
+              "evaluate a dataset with labels, without prediction_loss_only");
+}
+
+}  // namespace
+
+ComputeMetrics classification_metrics(ClassificationMetricsOptions options) {
+  std::vector<std::pair<std::string, OneMetric>> chosen;
+  for (const std::string& name : options.metrics) chosen.emplace_back(name, find_metric(name));
+  return [chosen, average = options.average](const EvalPrediction& evaluation) {
+    require_predictions(evaluation, "metrics of classification");
+    const at::Tensor& scores = evaluation.predictions;
+    ConfusionMatrix matrix(scores.size(-1));
+    matrix.add(scores.argmax(-1), evaluation.label_ids);
+    Metrics out;
+    for (const auto& [name, compute] : chosen) out[name] = compute(matrix, average);
+    return out;
+  };
+}
+
+ComputeMetrics regression_metrics() {
+  return [](const EvalPrediction& evaluation) {
+    require_predictions(evaluation, "metrics of regression");
+    const at::Tensor got = evaluation.predictions.flatten().to(at::kDouble);
+    const at::Tensor want = evaluation.label_ids.flatten().to(at::kDouble);
+    return Metrics{{"pearson", pearson_correlation(got, want)}, {"mse", (got - want).square().mean().item<double>()}};
+  };
+}
+
+ComputeMetrics language_modeling_metrics() {
+  return [](const EvalPrediction& evaluation) { return Metrics{{"perplexity", std::exp(evaluation.loss)}}; };
+}
+
+double pearson_correlation(const at::Tensor& x, const at::Tensor& y) {
+  if (x.numel() != y.numel() || x.numel() == 0) {
+    throw Error(fmt::format("a correlation of {} values with {}", x.numel(), y.numel()), "pearson_correlation",
+                "give one prediction for each label");
+  }
+  const at::Tensor dx = x.flatten().to(at::kDouble) - x.to(at::kDouble).mean();
+  const at::Tensor dy = y.flatten().to(at::kDouble) - y.to(at::kDouble).mean();
+  const double spread = std::sqrt(dx.dot(dx).item<double>()) * std::sqrt(dy.dot(dy).item<double>());
+  return dx.dot(dy).item<double>() / spread;
+}
+
+}  // namespace lockstep

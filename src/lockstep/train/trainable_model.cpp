@@ -1,0 +1,70 @@
+#include "lockstep/train/trainable_model.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/padding_collator.h"
+
+namespace lockstep {
+namespace {
+
+bool is_norm_part(const std::string& part) {
+  const auto ends_with = [&](const std::string& end) {
+    return part.size() >= end.size() && part.compare(part.size() - end.size(), end.size(), end) == 0;
+  };
+  return part == "norm" || ends_with("_norm") || part == "ln_1" || part == "ln_2" || part == "ln_f";
+}
+
+}  // namespace
+
+bool is_decayed_name(const std::string& name) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* sign : {"bias", "layernorm", "rmsnorm"}) {
+    if (lower.find(sign) != std::string::npos) return false;
+  }
+  std::size_t begin = 0;
+  while (begin <= lower.size()) {
+    const std::size_t end = std::min(lower.find('.', begin), lower.size());
+    if (is_norm_part(lower.substr(begin, end - begin))) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+bool TrainableModel::is_decayed(const std::string& name) const { return is_decayed_name(name); }
+
+at::Tensor TrainableModel::forward_on(torch::nn::Module&, const Batch&) {
+  throw Error("this kind of model cannot be copied to replicas", "DataParallel",
+              "use DistributedDataParallel (lockstep run), or one replica");
+}
+
+SummedLoss smoothed_cross_entropy(const at::Tensor& scores, const at::Tensor& labels, double factor) {
+  if (scores.dim() != labels.dim() + 1 || labels.scalar_type() != at::kLong) {
+    throw Error("labels of " + std::to_string(labels.dim()) + " dimensions do not fit scores of " +
+                    std::to_string(scores.dim()),
+                "cross entropy", "give one int64 class number for each row of scores");
+  }
+  const at::Tensor sum =
+      at::cross_entropy_loss(scores.flatten(0, -2), labels.flatten(), {}, at::Reduction::Sum, kIgnoredLabel, factor);
+  return {sum, labels.ne(kIgnoredLabel).sum()};
+}
+
+SummedLoss TrainableModel::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
+  const auto labels = batch.find("labels");
+  if (labels == batch.end()) throw Error("the batch has no \"labels\"", "label smoothing", "give the dataset labels");
+  return smoothed_cross_entropy(output, labels->second, factor);
+}
+
+NamedTensors weights_of(TrainableModel& model) {
+  const ModuleTensors tensors = model.tensors();
+  NamedTensors weights;
+  for (const NamedTensor& parameter : tensors.parameters) weights.emplace_back(parameter.name, parameter.tensor);
+  for (const NamedTensor& buffer : tensors.buffers()) weights.emplace_back(buffer.name, buffer.tensor);
+  return weights;
+}
+
+}  // namespace lockstep

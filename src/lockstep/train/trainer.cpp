@@ -1,0 +1,179 @@
+#include "lockstep/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "lockstep/comm/process_group.h"
+#include "lockstep/train/log_text.h"
+#include "lockstep/train/trainer_context.h"
+#include "lockstep/train/training_session.h"
+
+namespace lockstep {
+namespace {
+
+// The ranks of this job; null where this process is alone.
+std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
+  if (options.process_group) return options.process_group;
+  if (is_initialized()) return default_group();
+  if (!env_string("RANK") || env_int("WORLD_SIZE").value_or(1) < 2) return nullptr;
+  ProcessGroupOptions how;
+  how.backend = options.args.ddp_backend.value_or("");
+  if (options.args.ddp_timeout) {
+    how.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*options.args.ddp_timeout * 1000));
+  }
+  init_process_group(how);
+  return default_group();
+}
+
+void check_trainer_options(const TrainerOptions& options) {
+  if (!options.model) throw UsageError("a trainer without a model", "Trainer", "give TrainerOptions::model");
+  check_training_arguments(options.args);
+  if (options.args.eval_strategy != "no" && !options.eval_dataset) {
+    throw UsageError("eval_strategy " + options.args.eval_strategy + " without evaluation data", "Trainer",
+                     "give an evaluation dataset (--validation-file), or set eval_strategy to no");
+  }
+  if (options.args.gradient_checkpointing && !options.model->recomputes_activations()) {
+    throw UsageError(
+        "gradient_checkpointing, and the model keeps its activations", "Trainer",
+        "build the model so that it recomputes them (ModelOptions::gradient_checkpointing), or leave it out");
+  }
+}
+
+nlohmann::json json_of(const Logs& metrics) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, value] : metrics) json[name] = value;
+  return json;
+}
+
+void save_weights(TrainableModel& model, const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  for (const auto& [name, bytes] : model.files()) write_file_atomically(folder + "/" + name, bytes);
+  write_safetensors(folder + "/model.safetensors", weights_of(model));
+}
+
+}  // namespace
+
+void print_line(const std::string& line) {
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  if (line.empty() || line.back() != '\n') std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+struct Trainer::Implementation {
+  explicit Implementation(TrainerOptions options) { context.options = std::move(options); }
+  // On rank 0, and the others wait until it is done.
+  template <typename Body>
+  void on_rank_0(const Body& body) {
+    if (context.rank() == 0) body();
+    if (context.world_size() > 1) context.group->barrier();
+  }
+
+  TrainerContext context;
+};
+
+Trainer::Trainer(TrainerOptions options) {
+  check_trainer_options(options);
+  implementation_ = std::make_unique<Implementation>(std::move(options));
+  TrainerContext& context = implementation_->context;
+  context.group = joined_group(context.options);
+  if (context.group && context.group->world_size() == 1) context.group = nullptr;
+  context.state.is_world_process_zero = context.rank() == 0;
+  if (context.options.print_logs) {
+    context.options.callbacks.push_back(std::make_shared<PrinterCallback>(context.options.print));
+  }
+  context.notify(&TrainerCallback::on_init_end);
+}
+
+Trainer::~Trainer() = default;
+
+TrainOutput Trainer::train() {
+  TrainerContext& context = implementation_->context;
+  if (!context.options.train_dataset) {
+    throw UsageError("train without training data", "Trainer", "give TrainerOptions::train_dataset");
+  }
+  if (context.args().group_by_length &&
+      static_cast<std::int64_t>(context.options.lengths.size()) != context.options.train_dataset->size()) {
+    throw UsageError(fmt::format("group_by_length with {} lengths for {} samples", context.options.lengths.size(),
+                                 context.options.train_dataset->size()),
+                     "Trainer", "give TrainerOptions::lengths, or leave group_by_length out");
+  }
+  return TrainingSession(context).run();
+}
+
+Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string& metric_key_prefix) {
+  TrainerContext& context = implementation_->context;
+  if (!dataset) dataset = context.options.eval_dataset;
+  if (!dataset) throw UsageError("evaluate without data", "Trainer", "give TrainerOptions::eval_dataset");
+  Logs metrics;
+  context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_evaluate, metrics);
+  metrics.emplace_back("epoch", context.state.epoch);
+  return metrics;
+}
+
+PredictionOutput Trainer::predict(const std::shared_ptr<const Dataset>& dataset, const std::string& metric_key_prefix) {
+  if (!dataset) throw UsageError("predict without data", "Trainer", "give a dataset");
+  PredictionOutput output;
+  const EvaluationResult result =
+      implementation_->context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_predict, output.metrics);
+  output.predictions = result.predictions;
+  output.label_ids = result.label_ids;
+  return output;
+}
+
+void Trainer::save_model(const std::string& folder) {
+  implementation_->on_rank_0([&] { save_weights(model(), folder.empty() ? args().output_dir : folder); });
+}
+
+void Trainer::log_metrics(const std::string& split, const Logs& metrics) {
+  implementation_->context.print(metrics_text(split, metrics));
+}
+
+void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
+  implementation_->on_rank_0([&] {
+    const std::string folder = args().output_dir;
+    std::filesystem::create_directories(folder);
+    write_file_atomically(folder + "/" + split + "_results.json", json_of(metrics).dump(4) + "\n");
+    const std::string all_path = folder + "/all_results.json";
+    nlohmann::json all = nlohmann::json::object();
+    if (std::filesystem::exists(all_path)) {
+      all = nlohmann::json::parse(read_file(all_path), nullptr, false);
+      if (!all.is_object()) all = nlohmann::json::object();
+    }
+    all.update(json_of(metrics));
+    write_file_atomically(all_path, all.dump(4) + "\n");
+  });
+}
+
+void Trainer::save_state() {
+  implementation_->on_rank_0([&] {
+    std::filesystem::create_directories(args().output_dir);
+    write_file_atomically(args().output_dir + "/trainer_state.json", trainer_state_json(state()));
+  });
+}
+
+void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
+  if (!callback) throw UsageError("a callback that is null", "Trainer", "give a callback");
+  implementation_->context.options.callbacks.push_back(std::move(callback));
+}
+
+void Trainer::remove_callback(const TrainerCallback* callback) {
+  auto& callbacks = implementation_->context.options.callbacks;
+  callbacks.erase(
+      std::remove_if(callbacks.begin(), callbacks.end(), [&](const auto& each) { return each.get() == callback; }),
+      callbacks.end());
+}
+
+const TrainerState& Trainer::state() const { return implementation_->context.state; }
+const TrainingArguments& Trainer::args() const { return implementation_->context.options.args; }
+TrainableModel& Trainer::model() { return *implementation_->context.options.model; }
+int Trainer::rank() const { return implementation_->context.rank(); }
+int Trainer::world_size() const { return implementation_->context.world_size(); }
+
+}  // namespace lockstep

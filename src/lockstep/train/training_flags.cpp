@@ -1,0 +1,57 @@
+#include "lockstep/train/training_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+std::string flag_names(const TrainingArgumentInfo& info) {
+  std::string names;
+  std::vector<std::string> all{info.name};
+  all.insert(all.end(), info.aliases.begin(), info.aliases.end());
+  for (std::string name : all) {
+    const std::string with_underscores = "--" + name;
+    std::replace(name.begin(), name.end(), '_', '-');
+    names += (names.empty() ? "" : ",") + ("--" + name);
+    if ("--" + name != with_underscores) names += "," + with_underscores;
+  }
+  return names;
+}
+
+}  // namespace
+
+void TrainingFlags::add(CLI::App& app) {
+  app.add_option("--config", config_, "JSON file with training arguments; flags win over it")->group("Training");
+  for (const TrainingArgumentInfo& info : training_argument_infos()) {
+    CLI::Option* option = app.add_option(
+        flag_names(info),
+        [this, name = info.name](const std::vector<std::string>& results) {
+          std::string text;
+          for (const std::string& result : results) text = result;
+          given_.emplace_back(name, text.empty() || text == "{}" ? "true" : text);
+          return true;
+        },
+        info.help);
+    option->type_name(info.value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->group("Training");
+    if (info.is_switch) {
+      option->expected(0, 1);
+    } else {
+      option->expected(1);
+    }
+    if (!info.default_value.empty()) option->default_str(info.default_value);
+  }
+}
+
+TrainingArguments TrainingFlags::arguments(TrainingArguments defaults) const {
+  if (!config_.empty()) read_training_arguments(defaults, config_);
+  for (const auto& [name, text] : given_) set_training_argument(defaults, name, text, "command line, --" + name);
+  check_training_arguments(defaults, "command line");
+  return defaults;
+}
+
+bool TrainingFlags::given(const std::string& name) const {
+  return std::any_of(given_.begin(), given_.end(), [&](const auto& flag) { return flag.first == name; });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,142 @@
+// What a training saves, and how it goes on from there.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/checkpoint/checkpoint.h"
+#include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/replica_check.h"
+#include "lockstep/checkpoint/world_remap.h"
+#include "lockstep/train/training_session.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kSchedulerFile = "scheduler.json";
+constexpr const char* kLossMemory = "loss_memory";
+
+}  // namespace
+
+// What is not logged yet, and whether the epoch's end is behind.
+NamedTensors TrainingSession::loss_memory() const {
+  return {
+      {kLossMemory, torch::tensor({loss_since_log_, static_cast<double>(steps_since_log_), epoch_ended_ ? 1.0 : 0.0},
+                                  torch::kDouble)}};
+}
+
+void TrainingSession::save() {
+  TrainerState& state = context_.state;
+  if (saved_step_ == state.global_step && !epoch_ended_) return;
+  const auto start = std::chrono::steady_clock::now();
+  if (!writer_) {
+    CheckpointWriterOptions options;
+    options.output_dir = args_.output_dir;
+    options.save_total_limit = static_cast<int>(args_.save_total_limit.value_or(0));
+    writer_ = std::make_unique<CheckpointWriter>(options, context_.group);
+  }
+  for (const auto& callback : context_.options.callbacks) {
+    if (!callback->name().empty()) state.stateful_callbacks[callback->name()] = callback->state();
+  }
+  CheckpointContent content;
+  content.step = state.global_step;
+  content.trainer_state = state;
+  if (context_.rank() == 0) {
+    content.weights = weights_of(*model_);
+    content.files = model_->files();
+    content.files["training_args.json"] = to_json(args_).dump(2) + "\n";
+  }
+  if (!args_.save_only_model) {
+    if (context_.rank() == 0) content.files[kSchedulerFile] = schedule_->state();
+    content.optimizer = {optimizer_->named_state(names_), optimizer_->is_sharded(), optimizer_->group_options()};
+    content.generators = generators_.state();
+    SamplerState where = sampler_->state();
+    where.epoch = epoch_;
+    where.position = std::min(position_, sampler_->size());
+    content.samplers = {{"train", where}};
+    content.rank_tensors = loss_memory();
+  }
+  const std::string folder = writer_->save(content);
+  // Somebody waits for the end: what is not published by then is lost.
+  if (stop_was_asked_) writer_->wait();
+  saved_step_ = state.global_step;
+  context_.other_time_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  context_.notify(&TrainerCallback::on_save, nullptr, folder);
+}
+
+void TrainingSession::resume() {
+  if (!args_.resume_from_checkpoint || *args_.resume_from_checkpoint == "false") return;
+  const std::string& from = *args_.resume_from_checkpoint;
+  if (from != "true") {
+    take_up(context_.group ? open_checkpoint(from, *context_.group) : Checkpoint(from));
+    return;
+  }
+  const CheckpointSearch search = context_.group ? find_newest_checkpoint(args_.output_dir, *context_.group)
+                                                 : find_newest_checkpoint(args_.output_dir);
+  if (!search.damaged.empty()) context_.print(search.notice());
+  if (search.newest) {
+    take_up(*search.newest);
+  } else {
+    context_.print("There is no checkpoint to go on from in " + args_.output_dir + ": training starts anew.");
+  }
+}
+
+void TrainingSession::take_up(const Checkpoint& checkpoint) {
+  if (!checkpoint.has_file(kSchedulerFile)) {
+    throw UsageError("the checkpoint holds the model alone (save_only_model): no training can go on from it",
+                     checkpoint.path(), "give it as --model, or take a checkpoint with optimizer and generators");
+  }
+  const NamedTensors weights = weights_of(*model_);
+  checkpoint.load_weights(weights);
+  const OptimizerContent saved = checkpoint.optimizer();
+  optimizer_->load_named_state(names_, saved.state);
+  optimizer_->load_group_options(saved.groups);
+  schedule_->load_state(checkpoint.file(kSchedulerFile), checkpoint.path() + "/" + kSchedulerFile);
+
+  const ResumeState own =
+      resume_state(checkpoint, context_.rank(), context_.world_size(), args_.allow_world_size_change);
+  if (own.is_remapped) context_.print(own.notice);
+  if (!own.generators.empty()) generators_.load_state(own.generators);
+  const SamplerState& where = own.samplers.at("train");
+  sampler_->load_state(where);
+  epoch_ = where.epoch;
+  position_ = where.position;
+  micro_batch_ = position_ == sampler_->size() ? plan_.micro_batches_per_epoch : position_ / plan_.rank_batch_size;
+  bool ended = false;
+  for (const auto& [name, tensor] : own.rank_tensors) {
+    if (name != kLossMemory) continue;
+    loss_since_log_ = tensor[0].item<double>();
+    steps_since_log_ = static_cast<std::int64_t>(tensor[1].item<double>());
+    ended = tensor[2].item<double>() != 0;
+  }
+  if (ended || (own.is_remapped && micro_batch_ >= plan_.micro_batches_per_epoch)) {
+    ++epoch_;
+    micro_batch_ = 0;
+    position_ = 0;
+  }
+  TrainerState state = checkpoint.trainer_state();
+  // What the arguments of this run say holds.
+  state.max_steps = plan_.max_steps;
+  state.num_train_epochs = plan_.num_epochs;
+  state.logging_steps = plan_.logging_steps;
+  state.eval_steps = plan_.eval_steps;
+  state.save_steps = plan_.save_steps;
+  state.train_batch_size = args_.per_device_train_batch_size;
+  state.is_world_process_zero = context_.state.is_world_process_zero;
+  state.is_local_process_zero = context_.state.is_local_process_zero;
+  context_.state = state;
+  for (const auto& callback : context_.options.callbacks) {
+    const auto kept = state.stateful_callbacks.find(callback->name());
+    if (kept != state.stateful_callbacks.end()) callback->load_state(kept->second);
+  }
+  if (context_.world_size() > 1) {
+    check_replicas_equal(*context_.group, weights, "weights after loading " + checkpoint.path());
+  }
+  context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by rank 0.",
+                             checkpoint.path(), state.global_step, epoch_, position_));
+}
+
+}  // namespace lockstep
