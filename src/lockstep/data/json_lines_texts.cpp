@@ -7,17 +7,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/indexed_texts.h"
+#include "lockstep/data/json_object_scan.h"
 #include "lockstep/data/text/utf8.h"
 
 namespace lockstep {
 namespace {
-
-/// A value of one of the keys that were asked for.
-struct JsonValue {
-  enum class Kind { Missing, Null, Text, Number, Boolean, Composite };
-  Kind kind = Kind::Missing;
-  std::string text;  // as it stands, for numbers
-};
 
 const char* kind_name(JsonValue::Kind kind) {
   switch (kind) {
@@ -36,29 +30,20 @@ const char* kind_name(JsonValue::Kind kind) {
   }
 }
 
-/// Picks the values of some keys out of one JSON object, without building the others. Nothing recurses: any depth is
-/// fine.
+/// Picks the values of some keys out of one JSON object, without building the others: by one quick pass, and by the
+/// full parser where that does not do. Nothing recurses: any depth is fine.
 class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit JsonObjectPicker(const std::vector<std::string>& keys) : keys_(keys), values_(keys.size()) {}
 
-  /// @throws Error  if `line` is no JSON object. @param where  gives the place for a column
-  void parse(std::string_view line, const std::function<std::string(std::size_t)>& where) {
-    std::fill(values_.begin(), values_.end(), JsonValue{});
-    others_.clear();
-    depth_ = 0;
-    key_ = keys_.size();
-    bad_column_.reset();
-    if (nlohmann::json::sax_parse(line.begin(), line.end(), this)) {
-      if (is_object_) return;
-      throw Error("the line is JSON, but no object", where(1), "give one object a line, as {\"text\": \"…\"}");
-    }
-    throw Error("not valid JSON: " + message_, where(bad_column_.value_or(1)),
-                "give one object a line; a text may hold no line end, but \\n");
+  /// @throws Error  if `line` is no JSON object. @param where  gives the place for a column, from 1
+  template <typename Where>
+  void parse(std::string_view line, const Where& where) {
+    if (!scan_.scan(line, keys_, values_)) parse_fully(line, where);
   }
 
   const JsonValue& value(std::size_t key) const { return values_[key]; }
-  /// The keys of the object that were not asked for.
+  /// The keys of the object that were not asked for; known where one that was is missing.
   const std::vector<std::string>& others() const { return others_; }
 
   bool null() override { return take(JsonValue::Kind::Null, ""); }
@@ -88,6 +73,21 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  template <typename Where>
+  void parse_fully(std::string_view line, const Where& where) {
+    std::fill(values_.begin(), values_.end(), JsonValue{});
+    others_.clear();
+    depth_ = 0;
+    key_ = keys_.size();
+    bad_column_.reset();
+    if (nlohmann::json::sax_parse(line.begin(), line.end(), this)) {
+      if (is_object_) return;
+      throw Error("the line is JSON, but no object", where(1), "give one object a line, as {\"text\": \"…\"}");
+    }
+    throw Error("not valid JSON: " + message_, where(bad_column_.value_or(1)),
+                "give one object a line; a text may hold no line end, but \\n");
+  }
+
   bool take(JsonValue::Kind kind, std::string text) {
     if (depth_ == 0) is_object_ = false;
     if (depth_ == 1 && key_ < values_.size()) values_[key_] = {kind, std::move(text)};
@@ -105,6 +105,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const std::vector<std::string>& keys_;
+  JsonObjectScan scan_;
   std::vector<JsonValue> values_;
   std::vector<std::string> others_;
   std::size_t key_ = 0;
@@ -131,30 +132,29 @@ class JsonLinesTexts : public IndexedTexts {
     std::string mended;
     std::int64_t line_number = 1;
     for (std::size_t begin = 0; begin < view().size(); ++line_number) {
-      const std::string_view line = line_at(begin);
+      std::string_view line = line_at(begin);
       const std::size_t next = begin + line.size() + 1;
       if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-        const auto where = [&](std::size_t column) { return fmt::format("{}:{}:{}", path(), line_number, column); };
-        std::string_view text = line;
-        if (const auto bad = text::find_invalid_utf8(line)) {
-          checks.invalid_bytes(fmt::format("byte {} of the line is no UTF-8", *bad + 1),
-                               [&] { return where(*bad + 1); });
-          text = mended = text::replace_invalid_utf8(line);
+        if (!text::is_valid_utf8(line)) {
+          const std::size_t bad = *text::find_invalid_utf8(line) + 1;
+          checks.invalid_bytes(fmt::format("byte {} of the line is no UTF-8", bad),
+                               [&] { return fmt::format("{}:{}:{}", path(), line_number, bad); });
+          line = mended = text::replace_invalid_utf8(line);
         }
-        picker.parse(text, where);
-        check_row(options, picker, fmt::format("{}:{}", path(), line_number), checks);
+        picker.parse(line, [&](std::size_t column) { return fmt::format("{}:{}:{}", path(), line_number, column); });
+        check_row(options, picker, line_number, checks);
         checks.end_row(begin);
       }
       begin = next;
     }
   }
 
-  static void check_row(const TextFileOptions& options, const JsonObjectPicker& picker, const std::string& line,
-                        TextRowChecks& checks) {
+  void check_row(const TextFileOptions& options, const JsonObjectPicker& picker, std::int64_t line_number,
+                 TextRowChecks& checks) const {
     for (std::size_t i = 0; i < options.texts.size(); ++i) {
-      const auto where = [&] { return fmt::format("{}, field \"{}\"", line, options.texts[i]); };
+      const auto where = [&] { return where_field(line_number, options.texts[i]); };
       const JsonValue& value = picker.value(i);
-      refuse_missing(options.texts[i], value, picker, line);
+      refuse_missing(options.texts[i], value, picker, line_number);
       if (value.kind != JsonValue::Kind::Text && value.kind != JsonValue::Kind::Null) {
         throw Error(fmt::format("the value of \"{}\" is {}, no text", options.texts[i], kind_name(value.kind)), where(),
                     "name a field with texts, or mend the file");
@@ -162,9 +162,9 @@ class JsonLinesTexts : public IndexedTexts {
       checks.text(i, value.text, where);
     }
     if (options.label.empty()) return;
-    const auto where = [&] { return fmt::format("{}, field \"{}\"", line, options.label); };
+    const auto where = [&] { return where_field(line_number, options.label); };
     const JsonValue& value = picker.value(options.texts.size());
-    refuse_missing(options.label, value, picker, line);
+    refuse_missing(options.label, value, picker, line_number);
     if (value.kind == JsonValue::Kind::Composite) {
       throw Error(fmt::format("the label \"{}\" is an object or array", options.label), where(),
                   "name a field with texts or numbers");
@@ -173,10 +173,15 @@ class JsonLinesTexts : public IndexedTexts {
     checks.label(value.text, where);
   }
 
-  static void refuse_missing(const std::string& name, const JsonValue& value, const JsonObjectPicker& picker,
-                             const std::string& line) {
+  std::string where_field(std::int64_t line_number, const std::string& field) const {
+    return fmt::format("{}:{}, field \"{}\"", path(), line_number, field);
+  }
+
+  void refuse_missing(const std::string& name, const JsonValue& value, const JsonObjectPicker& picker,
+                      std::int64_t line_number) const {
     if (value.kind != JsonValue::Kind::Missing) return;
-    throw Error(no_such_column(name, picker.others()), line, "name one of them, or mend the line");
+    throw Error(no_such_column(name, picker.others()), fmt::format("{}:{}", path(), line_number),
+                "name one of them, or mend the line");
   }
 
   // The line that begins at `begin`, without its LF.

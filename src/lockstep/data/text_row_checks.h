@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,8 +15,19 @@ namespace lockstep {
 /// texts, then its label if there is one, then `end_row`.
 class TextRowChecks {
  public:
-  /// The place of a field, asked for in errors only.
-  using Where = std::function<std::string()>;
+  /// The place of a field, asked for in errors only: a function without arguments that must outlive the call, and is
+  /// not copied, as a std::function would be for each field of a file.
+  class Where {
+   public:
+    template <typename Function>
+    Where(const Function& function)  // NOLINT(google-explicit-constructor): calls name the function itself
+        : function_(&function), call_([](const void* f) { return (*static_cast<const Function*>(f))(); }) {}
+    std::string operator()() const { return call_(function_); }
+
+   private:
+    const void* function_;
+    std::string (*call_)(const void*);
+  };
 
   /// Most different labels in one column: a column with more is no label.
   static constexpr std::size_t kMostLabels = 65536;
