@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/text_lines.h"
+#include "lockstep/data/text/utf8.h"
 
 namespace lockstep::text {
 namespace {
@@ -17,6 +18,13 @@ constexpr int kDeepest = 64;
 std::string line_at(std::string_view content, std::size_t position) {
   const std::string_view before = content.substr(0, position);
   return std::to_string(1 + std::count(before.begin(), before.end(), '\n'));
+}
+
+// Without "[json.exception.parse_error.101] ".
+std::string message_of(const std::exception& error) {
+  const std::string message = error.what();
+  const std::size_t end = message.find("] ");
+  return end == std::string::npos ? message : message.substr(end + 2);
 }
 
 }  // namespace
@@ -40,7 +48,7 @@ nlohmann::json parse_json(std::string_view content, const std::string& path) {
   try {
     return nlohmann::json::parse(content, check);
   } catch (const nlohmann::json::parse_error& error) {
-    throw Error(std::string("not valid JSON: ") + error.what(), path + ":" + line_at(content, error.byte),
+    throw Error("not valid JSON: " + replace_invalid_utf8(message_of(error)), path + ":" + line_at(content, error.byte),
                 "take the file from its source again");
   } catch (const nlohmann::json::exception& error) {
     throw Error(std::string("not usable JSON: ") + error.what(), path, "take the file from its source again");

@@ -149,4 +149,30 @@ TokenizerConfig read_tokenizer_config(const std::string& dir) {
   return config;
 }
 
+void require_class_for(VocabularyFiles files, const TokenizerConfig& config, const std::string& dir) {
+  // All of which transformers makes with the same normaliser, pre-tokenizer and post-processor. The base classes are
+  // what exporters write that know no better.
+  static const std::vector<std::string_view> word_piece{"BertTokenizer",
+                                                        "DistilBertTokenizer",
+                                                        "ElectraTokenizer",
+                                                        "MobileBertTokenizer",
+                                                        "SqueezeBertTokenizer",
+                                                        "ConvBertTokenizer",
+                                                        "LayoutLMTokenizer",
+                                                        "LxmertTokenizer",
+                                                        "DPRQuestionEncoderTokenizer",
+                                                        "DPRContextEncoderTokenizer",
+                                                        "PreTrainedTokenizer"};
+  static const std::vector<std::string_view> byte_level{"GPT2Tokenizer",       "RobertaTokenizer", "BartTokenizer",
+                                                        "LongformerTokenizer", "LEDTokenizer",     "CodeGenTokenizer",
+                                                        "PreTrainedTokenizer"};
+  const auto& known = files == VocabularyFiles::WordPiece ? word_piece : byte_level;
+  if (config.class_name.empty() || std::find(known.begin(), known.end(), config.class_name) != known.end()) return;
+  throw Error(
+      "not supported: the tokenizer class \"" + config.class_name + "\"",
+      (std::filesystem::path(dir) / "tokenizer_config.json").string() + ".tokenizer_class",
+      "save it with its tokenizer.json (in Python: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)), "
+      "which says how it cuts texts");
+}
+
 }  // namespace lockstep::text

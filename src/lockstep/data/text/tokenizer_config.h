@@ -32,4 +32,11 @@ struct TokenizerConfig {
 /// @throws Error  with the file and the field: malformed, or it asks for what is not supported
 TokenizerConfig read_tokenizer_config(const std::string& dir);
 
+/// What a vocabulary's files are for, where there is no tokenizer.json that says it.
+enum class VocabularyFiles { WordPiece, ByteLevelBpe };
+
+/// Refuses the files of a tokenizer that has files of these names, too, but cuts texts in another way.
+/// @throws Error  if `config` names a class that is not one of BERT's, or of GPT-2's and RoBERTa's
+void require_class_for(VocabularyFiles files, const TokenizerConfig& config, const std::string& dir);
+
 }  // namespace lockstep::text

@@ -245,11 +245,16 @@ TokenizerDocument json_document(const std::string& path, const TokenizerConfig& 
 TokenizerDocument folder_document(const std::string& dir, const TokenizerConfig& config) {
   const auto exists = [&](const char* name) { return std::filesystem::exists(path_in(dir, name)); };
   if (exists("tokenizer.json")) return json_document(path_in(dir, "tokenizer.json"), config);
-  if (exists("vocab.txt")) return bert_document(path_in(dir, "vocab.txt"), config);
+  if (exists("vocab.txt")) {
+    require_class_for(text::VocabularyFiles::WordPiece, config, dir);
+    return bert_document(path_in(dir, "vocab.txt"), config);
+  }
   const char* vocab = exists("vocab.json") ? "vocab.json" : exists("encoder.json") ? "encoder.json" : nullptr;
   const char* merges = exists("merges.txt") ? "merges.txt" : exists("vocab.bpe") ? "vocab.bpe" : nullptr;
-  if (vocab != nullptr && merges != nullptr)
+  if (vocab != nullptr && merges != nullptr) {
+    require_class_for(text::VocabularyFiles::ByteLevelBpe, config, dir);
     return byte_pair_document(path_in(dir, vocab), path_in(dir, merges), config);
+  }
   if (vocab != nullptr || merges != nullptr) {
     throw Error(std::string("there is ") + (vocab != nullptr ? vocab : merges) + ", but neither " +
                     (vocab != nullptr ? "merges.txt nor vocab.bpe" : "vocab.json nor encoder.json"),

@@ -20,6 +20,12 @@ const nlohmann::json* part(const TokenizerDocument& document, const std::string&
 
 std::string place(const TokenizerDocument& document, const std::string& name) { return document.where + ": " + name; }
 
+void require_unknown_token(const TokenizerDocument& document, const std::string& token) {
+  if (document.vocabulary.find(token)) return;
+  throw Error("the vocabulary lacks the unknown token '" + token + "'", place(document, "model.unk_token"),
+              "name the unknown token that the vocabulary has, or take the file from its source again");
+}
+
 SequenceSide direction(JsonFields& fields, const std::string& name) {
   const std::string text = fields.text(name, "Right");
   if (text == "Right") return SequenceSide::Right;
@@ -53,6 +59,7 @@ WordPieceOptions word_piece_options(const TokenizerDocument& document) {
   fields.skip({"type"});
   WordPieceOptions options;
   options.unk_token = fields.text("unk_token", options.unk_token);
+  require_unknown_token(document, options.unk_token);
   options.continuing_subword_prefix = fields.text("continuing_subword_prefix", options.continuing_subword_prefix);
   options.max_input_chars_per_word = fields.number("max_input_chars_per_word", options.max_input_chars_per_word);
   fields.finish();
@@ -64,6 +71,7 @@ BytePairOptions byte_pair_options(const TokenizerDocument& document) {
   fields.skip({"type"});
   BytePairOptions options;
   options.unk_token = fields.text("unk_token");
+  if (options.unk_token) require_unknown_token(document, *options.unk_token);
   options.fuse_unk = fields.flag("fuse_unk", false);
   fields.only("dropout", 0.0);
   fields.only("continuing_subword_prefix", "");
