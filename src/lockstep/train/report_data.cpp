@@ -21,14 +21,14 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 std::string time_text(double seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds)));
 }
 
-std::string text_of(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 class MetricsReader {
@@ -41,9 +41,9 @@ class MetricsReader {
     std::int64_t unreadable = 0;
     for (std::string line; std::getline(file, line);) {
       if (line.empty()) continue;
-      const json entry = json::parse(line, nullptr, false);
-      const bool is_entry = entry.is_object() && entry.value("kind", json()).is_string() &&
-                            entry.value("step", json()).is_number() && entry.value("time", json()).is_number();
+      const Json entry = Json::parse(line, nullptr, false);
+      const bool is_entry = entry.is_object() && entry.value("kind", Json()).is_string() &&
+                            entry.value("step", Json()).is_number() && entry.value("time", Json()).is_number();
       is_entry ? take(entry) : static_cast<void>(++unreadable);
     }
     if (unreadable > 0) {
@@ -53,7 +53,7 @@ class MetricsReader {
   }
 
  private:
-  void take(const json& entry) {
+  void take(const Json& entry) {
     const auto kind = entry["kind"].get<std::string>();
     const auto step = entry["step"].get<double>();
     last_time_ = entry["time"].get<double>();
@@ -65,7 +65,7 @@ class MetricsReader {
     if (kind == "phases") take_phases(entry, step);
   }
 
-  void take_start(const json& entry, double step) {
+  void take_start(const Json& entry, double step) {
     ++sessions_;
     const auto drop_later = [&](std::map<std::string, ReportData::Points>& series) {
       for (auto& item : series) {
@@ -84,7 +84,7 @@ class MetricsReader {
     for (const auto& [name, value] : arguments->items()) data_.arguments.emplace_back(name, text_of(value));
   }
 
-  void take_log(const json& entry, double step) {
+  void take_log(const Json& entry, double step) {
     for (const auto& [name, value] : entry.items()) {
       if (name == "kind" || name == "step" || name == "time") continue;
       const auto number = number_in(value);
@@ -96,7 +96,7 @@ class MetricsReader {
     }
   }
 
-  void take_phases(const json& entry, double step) {
+  void take_phases(const Json& entry, double step) {
     for (const auto& [name, value] : entry.items()) {
       const auto number = number_in(value);
       if (!number || name == "step" || name == "time" || name == "elapsed_s") continue;
