@@ -135,11 +135,17 @@ TEST_F(TextFile, ReadsParquetWhereTheBuildHasArrow) {
   const std::string path = folder_ / "a.parquet";
   if (!has_parquet_reader()) {
     expect_error("no reader for Parquet: Arrow C++ was not found", [&] { open_text_file(path, columns({"text"})); });
+    expect_error("no reader for Parquet: Arrow C++ was not found", [&] { read_parquet_schema(path); });
     GTEST_SKIP() << "this build has no Arrow C++";
   }
   std::string script = kWriteParquet;
   script.replace(script.find("%s"), 2, path);
   if (run_python(script).empty()) GTEST_SKIP() << "no python3 with pyarrow to write a file";
+  const ParquetSchema schema = read_parquet_schema(path);
+  EXPECT_EQ(schema.rows, 4);
+  ASSERT_EQ(schema.columns.size(), 3U);
+  EXPECT_EQ(schema.columns[0], std::pair(std::string("text"), std::string("string")));
+  EXPECT_EQ(schema.columns[2], std::pair(std::string("stars"), std::string("int64")));
   TextFileOptions options = columns({"text", "kind"}, "stars");
   options.empty_texts = RowPolicy::Skip;
   const auto dataset = open_text_file(path, options);

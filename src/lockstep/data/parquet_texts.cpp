@@ -33,6 +33,21 @@ T value_or_error(arrow::Result<T> result, const std::string& path) {
   return std::move(result).ValueUnsafe();
 }
 
+std::unique_ptr<parquet::arrow::FileReader> open_parquet(const std::string& path) {
+  parquet::arrow::FileReaderBuilder builder;
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+  require_arrow(builder.Open(value_or_error(arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ), path)),
+                path);
+  require_arrow(builder.Build(&reader), path);
+  return reader;
+}
+
+std::shared_ptr<arrow::Schema> schema_of(parquet::arrow::FileReader& reader, const std::string& path) {
+  std::shared_ptr<arrow::Schema> schema;
+  require_arrow(reader.GetSchema(&schema), path);
+  return schema;
+}
+
 bool is_text_type(const arrow::DataType& type) {
   if (type.id() == arrow::Type::DICTIONARY) {
     return is_text_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
@@ -49,13 +64,8 @@ class ParquetTexts : public TextDataset {
   ParquetTexts(const std::string& path, const TextFileOptions& options)
       : TextDataset({}), path_(path), settings_(digest_of(options, "parquet")) {
     TextRowChecks checks(options, path);
-    parquet::arrow::FileReaderBuilder builder;
-    std::unique_ptr<parquet::arrow::FileReader> reader;
-    require_arrow(
-        builder.Open(value_or_error(arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ), path)), path);
-    require_arrow(builder.Build(&reader), path);
-    std::shared_ptr<arrow::Schema> schema;
-    require_arrow(reader->GetSchema(&schema), path);
+    const std::unique_ptr<parquet::arrow::FileReader> reader = open_parquet(path);
+    const std::shared_ptr<arrow::Schema> schema = schema_of(*reader, path);
     for (const std::string& name : options.texts) texts_.push_back(column(*reader, *schema, name, is_text_type));
     Column labels;
     if (!options.label.empty()) labels = column(*reader, *schema, options.label, is_label_type);
@@ -147,15 +157,36 @@ std::shared_ptr<const TextDataset> read_parquet_texts(const std::string& path, c
   return std::make_shared<ParquetTexts>(path, options);
 }
 
+ParquetSchema read_parquet_schema(const std::string& path) {
+  const std::unique_ptr<parquet::arrow::FileReader> reader = open_parquet(path);
+  ParquetSchema out;
+  out.rows = reader->parquet_reader()->metadata()->num_rows();
+  const std::shared_ptr<arrow::Schema> schema = schema_of(*reader, path);
+  for (const auto& field : schema->fields()) {
+    out.columns.emplace_back(field->name(), field->type()->ToString());
+  }
+  return out;
+}
+
 #else
+
+namespace {
+
+[[noreturn]] void refuse_parquet(const std::string& path) {
+  throw Error("this build has no reader for Parquet: Arrow C++ was not found when it was configured", path,
+              "configure with Arrow C++ (docs/building.md), or convert the file, e.g. in Python: "
+              "pandas.read_parquet(path).to_json(\"rows.jsonl\", orient=\"records\", lines=True)");
+}
+
+}  // namespace
 
 bool has_parquet_reader() { return false; }
 
 std::shared_ptr<const TextDataset> read_parquet_texts(const std::string& path, const TextFileOptions&) {
-  throw Error("this build has no reader for Parquet: Arrow C++ was not found when it was configured", path,
-              "install Arrow's libparquet-dev and configure anew, or convert the file, e.g. in Python: "
-              "pandas.read_parquet(path).to_json(\"rows.jsonl\", orient=\"records\", lines=True)");
+  refuse_parquet(path);
 }
+
+ParquetSchema read_parquet_schema(const std::string& path) { refuse_parquet(path); }
 
 #endif
 

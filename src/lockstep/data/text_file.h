@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/data/csv_tokenizer.h"
@@ -79,12 +80,19 @@ std::shared_ptr<const TextDataset> read_squad_texts(const std::string& path, con
 /// @throws Error  if the build has no Arrow; with file and row: a column that is missing or of another type, what the
 /// policies refuse; no row left
 std::shared_ptr<const TextDataset> read_parquet_texts(const std::string& path, const TextFileOptions& options);
+/// What a Parquet file holds.
+struct ParquetSchema {
+  std::int64_t rows = 0;
+  std::vector<std::pair<std::string, std::string>> columns;  ///< names and types, as Arrow calls them
+};
+/// @throws Error  if the build has no Arrow, or the file is no Parquet
+ParquetSchema read_parquet_schema(const std::string& path);
 /// Whether Arrow C++ was there when Lockstep was configured.
 bool has_parquet_reader();
 
-/// Reads a file by the end of its name, `.gz` aside: .csv, .tsv, .jsonl or .ndjson, .txt, and .json for SQuAD's shape.
-/// @throws Error  as that reader does, or if the name ends otherwise; there is no reader for .parquet, and the error
-/// says what to do instead
+/// Reads a file by the end of its name, `.gz` aside: .csv, .tsv, .jsonl or .ndjson, .txt, .parquet, and .json for
+/// SQuAD's shape.
+/// @throws Error  as that reader does, or if the name ends otherwise
 std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const TextFileOptions& options);
 
 }  // namespace lockstep
