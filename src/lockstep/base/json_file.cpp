@@ -15,14 +15,7 @@ constexpr int kMaxJsonDepth = 64;
 
 }  // namespace
 
-std::shared_ptr<const nlohmann::json> read_json_object(const std::string& path, std::uint64_t max_bytes) {
-  std::error_code problem;
-  const auto size = std::filesystem::file_size(path, problem);
-  if (!problem && size > max_bytes) {
-    throw Error(fmt::format("{} has {} bytes; the most is {}", path, size, max_bytes), path,
-                "check that it is the right file");
-  }
-  const std::string text = read_file(path);
+std::shared_ptr<const nlohmann::json> parse_json_object(const std::string& text, const std::string& path) {
   const auto bounded = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
     if (depth > kMaxJsonDepth) throw Error("its values are nested too deeply", path, "check that it is the right file");
     return true;
@@ -34,6 +27,16 @@ std::shared_ptr<const nlohmann::json> read_json_object(const std::string& path, 
     throw Error(fmt::format("{} is not JSON: {}", path, error.what()), path, "write the file again");
   }
   throw Error(path + " is not a JSON object", path, "check that it is the right file");
+}
+
+std::shared_ptr<const nlohmann::json> read_json_object(const std::string& path, std::uint64_t max_bytes) {
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(path, problem);
+  if (!problem && size > max_bytes) {
+    throw Error(fmt::format("{} has {} bytes; the most is {}", path, size, max_bytes), path,
+                "check that it is the right file");
+  }
+  return parse_json_object(read_file(path), path);
 }
 
 }  // namespace lockstep

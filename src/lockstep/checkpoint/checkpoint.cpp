@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -18,16 +17,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kMaxPositionBytes = 16 << 20;
-
-Manifest read_manifest(const std::string& folder) {
-  const std::string path = folder + "/" + kManifestFile;
-  if (!std::filesystem::exists(path)) {
-    throw Error(
-        fmt::format("{} has no {}: it was not published by this library, or was copied in part", folder, kManifestFile),
-        folder, "resume from another checkpoint");
-  }
-  return parse_manifest(read_file(path), path);
-}
 
 }  // namespace
 

@@ -11,8 +11,7 @@
 
 namespace lockstep {
 
-// The names of a checkpoint's files.
-constexpr const char* kManifestFile = "manifest.json";
+// The names of a checkpoint's files, beside kManifestFile.
 constexpr const char* kTrainerStateFile = "trainer_state.json";
 constexpr const char* kWeightsFile = "model.safetensors";
 

@@ -55,7 +55,8 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
     file.finish();
     if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
     folder.publish(staging, content.step);
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    exchange.fail(error.what());  // first: ranks that still write there are to know why it goes
     save.files.remove_tree(staging);
     throw;
   }
@@ -69,8 +70,13 @@ void follow(const CheckpointSave& save, const CheckpointContent& content, PartEx
   const std::string staging = exchange.wait_until_open();
   Manifest part;
   part.step = content.step;
-  part.files = write_parts(save.files, staging, parts);
-  if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
+  try {
+    part.files = write_parts(save.files, staging, parts);
+    if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
+  } catch (const std::exception&) {
+    exchange.throw_if_ended();  // rank 0 has given up and removed the folder
+    throw;
+  }
   exchange.give_part(manifest_json(part));
   exchange.wait_until_end();
 }
@@ -84,7 +90,7 @@ std::string run_save(const CheckpointSave& save, const CheckpointContent& conten
       throw Error("a checkpoint cannot be of a negative step", "CheckpointWriter::save", "count from 0");
     save.membership.rank == 0 ? lead(save, content, exchange) : follow(save, content, exchange);
   } catch (const std::exception& error) {
-    if (save.membership.world_size > 1) exchange.fail(error.what());
+    exchange.fail(error.what());
     throw;
   }
   return OutputFolder(save.files, save.output_dir).final_path(content.step);

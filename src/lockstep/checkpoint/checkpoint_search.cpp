@@ -61,12 +61,12 @@ CheckpointSearch find_newest_checkpoint(const std::string& output_dir) {
   CheckpointSearch search;
   for (const auto& entry : OutputFolder(real_file_system(), output_dir).entries(true)) {
     if (!entry.manifest) {
-      search.damaged.push_back({entry.path, entry.problem});
+      search.damaged.push_back({entry.path, entry.problem});  // how old it is, nobody knows
       continue;
     }
+    if (search.newest) continue;
     try {
       search.newest.emplace(entry.path, Verify::Checksums);
-      break;
     } catch (const Error& error) {
       search.damaged.push_back({entry.path, error.happened()});
     }

@@ -18,8 +18,9 @@ struct DamagedCheckpoint {
 
 /// What `find_newest_checkpoint` saw.
 struct CheckpointSearch {
-  std::optional<Checkpoint> newest;        ///< none: there is no checkpoint, or no whole one
-  std::vector<DamagedCheckpoint> damaged;  ///< passed over, newest first
+  std::optional<Checkpoint> newest;  ///< none: there is no checkpoint, or no whole one
+  /// Passed over: those that are newer, newest first, and those whose age cannot be told.
+  std::vector<DamagedCheckpoint> damaged;
   /// One line for each damaged one, or nothing.
   std::string notice() const;
 };

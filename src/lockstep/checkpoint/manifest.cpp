@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_file.h"
 #include "lockstep/base/unique_fd.h"
 #include "lockstep/data/sha256.h"
 
@@ -18,6 +21,7 @@ namespace {
 
 constexpr const char* kManifestFormat = "lockstep checkpoint";
 constexpr int kManifestVersion = 1;
+constexpr std::uint64_t kMaxManifestBytes = 64 << 20;
 constexpr const char* kManifestFix = "resume from another checkpoint, or copy this one again from where it is whole";
 
 std::string sum_of(nlohmann::json json) {
@@ -62,8 +66,9 @@ std::string manifest_json(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || json.value("format", nlohmann::json()) != kManifestFormat) {
+  const auto object = parse_json_object(text, path);
+  const nlohmann::json& json = *object;
+  if (json.value("format", nlohmann::json()) != kManifestFormat) {
     refuse_manifest(path, "is no manifest of a checkpoint");
   }
   if (json.value("sha256", nlohmann::json()) != sum_of(json))
@@ -85,6 +90,17 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   } catch (const nlohmann::json::exception& error) {
     refuse_manifest(path, fmt::format("lacks a field: {}", error.what()));
   }
+}
+
+Manifest read_manifest(const std::string& folder) {
+  const std::string path = folder + "/" + kManifestFile;
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(path, problem);
+  if (problem) {
+    throw Error("it has no manifest.json: it is not of this library, or was copied in part", folder, kManifestFix);
+  }
+  if (size > kMaxManifestBytes) refuse_manifest(path, fmt::format("has {} bytes, which no manifest has", size));
+  return parse_manifest(read_file(path), path);
 }
 
 void check_files(const std::string& folder, const Manifest& manifest, bool with_checksums) {

@@ -6,6 +6,8 @@
 
 namespace lockstep {
 
+constexpr const char* kManifestFile = "manifest.json";
+
 /// `manifest.json`, the last file of a checkpoint to be written: what belongs to it, and how to tell that it is whole.
 ///
 /// The checksum is SHA-256: `sha256sum` checks a file by hand, OpenSSL computes it at the speed of a disk or better,
@@ -27,6 +29,8 @@ std::string manifest_json(const Manifest& manifest);
 /// @param path  named in errors
 /// @throws Error  if it is not a manifest of this library, or was changed: its own sum is wrong
 Manifest parse_manifest(const std::string& text, const std::string& path);
+/// That of the checkpoint in `folder`. @throws Error  as parse_manifest, or if there is none
+Manifest read_manifest(const std::string& folder);
 
 /// Fails where `folder` is not what `manifest` says. @param with_checksums  false: sizes only
 /// @throws Error  that names the first file that is missing, has another length, or other bytes

@@ -10,23 +10,23 @@
 namespace lockstep {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 std::string tensor_name(const std::string& parameter, const std::string& kind) { return parameter + "." + kind; }
 
-json json_of_groups(const std::vector<std::map<std::string, double>>& groups) {
-  json list = json::array();
+Json json_of_groups(const std::vector<std::map<std::string, double>>& groups) {
+  Json list = Json::array();
   for (const auto& group : groups) {
-    json object = json::object();
+    Json object = Json::object();
     for (const auto& [name, value] : group) object[name] = json_of_number(value);
     list.push_back(std::move(object));
   }
   return list;
 }
 
-std::vector<std::map<std::string, double>> groups_of(const json& list, const std::string& path) {
+std::vector<std::map<std::string, double>> groups_of(const Json& list, const std::string& path) {
   std::vector<std::map<std::string, double>> groups;
-  for (const json& object : list) {
+  for (const Json& object : list) {
     auto& group = groups.emplace_back();
     for (const auto& [name, value] : object.items()) {
       const auto number = number_in(value);
@@ -54,9 +54,9 @@ void check_state(const std::string& name, const ParameterState& state, const std
 
 OptimizerTensors optimizer_tensors(const OptimizerContent& content) {
   OptimizerTensors result;
-  json parameters = json::object();
+  Json parameters = Json::object();
   for (const auto& [name, state] : content.state) {
-    json kinds = json::array();
+    Json kinds = Json::array();
     for (const auto& [kind, tensor] : state.tensors) {
       kinds.push_back(kind);
       result.tensors.emplace_back(tensor_name(name, kind), tensor);
@@ -71,22 +71,22 @@ OptimizerTensors optimizer_tensors(const OptimizerContent& content) {
 OptimizerContent read_optimizer_file(const SafetensorsFile& file) {
   OptimizerContent content;
   try {
-    const json parameters = json::parse(file.metadata().at("state"));
+    const Json parameters = Json::parse(file.metadata().at("state"));
     for (const auto& [name, entry] : parameters.items()) {
       ParameterState state;
       state.sizes = entry.at("sizes").get<std::vector<std::int64_t>>();
       state.begin = entry.at("begin").get<std::int64_t>();
       state.end = entry.at("end").get<std::int64_t>();
       state.step = entry.at("step").get<std::int64_t>();
-      for (const json& kind : entry.at("kinds")) {
+      for (const Json& kind : entry.at("kinds")) {
         const auto text = kind.get<std::string>();
         state.tensors[text] = file.tensor(tensor_name(name, text));
       }
       check_state(name, state, file.path());
       content.state.emplace(name, std::move(state));
     }
-    content.groups = groups_of(json::parse(file.metadata().at("groups")), file.path());
-  } catch (const json::exception& error) {
+    content.groups = groups_of(Json::parse(file.metadata().at("groups")), file.path());
+  } catch (const Json::exception& error) {
     throw Error(fmt::format("{} is no optimizer state: {}", file.path(), error.what()), file.path(),
                 "resume from another checkpoint");
   } catch (const std::out_of_range&) {

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
@@ -31,9 +30,8 @@ OutputFolder::Entry read_entry(const std::string& path, std::int64_t step) {
   OutputFolder::Entry entry;
   entry.path = path;
   entry.step = step;
-  const std::string manifest = path + "/manifest.json";
   try {
-    entry.manifest = parse_manifest(read_file(manifest), manifest);
+    entry.manifest = read_manifest(path);
     if (entry.manifest->step == entry.step) return entry;
     entry.problem = fmt::format("its manifest is of step {}: the folder was renamed", entry.manifest->step);
     entry.manifest.reset();
@@ -61,7 +59,7 @@ std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const 
     const std::string plain = stands_by ? name.substr(std::string(kStandingBy).size()) : name;
     const auto step = step_of_checkpoint(plain);
     if (!step || !fs::is_directory(path, ignored) || (stands_by && fs::exists(path_ + "/" + plain, ignored))) continue;
-    if (with_foreign || fs::exists(path + "/manifest.json", ignored)) all.push_back(read_entry(path, *step));
+    if (with_foreign || fs::exists(path + "/" + kManifestFile, ignored)) all.push_back(read_entry(path, *step));
   }
   const auto age = [](const Entry& entry) {
     return std::make_pair(entry.manifest ? entry.manifest->sequence : -1, entry.step);
@@ -98,6 +96,7 @@ std::string OutputFolder::stage(std::int64_t step, std::int64_t number) {
 void OutputFolder::publish(const std::string& staging, std::int64_t step) {
   const std::string final = final_path(step);
   std::error_code ignored;
+  set_aside_foreign(final);
   if (fs::exists(fs::symlink_status(final, ignored))) {
     replace(staging, final, step);
   } else if (files_.rename(staging, final) != 0) {
@@ -105,6 +104,18 @@ void OutputFolder::publish(const std::string& staging, std::int64_t step) {
   }
   if (files_.sync_folder(path_) != 0) fail_to("sync folder", path_);
   if (!files_.remove_tree(staging)) log_warning("cannot remove {}: {}", staging, errno_text(errno));
+}
+
+// Something of that name which this library did not publish: it stays, under another name.
+void OutputFolder::set_aside_foreign(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(path, ignored)) || fs::exists(path + "/" + kManifestFile, ignored)) return;
+  std::string aside = path + ".replaced";
+  for (int count = 2; fs::exists(fs::symlink_status(aside, ignored)); ++count) {
+    aside = fmt::format("{}.replaced-{}", path, count);
+  }
+  if (files_.rename(path, aside) != 0) fail_to("set aside", path);
+  log_warning("{} has no manifest and is in the way of a new checkpoint: it is now {}", path, aside);
 }
 
 // One checkpoint in the place of another of the same step: a run that went back and came here again.
@@ -140,9 +151,11 @@ void OutputFolder::rotate(int limit, std::int64_t newest, std::optional<std::int
 }
 
 void OutputFolder::remove_checkpoint(const std::string& path) noexcept {
-  // Renamed first: what is half removed must not look like a checkpoint.
+  // Renamed first, and that on the disk: what is half removed must not look like a checkpoint, nor come back.
   const std::string doomed = beside(kBeingRemoved, fs::path(path).filename().string());
-  if (files_.remove_tree(doomed) && files_.rename(path, doomed) == 0 && files_.remove_tree(doomed)) return;
+  const bool is_renamed =
+      files_.remove_tree(doomed) && files_.rename(path, doomed) == 0 && files_.sync_folder(path_) == 0;
+  if (is_renamed && files_.remove_tree(doomed)) return;
   log_warning("cannot remove the old checkpoint {}: {}", path, errno_text(errno));
 }
 

@@ -43,6 +43,7 @@ class OutputFolder {
 
  private:
   void replace(const std::string& staging, const std::string& final, std::int64_t step);
+  void set_aside_foreign(const std::string& path);
   void remove_checkpoint(const std::string& path) noexcept;
   std::string beside(const char* kind, const std::string& name) const;
 

@@ -31,6 +31,7 @@ std::vector<std::string> PartExchange::collect_parts() {
 }
 
 void PartExchange::fail(const std::string& reason) noexcept {
+  if (membership_.world_size == 1) return;
   try {
     const std::string text = "!" + reason;
     if (membership_.rank != 0) {
@@ -45,6 +46,7 @@ void PartExchange::fail(const std::string& reason) noexcept {
 }
 
 void PartExchange::forget(const Membership& membership, const std::string& prefix) noexcept {
+  if (membership.world_size == 1) return;
   try {
     membership.store->delete_key(prefix + "open");
     membership.store->delete_key(prefix + "end");
@@ -62,10 +64,7 @@ std::string PartExchange::wait_for(const std::string& key, int from) {
   for (;;) {
     try {
       const auto slice = std::min(deadline_.remaining(), kLookForLostRanks);
-      const std::string message = membership_.store->get(prefix_ + key, Deadline::after(slice));
-      if (message.substr(0, 1) == "=") return message.substr(1);
-      throw Error(fmt::format("the checkpoint was not written: rank {} failed: {}", from, message.substr(1)),
-                  membership_.where(), kExchangeFix);
+      return text_of(membership_.store->get(prefix_ + key, Deadline::after(slice)), from);
     } catch (const TimeoutError&) {
       throw_if_lost(key);
       if (!deadline_.passed()) continue;
@@ -73,6 +72,16 @@ std::string PartExchange::wait_for(const std::string& key, int from) {
                          membership_.where(), kExchangeFix);
     }
   }
+}
+
+std::string PartExchange::text_of(const std::string& message, int from) const {
+  if (message.substr(0, 1) == "=") return message.substr(1);
+  throw Error(fmt::format("the checkpoint was not written: rank {} failed: {}", from, message.substr(1)),
+              membership_.where(), kExchangeFix);
+}
+
+void PartExchange::throw_if_ended() {
+  if (const auto message = membership_.store->try_get(prefix_ + "end")) text_of(*message, 0);
 }
 
 void PartExchange::throw_if_lost(const std::string& key) const {

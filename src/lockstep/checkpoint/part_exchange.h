@@ -27,6 +27,8 @@ class PartExchange {
   std::vector<std::string> collect_parts();
   void end() { set("end", ""); }  ///< rank 0
   void wait_until_end() { wait_for("end", 0); }
+  /// Throws rank 0's failure, if it has told one.
+  void throw_if_ended();
 
   /// Tells the others that this rank failed. Does not throw: the failure itself is what counts.
   void fail(const std::string& reason) noexcept;
@@ -36,6 +38,7 @@ class PartExchange {
  private:
   void set(const std::string& key, const std::string& text);
   std::string wait_for(const std::string& key, int from);
+  std::string text_of(const std::string& message, int from) const;
   void throw_if_lost(const std::string& key) const;
 
   const Membership& membership_;

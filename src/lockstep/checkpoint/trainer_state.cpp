@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_file.h"
 #include "lockstep/checkpoint/json_number.h"
 
 namespace lockstep {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 [[noreturn]] void refuse_state(const std::string& path, const std::string& problem) {
   throw Error(path + ": " + problem, path, "resume from another checkpoint");
@@ -18,30 +19,30 @@ using nlohmann::json;
 
 class StateReader {
  public:
-  StateReader(const json& object, const std::string& path) : object_(object), path_(path) {}
+  StateReader(const Json& object, const std::string& path) : object_(object), path_(path) {}
 
   void read(const char* key, double& out) const {
-    const json* value = find(key);
+    const Json* value = find(key);
     if (value == nullptr) return;
     const auto number = number_in(*value);
     if (!number) refuse_type(key, *value, "a number");
     out = *number;
   }
   void read(const char* key, std::int64_t& out) const {
-    const json* value = find(key);
+    const Json* value = find(key);
     if (value == nullptr) return;
     if (value->is_number_float() && value->get<double>() < 1) return;  // Hugging Face: steps as a part of all
     if (!value->is_number()) refuse_type(key, *value, "a number");
     out = value->get<std::int64_t>();
   }
   void read(const char* key, bool& out) const {
-    const json* value = find(key);
+    const Json* value = find(key);
     if (value == nullptr) return;
     if (!value->is_boolean()) refuse_type(key, *value, "true or false");
     out = value->get<bool>();
   }
   void read(const char* key, std::string& out) const {
-    const json* value = find(key);
+    const Json* value = find(key);
     if (value == nullptr) return;
     if (!value->is_string()) refuse_type(key, *value, "a text");
     out = value->get<std::string>();
@@ -54,27 +55,27 @@ class StateReader {
     out = value;
   }
 
-  const json* find(const char* key) const {
+  const Json* find(const char* key) const {
     const auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
-  [[noreturn]] void refuse_type(const char* key, const json& value, const char* wanted) const {
+  [[noreturn]] void refuse_type(const char* key, const Json& value, const char* wanted) const {
     refuse_state(path_, fmt::format("\"{}\" is {}, not {}", key, value.type_name(), wanted));
   }
 
  private:
-  const json& object_;
+  const Json& object_;
   const std::string& path_;
 };
 
-json json_of_entry(const LogEntry& entry) {
-  json object = json::object();
+Json json_of_entry(const LogEntry& entry) {
+  Json object = Json::object();
   for (const auto& [name, value] : entry.values) object[name] = json_of_number(value);
   object["step"] = entry.step;
   return object;
 }
 
-LogEntry entry_of(const json& object, const std::string& path) {
+LogEntry entry_of(const Json& object, const std::string& path) {
   if (!object.is_object()) refuse_state(path, "an entry of \"log_history\" is no object");
   LogEntry entry;
   StateReader(object, path).read("step", entry.step);
@@ -88,7 +89,7 @@ LogEntry entry_of(const json& object, const std::string& path) {
 }  // namespace
 
 std::string trainer_state_json(const TrainerState& state) {
-  json object{{"epoch", json_of_number(state.epoch)},
+  Json object{{"epoch", json_of_number(state.epoch)},
               {"global_step", state.global_step},
               {"max_steps", state.max_steps},
               {"num_train_epochs", state.num_train_epochs},
@@ -103,27 +104,26 @@ std::string trainer_state_json(const TrainerState& state) {
               {"is_hyper_param_search", false},
               {"trial_name", nullptr},
               {"trial_params", nullptr}};
-  object["log_history"] = json::array();
+  object["log_history"] = Json::array();
   for (const LogEntry& entry : state.log_history) object["log_history"].push_back(json_of_entry(entry));
-  object["best_metric"] = state.best_metric ? json_of_number(*state.best_metric) : json();
-  object["best_global_step"] = state.best_global_step ? json(*state.best_global_step) : json();
-  object["best_model_checkpoint"] = state.best_model_checkpoint.empty() ? json() : json(state.best_model_checkpoint);
-  object["stateful_callbacks"] = json::object();
+  object["best_metric"] = state.best_metric ? json_of_number(*state.best_metric) : Json();
+  object["best_global_step"] = state.best_global_step ? Json(*state.best_global_step) : Json();
+  object["best_model_checkpoint"] = state.best_model_checkpoint.empty() ? Json() : Json(state.best_model_checkpoint);
+  object["stateful_callbacks"] = Json::object();
   for (const auto& [name, text] : state.stateful_callbacks) {
-    json callback = json::parse(text, nullptr, false);
+    Json callback = Json::parse(text, nullptr, false);
     if (callback.is_discarded()) {
       throw Error(fmt::format("the state of callback {} is not JSON: {}", name, text), "trainer_state_json",
                   "let the callback give a JSON object as text");
     }
     object["stateful_callbacks"][name] = std::move(callback);
   }
-  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 TrainerState parse_trainer_state(const std::string& text, const std::string& path) {
-  const json object = json::parse(text, nullptr, false);
-  if (!object.is_object()) refuse_state(path, "is not a JSON object");
-  const StateReader reader(object, path);
+  const auto object = parse_json_object(text, path);
+  const StateReader reader(*object, path);
   TrainerState state;
   reader.read("epoch", state.epoch);
   reader.read("global_step", state.global_step);
@@ -140,11 +140,11 @@ TrainerState parse_trainer_state(const std::string& text, const std::string& pat
   reader.read("best_model_checkpoint", state.best_model_checkpoint);
   reader.read("is_local_process_zero", state.is_local_process_zero);
   reader.read("is_world_process_zero", state.is_world_process_zero);
-  if (const json* log = reader.find("log_history")) {
+  if (const Json* log = reader.find("log_history")) {
     if (!log->is_array()) reader.refuse_type("log_history", *log, "a list");
-    for (const json& entry : *log) state.log_history.push_back(entry_of(entry, path));
+    for (const Json& entry : *log) state.log_history.push_back(entry_of(entry, path));
   }
-  if (const json* callbacks = reader.find("stateful_callbacks")) {
+  if (const Json* callbacks = reader.find("stateful_callbacks")) {
     if (!callbacks->is_object()) reader.refuse_type("stateful_callbacks", *callbacks, "an object");
     for (const auto& [name, value] : callbacks->items()) state.stateful_callbacks[name] = value.dump();
   }
