@@ -302,7 +302,9 @@ TEST(RendezvousTest, DifferentWorldSizesAreNamedToAll) {
 TEST(RendezvousTest, ABusyPortIsNamed) {
   const ReservedPort port;
   port.listen();
-  const std::string text = error_of([&] { rendezvous(options_for("tcp://127.0.0.1:" + port.text(), 0, 2)); });
+  RendezvousOptions options = options_for("tcp://127.0.0.1:" + port.text(), 0, 2);
+  options.join_timeout = milliseconds(500);  // the stranger there keeps silent
+  const std::string text = error_of([&] { rendezvous(options); });
   EXPECT_NE(text.find("cannot listen at tcp:127.0.0.1:" + port.text()), std::string::npos) << text;
 }
 

@@ -29,8 +29,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For probing who sits where this rank wanted to serve.
-constexpr milliseconds kProbeTime{1000};
+// For probing who sits where this rank wanted to serve. Long enough for a store on a busy host; a stranger who keeps
+// silent delays the error by this.
+constexpr milliseconds kProbeTime{5000};
 // For one look at a meeting point that may be that of a job that has ended.
 constexpr milliseconds kOneAttempt{1000};
 constexpr milliseconds kPauseBetweenReads{50};
@@ -108,12 +109,12 @@ class Rendezvous {
   void object_to_second_claim(const MeetingPoint& point) const {
     std::shared_ptr<StoreClient> client;
     try {
-      client = connect(point, Deadline::after(kProbeTime));
+      client = connect(point, Deadline::after(std::min(kProbeTime, deadline_.remaining())));
     } catch (const Error&) {
       return;
     }
     try {
-      client->join(request_, Deadline::after(kProbeTime));
+      client->join(request_, Deadline::after(std::min(kProbeTime, deadline_.remaining())));
     } catch (const TimeoutError&) {
     } catch (const StoreLostError&) {
     }
