@@ -3,13 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/timed_batches.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
@@ -29,20 +28,8 @@ struct Arguments {
   std::string mode = "fused";
 };
 
-// Largest resident memory of this process so far.
-double resident_mb() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmHWM:", 0) == 0) return std::stod(line.substr(6)) / 1024.0;
-  }
-  return 0;
-}
-
-// Under the names of `lockstep bench step`, where "mlp" is the one that has something to synchronise.
-std::string registered_name(const std::string& model) {
-  if (model == "mlp") return "mlp-wide";
-  return model == "mlp-kdd" ? "mlp" : model;
-}
+// For `lockstep bench step` "mlp" is the one that has something to synchronise.
+std::string registered_name(const std::string& model) { return model == "mlp" ? "mlp-wide" : model; }
 
 std::int64_t parameters_of(const torch::nn::Module& model) {
   std::int64_t count = 0;
@@ -73,24 +60,20 @@ void run(const Arguments& args) {
   ls::RandomBatchOptions shape;
   shape.size = args.batch;
   shape.sequence_length = args.seq;
-  const ls::Batch batch = model->random_batch(shape);
-
-  std::vector<double> times_ms;
-  for (int step = 0; step < args.steps + std::max(3, args.steps / 5); ++step) {
-    const auto start = std::chrono::steady_clock::now();
+  ls::MeasuredSteps measured;
+  measured.warm_up = std::max(3, args.steps / 5);
+  measured.most = args.steps;
+  ls::TimedBatches batches(model->random_batch(shape), measured);
+  for (const ls::Batch& batch : batches) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // what set_to_none does
     model->loss(ddp(batch), batch).mean().backward();
     optimizer->step();
-    times_ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
-  times_ms.erase(times_ms.begin(), times_ms.end() - args.steps);
-  std::nth_element(times_ms.begin(), times_ms.begin() + args.steps / 2, times_ms.end());
-  torch::Tensor memory = torch::full({1}, resident_mb(), torch::kDouble);
+  torch::Tensor memory = torch::full({1}, batches.memory().peak, torch::kDouble);
   ls::default_group()->all_reduce(memory, ls::ReduceOp::Max);
   if (ls::get_rank() == 0) {
-    std::printf("{\"median_ms\": %.6f, \"rss_mb\": %.1f, \"parameters\": %lld}\n",
-                times_ms[static_cast<std::size_t>(args.steps / 2)], memory.item<double>(),
-                static_cast<long long>(parameters_of(*model)));
+    std::printf("{\"median_ms\": %.6f, \"rss_mb\": %.1f, \"parameters\": %lld}\n", batches.median_ms(),
+                memory.item<double>(), static_cast<long long>(parameters_of(*model)));
   }
   ls::destroy_process_group();
 }

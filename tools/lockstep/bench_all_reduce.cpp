@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
 #include "tools/lockstep/bench_contender.h"
+#include "tools/lockstep/chart_file.h"
 #include "tools/lockstep/measurement.h"
 #include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/svg_chart.h"
@@ -52,18 +52,19 @@ class BenchAllReduce : public Subcommand {
         ->check(CLI::Range(1, 999))
         ->capture_default_str();
     app.add_flag("--json", json_, "print a JSON array");
-    app.add_option("--plot", plot_, "write a chart of time against size to this SVG file");
+    app.add_option("--plot", plot_, "write a chart of time against size to this file, .svg or .png");
     show_examples(app, {"lockstep bench all-reduce --nproc-per-node 2 --sizes 4,65536,26214400 --engines shm,gloo,mpi",
                         "lockstep bench all-reduce --ranks 2,4 --engines shm --json",
                         "lockstep bench all-reduce --engines shm,gloo --plot all-reduce.svg"});
   }
 
   int run() override {
+    if (!plot_.empty()) check_chart_path(plot_);
     check_arguments();
     const double load_before = load_average();
     std::vector<Row> rows;
     for (const int ranks : ranks_) measure(ranks, rows);
-    if (!plot_.empty()) write_file_atomically(plot_, chart(rows));
+    if (!plot_.empty()) write_chart(plot_, chart(rows));
     if (json_) {
       print_json(rows);
     } else {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -11,9 +10,14 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
+#include "tools/lockstep/bench_program.h"
+#include "tools/lockstep/chart_file.h"
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/measurement.h"
+#include "tools/lockstep/progress_line.h"
+#include "tools/lockstep/shell.h"
 #include "tools/lockstep/subcommand.h"
+#include "tools/lockstep/svg_chart.h"
 
 namespace lockstep {
 namespace {
@@ -27,24 +31,15 @@ struct StepContender {
   double rss_mb = 0;              // largest of its ranks and rounds
 };
 
-// What `command` prints on its standard output. @throws Error  if it fails
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
-  if (!pipe) throw Error("cannot start a shell", command, "check the limits on processes");
-  std::string text;
-  char block[4096];
-  for (std::size_t got = 0; (got = std::fread(block, 1, sizeof(block), pipe.get())) > 0;) text.append(block, got);
-  return text;
-}
-
 class BenchStep : public Subcommand {
  public:
   void add(CLI::App& app) override {
     app.add_option("--model", model_,
-                   "convnet, mlp (31.6 MB of gradients), mlp-kdd (NSL-KDD's), bert-tiny, -mini, -small, -base, gpt2")
+                   "convnet, mlp-wide (31.6 MB of gradients; mlp means it too), mlp-kdd (NSL-KDD's), bert-tiny, -mini, "
+                   "-small, -base, gpt2")
         ->capture_default_str()
-        ->check(
-            CLI::IsMember({"convnet", "mlp", "mlp-kdd", "bert-tiny", "bert-mini", "bert-small", "bert-base", "gpt2"}));
+        ->check(CLI::IsMember(
+            {"convnet", "mlp", "mlp-wide", "mlp-kdd", "bert-tiny", "bert-mini", "bert-small", "bert-base", "gpt2"}));
     app.add_option("--batch", batch_, "samples per rank and step")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->capture_default_str();
     app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")
@@ -59,7 +54,7 @@ class BenchStep : public Subcommand {
         ->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone"}));
     app.add_option("--peer", peers_,
                    "pytorch: Python's DDP over Gloo in turn with ours, with the threads and environment that ours has; "
-                   "pytorch-default: the same as torchrun starts it; or both, pytorch,pytorch-default")
+                   "pytorch-default: the same as torchrun starts it; or both, pytorch,pytorch-default; default: none")
         ->delimiter(',')
         ->check(CLI::IsMember({"pytorch", "pytorch-default"}));
     app.add_option("--engine", engine_, "engine that connects our ranks; default: the fastest there is");
@@ -72,12 +67,15 @@ class BenchStep : public Subcommand {
         ->check(CLI::PositiveNumber);
     app.add_option("--python", python_, "interpreter that has torch")->capture_default_str();
     app.add_flag("--json", json_, "print a JSON array");
+    app.add_option("--plot", plot_, "write a chart of samples per second against ranks to this file, .svg or .png");
     show_examples(app, {"lockstep bench step --model convnet --batch 100 --ranks 1,2 --peer pytorch",
                         "lockstep bench step --model mlp --batch 64 --ranks 2 --modes fused,unfused,alone",
-                        "lockstep bench step --model convnet --ranks 2 --engine gloo --json"});
+                        "lockstep bench step --model convnet --ranks 2 --engine gloo --json",
+                        "lockstep bench step --model bert-mini --batch 4 --ranks 1,2,4 --plot step.svg"});
   }
 
   int run() override {
+    if (!plot_.empty()) check_chart_path(plot_);
     if (!peers_.empty()) check_python();
     if (threads_ == 0) {
       threads_ = std::max(1, available_cores() / *std::max_element(ranks_.begin(), ranks_.end()));
@@ -91,9 +89,8 @@ class BenchStep : public Subcommand {
         contenders.push_back({peer == "pytorch" ? "pytorch-ddp" : peer, ranks, {}, 0});
       }
     }
-    for (int round = 0; round < rounds_; ++round) {
-      for (StepContender& contender : contenders) take_turn(contender, round);
-    }
+    measure(contenders);
+    if (!plot_.empty()) write_chart(plot_, chart(contenders));
     report(contenders);
     return 0;
   }
@@ -102,9 +99,20 @@ class BenchStep : public Subcommand {
   static std::string script() { return std::string(LOCKSTEP_BENCH_DIR) + "/pytorch_step.py"; }
 
   void check_python() const {
-    if (output_of(python_ + " -c 'import torch; print(torch.__version__)' 2>/dev/null").empty()) {
+    if (run_shell(shell_quoted(python_) + " -c 'import torch; print(torch.__version__)' 2>/dev/null").first != 0) {
       throw Error(python_ + " has no torch", "--peer",
                   "install python3-torch (scripts/setup --test does), or name an interpreter with --python");
+    }
+  }
+
+  void measure(std::vector<StepContender>& contenders) {
+    const ProgressLine progress;
+    for (int round = 0; round < rounds_; ++round) {
+      for (StepContender& contender : contenders) {
+        progress.show(
+            fmt::format("round {} of {}: {}, {} rank(s)", round + 1, rounds_, contender.system, contender.ranks));
+        take_turn(contender);
+      }
     }
   }
 
@@ -114,35 +122,25 @@ class BenchStep : public Subcommand {
     std::ostringstream line;
     if (contender.system == "pytorch-default") {
       // Without redirection Debian's torchrun fails under Python 3.11.
-      line << python_ << " -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node "
+      line << shell_quoted(python_) << " -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node "
            << contender.ranks << " ";
     } else {
-      for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
-        line << name << "=" << threads_ << " ";
-      }
-      line << companion_program("lockstep") << " run --nproc-per-node " << contender.ranks << " ";
+      line << run_command(contender.ranks, threads_);
     }
     if (is_ours(contender)) {
-      line << companion_program("lockstep-step-worker") << " --mode "
+      line << shell_quoted(companion_program("lockstep-step-worker")) << " --mode "
            << (contender.system == "lockstep" ? modes_.front() : contender.system.substr(std::strlen("lockstep-")));
-      if (!engine_.empty()) line << " --engine " << engine_;
+      if (!engine_.empty()) line << " --engine " << shell_quoted(engine_);
     } else {
-      line << (contender.system == "pytorch-ddp" ? python_ + " " : "") << script();
+      line << (contender.system == "pytorch-ddp" ? shell_quoted(python_) + " " : "") << shell_quoted(script());
     }
     line << " --model " << model_ << " --batch " << batch_ << " --seq " << sequence_length_ << " --steps " << steps_;
     return line.str();
   }
 
-  void take_turn(StepContender& contender, int round) {
-    if (!json_) {
-      std::fprintf(stderr, "round %d of %d: %s, %d rank(s)\n", round + 1, rounds_, contender.system.c_str(),
-                   contender.ranks);
-    }
+  void take_turn(StepContender& contender) {
     const std::string line = command(contender);
-    const Json result = Json::parse(output_of(line), nullptr, /*allow_exceptions=*/false);
-    if (result.is_discarded() || !result.contains("median_ms")) {
-      throw Error(contender.system + " printed no result", line, "run this command by hand and read its messages");
-    }
+    const Json result = results_of(line, contender.system, 1).front();
     const std::int64_t parameters = result["parameters"];
     if (parameters_ == 0) parameters_ = parameters;
     if (parameters != parameters_) {
@@ -155,6 +153,22 @@ class BenchStep : public Subcommand {
 
   double samples_per_s(const StepContender& contender) const {
     return 1000.0 * static_cast<double>(batch_) * contender.ranks / median(contender.median_ms);
+  }
+
+  std::string chart(const std::vector<StepContender>& contenders) const {
+    Chart chart{fmt::format("{}, batch {} per rank, {} thread(s) each", model_, batch_, threads_),
+                "ranks",
+                "samples per second",
+                {},
+                /*ticks_at_points=*/true};
+    for (const StepContender& contender : contenders) {
+      auto line = std::find_if(chart.lines.begin(), chart.lines.end(),
+                               [&](const ChartLine& l) { return l.name == contender.system; });
+      if (line == chart.lines.end()) line = chart.lines.insert(line, {contender.system, {}});
+      line->points.emplace_back(contender.ranks, samples_per_s(contender));
+    }
+    for (ChartLine& line : chart.lines) std::sort(line.points.begin(), line.points.end());
+    return svg_charts({chart});
   }
 
   void report(const std::vector<StepContender>& contenders) const {
@@ -219,6 +233,7 @@ class BenchStep : public Subcommand {
   int rounds_ = 7;
   int steps_ = 50;
   bool json_ = false;
+  std::string plot_;
 };
 
 }  // namespace

@@ -1,20 +1,38 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace lockstep {
 
-/// A line of a chart: points (x, y), both positive.
+/// A line of a chart: points (x, y), both positive, and perhaps one of them (its index) with a ring around it.
 struct ChartLine {
   std::string name;
   std::vector<std::pair<double, double>> points;
+  std::optional<std::size_t> ringed = {};
 };
 
-/// A chart with logarithmic axes as an SVG document: lines with marks, grid, legend.
-/// @param x_label, y_label  with their units
-std::string svg_chart(const std::string& title, const std::string& x_label, const std::string& y_label,
-                      const std::vector<ChartLine>& lines);
+/// Lines over logarithmic axes. Labels have their units.
+struct Chart {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  std::vector<ChartLine> lines;
+  /// What stands below the x axis: the x of each point, which suits a few sizes or numbers of ranks, in place of the
+  /// powers of ten.
+  bool ticks_at_points = false;
+};
+
+/// Charts side by side as an SVG document: lines with marks, grid, and one legend, for the lines of the first chart;
+/// lines of one number in all charts have one color. @param footnote  a line of text below them; may be empty
+std::string svg_charts(const std::vector<Chart>& charts, const std::string& footnote = "");
+
+/// One chart.
+inline std::string svg_chart(const std::string& title, const std::string& x_label, const std::string& y_label,
+                             const std::vector<ChartLine>& lines) {
+  return svg_charts({{title, x_label, y_label, lines}});
+}
 
 }  // namespace lockstep

@@ -1,0 +1,73 @@
+#include "tools/lockstep/chart_file.h"
+
+#include <filesystem>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#ifdef LOCKSTEP_HAS_RSVG
+#include <librsvg/rsvg.h>
+
+#include <memory>
+#endif
+
+namespace lockstep {
+namespace {
+
+std::string kind_of(const std::string& path) { return std::filesystem::path(path).extension().string(); }
+
+#ifdef LOCKSTEP_HAS_RSVG
+void check_png(const std::string&) {}
+
+constexpr double kPixelsPerUnit = 2;  // sharp on screens of high resolution
+
+cairo_status_t append_bytes(void* text, const unsigned char* bytes, unsigned int count) {
+  static_cast<std::string*>(text)->append(reinterpret_cast<const char*>(bytes), count);
+  return CAIRO_STATUS_SUCCESS;
+}
+
+std::string png_of(const std::string& svg, const std::string& path) {
+  const auto fail = [&path](const std::string& what) {
+    return Error("cannot draw the chart: " + what, "--plot " + path, "write .svg instead");
+  };
+  const std::unique_ptr<RsvgHandle, void (*)(void*)> handle(
+      rsvg_handle_new_from_data(reinterpret_cast<const guint8*>(svg.data()), svg.size(), nullptr), g_object_unref);
+  if (!handle) throw fail("librsvg does not read it");
+  double width = 0;
+  double height = 0;
+  if (!rsvg_handle_get_intrinsic_size_in_pixels(handle.get(), &width, &height)) throw fail("it has no size");
+  const RsvgRectangle area{0, 0, width * kPixelsPerUnit, height * kPixelsPerUnit};
+  const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> surface(
+      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(area.width), static_cast<int>(area.height)),
+      cairo_surface_destroy);
+  const std::unique_ptr<cairo_t, void (*)(cairo_t*)> context(cairo_create(surface.get()), cairo_destroy);
+  std::string png;
+  if (!rsvg_handle_render_document(handle.get(), context.get(), &area, nullptr) ||
+      cairo_surface_write_to_png_stream(surface.get(), append_bytes, &png) != CAIRO_STATUS_SUCCESS) {
+    throw fail("librsvg does not render it");
+  }
+  return png;
+}
+#else
+void check_png(const std::string& path) {
+  throw UsageError("this build writes no PNG: librsvg was not there when it was configured", "--plot " + path,
+                   "write .svg, which browsers show; or install librsvg2-dev, configure and build again");
+}
+
+std::string png_of(const std::string&, const std::string&) { return {}; }  // check_png has thrown
+#endif
+
+}  // namespace
+
+void check_chart_path(const std::string& path) {
+  const std::string kind = kind_of(path);
+  if (kind == ".svg") return;
+  if (kind == ".png") return check_png(path);
+  throw UsageError("\"" + path + "\" is no picture's name", "--plot", "give it the end .svg or .png");
+}
+
+void write_chart(const std::string& path, const std::string& svg) {
+  check_chart_path(path);
+  write_file_atomically(path, kind_of(path) == ".png" ? png_of(svg, path) : svg);
+}
+
+}  // namespace lockstep
