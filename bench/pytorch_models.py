@@ -158,6 +158,7 @@ class Gpt2(nn.Module):
 MODELS = {
     "convnet": ConvNet,
     "mlp": lambda: Mlp([122, 1602, 1602, 1602, 1602, 2]),
+    "mlp-wide": lambda: Mlp([122, 1602, 1602, 1602, 1602, 2]),
     "mlp-kdd": lambda: Mlp([122, 128, 64, 32, 16, 2]),
     "bert-tiny": lambda: Bert(128, 2),
     "bert-mini": lambda: Bert(256, 4),

@@ -111,5 +111,16 @@ TEST(ProcessGroup, TimeoutFromTheEnvironment) {
   });
 }
 
+TEST(ProcessGroup, RefusesUnknownInstructionsAtTheStart) {
+  in_processes(1, [](int rank, const std::string& init_method) {
+    ::setenv("LOCKSTEP_ISA", "avx1024", 1);
+    const std::string text = text_of([&] { init_process_group("", init_method, 1, rank); });
+    EXPECT_TRUE(contains(text, "LOCKSTEP_ISA is \"avx1024\"")) << text;
+    ::setenv("LOCKSTEP_ISA", "avx2", 1);
+    init_process_group("", init_method, 1, rank);
+    destroy_process_group();
+  });
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -62,7 +62,7 @@ TEST_P(BadIdx, IsAnErrorThatSaysWhatWasExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Table, BadIdx,
     ::testing::Values(
-        BadFile{"empty", "", "no IDX file: a magic number like 00 00 08 03 expected, 0 bytes  found"},
+        BadFile{"empty", "", "no IDX file: a magic number like 00 00 08 03 expected, 0 bytes found"},
         BadFile{"short_magic", "\0\0\x08"s, "3 bytes 00 00 08 found"},
         BadFile{"png", "\x89PNG\r\n\x1a\n"s, "4 bytes 89 50 4e 47 found"},
         BadFile{"unknown_type", "\0\0\x0A\x01\0\0\0\x01\x01"s, "4 bytes 00 00 0a 01 found"},

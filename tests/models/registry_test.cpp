@@ -133,6 +133,10 @@ TEST(Registry, RefusesOptionsThatTheModelDoesNotHave) {
   EXPECT_THROW(make_model("mlp", options), Error);
 }
 
+TEST(Registry, MlpOfNslKddHasANameThatSaysSo) {
+  EXPECT_EQ(make_model("mlp-kdd")->parameters()[0].sizes(), make_model("mlp")->parameters()[0].sizes());
+}
+
 TEST(Registry, MlpTakesItsSizes) {
   ModelOptions options;
   options.features = 113;

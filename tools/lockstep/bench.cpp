@@ -21,6 +21,9 @@ class Bench : public Subcommand {
 #define BENCH(name, summary) add_benchmark(app, with_hyphens(#name), summary, make_bench_##name());
 #include "tools/lockstep/benches.inc"
 #undef BENCH
+    show_examples(app, {"lockstep bench step --model convnet --ranks 1,2 --peer pytorch",
+                        "lockstep bench all-reduce --nproc-per-node 2 --engines shm,gloo,mpi",
+                        "lockstep bench start --ranks 2 --peer torchrun", "lockstep bench tokenize --help"});
   }
 
   int run() override {

@@ -88,7 +88,9 @@ class BenchOptimizer : public Subcommand {
   void add(CLI::App& app) override {
     std::vector<std::string> names;
     for (const Rule& rule : rules_) names.push_back(rule.name);
-    app.add_option("--optimizers", chosen_, "which to measure")->delimiter(',')->check(CLI::IsMember(names));
+    app.add_option("--optimizers", chosen_, "which to measure; default: all")
+        ->delimiter(',')
+        ->check(CLI::IsMember(names));
     app.add_option("--parameters", count_, "how many numbers to update")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);

@@ -44,7 +44,7 @@ class BenchStart : public Subcommand {
         ->capture_default_str()
         ->check(CLI::Range(1, 64));
     app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 99));
-    app.add_option("--peer", peer_, "torchrun: a Python program that imports torch, under torchrun")
+    app.add_option("--peer", peer_, "torchrun: a Python program that imports torch, under torchrun; default: none")
         ->check(CLI::IsMember({"torchrun"}));
     app.add_option("--python", python_, "interpreter that has torch")->capture_default_str();
     app.add_flag("--json", json_, "print a JSON array");

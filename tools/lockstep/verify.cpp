@@ -55,6 +55,7 @@ class Verify : public Subcommand {
   void add(CLI::App& app) override {
     std::vector<std::string> names;
     for (const auto& info : registered_models()) names.push_back(info.name);
+    names.push_back("mlp-kdd");  // "mlp" by the name that says which
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
     app.add_option("--data", data_,
                    "folder of IDX files for image models, a file of NSL-KDD for mlp; without it batches are random");

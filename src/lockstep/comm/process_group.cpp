@@ -11,6 +11,7 @@
 #include "lockstep/base/heap.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/comm/shm/reduce.h"
 #include "lockstep/net/rendezvous.h"
 
 namespace lockstep {
@@ -51,6 +52,7 @@ void init_process_group(const ProcessGroupOptions& options) {
     throw Error("init_process_group was called twice", current.group->membership().where(),
                 "call destroy_process_group first, or use new_group for a part of the ranks");
   }
+  shm::require_known_isa();
   keep_freed_memory();
   RendezvousOptions meeting;
   meeting.init_method = options.init_method;

@@ -121,7 +121,7 @@ void refuse_other(const std::string& path, const at::Tensor& tensor) {
   for (const std::string& found : {path, path + ".gz"}) {
     if (!std::filesystem::exists(found) || holds(found, tensor)) continue;
     throw Error("a file with other content stands where generated digits were to go", found,
-                "give another folder, or ask to overwrite");
+                "give another folder, or overwrite: --force of lockstep data digits, `overwrite` of write_digits");
   }
 }
 

@@ -85,8 +85,8 @@ Header read_header(Source& source, const std::string& path) {
   const std::size_t got = source.read(reinterpret_cast<char*>(magic.data()), magic.size());
   const auto* type = std::find_if(kTypes.begin(), kTypes.end(), [&](const IdxType& t) { return t.code == magic[2]; });
   if (got < magic.size() || magic[0] != 0 || magic[1] != 0 || type == kTypes.end() || magic[3] == 0) {
-    fail(path, fmt::format("no IDX file: a magic number like 00 00 08 03 expected, {} bytes {:02x} found", got,
-                           fmt::join(magic.begin(), magic.begin() + got, " ")));
+    fail(path, fmt::format("no IDX file: a magic number like 00 00 08 03 expected, {} bytes{} found", got,
+                           got == 0 ? "" : fmt::format(" {:02x}", fmt::join(magic.begin(), magic.begin() + got, " "))));
   }
   Header header{type->dtype, read_sizes(source, magic[3], path), c10::elementSize(type->dtype)};
   const bool empty = std::find(header.sizes.begin(), header.sizes.end(), 0) != header.sizes.end();

@@ -16,6 +16,9 @@
 namespace lockstep {
 namespace {
 
+// Says which of the two that "mlp" means.
+constexpr const char* kMlpKdd = "mlp-kdd";
+
 struct Entry {
   ModelInfo info;
   std::vector<std::string> options;  // those of ModelOptions that it has
@@ -118,7 +121,8 @@ const std::vector<ModelInfo>& registered_models() {
   return infos;
 }
 
-std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options) {
+std::shared_ptr<Model> make_model(const std::string& given, const ModelOptions& options) {
+  const std::string name = given == kMlpKdd ? "mlp" : given;
   std::string known;
   for (const Entry& entry : entries()) {
     if (entry.info.name == name) {

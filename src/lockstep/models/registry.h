@@ -33,7 +33,7 @@ struct ModelInfo {
 /// The models that can be made by name, with random weights, in the order in which help texts list them.
 const std::vector<ModelInfo>& registered_models();
 
-/// A new model with random weights, drawn from LibTorch's default generator.
+/// A new model with random weights, drawn from LibTorch's default generator. "mlp-kdd" is another name of "mlp".
 /// @throws Error  for an unknown name (it lists the known ones) or an option that this model does not have
 std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& options = {});
 

@@ -63,6 +63,8 @@ void reduce(Element element, Reduction reduction, const std::byte* const* source
   loop(sources, n_sources, destinations, n_destinations, count);
 }
 
+void require_known_isa() { widest_allowed(); }
+
 const char* reduce_isa() { return choice().name; }
 
 }  // namespace lockstep::shm

@@ -20,6 +20,9 @@ std::size_t element_bytes(Element element);
 void reduce(Element element, Reduction reduction, const std::byte* const* sources, int n_sources,
             std::byte* const* destinations, int n_destinations, std::size_t count);
 
+/// @throws Error  if LOCKSTEP_ISA is none of its words: so that it is known at the start, not at the first reduction
+void require_known_isa();
+
 /// Which vectors `reduce` uses: "avx512", "avx2" or "baseline".
 const char* reduce_isa();
 
