@@ -1,0 +1,159 @@
+// A process that dies, a power cut, a full disk: at every call that changes something, and at many bytes of a save.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <iostream>
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
+#include "tests/checkpoint/faulty_file_system.h"
+#include "tests/checkpoint/sample_content.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using Fault = FaultyFileSystem::Fault;
+
+constexpr int kSaved = 0, kRefused = 1, kWrongError = 2;
+
+/// What stands in the folder before the save that is disturbed.
+struct FaultScene {
+  const char* name;
+  bool replaces = false;     ///< there is a checkpoint of the same step already
+  bool can_exchange = true;  ///< the file system swaps names
+  bool background = false;
+  int save_total_limit = 1;
+  friend std::ostream& operator<<(std::ostream& out, const FaultScene& scene) { return out << scene.name; }
+};
+
+void save_step(FileSystem& files, const std::string& folder, std::int64_t step, const FaultScene& scene,
+               int save_total_limit) {
+  CheckpointWriterOptions options;
+  options.output_dir = folder;
+  options.file_system = &files;
+  options.background = scene.background;
+  options.save_total_limit = save_total_limit;
+  CheckpointWriter writer(options);
+  writer.save(sample_content(step));
+  writer.wait();
+}
+
+void set_scene(const std::string& folder, const FaultScene& scene) {
+  FaultyFileSystem files;  // without a fault: as real, but it does not wait for the disk
+  if (scene.replaces) save_step(files, folder, 2, {}, 0);
+  save_step(files, folder, 1, {}, 0);
+}
+
+// In a process of its own: saves step 2 through `files`.
+int save_in_child(FaultyFileSystem& files, const std::string& folder, const FaultScene& scene) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int code = kSaved;
+    try {
+      save_step(files, folder, 2, scene, scene.save_total_limit);
+    } catch (const Error& error) {
+      code = std::string(error.what()).find("No space left") == std::string::npos ? kWrongError : kRefused;
+      files.free_space();
+      try {
+        save_step(files, folder, 2, scene, scene.save_total_limit);  // now there is room
+      } catch (const Error&) {
+        code = kWrongError;
+      }
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+// Whatever happened: the newest whole checkpoint is that of step 1 or step 2, and the next save works.
+void expect_nothing_lost(const std::string& folder, bool must_be_new, const FaultScene& scene) {
+  const CheckpointSearch search = find_newest_checkpoint(folder);
+  ASSERT_TRUE(search.newest) << search.notice();
+  if (must_be_new) {
+    EXPECT_EQ(search.newest->step(), 2);
+  }
+  expect_sample(*search.newest, search.newest->step());
+  FaultyFileSystem files;
+  save_step(files, folder, 3, scene, 1);
+  const CheckpointSearch after = find_newest_checkpoint(folder);
+  ASSERT_TRUE(after.newest);
+  expect_sample(*after.newest, 3);
+  EXPECT_TRUE(hidden_names_in(folder).empty()) << hidden_names_in(folder).front();
+  EXPECT_EQ(steps_in(folder), std::vector<std::int64_t>{3});
+}
+
+class SaveFaults : public ::testing::TestWithParam<FaultScene> {
+ protected:
+  struct Places {
+    std::int64_t calls = 0;
+    std::int64_t bytes = 0;
+  };
+  static Places count_places() {
+    const TemporaryFolder folder;
+    set_scene(folder.path(), GetParam());
+    FaultyFileSystem files;
+    files.can_exchange = GetParam().can_exchange;
+    save_step(files, folder.path(), 2, GetParam(), GetParam().save_total_limit);
+    return {files.calls(), files.bytes()};
+  }
+
+  static void strike(Fault fault, std::int64_t at_call, std::int64_t at_byte) {
+    SCOPED_TRACE("call " + std::to_string(at_call) + ", byte " + std::to_string(at_byte));
+    const TemporaryFolder folder;
+    set_scene(folder.path(), GetParam());
+    FaultyFileSystem files(fault, at_call, at_byte);
+    files.can_exchange = GetParam().can_exchange;
+    const int status = save_in_child(files, folder.path(), GetParam());
+    if (fault == Fault::Full) {
+      ASSERT_TRUE(WIFEXITED(status));
+      EXPECT_NE(WEXITSTATUS(status), kWrongError);
+      expect_nothing_lost(folder.path(), true, GetParam());
+    } else {
+      ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the process was not struck";
+      expect_nothing_lost(folder.path(), false, GetParam());
+    }
+  }
+
+  // Every call, and `bytes` places among the bytes.
+  static void strike_everywhere(Fault fault, std::int64_t bytes) {
+    const Places all = count_places();
+    ASSERT_GT(all.calls, 15);
+    for (std::int64_t call = 0; call < all.calls && !HasFatalFailure(); ++call) strike(fault, call, -1);
+    for (std::int64_t i = 0; i < bytes && !HasFatalFailure(); ++i) strike(fault, -1, all.bytes * i / bytes);
+    std::cout << "struck at " << all.calls << " calls and " << bytes << " of " << all.bytes << " bytes\n";
+  }
+};
+
+TEST_P(SaveFaults, KilledAnywhereNothingIsLost) { strike_everywhere(Fault::Kill, 30); }
+TEST_P(SaveFaults, NothingIsLostWhenThePowerFailsAndDataIsGone) { strike_everywhere(Fault::LoseData, 10); }
+TEST_P(SaveFaults, NothingIsLostWhenThePowerFailsAndNamesAreGone) { strike_everywhere(Fault::LoseNames, 10); }
+TEST_P(SaveFaults, NothingIsLostWhenTheDiskIsFull) { strike_everywhere(Fault::Full, 30); }
+
+INSTANTIATE_TEST_SUITE_P(Scenes, SaveFaults,
+                         ::testing::Values(FaultScene{"rotates"}, FaultScene{"in_the_background", false, true, true},
+                                           FaultScene{"replaces", true}, FaultScene{"cannot_swap", true, false}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// The harness itself: a writer whose syncs do nothing does lose checkpoints when the power fails.
+TEST(SaveFaultsHarness, NoticesAWriterThatDoesNotSync) {
+  int lost = 0;
+  for (std::int64_t call = 0;; ++call) {
+    const TemporaryFolder folder;
+    set_scene(folder.path(), {});
+    FaultyFileSystem files(Fault::LoseData, call);
+    files.ignores_syncs = true;
+    if (!WIFSIGNALED(save_in_child(files, folder.path(), {"", false, true, false, 1}))) break;
+    if (!find_newest_checkpoint(folder.path()).newest) ++lost;
+  }
+  EXPECT_GT(lost, 0);
+}
+
+}  // namespace
+}  // namespace lockstep
