@@ -1,4 +1,5 @@
-// `lockstep bench tokenize` and `bench safetensors`: that they measure, check ids, and say where a peer is missing.
+// `lockstep bench tokenize`, `model`, `csv` and `safetensors`: that they measure, compare what is computed, and say
+// where a peer is missing.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -43,6 +44,42 @@ TEST(BenchTokenize, FailsWhereIdsDiffer) {
                                 "--rounds", "2", "--python", python});
   EXPECT_EQ(end.code, 1);
   EXPECT_NE(end.out.find("DIFFER from token 0"), std::string::npos) << end.out << end.err;
+}
+
+// A model that computes something else, or is not there at all, gives no figures.
+TEST(BenchModel, MeasuresOursAndRefusesAPeerWithAnotherLoss) {
+  const std::vector<std::string> small{"model",   "--model", "bert-tiny", "--batch", "2",         "--seq", "8",
+                                       "--steps", "2",       "--rounds",  "1",       "--threads", "1",     "--json"};
+  const ProgramEnd alone = bench(small);
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const auto rows = nlohmann::json::parse(alone.out);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["parameters"], 4386178) << "as transformers counts BertForSequenceClassification of this size";
+  EXPECT_GT(rows[0]["backward_ms"], 0);
+  EXPECT_GE(rows[0]["median_ms"], rows[0]["forward_ms"]);
+  const TemporaryFolder folder;
+  const std::string python = folder / "python";
+  std::ofstream(python) << "#!/bin/sh\necho '{\"version\": \"0\", \"loss\": 9.5, \"parameters\": 4386178, "
+                           "\"forward_ms\": [1], \"backward_ms\": [1], \"peak_mb\": 1}'\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  std::vector<std::string> beside = small;
+  beside.insert(beside.end(), {"--peer", "huggingface", "--python", python});
+  const ProgramEnd other = bench(beside);
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.err.find("the loss of huggingface is 9.5"), std::string::npos) << other.err;
+  beside.back() = "/no/python";
+  const ProgramEnd none = bench(beside);
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.err.find("/no/python cannot load torch and transformers"), std::string::npos) << none.err;
+}
+
+TEST(BenchCsv, CountsTheSameWithAllContenders) {
+  const ProgramEnd end = bench({"csv", "--megabytes", "1", "--rounds", "1", "--json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const auto rows = nlohmann::json::parse(end.out);
+  EXPECT_EQ(rows.size(), 15U);
+  EXPECT_EQ(rows[13]["shape"], "json lines");
+  EXPECT_EQ(rows[13]["system"], "lockstep texts");
 }
 
 TEST(BenchSafetensors, OpensAFileThatItMade) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "lockstep/data/split_mix.h"
 #include "lockstep/data/text_file.h"
 #include "tools/lockstep/measurement.h"
+#include "tools/lockstep/scratch_folder.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -55,6 +55,23 @@ std::string make_review_rows(std::size_t bytes, bool quoted) {
     rows += fmt::format(",{},{}\n", stars, stars > 3 ? "positive" : stars < 3 ? "negative" : "neutral");
   }
   return rows;
+}
+
+// The same reviews as JSON Lines; an escape in every other one, as line ends and quotes make.
+std::string make_json_lines(std::size_t bytes) {
+  const std::string reviews = make_review_rows(bytes, false);
+  std::string lines;
+  std::string_view rest = std::string_view(reviews).substr(reviews.find('\n') + 1);
+  for (int row = 0; lines.size() < bytes && !rest.empty(); ++row) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(line.size() + 1);
+    const std::size_t division = line.rfind(',') + 1;
+    const std::size_t stars = line.rfind(',', division - 2) + 1;
+    lines += fmt::format("{{\"review\": \"{}{}\", \"stars\": {}, \"division\": \"{}\"}}\n", line.substr(0, stars - 1),
+                         row % 2 == 0 ? "" : "\\nSo \\\"no\\\".", line.substr(stars, division - 1 - stars),
+                         line.substr(division));
+  }
+  return lines;
 }
 
 // 41 short fields a record, as logs and measurements have.
@@ -133,6 +150,26 @@ CsvCounts pass_over(const std::string& path) {
   return counts;
 }
 
+// What training does: finds the rows, checks the texts (UTF-8, not empty) and reads the labels.
+template <typename Reader>
+CsvCounts index_texts(const std::string& path, const Reader& reader) {
+  TextFileOptions options;
+  options.texts = {"review"};
+  options.label = "division";
+  return {static_cast<std::size_t>(reader(path, options)->size()), 0, 0};
+}
+
+// The usual way for JSON: a line, and the library that builds all of it.
+CsvCounts parse_with_nlohmann(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  CsvCounts counts;
+  for (std::string line; std::getline(in, line);) {
+    const auto object = nlohmann::json::parse(line);
+    counts.records += !object.at("review").get_ref<const std::string&>().empty() && object.contains("division");
+  }
+  return counts;
+}
+
 class BenchCsv : public Subcommand {
  public:
   void add(CLI::App& app) override {
@@ -144,38 +181,32 @@ class BenchCsv : public Subcommand {
 
   int run() override {
     const std::size_t bytes = std::size_t{1000000} * static_cast<std::size_t>(megabytes_);
-    std::string folder = (std::filesystem::temp_directory_path() / "lockstep-bench-csv-XXXXXX").string();
-    if (::mkdtemp(folder.data()) == nullptr)
-      throw Error("cannot make a folder", folder, "set TMPDIR to one with space");
-    const struct Removed {
-      std::string path;
-      ~Removed() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path, ignored);
-      }
-    } removed{folder};
+    const ScratchFolder folder("lockstep-bench-csv");
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     if (!json_) print_head();
-    measure("numbers", folder, make_number_rows(bytes), true, rows);
-    measure("reviews", folder, make_review_rows(bytes, false), true, rows);
-    measure("quoted reviews", folder, make_review_rows(bytes, true), false, rows);
+    const CsvContender bound{"bound", pass_over, false};
+    const CsvContender ours{"lockstep", split_with_lockstep};
+    const CsvContender texts{"lockstep texts", [](const auto& path) { return index_texts(path, read_csv_texts); },
+                             false};
+    const CsvContender find{"getline+find", split_with_getline_and_find};
+    const CsvContender getline{"getline", split_with_getline};
+    measure("numbers", folder / "rows.csv", make_number_rows(bytes), {bound, ours, find, getline}, rows);
+    measure("reviews", folder / "rows.csv", make_review_rows(bytes, false), {bound, ours, texts, find, getline}, rows);
+    measure("quoted reviews", folder / "rows.csv", make_review_rows(bytes, true), {bound, ours, texts}, rows);
+    const CsvContender lines{"lockstep texts",
+                             [](const auto& path) { return index_texts(path, read_json_lines_texts); }};
+    measure("json lines", folder / "rows.jsonl", make_json_lines(bytes),
+            {bound, lines, {"nlohmann", parse_with_nlohmann}}, rows);
     if (json_) fmt::print("{}\n", rows.dump(2));
     return 0;
   }
 
  private:
-  // `plain`: no quotes, so std::getline can split it too.
-  void measure(const std::string& shape, const std::string& folder, const std::string& content, bool plain,
-               nlohmann::ordered_json& rows) const {
-    const std::string path = folder + "/rows.csv";
+  // The second contender is ours: the others are held against it.
+  void measure(const std::string& shape, const std::string& path, const std::string& content,
+               std::vector<CsvContender> contenders, nlohmann::ordered_json& rows) const {
     write_file_atomically(path, content);
-    std::vector<CsvContender> contenders{{"bound", pass_over, false}, {"lockstep", split_with_lockstep}};
-    if (shape != "numbers") contenders.push_back({"lockstep texts", index_texts, false});
-    if (plain) {
-      contenders.push_back({"getline+find", split_with_getline_and_find});
-      contenders.push_back({"getline", split_with_getline});
-    }
-    const CsvCounts want = split_with_lockstep(path);
+    const CsvCounts want = contenders[1].run(path);
     for (int round = 0; round < rounds_; ++round) {
       for (CsvContender& contender : contenders) {
         const auto start = std::chrono::steady_clock::now();
@@ -190,14 +221,6 @@ class BenchCsv : public Subcommand {
       }
     }
     report(shape, content.size(), contenders, rows);
-  }
-
-  // What training does: finds the rows, checks the texts (UTF-8, not empty) and reads the labels.
-  static CsvCounts index_texts(const std::string& path) {
-    TextFileOptions options;
-    options.texts = {"review"};
-    options.label = "division";
-    return {static_cast<std::size_t>(read_csv_texts(path, options)->size()), 0, 0};
   }
 
   void report(const std::string& shape, std::size_t bytes, const std::vector<CsvContender>& contenders,

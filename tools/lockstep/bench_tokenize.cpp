@@ -1,12 +1,9 @@
 // `lockstep bench tokenize`: text to ids on one core, beside Hugging Face's tokenizers and tiktoken.
 #include <fmt/format.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/atomic_file.h"
@@ -15,6 +12,8 @@
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "tools/lockstep/measurement.h"
+#include "tools/lockstep/scratch_folder.h"
+#include "tools/lockstep/shell.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -41,45 +40,6 @@ struct TokenizeRow {
   std::string missing;          // why there is no figure
 };
 
-/// A folder that goes with the object.
-class BenchFolder {
- public:
-  BenchFolder() {
-    std::string pattern = (fs::temp_directory_path() / "lockstep-tokenize-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw Error("cannot make a folder: " + errno_text(errno), pattern, "point TMPDIR to where files may be written");
-    }
-    path_ = pattern;
-  }
-  ~BenchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  BenchFolder(const BenchFolder&) = delete;
-  BenchFolder& operator=(const BenchFolder&) = delete;
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-std::string shell_quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
-// Runs `command` in a shell; its exit code, and what it printed.
-std::pair<int, std::string> run_shell(const std::string& command) {
-  FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) throw Error("cannot start a shell", command, "check the limits on processes");
-  std::string text;
-  char block[4096];
-  for (std::size_t got = 0; (got = std::fread(block, 1, sizeof(block), pipe)) > 0;) text.append(block, got);
-  const int status = ::pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text};
-}
-
 BenchText read_bench_text(const std::string& path, std::size_t min_bytes) {
   const FileBytes file = FileBytes::open(path);
   std::string once(file.view());
@@ -104,7 +64,7 @@ class BenchTokenize : public Subcommand {
     app.add_option("--file", files_,
                    "text to encode line by line; may come again. Default: reviews.csv and mixed-scripts.txt of --data")
         ->take_all();
-    app.add_option("--data", data_, "folder of the shipped texts")->capture_default_str();
+    app.add_option("--data", data_, "folder of the shipped texts; default: data/ of the sources of this program");
     app.add_option("--megabytes", megabytes_, "a shorter text is repeated up to this length")
         ->capture_default_str()
         ->check(CLI::Range(0.001, 1000.0));
@@ -145,7 +105,7 @@ class BenchTokenize : public Subcommand {
 
   // Ours, then each peer, on one text. False where ids differ.
   bool measure(const std::string& dir, const BenchText& text, Json& rows) const {
-    const BenchFolder folder;
+    const ScratchFolder folder("lockstep-bench-tokenize");
     const Tokenizer tokenizer = load_tokenizer(dir);
     tokenizer.save(folder / "tokenizer");  // what the peers read, whatever files the folder has
     write_file_atomically(folder / "lines", text.text);
@@ -202,7 +162,7 @@ class BenchTokenize : public Subcommand {
     return row;
   }
 
-  TokenizeRow peer(const std::string& system, const BenchFolder& folder, const BenchText& text) const {
+  TokenizeRow peer(const std::string& system, const ScratchFolder& folder, const BenchText& text) const {
     TokenizeRow row;
     row.system = system;
     std::string command =
@@ -262,7 +222,7 @@ class BenchTokenize : public Subcommand {
 
   std::vector<std::string> tokenizers_;
   std::vector<std::string> files_;
-  std::string data_ = LOCKSTEP_BENCH_DIR "/../data";
+  std::string data_ = fs::path(LOCKSTEP_BENCH_DIR).parent_path() / "data";
   double megabytes_ = 8;
   int rounds_ = 6;
   std::string python_ = "python3";

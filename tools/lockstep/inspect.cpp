@@ -40,7 +40,8 @@ class Inspect : public Subcommand {
   void add(CLI::App& app) override {
     app.add_option("path", path_,
                    "weights (.safetensors, .safetensors.index.json), a model folder, config.json, tokenizer.json, a "
-                   "table (.csv, .tsv), .jsonl, .txt, an IDX file, or a folder of these; .gz is understood for data")
+                   "table (.csv, .tsv), .jsonl, .json (SQuAD), .parquet, .txt, an IDX file, or a folder of these; .gz "
+                   "is understood for data")
         ->required();
     app.add_flag("--json", json_, "one object instead of text");
     app.add_option("--delimiter", delimiter_, "between the fields of a table; default: a tab for .tsv, else a comma");
@@ -83,6 +84,8 @@ class Inspect : public Subcommand {
     if (name == "config.json") return inspect_model_config(path);
     if (const auto format = table_format(name)) return inspect_table(path, *format);
     if (ends_with(name, ".jsonl") || ends_with(name, ".ndjson")) return inspect_json_lines(path);
+    if (ends_with(name, ".json")) return inspect_json(path);
+    if (ends_with(name, ".parquet")) return inspect_parquet(path);
     if (ends_with(name, ".txt")) return inspect_lines(path);
     if (is_idx(path)) return inspect_idx(path);
     return {};

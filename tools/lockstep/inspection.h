@@ -29,6 +29,10 @@ Inspection inspect_tokenizer(const std::string& path);
 Inspection inspect_table(const std::string& path, const TableFormat& format);
 /// JSON Lines: the same, by the keys of the objects.
 Inspection inspect_json_lines(const std::string& path);
+/// A JSON document: the questions of a file in SQuAD's shape, else its keys.
+Inspection inspect_json(const std::string& path);
+/// A Parquet file: rows, and its columns with their types. @throws Error  where the build has no Arrow
+Inspection inspect_parquet(const std::string& path);
 /// An IDX file: type, dimensions, and the classes of a file of labels.
 Inspection inspect_idx(const std::string& path);
 /// Lines of plain text.

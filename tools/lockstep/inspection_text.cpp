@@ -92,8 +92,13 @@ std::string model_text(const Inspection& found) {
 std::string rows_text(const Inspection& found) {
   std::string out = fmt::format("{}: {}, {} rows, {}\n", found["path"].get<std::string>(), plain(found["kind"]),
                                 found["rows"].get<std::int64_t>(), size_of(found["bytes"].get<std::uint64_t>()));
+  if (found.contains("contexts")) out += fmt::format("  {} different contexts\n", plain(found["contexts"]));
   const std::size_t width = widest(found["columns"], "name");
   for (const auto& column : found["columns"]) {
+    if (column.contains("type")) {
+      out += fmt::format("  {:{}}  {}\n", column["name"].get<std::string>(), width, plain(column["type"]));
+      continue;
+    }
     out += fmt::format("  {:{}}  {:.1f} bytes on average, {} at most", column["name"].get<std::string>(), width,
                        column["mean_bytes"].get<double>(), column["longest_bytes"].get<std::size_t>());
     if (column["empty"].get<std::int64_t>() > 0) out += fmt::format(", {} empty", plain(column["empty"]));
@@ -116,6 +121,16 @@ std::string idx_text(const Inspection& found) {
   return out;
 }
 
+std::string json_text(const Inspection& found) {
+  std::string out =
+      fmt::format("{}: JSON, {} with {} entries, {}\n", found["path"].get<std::string>(), plain(found["type"]),
+                  plain(found["entries"]), size_of(found["bytes"].get<std::uint64_t>()));
+  std::string keys;
+  for (const auto& key : found["keys"]) keys += (keys.empty() ? "" : ", ") + key.get<std::string>();
+  if (!keys.empty()) out += fmt::format("  keys: {}{}\n", keys, found["keys"].size() < found["entries"] ? ", …" : "");
+  return out;
+}
+
 }  // namespace
 
 std::string inspection_text(const Inspection& found) {
@@ -125,6 +140,7 @@ std::string inspection_text(const Inspection& found) {
   if (kind == "tokenizer") return tokenizer_text(found);
   if (kind == "model") return model_text(found);
   if (kind == "idx") return idx_text(found);
+  if (kind == "json") return json_text(found);
   if (kind != "folder") return rows_text(found);
   std::string out;
   for (const auto& file : found["files"]) out += inspection_text(file);

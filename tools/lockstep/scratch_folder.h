@@ -1,0 +1,39 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+/// A new folder among the temporary ones, which goes with the object.
+class ScratchFolder {
+ public:
+  /// @param name  begins the folder's name
+  /// @throws Error  if it cannot be made
+  explicit ScratchFolder(const std::string& name) {
+    std::string pattern = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw Error("cannot make a folder: " + errno_text(errno), pattern, "point TMPDIR to where files may be written");
+    }
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace lockstep
