@@ -110,17 +110,21 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
   CLI::App app("Trains a ConvNet on MNIST, or on any IDX files in its form, over several ranks.", "ddp_mnist");
+  app.option_defaults()->always_capture_default();
+  app.footer(
+      "Examples:\n  ddp_mnist -w 2 -nr 0 --data mnist    (and in another terminal: -nr 1)\n"
+      "  lockstep run --nproc-per-node 2 ddp_mnist --data mnist --optimizer adam --lr 1e-3");
   app.add_option("-w,--world_size", args.world_size, "number of nodes in total")->envname("WORLD_SIZE");
   app.add_option("--nr", args.nr, "-nr works too: ranking within the nodes")->envname("RANK");
   app.add_option("-g,--gpu", args.gpu, "cuda device ID; -1 represents cpu, the only one here")
       ->check(CLI::IsMember(std::vector<int>{-1}));
-  app.add_option("--epochs", args.epochs, "number of total epochs to run")->check(CLI::PositiveNumber);
+  app.add_option("--epochs", args.epochs, "number of total epochs to run")->check(CLI::Range(1, 1000000));
   app.add_option("--master_addr", args.master_addr, "address of master node (node with rank 0)");
   app.add_option("--master_port", args.master_port, "port number of master node (node with rank 0)");
   app.add_option("--data", args.data, "folder of IDX files: train-images-idx3-ubyte[.gz] and so on");
   app.add_option("--optimizer", args.optimizer, "sgd or adam")->check(CLI::IsMember({"sgd", "adam"}));
   app.add_option("--lr", args.lr, "learning rate");
-  app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::PositiveNumber);
+  app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1000000));
   std::vector<std::string> words(argv + 1, argv + argc);
   for (auto& word : words) word = word == "-nr" ? "--nr" : word;  // the lecture's spelling
   std::reverse(words.begin(), words.end());                       // the parser takes them from the back

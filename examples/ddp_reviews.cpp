@@ -4,9 +4,11 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/distributed_sampler.h"
@@ -45,11 +47,18 @@ std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer
   if (std::filesystem::is_directory(args.model)) {
     ls::LoadOptions options;
     options.labels = labels;
+    options.tokenizer_size = tokenizer.vocab_size();
     auto loaded = ls::load_pretrained_model(args.model, ls::TextTask::SequenceClassification, options);
     if (ls::get_rank() == 0) std::printf("%s", loaded.report.text().c_str());
     return loaded.model;
   }
-  ls::BertConfig config = ls::bert_config_of_size(args.model.substr(args.model.rfind("bert-", 0) == 0 ? 5 : 0));
+  const std::vector<std::string> sizes{"bert-tiny", "bert-mini", "bert-small", "bert-base"};
+  if (std::find(sizes.begin(), sizes.end(), args.model) == sizes.end()) {
+    throw ls::Error("there is no folder " + args.model + ", and no model of that name", "--model",
+                    "name the folder of a BERT that was downloaded, or bert-tiny, bert-mini, bert-small or bert-base, "
+                    "which begin with random weights");
+  }
+  ls::BertConfig config = ls::bert_config_of_size(args.model.substr(5));
   config.vocab_size = tokenizer.vocab_size();
   config.pad_token_id = tokenizer.pad_id();
   config.head.labels = labels;
@@ -141,20 +150,30 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
   CLI::App app("Trains a BERT to rate reviews over several ranks. Start it with `lockstep run`.");
+  app.option_defaults()->always_capture_default();
+  app.footer(
+      "Examples:\n  lockstep run --nproc-per-node 2 ddp_reviews --model bert-base-cased --label stars\n"
+      "  lockstep run --nproc-per-node 2 ddp_reviews --model bert-tiny --lr 1e-3 --epochs 10 --save trained");
   app.add_option("--model", args.model, "folder of a BERT, or bert-tiny, -mini, -small, -base with random weights");
   app.add_option("--tokenizer", args.tokenizer, "folder of its tokenizer; default: the model's, or data/reviews-vocab");
   app.add_option("--train", args.train, "CSV, TSV or JSON Lines file to train on");
   app.add_option("--test", args.test, "file to measure the accuracy on");
   app.add_option("--text", args.text, "column of the text");
   app.add_option("--label", args.label, "column of the label: division or stars");
-  app.add_option("--train_samples", args.train_samples, "take so many rows at random; 0: all");
-  app.add_option("--test_samples", args.test_samples, "the same for the test");
-  app.add_option("--max_length", args.max_length, "tokens of the longest text; the rest is cut off");
-  app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::PositiveNumber);
-  app.add_option("--epochs", args.epochs, "how often to go through the training set")->check(CLI::PositiveNumber);
+  app.add_option("--train_samples", args.train_samples, "take so many rows at random; 0: all")
+      ->check(CLI::Range(0, 1000000000));
+  app.add_option("--test_samples", args.test_samples, "the same for the test")->check(CLI::Range(0, 1000000000));
+  app.add_option("--max_length", args.max_length, "tokens of the longest text; the rest is cut off")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1000000));
+  app.add_option("--epochs", args.epochs, "how often to go through the training set")->check(CLI::Range(1, 1000000));
   app.add_option("--lr", args.lr, "learning rate of Adam");
   app.add_option("--save", args.save, "folder for the trained model and its tokenizer");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (args.tokenizer.empty()) {
     args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";
   }

@@ -1,0 +1,74 @@
+// What the examples say to somebody who asks for help, or asks for something that is not there.
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "tests/support/running_program.h"
+
+namespace lockstep {
+namespace {
+
+ProgramEnd run_example(const std::string& name, const std::vector<std::string>& flags) {
+  std::vector<std::string> words{std::string(LOCKSTEP_BIN_DIR) + "/" + name};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return run_program(words, {{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+}
+
+bool text_has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+struct ExampleUsage {
+  const char* program;
+  std::string default_value;  // as the help shows it
+  std::vector<std::string> nonsense;
+  std::string blamed;
+  friend std::ostream& operator<<(std::ostream& out, const ExampleUsage& c) { return out << c.program; }
+};
+class ExamplesUsage : public ::testing::TestWithParam<ExampleUsage> {};
+
+TEST_P(ExamplesUsage, HelpShowsExamplesAndDefaults) {
+  const ProgramEnd end = run_example(GetParam().program, {"--help"});
+  EXPECT_EQ(end.code, 0);
+  EXPECT_TRUE(text_has(end.out, "Examples:\n  ")) << end.out;
+  EXPECT_TRUE(text_has(end.out, GetParam().default_value)) << end.out;
+}
+
+TEST_P(ExamplesUsage, WhatIsNotUnderstoodEndsWithTwo) {
+  const ProgramEnd flag = run_example(GetParam().program, {"--wings"});
+  EXPECT_EQ(flag.code, 2);
+  EXPECT_TRUE(text_has(flag.err, "--wings")) << flag.err;
+  const ProgramEnd value = run_example(GetParam().program, GetParam().nonsense);
+  EXPECT_EQ(value.code, 2);
+  EXPECT_TRUE(text_has(value.err, GetParam().blamed)) << value.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, ExamplesUsage,
+                         ::testing::Values(ExampleUsage{"ddp_mnist", "=0.0001", {"--epochs", "0"}, "--epochs"},
+                                           ExampleUsage{
+                                               "ddp_reviews", "=bert-tiny", {"--max_length", "0"}, "--max_length"},
+                                           ExampleUsage{"gpt2_lm", "=gpt2-tiny", {"--seq_len", "0"}, "--seq_len"}),
+                         [](const auto& test) { return test.param.program; });
+
+class ExamplesModel : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(ExamplesModel, ThatIsNotThereIsNoSizeButAFolder) {
+  const auto& [program, name] = GetParam();
+  const std::string shipped = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+  std::vector<std::string> flags{"--model", "bert-base-cased"};
+  if (program == std::string("ddp_reviews")) {
+    flags.insert(flags.end(), {"--tokenizer", shipped + "reviews-vocab", "--train", shipped + "reviews.csv", "--test",
+                               shipped + "reviews-test.csv"});
+  } else {
+    flags.insert(flags.end(), {"--tokenizer", shipped + "bytes-vocab", "--data", shipped + "reviews.csv"});
+  }
+  const ProgramEnd end = run_example(program, flags);
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(text_has(end.err, "there is no folder bert-base-cased")) << end.err;
+  EXPECT_TRUE(text_has(end.err, name)) << "the names that exist\n" << end.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, ExamplesModel,
+                         ::testing::Values(std::pair("ddp_reviews", "bert-mini"), std::pair("gpt2_lm", "gpt2-tiny")),
+                         [](const auto& test) { return test.param.first; });
+
+}  // namespace
+}  // namespace lockstep
