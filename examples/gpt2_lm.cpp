@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/distributed_sampler.h"
@@ -36,12 +37,19 @@ std::shared_ptr<const ls::TextDataset> contexts(const Arguments& args) {
 
 std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer& tokenizer) {
   if (std::filesystem::is_directory(args.model)) {
-    auto loaded = ls::load_pretrained_model(args.model, ls::TextTask::CausalLanguageModel);
+    ls::LoadOptions options;
+    options.tokenizer_size = tokenizer.vocab_size();
+    auto loaded = ls::load_pretrained_model(args.model, ls::TextTask::CausalLanguageModel, options);
     if (ls::get_rank() == 0) std::printf("%s", loaded.report.text().c_str());
     return loaded.model;
   }
+  if (args.model != "gpt2" && args.model != "gpt2-tiny") {
+    throw ls::Error(
+        "there is no folder " + args.model + ", and no model of that name", "--model",
+        "name the folder of a GPT-2 that was downloaded, or gpt2 or gpt2-tiny, which begin with random weights");
+  }
   ls::Gpt2Config config;
-  if (args.model != "gpt2") {
+  if (args.model == "gpt2-tiny") {
     config.n_layer = 2;
     config.n_embd = 128;
     config.n_head = 2;
@@ -58,7 +66,10 @@ void train(const Arguments& args) {
   torch::manual_seed(42);
   auto tokenizer = ls::load_tokenizer(args.tokenizer);
   // Add pad token for batch training because GPT2 tokenizer doesn't have pad token.
-  tokenizer.set_pad_token(tokenizer.special_tokens().eos.value());
+  if (!tokenizer.special_tokens().eos) {
+    throw ls::Error("the tokenizer has no token for the end of a text", args.tokenizer, "name one of a GPT-2");
+  }
+  tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
   auto model = load_model(args, tokenizer);
 
   // 1.3. Parallelize the model; after that, each rank draws its own dropout
@@ -113,17 +124,26 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
   CLI::App app("Trains a GPT-2 to predict the next token over several ranks. Start it with `lockstep run`.");
+  app.option_defaults()->always_capture_default();
+  app.footer(
+      "Examples:\n  lockstep run --nproc-per-node 2 gpt2_lm --model gpt2 --data train-v1.1.json --column context\n"
+      "  lockstep run --nproc-per-node 2 gpt2_lm --lr 1e-3 --save trained");
   app.add_option("--model", args.model, "folder of a GPT-2, or gpt2 or gpt2-tiny with random weights");
   app.add_option("--tokenizer", args.tokenizer, "folder of its tokenizer; default: the model's, or data/bytes-vocab");
   app.add_option("--data", args.data, "SQuAD's JSON, or a CSV, TSV, JSON Lines or text file");
   app.add_option("--column", args.column, "column of the text");
-  app.add_option("--batch_size", args.batch_size, "texts per rank and step")->check(CLI::PositiveNumber);
-  app.add_option("--seq_len", args.seq_len, "tokens of the longest text; the rest is cut off");
-  app.add_option("--train_step", args.train_step, "number of steps")->check(CLI::PositiveNumber);
+  app.add_option("--batch_size", args.batch_size, "texts per rank and step")->check(CLI::Range(1, 1000000));
+  app.add_option("--seq_len", args.seq_len, "tokens of the longest text; the rest is cut off")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--train_step", args.train_step, "number of steps")->check(CLI::Range(1, 1000000));
   app.add_option("--lr", args.lr, "learning rate of Adam");
   app.add_option("--save", args.save, "folder for the model and its tokenizer");
-  app.add_option("--save_interval", args.save_interval, "steps between saves")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--save_interval", args.save_interval, "steps between saves")->check(CLI::Range(1, 1000000));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (args.tokenizer.empty()) {
     args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/bytes-vocab";
   }
