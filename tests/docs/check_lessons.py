@@ -1,4 +1,5 @@
-"""Runs the lessons: every `$` line of a console block, in a fresh folder, and compares what it prints.
+"""Runs the lessons: every `$` line of a console block, in a fresh folder with the project's data, and compares what it
+prints.
 
 In expected output, a number stands for any number and lines must come in this order; others may come between them, which `...` says to the reader.
 A C++ block under `<!-- from FILE -->` must stand in that file, line by line, whatever the indentation.
@@ -75,6 +76,7 @@ def main():
     errors, ran = [], 0
     for name in sys.argv[3:]:
         with tempfile.TemporaryDirectory(prefix="lockstep-lesson-") as folder:
+            os.symlink((source / "data").resolve(), os.path.join(folder, "data"))  # the reader stands in the project
             for kind, origin, lines in blocks(pathlib.Path(name).read_text()):
                 if kind == "console":
                     count, found = check_console(lines, folder, environment)

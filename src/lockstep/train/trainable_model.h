@@ -88,6 +88,9 @@ class AdaptedModule : public TrainableModel {
     if constexpr (kIsModule) return module_;
     return nullptr;
   }
+  std::map<std::string, std::string> files() const override { return files_; }
+  /// What stands in a saved folder beside the weights.
+  void set_files(std::map<std::string, std::string> files) { files_ = std::move(files); }
   at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch) override {
     if constexpr (kIsModule) return forward_(dynamic_cast<ModuleType&>(replica), batch);
     return TrainableModel::forward_on(replica, batch);
@@ -99,11 +102,25 @@ class AdaptedModule : public TrainableModel {
   std::shared_ptr<ModuleType> module_;
   Forward forward_;
   Loss loss_;
+  std::map<std::string, std::string> files_;
 };
 
 template <typename ModuleType, typename Forward, typename Loss>
-std::shared_ptr<TrainableModel> adapt(std::shared_ptr<ModuleType> module, Forward forward, Loss loss) {
+std::shared_ptr<AdaptedModule<ModuleType>> adapt(std::shared_ptr<ModuleType> module, Forward forward, Loss loss) {
   return std::make_shared<AdaptedModule<ModuleType>>(std::move(module), std::move(forward), std::move(loss));
+}
+
+/// A model that knows its batches and its loss, as those of Lockstep do: `forward(batch)`, and `loss(output, batch)`
+/// with tensors `sum` and `count`.
+template <typename ModelType>
+std::shared_ptr<AdaptedModule<ModelType>> adapt(std::shared_ptr<ModelType> model) {
+  const ModelType* const of_loss = model.get();  // the adapter holds it
+  return adapt(
+      std::move(model), [](ModelType& each, const Batch& batch) { return each.forward(batch); },
+      [of_loss](const at::Tensor& output, const Batch& batch) {
+        const auto loss = of_loss->loss(output, batch);
+        return SummedLoss{loss.sum, loss.count};
+      });
 }
 
 }  // namespace lockstep

@@ -21,6 +21,7 @@ std::string TrainerContext::where() const {
 
 void TrainerContext::notify(Event event, const Logs* logs, const std::string& folder) {
   TrainerEvent seen{args(), state, control, logs, folder, 0, 0};
+  if (flow) ((*flow).*event)(seen);
   for (const auto& callback : options.callbacks) ((*callback).*event)(seen);
 }
 

@@ -16,7 +16,8 @@ struct TrainerContext {
   std::shared_ptr<Communicator> group;  ///< null: one process
   TrainerState state;
   TrainerControl control;
-  double other_time_s = 0;  ///< spent on evaluating and saving, since the training began
+  std::shared_ptr<TrainerCallback> flow;  ///< comes before the others; null where nothing trains
+  double other_time_s = 0;                ///< spent on evaluating and saving, since the training began
 
   int rank() const { return group ? group->rank() : 0; }
   int world_size() const { return group ? group->world_size() : 1; }

@@ -141,22 +141,7 @@ std::vector<TrainingArgumentRow> all_rows() {
   return rows;
 }
 
-}  // namespace
-
-const std::vector<TrainingArgumentRow>& training_argument_table() {
-  static const std::vector<TrainingArgumentRow> table = all_rows();
-  return table;
-}
-
-const TrainingArgumentRow* find_training_argument(const std::string& name) {
-  for (const TrainingArgumentRow& row : training_argument_table()) {
-    const auto& aliases = row.aliases;
-    if (row.name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return &row;
-  }
-  return nullptr;
-}
-
-std::string unsupported_training_argument(const std::string& name) {
+const std::map<std::string, std::string>& unsupported_reasons() {
   static const char* const kPrecision = "the trainer computes in the dtype of the model's weights";
   static const char* const kAlways = "it always holds here";
   static const char* const kService = "it is of another library or service";
@@ -188,8 +173,33 @@ std::string unsupported_training_argument(const std::string& name) {
       {"do_eval", "the subcommand says it: lockstep evaluate"},
       {"do_predict", "the subcommand says it: lockstep predict"},
   };
-  const auto found = reasons.find(name);
-  return found == reasons.end() ? "" : found->second;
+  return reasons;
+}
+
+}  // namespace
+
+const std::vector<TrainingArgumentRow>& training_argument_table() {
+  static const std::vector<TrainingArgumentRow> table = all_rows();
+  return table;
+}
+
+const TrainingArgumentRow* find_training_argument(const std::string& name) {
+  for (const TrainingArgumentRow& row : training_argument_table()) {
+    const auto& aliases = row.aliases;
+    if (row.name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return &row;
+  }
+  return nullptr;
+}
+
+std::string unsupported_training_argument(const std::string& name) {
+  const auto found = unsupported_reasons().find(name);
+  return found == unsupported_reasons().end() ? "" : found->second;
+}
+
+std::vector<std::string> unsupported_training_arguments() {
+  std::vector<std::string> names;
+  for (const auto& [name, reason] : unsupported_reasons()) names.push_back(name);
+  return names;
 }
 
 }  // namespace lockstep

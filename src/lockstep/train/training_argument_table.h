@@ -37,5 +37,7 @@ const TrainingArgumentRow* find_training_argument(const std::string& name);
 
 /// Why an argument of Hugging Face's is not here; empty for names that are not theirs either.
 std::string unsupported_training_argument(const std::string& name);
+/// The names that unsupported_training_argument knows.
+std::vector<std::string> unsupported_training_arguments();
 
 }  // namespace lockstep

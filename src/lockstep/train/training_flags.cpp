@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "lockstep/train/training_argument_table.h"
+
 namespace lockstep {
 namespace {
 
@@ -32,14 +34,27 @@ void TrainingFlags::add(CLI::App& app) {
           given_.emplace_back(name, text.empty() || text == "{}" ? "true" : text);
           return true;
         },
-        info.help);
+        // CLI11 takes the default for what a flag without a value means.
+        info.help + (info.is_switch && !info.default_value.empty() ? " [" + info.default_value + "]" : ""));
     option->type_name(info.value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->group("Training");
     if (info.is_switch) {
       option->expected(0, 1);
     } else {
       option->expected(1);
     }
-    if (!info.default_value.empty()) option->default_str(info.default_value);
+    if (!info.is_switch && !info.default_value.empty()) option->default_str(info.default_value);
+  }
+  // Known to be Hugging Face's: refused with the reason, and not listed.
+  for (const std::string& name : unsupported_training_arguments()) {
+    TrainingArgumentInfo info;
+    info.name = name;
+    app.add_option(flag_names(info),
+                   [this, name](const std::vector<std::string>&) {
+                     given_.emplace_back(name, "true");
+                     return true;
+                   })
+        ->expected(0, 1)
+        ->group("");
   }
 }
 

@@ -55,6 +55,8 @@ TrainingSession::TrainingSession(TrainerContext& context)
   make_state();
 }
 
+TrainingSession::~TrainingSession() { context_.flow = nullptr; }
+
 std::shared_ptr<Sampler> TrainingSession::make_sampler() const {
   const auto seed = static_cast<std::uint64_t>(args_.data_seed.value_or(args_.seed));
   if (args_.group_by_length) {
@@ -113,15 +115,13 @@ TrainOutput TrainingSession::run() {
   const bool has_eval = context_.options.eval_dataset != nullptr;
   context_.print(startup_advice(args_, plan_, choice_, trainable_numbers(*model_), has_eval).text());
 
-  auto flow = std::make_shared<DefaultFlowCallback>(plan_);
-  context_.options.callbacks.insert(context_.options.callbacks.begin(), flow);
+  context_.flow = std::make_shared<DefaultFlowCallback>(plan_);
   model_->set_training(true);
   first_step_ = context_.state.global_step;
   context_.notify(&TrainerCallback::on_train_begin);
   if (args_.eval_on_start && has_eval) evaluate();
   if (context_.state.global_step >= plan_.max_steps) context_.control.should_training_stop = true;
   while (!stops()) run_epoch();
-  context_.options.callbacks.erase(context_.options.callbacks.begin());
   return finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 

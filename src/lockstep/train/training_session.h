@@ -20,6 +20,9 @@ namespace lockstep {
 class TrainingSession {
  public:
   explicit TrainingSession(TrainerContext& context);
+  ~TrainingSession();
+  TrainingSession(const TrainingSession&) = delete;
+  TrainingSession& operator=(const TrainingSession&) = delete;
   TrainOutput run();
 
  private:

@@ -68,8 +68,9 @@ void TrainingSession::save() {
 }
 
 void TrainingSession::resume() {
-  if (!args_.resume_from_checkpoint || *args_.resume_from_checkpoint == "false") return;
-  const std::string& from = *args_.resume_from_checkpoint;
+  std::string from = args_.resume_from_checkpoint.value_or("false");
+  if (from == "True" || from == "False") from[0] = from[0] == 'T' ? 't' : 'f';  // as Python writes them
+  if (from == "false") return;
   if (from != "true") {
     take_up(context_.group ? open_checkpoint(from, *context_.group) : Checkpoint(from));
     return;

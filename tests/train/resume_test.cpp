@@ -1,0 +1,135 @@
+// A training that was stopped and went on ends with the weights of the one that was never stopped, bit for bit.
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/spawn.h"
+#include "lockstep/train/early_stopping.h"
+#include "lockstep/train/trainer.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/token_task.h"
+
+namespace lockstep {
+namespace {
+
+struct StoppedRun {
+  const char* name;
+  int ranks;
+  std::int64_t accumulation;
+  std::int64_t saved_step;
+  bool group_by_length;
+  bool fuse;
+  friend std::ostream& operator<<(std::ostream& out, const StoppedRun& run) { return out << run.name; }
+};
+
+struct RunEnd {
+  at::Tensor weights;
+  std::vector<LogEntry> history;
+};
+
+// `resume_from` empty: from the start. Dropout where there is one rank: ranks that are threads share a generator.
+RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communicator>& group, const std::string& folder,
+                    const std::string& resume_from, bool allow_world_size_change = false) {
+  const auto net = make_token_net(run.ranks == 1 ? 0.3 : 0.0);
+  const auto data = std::make_shared<TokenTaskDataset>(23);
+  TrainerOptions options;
+  options.model = adapt_token_net(net);
+  options.train_dataset = data;
+  options.eval_dataset = std::make_shared<TokenTaskDataset>(9, 4);
+  options.data_collator = pad_tokens;
+  options.lengths = data->lengths();
+  options.process_group = group;
+  options.print = nullptr;
+  options.args.output_dir = folder;
+  options.args.learning_rate = 0.02;
+  options.args.weight_decay = 0.1;
+  options.args.num_train_epochs = 3;
+  options.args.per_device_train_batch_size = 2;
+  options.args.gradient_accumulation_steps = run.accumulation;
+  options.args.group_by_length = run.group_by_length;
+  options.args.fuse = run.fuse;
+  options.args.logging_steps = 3;
+  options.args.eval_strategy = "epoch";
+  options.args.save_strategy = "steps";
+  options.args.save_steps = static_cast<double>(run.saved_step);
+  options.args.metric_for_best_model = "loss";
+  options.args.allow_world_size_change = allow_world_size_change;
+  options.callbacks = {std::make_shared<EarlyStoppingCallback>(100)};
+  if (!resume_from.empty()) options.args.resume_from_checkpoint = resume_from;
+  Trainer trainer(options);
+  trainer.train();
+  return {flat_weights(*net), trainer.state().log_history};
+}
+
+// Times differ; everything else must not.
+std::vector<LogEntry> without_times(std::vector<LogEntry> history) {
+  for (LogEntry& entry : history) {
+    for (auto value = entry.values.begin(); value != entry.values.end();) {
+      const bool is_time = value->first.find("runtime") != std::string::npos ||
+                           value->first.find("per_second") != std::string::npos || value->first == "train_loss";
+      value = is_time ? entry.values.erase(value) : std::next(value);
+    }
+  }
+  return history;
+}
+
+class Resume : public ::testing::TestWithParam<StoppedRun> {};
+
+TEST_P(Resume, EndsWithTheSameBits) {
+  const StoppedRun run = GetParam();
+  const auto both = [&](const std::shared_ptr<Communicator>& group, const std::string& folder) {
+    const RunEnd whole = train_tokens(run, group, folder, "");
+    const std::string checkpoint = folder + "/checkpoint-" + std::to_string(run.saved_step);
+    const RunEnd resumed = train_tokens(run, group, folder, checkpoint);
+    EXPECT_TRUE(resumed.weights.equal(whole.weights));
+    const auto want = without_times(whole.history);
+    const auto got = without_times(resumed.history);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got[i].step, want[i].step);
+      EXPECT_EQ(got[i].values, want[i].values) << "step " << want[i].step;
+    }
+  };
+  const TemporaryFolder folder;
+  if (run.ranks == 1) {
+    both(nullptr, folder.path());
+  } else {
+    spawn_threads(run.ranks, [&](const std::shared_ptr<Communicator>& group) { both(group, folder.path()); });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Resume,
+                         ::testing::Values(StoppedRun{"mid_epoch", 1, 1, 5, false, true},
+                                           StoppedRun{"at_the_epochs_end", 1, 1, 12, false, true},
+                                           StoppedRun{"accumulating", 1, 5, 4, false, true},
+                                           StoppedRun{"grouped_by_length", 1, 2, 5, true, true},
+                                           StoppedRun{"two_ranks_fused", 2, 1, 4, false, true},
+                                           StoppedRun{"two_ranks_plain", 2, 2, 4, false, false},
+                                           StoppedRun{"three_ranks_grouped", 3, 1, 3, true, true}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Resume, TrueTakesTheNewestAndAnotherWorldSizeMustBeAskedFor) {
+  const TemporaryFolder folder;
+  const StoppedRun run{"", 1, 1, 10, false, true};
+  train_tokens(run, nullptr, folder.path(), "");
+  const RunEnd from_newest = train_tokens(run, nullptr, folder.path(), "true");
+  EXPECT_EQ(from_newest.history.back().step, 36);
+  const std::string checkpoint = folder.path() + "/checkpoint-10";
+  const StoppedRun two{"", 2, 1, 10, false, true};
+  EXPECT_THROW(
+      spawn_threads(
+          2, [&](const std::shared_ptr<Communicator>& group) { train_tokens(two, group, folder.path(), checkpoint); }),
+      Error);
+  spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {
+    const RunEnd end = train_tokens(two, group, folder.path(), checkpoint, true);
+    EXPECT_TRUE(torch::isfinite(end.weights).all().item<bool>());
+  });
+}
+
+TEST(Resume, WhereThereIsNothingATrainingStarts) {
+  const TemporaryFolder folder;
+  const StoppedRun run{"", 1, 1, 10, false, true};
+  EXPECT_EQ(train_tokens(run, nullptr, folder.path(), "true").history.back().step, 36);
+}
+
+}  // namespace
+}  // namespace lockstep

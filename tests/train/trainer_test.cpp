@@ -1,0 +1,266 @@
+#include "lockstep/train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#include "lockstep/comm/spawn.h"
+#include "lockstep/train/early_stopping.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/token_task.h"
+
+namespace lockstep {
+namespace {
+
+// Notes the events that it sees.
+class RecordingCallback : public TrainerCallback {
+ public:
+  std::vector<std::string> events;
+  void on_init_end(TrainerEvent&) override { events.emplace_back("init_end"); }
+  void on_train_begin(TrainerEvent&) override { events.emplace_back("train_begin"); }
+  void on_train_end(TrainerEvent&) override { events.emplace_back("train_end"); }
+  void on_epoch_begin(TrainerEvent&) override { events.emplace_back("epoch_begin"); }
+  void on_epoch_end(TrainerEvent&) override { events.emplace_back("epoch_end"); }
+  void on_step_begin(TrainerEvent&) override { events.emplace_back("step_begin"); }
+  void on_substep_end(TrainerEvent&) override { events.emplace_back("substep_end"); }
+  void on_pre_optimizer_step(TrainerEvent&) override { events.emplace_back("pre_optimizer_step"); }
+  void on_optimizer_step(TrainerEvent&) override { events.emplace_back("optimizer_step"); }
+  void on_step_end(TrainerEvent&) override { events.emplace_back("step_end"); }
+  void on_evaluate(TrainerEvent&) override { events.emplace_back("evaluate"); }
+  void on_predict(TrainerEvent&) override { events.emplace_back("predict"); }
+  void on_save(TrainerEvent&) override { events.emplace_back("save"); }
+  void on_log(TrainerEvent&) override { events.emplace_back("log"); }
+  void on_prediction_step(TrainerEvent&) override { events.emplace_back("prediction_step"); }
+};
+
+// Does something at the end of each step.
+class AtStepEnd : public TrainerCallback {
+ public:
+  explicit AtStepEnd(std::function<void(TrainerEvent&)> action) : action_(std::move(action)) {}
+  void on_step_end(TrainerEvent& event) override { action_(event); }
+
+ private:
+  std::function<void(TrainerEvent&)> action_;
+};
+
+struct TokenTraining {
+  TemporaryFolder folder;
+  std::shared_ptr<TokenNetImpl> net = make_token_net();
+  std::vector<std::string> printed;
+  TrainerOptions options;
+
+  explicit TokenTraining(std::int64_t samples = 12) {
+    options.model = adapt_token_net(net);
+    options.train_dataset = std::make_shared<TokenTaskDataset>(samples);
+    options.eval_dataset = std::make_shared<TokenTaskDataset>(7, 5);
+    options.data_collator = pad_tokens;
+    options.print = [this](const std::string& line) { printed.push_back(line); };
+    options.args.output_dir = folder.path();
+    options.args.per_device_train_batch_size = 2;
+    options.args.learning_rate = 0.05;
+    options.args.save_strategy = "no";
+    options.args.num_train_epochs = 1;
+  }
+  bool has_printed(const std::string& text) const {
+    for (const std::string& line : printed) {
+      if (line.find(text) != std::string::npos) return true;
+    }
+    return false;
+  }
+};
+
+TEST(Trainer, EventsComeInHuggingFacesOrder) {
+  TokenTraining training(5);
+  auto recorder = std::make_shared<RecordingCallback>();
+  training.options.callbacks = {recorder};
+  training.options.args.gradient_accumulation_steps = 2;  // 3 micro-batches: 2 and 1
+  training.options.args.logging_steps = 1;
+  training.options.args.eval_strategy = "epoch";
+  training.options.args.save_strategy = "epoch";
+  Trainer(training.options).train();
+  const std::vector<std::string> want{"init_end",
+                                      "train_begin",
+                                      "epoch_begin",
+                                      "step_begin",
+                                      "substep_end",
+                                      "pre_optimizer_step",
+                                      "optimizer_step",
+                                      "step_end",
+                                      "log",
+                                      "step_begin",
+                                      "pre_optimizer_step",
+                                      "optimizer_step",
+                                      "step_end",
+                                      "log",
+                                      "epoch_end",
+                                      "prediction_step",
+                                      "log",
+                                      "evaluate",
+                                      "save",
+                                      "log",
+                                      "train_end"};
+  EXPECT_EQ(recorder->events, want);
+}
+
+TEST(Trainer, LossFallsAndLinesAreHuggingFaces) {
+  TokenTraining training(24);
+  training.options.args.num_train_epochs = 20;
+  training.options.args.logging_steps = 40;
+  training.options.args.eval_strategy = "epoch";
+  training.options.compute_metrics = classification_metrics();
+  Trainer trainer(training.options);
+  const TrainOutput output = trainer.train();
+  EXPECT_EQ(output.global_step, 240);
+  const auto& history = trainer.state().log_history;
+  ASSERT_GT(history.size(), 3U);
+  EXPECT_EQ(history.front().step, 12);  // the first evaluation
+  const Logs last = trainer.evaluate();
+  EXPECT_LT(*find_log(last, "eval_loss"), 0.5);
+  EXPECT_GT(*find_log(last, "eval_accuracy"), 0.9);
+  EXPECT_TRUE(training.has_printed("{'loss': "));
+  EXPECT_TRUE(training.has_printed("'learning_rate': "));
+  EXPECT_TRUE(training.has_printed("***** Running training *****"));
+  EXPECT_TRUE(training.has_printed("'train_samples_per_second': "));
+}
+
+TEST(Trainer, TheRateThatIsLoggedIsTheOneThatWasUsed) {
+  TokenTraining training(8);
+  training.options.args.learning_rate = 0.4;
+  training.options.args.logging_steps = 1;
+  training.options.args.warmup_steps = 1;
+  Trainer trainer(training.options);
+  trainer.train();
+  std::vector<double> rates;
+  for (const LogEntry& entry : trainer.state().log_history) {
+    const auto rate = entry.values.find("learning_rate");
+    if (rate != entry.values.end()) rates.push_back(rate->second);
+  }
+  ASSERT_EQ(rates.size(), 4U);
+  EXPECT_DOUBLE_EQ(rates[0], 0);    // warm-up
+  EXPECT_DOUBLE_EQ(rates[1], 0.4);  // then down to nothing in three steps
+  EXPECT_DOUBLE_EQ(rates[2], 0.4 * 2 / 3);
+  EXPECT_DOUBLE_EQ(rates[3], 0.4 / 3);
+}
+
+TEST(Trainer, DecaySparesBiasesAndNormalisation) {
+  EXPECT_TRUE(is_decayed_name("bert.encoder.layer.0.attention.self.query.weight"));
+  for (const char* name : {"bert.embeddings.LayerNorm.weight", "classifier.bias", "transformer.h.0.ln_1.weight",
+                           "model.norm.weight", "layers.0.input_norm.weight", "rmsnorm.scale"}) {
+    EXPECT_FALSE(is_decayed_name(name)) << name;
+  }
+  EXPECT_TRUE(is_decayed_name("normal.weight"));
+}
+
+TEST(Trainer, EarlyStoppingStopsAndTheBestModelComesBack) {
+  TokenTraining training(24);
+  training.options.args.num_train_epochs = 50;
+  training.options.args.learning_rate = 3;  // too much: it gets worse soon
+  training.options.args.eval_strategy = "epoch";
+  training.options.args.save_strategy = "steps";
+  training.options.args.save_steps = 1000;  // never of its own
+  training.options.args.load_best_model_at_end = true;
+  training.options.callbacks = {std::make_shared<EarlyStoppingCallback>(2)};
+  Trainer trainer(training.options);
+  const TrainOutput output = trainer.train();
+  EXPECT_LT(output.global_step, 50 * 12);
+  ASSERT_TRUE(trainer.state().best_metric.has_value());
+  const Logs metrics = trainer.evaluate();
+  EXPECT_NEAR(*find_log(metrics, "eval_loss"), *trainer.state().best_metric, 1e-6);
+  EXPECT_TRUE(training.has_printed("Loading best model from "));
+}
+
+TEST(Trainer, AFlagOfOneRankHoldsForAll) {
+  std::vector<std::int64_t> steps(2);
+  spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {
+    TokenTraining training(40);
+    training.options.process_group = group;
+    if (group->rank() == 1) {
+      training.options.callbacks = {std::make_shared<AtStepEnd>([](TrainerEvent& event) {
+        if (event.state.global_step == 3) event.control.should_training_stop = true;
+      })};
+    }
+    steps[static_cast<std::size_t>(group->rank())] = Trainer(training.options).train().global_step;
+  });
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{3, 3}));
+}
+
+TEST(Trainer, SigtermSavesAndEnds) {
+  TokenTraining training(40);
+  training.options.args.gradient_accumulation_steps = 2;
+  training.options.args.num_train_epochs = 100;
+  training.options.callbacks = {std::make_shared<AtStepEnd>([](TrainerEvent& event) {
+    if (event.state.global_step == 3) ::raise(SIGTERM);
+  })};
+  Trainer trainer(training.options);
+  const TrainOutput output = trainer.train();
+  EXPECT_EQ(output.stopped_by_signal, SIGTERM);
+  EXPECT_EQ(output.global_step, 4);  // the update at hand was finished
+  EXPECT_TRUE(std::filesystem::exists(training.folder / "checkpoint-4/trainer_state.json"));
+}
+
+TEST(Trainer, ALossThatIsNoNumberIsReported) {
+  TokenTraining training(12);
+  training.options.args.logging_steps = 1;
+  const auto net = training.net;
+  training.options.callbacks = {std::make_shared<AtStepEnd>([net](TrainerEvent& event) {
+    const torch::NoGradGuard no_grad;
+    if (event.state.global_step == 2) net->head->weight.fill_(std::numeric_limits<float>::quiet_NaN());
+  })};
+  testing::internal::CaptureStderr();
+  Trainer(training.options).train();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("in step 3 on rank 0"), std::string::npos) << log;
+  EXPECT_TRUE(training.has_printed("'loss': nan"));
+}
+
+TEST(Trainer, PredictionsAreInTheDatasetsOrder) {
+  TokenTraining training;
+  Trainer trainer(training.options);
+  const PredictionOutput output = trainer.predict(training.options.eval_dataset);
+  EXPECT_EQ(output.predictions.size(0), 7);
+  EXPECT_TRUE(find_log(output.metrics, "test_loss").has_value());
+  const torch::NoGradGuard no_grad;
+  training.net->eval();
+  const at::Tensor ids = training.options.eval_dataset->get(4).at("input_ids");
+  const at::Tensor want = training.net->forward(ids.unsqueeze(0))[0];
+  EXPECT_TRUE(output.predictions[4].slice(0, 0, ids.size(0)).allclose(want));
+}
+
+TEST(Trainer, WhatIsMissingIsRefused) {
+  TokenTraining training;
+  TrainerOptions options = training.options;
+  options.args.eval_strategy = "epoch";
+  options.eval_dataset = nullptr;
+  EXPECT_THROW(Trainer{options}, UsageError);
+  options = training.options;
+  options.args.gradient_checkpointing = true;
+  EXPECT_THROW(Trainer{options}, UsageError);
+  options = training.options;
+  options.args.group_by_length = true;
+  EXPECT_THROW(Trainer(options).train(), UsageError);
+  options = training.options;
+  options.args.parallel_mode = "ddp";
+  EXPECT_THROW(Trainer(options).train(), UsageError);
+  options = training.options;
+  options.args.metric_for_best_model = "acuracy";
+  options.args.eval_strategy = "epoch";
+  EXPECT_THROW(Trainer(options).train(), UsageError);
+}
+
+TEST(Trainer, MetricsAreWrittenBesideEachOther) {
+  TokenTraining training;
+  Trainer trainer(training.options);
+  trainer.save_metrics("train", {{"train_loss", 0.5}});
+  trainer.save_metrics("eval", {{"eval_loss", 0.25}});
+  const auto all = nlohmann::json::parse(read_file(training.folder / "all_results.json"));
+  EXPECT_EQ(all, (nlohmann::json{{"train_loss", 0.5}, {"eval_loss", 0.25}}));
+  trainer.save_model();
+  EXPECT_TRUE(std::filesystem::exists(training.folder / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,126 @@
+#include "lockstep/train/training_arguments.h"
+
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+
+#include "lockstep/base/error.h"
+#include "lockstep/train/training_flags.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+std::string refusal_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no UsageError";
+}
+
+TrainingArguments parsed_flags(std::vector<std::string> flags) {
+  CLI::App app;
+  TrainingFlags training;
+  training.add(app);
+  std::reverse(flags.begin(), flags.end());
+  app.parse(flags);
+  return training.arguments();
+}
+
+TEST(TrainingArguments, DefaultsAreHuggingFaces) {
+  const nlohmann::json values = to_json(TrainingArguments());
+  EXPECT_EQ(values.at("per_device_train_batch_size"), 8);
+  EXPECT_EQ(values.at("num_train_epochs"), 3.0);
+  EXPECT_EQ(values.at("learning_rate"), 5e-5);
+  EXPECT_EQ(values.at("lr_scheduler_type"), "linear");
+  EXPECT_EQ(values.at("adam_beta2"), 0.999);
+  EXPECT_EQ(values.at("max_grad_norm"), 1.0);
+  EXPECT_EQ(values.at("logging_steps"), 500);
+  EXPECT_EQ(values.at("eval_strategy"), "no");
+  EXPECT_EQ(values.at("save_strategy"), "steps");
+  EXPECT_EQ(values.at("seed"), 42);
+  EXPECT_TRUE(values.at("save_total_limit").is_null());
+  check_training_arguments(TrainingArguments());
+}
+
+TEST(TrainingArguments, AreReadFromAFileAndFlagsWin) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/args.json";
+  std::ofstream(path) << R"({"learning_rate": 2e-5, "evaluation_strategy": "epoch", "save_total_limit": 3,
+                            "lr_scheduler_kwargs": {"num_cycles": 2}, "num_train_epochs": 4})";
+  const TrainingArguments args =
+      parsed_flags({"--config", path, "--num-train-epochs", "2", "--per_device_train_batch_size=32"});
+  EXPECT_EQ(args.learning_rate, 2e-5);
+  EXPECT_EQ(args.eval_strategy, "epoch");
+  EXPECT_EQ(args.save_total_limit, 3);
+  EXPECT_EQ(args.lr_scheduler_kwargs.at("num_cycles"), 2);
+  EXPECT_EQ(args.num_train_epochs, 2);
+  EXPECT_EQ(args.per_device_train_batch_size, 32);
+}
+
+TEST(TrainingArguments, WhatIsWrittenReadsBackTheSame) {
+  TrainingArguments args;
+  args.metric_for_best_model = "f1";
+  args.greater_is_better = true;
+  args.data_seed = 7;
+  args.report_to = {"tensorboard"};
+  TrainingArguments back;
+  const nlohmann::json values = to_json(args);
+  for (const auto& [name, value] : values.items()) set_training_argument(back, name, value, "test");
+  EXPECT_EQ(to_json(back), to_json(args));
+}
+
+TEST(TrainingArguments, SwitchesTakeAValueOrNone) {
+  EXPECT_TRUE(parsed_flags({"--group-by-length"}).group_by_length);
+  EXPECT_TRUE(parsed_flags({"--group-by-length", "--seed", "3"}).group_by_length);
+  EXPECT_FALSE(parsed_flags({"--fuse", "false"}).fuse);
+  EXPECT_FALSE(parsed_flags({"--fuse=no"}).fuse);
+  EXPECT_EQ(parsed_flags({"--greater-is-better", "false"}).greater_is_better, false);
+  EXPECT_EQ(parsed_flags({"--save-total-limit", "none"}).save_total_limit, std::nullopt);
+  EXPECT_EQ(parsed_flags({"--resume-from-checkpoint", "out/checkpoint-5"}).resume_from_checkpoint, "out/checkpoint-5");
+}
+
+struct RefusedArgument {
+  const char* name;
+  std::vector<std::string> flags;
+  std::vector<std::string> said;
+  friend std::ostream& operator<<(std::ostream& out, const RefusedArgument& c) { return out << c.name; }
+};
+class RefusedArguments : public ::testing::TestWithParam<RefusedArgument> {};
+
+TEST_P(RefusedArguments, NameTheFlagAndTheFix) {
+  const std::string text = refusal_of([] { parsed_flags(GetParam().flags); });
+  for (const std::string& part : GetParam().said) EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, RefusedArguments,
+    ::testing::Values(
+        RefusedArgument{
+            "negative_batch", {"--per-device-train-batch-size=-1"}, {"per_device_train_batch_size", "at least 1"}},
+        RefusedArgument{"no_number", {"--learning-rate", "fast"}, {"learning_rate", "\"fast\"", "NUMBER"}},
+        RefusedArgument{"half_a_batch", {"--per-device-eval-batch-size", "1.5"}, {"INTEGER"}},
+        RefusedArgument{"near_choice", {"--eval-strategy", "epochs"}, {"did you mean 'epoch'", "no, steps, epoch"}},
+        RefusedArgument{"best_without_eval", {"--load-best-model-at-end"}, {"load_best_model_at_end", "eval_strategy"}},
+        RefusedArgument{"both_warmups", {"--warmup-steps", "5", "--warmup-ratio", "0.1"}, {"warmup_ratio"}},
+        RefusedArgument{"part_of_a_step", {"--logging-steps", "2.5"}, {"logging_steps", "whole number"}},
+        RefusedArgument{"no_updates", {"--max-steps", "0"}, {"max_steps"}},
+        RefusedArgument{"nan", {"--learning-rate", "nan"}, {"learning_rate"}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(TrainingArguments, UnknownNamesComeWithASuggestion) {
+  TrainingArguments args;
+  const auto set = [&](const std::string& name) {
+    return refusal_of([&] { set_training_argument(args, name, nlohmann::json(1), "args.json"); });
+  };
+  EXPECT_NE(set("learning_rat").find("did you mean learning_rate?"), std::string::npos);
+  EXPECT_NE(set("learning_rat").find("args.json"), std::string::npos);
+  EXPECT_NE(set("fp16").find("Hugging Face"), std::string::npos);
+  EXPECT_NE(set("bananas").find("no training argument bananas"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,94 @@
+#include "tools/lockstep/model_adapter.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#include "lockstep/data/padding_collator.h"
+#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/gpt2.h"
+
+namespace lockstep {
+namespace {
+
+// The tokenizer writes a folder; a checkpoint wants the bytes.
+std::map<std::string, std::string> tokenizer_files(const Tokenizer& tokenizer) {
+  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-tokenizer-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) {
+    throw Error("cannot make a folder for the tokenizer: " + errno_text(errno), folder, "set TMPDIR to another folder");
+  }
+  std::map<std::string, std::string> files;
+  tokenizer.save(folder);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    files[entry.path().filename().string()] = read_file(entry.path().string());
+  }
+  std::filesystem::remove_all(folder);
+  return files;
+}
+
+template <typename Module>
+bool add_config(const Model& model, const char* architecture, std::map<std::string, std::string>& files) {
+  const auto* typed = dynamic_cast<const Module*>(&model);
+  if (typed != nullptr) files["config.json"] = typed->config().to_json(architecture);
+  return typed != nullptr;
+}
+
+}  // namespace
+
+ModelAdapter::ModelAdapter(std::shared_ptr<Model> model, std::optional<Tokenizer> tokenizer,
+                           bool recomputes_activations)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)), recomputes_activations_(recomputes_activations) {}
+
+at::Tensor ModelAdapter::forward_on(torch::nn::Module& replica, const Batch& batch) {
+  return dynamic_cast<Model&>(replica).forward(batch);
+}
+
+SummedLoss ModelAdapter::loss(const at::Tensor& output, const Batch& batch) const {
+  const LossSum loss = model_->loss(output, batch);
+  return {loss.sum, loss.count};
+}
+
+SummedLoss ModelAdapter::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
+  if (dynamic_cast<const GPT2LMHeadModelImpl*>(model_.get()) == nullptr) {
+    return TrainableModel::smoothed_loss(output, batch, factor);
+  }
+  // Token i predicts token i + 1.
+  const at::Tensor& labels = batch.at("labels");
+  const at::Tensor last = at::full({labels.size(0), 1}, kIgnoredLabel, labels.options());
+  return smoothed_cross_entropy(output, at::cat({labels.slice(1, 1), last}, 1), factor);
+}
+
+bool ModelAdapter::is_language_model() const {
+  return dynamic_cast<const GPT2LMHeadModelImpl*>(model_.get()) != nullptr ||
+         dynamic_cast<const BertForMaskedLMImpl*>(model_.get()) != nullptr;
+}
+
+at::Tensor ModelAdapter::predictions(const at::Tensor& output) const {
+  return is_language_model() ? at::Tensor() : output;
+}
+
+std::vector<std::string> ModelAdapter::labels() const {
+  if (const auto* bert = dynamic_cast<const BertForSequenceClassificationImpl*>(model_.get())) {
+    return bert->config().head.labels;
+  }
+  if (const auto* gpt2 = dynamic_cast<const GPT2ForSequenceClassificationImpl*>(model_.get())) {
+    return gpt2->config().head.labels;
+  }
+  return {};
+}
+
+std::map<std::string, std::string> ModelAdapter::files() const {
+  std::map<std::string, std::string> files;
+  if (tokenizer_) files = tokenizer_files(*tokenizer_);
+  add_config<BertForSequenceClassificationImpl>(*model_, "BertForSequenceClassification", files) ||
+      add_config<BertForMaskedLMImpl>(*model_, "BertForMaskedLM", files) ||
+      add_config<GPT2LMHeadModelImpl>(*model_, "GPT2LMHeadModel", files) ||
+      add_config<GPT2ForSequenceClassificationImpl>(*model_, "GPT2ForSequenceClassification", files);
+  return files;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/text/tokenizer.h"
+#include "lockstep/models/model.h"
+#include "lockstep/train/trainable_model.h"
+
+namespace lockstep {
+
+/// A model of the registry, or of a Hugging Face folder, as the trainer takes it. Saved folders hold its config.json
+/// and its tokenizer's files.
+class ModelAdapter : public TrainableModel {
+ public:
+  /// @param tokenizer  saved with the model; nothing: none is
+  ModelAdapter(std::shared_ptr<Model> model, std::optional<Tokenizer> tokenizer, bool recomputes_activations);
+
+  ModuleTensors tensors() override { return module_tensors(*model_); }
+  void set_training(bool on) override { model_->train(on); }
+  at::Tensor forward(const Batch& batch) override { return model_->forward(batch); }
+  std::shared_ptr<torch::nn::Module> module() override { return model_; }
+  at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch) override;
+  SummedLoss loss(const at::Tensor& output, const Batch& batch) const override;
+  SummedLoss smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override;
+  /// Nothing of language models: their loss is their metric, and their scores are large.
+  at::Tensor predictions(const at::Tensor& output) const override;
+  bool recomputes_activations() const override { return recomputes_activations_; }
+  std::map<std::string, std::string> files() const override;
+
+  Model& model() { return *model_; }
+  /// Names of a text classifier's labels; empty for other models.
+  std::vector<std::string> labels() const;
+  bool is_language_model() const;
+
+ private:
+  std::shared_ptr<Model> model_;
+  std::optional<Tokenizer> tokenizer_;
+  bool recomputes_activations_;
+};
+
+}  // namespace lockstep

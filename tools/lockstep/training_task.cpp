@@ -1,0 +1,125 @@
+#include "tools/lockstep/training_task.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/csv_tokenizer.h"
+#include "lockstep/data/file_bytes.h"
+#include "lockstep/data/subset_dataset.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kTextClassification = "text-classification";
+constexpr const char* kLanguageModeling = "language-modeling";
+constexpr const char* kImageClassification = "image-classification";
+constexpr const char* kTabularClassification = "tabular-classification";
+
+bool name_ends_with(const std::string& path, const std::string& end) {
+  return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace
+
+void TaskFlags::add(CLI::App& app, bool trains) {
+  CLI::Option* of_task = app.add_option("--task", task, "what the model is to do");
+  of_task->check(CLI::IsMember({kTextClassification, kLanguageModeling, kImageClassification, kTabularClassification}));
+  of_task->required();
+  app.add_option(
+         "--model,--model-name-or-path", model,
+         "folder in Hugging Face's form, or a name: bert-tiny, bert-mini, bert-small, bert-base, gpt2, convnet, "
+         "mlp start from random weights")
+      ->required();
+  app.add_option("--tokenizer,--tokenizer-name", tokenizer, "folder of the tokenizer; default: the model's");
+  CLI::Option* of_train = app.add_option(
+      "--train-file", train_file,
+      trains ? "CSV, TSV, JSON Lines or text; for images a folder of IDX files"
+             : "for tables: the file that the model was trained on, from which scaling and categories are learned");
+  if (trains) of_train->required();
+  CLI::Option* of_validation =
+      app.add_option("--validation-file,--test-file", validation_file, "the same, to evaluate on");
+  if (!trains) of_validation->required();
+  app.add_option("--text-column", text_columns, "column of the text, or two of a pair of sentences; default: by name")
+      ->delimiter(',')
+      ->expected(1, 2);
+  app.add_option("--label-column", label_column, "column of the label; default: label");
+  app.add_option("--max-length,--max-seq-length,--block-size", max_length,
+                 "tokens of the longest sample; default: what the model takes, at most 512")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--max-train-samples", max_train_samples, "take so many rows at random; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--max-eval-samples", max_eval_samples, "the same of the validation file")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
+  app.add_option("--metrics", metrics, "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1")
+      ->delimiter(',');
+  app.add_option("--average", average, "of precision, recall and f1")
+      ->check(CLI::IsMember({"binary", "macro", "weighted"}))
+      ->capture_default_str();
+  app.add_flag("--ignore-mismatched-sizes", ignore_mismatched_sizes,
+               "weights of other shapes than the model's start anew");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments& args) {
+  if (flags.task == kTextClassification) return make_text_classification_task(flags, args);
+  if (flags.task == kLanguageModeling) return make_language_modeling_task(flags, args);
+  if (flags.task == kImageClassification) return make_image_classification_task(flags, args);
+  return make_tabular_classification_task(flags, args);
+}
+
+std::shared_ptr<const Dataset> first_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count) {
+  if (count == 0 || !dataset || dataset->size() <= count) return dataset;
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  return std::make_shared<SubsetDataset>(std::move(dataset), std::move(indices));
+}
+
+ComputeMetrics metrics_of_flags(const TaskFlags& flags, std::int64_t classes) {
+  ClassificationMetricsOptions options;
+  if (!flags.metrics.empty()) options.metrics = flags.metrics;
+  if (flags.average == "binary") options.average = Average::Binary;
+  if (flags.average == "weighted") options.average = Average::Weighted;
+  if (options.average == Average::Binary && classes != 2) {
+    throw UsageError(fmt::format("--average binary, and there are {} classes", classes), "command line",
+                     "take macro or weighted");
+  }
+  return classification_metrics(options);
+}
+
+std::vector<std::string> columns_of_file(const std::string& path) {
+  const FileBytes file = FileBytes::open(path);
+  std::string name = path;
+  if (name_ends_with(name, ".gz")) name.resize(name.size() - 3);
+  std::vector<std::string> columns;
+  if (name_ends_with(name, ".jsonl") || name_ends_with(name, ".ndjson")) {
+    const std::string_view line = file.view().substr(0, file.view().find('\n'));
+    const auto object = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (!object.is_object()) throw Error("the first line is no JSON object", path + ":1", "write one object a line");
+    for (const auto& [key, value] : object.items()) columns.push_back(key);
+    return columns;
+  }
+  CsvDialect dialect;
+  if (name_ends_with(name, ".tsv")) dialect.delimiter = '\t';
+  CsvTokenizer records(file.view(), path, dialect);
+  std::vector<CsvField> fields;
+  if (!records.next(fields)) throw Error("the file is empty", path, "name a file with a header and rows");
+  std::string storage;
+  for (const CsvField& field : fields) columns.emplace_back(field.value(storage));
+  return columns;
+}
+
+Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
+  if (!flags.tokenizer.empty()) return load_tokenizer(flags.tokenizer);
+  if (std::filesystem::is_directory(flags.model)) return load_tokenizer(flags.model);
+  throw UsageError("--model " + flags.model + " has no tokenizer of its own", "command line",
+                   "give --tokenizer FOLDER; lockstep tokenizer train --output FOLDER TEXTS learns one");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+// What `lockstep train`, `evaluate` and `predict` work on: a task, its model and its data.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/train/metrics.h"
+#include "lockstep/train/training_arguments.h"
+#include "tools/lockstep/model_adapter.h"
+
+namespace lockstep {
+
+/// The flags that say what is trained on what.
+struct TaskFlags {
+  std::string task;
+  std::string model;
+  std::string tokenizer;
+  std::string train_file;
+  std::string validation_file;
+  std::vector<std::string> text_columns;
+  std::string label_column;
+  std::int64_t max_length = 0;
+  std::int64_t max_train_samples = 0;
+  std::int64_t max_eval_samples = 0;
+  bool mlm = false;
+  std::vector<std::string> metrics;
+  std::string average = "macro";
+  bool ignore_mismatched_sizes = false;
+
+  /// Declares them. @param trains  whether --train-file is needed
+  void add(CLI::App& app, bool trains);
+};
+
+/// A task, ready for a Trainer.
+struct TrainingTask {
+  std::shared_ptr<ModelAdapter> model;
+  std::shared_ptr<const Dataset> train;  ///< null where no --train-file was given
+  std::shared_ptr<const Dataset> eval;   ///< null where no --validation-file was given
+  Collate collate{};
+  std::vector<std::int64_t> lengths{};  ///< of the training samples; empty where they are all alike
+  std::function<void(std::int64_t)> set_epoch{};
+  ComputeMetrics metrics{};
+  std::string notice;  ///< about weights that are new; empty: nothing to say
+};
+
+/// Loads model and data. Every rank does. @throws UsageError, Error  naming flag, file and fix
+TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments& args);
+
+// One for each task, in files of their own.
+TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args);
+TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingArguments& args);
+TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args);
+TrainingTask make_tabular_classification_task(const TaskFlags& flags, const TrainingArguments& args);
+
+/// The first `count` of a dataset; all of it for 0 or where it has no more.
+std::shared_ptr<const Dataset> first_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count);
+/// The metrics that the flags ask for; default: accuracy and F1.
+ComputeMetrics metrics_of_flags(const TaskFlags& flags, std::int64_t classes);
+
+/// The columns of a table, by its first record or object. @throws Error  if it cannot be read
+std::vector<std::string> columns_of_file(const std::string& path);
+/// The tokenizer of --tokenizer, or of the model's folder. @throws UsageError  if there is none
+Tokenizer tokenizer_of_flags(const TaskFlags& flags);
+
+}  // namespace lockstep
