@@ -7,7 +7,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mutex>
+#include <optional>
 #include <utility>
+
+#include "lockstep/base/random_stream.h"
 
 namespace lockstep {
 namespace {
@@ -28,20 +31,42 @@ void set_generator_state(at::Generator generator, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// Puts a generator back to an earlier state while it lives.
-class ReplayedGenerator {
- public:
-  ReplayedGenerator(at::Generator generator, const at::Tensor& state)
-      : generator_(std::move(generator)), saved_(generator_state(generator_)) {
-    set_generator_state(generator_, state);
+// Where the calling thread's random numbers came from before a layer: LibTorch's generator, or a replica's stream.
+struct RandomState : torch::CustomClassHolder {
+  explicit RandomState(const at::Tensor& x) {
+    if (const RandomStream* current = current_random_stream()) {
+      stream = *current;
+    } else {
+      generator = generator_state(generator_of(x));
+    }
   }
-  ~ReplayedGenerator() { set_generator_state(generator_, saved_); }
-  ReplayedGenerator(const ReplayedGenerator&) = delete;
-  ReplayedGenerator& operator=(const ReplayedGenerator&) = delete;
+  at::Tensor generator;
+  std::optional<RandomStream> stream;
+};
+
+// Draws the same numbers again while it lives.
+class ReplayedRandom {
+ public:
+  ReplayedRandom(at::Generator generator, const RandomState& state) : generator_(std::move(generator)) {
+    if (state.stream) {
+      stream_ = *state.stream;
+      guard_.emplace(&stream_);
+    } else {
+      saved_ = generator_state(generator_);
+      set_generator_state(generator_, state.generator);
+    }
+  }
+  ~ReplayedRandom() {
+    if (saved_.defined()) set_generator_state(generator_, saved_);
+  }
+  ReplayedRandom(const ReplayedRandom&) = delete;
+  ReplayedRandom& operator=(const ReplayedRandom&) = delete;
 
  private:
   at::Generator generator_;
   at::Tensor saved_;
+  RandomStream stream_;
+  std::optional<RandomStreamGuard> guard_;
 };
 
 struct SavedLayer : torch::CustomClassHolder {
@@ -53,7 +78,7 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Layer& layer) {
     context->saved_data["layer"] = at::IValue::make_capsule(c10::make_intrusive<SavedLayer>(layer));
-    context->saved_data["generator"] = generator_state(generator_of(x));
+    context->saved_data["random"] = at::IValue::make_capsule(c10::make_intrusive<RandomState>(x));
     context->save_for_backward({x});
     return layer(x);  // gradients are off in here
   }
@@ -63,7 +88,8 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
     const auto saved = c10::static_intrusive_pointer_cast<SavedLayer>(context->saved_data["layer"].toCapsule());
     at::Tensor y;
     {
-      const ReplayedGenerator replay(generator_of(x), context->saved_data["generator"].toTensor());
+      const auto random = c10::static_intrusive_pointer_cast<RandomState>(context->saved_data["random"].toCapsule());
+      const ReplayedRandom replay(generator_of(x), *random);
       const at::AutoGradMode with_gradients(true);
       y = saved->layer(x);
     }

@@ -8,6 +8,8 @@
 
 #include <mutex>
 
+#include "lockstep/base/random_stream.h"
+
 namespace lockstep {
 namespace {
 
@@ -72,6 +74,7 @@ bool can_apply_draws(const at::Tensor& x) {
 }
 
 DropoutDraw draw_dropout(double p) {
+  if (RandomStream* stream = current_random_stream()) return {stream->next(), p};
   auto* generator = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
   const std::lock_guard<std::mutex> lock(generator->mutex_);
   return {generator->random64(), p};

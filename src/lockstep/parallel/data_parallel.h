@@ -58,15 +58,14 @@ class DataParallel {
     if (replicas_.size() == 1) return call_module(function, args...);
     std::optional<std::vector<std::tuple<std::decay_t<Args>...>>> chunks;
     {
-      const TraceScope scope(trace, "scatter", replicas_.devices().front().name());
+      TraceScope scope(trace, "scatter", replicas_.devices().front().name());
       chunks.emplace(scatter(std::tuple<std::decay_t<Args>...>(args...), replicas_.devices(), dim_));
+      count_bytes(trace, scope, *chunks);
     }
     const auto outputs = parallel_apply(replicas_, *chunks, function);
     TraceScope scope(trace, "gather", output_device_.name());
     auto gathered = gather(outputs, output_device_, dim_);
-    if (trace != nullptr) {
-      visit_tensors(gathered, [&](const at::Tensor& t) { scope.add_bytes(static_cast<std::int64_t>(t.nbytes())); });
-    }
+    count_bytes(trace, scope, gathered);
     return gathered;
   }
 
@@ -80,8 +79,17 @@ class DataParallel {
   void set_trace(StepTrace* trace) { replicas_.set().set_trace(trace); }
 
  private:
+  template <typename T>
+  static void count_bytes(const StepTrace* trace, TraceScope& scope, const T& value) {
+    if (trace == nullptr) return;
+    visit_tensors(value, [&](const at::Tensor& tensor) {
+      if (tensor.defined()) scope.add_bytes(static_cast<std::int64_t>(tensor.nbytes()));
+    });
+  }
+
   template <typename Function, typename... Args>
   auto call_module(Function&& function, const Args&... args) {
+    const TraceScope scope(replicas_.set().trace(), "forward", replicas_.devices().front().name());
     std::tuple<std::decay_t<Args>...> own(args...);
     return std::apply([&](auto&... each) { return function(replicas_[0], each...); }, own);
   }

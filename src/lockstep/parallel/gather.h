@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/parallel/map_tensors.h"
@@ -23,19 +25,22 @@ std::vector<at::Tensor> gather_all(const std::vector<std::vector<at::Tensor>>& o
                                    std::int64_t dim);
 [[noreturn]] void refuse_unlike_maps(std::size_t replica);
 
+// An element of a map whose keys are texts.
+template <typename T>
+struct IsNamed : std::false_type {};
+template <typename Key, typename Value>
+struct IsNamed<std::pair<Key, Value>> : std::is_convertible<const Key&, std::string> {};
+
 // Two maps with as many, but other keys would be put together by position.
 template <typename T>
 void check_alike(const T& first, const T& other, std::size_t replica) {
   if constexpr (std::is_convertible_v<const T&, const at::Tensor&> || std::is_convertible_v<const T&, std::string>) {
     // nothing inside
   } else if constexpr (IsRange<T>::value && !std::is_same_v<T, c10::IValue>) {
-    using Element = typename T::value_type;
-    auto b = other.begin();
-    for (auto a = first.begin(); a != first.end() && b != other.end(); ++a, ++b) {
-      if constexpr (IsTuple<Element>::value && std::tuple_size_v<Element> == 2) {
-        if constexpr (std::is_convertible_v<const std::tuple_element_t<0, Element>&, std::string>) {
-          if (a->first != b->first) refuse_unlike_maps(replica);
-        }
+    if constexpr (IsNamed<typename T::value_type>::value) {
+      auto b = other.begin();
+      for (auto a = first.begin(); a != first.end() && b != other.end(); ++a, ++b) {
+        if (a->first != b->first) refuse_unlike_maps(replica);
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "lockstep/parallel/replica_graph.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -25,12 +26,12 @@ using Tensors = std::vector<at::Tensor>;
 // A shared_ptr or an intrusive_ptr to the node, as LibTorch's version has it.
 using NodePointer = decltype(Edge::function);
 
-template <typename NodeType, typename Pointer = NodePointer>
-Pointer own_node(NodeType* node) {
+template <typename NodeType, typename Pointer = NodePointer, typename... Args>
+Pointer make_node(Args&&... args) {
   if constexpr (std::is_same_v<Pointer, std::shared_ptr<Node>>) {
-    return Pointer(node, torch::autograd::deleteNode);
+    return Pointer(new NodeType(std::forward<Args>(args)...), torch::autograd::deleteNode);
   } else {
-    return Pointer::reclaim(node);
+    return c10::make_intrusive<NodeType>(std::forward<Args>(args)...);
   }
 }
 
@@ -221,7 +222,7 @@ std::vector<std::vector<at::Tensor>> join_replica_graphs(ReplicaGraph graph) {
     }
   }
   if (places.empty()) return joined;
-  const NodePointer node = own_node(new DataParallelBackward(std::move(graph)));
+  const NodePointer node = make_node<DataParallelBackward>(std::move(graph));
   for (const auto& [replica, i] : places) torch::autograd::create_gradient_edge(joined[replica][i], node);
   return joined;
 }

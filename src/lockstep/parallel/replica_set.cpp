@@ -1,13 +1,11 @@
 #include "lockstep/parallel/replica_set.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <mutex>
+#include <optional>
 #include <utility>
 
-#include "lockstep/base/random_stream.h"
 #include "lockstep/parallel/replica_graph.h"
 #include "lockstep/parallel/replica_state.h"
 
@@ -22,18 +20,6 @@ bool any_requires_grad(const std::vector<Tensors>& inputs) {
     if (std::any_of(tensors.begin(), tensors.end(), needs)) return true;
   }
   return false;
-}
-
-// Each replica draws from a stream of its own, all of them set by one number of LibTorch's generator: so replicas drop
-// different values, and a run repeats, whichever replica is faster.
-std::vector<RandomStream> draw_streams(std::size_t count) {
-  const auto default_generator = at::detail::getDefaultCPUGenerator();
-  auto* generator = at::check_generator<at::CPUGeneratorImpl>(default_generator);
-  const std::lock_guard<std::mutex> lock(generator->mutex_);
-  RandomStream seeds(generator->random64());
-  std::vector<RandomStream> streams;
-  for (std::size_t i = 0; i < count; ++i) streams.emplace_back(seeds.next());
-  return streams;
 }
 
 // Where a replica's own graph ends.
@@ -74,8 +60,8 @@ std::vector<Tensors> ReplicaSet::apply(const std::vector<Tensors>& inputs, const
     state_->run(1, "forward", [&](std::size_t) { outputs[0] = body(0, inputs[0]); });
     return outputs;
   }
-  std::vector<RandomStream> streams;
-  if (state_->modules.front().is_training()) streams = draw_streams(count);
+  const bool draws = state_->modules.front().is_training();  // evaluation leaves the generator as it is
+  if (draws) seed_replicas(state_->random, count);
   const auto& parameters = state_->parameters;
   const bool has_graph =
       at::GradMode::is_enabled() &&
@@ -83,7 +69,8 @@ std::vector<Tensors> ReplicaSet::apply(const std::vector<Tensors>& inputs, const
        std::any_of(parameters.begin(), parameters.end(), [](const auto& p) { return p.tensor.requires_grad(); }));
   std::vector<Tensors> leaves(count);
   state_->run(count, "forward", [&](std::size_t i) {
-    const RandomStreamGuard stream(streams.empty() ? nullptr : &streams[i]);
+    std::optional<ReplicaRandomGuard> random;
+    if (draws && state_->devices[i].is_cpu()) random.emplace(state_->random[i]);
     if (has_graph) leaves[i] = leaves_of(inputs[i]);
     outputs[i] = has_graph ? body(i, with_leaves(inputs[i], leaves[i])) : body(i, inputs[i]);
   });

@@ -24,7 +24,8 @@ struct ReplicaModule {
   std::vector<at::Tensor> buffers;     ///< in the same order for every replica
   std::vector<std::string> names;      ///< of parameters, then of buffers
   std::function<bool()> is_training;
-  std::function<void()> copy_modes;  ///< takes over training modes from replica 0; empty for replica 0
+  /// Takes over training modes from replica 0, and says whether any part of the module trains; empty for replica 0.
+  std::function<bool()> copy_modes;
 };
 
 /// Replicas of one module that compute side by side in one process. Replica 0 is the module itself.

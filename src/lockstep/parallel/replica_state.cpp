@@ -49,6 +49,7 @@ ReplicaSet::State::State(std::vector<ReplicaModule> replica_modules, std::vector
       modules(std::move(replica_modules)),
       team(devices.size(),
            {share.cores, [this](std::size_t replica) { start_replica_thread(devices[replica], share); }}),
+      has_trained_(devices.size()),
       buffer_versions_(devices.size()) {
   if (devices.size() > 1) keep_freed_memory();
   check_alike();
@@ -113,14 +114,15 @@ void ReplicaSet::State::synchronise(std::size_t count) {
   check_placement();
   const at::NoGradGuard no_grad;
   for (std::size_t r = 1; r < count; ++r) {
-    modules[r].copy_modes();
-    refresh_weights(r);
-    copy_buffers(r);
+    TraceScope scope(trace, "broadcast", devices[r].name());
+    const bool trains = modules[r].copy_modes();
+    scope.add_bytes(refresh_weights(r) + copy_buffers(r, trains || has_trained_[r]));
+    has_trained_[r] = trains;
   }
 }
 
 // The user may have frozen a parameter, converted the module or given a parameter other memory.
-void ReplicaSet::State::refresh_weights(std::size_t replica) {
+std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica) {
   const bool shares = devices[replica].is_cpu() && devices.front().is_cpu();
   for (Parameter& parameter : parameters) {
     for (at::Tensor& leaf : parameter.leaves[replica]) {
@@ -130,11 +132,11 @@ void ReplicaSet::State::refresh_weights(std::size_t replica) {
       if (shares && !is_same_memory(leaf, parameter.tensor)) leaf.set_data(parameter.tensor.detach());
     }
   }
-  if (!shares) copy_weights(replica);
+  return shares ? 0 : copy_weights(replica);
 }
 
 // What was written to since the last time, in one copy for each dtype.
-void ReplicaSet::State::copy_weights(std::size_t replica) {
+std::int64_t ReplicaSet::State::copy_weights(std::size_t replica) {
   std::unordered_map<int, std::vector<Parameter*>> changed;
   for (Parameter& parameter : parameters) {
     const std::uint32_t version = version_of(parameter.tensor);
@@ -146,13 +148,12 @@ void ReplicaSet::State::copy_weights(std::size_t replica) {
     parameter.memories[replica] = memory;
     changed[static_cast<int>(parameter.tensor.scalar_type())].push_back(&parameter);
   }
-  if (changed.empty()) return;
-  TraceScope scope(trace, "broadcast", devices[replica].name());
+  std::int64_t bytes = 0;
   for (const auto& [dtype, group] : changed) {
     std::vector<at::Tensor> flat;
     for (const Parameter* parameter : group) flat.push_back(parameter->tensor.detach().reshape({-1}));
     const at::Tensor moved = at::cat(flat).to(devices[replica].tensor_device());
-    scope.add_bytes(static_cast<std::int64_t>(moved.nbytes()));
+    bytes += static_cast<std::int64_t>(moved.nbytes());
     std::int64_t position = 0;
     for (const Parameter* parameter : group) {
       const at::Tensor& source = parameter->tensor;
@@ -164,21 +165,29 @@ void ReplicaSet::State::copy_weights(std::size_t replica) {
       position += source.numel();
     }
   }
+  return bytes;
 }
 
-void ReplicaSet::State::copy_buffers(std::size_t replica) {
+// Batch norm writes its averages without a count in their version: where a module trains, or did before, any buffer of
+// numbers may have changed.
+std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, bool all) {
   const std::vector<at::Tensor>& sources = modules.front().buffers;
   auto& seen = buffer_versions_[replica];
   seen.resize(sources.size(), {kUnknownVersion, kUnknownVersion});
+  std::int64_t bytes = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     at::Tensor& target = modules[replica].buffers[i];
-    const bool is_known = version_of(sources[i]) != kUnknownVersion && version_of(target) != kUnknownVersion;
+    const bool is_counted = !all || !sources[i].is_floating_point();
+    const bool is_known =
+        is_counted && version_of(sources[i]) != kUnknownVersion && version_of(target) != kUnknownVersion;
     if (is_known && seen[i] == std::make_pair(version_of(sources[i]), version_of(target))) continue;
     const bool fits = target.scalar_type() == sources[i].scalar_type() && target.sizes() == sources[i].sizes();
     fits ? void(target.detach().copy_(sources[i]))
          : target.set_data(sources[i].detach().to(devices[replica].tensor_device(), false, /*copy=*/true));
     seen[i] = {version_of(sources[i]), version_of(target)};
+    bytes += static_cast<std::int64_t>(target.nbytes());
   }
+  return bytes;
 }
 
 void ReplicaSet::State::run(std::size_t count, const char* action, const std::function<void(std::size_t)>& work) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/parallel/compute_threads.h"
+#include "lockstep/parallel/replica_random.h"
 #include "lockstep/parallel/replica_set.h"
 #include "lockstep/parallel/worker_threads.h"
 
@@ -39,6 +40,7 @@ class ReplicaSet::State {
   const ComputeShare share;
   std::vector<ReplicaModule> modules;
   std::vector<Parameter> parameters;  // each tensor once
+  std::vector<ReplicaRandom> random;  // [replica], once it was needed
   StepTrace* trace = nullptr;
   WorkerThreads team;
 
@@ -46,10 +48,12 @@ class ReplicaSet::State {
   void check_alike() const;
   void check_placement() const;
   void collect_parameters();
-  void refresh_weights(std::size_t replica);
-  void copy_weights(std::size_t replica);
-  void copy_buffers(std::size_t replica);
+  // Each returns the bytes that it copied.
+  std::int64_t refresh_weights(std::size_t replica);
+  std::int64_t copy_weights(std::size_t replica);
+  std::int64_t copy_buffers(std::size_t replica, bool all);
 
+  std::vector<bool> has_trained_;                                                      // [replica], in the last forward
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> buffer_versions_;  // [replica][buffer]: both sides
 };
 

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <mutex>
@@ -33,11 +34,14 @@ class KeptGenerator {
 using Modules = std::vector<std::shared_ptr<torch::nn::Module>>;
 
 // `train` sets all modules inside as well, and these come outermost first.
-void copy_training_modes(const Modules& from, const Modules& to) {
+bool copy_training_modes(const Modules& from, const Modules& to) {
+  bool any = false;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const bool mode = from[i]->is_training();
     if (to[i]->is_training() != mode) to[i]->train(mode);
+    any = any || mode;
   }
+  return any;
 }
 
 // Modules inside, the module itself by its plain address: what is held by its owner must not hold itself.
@@ -51,6 +55,7 @@ Modules modules_inside(torch::nn::Module& module) {
 
 std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module, const ReplicaDevice& device) {
   const KeptGenerator kept;
+  const c10::InferenceMode outside(false);  // a parameter made inside could never be trained
   try {
     return device.is_cpu() ? module.clone() : module.clone(device.tensor_device());
   } catch (const c10::Error& error) {
@@ -60,6 +65,7 @@ std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module,
 }
 
 void share_weights(const torch::nn::Module& first, torch::nn::Module& replica, const ReplicaDevice& device) {
+  const c10::InferenceMode outside(false);
   const auto sources = first.named_parameters();
   auto targets = replica.named_parameters();
   for (const auto& source : sources) {
@@ -87,7 +93,7 @@ ReplicaModule replica_module(const std::shared_ptr<torch::nn::Module>& first,
   state.is_training = [plain] { return plain->is_training(); };
   if (first != replica) {
     state.copy_modes = [from = modules_inside(*first), to = modules_inside(*replica)] {
-      copy_training_modes(from, to);
+      return copy_training_modes(from, to);
     };
   }
   return state;

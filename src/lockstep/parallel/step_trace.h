@@ -14,7 +14,7 @@ struct TraceSpan {
   std::string device;  ///< "cpu:1"
   double begin_s = 0;  ///< since the trace was made
   double end_s = 0;
-  std::int64_t bytes = 0;  ///< that this part reads or writes as a copy; 0 where it hands over memory
+  std::int64_t bytes = 0;  ///< of what goes from replica to replica here, copied or as a view; 0 for shared weights
 };
 
 /// Collects spans from all threads of a step. Thread-safe.
