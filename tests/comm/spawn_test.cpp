@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "tests/support/sanitizers.h"
 
 namespace lockstep {
 namespace {
@@ -35,8 +36,13 @@ void in_a_fresh_process(const std::function<void()>& body) {
   EXPECT_EQ(status, 0);
 }
 
+constexpr const char* kNoFork = "the thread sanitizer has a thread of its own, and spawn forks beside no other";
+
 class Spawn : public ::testing::TestWithParam<RanksAs> {
  protected:
+  void SetUp() override {
+    if (kThreadSanitizer && GetParam() == RanksAs::Processes) GTEST_SKIP() << kNoFork;
+  }
   void run(const std::function<void(const SpawnOptions&)>& body) {
     SpawnOptions options;
     options.ranks_as = GetParam();
@@ -102,6 +108,7 @@ TEST_P(Spawn, RefusesNoRanks) {
 }
 
 TEST(SpawnProcesses, NamesTheRankThatWasKilled) {
+  if (kThreadSanitizer) GTEST_SKIP() << kNoFork;
   in_a_fresh_process([] {
     try {
       spawn_processes(3, [](const std::shared_ptr<Communicator>& group) {
@@ -118,6 +125,7 @@ TEST(SpawnProcesses, NamesTheRankThatWasKilled) {
 }
 
 TEST(SpawnProcesses, HaveMemoryOfTheirOwn) {
+  if (kThreadSanitizer) GTEST_SKIP() << kNoFork;
   in_a_fresh_process([] {
     int value = 1;
     spawn_processes(2, [&](const std::shared_ptr<Communicator>&) { value = 2; });

@@ -18,6 +18,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
 #include "tests/support/ranks.h"
+#include "tests/support/sanitizers.h"
 
 namespace lockstep {
 namespace {
@@ -88,6 +89,10 @@ class ScarceMemory : public ::testing::TestWithParam<Scarcity> {
  protected:
   void SetUp() override {
     if (GetParam().seccomp && !can_deny()) GTEST_SKIP() << "this sandbox allows no seccomp filters";
+    const bool is_address_space = std::string(GetParam().name) == "address_space_limited";
+    if (is_address_space && (kThreadSanitizer || kAddressSanitizer)) {
+      GTEST_SKIP() << "the sanitizer itself needs address space";
+    }
   }
 };
 INSTANTIATE_TEST_SUITE_P(Table, ScarceMemory, ::testing::ValuesIn(scarcities()),
