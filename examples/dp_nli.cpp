@@ -1,25 +1,24 @@
 // Natural language inference on pairs of sentences: does the hypothesis follow from the premise, contradict it, or
-// neither? Fine-tunes a BERT from a Hugging Face folder, or trains a small one, with DistributedDataParallel:
-//   lockstep run --nproc-per-node 2 dp_nli --model bert-base-cased --train multinli_1.0_train.jsonl
-//       --premise sentence1 --hypothesis sentence2 --label gold_label
-//   lockstep run --nproc-per-node 2 dp_nli --lr 5e-4 --epochs 10 --test data/pairs-test.csv
+// neither? Fine-tunes a BERT from a Hugging Face folder, or trains a small one, with DataParallel, in one process:
+//   dp_nli --model bert-base-cased --train multinli_1.0_train.jsonl --premise sentence1 --hypothesis sentence2
+//       --label gold_label
+//   dp_nli --lr 5e-4 --epochs 10 --test data/pairs-test.csv
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
-#include "lockstep/comm/process_group.h"
+#include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/distributed_sampler.h"
-#include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/data_parallel.h"
 
 namespace ls = lockstep;
 
@@ -30,7 +29,7 @@ struct Arguments {
   std::string premise = "premise", hypothesis = "hypothesis", label = "label";
   std::vector<std::string> columns;
   std::int64_t batch_size = 32, max_length = 512, steps = 300;
-  int epochs = 1;
+  int replicas = 0, epochs = 1;
   double lr = 3e-5;
 };
 
@@ -52,34 +51,36 @@ std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer
     ls::LoadOptions options;
     options.labels = labels;
     auto loaded = ls::load_pretrained_model(args.model, ls::TextTask::SequenceClassification, options);
-    if (ls::get_rank() == 0) std::printf("%s", loaded.report.text().c_str());
+    std::printf("%s", loaded.report.text().c_str());
     return loaded.model;
   }
-  ls::BertConfig config = ls::bert_config_of_size(args.model.substr(args.model.rfind("bert-", 0) == 0 ? 5 : 0));
+  const std::vector<std::string> sizes{"bert-tiny", "bert-mini", "bert-small", "bert-base"};
+  if (std::find(sizes.begin(), sizes.end(), args.model) == sizes.end()) {
+    throw ls::Error("there is no folder " + args.model + ", and no model of that name", "--model",
+                    "name the folder of a BERT that was downloaded, or bert-tiny, bert-mini, bert-small or bert-base, "
+                    "which begin with random weights");
+  }
+  ls::BertConfig config = ls::bert_config_of_size(args.model.substr(5));
   config.vocab_size = tokenizer.vocab_size();
   config.pad_token_id = tokenizer.pad_id();
   config.head.labels = labels;
   return std::make_shared<ls::BertForSequenceClassificationImpl>(config);
 }
 
-double accuracy(ls::Model& model, const Arguments& args, const ls::Tokenizer& tokenizer,
+using Parallel = ls::DataParallel<std::shared_ptr<ls::Model>>;
+
+double accuracy(Parallel& model, const Arguments& args, const ls::Tokenizer& tokenizer,
                 const ls::TokenizeOptions& tokenize, const ls::DataLoaderOptions& options) {
   torch::NoGradGuard no_grad;
-  model.eval();
+  model.module()->eval();
   auto dataset = ls::tokenize(*rows_of(args.test, args), tokenizer, tokenize);
-  ls::ExactDistributedSamplerOptions share;
-  share.num_replicas = ls::get_world_size();
-  share.rank = ls::get_rank();
-  ls::DataLoader loader(dataset, options, std::make_shared<ls::ExactDistributedSampler>(dataset->size(), share));
-  torch::Tensor correct = torch::zeros({1}, torch::kLong);
-  for (auto& batch : loader) correct += model.forward(batch).argmax(1).eq(batch["labels"]).sum();
-  ls::default_group()->all_reduce(correct);
-  return 100.0 * correct.item<double>() / static_cast<double>(dataset->size());
+  ls::DataLoader loader(dataset, options);
+  std::int64_t correct = 0;
+  for (auto& batch : loader) correct += model(batch).argmax(1).eq(batch["labels"]).sum().item<std::int64_t>();
+  return 100.0 * static_cast<double>(correct) / static_cast<double>(dataset->size());
 }
 
 void train(const Arguments& args) {
-  ls::init_process_group();
-  const int rank = ls::get_rank();
   torch::manual_seed(42);
 
   // 1. create dataset
@@ -87,53 +88,57 @@ void train(const Arguments& args) {
   ls::TokenizeOptions tokenize;
   tokenize.truncation = true;
   tokenize.max_length = args.max_length;
-  auto dataset = ls::tokenize(*rows_of(args.train, args), tokenizer, tokenize);
-  ls::DistributedSamplerOptions share;
-  share.num_replicas = ls::get_world_size();
-  share.rank = rank;
-  auto sampler = std::make_shared<ls::DistributedSampler>(dataset->size(), share);
   ls::DataLoaderOptions options;
   options.batch_size = args.batch_size;
   options.collate = ls::DataCollatorWithPadding(tokenizer);
-  ls::DataLoader loader(dataset, options, sampler);
+  ls::DataLoaderOptions shuffled = options;
+  shuffled.shuffle = true;
+  ls::DataLoader data_loader(ls::tokenize(*rows_of(args.train, args), tokenizer, tokenize), shuffled);
 
   // 2. create model
-  auto model = load_model(args, tokenizer);
+  auto bert = load_model(args, tokenizer);
 
-  // 3. make data parallel module; after that, each rank draws its own dropout
-  ls::DistributedDataParallel ddp(model);
-  torch::manual_seed(42 + rank);
+  // 3. make data parallel module; device_ids: all there are, or as many as were asked for
+  auto devices = ls::all_replica_devices();
+  if (args.replicas > 0) devices.clear();
+  for (int i = 0; i < args.replicas; ++i) devices.emplace_back(i);
+  bert->to(devices.front().tensor_device());
+  Parallel model(bert, devices);
 
   // 4. create optimizer
-  ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(args.lr));
-  ddp.fuse(optimizer);  // the ranks share the work of the update
+  ls::Adam optimizer(bert->parameters(), torch::optim::AdamOptions(args.lr));
 
   // 5. start training
-  model->train();
+  bert->train();
   std::int64_t step = 0;
   for (int epoch = 0; epoch < args.epochs && step <= args.steps; ++epoch) {
-    sampler->set_epoch(epoch);
-    for (auto& batch : loader) {
+    for (auto& data : data_loader) {
       optimizer.zero_grad();
-      auto loss = model->loss(ddp(batch), batch).mean();
-      loss.backward();
+      // A loss from each replica, the mean over its pairs
+      auto loss = model.apply(
+          [](auto& replica, const ls::Batch& part) { return replica->loss(replica->forward(part), part).mean(); },
+          data);
+      auto total = loss.sum();
+      total.backward();
       optimizer.step();
-      if (step % 10 == 0 && rank == 0)
-        std::printf("step:%ld, loss:%.4f\n", static_cast<long>(step), loss.item<double>());
+      if (step % 10 == 0) std::printf("step:%ld, loss:%.4f\n", static_cast<long>(step), total.item<double>());
       if (++step > args.steps) break;
     }
   }
   if (!args.test.empty()) {
-    const double percent = accuracy(*model, args, tokenizer, tokenize, options);
-    if (rank == 0) std::printf("Accuracy on the test pairs: %.2f %%\n", percent);
+    std::printf("Accuracy on the test pairs: %.2f %%\n", accuracy(model, args, tokenizer, tokenize, options));
   }
-  ls::destroy_process_group();
 }
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
-  CLI::App app("Trains a BERT to judge pairs of sentences over several ranks. Start it with `lockstep run`.");
+  CLI::App app("Trains a BERT to judge pairs of sentences, with DataParallel.", "dp_nli");
+  app.option_defaults()->always_capture_default();
+  app.footer(
+      "Examples:\n  dp_nli --lr 5e-4 --epochs 10 --test data/pairs-test.csv\n"
+      "  dp_nli --model bert-base-cased --train multinli_1.0_train.jsonl --premise sentence1 --hypothesis sentence2 "
+      "--label gold_label");
   app.add_option("--model", args.model, "folder of a BERT, or bert-tiny, -mini, -small, -base with random weights");
   app.add_option("--tokenizer", args.tokenizer, "folder of its tokenizer; default: the model's, or data/reviews-vocab");
   app.add_option("--train", args.train, "CSV, TSV or JSON Lines file to train on");
@@ -144,12 +149,19 @@ int main(int argc, char** argv) {
                  "column of the label: entailment, neutral, contradiction; other rows are skipped");
   app.add_option("--columns", args.columns, "names of all columns of a TSV file without a header and quotes")
       ->delimiter(',');
-  app.add_option("--batch_size", args.batch_size, "pairs per rank and step")->check(CLI::PositiveNumber);
-  app.add_option("--max_length", args.max_length, "tokens of the longest pair; the longer text is cut");
+  app.add_option("--batch_size", args.batch_size, "pairs per step, over all replicas")->check(CLI::PositiveNumber);
+  app.add_option("--max_length", args.max_length, "tokens of the longest pair; the longer text is cut")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--replicas", args.replicas, "replicas of DataParallel; 0: one for each device, here each core")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--steps", args.steps, "number of the last step")->check(CLI::NonNegativeNumber);
   app.add_option("--epochs", args.epochs, "how often to go through the file at most")->check(CLI::PositiveNumber);
   app.add_option("--lr", args.lr, "learning rate of Adam");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (args.tokenizer.empty()) {
     args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";
   }

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "lockstep/base/atomic_file.h"
 #include "tests/support/running_program.h"
@@ -95,41 +94,6 @@ TEST(DdpReviews, NamesWhatIsWrong) {
   const ProgramEnd size = run_ranks(1, "ddp_reviews", reviews({"--model", "bert-huge"}));
   EXPECT_EQ(size.code, 1);
   EXPECT_TRUE(contains(size.err, "huge")) << size.err;
-}
-
-TEST(DdpNli, LearnsFromPairsOfSentences) {
-  const ProgramEnd end = run_ranks(
-      2, "dp_nli",
-      {"--train", kExamplesShipped + "pairs.csv", "--test", kExamplesShipped + "pairs-test.csv", "--tokenizer",
-       kExamplesShipped + "reviews-vocab", "--batch_size", "8", "--lr", "5e-4", "--epochs", "2", "--steps", "200"});
-  ASSERT_EQ(end.code, 0) << end.err;
-  const auto losses = numbers_after(end.out, "loss:");
-  ASSERT_EQ(losses.size(), 21U) << end.out;
-  EXPECT_NEAR(losses.front(), 1.0986, 0.1) << "three classes, nothing learned yet";
-  const double late = std::accumulate(losses.end() - 5, losses.end(), 0.0) / 5;
-  EXPECT_LT(late, 1.05) << "learned something of the pairs it was shown\n" << end.out;
-  EXPECT_EQ(numbers_after(end.out, "Accuracy on the test pairs: ").size(), 1U) << end.out;
-}
-
-TEST(DdpNli, ReadsMultiNliInItsOwnFormats) {
-  const std::string mnli = kExamplesShared + "/text/textfooler/mnli_matched.txt";
-  if (!std::filesystem::exists(mnli)) GTEST_SKIP() << "MultiNLI's sample is not at " << mnli;
-  const ProgramEnd end = run_ranks(2, "dp_nli",
-                                   {"--train", mnli, "--columns", "label,premise,hypothesis", "--tokenizer",
-                                    kExamplesShared + "/tokenizers/bert-base-uncased", "--steps", "10"});
-  ASSERT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(contains(end.out, "step:0, loss:1.")) << end.out;
-  EXPECT_TRUE(contains(end.out, "step:10, loss:")) << end.out;
-  const TemporaryFolder folder;
-  write_file_atomically(folder / "mnli.jsonl",
-                        "{\"gold_label\":\"neutral\",\"sentence1\":\"A boat.\",\"sentence2\":\"A red boat.\"}\n"
-                        "{\"gold_label\":\"-\",\"sentence1\":\"A boat.\",\"sentence2\":\"Nobody agrees.\"}\n");
-  const ProgramEnd lines =
-      run_ranks(1, "dp_nli",
-                {"--train", folder / "mnli.jsonl", "--premise", "sentence1", "--hypothesis", "sentence2", "--label",
-                 "gold_label", "--tokenizer", kExamplesShipped + "reviews-vocab"});
-  EXPECT_EQ(lines.code, 0) << lines.err;
-  EXPECT_TRUE(contains(lines.out, "step:0, loss:")) << lines.out;
 }
 
 TEST(Gpt2Lm, LossFallsOnTheShippedReviews) {

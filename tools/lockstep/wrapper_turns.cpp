@@ -46,7 +46,7 @@ class CoreLimit {
   bool is_set_ = false;
 };
 
-std::string command(const WrapperContender& contender, const WrapperWork& work) {
+std::string worker_command(const WrapperContender& contender, const WrapperWork& work) {
   const int processes = contender.wrapper == "ddp-processes" ? contender.replicas : 1;
   std::string line = run_command(processes, contender.threads);
   line += shell_quoted(companion_program("lockstep-wrapper-worker"));
@@ -104,7 +104,7 @@ bool fits(const WrapperContender& contender, std::int64_t batch) {
 std::vector<WrapperResult> take_turn(const WrapperContender& contender, const WrapperWork& work) {
   const CoreLimit limit(contender.replicas * contender.threads);
   const std::string name = fmt::format("{}, {} replica(s)", contender.wrapper, contender.replicas);
-  const auto printed = results_of(command(contender, work), name, work.batches.size());
+  const auto printed = results_of(worker_command(contender, work), name, work.batches.size());
   std::vector<WrapperResult> results;
   for (const std::int64_t batch : work.batches) {
     WrapperResult result;
@@ -119,7 +119,7 @@ std::vector<WrapperResult> take_turn(const WrapperContender& contender, const Wr
       result.steps = line.at("steps");
       result.parameters = line.at("parameters");
     }
-    if (result.steps == 0) throw Error(name + " printed nothing of rank 0", command(contender, work), "report it");
+    if (result.steps == 0) throw Error(name + " printed nothing of rank 0", worker_command(contender, work), "report it");
     result.memory_mb = memory.mb();
     results.push_back(result);
   }
