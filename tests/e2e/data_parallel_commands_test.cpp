@@ -1,0 +1,114 @@
+// `lockstep trace`, `bench data-parallel` and `bench inference`: what they print comes from steps that were made.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::json;
+
+ProgramEnd replica_command(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), std::string(LOCKSTEP_BIN_DIR) + "/lockstep");
+  return run_program(arguments);
+}
+
+// Bytes of each step and device; a step that comes twice, as scatter does, under "scatter 2".
+std::map<std::string, std::int64_t> steps_of(const Json& mode) {
+  std::map<std::string, std::int64_t> steps;
+  for (const Json& span : mode["spans"]) {
+    const std::string name = span["step"].get<std::string>() + " " + span["device"].get<std::string>();
+    EXPECT_GE(span["ms"].get<double>(), 0);
+    steps[steps.count(name) == 0 ? name : name + " 2"] = span["bytes"];
+  }
+  return steps;
+}
+
+TEST(Trace, ShowsTheStepsOfBothModesWithTheirBytes) {
+  const ProgramEnd end =
+      replica_command({"trace", "--model", "bert-tiny", "--batch", "6", "--seq", "8", "--warmup", "1", "--json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const Json result = Json::parse(end.out);
+  ASSERT_EQ(result["modes"].size(), 2U);
+  // Two float scores for each of 6 texts; 4386178 parameters, a gradient of 4 bytes each from the second replica.
+  const std::map<std::string, std::int64_t> gathered = steps_of(result["modes"][0]);
+  EXPECT_EQ(gathered.at("gather cpu:0"), 6 * 2 * 4);
+  EXPECT_EQ(gathered.at("scatter cpu:0 2"), 6 * 2 * 4);
+  EXPECT_EQ(gathered.at("broadcast cpu:1"), 0);
+  EXPECT_EQ(gathered.at("reduce cpu:0"), 4386178 * 4);
+  for (const char* step : {"scatter cpu:0", "forward cpu:0", "forward cpu:1", "loss cpu:0", "backward cpu:0",
+                           "backward cpu:1", "update cpu:0"}) {
+    EXPECT_EQ(gathered.count(step), 1U) << step;
+  }
+  // A float sum and an integer count from each replica.
+  const std::map<std::string, std::int64_t> own = steps_of(result["modes"][1]);
+  EXPECT_EQ(own.at("gather cpu:0"), 2 * (4 + 8));
+  EXPECT_EQ(own.count("loss cpu:1"), 1U);
+  EXPECT_NEAR(result["modes"][0]["loss"].get<double>(), result["modes"][1]["loss"].get<double>(), 1e-5);
+}
+
+TEST(Trace, WritesWhatChromeShows) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "trace.json";
+  const ProgramEnd end = replica_command({"trace", "--model", "mlp", "--batch", "4", "--mode", "parallel-loss",
+                                          "--devices", "cpu:0,cpu:1,cpu:2", "--output", path});
+  ASSERT_EQ(end.code, 0) << end.err;
+  std::ifstream file(path);
+  const Json trace = Json::parse(file);
+  std::map<std::string, int> phases;
+  for (const Json& event : trace["traceEvents"]) {
+    ++phases[event["ph"]];
+    if (event["ph"] == "X") EXPECT_GE(event["dur"].get<double>(), 0);
+  }
+  EXPECT_EQ(phases["M"], 2) << "4 samples make 2 chunks of 2: the third replica has nothing to do";
+  EXPECT_GT(phases["X"], 8);
+}
+
+TEST(Trace, RefusesWhatIsNoDevice) {
+  const ProgramEnd end = replica_command({"trace", "--model", "mlp", "--devices", "tpu:0"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_NE(end.err.find("\"tpu:0\" is no device for a replica"), std::string::npos) << end.err;
+}
+
+TEST(BenchDataParallel, MeasuresStepsOverheadAndMemory) {
+  const std::vector<std::string> small{"bench",     "data-parallel", "--model",  "mlp", "--batch", "8",
+                                       "--devices", "cpu:0,cpu:1",   "--rounds", "1",   "--steps", "1",
+                                       "--json"};
+  const ProgramEnd end = replica_command(small);
+  ASSERT_EQ(end.code, 0) << end.err;
+  const Json result = Json::parse(end.out);
+  EXPECT_GT(result["overhead_us"].get<double>(), 0);
+  EXPECT_EQ(result["rows"].front()["method"], "one replica, 1 thread");
+  EXPECT_EQ(result["rows"].back()["method"], "2 replicas, DataParallel");
+  for (const Json& row : result["rows"]) EXPECT_GT(row["step_ms"].get<double>(), 0);
+  std::vector<std::string> memory = small;
+  memory.emplace_back("--memory");
+  const ProgramEnd resident = replica_command(memory);
+  ASSERT_EQ(resident.code, 0) << resident.err;
+  EXPECT_GT(Json::parse(resident.out)["one_replica_mb"].get<double>(), 0);
+}
+
+TEST(BenchInference, PrintsOneReplicaBesideSeveral) {
+  const ProgramEnd end = replica_command({"bench", "inference", "--model", "mlp", "--batch", "4,8", "--devices",
+                                          "cpu:0,cpu:1", "--rounds", "1", "--steps", "2", "--json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const Json rows = Json::parse(end.out);
+  std::map<std::string, int> methods;
+  for (const Json& row : rows) {
+    ++methods[row["method"]];
+    EXPECT_GT(row["samples_per_s"].get<double>(), 0);
+  }
+  EXPECT_EQ(methods["one replica, 1 thread"], 2);
+  EXPECT_EQ(methods["2 replicas, batches cut"], 2);
+  EXPECT_EQ(methods["2 replicas, batches whole"], 2);
+}
+
+}  // namespace
+}  // namespace lockstep
