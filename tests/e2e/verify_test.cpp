@@ -37,6 +37,25 @@ TEST_F(Verify, FindsRanksEqualToOneAndSaysSo) {
   EXPECT_TRUE(says(too_many.err, "step 3 of 32 samples needs more than the 64 there are")) << too_many.err;
 }
 
+TEST_F(Verify, TrainsOnRealTexts) {
+  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data";
+  const std::vector<std::string> reviews{"--model", "bert-tiny", "--data",      data + "/reviews.csv",
+                                         "--text",  "review",    "--label",     "stars",
+                                         "--seq",   "24",        "--tokenizer", data + "/reviews-vocab"};
+  std::vector<std::string> flags = reviews;
+  flags.insert(flags.end(), {"--batch", "6", "--ranks", "3", "--dtype", "double", "--tolerance", "1e-9"});
+  const ProgramEnd end = verify(flags);
+  EXPECT_EQ(end.code, 0) << end.err << end.out;
+  EXPECT_TRUE(says(end.out, "classifier.weight")) << end.out;
+  EXPECT_TRUE(says(end.out, "[5, 128]")) << "one row for each number of stars\n" << end.out;
+  flags = reviews;
+  flags.resize(flags.size() - 2);
+  const ProgramEnd no_tokenizer = verify(flags);
+  EXPECT_EQ(no_tokenizer.code, 2);
+  EXPECT_TRUE(says(no_tokenizer.err, "name its folder with --tokenizer")) << no_tokenizer.err;
+  EXPECT_EQ(verify({"--model", "convnet", "--tokenizer", data + "/reviews-vocab"}).code, 2);
+}
+
 TEST_F(Verify, ReadsConnectionRecords) {
   const std::string file = std::string(LOCKSTEP_SHARED_DATA) + "/nsl-kdd/KDDTest+.txt.gz";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
@@ -50,8 +69,8 @@ TEST_F(Verify, RefusesDataThatTheModelDoesNotTake) {
   EXPECT_EQ(folder_for_features.code, 1);
   EXPECT_TRUE(says(folder_for_features.err, "reads one file of NSL-KDD")) << folder_for_features.err;
   const ProgramEnd text = verify({"--model", "bert-tiny", "--data", folder_.path()});
-  EXPECT_EQ(text.code, 1);
-  EXPECT_TRUE(says(text.err, "random tokens")) << text.err;
+  EXPECT_EQ(text.code, 2);
+  EXPECT_TRUE(says(text.err, "need a tokenizer")) << text.err;
 }
 
 TEST_F(Verify, ExitsNonZeroAboveTheTolerance) {

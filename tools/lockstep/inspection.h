@@ -20,6 +20,13 @@ struct TableFormat {
 Inspection inspect_weights(const std::string& path);
 /// A model folder: configuration, weights, tokenizer, and what does not fit together as "problems".
 Inspection inspect_model_folder(const std::string& folder);
+/// A checkpoint, all of its bytes verified: step, state of the training, files, weights.
+/// @throws Error  if it is damaged
+Inspection inspect_checkpoint(const std::string& folder);
+/// A folder with checkpoints: each without its weights; damaged ones as "problems".
+Inspection inspect_checkpoints(const std::string& folder);
+bool is_checkpoint(const std::string& folder);
+bool holds_checkpoints(const std::string& folder);
 /// A `config.json`: what is shown of it.
 Inspection inspect_model_config(const std::string& path);
 /// A folder with a tokenizer, or a `tokenizer.json`.

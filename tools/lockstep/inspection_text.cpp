@@ -89,6 +89,31 @@ std::string model_text(const Inspection& found) {
   return out;
 }
 
+std::string checkpoint_text(const Inspection& found) {
+  std::string out = fmt::format("{}: checkpoint of step {}", found["path"].get<std::string>(), plain(found["step"]));
+  if (found.contains("max_steps")) out += fmt::format(" of {}", plain(found["max_steps"]));
+  if (found.contains("epoch")) out += fmt::format(", epoch {:.2f}", found["epoch"].get<double>());
+  out += fmt::format(", by {} rank(s), {}, every byte as it was written\n", plain(found["world_size"]),
+                     size_of(found["bytes"].get<std::uint64_t>()));
+  if (found.contains("best_metric")) {
+    out += fmt::format("  best metric: {}{}\n", plain(found["best_metric"]),
+                       found.contains("best_step") ? fmt::format(" (step {})", plain(found["best_step"])) : "");
+  }
+  if (found.contains("last_log")) out += fmt::format("  last log: {}\n", pairs(found["last_log"]));
+  if (!found.contains("weights")) return out;
+  for (const auto& file : found["files"]) {
+    out += fmt::format("  {}  {}\n", file["name"].get<std::string>(), size_of(file["bytes"].get<std::uint64_t>()));
+  }
+  return out + weights_text(found["weights"]);
+}
+
+std::string checkpoints_text(const Inspection& found) {
+  std::string out;
+  for (const auto& checkpoint : found["checkpoints"]) out += checkpoint_text(checkpoint);
+  for (const auto& problem : found["problems"]) out += "problem: " + problem.get<std::string>() + "\n";
+  return out;
+}
+
 std::string rows_text(const Inspection& found) {
   std::string out = fmt::format("{}: {}, {} rows, {}\n", found["path"].get<std::string>(), plain(found["kind"]),
                                 found["rows"].get<std::int64_t>(), size_of(found["bytes"].get<std::uint64_t>()));
@@ -139,6 +164,8 @@ std::string inspection_text(const Inspection& found) {
   if (kind == "config") return config_text(found);
   if (kind == "tokenizer") return tokenizer_text(found);
   if (kind == "model") return model_text(found);
+  if (kind == "checkpoint") return checkpoint_text(found);
+  if (kind == "checkpoints") return checkpoints_text(found);
   if (kind == "idx") return idx_text(found);
   if (kind == "json") return json_text(found);
   if (kind != "folder") return rows_text(found);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/verify_data.h"
+#include "tools/lockstep/verify_texts.h"
 
 namespace lockstep {
 namespace {
@@ -57,8 +59,14 @@ class Verify : public Subcommand {
     for (const auto& info : registered_models()) names.push_back(info.name);
     names.push_back("mlp-kdd");  // "mlp" by the name that says which
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
-    app.add_option("--data", data_,
-                   "folder of IDX files for image models, a file of NSL-KDD for mlp; without it batches are random");
+    app.add_option(
+        "--data", data_,
+        "folder of IDX files for image models, a file of NSL-KDD for mlp, a CSV, TSV, JSON Lines or text file "
+        "for text models; without it batches are random");
+    app.add_option("--tokenizer", texts_of_.tokenizer, "folder of the tokenizer for --data of text models");
+    app.add_option("--text", texts_of_.text, "column of the texts in --data")->capture_default_str();
+    app.add_option("--label", texts_of_.label, "column of the labels in --data, for models that classify")
+        ->capture_default_str();
     app.add_option("--ranks,--nproc-per-node", ranks_, "replicas to compare with one")
         ->capture_default_str()
         ->check(CLI::Range(1, 64));
@@ -80,7 +88,9 @@ class Verify : public Subcommand {
     app.add_flag("--json", json_, "print one JSON object");
     show_examples(app, {"lockstep verify --model convnet --ranks 4",
                         "lockstep verify --model mlp --data KDDTrain+.txt --batch 37 --ranks 3",
-                        "lockstep verify --model convnet --data mnist/ --dtype double --tolerance 1e-12"});
+                        "lockstep verify --model convnet --data mnist/ --dtype double --tolerance 1e-12",
+                        "lockstep verify --model bert-tiny --data data/reviews.csv --text review --label stars "
+                        "--tokenizer data/reviews-vocab --batch 16"});
   }
 
   int run() override {
@@ -89,6 +99,7 @@ class Verify : public Subcommand {
                   "give at least one sample per rank");
     }
     if (std::isnan(tolerance_)) throw UsageError("--tolerance is nan", "command line", "give a number, zero or more");
+    open_texts();
     const auto whole = make();
     if (sequence_length_ > 0 && whole->input_kind() != InputKind::Text) {
       throw UsageError("--seq with --model " + model_ + ", which takes no texts", "command line", "leave --seq out");
@@ -104,11 +115,24 @@ class Verify : public Subcommand {
   }
 
  private:
+  void open_texts() {
+    const bool is_text_model = model_ == "gpt2" || model_.rfind("bert-", 0) == 0;
+    if (!texts_of_.tokenizer.empty() && (!is_text_model || data_.empty())) {
+      throw UsageError("--tokenizer is for texts, and there are none", "command line",
+                       "name a model of texts, and a file with --data");
+    }
+    if (!is_text_model || data_.empty()) return;
+    if (texts_of_.tokenizer.empty()) {
+      throw UsageError("the texts of --data need a tokenizer", "command line", "name its folder with --tokenizer");
+    }
+    texts_ = std::make_unique<VerificationTexts>(model_, data_, texts_of_, sequence_length_);
+  }
+
   std::shared_ptr<Model> make() {
     // The generator of the weights belongs to the process, and ranks are its threads.
     const std::lock_guard<std::mutex> lock(mutex_);
     torch::manual_seed(seed_);
-    auto model = make_model(model_);
+    auto model = make_model(model_, texts_ ? texts_->model_options() : ModelOptions{});
     model->to(dtype_ == "double" ? torch::kDouble : torch::kFloat);
     // Dropout draws at random and batch norm mixes the samples of its batch: with them a shard is another function.
     model->eval();
@@ -117,7 +141,9 @@ class Verify : public Subcommand {
 
   Batch make_batch(const Model& model, int step) {
     Batch batch;
-    if (data_.empty()) {
+    if (texts_) {
+      batch = texts_->batch(batch_, step);
+    } else if (data_.empty()) {
       RandomBatchOptions options;
       options.size = batch_;
       options.sequence_length = sequence_length_;
@@ -238,6 +264,8 @@ class Verify : public Subcommand {
   double tolerance_ = 1e-5;
   bool json_ = false;
   std::shared_ptr<const Dataset> dataset_;
+  VerificationTexts::Columns texts_of_{"", "text", "label"};
+  std::unique_ptr<VerificationTexts> texts_;
   std::mutex mutex_;
 };
 
