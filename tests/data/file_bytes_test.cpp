@@ -1,6 +1,7 @@
 #include "lockstep/data/file_bytes.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/data/gzip.h"
@@ -62,6 +63,9 @@ TEST(FileBytes, WhatIsNoFileIsAnError) {
   expect_error("No such file", [&] { FileBytes::open(folder / "absent"); });
   expect_error("it is a folder", [&] { FileBytes::open(folder.path()); });
   expect_error("it is no plain file", [&] { FileBytes::open("/dev/null"); });
+  // Nobody will ever write into it.
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  expect_error("it is no plain file", [&] { FileBytes::open(folder / "pipe"); });
 }
 
 }  // namespace

@@ -160,6 +160,7 @@ TEST_F(TextFile, ReadsParquetWhereTheBuildHasArrow) {
 
 TEST_F(TextFile, ReadsPlainLines) {
   EXPECT_EQ(rows(*read_text_lines(file("a.txt", "one\r\ntwo\nthree"))), (Rows{"one", "two", "three"}));
+  EXPECT_EQ(rows(*read_text_lines(file("a.txt", "\xef\xbb\xbfone\ntwo"))), (Rows{"one", "two"}));
   TextFileOptions options;
   options.empty_texts = RowPolicy::Skip;
   const auto dataset = read_text_lines(file("a.txt", "one\n \n\nfour\n"), options);

@@ -31,6 +31,10 @@ std::shared_ptr<const nlohmann::json> parse_json_object(const std::string& text,
 
 std::shared_ptr<const nlohmann::json> read_json_object(const std::string& path, std::uint64_t max_bytes) {
   std::error_code problem;
+  const std::filesystem::file_status status = std::filesystem::status(path, problem);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw Error(path + " is no regular file", path, "name a file");  // a pipe would be waited for
+  }
   const auto size = std::filesystem::file_size(path, problem);
   if (!problem && size > max_bytes) {
     throw Error(fmt::format("{} has {} bytes; the most is {}", path, size, max_bytes), path,

@@ -22,7 +22,8 @@ namespace {
 }  // namespace
 
 FileBytes FileBytes::open_raw(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Not to wait for whoever writes into a named pipe; a file takes no notice.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) fail("open", path, errno_text(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) fail("read", path, errno_text(errno));

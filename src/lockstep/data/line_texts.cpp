@@ -10,13 +10,15 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kLineColumn = "text";
+constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";  // at the beginning of some files, and no text
 
 class LineTexts : public IndexedTexts {
  public:
   LineTexts(const std::string& path, const TextFileOptions& options) : IndexedTexts(path, options, "lines") {
     TextRowChecks checks(options, path);
     std::int64_t line_number = 1;
-    for (std::size_t begin = 0; begin < view().size(); ++line_number) {
+    const std::size_t first = view().substr(0, kUtf8Mark.size()) == kUtf8Mark ? kUtf8Mark.size() : 0;
+    for (std::size_t begin = first; begin < view().size(); ++line_number) {
       const std::string_view line = line_at(begin);
       checks.text(0, line, [&] { return fmt::format("{}:{}", path, line_number); });
       checks.end_row(begin);
