@@ -11,6 +11,15 @@
 namespace lockstep {
 namespace {
 
+// In training each rank's batch statistics moved on with its own batches; the saved model is rank 0's, and that is what
+// is evaluated.
+void take_buffers_of_rank_0(TrainableModel& model, Communicator& group) {
+  for (const NamedTensor& buffer : model.tensors().buffers()) {
+    at::Tensor tensor = buffer.tensor.detach();
+    group.broadcast(tensor);
+  }
+}
+
 double per_second(double amount, double seconds) { return rounded(seconds > 0 ? amount / seconds : 0, 3); }
 
 }  // namespace
@@ -63,6 +72,7 @@ EvaluationResult TrainerContext::evaluate(const std::shared_ptr<const Dataset>& 
   const bool is_prediction = event == &TrainerCallback::on_predict;
   how.keep_predictions = is_prediction || (options.compute_metrics && !args().prediction_loss_only);
   how.on_batch = [this](std::int64_t done, std::int64_t batches) { notify_prediction_step(done, batches); };
+  if (world_size() > 1) take_buffers_of_rank_0(*options.model, *group);
   EvaluationResult result = evaluate_dataset(*options.model, dataset, how, group);
 
   if (result.has_labels) metrics.emplace_back(prefix + "_loss", result.loss);

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-using Json = nlohmann::json;
+using ArgumentJson = nlohmann::json;
 
 template <typename T>
 struct IsOptionalMember : std::false_type {};
@@ -37,7 +37,7 @@ std::string expected_kind(const TrainingArgumentRow& row) {
           return "INTEGER";
         }
         if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>) return "NUMBER";
-        if constexpr (std::is_same_v<Value, Json>) return "JSON";
+        if constexpr (std::is_same_v<Value, ArgumentJson>) return "JSON";
         return "TEXT";
       },
       row.member);
@@ -60,14 +60,14 @@ void check_choice(const TrainingArgumentRow& row, const std::string& value, cons
                   where, fmt::format("give one of {}", fmt::join(row.choices, ", ")));
 }
 
-[[noreturn]] void wrong_type(const TrainingArgumentRow& row, const Json& value, const std::string& where) {
+[[noreturn]] void wrong_type(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
   refuse_argument(row, "the value " + value.dump() + " is no " + expected_kind(row), where,
                   "give " + expected_kind(row));
 }
 
 // A number of the JSON, which must be whole where `T` is.
 template <typename T>
-T number_of(const TrainingArgumentRow& row, const Json& value, const std::string& where) {
+T number_of(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
   if (!value.is_number()) wrong_type(row, value, where);
   const double number = value.get<double>();
   if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -78,7 +78,7 @@ T number_of(const TrainingArgumentRow& row, const Json& value, const std::string
 }
 
 template <typename T>
-void assign(T& target, const TrainingArgumentRow& row, const Json& value, const std::string& where) {
+void assign(T& target, const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
   if constexpr (IsOptionalMember<T>::value) {
     if (value.is_null()) {
       target.reset();
@@ -99,12 +99,12 @@ void assign(T& target, const TrainingArgumentRow& row, const Json& value, const 
                                                  : (wrong_type(row, value, where), "");
     check_choice(row, text, where);
     target = text;
-  } else if constexpr (std::is_same_v<T, Json>) {
+  } else if constexpr (std::is_same_v<T, ArgumentJson>) {
     if (!value.is_null() && !value.is_object()) wrong_type(row, value, where);
     target = value;
   } else {  // a list of texts; one alone may stand without brackets
     T items;
-    for (const Json& item : value.is_array() ? value : Json::array({value})) {
+    for (const ArgumentJson& item : value.is_array() ? value : ArgumentJson::array({value})) {
       std::string text;
       assign(text, row, item, where);
       items.push_back(text);
@@ -132,7 +132,7 @@ const TrainingArgumentRow& row_of(std::string name, const std::string& where) {
 }
 
 // What a flag's text is as JSON: texts stay texts, "none" is nothing.
-Json value_of_text(const TrainingArgumentRow& row, const std::string& text) {
+ArgumentJson value_of_text(const TrainingArgumentRow& row, const std::string& text) {
   const bool optional = std::visit(
       [](auto member) {
         return IsOptionalMember<std::decay_t<decltype(std::declval<TrainingArguments>().*member)>>::value;
@@ -148,8 +148,8 @@ Json value_of_text(const TrainingArgumentRow& row, const std::string& text) {
     return text;
   }
   if (kind == "INTEGER" || kind == "NUMBER" || kind == "JSON") {
-    const Json parsed = Json::parse(text, nullptr, false);
-    return parsed.is_discarded() ? Json(text) : parsed;
+    const ArgumentJson parsed = ArgumentJson::parse(text, nullptr, false);
+    return parsed.is_discarded() ? ArgumentJson(text) : parsed;
   }
   return text;
 }
@@ -207,10 +207,10 @@ void set_training_argument(TrainingArguments& arguments, const std::string& name
 }
 
 void read_training_arguments(TrainingArguments& arguments, const std::string& path) {
-  Json document;
+  ArgumentJson document;
   try {
-    document = Json::parse(read_file(path));
-  } catch (const Json::parse_error& error) {
+    document = ArgumentJson::parse(read_file(path));
+  } catch (const ArgumentJson::parse_error& error) {
     throw UsageError(std::string("this is no JSON: ") + error.what(), path, "correct the file");
   }
   if (!document.is_object()) {
@@ -220,13 +220,13 @@ void read_training_arguments(TrainingArguments& arguments, const std::string& pa
 }
 
 nlohmann::json to_json(const TrainingArguments& arguments) {
-  Json out = Json::object();
+  ArgumentJson out = ArgumentJson::object();
   for (const TrainingArgumentRow& row : training_argument_table()) {
     std::visit(
         [&](auto member) {
           const auto& value = arguments.*member;
           if constexpr (IsOptionalMember<std::decay_t<decltype(value)>>::value) {
-            out[row.name] = value ? Json(*value) : Json(nullptr);
+            out[row.name] = value ? ArgumentJson(*value) : ArgumentJson(nullptr);
           } else {
             out[row.name] = value;
           }
@@ -239,7 +239,7 @@ nlohmann::json to_json(const TrainingArguments& arguments) {
 void check_training_arguments(const TrainingArguments& arguments, const std::string& where) {
   // Values that a program set have gone through no check yet.
   TrainingArguments checked;
-  const Json values = to_json(arguments);
+  const ArgumentJson values = to_json(arguments);
   for (const TrainingArgumentRow& row : training_argument_table()) {
     set_training_argument(checked, row.name, values.at(row.name), where);
   }
@@ -247,11 +247,11 @@ void check_training_arguments(const TrainingArguments& arguments, const std::str
 }
 
 std::vector<TrainingArgumentInfo> training_argument_infos() {
-  const Json defaults = to_json(TrainingArguments());
+  const ArgumentJson defaults = to_json(TrainingArguments());
   std::vector<TrainingArgumentInfo> infos;
   for (const TrainingArgumentRow& row : training_argument_table()) {
     const std::string kind = expected_kind(row);
-    const Json& value = defaults.at(row.name);
+    const ArgumentJson& value = defaults.at(row.name);
     infos.push_back({row.name, kind, value.is_null() ? "" : value.dump(), row.help, kind == "true|false", row.aliases});
   }
   return infos;

@@ -41,12 +41,12 @@ Groups decay_groups(TrainableModel& model, const OptionsType& options) {
   return groups;
 }
 
-using Json = nlohmann::json;
+using ScheduleJson = nlohmann::json;
 
 // Arguments of a schedule by name; what else the user's object holds is an error.
 class ScheduleArguments {
  public:
-  ScheduleArguments(const Json& json, std::string schedule) : schedule_(std::move(schedule)) {
+  ScheduleArguments(const ScheduleJson& json, std::string schedule) : schedule_(std::move(schedule)) {
     if (json.is_object()) json_ = json;
   }
   template <typename T>
@@ -55,7 +55,7 @@ class ScheduleArguments {
     if (!json_.contains(name) || json_.at(name).is_null()) return;
     try {
       json_.at(name).get_to(target);
-    } catch (const Json::exception&) {
+    } catch (const ScheduleJson::exception&) {
       throw UsageError(fmt::format("lr_scheduler_kwargs: {} cannot be {}", name, json_.at(name).dump()),
                        "schedule " + schedule_, "give another value");
     }
@@ -70,7 +70,7 @@ class ScheduleArguments {
   }
 
  private:
-  Json json_ = Json::object();
+  ScheduleJson json_ = ScheduleJson::object();
   std::string schedule_;
   std::vector<std::string> known_;
 };
