@@ -1,6 +1,7 @@
 #include "lockstep/models/pretrained.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <torch/torch.h>
 
 #include <filesystem>
@@ -300,6 +301,18 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadFolder{"no_config", [](const std::string& f) { std::filesystem::remove(f + "/config.json"); },
                   "config.json"},
+        BadFolder{"sizes_beyond_all_memory",
+                  [](const std::string& f) {
+                    write_file_atomically(f + "/config.json",
+                                          R"({"model_type":"bert","hidden_size":1073741824,"num_attention_heads":1})");
+                  },
+                  "no model of these sizes can be built"},
+        BadFolder{"config_is_a_pipe",
+                  [](const std::string& f) {
+                    std::filesystem::remove(f + "/config.json");
+                    ::mkfifo((f + "/config.json").c_str(), 0600);
+                  },
+                  "no regular file"},
         BadFolder{"no_index",
                   [](const std::string& f) { std::filesystem::remove(f + "/model.safetensors.index.json"); },
                   "no weights in"},

@@ -36,7 +36,8 @@ BertModelImpl::~BertModelImpl() = default;
 
 Loaded<BertModelImpl> BertModelImpl::from_pretrained(const std::string& folder, const LoadOptions& options) {
   const BertConfig config = bert_config_for(folder, options);
-  auto model = std::make_shared<BertModelImpl>(config, true, InitialWeights::Unset);
+  auto model =
+      build_model(folder, [&] { return std::make_shared<BertModelImpl>(config, true, InitialWeights::Unset); });
   LoadReport report = load_weights(*model, bert_weight_rules(config, kBertModel), folder, options);
   return {std::move(model), std::move(report)};
 }

@@ -26,7 +26,8 @@ BertForSequenceClassificationImpl::BertForSequenceClassificationImpl(const BertC
 Loaded<BertForSequenceClassificationImpl> BertForSequenceClassificationImpl::from_pretrained(
     const std::string& folder, const LoadOptions& options) {
   const BertConfig config = bert_config_for(folder, options);
-  auto model = std::make_shared<BertForSequenceClassificationImpl>(config, InitialWeights::Unset);
+  auto model = build_model(
+      folder, [&] { return std::make_shared<BertForSequenceClassificationImpl>(config, InitialWeights::Unset); });
   LoadReport report = load_weights(*model, bert_weight_rules(config, kBertClassifier), folder, options);
   return {std::move(model), std::move(report)};
 }

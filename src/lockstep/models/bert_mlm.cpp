@@ -66,7 +66,8 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const BertConfig& config, InitialWeight
 Loaded<BertForMaskedLMImpl> BertForMaskedLMImpl::from_pretrained(const std::string& folder,
                                                                  const LoadOptions& options) {
   const BertConfig config = bert_config_for(folder, options);
-  auto model = std::make_shared<BertForMaskedLMImpl>(config, InitialWeights::Unset);
+  auto model =
+      build_model(folder, [&] { return std::make_shared<BertForMaskedLMImpl>(config, InitialWeights::Unset); });
   LoadReport report = load_weights(*model, rules_of(config), folder, options);
   return {std::move(model), std::move(report)};
 }

@@ -34,7 +34,7 @@ GPT2ModelImpl::~GPT2ModelImpl() = default;
 
 Loaded<GPT2ModelImpl> GPT2ModelImpl::from_pretrained(const std::string& folder, const LoadOptions& options) {
   const Gpt2Config config = gpt2_config_for(folder, options);
-  auto model = std::make_shared<GPT2ModelImpl>(config, InitialWeights::Unset);
+  auto model = build_model(folder, [&] { return std::make_shared<GPT2ModelImpl>(config, InitialWeights::Unset); });
   LoadReport report = load_weights(*model, gpt2_weight_rules(config, kGpt2Model), folder, options);
   return {std::move(model), std::move(report)};
 }

@@ -40,7 +40,8 @@ GPT2ForSequenceClassificationImpl::GPT2ForSequenceClassificationImpl(const Gpt2C
 Loaded<GPT2ForSequenceClassificationImpl> GPT2ForSequenceClassificationImpl::from_pretrained(
     const std::string& folder, const LoadOptions& options) {
   const Gpt2Config config = gpt2_config_for(folder, options);
-  auto model = std::make_shared<GPT2ForSequenceClassificationImpl>(config, InitialWeights::Unset);
+  auto model = build_model(
+      folder, [&] { return std::make_shared<GPT2ForSequenceClassificationImpl>(config, InitialWeights::Unset); });
   LoadReport report = load_weights(*model, gpt2_weight_rules(config, kGpt2Classifier), folder, options);
   return {std::move(model), std::move(report)};
 }

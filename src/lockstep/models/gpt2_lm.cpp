@@ -30,7 +30,8 @@ GPT2LMHeadModelImpl::GPT2LMHeadModelImpl(const Gpt2Config& config, InitialWeight
 Loaded<GPT2LMHeadModelImpl> GPT2LMHeadModelImpl::from_pretrained(const std::string& folder,
                                                                  const LoadOptions& options) {
   const Gpt2Config config = gpt2_config_for(folder, options);
-  auto model = std::make_shared<GPT2LMHeadModelImpl>(config, InitialWeights::Unset);
+  auto model =
+      build_model(folder, [&] { return std::make_shared<GPT2LMHeadModelImpl>(config, InitialWeights::Unset); });
   LoadReport report = load_weights(*model, gpt2_weight_rules(config, kGpt2LmHead), folder, options);
   return {std::move(model), std::move(report)};
 }

@@ -180,6 +180,13 @@ LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, con
   return report;
 }
 
+void throw_unbuildable(const std::string& folder, const std::exception& cause) {
+  const std::string message = cause.what();
+  throw Error("no model of these sizes can be built: " + message.substr(0, message.find('\n')),
+              folder + ", config.json",
+              "check vocab_size, the hidden sizes and the number of layers, or use a machine with more memory");
+}
+
 std::string check_tokenizer_size(std::int64_t vocab_size, const std::string& folder, const LoadOptions& options) {
   constexpr std::int64_t kRoundedUp = 128;
   const std::int64_t entries = options.tokenizer_size;

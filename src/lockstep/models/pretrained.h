@@ -3,12 +3,14 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/models/initialization.h"
 #include "lockstep/safetensors/safetensors.h"
 #include "lockstep/safetensors/weight_files.h"
@@ -73,6 +75,21 @@ struct WeightRules {
 /// them
 LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, const std::string& path,
                         const LoadOptions& options = {});
+
+/// Throws the Error for a model that could not be built from the configuration in `folder`: no memory for its sizes.
+[[noreturn]] void throw_unbuildable(const std::string& folder, const std::exception& cause);
+
+/// What `make` returns. @throws Error  naming config.json where LibTorch throws, e.g. because memory does not suffice
+template <typename Make>
+auto build_model(const std::string& folder, const Make& make) {
+  try {
+    return make();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& cause) {
+    throw_unbuildable(folder, cause);
+  }
+}
 
 /// Holds the tokenizer that `options` tell of against a model that embeds `vocab_size` tokens.
 /// @param folder  the model's, for errors
