@@ -138,13 +138,13 @@ std::string path_of_key(const std::string& dir, const std::string& key) {
   return (std::filesystem::path(dir) / ("tokens-" + key.substr(0, 32) + ".bin")).string();
 }
 
-// The table of a file that is there and whole.
-std::optional<TokenTable> open_cached(const std::string& path, const std::string& key) {
+// The table of a file that is there and whole. @param log_damage  says why another one is not used
+std::optional<TokenTable> open_cached(const std::string& path, const std::string& key, bool log_damage) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   try {
     return TokenTable::open(path, key);
   } catch (const Error& error) {
-    log_warning("{}: {}; making it anew", error.where(), error.happened());
+    if (log_damage) log_warning("{}: {}; making it anew", error.where(), error.happened());
     return std::nullopt;
   }
 }
@@ -157,10 +157,11 @@ TokenTable tokenize_to(const std::string& path, const std::string& key, const Ro
 
 TokenTable tokenize_cached(const std::string& path, const std::string& key, const RowEncoder& encoder,
                            double timeout_s) {
-  if (auto cached = open_cached(path, key)) return std::move(*cached);
+  if (auto cached = open_cached(path, key, /*log_damage=*/false)) return std::move(*cached);
   const auto timeout = std::chrono::duration<double>(std::min(timeout_s, kLongestWait_s));
   const FileLock lock(path + ".lock", Deadline::after(std::chrono::ceil<std::chrono::milliseconds>(timeout)));
-  if (auto cached = open_cached(path, key)) return std::move(*cached);  // somebody else was faster
+  // Somebody else may have been faster.
+  if (auto cached = open_cached(path, key, /*log_damage=*/true)) return std::move(*cached);
   return tokenize_to(path, key, encoder);
 }
 
