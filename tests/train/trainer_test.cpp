@@ -9,7 +9,9 @@
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/spawn.h"
+#include "lockstep/data/tensor_dataset.h"
 #include "lockstep/train/early_stopping.h"
+#include "lockstep/train/evaluation.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/token_task.h"
 
@@ -186,6 +188,46 @@ TEST(Trainer, AFlagOfOneRankHoldsForAll) {
     steps[static_cast<std::size_t>(group->rank())] = Trainer(training.options).train().global_step;
   });
   EXPECT_EQ(steps, (std::vector<std::int64_t>{3, 3}));
+}
+
+// Batch statistics are each rank's own while it trains.
+struct BatchNormNet : torch::nn::Module {
+  BatchNormNet() {
+    norm = register_module("norm", torch::nn::BatchNorm1d(4));
+    head = register_module("head", torch::nn::Linear(4, 3));
+  }
+  torch::nn::BatchNorm1d norm{nullptr};
+  torch::nn::Linear head{nullptr};
+};
+
+TEST(Trainer, AllRanksEvaluateTheModelThatIsSaved) {
+  const Batch fields{{"x", torch::randn({30, 4})}, {"labels", torch::randint(3, {30}, torch::kLong)}};
+  const auto data = std::make_shared<TensorDataset>(fields);
+  torch::manual_seed(1);
+  const BatchNormNet initial;
+  spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {
+    const TemporaryFolder folder;
+    auto net = std::make_shared<BatchNormNet>();
+    {
+      const torch::NoGradGuard no_grad;
+      net->head->weight.copy_(initial.head->weight);
+      net->head->bias.copy_(initial.head->bias);
+    }
+    TrainerOptions options;
+    options.model = adapt(
+        net, [](BatchNormNet& each, const Batch& batch) { return each.head(each.norm(batch.at("x"))); }, token_loss);
+    options.train_dataset = options.eval_dataset = data;
+    options.process_group = group;
+    options.print = nullptr;
+    options.args.output_dir = folder.path();
+    options.args.save_strategy = "no";
+    options.args.num_train_epochs = 1;
+    options.args.per_device_train_batch_size = 5;
+    Trainer trainer(options);
+    trainer.train();
+    const double shared = *find_log(trainer.evaluate(), "eval_loss");
+    EXPECT_NEAR(evaluate_dataset(*options.model, data, {}, nullptr).loss, shared, 1e-6);
+  });
 }
 
 TEST(Trainer, SigtermSavesAndEnds) {
