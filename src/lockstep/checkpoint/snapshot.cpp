@@ -4,14 +4,18 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <functional>
 
+#include "lockstep/checkpoint/streaming_copy.h"
 #include "lockstep/optim/large_pages.h"
+#include "lockstep/optim/parallel_over.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::int64_t kSnapshotAlignment = 64;
+constexpr std::size_t kSnapshotPieceBytes = 1 << 20;  // what one thread copies at a time
 
 std::int64_t room_of(const at::Tensor& tensor) {
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
@@ -40,16 +44,30 @@ CheckpointContent SnapshotMemory::copy(const CheckpointContent& content) {
     advise_large_pages(memory_.data_ptr(), memory_.nbytes());
   }
   used_bytes_ = 0;
-  visit_tensors_in(result, [&](at::Tensor& tensor) { tensor = place(tensor); });
+  std::vector<Piece> pieces;
+  visit_tensors_in(result, [&](at::Tensor& tensor) { tensor = place(tensor, pieces); });
+  parallel_over(static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      streaming_copy(pieces[i].to, pieces[i].from, pieces[i].bytes);
+    }
+  });
   return result;
 }
 
-at::Tensor SnapshotMemory::place(const at::Tensor& tensor) {
+// The copy's place; plain memory is left to `pieces`, anything else is copied at once.
+at::Tensor SnapshotMemory::place(const at::Tensor& tensor, std::vector<Piece>& pieces) {
   if (tensor.nbytes() == 0) return at::empty(tensor.sizes(), tensor.scalar_type());
-  void* begin = memory_.data_ptr<std::uint8_t>() + used_bytes_;
+  auto* begin = reinterpret_cast<char*>(memory_.data_ptr<std::uint8_t>()) + used_bytes_;
   used_bytes_ += room_of(tensor);
   at::Tensor copy = at::from_blob(begin, tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
-  copy.copy_(tensor.detach());
+  if (!tensor.device().is_cpu() || !tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg()) {
+    copy.copy_(tensor.detach());
+    return copy;
+  }
+  const auto* from = static_cast<const char*>(tensor.data_ptr());
+  for (std::size_t at = 0; at < tensor.nbytes(); at += kSnapshotPieceBytes) {
+    pieces.push_back({begin + at, from + at, std::min(kSnapshotPieceBytes, tensor.nbytes() - at)});
+  }
   return copy;
 }
 

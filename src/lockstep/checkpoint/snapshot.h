@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "lockstep/checkpoint/checkpoint_content.h"
 
@@ -17,7 +19,13 @@ class SnapshotMemory {
   std::uint64_t size_bytes() const { return memory_.defined() ? memory_.nbytes() : 0; }
 
  private:
-  at::Tensor place(const at::Tensor& tensor);
+  struct Piece {
+    char* to;
+    const char* from;
+    std::size_t bytes;
+  };
+
+  at::Tensor place(const at::Tensor& tensor, std::vector<Piece>& pieces);
 
   at::Tensor memory_;
   std::int64_t used_bytes_ = 0;
