@@ -43,11 +43,11 @@ TrainWords review_training(const std::string& output, const TrainWords& more) {
                    "--max-length",
                    "64",
                    "--max-train-samples",
-                   "1000",
+                   "2000",
                    "--max-eval-samples",
                    "200",
                    "--learning-rate",
-                   "1e-3",
+                   "5e-4",
                    "--output-dir",
                    output};
   words.insert(words.end(), more.begin(), more.end());
@@ -64,7 +64,7 @@ TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
   const ProgramEnd end =
-      run_train(2, review_training(out, {"--num-train-epochs", "3", "--evaluation_strategy", "epoch", "--save-strategy",
+      run_train(2, review_training(out, {"--num-train-epochs", "4", "--evaluation_strategy", "epoch", "--save-strategy",
                                          "epoch", "--load-best-model-at-end", "--metric-for-best-model", "f1",
                                          "--save-total-limit", "2", "--logging-steps", "20"}));
   ASSERT_EQ(end.code, 0) << end.out << end.err;
@@ -91,12 +91,12 @@ TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
               number_of(out + "/eval_results.json", "eval_loss"), 1e-5);
 
   const ProgramEnd predicted = run_program({"sh", "-c",
-                                            "echo 'A wonderful place, I would come again at once.' | " + kTrainBin +
+                                            "echo 'The fish came crisp and hot. The price is fair.' | " + kTrainBin +
                                                 "/lockstep predict --model " + out + " --json"});
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   const auto answer = nlohmann::json::parse(predicted.out);
   EXPECT_EQ(answer.at("scores").size(), 3U);
-  EXPECT_GT(answer.at("score").get<double>(), 1.0 / 3);
+  EXPECT_EQ(answer.at("label"), "positive") << predicted.out;
 }
 
 TEST(TrainCommand, SigtermSavesAndTheNextStartGoesOn) {
@@ -180,7 +180,7 @@ TEST(TrainCommand, RefusesWithFlagFileAndFix) {
   };
   EXPECT_TRUE(says(refusal({"--label-column", "divison"}), "divison"));
   EXPECT_TRUE(says(refusal({"--eval-strategy", "epochs"}), "did you mean 'epoch'"));
-  EXPECT_TRUE(says(refusal({"--learning-rte", "1"}), "did you mean"));
+  EXPECT_TRUE(says(refusal({"--learning-rte", "1"}), "Did you mean"));
   EXPECT_TRUE(says(refusal({"--fp16"}), "Hugging Face"));
   EXPECT_TRUE(says(refusal({"--per-device-train-batch-size", "0"}), "per_device_train_batch_size"));
 }
