@@ -1,8 +1,6 @@
 // One number for one process, replicas, ranks, accumulation and tails.
 #include <gtest/gtest.h>
 
-#include <mutex>
-
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/train/trainer.h"
@@ -120,6 +118,71 @@ INSTANTIATE_TEST_SUITE_P(
                       WayToTrain{"smoothed_labels_one_process", 1, 1, 18, 1, true, 0.1, kFormulaSamples},
                       WayToTrain{"smoothed_labels_two_ranks", 2, 1, 9, 1, true, 0.1, kFormulaSamples}),
     [](const auto& test) { return test.param.name; });
+
+// LibTorch's own AdamW, clipping by LibTorch, decay groups and the linear schedule by hand.
+TEST(PlainLoop, AdamWithClippingDecayAndScheduleIsTheTrainers) {
+  constexpr double kRate = 0.05;
+  constexpr int kWarmup = 2;
+  constexpr int kSteps = 6;  // three epochs of two
+  const auto net = make_token_net();
+  std::vector<at::Tensor> decayed;
+  std::vector<at::Tensor> plain;
+  for (const auto& item : net->named_parameters()) {
+    const bool spared = item.key().find("bias") != std::string::npos || item.key().find("norm") != std::string::npos;
+    (spared ? plain : decayed).push_back(item.value());
+  }
+  const auto options = torch::optim::AdamWOptions(kRate).weight_decay(0.1);
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(decayed, std::make_unique<torch::optim::AdamWOptions>(options));
+  groups.emplace_back(plain,
+                      std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(kRate).weight_decay(0)));
+  torch::optim::AdamW optimizer(groups, options);
+  const TokenTaskDataset dataset(kFormulaSamples);
+  ExactDistributedSamplerOptions order;
+  order.shuffle = true;
+  order.seed = 42;
+  ExactDistributedSampler sampler(kFormulaSamples, order);
+  for (int step = 0; step < kSteps; ++step) {
+    sampler.set_epoch(step / 2);
+    const std::vector<std::int64_t> indices = sampler.indices();
+    std::vector<Example> examples;
+    for (std::int64_t i = step % 2 * kFormulaBatch; i < std::min(kFormulaSamples, (step % 2 + 1) * kFormulaBatch);
+         ++i) {
+      examples.push_back(dataset.get(indices[static_cast<std::size_t>(i)]));
+    }
+    const Batch batch = pad_tokens(examples);
+    net->zero_grad();
+    const SummedLoss loss = token_loss(net->forward(batch.at("input_ids")), batch);
+    (loss.sum / loss.count).backward();
+    torch::nn::utils::clip_grad_norm_(net->parameters(), 0.2);
+    const double factor =
+        step < kWarmup ? static_cast<double>(step) / kWarmup : static_cast<double>(kSteps - step) / (kSteps - kWarmup);
+    for (auto& group : optimizer.param_groups()) group.options().set_lr(kRate * factor);
+    optimizer.step();
+  }
+  const at::Tensor want = flat_weights(*net);
+
+  spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {
+    const TemporaryFolder folder;
+    const auto own = make_token_net();
+    TrainerOptions trained;
+    trained.model = adapt_token_net(own);
+    trained.train_dataset = std::make_shared<TokenTaskDataset>(kFormulaSamples);
+    trained.data_collator = pad_tokens;
+    trained.process_group = group;
+    trained.print = nullptr;
+    trained.args.output_dir = folder.path();
+    trained.args.learning_rate = kRate;
+    trained.args.weight_decay = 0.1;
+    trained.args.max_grad_norm = 0.2;
+    trained.args.warmup_steps = kWarmup;
+    trained.args.per_device_train_batch_size = 3;
+    trained.args.gradient_accumulation_steps = 3;
+    trained.args.save_strategy = "no";
+    Trainer(trained).train();
+    EXPECT_LE((flat_weights(*own) - want).abs().max().item<double>(), 1e-5);
+  });
+}
 
 }  // namespace
 }  // namespace lockstep
