@@ -1,0 +1,37 @@
+#pragma once
+
+// What mnist.cpp and accelerate_mnist.cpp take, and how they end.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+struct MnistArguments {
+  std::string data = "data/digits";
+  int epochs = 2;
+  std::int64_t batch_size = 100;
+  double lr = 1e-4;
+};
+
+inline int run_mnist(int argc, char** argv, void (*train)(const MnistArguments&)) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
+  MnistArguments args;
+  CLI::App app("Trains a ConvNet on MNIST, or on any IDX files in its form.");
+  app.option_defaults()->always_capture_default();
+  app.footer("Examples:\n  mnist --data mnist\n  lockstep launch --num-processes 2 --cpu accelerate_mnist --data mnist");
+  app.add_option("--data", args.data, "folder of IDX files: train-images-idx3-ubyte[.gz] and so on");
+  app.add_option("--epochs", args.epochs, "number of total epochs to run")->check(CLI::PositiveNumber);
+  app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::PositiveNumber);
+  app.add_option("--lr", args.lr, "learning rate")->check(CLI::PositiveNumber);
+  try {
+    app.parse(argc, argv);
+    train(args);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,220 @@
+#include "lockstep/train/accelerator.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "lockstep/comm/process_group.h"
+#include "lockstep/optim/clip_grad_norm.h"
+#include "lockstep/train/self_launch.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kHere = "Accelerator";
+
+std::string precision_of(const AcceleratorOptions& options) {
+  const std::string precision = options.mixed_precision.empty()
+                                    ? env_string("ACCELERATE_MIXED_PRECISION").value_or("no")
+                                    : options.mixed_precision;
+  if (precision == "no" || precision == "bf16") return precision;
+  if (precision == "fp16") {
+    throw Error("fp16 mixed precision requires a GPU (not 'cpu')", kHere, "use bf16, or no");
+  }
+  throw Error(fmt::format("mixed_precision is '{}'", precision), kHere, "use no, fp16 or bf16");
+}
+
+std::int64_t accumulation_of(const AcceleratorOptions& options) {
+  const std::int64_t steps = options.gradient_accumulation_steps != 0
+                                 ? options.gradient_accumulation_steps
+                                 : env_int("ACCELERATE_GRADIENT_ACCUMULATION_STEPS").value_or(1);
+  if (steps < 1) {
+    throw Error(fmt::format("gradient_accumulation_steps is {}", steps), kHere, "use 1 or more");
+  }
+  return steps;
+}
+
+ReduceOp operation_of(const std::string& reduction) {
+  if (reduction == "sum") return ReduceOp::Sum;
+  if (reduction == "mean") return ReduceOp::Avg;
+  if (reduction == "max") return ReduceOp::Max;
+  if (reduction == "min") return ReduceOp::Min;
+  throw Error(fmt::format("reduction is '{}'", reduction), "Accelerator::reduce", "use sum, mean, max, min or none");
+}
+
+}  // namespace
+
+Accelerator::Accelerator(AcceleratorOptions options)
+    : options_(std::move(options)),
+      mixed_precision_(precision_of(options_)),
+      state_(std::make_shared<UpdateState>(accumulation_of(options_))) {
+  if (!options_.ddp.process_group && !is_initialized()) {
+    become_launcher_if_configured();
+    ProcessGroupOptions group;
+    if (!env_string("WORLD_SIZE") && !env_string("RANK")) {
+      group.world_size = 1;
+      group.rank = 0;
+    }
+    init_process_group(group);
+    owns_group_ = true;
+  }
+  group_ = options_.ddp.process_group ? options_.ddp.process_group : default_group();
+}
+
+PreparedLoader Accelerator::prepare_loader(const DataLoader& loader) {
+  LoaderShare share;
+  share.rank = process_index();
+  share.world_size = num_processes();
+  share.even_batches = options_.even_batches;
+  share.split_batches = options_.split_batches;
+  return PreparedLoader(loader, share, loaders_);
+}
+
+DistributedDataParallelOptions Accelerator::ddp_options() const {
+  DistributedDataParallelOptions options = options_.ddp;
+  options.process_group = group_;
+  return options;
+}
+
+void Accelerator::begin_micro_batch() {
+  state_->accumulation.begin(loaders_->empty() ? -1 : loaders_->back()->batches_left);
+}
+
+void Accelerator::backward(const at::Tensor& loss) {
+  ++state_->open_backwards;
+  const std::int64_t window = state_->accumulation.window();
+  (window > 1 ? loss / window : loss).backward();
+}
+
+double Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type) {
+  if (!sync_gradients()) return 0;
+  return lockstep::clip_grad_norm_(parameters, max_norm, norm_type);
+}
+
+void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
+  if (!sync_gradients()) return;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) parameter.mutable_grad().clamp_(-clip_value, clip_value);
+  }
+}
+
+Autocast Accelerator::autocast() const { return Autocast(c10::DeviceType::CPU, dtype(), mixed_precision_ != "no"); }
+
+at::Tensor Accelerator::gathered(const at::Tensor& tensor) {
+  const at::Tensor part = (tensor.dim() == 0 ? tensor.reshape({1}) : tensor).detach().contiguous();
+  std::vector<std::int64_t> sizes = part.sizes().vec();
+  sizes[0] *= num_processes();
+  at::Tensor all = at::empty(sizes, part.options());
+  if (part.scalar_type() == at::kBool) {
+    at::Tensor bytes = at::empty(sizes, part.options().dtype(at::kByte));
+    group_->all_gather(bytes, part.to(at::kByte));
+    return bytes.to(at::kBool);
+  }
+  group_->all_gather(all, part);
+  return all;
+}
+
+at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
+  if (tensor.dim() == 0) {
+    throw Error("gather_for_metrics was given a scalar, which belongs to no sample", kHere,
+                "give it a tensor with an element for each sample of the batch, or use gather");
+  }
+  // Ranks whose share has no repeated samples may have a smaller batch, or none any more.
+  const LoaderPosition* mine = loaders_->empty() ? nullptr : loaders_->back();
+  const std::int64_t before = mine != nullptr ? mine->samples_before : -1;
+  const std::int64_t end = mine != nullptr && mine->repeats_samples ? mine->dataset_size : -1;
+  const at::Tensor headers = gathered(torch::tensor({tensor.size(0), before, end}, at::kLong)).view({-1, 3});
+  const std::int64_t largest = headers.select(1, 0).max().item<std::int64_t>();
+  const std::int64_t samples_before = headers.select(1, 1).max().item<std::int64_t>();
+  const std::int64_t samples = headers.select(1, 2).max().item<std::int64_t>();
+  const at::Tensor all = gathered(pad_across_processes(tensor));
+  const std::int64_t ranks = num_processes();
+  const bool is_of_loader = samples_before >= 0;
+  std::vector<std::int64_t> kept;
+  for (std::int64_t place = 0; place < largest * ranks; ++place) {
+    // Samples were dealt out to the ranks one by one; what is of no loader stays in the order of ranks.
+    const std::int64_t rank = is_of_loader ? place % ranks : place / largest;
+    const std::int64_t sample = is_of_loader ? place / ranks : place % largest;
+    const bool is_there = sample < headers[rank][0].item<std::int64_t>();
+    const bool is_repeated = samples >= 0 && samples_before * ranks + place >= samples;
+    if (is_there && !is_repeated) kept.push_back(rank * largest + sample);
+  }
+  return all.index_select(0, torch::tensor(kept, at::kLong));
+}
+
+at::Tensor Accelerator::reduce(const at::Tensor& tensor, const std::string& reduction, double scale) {
+  at::Tensor result = tensor.detach().clone();
+  if (reduction != "none") group_->all_reduce(result, operation_of(reduction));
+  return scale == 1 ? result : result * scale;
+}
+
+at::Tensor Accelerator::pad_across_processes(const at::Tensor& tensor, std::int64_t dim, double pad_index,
+                                             bool pad_first) {
+  if (dim < 0 || dim >= tensor.dim()) return tensor;
+  at::Tensor largest = at::full({1}, tensor.size(dim), at::kLong);
+  group_->all_reduce(largest, ReduceOp::Max);
+  const std::int64_t missing = largest.item<std::int64_t>() - tensor.size(dim);
+  if (missing == 0) return tensor;
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  sizes[static_cast<std::size_t>(dim)] = missing;
+  const at::Tensor padding = at::full(sizes, pad_index, tensor.options());
+  return pad_first ? torch::cat({padding, tensor}, dim) : torch::cat({tensor, padding}, dim);
+}
+
+void Accelerator::one_first(bool is_first, const std::function<void()>& body) {
+  if (is_first) body();
+  wait_for_everyone();
+  if (!is_first) body();
+}
+
+bool Accelerator::check_trigger() {
+  at::Tensor flag = at::full({1}, trigger_ ? 1 : 0, at::kInt);
+  group_->all_reduce(flag, ReduceOp::Max);
+  const bool is_set = flag.item<int>() != 0;
+  if (is_set) trigger_ = false;
+  return is_set;
+}
+
+std::pair<std::int64_t, std::int64_t> Accelerator::share_of(std::int64_t count, int rank) const {
+  const std::int64_t each = count / num_processes();
+  const std::int64_t more = count % num_processes();
+  const std::int64_t begin = rank * each + std::min<std::int64_t>(rank, more);
+  return {begin, begin + each + (rank < more ? 1 : 0)};
+}
+
+at::Tensor Accelerator::split_between_processes(const at::Tensor& input, bool apply_padding) const {
+  const std::int64_t count = input.size(0);
+  const auto [begin, end] = share_of(count, process_index());
+  at::Tensor part = input.narrow(0, begin, end - begin);
+  const auto [first, most] = share_of(count, 0);
+  if (apply_padding && count > 0 && part.size(0) < most - first) {
+    part = torch::cat({part, input.narrow(0, count - 1, 1)}, 0);
+  }
+  return part;
+}
+
+void Accelerator::print(const std::string& line) const {
+  if (!is_local_main_process()) return;
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+void Accelerator::end_training() {
+  group_.reset();
+  if (std::exchange(owns_group_, false)) destroy_process_group();
+}
+
+void set_seed(std::uint64_t seed, bool device_specific) {
+  const int rank = is_initialized() ? get_rank() : 0;
+  torch::manual_seed(seed + (device_specific ? static_cast<std::uint64_t>(rank) : 0));
+}
+
+}  // namespace lockstep

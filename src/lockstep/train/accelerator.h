@@ -1,0 +1,186 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/train/autocast.h"
+#include "lockstep/train/prepared_loader.h"
+#include "lockstep/train/prepared_model.h"
+#include "lockstep/train/prepared_optimizer.h"
+
+namespace lockstep {
+
+/// The arguments of Accelerate's Accelerator that concern data parallelism, under their names.
+struct AcceleratorOptions {
+  std::string mixed_precision;                   ///< no or bf16; empty: ACCELERATE_MIXED_PRECISION, else no
+  std::int64_t gradient_accumulation_steps = 0;  ///< 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else 1
+  bool split_batches = false;                    ///< a loader's batch size is that of all ranks together
+  bool even_batches = true;                      ///< ranks get equal numbers of batches, by repeating samples
+  DistributedDataParallelOptions ddp;            ///< DistributedDataParallelKwargs
+};
+
+/// Turns a training loop for one process into one for many, by four lines:
+///
+///     lockstep::Accelerator accelerator;
+///     auto [model, optimizer, loader] = accelerator.prepare(net, sgd, train_loader);
+///     for (auto& batch : loader) {
+///       optimizer.zero_grad();
+///       auto loss = criterion(model(batch["images"]), batch["labels"]);
+///       accelerator.backward(loss);                                         // in place of loss.backward()
+///       optimizer.step();
+///     }
+///
+/// Construct it first in main: it joins the job's group. Where there is no launcher but a configuration of
+/// `lockstep config`, the process becomes `lockstep launch` for this program, so that it runs with as many processes as
+/// was answered; without either, it is one process. One thread at a time. Mirrors accelerate.Accelerator 1.15; where
+/// it differs, it says so.
+///
+/// Errors: those of the communicator, and an Error for arguments that make no sense.
+class Accelerator {
+ public:
+  explicit Accelerator(AcceleratorOptions options = {});
+
+  // Who this is.
+  int process_index() const { return group_->rank(); }
+  int local_process_index() const { return group_->membership().self().local_rank; }
+  int num_processes() const { return group_->world_size(); }
+  bool is_main_process() const { return process_index() == 0; }
+  bool is_local_main_process() const { return local_process_index() == 0; }
+  bool is_last_process() const { return process_index() == num_processes() - 1; }
+  const std::string& mixed_precision() const { return mixed_precision_; }
+  std::int64_t gradient_accumulation_steps() const { return state_->accumulation.steps(); }
+  Communicator& process_group() { return *group_; }
+
+  /// Each argument made ready, in a tuple: a module (holder, shared_ptr or TorchScript) becomes a PreparedModel, an
+  /// optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a scheduler a
+  /// PreparedScheduler. Modules are compared and made equal over the ranks. Optimizers and schedulers are not copied
+  /// and must outlive what is returned. Collective.
+  template <typename... Objects>
+  auto prepare(Objects&&... objects) {
+    return std::make_tuple(prepare_one(std::forward<Objects>(objects))...);
+  }
+
+  /// The gradients of `loss`, a mean over this rank's micro-batch, divided by the number of micro-batches of the
+  /// update.
+  void backward(const at::Tensor& loss);
+  /// While the returned object lives, this is one micro-batch of `gradient_accumulation_steps`: optimizers and
+  /// schedulers step, and gradients of `models` are averaged, at the last one of a window or of the loader.
+  template <typename... Models>
+  [[nodiscard]] auto accumulate(Models&... models) {
+    begin_micro_batch();
+    std::vector<DistributedDataParallelBase::NoSync> quiet;
+    if (!sync_gradients()) (quiet.push_back(models.ddp().no_sync()), ...);
+    return quiet;
+  }
+  /// While the returned object lives, gradients accumulate on this rank alone.
+  template <typename Model>
+  [[nodiscard]] auto no_sync(Model& model) {
+    return model.ddp().no_sync();
+  }
+  /// Whether this micro-batch ends in an update.
+  bool sync_gradients() const { return state_->accumulation.is_last(); }
+
+  /// Scales the gradients of `parameters` so that their norm together is at most `max_norm`, and returns the norm
+  /// before. Where this micro-batch does not end in an update, nothing, and 0: a part of the gradients has no norm that
+  /// means anything.
+  double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2);
+  /// Cuts each element to [-clip_value, clip_value]; as above.
+  void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value);
+  /// Operators of this thread compute in mixed precision while it lives; nothing where that is "no".
+  Autocast autocast() const;
+
+  /// All ranks' tensors one behind the other along the first dimension, the same on every rank; scalars become a
+  /// vector. The same shape on every rank. Collective, as all that follow.
+  at::Tensor gather(const at::Tensor& tensor) { return gathered(tensor); }
+  /// The same for something that belongs to the samples of the batch at hand: without those that were repeated to make
+  /// batches even, and in the order of the dataset (or of the epoch, if that is shuffled).
+  at::Tensor gather_for_metrics(const at::Tensor& tensor);
+  /// @param reduction  sum, mean, max, min or none
+  at::Tensor reduce(const at::Tensor& tensor, const std::string& reduction = "sum", double scale = 1);
+  /// `tensor`, grown along `dim` with `pad_index` to the largest size that it has on any rank.
+  at::Tensor pad_across_processes(const at::Tensor& tensor, std::int64_t dim = 0, double pad_index = 0,
+                                  bool pad_first = false);
+  void wait_for_everyone() { group_->barrier(); }
+  /// Runs `body` on the main process first, then on the others.
+  void main_process_first(const std::function<void()>& body) { one_first(is_main_process(), body); }
+  /// The same on each host.
+  void local_main_process_first(const std::function<void()>& body) { one_first(is_local_main_process(), body); }
+  /// True on every rank if `set_trigger` was called on any since the last check.
+  void set_trigger() { trigger_ = true; }
+  bool check_trigger();
+
+  /// This rank's part of `inputs`, as even as can be, lower ranks one more. `apply_padding` repeats the last element
+  /// for those that have one less. Not collective.
+  template <typename T>
+  std::vector<T> split_between_processes(const std::vector<T>& inputs, bool apply_padding = false) const {
+    const auto [begin, end] = share_of(static_cast<std::int64_t>(inputs.size()), process_index());
+    std::vector<T> part(inputs.begin() + begin, inputs.begin() + end);
+    const auto [first, most] = share_of(static_cast<std::int64_t>(inputs.size()), 0);
+    while (apply_padding && !inputs.empty() && static_cast<std::int64_t>(part.size()) < most - first) {
+      part.push_back(inputs.back());
+    }
+    return part;
+  }
+  at::Tensor split_between_processes(const at::Tensor& input, bool apply_padding = false) const;
+
+  /// Runs `loop`, in which ranks may make different numbers of steps of `model` (see even_batches).
+  template <typename Model>
+  void join_uneven_inputs(Model& model, const std::function<void()>& loop) {
+    model.ddp().join(loop);
+  }
+
+  /// Writes one line, on the first rank of each host.
+  void print(const std::string& line) const;
+  /// The module itself.
+  template <typename ModuleType>
+  static ModuleType unwrap_model(PreparedModel<ModuleType>& model) {
+    return model.module();
+  }
+  /// Leaves the job's group in order. The last call; prepared objects are of no more use.
+  void end_training();
+
+ private:
+  template <typename Object>
+  auto prepare_one(Object&& object) {
+    using Type = std::decay_t<Object>;
+    if constexpr (std::is_same_v<Type, DataLoader>) {
+      return prepare_loader(object);
+    } else if constexpr (std::is_base_of_v<torch::optim::Optimizer, Type>) {
+      return PreparedOptimizer(object, state_);
+    } else if constexpr (std::is_base_of_v<torch::optim::LRScheduler, Type>) {
+      return PreparedScheduler(object, state_);
+    } else {
+      return PreparedModel<Type>(object, ddp_options(), ForwardPrecision{mixed_precision_ != "no", dtype()});
+    }
+  }
+  PreparedLoader prepare_loader(const DataLoader& loader);
+  DistributedDataParallelOptions ddp_options() const;
+  at::ScalarType dtype() const { return mixed_precision_ == "fp16" ? at::kHalf : at::kBFloat16; }
+  void begin_micro_batch();
+  at::Tensor gathered(const at::Tensor& tensor);
+  void one_first(bool is_first, const std::function<void()>& body);
+  std::pair<std::int64_t, std::int64_t> share_of(std::int64_t count, int rank) const;
+
+  AcceleratorOptions options_;
+  std::shared_ptr<Communicator> group_;
+  bool owns_group_ = false;
+  std::string mixed_precision_;
+  std::shared_ptr<UpdateState> state_;
+  std::shared_ptr<ActiveLoaders> loaders_ = std::make_shared<ActiveLoaders>();
+  bool trigger_ = false;
+};
+
+/// Seeds LibTorch's generators. @param device_specific  a seed of its own for each rank
+void set_seed(std::uint64_t seed, bool device_specific = false);
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+/// Which micro-batch of an update this is. Shared by what an Accelerator has prepared.
+///
+/// An update is over `steps` micro-batches, or fewer at the end of a loader: a window never reaches into the next
+/// epoch, and its loss is divided by the micro-batches that it has, where Accelerate divides a short one by `steps`.
+class GradientAccumulation {
+ public:
+  explicit GradientAccumulation(std::int64_t steps) : steps_(steps) {}
+
+  /// Begins the next micro-batch. `left`: batches of the loader that are to come after this one; negative where no
+  /// loader tells.
+  void begin(std::int64_t left) {
+    if (position_ == 0) window_ = left < 0 || left + 1 > steps_ ? steps_ : left + 1;
+    ++position_;
+    is_last_ = position_ >= window_ || left == 0;
+    if (is_last_) position_ = 0;
+  }
+  /// Outside of any window: each batch is an update.
+  void reset() {
+    position_ = 0;
+    window_ = 1;
+    is_last_ = true;
+  }
+
+  std::int64_t steps() const { return steps_; }
+  std::int64_t window() const { return window_; }  ///< micro-batches of this update
+  bool is_last() const { return is_last_; }        ///< gradients are synchronised, and the optimizer steps
+
+ private:
+  std::int64_t steps_;
+  std::int64_t window_ = 1;
+  std::int64_t position_ = 0;
+  bool is_last_ = true;
+};
+
+}  // namespace lockstep

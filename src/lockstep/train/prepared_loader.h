@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lockstep/data/data_loader.h"
+
+namespace lockstep {
+
+/// What a prepared loader tells the Accelerator of the batch that it handed out last.
+struct LoaderPosition {
+  std::int64_t samples_before = 0;  ///< that this rank took before the batch
+  std::int64_t batches_left = 0;    ///< after it
+  std::int64_t dataset_size = 0;
+  bool repeats_samples = false;  ///< the sampler fills the last batches of ranks with samples that came before
+};
+
+/// Loaders that are being read, the one that handed out a batch last at the end.
+using ActiveLoaders = std::vector<const LoaderPosition*>;
+
+struct LoaderShare {
+  int rank = 0;
+  int world_size = 1;
+  /// true: every rank gets the same number of batches, by repeating samples at the end of an epoch. false: no sample
+  /// comes twice, and some ranks may have a batch less (see Accelerator::join_uneven_inputs).
+  bool even_batches = true;
+  bool split_batches = false;  ///< the loader's batch size is that of all ranks together
+};
+
+/// This rank's share of a loader: the same dataset and options over a DistributedSampler. Each range-for is the next
+/// epoch, in an order of its own. One thread at a time.
+class PreparedLoader {
+ public:
+  class Iterator;
+  using End = DataLoader::End;
+
+  /// @throws Error  if the loader has a sampler other than that of `shuffle`, or the batch size cannot be split
+  PreparedLoader(const DataLoader& loader, const LoaderShare& share, std::shared_ptr<ActiveLoaders> active);
+  ~PreparedLoader();
+  PreparedLoader(PreparedLoader&& other) noexcept;
+  PreparedLoader& operator=(PreparedLoader&&) = delete;
+
+  std::int64_t size() const { return loader_.size(); }  ///< batches per epoch on this rank
+  std::int64_t total_batch_size() const { return batch_size_ * share_.world_size; }
+  const std::shared_ptr<const Dataset>& dataset() const { return loader_.dataset(); }
+
+  Iterator begin();
+  End end() const { return {}; }
+  /// The order of the next range-for; those after it count on from there.
+  void set_epoch(std::int64_t epoch) { next_epoch_ = epoch; }
+
+  SamplerState state() const { return loader_.state(); }
+  /// The next range-for goes on from there, at no cost. @throws Error  as Sampler::load_state
+  void load_state(const SamplerState& state);
+  /// The next range-for leaves out the first `batches` of its epoch, without reading them.
+  void skip_first_batches(std::int64_t batches);
+
+ private:
+  friend class Iterator;
+  void handed_out(std::int64_t index);
+  void finished();
+
+  LoaderShare share_;
+  std::int64_t batch_size_;
+  DataLoader loader_;
+  std::unique_ptr<LoaderPosition> position_;
+  std::shared_ptr<ActiveLoaders> active_;  // the Accelerator's: whose batch it is at work on
+  std::int64_t next_epoch_ = 0;
+};
+
+class PreparedLoader::Iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Batch;
+  using difference_type = std::ptrdiff_t;
+  using pointer = Batch*;
+  using reference = Batch&;
+
+  Batch& operator*() { return *inner_; }
+  Batch* operator->() { return &*inner_; }
+  Iterator& operator++();
+  bool operator==(End end) const { return inner_ == end; }
+  bool operator!=(End end) const { return inner_ != end; }
+
+ private:
+  friend class PreparedLoader;
+  Iterator(PreparedLoader* loader, DataLoader::Iterator inner, std::int64_t index);
+
+  PreparedLoader* loader_;
+  DataLoader::Iterator inner_;
+  std::int64_t index_;
+};
+
+}  // namespace lockstep

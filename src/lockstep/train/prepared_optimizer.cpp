@@ -1,0 +1,23 @@
+#include "lockstep/train/prepared_optimizer.h"
+
+#include "lockstep/optim/flat_optimizer.h"
+
+namespace lockstep {
+
+void PreparedOptimizer::step() {
+  if (!state_->accumulation.is_last()) return;
+  state_->open_backwards = 0;
+  optimizer_->step();
+}
+
+void PreparedOptimizer::zero_grad() {
+  if (state_->accumulation.window() > 1 && state_->open_backwards > 0) return;
+  // FlatOptimizer hides LibTorch's own, which cannot clear gradients that are views.
+  if (auto* flat = dynamic_cast<FlatOptimizer*>(optimizer_)) {
+    flat->zero_grad();
+  } else {
+    optimizer_->zero_grad();
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,66 @@
+#include "lockstep/train/self_launch.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+std::string accelerate_folder() {
+  if (const auto home = env_string("HF_HOME")) return *home + "/accelerate";
+  if (const auto cache = env_string("XDG_CACHE_HOME")) return *cache + "/huggingface/accelerate";
+  if (const auto user = env_string("HOME")) return *user + "/.cache/huggingface/accelerate";
+  return "";
+}
+
+// The words with which this process was started.
+std::vector<std::string> own_arguments() {
+  const std::string words = read_file("/proc/self/cmdline");
+  std::vector<std::string> arguments;
+  for (std::size_t at = 0; at < words.size();) {
+    arguments.emplace_back(words.c_str() + at);
+    at += arguments.back().size() + 1;
+  }
+  return arguments;
+}
+
+}  // namespace
+
+void become_launcher_if_configured() {
+  if (env_string("RANK") || env_string("WORLD_SIZE")) return;
+  const std::string folder = accelerate_folder();
+  const std::string file = folder + "/default_config.yaml";
+  if (folder.empty() || !std::filesystem::exists(file)) return;
+
+  std::error_code unknown;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  const std::filesystem::path beside = program.parent_path() / "lockstep";
+  std::vector<std::string> words{std::filesystem::exists(beside) ? beside.string() : "lockstep",
+                                 "launch",
+                                 "--quiet",
+                                 "--config-file",
+                                 file,
+                                 "--no-python",
+                                 program.string()};
+  const std::vector<std::string> own = own_arguments();
+  words.insert(words.end(), own.begin() + (own.empty() ? 0 : 1), own.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execvp(argv.front(), argv.data());
+  throw Error("the configuration " + file +
+                  " says how many processes to start, and the command `lockstep` was not "
+                  "found: " +
+                  errno_text(errno),
+              program.string(), "put lockstep into PATH, start the program with `lockstep launch`, or remove the file");
+}
+
+}  // namespace lockstep
