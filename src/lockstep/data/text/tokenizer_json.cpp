@@ -134,7 +134,17 @@ nlohmann::ordered_json write_tokenizer_json(const TokenizerDocument& document) {
   root["model"]["vocab"] = std::move(vocab);
   if (is_word_piece(document)) return root;
   nlohmann::ordered_json merges = nlohmann::ordered_json::array();
-  for (const Merge& merge : document.merges) merges.push_back({merge.left, merge.right});
+  // As one text, which tokenizers of all versions read; pairs came with 0.20. No token of a byte-level alphabet has a
+  // blank.
+  const auto has_blank = [](const Merge& merge) { return (merge.left + merge.right).find(' ') != std::string::npos; };
+  const bool as_pairs = std::any_of(document.merges.begin(), document.merges.end(), has_blank);
+  for (const Merge& merge : document.merges) {
+    if (as_pairs) {
+      merges.push_back({merge.left, merge.right});
+    } else {
+      merges.push_back(merge.left + " " + merge.right);
+    }
+  }
   root["model"]["merges"] = std::move(merges);
   return root;
 }
