@@ -27,6 +27,7 @@ std::string broadcast_text(Communicator& communicator, const std::string& mine, 
   at::Tensor length = long_tensor(1);
   length.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(mine.size());
   communicator.broadcast(length, root);
+  if (length.data_ptr<std::int64_t>()[0] == 0) return "";
   at::Tensor bytes = byte_tensor(length.data_ptr<std::int64_t>()[0]);
   if (communicator.rank() == root) std::memcpy(bytes.data_ptr(), mine.data(), mine.size());
   communicator.broadcast(bytes, root);

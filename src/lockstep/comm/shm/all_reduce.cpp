@@ -167,9 +167,10 @@ void AllReduce::work_slice(Started& started, int owner) {
   });
 }
 
-// Takes what others have not begun: they may be busy elsewhere.
+// Takes what others have not begun: they may be busy elsewhere, or wait for this very core.
 void AllReduce::help_others(Started& started) {
-  for (int look = 0; look < kPatienceLooks; ++look) {
+  const int looks = group_.ranks_share_cores() ? 0 : kPatienceLooks;
+  for (int look = 0; look < looks; ++look) {
     if (slots_.all_done(started.call.sequence, started.chunks_per_slice)) return;
     if (look >= kEagerLooks) relax_cpu();
   }

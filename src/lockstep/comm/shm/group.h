@@ -133,6 +133,7 @@ class Group {
   void on_stuck_writer(std::function<void()> detach) { detach_ = std::move(detach); }
   void set_spin_policy(const SpinPolicy& policy) { spin_policy_ = policy; }
   const SpinPolicy& spin_policy() const { return spin_policy_; }
+  bool ranks_share_cores() const { return spin_policy_.spin.count() == 0; }
   /// Cores that this rank has for itself; 0 where ranks share them.
   int cores() const { return cores_; }
   void set_cores(int cores) { cores_ = cores; }
