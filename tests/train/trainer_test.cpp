@@ -13,31 +13,10 @@
 #include "lockstep/train/early_stopping.h"
 #include "lockstep/train/evaluation.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/token_task.h"
+#include "tests/train/token_training.h"
 
 namespace lockstep {
 namespace {
-
-// Notes the events that it sees.
-class RecordingCallback : public TrainerCallback {
- public:
-  std::vector<std::string> events;
-  void on_init_end(TrainerEvent&) override { events.emplace_back("init_end"); }
-  void on_train_begin(TrainerEvent&) override { events.emplace_back("train_begin"); }
-  void on_train_end(TrainerEvent&) override { events.emplace_back("train_end"); }
-  void on_epoch_begin(TrainerEvent&) override { events.emplace_back("epoch_begin"); }
-  void on_epoch_end(TrainerEvent&) override { events.emplace_back("epoch_end"); }
-  void on_step_begin(TrainerEvent&) override { events.emplace_back("step_begin"); }
-  void on_substep_end(TrainerEvent&) override { events.emplace_back("substep_end"); }
-  void on_pre_optimizer_step(TrainerEvent&) override { events.emplace_back("pre_optimizer_step"); }
-  void on_optimizer_step(TrainerEvent&) override { events.emplace_back("optimizer_step"); }
-  void on_step_end(TrainerEvent&) override { events.emplace_back("step_end"); }
-  void on_evaluate(TrainerEvent&) override { events.emplace_back("evaluate"); }
-  void on_predict(TrainerEvent&) override { events.emplace_back("predict"); }
-  void on_save(TrainerEvent&) override { events.emplace_back("save"); }
-  void on_log(TrainerEvent&) override { events.emplace_back("log"); }
-  void on_prediction_step(TrainerEvent&) override { events.emplace_back("prediction_step"); }
-};
 
 // Does something at the end of each step.
 class AtStepEnd : public TrainerCallback {
@@ -48,65 +27,6 @@ class AtStepEnd : public TrainerCallback {
  private:
   std::function<void(TrainerEvent&)> action_;
 };
-
-struct TokenTraining {
-  TemporaryFolder folder;
-  std::shared_ptr<TokenNetImpl> net = make_token_net();
-  std::vector<std::string> printed;
-  TrainerOptions options;
-
-  explicit TokenTraining(std::int64_t samples = 12) {
-    options.model = adapt_token_net(net);
-    options.train_dataset = std::make_shared<TokenTaskDataset>(samples);
-    options.eval_dataset = std::make_shared<TokenTaskDataset>(7, 5);
-    options.data_collator = pad_tokens;
-    options.print = [this](const std::string& line) { printed.push_back(line); };
-    options.args.output_dir = folder.path();
-    options.args.per_device_train_batch_size = 2;
-    options.args.learning_rate = 0.05;
-    options.args.save_strategy = "no";
-    options.args.num_train_epochs = 1;
-  }
-  bool has_printed(const std::string& text) const {
-    for (const std::string& line : printed) {
-      if (line.find(text) != std::string::npos) return true;
-    }
-    return false;
-  }
-};
-
-TEST(Trainer, EventsComeInHuggingFacesOrder) {
-  TokenTraining training(5);
-  auto recorder = std::make_shared<RecordingCallback>();
-  training.options.callbacks = {recorder};
-  training.options.args.gradient_accumulation_steps = 2;  // 3 micro-batches: 2 and 1
-  training.options.args.logging_steps = 1;
-  training.options.args.eval_strategy = "epoch";
-  training.options.args.save_strategy = "epoch";
-  Trainer(training.options).train();
-  const std::vector<std::string> want{"init_end",
-                                      "train_begin",
-                                      "epoch_begin",
-                                      "step_begin",
-                                      "substep_end",
-                                      "pre_optimizer_step",
-                                      "optimizer_step",
-                                      "step_end",
-                                      "log",
-                                      "step_begin",
-                                      "pre_optimizer_step",
-                                      "optimizer_step",
-                                      "step_end",
-                                      "log",
-                                      "epoch_end",
-                                      "prediction_step",
-                                      "log",
-                                      "evaluate",
-                                      "save",
-                                      "log",
-                                      "train_end"};
-  EXPECT_EQ(recorder->events, want);
-}
 
 TEST(Trainer, LossFallsAndLinesAreHuggingFaces) {
   TokenTraining training(24);
