@@ -29,8 +29,8 @@ class EvaluationMode {
 
 }  // namespace detail
 
-/// Evaluates all `batches`, each whole on the next replica that is free, so that no replica waits for another: faster
-/// than cutting every batch. In evaluation mode and without gradients; the module's modes are as before at the end.
+/// Evaluates all `batches`, each whole on the next replica that is free, so that none waits for another: good where
+/// batches take different times. In evaluation mode and without gradients; the module's modes are as before at the end.
 ///
 ///     const auto hits = lockstep::parallel_evaluate(dp, loader, [](auto& model, const auto& batch) {
 ///       return model->forward(batch).argmax(1).eq(batch.at("labels")).sum();
