@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -148,7 +149,8 @@ class BenchBatchSize : public Subcommand {
 
   std::string what() const {
     const std::string length = work_.sequence_length > 0 ? fmt::format(", {} tokens", work_.sequence_length) : "";
-    return fmt::format("{}{}, {}", work_.model, length, work_.data.empty() ? "random batches" : work_.data);
+    const std::string data = std::filesystem::path(work_.data).filename().string();
+    return fmt::format("{}{}, {}", work_.model, length, work_.data.empty() ? "random batches" : data);
   }
 
   std::string rule() const {

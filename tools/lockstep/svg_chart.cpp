@@ -40,7 +40,7 @@ struct Tick {
 };
 
 std::string short_number(double value) {
-  return value >= 1 && value < 1e7 ? fmt::format("{:.0f}", value) : fmt::format("{:g}", value);
+  return value >= 1 && value < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:g}", value);
 }
 
 // A logarithmic axis.
