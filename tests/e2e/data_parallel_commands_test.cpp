@@ -65,7 +65,9 @@ TEST(Trace, WritesWhatChromeShows) {
   std::map<std::string, int> phases;
   for (const Json& event : trace["traceEvents"]) {
     ++phases[event["ph"]];
-    if (event["ph"] == "X") EXPECT_GE(event["dur"].get<double>(), 0);
+    if (event["ph"] == "X") {
+      EXPECT_GE(event["dur"].get<double>(), 0);
+    }
   }
   EXPECT_EQ(phases["M"], 2) << "4 samples make 2 chunks of 2: the third replica has nothing to do";
   EXPECT_GT(phases["X"], 8);

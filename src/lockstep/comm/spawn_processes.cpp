@@ -120,28 +120,34 @@ void set_environment(int rank, int world_size, const std::string& store) {
   ::unsetenv("LOCKSTEP_SECRET_FILE");
 }
 
-void run_body(int world_size, const RankFunction& body, const SpawnOptions& options) {
+void run_body(int world_size, const RankFunction& body, const SpawnOptions& options,
+              std::shared_ptr<Communicator>& group) {
   const int threads = std::max(1, available_cores() / world_size);
   at::set_num_threads(threads);
   call_if_loaded("openblas_set_num_threads", threads);
   RendezvousOptions meeting;
   meeting.timeout = options.timeout;
   const Membership membership = rendezvous(meeting);
-  {
-    const std::shared_ptr<Communicator> group = make_communicator(options.engine, membership);
-    body(group);
-  }
+  group = make_communicator(options.engine, membership);
+  body(group);
+  group.reset();
   membership.store->finish(Deadline::after(std::chrono::seconds(5)));
 }
 
 [[noreturn]] void run_rank_process(int rank, int world_size, const std::string& store, const RankFunction& body,
                                    const SpawnOptions& options, int report) {
   int code = 0;
+  std::shared_ptr<Communicator> group;  // the others learn of a failure by its end: not before it is reported
   try {
     set_environment(rank, world_size, store);
-    run_body(world_size, body, options);
+    run_body(world_size, body, options, group);
   } catch (...) {
-    send_report(report, current_failure());
+    const FailureReport failure = current_failure();
+    send_report(report, failure);
+    try {
+      if (group) group->abort(failure.happened.substr(0, failure.happened.find('\n')));
+    } catch (const std::exception&) {  // the end of this process tells them as well
+    }
     code = 1;
   }
   std::fflush(nullptr);
