@@ -61,7 +61,9 @@ struct ReplicaKernels {
 };
 
 void install_kernels() {
-  static auto* const kernels = new ReplicaKernels();
+  // Never destroyed: LibTorch's dispatcher may be gone then. Volatile, so that the pointer stays and nothing looks
+  // leaked.
+  static ReplicaKernels* volatile kernels = new ReplicaKernels();
   static_cast<void>(kernels);
 }
 
