@@ -16,17 +16,12 @@ namespace lockstep {
 namespace {
 
 using replica_tests::contains;
+using replica_tests::cpu_devices;
 using replica_tests::forget_gradients;
 using replica_tests::gradients_of;
 using replica_tests::largest_difference;
 using replica_tests::text_of_error;
 using replica_tests::TwoLayers;
-
-std::vector<ReplicaDevice> dp_devices(int count) {
-  std::vector<ReplicaDevice> devices;
-  for (int i = 0; i < count; ++i) devices.emplace_back("cpu:" + std::to_string(i));
-  return devices;
-}
 
 at::Tensor doubles(at::IntArrayRef sizes) { return torch::randn(sizes, torch::kDouble); }
 
@@ -37,7 +32,7 @@ TEST_P(DataParallelSizes, EqualsTheModuleItself) {
   const auto [replicas, samples] = GetParam();
   torch::manual_seed(1);
   TwoLayers model;
-  DataParallel dp(model, dp_devices(replicas));
+  DataParallel dp(model, cpu_devices(replicas));
   at::Tensor x = doubles({samples, 5}).requires_grad_();
   const at::Tensor weights = doubles({samples, 3});
 
@@ -65,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Table, DataParallelSizes,
 TEST(DataParallel, GradientsAreTheSameBitsInEachRun) {
   torch::manual_seed(1);
   TwoLayers model;
-  DataParallel dp(model, dp_devices(3));
+  DataParallel dp(model, cpu_devices(3));
   const at::Tensor x = doubles({9, 5});
   std::vector<at::Tensor> first;
   for (int round = 0; round < 20; ++round) {
@@ -78,7 +73,7 @@ TEST(DataParallel, GradientsAreTheSameBitsInEachRun) {
 
 TEST(DataParallel, WeightsAreSharedAndReplicaZeroIsTheModule) {
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   EXPECT_EQ(dp.module().get(), model.get());
   EXPECT_EQ(dp.replicas()[1]->first->weight.data_ptr(), model->first->weight.data_ptr());
   EXPECT_FALSE(dp.replicas()[1]->first->weight.is_same(model->first->weight));
@@ -87,7 +82,7 @@ TEST(DataParallel, WeightsAreSharedAndReplicaZeroIsTheModule) {
 TEST(DataParallel, ReplicasFollowTheModule) {
   torch::manual_seed(1);
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = doubles({4, 5});
   {
     const torch::NoGradGuard no_grad;
@@ -113,7 +108,7 @@ TORCH_MODULE(ReturnsLoss);
 
 TEST(DataParallel, LossesComeAsAVectorWhoseMeanAndSumGoBackward) {
   ReturnsLoss model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = torch::tensor({1.0, 2.0, 3.0, 4.0}, torch::kDouble);
   const at::Tensor losses = dp(x);
   EXPECT_TRUE(losses.allclose(torch::tensor({2.5, 12.5}, torch::kDouble)));
@@ -127,7 +122,7 @@ TEST(DataParallel, LossesComeAsAVectorWhoseMeanAndSumGoBackward) {
 
 TEST(DataParallel, CutsAlongAnotherDimension) {
   ReturnsLoss model;
-  DataParallel dp(model, dp_devices(2), "cpu:0", 1);
+  DataParallel dp(model, cpu_devices(2), "cpu:0", 1);
   const at::Tensor x = torch::tensor({{1.0, 3.0}, {1.0, 3.0}}, torch::kDouble);
   EXPECT_TRUE(dp(x).allclose(torch::tensor({1.0, 9.0}, torch::kDouble)));
 }
@@ -149,7 +144,7 @@ TORCH_MODULE(ManyThings);
 
 TEST(DataParallel, TakesAndReturnsStructures) {
   ManyThings model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const auto [maps, list, factor] = dp(ManyThingsImpl::Batch{{"x", torch::ones({3, 2})}}, 4, std::string("x"));
   EXPECT_TRUE(maps.at("y").equal(torch::full({3, 2}, 4.F)));
   EXPECT_FALSE(list[0].requires_grad());
@@ -174,7 +169,7 @@ TORCH_MODULE(Tied);
 TEST(DataParallel, AddsUpTheGradientOfASharedParameter) {
   torch::manual_seed(1);
   Tied model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = doubles({5, 3});
   model->forward(x).sum().backward();
   const auto want = gradients_of(*model);
@@ -186,7 +181,7 @@ TEST(DataParallel, AddsUpTheGradientOfASharedParameter) {
 TEST(DataParallel, GradientsCanBeAskedForByThemselves) {
   torch::manual_seed(1);
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = doubles({5, 5}).requires_grad_();
   std::vector<at::Tensor> wanted = model->parameters();
   wanted.push_back(x);
@@ -203,7 +198,7 @@ TEST(DataParallel, GradientsCanBeAskedForByThemselves) {
 TEST(DataParallel, HooksSeeTheWholeGradientOnce) {
   torch::manual_seed(1);
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = doubles({5, 5});
   const at::Tensor want = torch::autograd::grad({model->forward(x).sum()}, {model->first->weight})[0];
   std::vector<at::Tensor> seen;
@@ -216,7 +211,7 @@ TEST(DataParallel, HooksSeeTheWholeGradientOnce) {
 
 TEST(DataParallel, GradientsAddToThoseThatAreThere) {
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor gradient = torch::full_like(model->second->bias, 10);
   model->second->bias.mutable_grad() = gradient;
   dp(doubles({4, 5})).sum().backward();
@@ -226,7 +221,7 @@ TEST(DataParallel, GradientsAddToThoseThatAreThere) {
 
 TEST(DataParallel, AGraphGoesBackwardOnceUnlessItIsKept) {
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = doubles({4, 5});
   const at::Tensor kept = dp(x).sum();
   kept.backward({}, /*retain_graph=*/true);
@@ -238,7 +233,7 @@ TEST(DataParallel, AGraphGoesBackwardOnceUnlessItIsKept) {
 
 TEST(DataParallel, TwoForwardsBeforeOneBackward) {
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor a = doubles({4, 5}), b = doubles({3, 5});
   const auto want = torch::autograd::grad({model->forward(a).sum() + model->forward(b).sum()}, model->parameters());
   (dp(a).sum() + dp(b).sum()).backward();
@@ -249,7 +244,7 @@ TEST(DataParallel, ABackwardMayOutliveItsObject) {
   TwoLayers model;
   at::Tensor loss;
   {
-    DataParallel dp(model, dp_devices(2));
+    DataParallel dp(model, cpu_devices(2));
     loss = dp(doubles({4, 5})).sum();
   }
   loss.backward();
@@ -258,7 +253,7 @@ TEST(DataParallel, ABackwardMayOutliveItsObject) {
 
 TEST(DataParallel, RefusesToDifferentiateGradients) {
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor loss = dp(doubles({4, 5})).sum();
   EXPECT_TRUE(contains(text_of_error([&] { loss.backward({}, true, /*create_graph=*/true); }),
                        "cannot differentiate its gradients"));
@@ -277,7 +272,7 @@ TORCH_MODULE(Modes);
 
 TEST(DataParallel, GradModeAndAutocastAreTheCallers) {
   Modes model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = torch::ones({4, 2});
   EXPECT_TRUE(dp(x).first.equal(torch::tensor({1, 1})));
   EXPECT_TRUE(dp(x).second.requires_grad());
@@ -301,7 +296,7 @@ TEST(DataParallel, GradModeAndAutocastAreTheCallers) {
 TEST(DataParallel, BuffersOfReplicaZeroPersist) {
   torch::manual_seed(1);
   torch::nn::BatchNorm1d model(2), twin(2);
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = torch::randn({6, 2});
   for (int step = 0; step < 3; ++step) {
     dp(x);
@@ -316,7 +311,7 @@ TEST(DataParallel, BuffersOfReplicaZeroPersist) {
 
 TEST(DataParallel, TrainingModesAreTheModules) {
   torch::nn::Sequential model(torch::nn::Dropout(0.5), torch::nn::Dropout(0.5));
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = torch::ones({64, 8});
   EXPECT_FALSE(dp(x).equal(x));
   model->eval();
@@ -341,7 +336,7 @@ TORCH_MODULE(Fails);
 
 TEST(DataParallel, ErrorsNameReplicaAndDeviceAndKeepTheirType) {
   Fails model;
-  DataParallel dp(model, dp_devices(3));
+  DataParallel dp(model, cpu_devices(3));
   const at::Tensor x = torch::tensor({0.F, 1.F, 1.F});
   try {
     dp(x, 0);
@@ -371,7 +366,7 @@ TEST(DataParallel, ErrorsNameReplicaAndDeviceAndKeepTheirType) {
 
 TEST(DataParallel, ErrorsOfBackwardNameTheReplicaToo) {
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor output = dp.apply(
       [](TwoLayers& replica, const at::Tensor& x) {
         at::Tensor y = replica->forward(x);
@@ -391,7 +386,7 @@ TEST(DataParallel, RefusesWhatCannotBeReplicated) {
   struct PlainImpl : torch::nn::Module {
     at::Tensor forward(const at::Tensor& x) { return x; }
   };
-  const std::string text = text_of_error([] { DataParallel dp(std::make_shared<PlainImpl>(), dp_devices(2)); });
+  const std::string text = text_of_error([] { DataParallel dp(std::make_shared<PlainImpl>(), cpu_devices(2)); });
   EXPECT_TRUE(contains(text, "cannot be cloned")) << text;
   EXPECT_TRUE(contains(text_of_error([] { DataParallel dp(TwoLayers(), {"cpu:0", "cpu:0"}); }), "named twice"));
   EXPECT_TRUE(contains(text_of_error([] { DataParallel dp(TwoLayers(), {"cuda:0"}); }),
@@ -403,7 +398,7 @@ TEST(DataParallel, MakingReplicasDrawsNothing) {
   torch::manual_seed(5);
   const at::Tensor want = torch::rand({2});
   torch::manual_seed(5);
-  DataParallel dp(model, dp_devices(3));
+  DataParallel dp(model, cpu_devices(3));
   EXPECT_TRUE(torch::rand({2}).equal(want));
 }
 
@@ -418,7 +413,7 @@ TORCH_MODULE(Draws);
 
 TEST(DataParallel, RandomNumbersRepeatAndDifferBetweenReplicas) {
   Draws model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const at::Tensor x = torch::ones({8, 8});
   const auto draw = [&](std::uint64_t seed) {
     torch::manual_seed(seed);
@@ -442,17 +437,17 @@ TEST(DataParallel, FunctionsOfPyTorchCompose) {
   std::vector<at::Tensor> wanted = model->parameters();
   wanted.push_back(x);
   const auto want = torch::autograd::grad({model->forward(x).pow(2).sum()}, wanted);
-  const auto inputs = scatter(std::make_tuple(x), dp_devices(2));
-  auto replicas = replicate(model, dp_devices(2));
+  const auto inputs = scatter(std::make_tuple(x), cpu_devices(2));
+  auto replicas = replicate(model, cpu_devices(2));
   const auto outputs = parallel_apply(replicas, inputs);
   const at::Tensor y = gather(outputs, "cpu:0");
   EXPECT_LT(largest_difference(torch::autograd::grad({y.pow(2).sum()}, wanted), want), 1e-13);
-  EXPECT_TRUE(data_parallel(model, dp_devices(2), x).allclose(y));
+  EXPECT_TRUE(data_parallel(model, cpu_devices(2), x).allclose(y));
 }
 
 TEST(DataParallel, ATraceNamesTheSteps) {
   TwoLayers model;
-  DataParallel dp(model, dp_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   StepTrace trace;
   dp.set_trace(&trace);
   dp(doubles({4, 5})).sum().backward();

@@ -11,16 +11,11 @@ namespace lockstep {
 namespace {
 
 using replica_tests::contains;
+using replica_tests::cpu_devices;
 using replica_tests::forget_gradients;
 using replica_tests::gradients_of;
 using replica_tests::largest_difference;
 using replica_tests::text_of_error;
-
-std::vector<ReplicaDevice> loss_devices(int count) {
-  std::vector<ReplicaDevice> devices;
-  for (int i = 0; i < count; ++i) devices.emplace_back("cpu:" + std::to_string(i));
-  return devices;
-}
 
 const auto loss_of_model = [](auto& model, const auto& batch) { return model->loss(model->forward(batch), batch); };
 
@@ -54,7 +49,7 @@ TEST_P(ParallelLossOfModels, EqualsOneDevice) {
   const auto want = gradients_of(*model);
   forget_gradients(*model);
 
-  DataParallel dp(model, loss_devices(replicas));
+  DataParallel dp(model, cpu_devices(replicas));
   const ReplicaLosses losses = parallel_loss(dp, loss_of_model, batch);
   losses.mean().backward();
   EXPECT_NEAR(losses.mean().item<double>(), want_loss.item<double>(), choice.tolerance);
@@ -84,7 +79,7 @@ TEST(ParallelLoss, DropoutRepeatsAndDiffersBetweenReplicas) {
   shape.sequence_length = 8;
   Batch batch = model->random_batch(shape);
   for (auto& [name, tensor] : batch) tensor = tensor.slice(0, 0, 1).repeat_interleave(2, 0);  // twice the same sample
-  DataParallel dp(model, loss_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const auto losses_for = [&](std::uint64_t seed) {
     torch::manual_seed(seed);
     return parallel_loss(dp, loss_of_model, batch).sums().detach();
@@ -107,7 +102,7 @@ TEST(ParallelLoss, RecomputedActivationsDropTheSame) {
     shape.size = 4;
     shape.sequence_length = 8;
     const Batch batch = model->random_batch(shape);
-    DataParallel dp(model, loss_devices(2));
+    DataParallel dp(model, cpu_devices(2));
     torch::manual_seed(4);
     parallel_loss(dp, loss_of_model, batch).mean().backward();
     return gradients_of(*model);
@@ -117,7 +112,7 @@ TEST(ParallelLoss, RecomputedActivationsDropTheSame) {
 
 TEST(ParallelLoss, RefusesALossThatIsNotOneNumber) {
   const auto model = make_model("mlp");
-  DataParallel dp(model, loss_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   RandomBatchOptions shape;
   shape.size = 4;
   const Batch batch = model->random_batch(shape);
@@ -130,7 +125,7 @@ TEST(ParallelLoss, RefusesALossThatIsNotOneNumber) {
 TEST(ParallelEvaluate, GivesResultsInTheOrderOfTheBatches) {
   const auto model = make_model("mlp");
   model->train();
-  DataParallel dp(model, loss_devices(3));
+  DataParallel dp(model, cpu_devices(3));
   std::vector<Batch> batches;
   for (int i = 0; i < 50; ++i) {
     RandomBatchOptions shape;
@@ -153,7 +148,7 @@ TEST(ParallelEvaluate, GivesResultsInTheOrderOfTheBatches) {
 
 TEST(ParallelEvaluate, EndsWithTheErrorOfAReplica) {
   const auto model = make_model("mlp");
-  DataParallel dp(model, loss_devices(2));
+  DataParallel dp(model, cpu_devices(2));
   const std::vector<Batch> batches(20);  // without "features"
   const std::string text = text_of_error(
       [&] { parallel_evaluate(dp, batches, [](auto& replica, const Batch& b) { return replica->forward(b); }); });

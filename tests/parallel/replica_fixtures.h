@@ -7,7 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/parallel/replica_device.h"
+
 namespace lockstep::replica_tests {
+
+inline std::vector<ReplicaDevice> cpu_devices(int count) {
+  std::vector<ReplicaDevice> devices;
+  for (int i = 0; i < count; ++i) devices.emplace_back("cpu:" + std::to_string(i));
+  return devices;
+}
 
 inline std::string text_of_error(const std::function<void()>& body) {
   try {

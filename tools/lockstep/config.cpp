@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "lockstep/base/accelerate_config_path.h"
 #include "lockstep/base/error.h"
 #include "lockstep/launch/accelerate_config.h"
 #include "lockstep/launch/config_questions.h"
@@ -30,7 +31,11 @@ class Config : public Subcommand {
   }
 
   int run() override {
-    if (file_.empty()) file_ = default_accelerate_config_path();
+    if (file_.empty()) file_ = accelerate_config_path();
+    if (file_.empty()) {
+      throw Error("there is no home folder for a default configuration: HF_HOME and HOME are unset", "environment",
+                  "name the file with --config-file");
+    }
     if (default_->parsed()) return write_default();
     if (update_->parsed()) {
       write_accelerate_config(read_accelerate_config(file_), file_);

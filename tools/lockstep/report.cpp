@@ -17,7 +17,7 @@ class ReportCommand : public Subcommand {
     app.add_option("folder", folder_, "output folder of a training: it holds metrics.jsonl or trainer_state.json")
         ->required();
     app.add_option("--output", output_, "the HTML file; default: report.html in the folder");
-    show_examples(app, {"lockstep report trainer_output", "lockstep report trainer_output --output /tmp/report.html"});
+    show_examples(app, {"lockstep report trainer_output", "lockstep report trainer_output --output report.html"});
   }
 
   int run() override {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "lockstep/base/atomic_file.h"
-#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/lower_case.h"
 #include "lockstep/base/nearest_name.h"
@@ -208,21 +207,6 @@ std::string yaml_text(const std::string& text) {
 bool is_json(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
 
 }  // namespace
-
-std::string default_accelerate_config_path() {
-  std::string home;
-  if (const auto hugging_face = env_string("HF_HOME")) {
-    home = *hugging_face;
-  } else if (const auto cache = env_string("XDG_CACHE_HOME")) {
-    home = *cache + "/huggingface";
-  } else if (const auto user = env_string("HOME")) {
-    home = *user + "/.cache/huggingface";
-  } else {
-    throw Error("there is no home folder for a default configuration: HF_HOME and HOME are unset", "environment",
-                "name the file with --config-file");
-  }
-  return home + "/accelerate/default_config.yaml";
-}
 
 AccelerateConfig read_accelerate_config(const std::string& path) {
   YAML::Node root;

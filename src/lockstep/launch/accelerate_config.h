@@ -26,9 +26,6 @@ struct AccelerateConfig {
   bool use_cpu = false;
 };
 
-/// $HF_HOME, else $XDG_CACHE_HOME/huggingface, else ~/.cache/huggingface, and in it accelerate/default_config.yaml.
-std::string default_accelerate_config_path();
-
 /// Reads YAML, or JSON where the name ends in .json. `mixed_precision: no` and `gpu_ids: 0`, which YAML takes for a
 /// switch and a number, are understood.
 /// @throws Error  with file and line: not readable, no YAML, an unknown key (with a suggestion), a value that does not

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "lockstep/base/accelerate_config_path.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/launch/accelerate_config.h"
@@ -77,9 +78,7 @@ std::map<std::string, std::string> values_of(const AccelerateConfig& config) {
 
 std::string found_config_file(const AccelerateLaunchFlags& flags) {
   if (!flags.config_file.empty()) return flags.config_file;
-  const bool has_home = env_string("HF_HOME") || env_string("XDG_CACHE_HOME") || env_string("HOME");
-  if (!has_home) return "";
-  const std::string path = default_accelerate_config_path();
+  const std::string path = accelerate_config_path();
   return std::filesystem::exists(path) ? path : "";
 }
 

@@ -108,16 +108,12 @@ void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, do
 
 Autocast Accelerator::autocast() const { return Autocast(c10::DeviceType::CPU, dtype(), mixed_precision_ != "no"); }
 
-at::Tensor Accelerator::gathered(const at::Tensor& tensor) {
+at::Tensor Accelerator::gather(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kBool) return gather(tensor.to(at::kByte)).to(at::kBool);  // no engine has it
   const at::Tensor part = (tensor.dim() == 0 ? tensor.reshape({1}) : tensor).detach().contiguous();
   std::vector<std::int64_t> sizes = part.sizes().vec();
   sizes[0] *= num_processes();
   at::Tensor all = at::empty(sizes, part.options());
-  if (part.scalar_type() == at::kBool) {
-    at::Tensor bytes = at::empty(sizes, part.options().dtype(at::kByte));
-    group_->all_gather(bytes, part.to(at::kByte));
-    return bytes.to(at::kBool);
-  }
   group_->all_gather(all, part);
   return all;
 }
@@ -131,11 +127,11 @@ at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
   const LoaderPosition* mine = loaders_->empty() ? nullptr : loaders_->back();
   const std::int64_t before = mine != nullptr ? mine->samples_before : -1;
   const std::int64_t end = mine != nullptr && mine->repeats_samples ? mine->dataset_size : -1;
-  const at::Tensor headers = gathered(torch::tensor({tensor.size(0), before, end}, at::kLong)).view({-1, 3});
+  const at::Tensor headers = gather(torch::tensor({tensor.size(0), before, end}, at::kLong)).view({-1, 3});
   const std::int64_t largest = headers.select(1, 0).max().item<std::int64_t>();
   const std::int64_t samples_before = headers.select(1, 1).max().item<std::int64_t>();
   const std::int64_t samples = headers.select(1, 2).max().item<std::int64_t>();
-  const at::Tensor all = gathered(pad_across_processes(tensor));
+  const at::Tensor all = gather(pad_across_processes(tensor));
   const std::int64_t ranks = num_processes();
   const bool is_of_loader = samples_before >= 0;
   std::vector<std::int64_t> kept;

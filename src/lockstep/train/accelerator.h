@@ -101,7 +101,7 @@ class Accelerator {
 
   /// All ranks' tensors one behind the other along the first dimension, the same on every rank; scalars become a
   /// vector. The same shape on every rank. Collective, as all that follow.
-  at::Tensor gather(const at::Tensor& tensor) { return gathered(tensor); }
+  at::Tensor gather(const at::Tensor& tensor);
   /// The same for something that belongs to the samples of the batch at hand: without those that were repeated to make
   /// batches even, and in the order of the dataset (or of the epoch, if that is shuffled).
   at::Tensor gather_for_metrics(const at::Tensor& tensor);
@@ -167,7 +167,6 @@ class Accelerator {
   DistributedDataParallelOptions ddp_options() const;
   at::ScalarType dtype() const { return mixed_precision_ == "fp16" ? at::kHalf : at::kBFloat16; }
   void begin_micro_batch();
-  at::Tensor gathered(const at::Tensor& tensor);
   void one_first(bool is_first, const std::function<void()>& body);
   std::pair<std::int64_t, std::int64_t> share_of(std::int64_t count, int rank) const;
 

@@ -62,13 +62,12 @@ DataLoaderOptions options_of_share(const DataLoader& loader, const LoaderShare& 
 
 PreparedLoader::PreparedLoader(const DataLoader& loader, const LoaderShare& share,
                                std::shared_ptr<ActiveLoaders> active)
-    : share_(share),
-      batch_size_(options_of_share(loader, share).batch_size),
+    : world_size_(share.world_size),
       loader_(loader.dataset(), options_of_share(loader, share), sharded_sampler(loader, share)),
       position_(std::make_unique<LoaderPosition>()),
       active_(std::move(active)) {
   position_->dataset_size = dataset()->size();
-  position_->repeats_samples = share_.even_batches && !loader.options().drop_last;
+  position_->repeats_samples = share.even_batches && !loader.options().drop_last;
 }
 
 PreparedLoader::PreparedLoader(PreparedLoader&& other) noexcept = default;
@@ -84,7 +83,7 @@ PreparedLoader::Iterator PreparedLoader::begin() {
   loader_.sampler()->set_epoch(next_epoch_++);
   DataLoader::Iterator first = loader_.begin();
   const std::int64_t taken = loader_.state().position;
-  return Iterator(this, std::move(first), (taken + batch_size_ - 1) / batch_size_ - 1);
+  return Iterator(this, std::move(first), (taken + batch_size() - 1) / batch_size() - 1);
 }
 
 void PreparedLoader::load_state(const SamplerState& state) {
@@ -95,12 +94,12 @@ void PreparedLoader::load_state(const SamplerState& state) {
 void PreparedLoader::skip_first_batches(std::int64_t batches) {
   SamplerState state = loader_.sampler()->state();
   state.epoch = next_epoch_;
-  state.position = std::min(batches * batch_size_, loader_.sampler()->size());
+  state.position = std::min(batches * batch_size(), loader_.sampler()->size());
   load_state(state);
 }
 
 void PreparedLoader::handed_out(std::int64_t index) {
-  position_->samples_before = index * batch_size_;
+  position_->samples_before = index * batch_size();
   position_->batches_left = size() - index - 1;
   finished();
   active_->push_back(position_.get());

@@ -42,7 +42,7 @@ class PreparedLoader {
   PreparedLoader& operator=(PreparedLoader&&) = delete;
 
   std::int64_t size() const { return loader_.size(); }  ///< batches per epoch on this rank
-  std::int64_t total_batch_size() const { return batch_size_ * share_.world_size; }
+  std::int64_t total_batch_size() const { return batch_size() * world_size_; }
   const std::shared_ptr<const Dataset>& dataset() const { return loader_.dataset(); }
 
   Iterator begin();
@@ -58,11 +58,11 @@ class PreparedLoader {
 
  private:
   friend class Iterator;
+  std::int64_t batch_size() const { return loader_.options().batch_size; }
   void handed_out(std::int64_t index);
   void finished();
 
-  LoaderShare share_;
-  std::int64_t batch_size_;
+  int world_size_;
   DataLoader loader_;
   std::unique_ptr<LoaderPosition> position_;
   std::shared_ptr<ActiveLoaders> active_;  // the Accelerator's: whose batch it is at work on

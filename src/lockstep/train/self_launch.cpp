@@ -7,19 +7,13 @@
 #include <system_error>
 #include <vector>
 
+#include "lockstep/base/accelerate_config_path.h"
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
 namespace {
-
-std::string accelerate_folder() {
-  if (const auto home = env_string("HF_HOME")) return *home + "/accelerate";
-  if (const auto cache = env_string("XDG_CACHE_HOME")) return *cache + "/huggingface/accelerate";
-  if (const auto user = env_string("HOME")) return *user + "/.cache/huggingface/accelerate";
-  return "";
-}
 
 // The words with which this process was started.
 std::vector<std::string> own_arguments() {
@@ -36,9 +30,8 @@ std::vector<std::string> own_arguments() {
 
 void become_launcher_if_configured() {
   if (env_string("RANK") || env_string("WORLD_SIZE")) return;
-  const std::string folder = accelerate_folder();
-  const std::string file = folder + "/default_config.yaml";
-  if (folder.empty() || !std::filesystem::exists(file)) return;
+  const std::string file = accelerate_config_path();
+  if (file.empty() || !std::filesystem::exists(file)) return;
 
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);

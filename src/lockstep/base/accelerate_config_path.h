@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+/// Where Accelerate keeps its default configuration: accelerate/default_config.yaml in $HF_HOME, else in
+/// $XDG_CACHE_HOME/huggingface, else in ~/.cache/huggingface. Empty where none of the variables is set.
+std::string accelerate_config_path();
+
+}  // namespace lockstep
