@@ -8,6 +8,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/net/hmac.h"
+#include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/resolve.h"
 #include "lockstep/net/runtime_folder.h"
 
@@ -37,11 +38,15 @@ void warn_about_loopback(const std::string& host) {
 }  // namespace
 
 SocketAddress address_from_environment(int world_size) {
+  const auto local_world_size = env_int("LOCAL_WORLD_SIZE");
+  const auto job = mpi_job();
+  if (job && !env_string("MASTER_ADDR") && local_world_size && *local_world_size == world_size) {
+    return SocketAddress::unix_socket(private_runtime_folder() + "/" + unique_socket_name({*job}));
+  }
   const auto host = env_string("MASTER_ADDR");
   const auto port = env_int("MASTER_PORT");
   if (!host) missing("MASTER_ADDR");
   if (!port) missing("MASTER_PORT");
-  const auto local_world_size = env_int("LOCAL_WORLD_SIZE");
   if (local_world_size && *local_world_size == world_size) {
     const auto value = [](const char* name) { return env_string(name).value_or(""); };
     const std::string name = unique_socket_name(
