@@ -4,6 +4,8 @@
 #include <fstream>
 #include <string>
 
+#include "lockstep/base/process_memory.h"
+
 namespace lockstep {
 
 /// Megabytes (2^20 bytes) of this process. To add up processes that share pages: the private parts, the largest `file`,
@@ -17,17 +19,17 @@ struct ResidentMemory {
   double private_part() const { return peak - file - shared; }
 };
 
-/// The figures of /proc/self now; those that the kernel does not give stay 0.
+/// This process's figures now; those that the kernel does not give stay 0.
 inline ResidentMemory resident_memory() {
-  const auto read = [](const char* path, const std::string& key) {
-    std::ifstream lines(path);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.rfind(key, 0) == 0) return std::stod(line.substr(key.size())) / 1024.0;
-    }
-    return 0.0;
-  };
-  return {read("/proc/self/status", "VmHWM:"), read("/proc/self/status", "RssFile:"),
-          read("/proc/self/status", "RssShmem:"), read("/proc/self/smaps_rollup", "Pss_Shmem:")};
+  constexpr double kMegabyte = 1 << 20;
+  const ProcessMemory memory = process_memory();
+  ResidentMemory result{memory.peak_resident / kMegabyte, memory.file / kMegabyte, memory.shared / kMegabyte};
+  std::ifstream rollup("/proc/self/smaps_rollup");  // slow: the kernel walks all pages
+  const std::string key = "Pss_Shmem:";
+  for (std::string line; std::getline(rollup, line);) {
+    if (line.rfind(key, 0) == 0) result.shared_part = std::stod(line.substr(key.size())) / 1024;
+  }
+  return result;
 }
 
 }  // namespace lockstep

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lockstep/base/process_memory.h"
 #include "lockstep/net/handshake.h"
 #include "lockstep/net/hmac.h"
 #include "lockstep/net/socket.h"
@@ -82,14 +82,6 @@ INSTANTIATE_TEST_SUITE_P(
         Bytes{"AWrongProofAndAMebibyte", hello("LOCKSTEP", 1, 32) + std::string(1 << 20, 'p')},
         Bytes{"AWrongMagic", hello("LOCKSTEQ", 1, 32)}, Bytes{"AMebibyte", std::string(1 << 20, '\0')}),
     [](const auto& test) { return test.param.name; });
-
-std::size_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t total = 0;
-  std::size_t resident = 0;
-  file >> total >> resident;
-  return resident * 4096;
-}
 
 TEST(HostileClientsTest, AThousandHeldConnectionsKeepNobodyOut) {
   rlimit files{};
@@ -184,13 +176,13 @@ TEST_P(MalformedFrame, EndsItsConnectionOnly) {
   const TemporaryFolder folder;
   const StoreServer server(SocketAddress::unix_socket(folder / "store"), kSecret);
   StoreClient honest(server.address(), kSecret, patience());
-  const std::size_t before = resident_bytes();
+  const std::int64_t before = process_memory().resident;
   ProvenPeer peer(server.address());
   ASSERT_TRUE(peer.send(GetParam().bytes));
   EXPECT_TRUE(peer.is_dropped());
   honest.set("key", "value");
   EXPECT_EQ(honest.get("key", patience()), "value");
-  EXPECT_LT(resident_bytes(), before + (std::size_t{64} << 20));  // no length that was only announced was allocated
+  EXPECT_LT(process_memory().resident, before + (std::int64_t{64} << 20));  // no announced length was allocated
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -232,9 +224,9 @@ TEST(HostileClientsTest, WhoDoesNotReadItsAnswersHoldsUpNobodyAndLosesNone) {
   key.text("big");
   constexpr int kAsked = 30;  // far more than the server would queue
   for (int i = 0; i < kAsked; ++i) ASSERT_TRUE(peer.send(request(StoreOperation::TryGet, key.bytes())));
-  const std::size_t before = resident_bytes();
+  const std::int64_t before = process_memory().resident;
   for (int i = 0; i < 20; ++i) EXPECT_EQ(honest.add("count", 1), i + 1);
-  EXPECT_LT(resident_bytes(), before + (std::size_t{64} << 20));
+  EXPECT_LT(process_memory().resident, before + (std::int64_t{64} << 20));
   for (int i = 0; i < kAsked; ++i) EXPECT_EQ(peer.receive(4 + 9 + 1 + 4 + kValueBytes), 4 + 9 + 1 + 4 + kValueBytes);
 }
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/heap.h"
+#include "lockstep/base/process_memory.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
@@ -29,13 +29,7 @@ struct TrainingRow {
   std::vector<double> step_ms;  // of each round
 };
 
-double resident_mb() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmRSS:", 0) == 0) return std::stod(line.substr(6)) / 1024;
-  }
-  return 0;
-}
+double resident_mb() { return static_cast<double>(process_memory().resident) / (1 << 20); }
 
 double megabytes_of(torch::nn::Module& module) {
   double bytes = 0;

@@ -9,12 +9,12 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/process_memory.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
@@ -54,14 +54,6 @@ ModelTurn turn_of_peer(const Json& answer) {
 ModelTurn turn_of_ours(const Json& row) {
   return {row.at("version"),     row.at("loss"),      row.at("parameters"), row.at("forward_ms"),
           row.at("backward_ms"), row.at("median_ms"), row.at("peak_mb")};
-}
-
-double peak_resident_mb() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmHWM:", 0) == 0) return std::stod(line.substr(6)) / 1024.0;
-  }
-  return 0;
 }
 
 bool is_classifier(const ConfigFile& config) { return config.text({"model_type"}, "") == "bert"; }
@@ -195,7 +187,7 @@ class BenchModel : public Subcommand {
     turn.forward_ms = median(forward_ms);
     turn.backward_ms = median(backward_ms);
     turn.step_ms = median(both_ms);
-    turn.peak_mb = peak_resident_mb();
+    turn.peak_mb = static_cast<double>(process_memory().peak_resident) / (1 << 20);
     return turn;
   }
 

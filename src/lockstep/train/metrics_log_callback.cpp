@@ -2,23 +2,20 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "lockstep/base/process_memory.h"
 #include "lockstep/comm/process_group.h"
 
 namespace lockstep {
 namespace {
 
-// Adds this process's resident memory and its largest so far, in bytes, where the system tells them.
 void add_memory(nlohmann::json& values) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    const auto bytes = [&] { return 1024 * std::stoll(line.substr(line.find_first_of("0123456789"))); };
-    if (line.compare(0, 6, "VmRSS:") == 0) values["resident_bytes"] = bytes();
-    if (line.compare(0, 6, "VmHWM:") == 0) values["peak_resident_bytes"] = bytes();
-  }
+  const ProcessMemory memory = process_memory();
+  if (memory.resident == 0) return;
+  values["resident_bytes"] = memory.resident;
+  values["peak_resident_bytes"] = memory.peak_resident;
 }
 
 }  // namespace
