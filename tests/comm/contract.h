@@ -50,6 +50,9 @@ at::Tensor values_of(at::ScalarType dtype, ReduceOp op, int rank, std::int64_t c
 /// The values of all ranks, reduced in fp32 (fp64 for fp64) and rounded once to `dtype`.
 at::Tensor reduced_values(at::ScalarType dtype, ReduceOp op, int world_size, std::int64_t count);
 
+/// [count] of 1.
+inline at::Tensor ones(std::int64_t count, at::ScalarType dtype = at::kFloat) { return at::ones({count}, dtype); }
+
 /// Equal dtype, shape and bits; NaNs of equal bits are equal.
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
 

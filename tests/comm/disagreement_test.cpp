@@ -8,8 +8,6 @@
 namespace lockstep {
 namespace {
 
-at::Tensor ones(std::int64_t count, at::ScalarType dtype = at::kFloat) { return at::ones({count}, dtype); }
-
 struct DisagreeingCalls {
   const char* name;
   Contract::Body last_rank;  ///< what the last rank does

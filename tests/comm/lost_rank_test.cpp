@@ -15,8 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-at::Tensor ones(std::int64_t count) { return at::ones({count}, at::kFloat); }
-
 // Every rank but `lost` failed with an error that names it.
 void expect_named(const std::vector<RankEnd>& ends, int lost, bool timed_out) {
   const std::string name = "rank " + std::to_string(lost) + " on ";

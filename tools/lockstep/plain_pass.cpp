@@ -28,8 +28,12 @@ void pass_through(const std::vector<at::Tensor>& written, const std::vector<at::
           GradientSource source;
           source.sources = &memory;
           source.factor = 1.0001;
-          (tensors == &written ? scale_in_place : all_finite)(source, static_cast<std::size_t>(begin), end,
-                                                              best_simd_level());
+          const auto from = static_cast<std::size_t>(begin);
+          if (tensors == &written) {
+            scale_in_place(source, from, end, best_simd_level());
+          } else {
+            all_finite(source, from, end, best_simd_level());
+          }
         }
       }
     }

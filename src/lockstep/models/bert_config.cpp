@@ -10,11 +10,8 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kMaxSize = 1 << 30;
-constexpr std::int64_t kMaxLayers = 4096;
-
 // Settings of Hugging Face's BERT under which it computes something else.
-void refuse_unsupported(const ConfigFile& file) {
+void refuse_unsupported_bert(const ConfigFile& file) {
   file.require("model_type", {"\"bert\""});
   file.require("position_embedding_type", {"\"absolute\""});
   file.require("is_decoder", {"false"});
@@ -28,18 +25,19 @@ void refuse_unsupported(const ConfigFile& file) {
 
 BertConfig BertConfig::from_file(const std::string& path) {
   const ConfigFile file(path);
-  refuse_unsupported(file);
+  refuse_unsupported_bert(file);
   BertConfig c;
-  c.vocab_size = file.integer({"vocab_size"}, c.vocab_size, 1, kMaxSize);
-  c.hidden_size = file.integer({"hidden_size"}, c.hidden_size, 1, kMaxSize);
-  c.num_hidden_layers = file.integer({"num_hidden_layers"}, c.num_hidden_layers, 0, kMaxLayers);
-  c.num_attention_heads = file.integer({"num_attention_heads"}, c.num_attention_heads, 1, kMaxSize);
-  c.intermediate_size = file.integer({"intermediate_size"}, c.intermediate_size, 1, kMaxSize);
+  c.vocab_size = file.integer({"vocab_size"}, c.vocab_size, 1, ConfigFile::kMaxSize);
+  c.hidden_size = file.integer({"hidden_size"}, c.hidden_size, 1, ConfigFile::kMaxSize);
+  c.num_hidden_layers = file.integer({"num_hidden_layers"}, c.num_hidden_layers, 0, ConfigFile::kMaxLayers);
+  c.num_attention_heads = file.integer({"num_attention_heads"}, c.num_attention_heads, 1, ConfigFile::kMaxSize);
+  c.intermediate_size = file.integer({"intermediate_size"}, c.intermediate_size, 1, ConfigFile::kMaxSize);
   c.hidden_act = read_activation(file, "hidden_act", c.hidden_act);
   c.hidden_dropout_prob = file.number({"hidden_dropout_prob"}, c.hidden_dropout_prob, 0, 1);
   c.attention_probs_dropout_prob = file.number({"attention_probs_dropout_prob"}, c.attention_probs_dropout_prob, 0, 1);
-  c.max_position_embeddings = file.integer({"max_position_embeddings"}, c.max_position_embeddings, 1, kMaxSize);
-  c.type_vocab_size = file.integer({"type_vocab_size"}, c.type_vocab_size, 1, kMaxSize);
+  c.max_position_embeddings =
+      file.integer({"max_position_embeddings"}, c.max_position_embeddings, 1, ConfigFile::kMaxSize);
+  c.type_vocab_size = file.integer({"type_vocab_size"}, c.type_vocab_size, 1, ConfigFile::kMaxSize);
   c.initializer_range = file.number({"initializer_range"}, c.initializer_range, 0, 1e6);
   c.layer_norm_eps = file.number({"layer_norm_eps"}, c.layer_norm_eps, 0, 1);
   if (file.json().contains("pad_token_id")) {

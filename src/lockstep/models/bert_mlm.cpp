@@ -13,7 +13,6 @@ namespace {
 
 constexpr const char* kBertMaskedLm = "BertForMaskedLM";
 constexpr double kMaskedShare = 0.15;
-constexpr std::int64_t kIgnored = -100;
 
 WeightRules rules_of(const BertConfig& config) {
   WeightRules rules = bert_weight_rules(config, kBertMaskedLm);
@@ -94,7 +93,7 @@ Batch BertForMaskedLMImpl::random_batch(const RandomBatchOptions& options) const
   of_labels.seed += 1;
   at::Tensor is_asked = RandomTensors(of_labels, kBertMaskedLm).uniform(ids.sizes()).lt(kMaskedShare);
   is_asked.select(1, 0).fill_(true);  // every text asks for a word
-  batch["labels"] = ids.masked_fill(is_asked.logical_and(batch["attention_mask"].ne(0)).logical_not(), kIgnored);
+  batch["labels"] = ids.masked_fill(is_asked.logical_and(batch["attention_mask"].ne(0)).logical_not(), kIgnoreIndex);
   return batch;
 }
 

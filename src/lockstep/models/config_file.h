@@ -15,6 +15,9 @@ namespace lockstep {
 /// A key that is absent and one that is null mean the default, as in Hugging Face's library.
 class ConfigFile {
  public:
+  static constexpr std::int64_t kMaxSize = 1 << 30;  ///< of a dimension that a file may ask for
+  static constexpr std::int64_t kMaxLayers = 4096;   ///< the same of a number of layers
+
   /// @param path  a `config.json`, or the folder that holds one
   /// @throws Error  if there is none, or it is not a JSON object
   explicit ConfigFile(const std::string& path);

@@ -12,7 +12,6 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kGpt2LmHead = "GPT2LMHeadModel";
-constexpr std::int64_t kIgnored = -100;
 
 }  // namespace
 
@@ -54,14 +53,14 @@ std::vector<InputField> GPT2LMHeadModelImpl::inputs() const {
 Batch GPT2LMHeadModelImpl::random_batch(const RandomBatchOptions& options) const {
   Batch batch = random_texts(options, config_.vocab_size, config_.n_positions,
                              config_.pad_token_id.value_or(config_.vocab_size - 1), kGpt2LmHead);
-  batch["labels"] = batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), kIgnored);
+  batch["labels"] = batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), kIgnoreIndex);
   return batch;
 }
 
 LossSum GPT2LMHeadModelImpl::loss(const at::Tensor& output, const Batch& batch) const {
   // Token i predicts token i + 1. Moving the labels leaves the scores, which are large, where they are.
   const at::Tensor& labels = field(batch, "labels");
-  const at::Tensor last = at::full({labels.size(0), 1}, kIgnored, labels.options());
+  const at::Tensor last = at::full({labels.size(0), 1}, kIgnoreIndex, labels.options());
   const at::Tensor next = at::cat({labels.slice(1, 1), last}, 1);
   return cross_entropy_sum(output.flatten(0, -2), next.flatten(), kGpt2LmHead);
 }

@@ -8,8 +8,6 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kIgnoreIndex = -100;
-
 std::string shape_text(const at::Tensor& tensor) {
   std::string text;
   for (const std::int64_t size : tensor.sizes()) text += (text.empty() ? "" : ", ") + std::to_string(size);

@@ -15,12 +15,12 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kAlignmentBytes = 64;  // a cache line, and the widest vector
+constexpr std::int64_t kParameterAlignmentBytes = 64;  // a cache line, and the widest vector
 
 [[noreturn]] void refuse(const std::string& what, const std::string& fix) { throw Error(what, "flatten", fix); }
 
 std::int64_t aligned_numel(const at::Tensor& tensor) {
-  const auto step = kAlignmentBytes / static_cast<std::int64_t>(tensor.element_size());
+  const auto step = kParameterAlignmentBytes / static_cast<std::int64_t>(tensor.element_size());
   return (tensor.numel() + step - 1) / step * step;
 }
 
@@ -42,7 +42,7 @@ at::Tensor allocate_checked(const AllocateFlat& allocate, std::int64_t numel, co
   const bool fits = memory.defined() && memory.dim() == 1 && memory.numel() == numel && memory.is_contiguous() &&
                     memory.scalar_type() == like.scalar_type() && memory.device() == like.device();
   if (!fits) refuse(fmt::format("the allocator did not give {} contiguous elements", numel), "correct the allocator");
-  if (reinterpret_cast<std::uintptr_t>(memory.data_ptr()) % kAlignmentBytes != 0) {
+  if (reinterpret_cast<std::uintptr_t>(memory.data_ptr()) % kParameterAlignmentBytes != 0) {
     refuse("the allocator gave memory that is not on a multiple of 64 bytes", "align the memory");
   }
   return memory;

@@ -10,19 +10,19 @@
 namespace lockstep {
 namespace {
 
-[[noreturn]] void refuse(const std::string& name, const std::string& what) {
+[[noreturn]] void refuse_name(const std::string& name, const std::string& what) {
   throw Error(fmt::format("optimizer state of {}: {}", name, what), "merge_states",
               "give the parts of all ranks of one step, each once");
 }
 
 void check_matches(const std::string& name, const ParameterState& part, const ParameterState& first) {
-  if (part.sizes != first.sizes) refuse(name, "parts belong to parameters of different shapes");
-  if (part.step != first.step) refuse(name, fmt::format("parts are of steps {} and {}", first.step, part.step));
+  if (part.sizes != first.sizes) refuse_name(name, "parts belong to parameters of different shapes");
+  if (part.step != first.step) refuse_name(name, fmt::format("parts are of steps {} and {}", first.step, part.step));
   const auto same_kind = [](const auto& a, const auto& b) {
     return a.first == b.first && a.second.scalar_type() == b.second.scalar_type();
   };
   if (!std::equal(part.tensors.begin(), part.tensors.end(), first.tensors.begin(), first.tensors.end(), same_kind)) {
-    refuse(name, "parts hold different kinds of state");
+    refuse_name(name, "parts hold different kinds of state");
   }
 }
 
@@ -33,12 +33,12 @@ ParameterState join(const std::string& name, std::vector<ParameterState> parts) 
   for (const auto& part : parts) {
     check_matches(name, part, whole);
     if (part.begin != next) {
-      refuse(name, fmt::format("elements {} to {} are {}", std::min(next, part.begin), std::max(next, part.begin),
-                               part.begin > next ? "missing" : "there twice"));
+      refuse_name(name, fmt::format("elements {} to {} are {}", std::min(next, part.begin), std::max(next, part.begin),
+                                    part.begin > next ? "missing" : "there twice"));
     }
     next = part.end;
   }
-  if (next != whole.numel()) refuse(name, fmt::format("elements {} to {} are missing", next, whole.numel()));
+  if (next != whole.numel()) refuse_name(name, fmt::format("elements {} to {} are missing", next, whole.numel()));
   if (parts.size() == 1) return whole;
   for (auto& [kind, tensor] : whole.tensors) {
     std::vector<at::Tensor> pieces;

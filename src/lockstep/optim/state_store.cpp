@@ -14,10 +14,10 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kAlignmentBytes = 64;
+constexpr std::int64_t kStateAlignmentBytes = 64;
 
 std::int64_t aligned(std::int64_t numel, const at::Tensor& like) {
-  const auto step = kAlignmentBytes / static_cast<std::int64_t>(like.element_size());
+  const auto step = kStateAlignmentBytes / static_cast<std::int64_t>(like.element_size());
   return (numel + step - 1) / step * step;
 }
 

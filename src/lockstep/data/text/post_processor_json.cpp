@@ -7,7 +7,7 @@
 namespace lockstep::text {
 namespace {
 
-Error unsupported(const std::string& what, const std::string& where) {
+Error unsupported_processor(const std::string& what, const std::string& where) {
   return Error("not supported: " + what, where,
                "use a post-processor of the type TemplateProcessing, BertProcessing, RobertaProcessing or ByteLevel");
 }
@@ -67,7 +67,7 @@ std::vector<TemplatePiece> template_pieces(const TokenizerDocument& document, co
     const nlohmann::json* sequence = fields.find("Sequence");
     const nlohmann::json* special = fields.find("SpecialToken");
     fields.finish();
-    if ((sequence != nullptr) == (special != nullptr)) throw unsupported(show_json(piece), where);
+    if ((sequence != nullptr) == (special != nullptr)) throw unsupported_processor(show_json(piece), where);
     JsonFields body(sequence != nullptr ? *sequence : *special, where);
     const std::string id = body.text("id", "");
     const auto type_id = static_cast<std::int32_t>(body.number("type_id", 0));
@@ -78,11 +78,11 @@ std::vector<TemplatePiece> template_pieces(const TokenizerDocument& document, co
       ++texts[id == "B"];
       result.push_back({id == "A" ? TemplatePiece::Kind::First : TemplatePiece::Kind::Second, type_id, {}});
     } else {
-      throw unsupported("the sequence \"" + id + "\"", where);
+      throw unsupported_processor("the sequence \"" + id + "\"", where);
     }
   }
   if (texts[0] != 1 || texts[1] != (is_pair ? 1 : 0))
-    throw unsupported("a template in which a text does not stand once", where);
+    throw unsupported_processor("a template in which a text does not stand once", where);
   return result;
 }
 
@@ -140,7 +140,7 @@ PostProcessor post_processor(const TokenizerDocument& document) {
     result.add_prefix_space = fields.flag("add_prefix_space", true);
     fields.skip({"use_regex"});  // matters in the pre-tokenizer only
   } else {
-    throw unsupported("the post-processor \"" + type + "\"", fields.where());
+    throw unsupported_processor("the post-processor \"" + type + "\"", fields.where());
   }
   fields.finish();
   return result;
