@@ -6,16 +6,13 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
-#include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
-#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/data_parallel.h"
@@ -46,25 +43,12 @@ std::shared_ptr<const ls::TextDataset> rows_of(const std::string& path, const Ar
 }
 
 std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer& tokenizer) {
-  const std::vector<std::string> labels{"entailment", "neutral", "contradiction"};
-  if (std::filesystem::is_directory(args.model)) {
-    ls::LoadOptions options;
-    options.labels = labels;
-    auto loaded = ls::load_pretrained_model(args.model, ls::TextTask::SequenceClassification, options);
-    std::printf("%s", loaded.report.text().c_str());
-    return loaded.model;
-  }
-  const std::vector<std::string> sizes{"bert-tiny", "bert-mini", "bert-small", "bert-base"};
-  if (std::find(sizes.begin(), sizes.end(), args.model) == sizes.end()) {
-    throw ls::Error("there is no folder " + args.model + ", and no model of that name", "--model",
-                    "name the folder of a BERT that was downloaded, or bert-tiny, bert-mini, bert-small or bert-base, "
-                    "which begin with random weights");
-  }
-  ls::BertConfig config = ls::bert_config_of_size(args.model.substr(5));
-  config.vocab_size = tokenizer.vocab_size();
-  config.pad_token_id = tokenizer.pad_id();
-  config.head.labels = labels;
-  return std::make_shared<ls::BertForSequenceClassificationImpl>(config);
+  ls::LoadOptions options;
+  options.labels = {"entailment", "neutral", "contradiction"};
+  options.tokenizer_size = tokenizer.vocab_size();
+  auto loaded = ls::load_or_make_model(args.model, ls::TextTask::SequenceClassification, options, tokenizer.pad_id());
+  std::printf("%s", loaded.report.text().c_str());
+  return loaded.model;
 }
 
 using Parallel = ls::DataParallel<std::shared_ptr<ls::Model>>;

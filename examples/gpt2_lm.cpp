@@ -14,7 +14,6 @@
 #include "lockstep/data/language_modeling_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
-#include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
@@ -36,27 +35,11 @@ std::shared_ptr<const ls::TextDataset> contexts(const Arguments& args) {
 }
 
 std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer& tokenizer) {
-  if (std::filesystem::is_directory(args.model)) {
-    ls::LoadOptions options;
-    options.tokenizer_size = tokenizer.vocab_size();
-    auto loaded = ls::load_pretrained_model(args.model, ls::TextTask::CausalLanguageModel, options);
-    if (ls::get_rank() == 0) std::printf("%s", loaded.report.text().c_str());
-    return loaded.model;
-  }
-  if (args.model != "gpt2" && args.model != "gpt2-tiny") {
-    throw ls::Error(
-        "there is no folder " + args.model + ", and no model of that name", "--model",
-        "name the folder of a GPT-2 that was downloaded, or gpt2 or gpt2-tiny, which begin with random weights");
-  }
-  ls::Gpt2Config config;
-  if (args.model == "gpt2-tiny") {
-    config.n_layer = 2;
-    config.n_embd = 128;
-    config.n_head = 2;
-  }
-  config.vocab_size = tokenizer.vocab_size();
-  config.pad_token_id = tokenizer.pad_id();
-  return std::make_shared<ls::GPT2LMHeadModelImpl>(config);
+  ls::LoadOptions options;
+  options.tokenizer_size = tokenizer.vocab_size();
+  auto loaded = ls::load_or_make_model(args.model, ls::TextTask::CausalLanguageModel, options, tokenizer.pad_id());
+  if (ls::get_rank() == 0) std::printf("%s", loaded.report.text().c_str());
+  return loaded.model;
 }
 
 void train(const Arguments& args) {

@@ -6,13 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
-#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/registry.h"
 #include "lockstep/train/trainer.h"
 #include "lockstep/train/training_flags.h"
 
@@ -34,17 +33,12 @@ std::shared_ptr<const ls::TextDataset> some_rows(const std::string& path, std::i
   return ls::sample_rows(rows, std::min(samples, rows->size()), 42);
 }
 
-std::shared_ptr<ls::BertForSequenceClassificationImpl> load_model(const Arguments& args, const ls::Tokenizer& tokenizer,
-                                                                  const std::vector<std::string>& labels) {
-  if (std::filesystem::is_directory(args.model)) {
-    ls::LoadOptions options;
-    options.labels = labels;
-    return ls::BertForSequenceClassificationImpl::from_pretrained(args.model, options).model;
-  }
-  ls::BertConfig config = ls::bert_config_of_size(args.model.substr(args.model.find('-') + 1));
-  config.vocab_size = tokenizer.vocab_size();
-  config.head.labels = labels;
-  return std::make_shared<ls::BertForSequenceClassificationImpl>(config);
+std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer& tokenizer,
+                                      const std::vector<std::string>& labels) {
+  ls::LoadOptions options;
+  options.labels = labels;
+  options.tokenizer_size = tokenizer.vocab_size();
+  return ls::load_or_make_model(args.model, ls::TextTask::SequenceClassification, options, tokenizer.pad_id()).model;
 }
 
 void train(const Arguments& args, const ls::TrainingFlags& flags) {
@@ -78,7 +72,7 @@ void train(const Arguments& args, const ls::TrainingFlags& flags) {
   // Load the model, and tell the trainer what to save beside its weights
   const auto model = load_model(args, tokenizer, labels);
   const auto trainable = ls::adapt<ls::Model>(model);
-  trainable->set_files({{"config.json", model->config().to_json("BertForSequenceClassification")}});
+  trainable->set_files({{"config.json", ls::config_json_of(*model)}});
 
   // Initialize the Trainer
   ls::TrainerOptions options;

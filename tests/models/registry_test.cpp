@@ -133,6 +133,44 @@ TEST(Registry, RefusesOptionsThatTheModelDoesNotHave) {
   EXPECT_THROW(make_model("mlp", options), Error);
 }
 
+TEST(Registry, MakesTextModelsByNameForATask) {
+  LoadOptions options;
+  options.labels = {"bad", "good"};
+  options.tokenizer_size = 100;
+  const auto classifier = load_or_make_model("bert-tiny", TextTask::SequenceClassification, options, 7).model;
+  EXPECT_EQ(labels_of(*classifier), options.labels);
+  EXPECT_EQ(max_positions_of(*classifier), 512);
+  EXPECT_EQ(classifier->named_parameters()["bert.embeddings.word_embeddings.weight"].size(0), 100);
+  EXPECT_NE(config_json_of(*classifier).find("\"BertForSequenceClassification\""), std::string::npos);
+  EXPECT_NE(config_json_of(*classifier).find("\"pad_token_id\": 7"), std::string::npos);
+  const auto masked = load_or_make_model("bert-tiny", TextTask::MaskedLanguageModel, options, 0).model;
+  EXPECT_TRUE(labels_of(*masked).empty());
+  const auto causal = load_or_make_model("gpt2-tiny", TextTask::CausalLanguageModel, options, std::nullopt).model;
+  EXPECT_EQ(max_positions_of(*causal), 1024);
+  const auto gpt2 = load_or_make_model("gpt2-tiny", TextTask::SequenceClassification, options, 7).model;
+  EXPECT_EQ(labels_of(*gpt2), options.labels);
+  EXPECT_EQ(max_positions_of(*make_model("mlp")), 0);
+  EXPECT_EQ(config_json_of(*make_model("mlp")), "");
+}
+
+TEST(Registry, ANameThatIsNeitherFolderNorModelListsThoseThatDoTheTask) {
+  const auto refusal = [](const std::string& name, TextTask task) -> std::string {
+    try {
+      load_or_make_model(name, task, {}, 0);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string unknown = refusal("bert-base-cased", TextTask::CausalLanguageModel);
+  EXPECT_NE(unknown.find("there is no folder bert-base-cased, and no model of that name"), std::string::npos);
+  EXPECT_NE(unknown.find("gpt2, gpt2-tiny"), std::string::npos) << unknown;
+  EXPECT_EQ(unknown.find("bert-mini"), std::string::npos) << unknown;
+  EXPECT_NE(refusal("bert-mini", TextTask::CausalLanguageModel).find("does not predict the next token"),
+            std::string::npos);
+  EXPECT_NE(refusal("gpt2", TextTask::MaskedLanguageModel).find("does not predict masked words"), std::string::npos);
+}
+
 TEST(Registry, MlpOfNslKddHasANameThatSaysSo) {
   EXPECT_EQ(make_model("mlp-kdd")->parameters()[0].sizes(), make_model("mlp")->parameters()[0].sizes());
 }

@@ -3,20 +3,15 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/language_modeling_collator.h"
 #include "lockstep/data/text_file.h"
-#include "lockstep/models/bert_heads.h"
-#include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/training_task.h"
 
 namespace lockstep {
 namespace {
-
-constexpr std::int64_t kBlockByDefault = 512;
 
 // Texts one behind the other, cut into blocks of equal length; the last one is what is left.
 class TokenBlocks : public Dataset {
@@ -68,63 +63,14 @@ std::shared_ptr<const TokenBlocks> read_blocks(const TaskFlags& flags, const std
   return blocks;
 }
 
-struct LanguageModel {
-  std::shared_ptr<Model> model;
-  std::int64_t positions;
-  std::string notice;
-};
-
-std::int64_t positions_of(const Model& model) {
-  if (const auto* bert = dynamic_cast<const BertForMaskedLMImpl*>(&model)) {
-    return bert->config().max_position_embeddings;
-  }
-  return dynamic_cast<const GPT2LMHeadModelImpl&>(model).config().n_positions;
-}
-
-LanguageModel make_language_model(const TaskFlags& flags, const TrainingArguments& args, const Tokenizer& tokenizer) {
-  if (std::filesystem::is_directory(flags.model)) {
-    LoadOptions options;
-    options.ignore_mismatched_sizes = flags.ignore_mismatched_sizes;
-    options.gradient_checkpointing = args.gradient_checkpointing;
-    const auto task = flags.mlm ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel;
-    auto loaded = load_pretrained_model(flags.model, task, options);
-    return {loaded.model, positions_of(*loaded.model), loaded.report.text()};
-  }
-  if (flags.mlm && flags.model.rfind("bert-", 0) == 0) {
-    BertConfig config = bert_config_of_size(flags.model.substr(5));
-    config.vocab_size = tokenizer.vocab_size();
-    config.pad_token_id = tokenizer.pad_id();
-    config.gradient_checkpointing = args.gradient_checkpointing;
-    return {std::make_shared<BertForMaskedLMImpl>(config), config.max_position_embeddings, ""};
-  }
-  if (!flags.mlm && flags.model == "gpt2") {
-    ModelOptions options;
-    options.vocab_size = tokenizer.vocab_size();
-    options.pad_token_id = tokenizer.pad_id();
-    options.gradient_checkpointing = args.gradient_checkpointing;
-    auto model = make_model("gpt2", options);
-    const std::int64_t positions = positions_of(*model);
-    return {std::move(model), positions, ""};
-  }
-  throw UsageError(fmt::format("--model {} {} --mlm", flags.model, flags.mlm ? "with" : "without"), "command line",
-                   "bert-* predict masked words (--mlm), gpt2 the next token (no --mlm); or give a folder");
-}
-
 }  // namespace
 
 TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingArguments& args) {
-  Tokenizer tokenizer = tokenizer_of_flags(flags);
-  if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
-  const LanguageModel made = make_language_model(flags, args, tokenizer);
-  const std::int64_t longest = std::min(made.positions, kBlockByDefault);
-  const std::int64_t block = flags.max_length > 0 ? flags.max_length : longest;
-  if (block > made.positions) {
-    throw UsageError(fmt::format("--block-size {}, and the model has {} positions", block, made.positions),
-                     "command line", "take no more than the model has");
-  }
+  const Tokenizer tokenizer = tokenizer_of_flags(flags);
+  const TextTask text_task = flags.mlm ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel;
   TrainingTask task;
-  task.notice = made.notice;
-  task.model = std::make_shared<ModelAdapter>(made.model, tokenizer, args.gradient_checkpointing);
+  task.model = text_model_of_flags(flags, args, text_task, tokenizer, {}, task.notice);
+  const std::int64_t block = longest_of_flags(flags, task.model->model());
   const auto seed = static_cast<std::uint64_t>(args.seed);
   if (!flags.train_file.empty()) {
     const auto blocks = read_blocks(flags, flags.train_file, flags.max_train_samples, tokenizer, block, seed);

@@ -9,15 +9,11 @@
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
-#include "lockstep/models/bert_heads.h"
-#include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/training_task.h"
 
 namespace lockstep {
 namespace {
-
-constexpr std::int64_t kLongestByDefault = 512;
 
 bool has_column(const std::vector<std::string>& columns, const std::string& name) {
   return std::find(columns.begin(), columns.end(), name) != columns.end();
@@ -70,50 +66,6 @@ std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::
   return samples > 0 && samples < rows->size() ? sample_rows(rows, samples, seed) : rows;
 }
 
-struct NamedClassifier {
-  std::shared_ptr<Model> model;
-  std::int64_t positions;
-  std::string notice;
-};
-
-NamedClassifier classifier_from_folder(const TaskFlags& flags, const TrainingArguments& args,
-                                       const std::vector<std::string>& labels) {
-  LoadOptions options;
-  options.labels = labels;
-  options.ignore_mismatched_sizes = flags.ignore_mismatched_sizes;
-  options.gradient_checkpointing = args.gradient_checkpointing;
-  auto loaded = load_pretrained_model(flags.model, TextTask::SequenceClassification, options);
-  std::int64_t positions = kLongestByDefault;
-  if (const auto* bert = dynamic_cast<const BertForSequenceClassificationImpl*>(loaded.model.get())) {
-    positions = bert->config().max_position_embeddings;
-  } else if (const auto* gpt2 = dynamic_cast<const GPT2ForSequenceClassificationImpl*>(loaded.model.get())) {
-    positions = gpt2->config().n_positions;
-  }
-  return {loaded.model, positions, loaded.report.text()};
-}
-
-NamedClassifier classifier_by_name(const TaskFlags& flags, const TrainingArguments& args, const Tokenizer& tokenizer,
-                                   const std::vector<std::string>& labels) {
-  if (flags.model == "gpt2") {
-    Gpt2Config config;
-    config.vocab_size = tokenizer.vocab_size();
-    config.pad_token_id = tokenizer.pad_id();
-    config.head.labels = labels;
-    config.gradient_checkpointing = args.gradient_checkpointing;
-    return {std::make_shared<GPT2ForSequenceClassificationImpl>(config), config.n_positions, ""};
-  }
-  if (flags.model.rfind("bert-", 0) != 0) {
-    throw UsageError("--model " + flags.model + " does not classify texts", "command line",
-                     "give a folder, or bert-tiny, bert-mini, bert-small, bert-base or gpt2");
-  }
-  BertConfig config = bert_config_of_size(flags.model.substr(5));
-  config.vocab_size = tokenizer.vocab_size();
-  config.pad_token_id = tokenizer.pad_id();
-  config.head.labels = labels;
-  config.gradient_checkpointing = args.gradient_checkpointing;
-  return {std::make_shared<BertForSequenceClassificationImpl>(config), config.max_position_embeddings, ""};
-}
-
 std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const Tokenizer& tokenizer,
                                                   std::int64_t max_length) {
   TokenizeOptions options;
@@ -126,8 +78,7 @@ std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const
 
 TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   const auto seed = static_cast<std::uint64_t>(args.seed);
-  Tokenizer tokenizer = tokenizer_of_flags(flags);
-  if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
+  const Tokenizer tokenizer = tokenizer_of_flags(flags);
   const bool is_folder = std::filesystem::is_directory(flags.model);
 
   std::shared_ptr<const TextDataset> train_rows;
@@ -140,17 +91,9 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     throw UsageError("--model " + flags.model + " has no labels of its own", "command line",
                      "give the folder of a trained model");
   }
-  const NamedClassifier classifier =
-      is_folder ? classifier_from_folder(flags, args, labels) : classifier_by_name(flags, args, tokenizer, labels);
   TrainingTask task;
-  task.notice = classifier.notice;
-  task.model = std::make_shared<ModelAdapter>(classifier.model, tokenizer, args.gradient_checkpointing);
-  const std::int64_t longest = std::min(classifier.positions, kLongestByDefault);
-  const std::int64_t max_length = flags.max_length > 0 ? flags.max_length : longest;
-  if (max_length > classifier.positions) {
-    throw UsageError(fmt::format("--max-length {}, and the model has {} positions", max_length, classifier.positions),
-                     "command line", "take no more than the model has");
-  }
+  task.model = text_model_of_flags(flags, args, TextTask::SequenceClassification, tokenizer, labels, task.notice);
+  const std::int64_t max_length = longest_of_flags(flags, task.model->model());
   if (train_rows) {
     const auto dataset = tokenized(*train_rows, tokenizer, max_length);
     if (args.group_by_length) task.lengths = dataset->lengths();

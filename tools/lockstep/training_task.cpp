@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -18,6 +19,8 @@ constexpr const char* kTextClassification = "text-classification";
 constexpr const char* kLanguageModeling = "language-modeling";
 constexpr const char* kImageClassification = "image-classification";
 constexpr const char* kTabularClassification = "tabular-classification";
+
+constexpr std::int64_t kLongestByDefault = 512;
 
 bool name_ends_with(const std::string& path, const std::string& end) {
   return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
@@ -116,10 +119,36 @@ std::vector<std::string> columns_of_file(const std::string& path) {
 }
 
 Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
-  if (!flags.tokenizer.empty()) return load_tokenizer(flags.tokenizer);
-  if (std::filesystem::is_directory(flags.model)) return load_tokenizer(flags.model);
-  throw UsageError("--model " + flags.model + " has no tokenizer of its own", "command line",
-                   "give --tokenizer FOLDER; lockstep tokenizer train --output FOLDER TEXTS learns one");
+  const bool has_own = std::filesystem::is_directory(flags.model);
+  if (flags.tokenizer.empty() && !has_own) {
+    throw UsageError("--model " + flags.model + " has no tokenizer of its own", "command line",
+                     "give --tokenizer FOLDER; lockstep tokenizer train --output FOLDER TEXTS learns one");
+  }
+  Tokenizer tokenizer = load_tokenizer(flags.tokenizer.empty() ? flags.model : flags.tokenizer);
+  if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
+  return tokenizer;
+}
+
+std::shared_ptr<ModelAdapter> text_model_of_flags(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
+                                                  const Tokenizer& tokenizer, const std::vector<std::string>& labels,
+                                                  std::string& notice) {
+  LoadOptions options;
+  options.labels = labels;
+  options.tokenizer_size = tokenizer.vocab_size();
+  options.ignore_mismatched_sizes = flags.ignore_mismatched_sizes;
+  options.gradient_checkpointing = args.gradient_checkpointing;
+  const auto loaded = load_or_make_model(flags.model, task, options, tokenizer.pad_id());
+  notice = loaded.report.text();
+  return std::make_shared<ModelAdapter>(loaded.model, tokenizer, args.gradient_checkpointing);
+}
+
+std::int64_t longest_of_flags(const TaskFlags& flags, const Model& model) {
+  const std::int64_t positions = max_positions_of(model);
+  if (flags.max_length > positions) {
+    throw UsageError(fmt::format("--max-length {}, and the model has {} positions", flags.max_length, positions),
+                     "command line", "take no more than the model has");
+  }
+  return flags.max_length > 0 ? flags.max_length : std::min(positions, kLongestByDefault);
 }
 
 }  // namespace lockstep

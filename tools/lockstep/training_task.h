@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/data/dataset.h"
+#include "lockstep/models/registry.h"
 #include "lockstep/train/metrics.h"
 #include "lockstep/train/training_arguments.h"
 #include "tools/lockstep/model_adapter.h"
@@ -63,7 +64,15 @@ ComputeMetrics metrics_of_flags(const TaskFlags& flags, std::int64_t classes);
 
 /// The columns of a table, by its first record or object. @throws Error  if it cannot be read
 std::vector<std::string> columns_of_file(const std::string& path);
-/// The tokenizer of --tokenizer, or of the model's folder. @throws UsageError  if there is none
+/// The tokenizer of --tokenizer, or of the model's folder; where it has no padding token, its end-of-text serves.
+/// @throws UsageError  if there is none
 Tokenizer tokenizer_of_flags(const TaskFlags& flags);
+/// The model of text that --model names, with these labels. @param notice  becomes what is to say about new weights
+std::shared_ptr<ModelAdapter> text_model_of_flags(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
+                                                  const Tokenizer& tokenizer, const std::vector<std::string>& labels,
+                                                  std::string& notice);
+/// Tokens of the longest sample: --max-length, or what the model takes, at most 512.
+/// @throws UsageError  if the model takes fewer than --max-length
+std::int64_t longest_of_flags(const TaskFlags& flags, const Model& model);
 
 }  // namespace lockstep

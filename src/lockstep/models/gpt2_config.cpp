@@ -11,11 +11,8 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kMaxSize = 1 << 30;
-constexpr std::int64_t kMaxLayers = 4096;
-
 // Settings of Hugging Face's GPT-2 under which it computes something else.
-void refuse_unsupported(const ConfigFile& file) {
+void refuse_unsupported_gpt2(const ConfigFile& file) {
   file.require("model_type", {"\"gpt2\""});
   file.require("add_cross_attention", {"false"});
   file.require("is_encoder_decoder", {"false"});
@@ -24,12 +21,12 @@ void refuse_unsupported(const ConfigFile& file) {
 }
 
 void read_sizes(const ConfigFile& file, Gpt2Config& c) {
-  c.vocab_size = file.integer({"vocab_size"}, c.vocab_size, 1, kMaxSize);
-  c.n_positions = file.integer({"n_positions", "max_position_embeddings"}, c.n_positions, 1, kMaxSize);
-  c.n_embd = file.integer({"n_embd", "hidden_size"}, c.n_embd, 1, kMaxSize);
-  c.n_layer = file.integer({"n_layer", "num_hidden_layers"}, c.n_layer, 0, kMaxLayers);
-  c.n_head = file.integer({"n_head", "num_attention_heads"}, c.n_head, 1, kMaxSize);
-  if (file.has("n_inner")) c.n_inner = file.integer({"n_inner"}, 0, 1, kMaxSize);
+  c.vocab_size = file.integer({"vocab_size"}, c.vocab_size, 1, ConfigFile::kMaxSize);
+  c.n_positions = file.integer({"n_positions", "max_position_embeddings"}, c.n_positions, 1, ConfigFile::kMaxSize);
+  c.n_embd = file.integer({"n_embd", "hidden_size"}, c.n_embd, 1, ConfigFile::kMaxSize);
+  c.n_layer = file.integer({"n_layer", "num_hidden_layers"}, c.n_layer, 0, ConfigFile::kMaxLayers);
+  c.n_head = file.integer({"n_head", "num_attention_heads"}, c.n_head, 1, ConfigFile::kMaxSize);
+  if (file.has("n_inner")) c.n_inner = file.integer({"n_inner"}, 0, 1, ConfigFile::kMaxSize);
   if (file.has("pad_token_id")) c.pad_token_id = file.integer({"pad_token_id"}, 0, 0, c.vocab_size - 1);
 }
 
@@ -37,7 +34,7 @@ void read_sizes(const ConfigFile& file, Gpt2Config& c) {
 
 Gpt2Config Gpt2Config::from_file(const std::string& path) {
   const ConfigFile file(path);
-  refuse_unsupported(file);
+  refuse_unsupported_gpt2(file);
   Gpt2Config c;
   read_sizes(file, c);
   c.activation_function = read_activation(file, "activation_function", c.activation_function);
@@ -110,6 +107,18 @@ std::string Gpt2Config::to_json(const std::string& architecture) const {
   json.erase("torch_dtype");             // the file's tensors say it themselves
   write_sequence_head(head, json);
   return json.dump(2) + "\n";
+}
+
+Gpt2Config gpt2_config_of_name(const std::string& name) {
+  Gpt2Config config;
+  if (name == "gpt2-tiny") {
+    config.n_layer = 2;
+    config.n_embd = 128;
+    config.n_head = 2;
+  } else if (name != "gpt2") {
+    throw Error("there is no GPT-2 named \"" + name + "\"", "gpt2_config_of_name", "choose gpt2 or gpt2-tiny");
+  }
+  return config;
 }
 
 }  // namespace lockstep

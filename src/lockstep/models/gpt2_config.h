@@ -41,4 +41,9 @@ struct Gpt2Config {
   void check(const std::string& where) const;
 };
 
+/// The sizes that are known by name: "gpt2" (12 layers of 768) and, for tests and demonstrations, "gpt2-tiny" (2 layers
+/// of 128).
+/// @throws Error  for another name
+Gpt2Config gpt2_config_of_name(const std::string& name);
+
 }  // namespace lockstep

@@ -51,14 +51,20 @@ std::shared_ptr<Model> make_bert(const ModelOptions& options, const std::string&
   return std::make_shared<BertForSequenceClassificationImpl>(config);
 }
 
-std::shared_ptr<Model> make_gpt2(const ModelOptions& options) {
-  Gpt2Config config;
+std::shared_ptr<Model> make_gpt2(const ModelOptions& options, const std::string& name) {
+  Gpt2Config config = gpt2_config_of_name(name);
   if (options.vocab_size) config.vocab_size = options.vocab_size;
   if (options.max_positions) config.n_positions = options.max_positions;
   if (options.pad_token_id) config.pad_token_id = options.pad_token_id;
   if (options.dropout) config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = *options.dropout;
   config.gradient_checkpointing = options.gradient_checkpointing;
   return std::make_shared<GPT2LMHeadModelImpl>(config);
+}
+
+Entry gpt2_entry(const std::string& name, const std::string& layers_and_parameters) {
+  return {{name, "GPT-2 that predicts the next token, " + layers_and_parameters},
+          {"vocab_size", "max_positions", "pad_token_id", "dropout", "gradient_checkpointing"},
+          [name](const ModelOptions& options) { return make_gpt2(options, name); }};
 }
 
 Entry bert_entry(const std::string& size, const std::string& layers_and_parameters) {
@@ -84,9 +90,8 @@ const std::vector<Entry>& entries() {
       bert_entry("mini", "4 layers of 256, 11.2 M parameters"),
       bert_entry("small", "4 layers of 512, 28.8 M parameters"),
       bert_entry("base", "12 layers of 768, 109.5 M parameters"),
-      {{"gpt2", "GPT-2 that predicts the next token, 12 layers of 768, 124.4 M parameters"},
-       {"vocab_size", "max_positions", "pad_token_id", "dropout", "gradient_checkpointing"},
-       make_gpt2},
+      gpt2_entry("gpt2", "12 layers of 768, 124.4 M parameters"),
+      gpt2_entry("gpt2-tiny", "2 layers of 128, 7.0 M parameters"),
   };
   return all;
 }

@@ -45,6 +45,22 @@ enum class TextTask { SequenceClassification, MaskedLanguageModel, CausalLanguag
 /// @throws Error  if the folder's "model_type" is another, has no such head, or something does not fit
 Loaded<Model> load_pretrained_model(const std::string& folder, TextTask task, const LoadOptions& options = {});
 
+/// The model of text that a program's `--model` names: that of a folder, as `load_pretrained_model` reads it, or a new
+/// one with random weights: bert-tiny, bert-mini, bert-small, bert-base, gpt2 and gpt2-tiny, as far as they do `task`.
+/// @param options  a new model embeds `tokenizer_size` tokens, where it is given, and has these labels
+/// @param pad_token_id  the tokenizer's, for a new model
+/// @throws Error  if there is neither folder nor model of this name (it lists those that do `task`); as
+///     load_pretrained_model
+Loaded<Model> load_or_make_model(const std::string& folder_or_name, TextTask task, const LoadOptions& options,
+                                 std::optional<std::int64_t> pad_token_id);
+
+/// Tokens of the longest text that `model` takes; 0 for a model of something else.
+std::int64_t max_positions_of(const Model& model);
+/// The names of a text classifier's labels; none of other models.
+std::vector<std::string> labels_of(const Model& model);
+/// The text of a text model's `config.json`; empty for models that have none (MLP, ConvNet).
+std::string config_json_of(const Model& model);
+
 /// Writes a model of text into `folder`, as its class's `save_pretrained`; of others (MLP, ConvNet) the weights alone.
 void save_model(const Model& model, const std::string& folder);
 
