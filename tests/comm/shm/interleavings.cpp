@@ -86,6 +86,7 @@ class CheckedMemory::Machine {
         cells_(new RankCell[kMostRanks]()),
         slots_(new SlotCell[kMostRanks * kSlots]()),
         tiny_(new TinyBox[kMostRanks * 8]()),
+        channels_(new ChannelCell[kMostRanks * kMostRanks]()),
         data_(new Word[kMostRanks * kDataPerRank]()) {
     for (std::size_t i = 0; i < kMostRanks * kSlots; ++i) {
       hide(slots_[i].announcement);
@@ -104,6 +105,9 @@ class CheckedMemory::Machine {
   }
   TinyBox& tiny_box(std::uint64_t number, int rank) {
     return tiny_[static_cast<std::size_t>(number % options_.tiny_boxes) * kMostRanks + static_cast<std::size_t>(rank)];
+  }
+  ChannelCell& channel(int from, int to) {
+    return channels_[static_cast<std::size_t>(from) * kMostRanks + static_cast<std::size_t>(to)];
   }
   Word& data(int rank, int index) { return data_[static_cast<std::size_t>(rank * kDataPerRank + index)]; }
 
@@ -293,6 +297,7 @@ class CheckedMemory::Machine {
   std::unique_ptr<RankCell[]> cells_;
   std::unique_ptr<SlotCell[]> slots_;
   std::unique_ptr<TinyBox[]> tiny_;
+  std::unique_ptr<ChannelCell[]> channels_;
   std::unique_ptr<Word[]> data_;
   std::unordered_set<const void*> words_under_flags_;
   std::unordered_set<const void*> followers_;
@@ -316,6 +321,7 @@ GroupHeader& CheckedMemory::header() { return machine_.header(); }
 RankCell& CheckedMemory::cell(int rank) { return machine_.cell(rank); }
 SlotCell& CheckedMemory::slot(std::uint64_t sequence, int rank) { return machine_.slot(sequence, rank); }
 TinyBox& CheckedMemory::tiny_box(std::uint64_t number, int rank) { return machine_.tiny_box(number, rank); }
+ChannelCell& CheckedMemory::channel(int from, int to) { return machine_.channel(from, to); }
 Word& CheckedMemory::data(int rank, int index) { return machine_.data(rank, index); }
 
 std::uint64_t CheckedMemory::load(const Word& word) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/comm/shm/channel_cell.h"
 #include "lockstep/comm/shm/control_block.h"
 #include "lockstep/comm/shm/layout.h"
 
@@ -59,6 +60,7 @@ class CheckedMemory {
   RankCell& cell(int rank);
   SlotCell& slot(std::uint64_t sequence, int rank);
   TinyBox& tiny_box(std::uint64_t number, int rank);
+  ChannelCell& channel(int from, int to);
 
   std::uint64_t load(const Word& word);
   std::uint32_t load(const HalfWord& word);

@@ -1,4 +1,8 @@
 // Every interleaving of the protocols, for two and three ranks: the very templates that the engines run.
+//
+// Seen to fail with each of these changes to them: a chunk taken by a load and a store in place of the exchange; a slot
+// used again without waiting; a sum of finished chunks that may be one short; a flag for sleepers stored without the
+// fence; a rank that says it works without the fence; a round that may be one behind.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -14,10 +14,10 @@ namespace lockstep::shm {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{128} << 10;
-constexpr std::uint64_t kPieces = 2;  // one is written while the other is read
+constexpr std::size_t kChannelBytes = kChannelPieces * kPieceBytes;
 
 std::byte* piece(const Mapping& memory, std::uint64_t number) {
-  return memory.data() + static_cast<std::size_t>(number % kPieces) * kPieceBytes;
+  return memory.data() + static_cast<std::size_t>(number % kChannelPieces) * kPieceBytes;
 }
 
 // An empty message is one piece of nothing.
@@ -26,32 +26,27 @@ std::uint64_t pieces_of(std::size_t bytes) { return std::max<std::size_t>(1, (by
 }  // namespace
 
 struct PointToPoint::Outgoing {
+  ChannelSender<Group> channel;
   std::shared_ptr<Mapping> memory;
-  std::uint64_t sent = 0;
 };
 
 struct PointToPoint::Incoming {
+  ChannelReceiver<Group> channel;
   std::shared_ptr<Mapping> memory;
-  std::uint64_t received = 0;
   std::map<int, std::deque<std::pair<Announcement, std::vector<std::byte>>>> kept;  // by tag, in the order of arrival
 };
 
 PointToPoint::PointToPoint(Group& group, MemorySharing& sharing) : group_(group), sharing_(sharing) {
   for (int rank = 0; rank < group.world_size(); ++rank) {
-    outgoing_.push_back(std::make_unique<Outgoing>());
-    incoming_.push_back(std::make_unique<Incoming>());
+    outgoing_.push_back(std::make_unique<Outgoing>(Outgoing{{group, cell(group.rank(), rank), rank}, nullptr}));
+    incoming_.push_back(std::make_unique<Incoming>(Incoming{{group, cell(rank, group.rank()), rank}, nullptr, {}}));
   }
 }
 
 PointToPoint::~PointToPoint() = default;
 
-ChannelCell& PointToPoint::channel(int from, int to) const {
+ChannelCell& PointToPoint::cell(int from, int to) const {
   return *reinterpret_cast<ChannelCell*>(group_.at(group_.layout().channel(from, to)));
-}
-
-void PointToPoint::await_word(const Call& call, int peer, const Word& word, std::uint64_t least) {
-  group_.await(
-      call, [&] { return group_.load(word) >= least; }, [peer](int rank) { return rank == peer; });
 }
 
 // Channels have numbers of their own: by sender.
@@ -59,10 +54,10 @@ Label PointToPoint::label_of(int from) const {
   return {group_.header().token, kFirstChannelNumber + static_cast<std::uint64_t>(from)};
 }
 
-void PointToPoint::open_outgoing(Outgoing& outgoing, ChannelCell& cell, const Call& call, int to) {
+void PointToPoint::open_outgoing(Outgoing& outgoing, const Call& call, int to) {
   if (outgoing.memory) return;
-  Segment segment = sharing_.make(kPieces * kPieceBytes);
-  sharing_.reserve(segment, 0, kPieces * kPieceBytes);
+  Segment segment = sharing_.make(kChannelBytes);
+  sharing_.reserve(segment, 0, kChannelBytes);
   const Recipient recipient{group_.load(group_.cell(to).inbox), label_of(group_.rank())};
   if (!sharing_.offer(segment, recipient, call.deadline)) {
     // It has ended or left: waiting for it finds out which.
@@ -70,62 +65,48 @@ void PointToPoint::open_outgoing(Outgoing& outgoing, ChannelCell& cell, const Ca
         call, [] { return false; }, [to](int rank) { return rank == to; });
   }
   outgoing.memory = std::move(segment.mapping);
-  group_.publish(cell.open, 1, [] { return true; });
+  outgoing.channel.open();
 }
 
 void PointToPoint::send(const Call& call, const std::byte* data, std::size_t bytes, int to, int tag) {
   group_.throw_if_broken();
   Outgoing& outgoing = *outgoing_[static_cast<std::size_t>(to)];
-  ChannelCell& cell = channel(group_.rank(), to);
-  open_outgoing(outgoing, cell, call, to);
-  await_word(call, to, cell.received, outgoing.sent);  // then nobody reads the header of the message before
-  for (std::size_t i = 0; i < call.announcement.words.size(); ++i) {
-    group_.store(cell.announcement[i], call.announcement.words[i]);
-  }
-  group_.store(cell.tag, static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)));
-  group_.store(cell.bytes, bytes);
+  open_outgoing(outgoing, call, to);
+  outgoing.channel.begin_message(
+      call, {call.announcement, static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)), bytes});
   std::size_t offset = 0;
   for (std::uint64_t left = pieces_of(bytes); left > 0; --left) {
-    if (outgoing.sent >= kPieces) await_word(call, to, cell.received, outgoing.sent - kPieces + 1);
     const std::size_t length = std::min(kPieceBytes, bytes - offset);
-    if (length != 0) std::memcpy(piece(*outgoing.memory, outgoing.sent), data + offset, length);
+    outgoing.channel.send_piece(call, [&](std::uint64_t number) {
+      if (length != 0) std::memcpy(piece(*outgoing.memory, number), data + offset, length);
+    });
     offset += length;
-    ++outgoing.sent;
-    group_.publish(cell.sent, outgoing.sent, [] { return true; });
   }
 }
 
-void PointToPoint::open_incoming(Incoming& incoming, ChannelCell& cell, const Call& call, int from) {
+void PointToPoint::open_incoming(Incoming& incoming, const Call& call, int from) {
   if (incoming.memory) return;
-  await_word(call, from, cell.open, 1);
-  incoming.memory = sharing_.accept(label_of(from), kPieces * kPieceBytes, std::chrono::milliseconds(0)).mapping;
+  incoming.channel.await_open(call);
+  incoming.memory = sharing_.accept(label_of(from), kChannelBytes, std::chrono::milliseconds(0)).mapping;
   if (!incoming.memory) {
     throw Error("the memory of the channel from " + group_.name_of(from) + " has not come", "", "report this");
   }
 }
 
-PointToPoint::Message PointToPoint::next_message(Incoming& incoming, ChannelCell& cell, const Call& call, int from) {
-  open_incoming(incoming, cell, call, from);
-  await_word(call, from, cell.sent, incoming.received + 1);
-  Message message;
-  for (std::size_t i = 0; i < message.announcement.words.size(); ++i) {
-    message.announcement.words[i] = group_.load(cell.announcement[i]);
-  }
-  message.tag = static_cast<int>(static_cast<std::uint32_t>(group_.load(cell.tag)));
-  message.bytes = group_.load(cell.bytes);
-  return message;
+PointToPoint::Message PointToPoint::next_message(Incoming& incoming, const Call& call, int from) {
+  open_incoming(incoming, call, from);
+  const ChannelHeader header = incoming.channel.await_message(call);
+  return {header.announcement, static_cast<int>(static_cast<std::uint32_t>(header.tag)), header.bytes};
 }
 
-void PointToPoint::take_pieces(Incoming& incoming, ChannelCell& cell, const Call& call, int from, std::byte* to,
-                               std::size_t bytes) {
+void PointToPoint::take_pieces(Incoming& incoming, const Call& call, std::byte* to, std::size_t bytes) {
   std::size_t offset = 0;
   for (std::uint64_t left = pieces_of(bytes); left > 0; --left) {
-    await_word(call, from, cell.sent, incoming.received + 1);
     const std::size_t length = std::min(kPieceBytes, bytes - offset);
-    if (length != 0) std::memcpy(to + offset, piece(*incoming.memory, incoming.received), length);
+    incoming.channel.take_piece(call, [&](std::uint64_t number) {
+      if (length != 0) std::memcpy(to + offset, piece(*incoming.memory, number), length);
+    });
     offset += length;
-    ++incoming.received;
-    group_.publish(cell.received, incoming.received, [] { return true; });
   }
 }
 
@@ -139,7 +120,6 @@ void PointToPoint::check(const Call& call, int from, const Message& message, std
 void PointToPoint::receive(const Call& call, std::byte* data, std::size_t bytes, int from, int tag) {
   group_.throw_if_broken();
   Incoming& incoming = *incoming_[static_cast<std::size_t>(from)];
-  ChannelCell& cell = channel(from, group_.rank());
   auto& kept = incoming.kept[tag];
   if (!kept.empty()) {
     const auto [announcement, content] = std::move(kept.front());
@@ -149,10 +129,10 @@ void PointToPoint::receive(const Call& call, std::byte* data, std::size_t bytes,
     return;
   }
   for (;;) {
-    const Message message = next_message(incoming, cell, call, from);
+    const Message message = next_message(incoming, call, from);
     if (message.tag == tag) {
       check(call, from, message, bytes);
-      take_pieces(incoming, cell, call, from, data, bytes);
+      take_pieces(incoming, call, data, bytes);
       return;
     }
     if (message.bytes > available_memory_bytes()) {
@@ -161,7 +141,7 @@ void PointToPoint::receive(const Call& call, std::byte* data, std::size_t bytes,
                   "", "receive messages in the order in which they are sent");
     }
     std::vector<std::byte> content(message.bytes);
-    take_pieces(incoming, cell, call, from, content.data(), content.size());
+    take_pieces(incoming, call, content.data(), content.size());
     incoming.kept[message.tag].emplace_back(message.announcement, std::move(content));
   }
 }

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/comm/shm/channel_cell.h"
+#include "lockstep/comm/shm/channel_protocol.h"
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/memory_sharing.h"
 
@@ -35,13 +35,12 @@ class PointToPoint {
     std::size_t bytes = 0;
   };
 
-  ChannelCell& channel(int from, int to) const;
+  ChannelCell& cell(int from, int to) const;
   Label label_of(int from) const;
-  void open_outgoing(Outgoing& outgoing, ChannelCell& cell, const Call& call, int to);
-  void open_incoming(Incoming& incoming, ChannelCell& cell, const Call& call, int from);
-  void await_word(const Call& call, int peer, const Word& word, std::uint64_t least);
-  Message next_message(Incoming& incoming, ChannelCell& cell, const Call& call, int from);
-  void take_pieces(Incoming& incoming, ChannelCell& cell, const Call& call, int from, std::byte* to, std::size_t bytes);
+  void open_outgoing(Outgoing& outgoing, const Call& call, int to);
+  void open_incoming(Incoming& incoming, const Call& call, int from);
+  Message next_message(Incoming& incoming, const Call& call, int from);
+  void take_pieces(Incoming& incoming, const Call& call, std::byte* to, std::size_t bytes);
   void check(const Call& call, int from, const Message& message, std::size_t bytes);
 
   Group& group_;
