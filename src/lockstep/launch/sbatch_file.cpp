@@ -1,0 +1,108 @@
+#include "lockstep/launch/sbatch_file.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+// How lockstep's Trainer leaves when it was asked to stop, by SIGTERM or SIGUSR1, and has saved: 128 + SIGTERM. A
+// program that knows no SIGUSR1 dies of it with another code, and must not queue again for ever.
+constexpr int kSavedAndStopped = 143;
+
+void require_option(bool holds, const std::string& flag, const std::string& value, const std::string& fix) {
+  if (!holds) throw UsageError(fmt::format("{} is \"{}\"", flag, value), "lockstep slurm", fix);
+}
+
+void check_options(const SbatchOptions& options) {
+  const auto at_least = [](int value, int least, const std::string& flag) {
+    require_option(value >= least, flag, std::to_string(value), fmt::format("give a number from {}", least));
+  };
+  at_least(options.nodes, 1, "--nodes");
+  at_least(options.ntasks_per_node, 1, "--ntasks-per-node");
+  at_least(options.cpus_per_task, 0, "--cpus-per-task");
+  at_least(options.gpus_per_node, 0, "--gpus-per-node");
+  at_least(options.signal_seconds, 0, "--signal-seconds");
+  require_option(options.signal_seconds <= 65535, "--signal-seconds", std::to_string(options.signal_seconds),
+                 "Slurm takes at most 65535");
+  static const std::regex time_limit(R"((\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+|\d+-\d+:\d\d|\d+-\d+:\d\d:\d\d))");
+  require_option(options.time.empty() || std::regex_match(options.time, time_limit), "--time", options.time,
+                 "write minutes, minutes:seconds, hours:minutes:seconds, or days-hours[:minutes[:seconds]]");
+  static const std::regex memory(R"(\d+[KMGT]?)");
+  require_option(options.mem.empty() || std::regex_match(options.mem, memory), "--mem", options.mem,
+                 "write a number and K, M, G or T, as 64G");
+  static const std::regex one_line(R"([^\r\n]*)");
+  for (const auto& [flag, value] :
+       {std::pair{"--job-name", &options.job_name}, std::pair{"--output", &options.output},
+        std::pair{"--partition", &options.partition}, std::pair{"--account", &options.account}}) {
+    require_option(std::regex_match(*value, one_line) && value->find(' ') == std::string::npos, flag, *value,
+                   "write it without spaces");
+  }
+  if (options.command.empty()) {
+    throw UsageError("the program is missing", "lockstep slurm", "name it with its arguments after the flags");
+  }
+}
+
+std::string quoted(const std::string& word) {
+  static const std::regex plain("[A-Za-z0-9_./:=,@%+-]+");
+  if (std::regex_match(word, plain)) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string default_job_name(const std::vector<std::string>& command) {
+  const std::string name = std::filesystem::path(command.front()).filename().string();
+  return name.find_first_of(" \r\n") == std::string::npos && !name.empty() ? name : "lockstep";
+}
+
+std::string directives(const SbatchOptions& options) {
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!value.empty() && value != "0") text += fmt::format("#SBATCH --{}={}\n", name, value);
+  };
+  add("job-name", options.job_name.empty() ? default_job_name(options.command) : options.job_name);
+  add("nodes", std::to_string(options.nodes));
+  add("ntasks-per-node", std::to_string(options.ntasks_per_node));
+  add("cpus-per-task", std::to_string(options.cpus_per_task));
+  add("gpus-per-node", std::to_string(options.gpus_per_node));
+  add("partition", options.partition);
+  add("account", options.account);
+  add("time", options.time);
+  add("mem", options.mem);
+  add("output", options.output);
+  text += "#SBATCH --open-mode=append\n";
+  text += options.requeue ? "#SBATCH --requeue\n" : "#SBATCH --no-requeue\n";
+  if (!options.time.empty() && options.signal_seconds > 0) {
+    text += fmt::format("#SBATCH --signal=USR1@{}\n", options.signal_seconds);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string sbatch_file(const SbatchOptions& options) {
+  check_options(options);
+  std::string command;
+  for (const std::string& word : options.command) command += " " + quoted(word);
+  std::string text = "#!/bin/bash\n" + directives(options);
+  text +=
+      "\n# The ranks prove by it to each other that they belong to this job.\n"
+      "export LOCKSTEP_SECRET=${LOCKSTEP_SECRET:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}\n";
+  if (options.cpus_per_task > 0)
+    text += "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # srun does not take it over by itself\n";
+  text += "\nsrun" + command + "\ncode=$?\n";
+  if (options.requeue) {
+    text += fmt::format(
+        "\n# A training that was asked to stop has saved a checkpoint and left with {}.\n"
+        "if [ \"$code\" = {} ]; then scontrol requeue \"$SLURM_JOB_ID\"; fi\n",
+        kSavedAndStopped, kSavedAndStopped);
+  }
+  return text + "exit \"$code\"\n";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// `lockstep slurm`: a script for sbatch that starts a program's ranks; and what is wrong with one that exists.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#include "lockstep/launch/sbatch_file.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+class Slurm : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.add_option("--nodes,-N", options_.nodes, "hosts")->capture_default_str();
+    app.add_option("--ntasks-per-node", options_.ntasks_per_node, "ranks on each host")->capture_default_str();
+    app.add_option("--cpus-per-task,-c", options_.cpus_per_task, "cores of a rank; default: the cluster's");
+    app.add_option("--gpus-per-node", options_.gpus_per_node, "GPUs of a host, one for each of its ranks");
+    app.add_option("--job-name,-J", options_.job_name, "default: the program's name");
+    app.add_option("--partition,-p", options_.partition, "where to queue");
+    app.add_option("--account,-A", options_.account, "who pays");
+    app.add_option("--time,-t", options_.time, "limit: minutes, hours:minutes:seconds or days-hours");
+    app.add_option("--mem", options_.mem, "memory of a host, as 64G");
+    app.add_option("--output,-o", options_.output, "what the ranks write; %j is the job's number")
+        ->capture_default_str();
+    app.add_option("--signal-seconds", options_.signal_seconds,
+                   "so long before the limit the ranks get SIGUSR1, on which a Trainer saves; 0: never")
+        ->capture_default_str();
+    app.add_flag("--requeue,!--no-requeue", options_.requeue, "queue again after a training that saved and stopped")
+        ->default_val(true);
+    app.add_option("--file,-f", file_, "where to write the script; default: standard output");
+    app.add_option("--check", check_, "look at a script that exists instead, and say what is wrong with it");
+    app.prefix_command();
+    app_ = &app;
+    show_examples(app,
+                  {"lockstep slurm --nodes 4 --ntasks-per-node 4 --time 2:00:00 --file job.sh -- ./train --epochs 3",
+                   "sbatch job.sh",
+                   "lockstep slurm --nodes 2 --ntasks-per-node 8 --gpus-per-node 8 -- lockstep train "
+                   "--model bert-base --train-file reviews.csv --resume-from-checkpoint true",
+                   "lockstep slurm --check job.sh"});
+  }
+
+  int run() override {
+    options_.command = app_->remaining();
+    if (!options_.command.empty() && options_.command.front() == "--") options_.command.erase(options_.command.begin());
+    if (!check_.empty()) return check();
+    const std::string script = sbatch_file(options_);
+    if (file_.empty()) {
+      fmt::print("{}", script);
+      return 0;
+    }
+    write_file_atomically(file_, script);
+    fmt::print("wrote {}; start the job with: sbatch {}\n", file_, file_);
+    return 0;
+  }
+
+ private:
+  int check() const {
+    if (!options_.command.empty())
+      throw UsageError("--check takes no program", "lockstep slurm", "leave the program out");
+    std::ifstream file(check_);
+    std::ostringstream text;
+    if (!file || !(text << file.rdbuf())) throw Error("cannot read it, or it is empty", check_, "check the path");
+    const auto findings = check_sbatch_file(text.str());
+    for (const SbatchFinding& finding : findings) {
+      const std::string place = finding.line > 0 ? fmt::format("{}:{}", check_, finding.line) : check_;
+      fmt::print("{}: {} [fix: {}]\n", place, finding.problem, finding.fix);
+    }
+    if (findings.empty()) fmt::print("{}: nothing found\n", check_);
+    return findings.empty() ? 0 : 1;
+  }
+
+  SbatchOptions options_;
+  std::string file_;
+  std::string check_;
+  CLI::App* app_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_slurm() { return std::make_unique<Slurm>(); }
+
+}  // namespace lockstep
