@@ -1,0 +1,98 @@
+// `lockstep estimate-memory`, held against arithmetic, against itself, and against what a training really takes.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/running_program.h"
+
+namespace lockstep {
+namespace {
+
+const std::string kEstimateBin = std::string(LOCKSTEP_BIN_DIR) + "/lockstep";
+
+nlohmann::json estimate(std::vector<std::string> words) {
+  words.insert(words.begin(), {kEstimateBin, "estimate-memory"});
+  words.emplace_back("--json");
+  const ProgramEnd end = run_program(words, {}, std::chrono::seconds(240));
+  EXPECT_EQ(end.code, 0) << end.err;
+  return nlohmann::json::parse(end.out);
+}
+
+TEST(EstimateMemory, SharesOutWhatTheStageSays) {
+  const auto out = estimate({"bert-tiny", "--world-size", "4", "--batch", "2", "--seq", "16"});
+  const std::int64_t parameters = out.at("parameters");
+  EXPECT_EQ(parameters, 4386178);  // Hugging Face's BertForSequenceClassification of these sizes, two labels
+  const auto& rows = out.at("bytes_per_rank");
+  ASSERT_EQ(rows.size(), 4U);
+  const auto bytes = [&](std::size_t stage, const char* what) { return rows[stage].at(what).get<std::int64_t>(); };
+  EXPECT_EQ(bytes(0, "weights"), 4 * parameters);
+  EXPECT_EQ(bytes(0, "gradients"), 4 * parameters);
+  EXPECT_EQ(bytes(0, "optimizer"), 8 * parameters);
+  EXPECT_EQ(bytes(1, "gradients"), 4 * parameters);
+  EXPECT_EQ(bytes(1, "optimizer"), 2 * parameters);
+  EXPECT_EQ(bytes(2, "weights"), 4 * parameters);
+  EXPECT_EQ(bytes(2, "gradients"), parameters);
+  EXPECT_EQ(bytes(3, "weights"), parameters);
+  for (std::size_t stage = 0; stage < 4; ++stage) EXPECT_EQ(bytes(stage, "activations"), bytes(0, "activations"));
+  EXPECT_GT(bytes(0, "activations"), 0);
+}
+
+TEST(EstimateMemory, ActivationsGrowWithBatchAndShrinkWithCheckpointing) {
+  const auto activations = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"bert-mini", "--seq", "64"};
+    words.insert(words.end(), more.begin(), more.end());
+    return estimate(words).at("bytes_per_rank")[0].at("activations").get<double>();
+  };
+  const double eight = activations({"--batch", "8"});
+  EXPECT_NEAR(activations({"--batch", "16"}) / eight, 2, 0.1);
+  EXPECT_LT(activations({"--batch", "8", "--gradient-checkpointing"}), 0.5 * eight);
+}
+
+TEST(EstimateMemory, TheFitOfSmallModelsSaysWhatADryRunSays) {
+  const std::vector<std::string> words{"gpt3-small", "--batch", "2", "--seq", "64"};
+  std::vector<std::string> fitted = words;
+  fitted.emplace_back("--fit");
+  const auto activations = [](const nlohmann::json& out) {
+    return out.at("bytes_per_rank")[0].at("activations").get<double>();
+  };
+  const auto by_run = estimate(words);
+  const auto by_fit = estimate(fitted);
+  EXPECT_EQ(by_run.at("activations"), "measured");
+  EXPECT_EQ(by_fit.at("activations"), "fitted");
+  EXPECT_EQ(by_run.at("parameters"), by_fit.at("parameters"));
+  EXPECT_NEAR(activations(by_fit) / activations(by_run), 1, 0.03);
+}
+
+TEST(EstimateMemory, KnowsTheLargestGpt3) {
+  const auto out = estimate({"gpt3-175b", "--world-size", "1024", "--stage", "3", "--batch", "1", "--seq", "128"});
+  EXPECT_NEAR(out.at("parameters").get<double>(), 175e9, 1e9);
+  EXPECT_EQ(out.at("activations"), "fitted");
+}
+
+TEST(EstimateMemory, IsWhatATrainingTakesMore) {
+  // The difference of two models leaves out what the program takes by itself.
+  const auto resident_mb = [](const std::string& model) {
+    const ProgramEnd end = run_program({kEstimateBin, "bench", "step", "--model", model, "--ranks", "1", "--batch", "8",
+                                        "--seq", "64", "--rounds", "1", "--steps", "3", "--json"},
+                                       {}, std::chrono::seconds(240));
+    EXPECT_EQ(end.code, 0) << end.err;
+    return nlohmann::json::parse(end.out)[0].at("rss_mb_per_rank").get<double>();
+  };
+  const auto estimated_mb = [](const std::string& model) {
+    const auto out = estimate({model, "--batch", "8", "--seq", "64"});
+    return out.at("bytes_per_rank")[0].at("total").get<double>() / (1 << 20);
+  };
+  const double measured = resident_mb("bert-small") - resident_mb("bert-tiny");
+  const double estimated = estimated_mb("bert-small") - estimated_mb("bert-tiny");
+  EXPECT_NEAR(estimated / measured, 1, 0.25) << estimated << " MB estimated, " << measured << " MB measured";
+}
+
+TEST(EstimateMemory, RefusesWhatItDoesNotKnow) {
+  const ProgramEnd end = run_program({kEstimateBin, "estimate-memory", "bert-gigantic"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_NE(end.err.find("bert-gigantic"), std::string::npos) << end.err;
+  EXPECT_NE(end.err.find("fix: "), std::string::npos) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// What `lockstep predict` does, by what the model was trained for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// The flags of `lockstep predict`.
+struct PredictFlags {
+  std::string task;
+  std::string model;
+  std::string tokenizer;
+  std::string file;
+  std::string train_file;
+  std::string label_column;
+  std::int64_t batch_size = 32;
+  std::int64_t max_length = 0;
+  std::int64_t max_new_tokens = 20;
+  double temperature = 0;
+  std::int64_t top_k = 50;
+  std::uint64_t seed = 42;
+  bool json = false;
+
+  /// Calls `answer` with the lines of --file, or of standard input: so many at a time, one where somebody types them.
+  /// @throws Error  if the file cannot be read
+  void read_lines(const std::function<void(const std::vector<std::string>&)>& answer) const;
+};
+
+/// Labels of texts, or of pairs with a tab between.
+void predict_labels_of_texts(const PredictFlags& flags);
+/// GPT-2: texts that go on. BERT: the words that its [MASK] stand for.
+void predict_language(const PredictFlags& flags);
+/// Labels of the images of an IDX file, or of a folder's test images.
+void predict_labels_of_images(const PredictFlags& flags);
+/// Labels of the rows of a table.
+void predict_labels_of_rows(const PredictFlags& flags);
+
+}  // namespace lockstep
