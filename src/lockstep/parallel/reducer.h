@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -70,6 +71,9 @@ class Reducer {
   void prepare(bool synchronise);
   /// Called on the outputs of forward: the end of the backward that starts there is the end of the step.
   void watch_output(const at::Tensor& output);
+
+  /// Calls `at_end` on every rank at the end of each synchronised backward.
+  void follow_backward(std::function<void()> at_end) { at_end_ = std::move(at_end); }
 
   /// @throws Error  if a hook is there already or a backward has run
   void register_hook(std::unique_ptr<CommunicationHook> hook);
@@ -175,6 +179,7 @@ class Reducer {
   std::vector<BucketState> buckets_;
   std::unique_ptr<CommunicationHook> hook_;
   StepFlags flags_;
+  std::function<void()> at_end_;
   const bool static_graph_;
   bool graph_learned_ = false;
 

@@ -36,6 +36,7 @@ void Reducer::finish_backward() {
   restore_gradients();
   in_backward_ = false;
   ran_ = true;
+  if (at_end_) at_end_();
 }
 
 void Reducer::learn_static_graph() {
