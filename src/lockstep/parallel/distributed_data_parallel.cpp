@@ -125,6 +125,14 @@ void DistributedDataParallelBase::before_forward() {
   if (synchronise_ && tensors_.is_training()) synchronise_buffers(reducer_->lowest_active_rank());
 }
 
+void DistributedDataParallelBase::follow_backward() {
+  // Not when it begins: batch normalisation keeps its averages for backward, and they must not change before.
+  reducer_->follow_backward([this] {
+    check_requires_grad();
+    if (tensors_.is_training()) synchronise_buffers(0);
+  });
+}
+
 void DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOptions options) {
   reducer_->set_divide_by_active_ranks(!options.divide_by_initial_world_size);
   loop();

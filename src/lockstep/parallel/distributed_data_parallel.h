@@ -95,6 +95,11 @@ class DistributedDataParallelBase {
   /// All of the module's parameters by name, as `load_named_state` wants them.
   const NamedParameters& named_parameters() const { return names_; }
 
+  /// Lets the module be called by itself: a backward through it is synchronised without a forward through this object.
+  /// Its buffers then become rank 0's when backward ends. Not for models that run a backward inside another
+  /// (activation checkpointing).
+  void follow_backward();
+
   const StepStatistics& last_step() const;
   /// Names of the parameters by bucket, in launch order.
   std::vector<std::vector<std::string>> bucket_names() const;
