@@ -38,6 +38,12 @@ void keep_freed_memory() {
 #endif
 }
 
+void release_freed_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
+
 std::vector<std::pair<std::string, std::string>> heap_variables(const std::function<bool(const std::string&)>& is_set) {
   if (user_chose(is_set)) return {};
   return {{"MALLOC_TRIM_THRESHOLD_", kKeptBytes},

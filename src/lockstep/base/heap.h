@@ -16,6 +16,11 @@ namespace lockstep {
 /// @throws Error  if LOCKSTEP_MALLOC is neither "keep" nor "system"
 void keep_freed_memory();
 
+/// Gives back to the kernel what was freed and will not be taken again: malloc's heap of one thread is of no use to
+/// another thread, so what was kept there once stays resident for nothing. Everything else that is free goes as well
+/// and is cleared anew when it is taken: not for every step. Does nothing where malloc is not glibc's.
+void release_freed_memory();
+
 /// For a process to be started: the variables that say the same, and that its heap may use huge pages. Empty where the
 /// user chose. @param is_set  whether the user set a variable
 /// @throws Error  as keep_freed_memory

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/parallel/call_forward.h"
 #include "lockstep/parallel/gather.h"
 #include "lockstep/parallel/parallel_apply.h"
 #include "lockstep/parallel/replicate.h"
@@ -17,10 +18,10 @@ namespace lockstep {
 /// Runs a module on all devices of this process at once: cuts the batch into chunks, computes each on a replica, and
 /// puts the outputs together.
 ///
-///     ConvNet model;                                                 // any holder, or shared_ptr to a Module
-///     lockstep::DataParallel dp(model, {"cpu:0", "cpu:1"});          // default: all devices
+///     ConvNet model;                                         // any holder, shared_ptr to a Module, torch::jit::Module
+///     lockstep::DataParallel dp(model, {"cpu:0", "cpu:1"});  // default: all devices
 ///     auto loss = criterion(dp(images), labels);
-///     loss.backward();                                               // replicas' gradients add up in `model`
+///     loss.backward();                                       // replicas' gradients add up in `model`
 ///
 /// The arguments and meaning of PyTorch's DataParallel, with these differences: CPU replicas count as devices and share
 /// the weights; replicas are made once and kept; backward runs on all replicas at once. `forward` returns what the
@@ -44,7 +45,7 @@ class DataParallel {
 
   template <typename... Args>
   auto forward(const Args&... args) {
-    return apply([](ModuleType& replica, auto&... each) { return replica->forward(each...); }, args...);
+    return apply([](ModuleType& replica, auto&... each) { return call_forward(replica, each...); }, args...);
   }
   template <typename... Args>
   auto operator()(const Args&... args) {

@@ -3,12 +3,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/call_forward.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/fused_step.h"
 #include "lockstep/parallel/module_tensors.h"
@@ -151,7 +151,7 @@ class DistributedDataParallel : public DistributedDataParallelBase {
   template <typename... Args>
   auto forward(Args&&... args) {
     before_forward();
-    auto output = call(std::forward<Args>(args)...);
+    auto output = call_forward(module_, std::forward<Args>(args)...);
     visit_tensors(output, [this](const at::Tensor& tensor) { watch_output(tensor); });
     return output;
   }
@@ -163,21 +163,11 @@ class DistributedDataParallel : public DistributedDataParallelBase {
   ModuleType& module() { return module_; }
 
  private:
-  static constexpr bool kScript = std::is_base_of_v<torch::jit::Module, ModuleType>;
-
   static ModuleTensors tensors_of(ModuleType& module) {
-    if constexpr (kScript) {
+    if constexpr (kIsScriptModule<ModuleType>) {
       return module_tensors(module);
     } else {
       return module_tensors(*module);
-    }
-  }
-  template <typename... Args>
-  auto call(Args&&... args) {
-    if constexpr (kScript) {
-      return module_.forward({c10::IValue(std::forward<Args>(args))...});
-    } else {
-      return module_->forward(std::forward<Args>(args)...);
     }
   }
 

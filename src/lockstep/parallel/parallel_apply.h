@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/parallel/call_forward.h"
 #include "lockstep/parallel/map_tensors.h"
 #include "lockstep/parallel/replicate.h"
 
@@ -36,7 +37,8 @@ auto parallel_apply(Replicas<ModuleType>& replicas, const std::vector<std::tuple
 /// The same with the modules' own `forward`.
 template <typename ModuleType, typename... Args>
 auto parallel_apply(Replicas<ModuleType>& replicas, const std::vector<std::tuple<Args...>>& chunks) {
-  return parallel_apply(replicas, chunks, [](ModuleType& module, auto&... each) { return module->forward(each...); });
+  return parallel_apply(replicas, chunks,
+                        [](ModuleType& module, auto&... each) { return call_forward(module, each...); });
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <type_traits>
@@ -19,12 +20,13 @@ namespace detail {
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& module);
+  explicit EvaluationMode(torch::jit::Module& module);
   ~EvaluationMode();
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
-  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
+  std::vector<std::function<void()>> put_back_;  // from the outermost module in
 };
 
 }  // namespace detail
@@ -49,7 +51,7 @@ auto parallel_evaluate(DataParallel<ModuleType>& dp, Batches&& batches, Function
   std::vector<std::optional<Result>> results;
   std::mutex mutex;
   bool is_failed = false;
-  const detail::EvaluationMode evaluation(*dp.module());
+  const detail::EvaluationMode evaluation(detail::plain_module(dp.module()));
   const at::NoGradGuard no_grad;
   dp.replicas().set().run_all([&](std::size_t replica) {
     try {

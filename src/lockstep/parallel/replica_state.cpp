@@ -111,6 +111,7 @@ void ReplicaSet::State::collect_parameters() {
 
 void ReplicaSet::State::synchronise(std::size_t count) {
   if (count <= 1) return;
+  if (modules.front().find_buffers) modules.front().buffers = modules.front().find_buffers();
   check_placement();
   const at::NoGradGuard no_grad;
   for (std::size_t r = 1; r < count; ++r) {
@@ -173,6 +174,10 @@ std::int64_t ReplicaSet::State::copy_weights(std::size_t replica) {
 std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, bool all) {
   const std::vector<at::Tensor>& sources = modules.front().buffers;
   auto& seen = buffer_versions_[replica];
+  if (modules[replica].find_buffers) {  // the versions were perhaps those of other tensors
+    modules[replica].buffers = modules[replica].find_buffers();
+    seen.clear();
+  }
   seen.resize(sources.size(), {kUnknownVersion, kUnknownVersion});
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {

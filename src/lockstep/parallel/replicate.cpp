@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/heap.h"
 
 namespace lockstep::detail {
 namespace {
@@ -51,8 +52,7 @@ Modules modules_inside(torch::nn::Module& module) {
   return modules;
 }
 
-}  // namespace
-
+// A clone, which has weights of its own at first.
 std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module, const ReplicaDevice& device) {
   const KeptGenerator kept;
   const c10::InferenceMode outside(false);  // a parameter made inside could never be trained
@@ -64,35 +64,37 @@ std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module,
   }
 }
 
-void share_weights(const torch::nn::Module& first, torch::nn::Module& replica, const ReplicaDevice& device) {
-  const c10::InferenceMode outside(false);
-  const auto sources = first.named_parameters();
-  auto targets = replica.named_parameters();
-  for (const auto& source : sources) {
-    at::Tensor* target = targets.find(source.key());
-    if (target == nullptr) continue;  // ReplicaSet tells
-    if (device.is_cpu() && source.value().device().is_cpu()) target->set_data(source.value().detach());
-    if (target->requires_grad() != source.value().requires_grad()) {
-      target->set_requires_grad(source.value().requires_grad());
-    }
-  }
+}  // namespace
+
+std::shared_ptr<torch::nn::Module> make_replica(const torch::nn::Module& first, const ReplicaDevice& device) {
+  auto replica = clone_module(first, device);
+  auto targets = replica->named_parameters();
+  for (const auto& source : first.named_parameters()) {
+    if (at::Tensor* target = targets.find(source.key())) share_parameter(source.value(), *target, device);
+  }  // ReplicaSet tells where one is missing
+  release_freed_memory();
+  return replica;
 }
 
-ReplicaModule replica_module(const std::shared_ptr<torch::nn::Module>& first,
-                             const std::shared_ptr<torch::nn::Module>& replica) {
+void share_parameter(const at::Tensor& source, at::Tensor& target, const ReplicaDevice& device) {
+  const c10::InferenceMode outside(false);
+  if (device.is_cpu() && source.device().is_cpu()) target.set_data(source.detach());
+  if (target.requires_grad() != source.requires_grad()) target.set_requires_grad(source.requires_grad());
+}
+
+ReplicaModule replica_module(torch::nn::Module& first, torch::nn::Module& replica) {
   ReplicaModule state;
-  for (const auto& item : replica->named_parameters()) {
+  for (const auto& item : replica.named_parameters()) {
     state.parameters.push_back(item.value());
     state.names.push_back(item.key());
   }
-  for (const auto& item : replica->named_buffers()) {
+  for (const auto& item : replica.named_buffers()) {
     state.buffers.push_back(item.value());
     state.names.push_back(item.key());
   }
-  torch::nn::Module* const plain = replica.get();
-  state.is_training = [plain] { return plain->is_training(); };
-  if (first != replica) {
-    state.copy_modes = [from = modules_inside(*first), to = modules_inside(*replica)] {
+  state.is_training = [&replica] { return replica.is_training(); };
+  if (&first != &replica) {
+    state.copy_modes = [from = modules_inside(first), to = modules_inside(replica)] {
       return copy_training_modes(from, to);
     };
   }

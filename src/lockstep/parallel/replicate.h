@@ -8,50 +8,60 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/parallel/call_forward.h"
 #include "lockstep/parallel/replica_set.h"
 
 namespace lockstep {
 namespace detail {
 
-/// A clone whose random initial values leave the process's generators as they were.
+/// A copy of `first` on `device` for a replica: its parameters are the memory of those of `first`, where both are on a
+/// CPU. Random initial values leave the process's generators as they were.
 /// @throws Error  if the module cannot be cloned
-std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module, const ReplicaDevice& device);
-ReplicaModule replica_module(const std::shared_ptr<torch::nn::Module>& first,
-                             const std::shared_ptr<torch::nn::Module>& replica);
+std::shared_ptr<torch::nn::Module> make_replica(const torch::nn::Module& first, const ReplicaDevice& device);
+torch::jit::Module make_replica(const torch::jit::Module& first, const ReplicaDevice& device);
+/// `target`, a replica's parameter, becomes the memory of the module's `source` where both are on a CPU.
+void share_parameter(const at::Tensor& source, at::Tensor& target, const ReplicaDevice& device);
+/// @param first  replica 0, which may be `replica` itself
+ReplicaModule replica_module(torch::nn::Module& first, torch::nn::Module& replica);
+ReplicaModule replica_module(torch::jit::Module& first, torch::jit::Module& replica);
 void check_devices(const std::vector<ReplicaDevice>& devices);
-/// The parameters of `replica` become the memory of those of `first`, where both are on a CPU.
-void share_weights(const torch::nn::Module& first, torch::nn::Module& replica, const ReplicaDevice& device);
 
-// The class behind a module holder (TORCH_MODULE) or a shared_ptr.
+// What a module holder (TORCH_MODULE) or a shared_ptr holds; TorchScript is its own.
 template <typename ModuleType>
-using ModuleClass = std::remove_reference_t<decltype(*std::declval<ModuleType&>())>;
-
-template <typename ModuleType>
-std::shared_ptr<ModuleClass<ModuleType>> module_pointer(const ModuleType& module) {
-  if constexpr (std::is_same_v<ModuleType, std::shared_ptr<ModuleClass<ModuleType>>>) {
+auto& plain_module(ModuleType& module) {
+  if constexpr (kIsScriptModule<ModuleType>) {
     return module;
   } else {
-    return module.ptr();
+    return *module;
+  }
+}
+
+template <typename ModuleType>
+ModuleType make_replica_like(ModuleType& first, const ReplicaDevice& device) {
+  if constexpr (kIsScriptModule<ModuleType>) {
+    return make_replica(first, device);
+  } else {
+    using Class = std::remove_reference_t<decltype(*first)>;
+    return ModuleType(std::dynamic_pointer_cast<Class>(make_replica(*first, device)));
   }
 }
 
 }  // namespace detail
 
 /// A module and its replicas, typed.
-/// @tparam ModuleType  a module holder (TORCH_MODULE) or a shared_ptr to a module
+/// @tparam ModuleType  a module holder (TORCH_MODULE), a shared_ptr to a module, or torch::jit::Module
 template <typename ModuleType>
 class Replicas {
  public:
   Replicas(ModuleType module, std::vector<ReplicaDevice> devices, ReplicaOptions options = {}) {
     detail::check_devices(devices);
-    const std::shared_ptr<torch::nn::Module> first = detail::module_pointer(module);
-    std::vector<ReplicaModule> states{detail::replica_module(first, first)};
     modules_.push_back(std::move(module));
     for (std::size_t i = 1; i < devices.size(); ++i) {
-      const auto clone = detail::clone_module(*first, devices[i]);
-      detail::share_weights(*first, *clone, devices[i]);
-      states.push_back(detail::replica_module(first, clone));
-      modules_.push_back(ModuleType(std::dynamic_pointer_cast<detail::ModuleClass<ModuleType>>(clone)));
+      modules_.push_back(detail::make_replica_like(modules_[0], devices[i]));
+    }
+    std::vector<ReplicaModule> states;
+    for (ModuleType& replica : modules_) {
+      states.push_back(detail::replica_module(detail::plain_module(modules_[0]), detail::plain_module(replica)));
     }
     set_ = std::make_unique<ReplicaSet>(std::move(states), std::move(devices), options);
   }
