@@ -30,6 +30,18 @@ void kill_me_after(std::chrono::nanoseconds delay) {
   ASSERT_EQ(::timer_settime(timer, 0, &when, nullptr), 0);
 }
 
+// A layer, its wrapper, and an optimizer that can be fused with it.
+template <typename Optimizer, typename Options>
+struct FuseSubject {
+  explicit FuseSubject(const Group& group, int in = 4, int out = 4)
+      : model(make_linear(in, out)), ddp(model, fuse_on(group)), optimizer(model->parameters(), Options(0.1)) {}
+  Linear model;
+  DistributedDataParallel<Linear> ddp;
+  Optimizer optimizer;
+};
+using FuseWithAdam = FuseSubject<Adam, AdamOptions>;
+using FuseWithSgd = FuseSubject<Sgd, SGDOptions>;
+
 class FuseInProcesses : public ::testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Engines, FuseInProcesses, ::testing::Values("shm", "gloo"),
@@ -38,14 +50,12 @@ INSTANTIATE_TEST_SUITE_P(Engines, FuseInProcesses, ::testing::Values("shm", "glo
 TEST_P(FuseInProcesses, NamesARankThatDiesBetweenSteps) {
   const auto ends = ranks_as_processes(3, [](const Membership& membership) {
     const Group group = make_communicator(GetParam(), membership);
-    const Linear model = make_linear(20, 4);
-    DistributedDataParallel ddp(model, fuse_on(group));
-    Adam optimizer(model->parameters(), AdamOptions(0.1));
-    ddp.fuse(optimizer);
+    FuseWithAdam it(group, 20, 4);
+    it.ddp.fuse(it.optimizer);
     for (int step = 0; step < 3; ++step) {
-      ddp(fuse_batch(group->rank(), step, 20)).sum().backward();
+      it.ddp(fuse_batch(group->rank(), step, 20)).sum().backward();
       if (step == 2 && group->rank() == 1) ::kill(::getpid(), SIGKILL);
-      optimizer.step();
+      it.optimizer.step();
     }
   });
   EXPECT_EQ(ends[1].signal, SIGKILL);
@@ -61,14 +71,12 @@ TEST_P(FuseInProcesses, NamesARankThatIsKilledDuringAStep) {
   for (const int delay_us : {200, 900, 2500, 7000, 20000}) {
     const auto ends = ranks_as_processes(3, [&](const Membership& membership) {
       const Group group = make_communicator(GetParam(), membership);
-      const Linear model = make_linear(512, 512);
-      DistributedDataParallel ddp(model, fuse_on(group));
-      Adam optimizer(model->parameters(), AdamOptions(0.1));
-      ddp.fuse(optimizer);
-      for (auto& parameter : model->parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
-      optimizer.step();
+      FuseWithAdam it(group, 512, 512);
+      it.ddp.fuse(it.optimizer);
+      for (auto& parameter : it.model->parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
+      it.optimizer.step();
       if (group->rank() == 1) kill_me_after(std::chrono::microseconds(delay_us));
-      for (int step = 0; step < kSteps; ++step) optimizer.step();
+      for (int step = 0; step < kSteps; ++step) it.optimizer.step();
     });
     EXPECT_EQ(ends[1].signal, SIGKILL);
     for (const std::size_t rank : {0U, 2U}) {
@@ -82,14 +90,12 @@ TEST_P(FuseInProcesses, NamesARankThatIsKilledDuringAStep) {
 
 TEST(FuseRefusal, TellsWhyItChangesNothing) {
   fuse_ranks("thread", 2, [](Group group) {
-    const Linear model = make_linear(4, 4);
-    DistributedDataParallel ddp(model, fuse_on(group));
-    ddp.register_comm_hook(fp16_compress_hook());
-    Sgd optimizer(model->parameters(), SGDOptions(0.1));
-    EXPECT_EQ(ddp.fuse(optimizer), FuseMode::Off);
-    EXPECT_NE(ddp.fuse_reason().find("communication hook"), std::string::npos);
-    ddp(fuse_batch(group->rank(), 0, 4)).sum().backward();
-    optimizer.step();
+    FuseWithSgd it(group);
+    it.ddp.register_comm_hook(fp16_compress_hook());
+    EXPECT_EQ(it.ddp.fuse(it.optimizer), FuseMode::Off);
+    EXPECT_NE(it.ddp.fuse_reason().find("communication hook"), std::string::npos);
+    it.ddp(fuse_batch(group->rank(), 0, 4)).sum().backward();
+    it.optimizer.step();
 
     Linear half = make_linear(4, 4);
     half->to(torch::kBFloat16);
@@ -102,19 +108,17 @@ TEST(FuseRefusal, TellsWhyItChangesNothing) {
 
 TEST(FuseRefusal, RefusesWhatMakesNoSense) {
   fuse_ranks("thread", 2, [](Group group) {
-    const Linear model = make_linear(4, 4);
+    FuseWithSgd it(group);
     const Linear other = make_linear(4, 4);
-    DistributedDataParallel ddp(model, fuse_on(group));
     Sgd stranger(other->parameters(), SGDOptions(0.1));
-    EXPECT_NE(fuse_error([&] { ddp.fuse(stranger); }).find("none of the module's parameters"), std::string::npos);
-    Sgd optimizer(model->parameters(), SGDOptions(0.1));
-    ddp.fuse(optimizer);
-    EXPECT_NE(fuse_error([&] { ddp.fuse(optimizer); }).find("fused already"), std::string::npos);
-    EXPECT_NE(fuse_error([&] { ddp.register_comm_hook(noop_hook()); }).find("fused"), std::string::npos);
+    EXPECT_NE(fuse_error([&] { it.ddp.fuse(stranger); }).find("none of the module's parameters"), std::string::npos);
+    it.ddp.fuse(it.optimizer);
+    EXPECT_NE(fuse_error([&] { it.ddp.fuse(it.optimizer); }).find("fused already"), std::string::npos);
+    EXPECT_NE(fuse_error([&] { it.ddp.register_comm_hook(noop_hook()); }).find("fused"), std::string::npos);
     GradScaler scaler;
-    EXPECT_NE(fuse_error([&] { scaler.unscale_(optimizer); }).find("fused optimizer"), std::string::npos);
+    EXPECT_NE(fuse_error([&] { scaler.unscale_(it.optimizer); }).find("fused optimizer"), std::string::npos);
     torch::serialize::OutputArchive archive;
-    EXPECT_NE(fuse_error([&] { optimizer.save(archive); }).find("named_state"), std::string::npos);
+    EXPECT_NE(fuse_error([&] { it.optimizer.save(archive); }).find("named_state"), std::string::npos);
   });
 }
 
@@ -133,26 +137,22 @@ TEST(FuseRefusal, RefusesRanksWithOtherParameters) {
 
 TEST(FuseRefusal, NamesStepsThatDiffer) {
   fuse_ranks("thread", 2, [](Group group) {
-    const Linear model = make_linear(4, 4);
-    DistributedDataParallel ddp(model, fuse_on(group));
-    Sgd optimizer(model->parameters(), SGDOptions(0.1));
-    ddp.fuse(optimizer);
-    ddp(fuse_batch(group->rank(), 0, 4)).sum().backward();
+    FuseWithSgd it(group);
+    it.ddp.fuse(it.optimizer);
+    it.ddp(fuse_batch(group->rank(), 0, 4)).sum().backward();
     StepOptions options;
     options.max_norm = 1 + group->rank();
-    EXPECT_NE(fuse_error([&] { optimizer.step_with(options); }).find("disagree"), std::string::npos);
+    EXPECT_NE(fuse_error([&] { it.optimizer.step_with(options); }).find("disagree"), std::string::npos);
   });
 }
 
 TEST(FuseRefusal, NamesARankThatStepsWhileAnotherDoesNot) {
   fuse_ranks("thread", 2, [](Group group) {
-    const Linear model = make_linear(4, 4);
-    DistributedDataParallel ddp(model, fuse_on(group));
-    Sgd optimizer(model->parameters(), SGDOptions(0.1));
-    ddp.fuse(optimizer);
+    FuseWithSgd it(group);
+    it.ddp.fuse(it.optimizer);
     const std::string text = fuse_error([&] {
       if (group->rank() == 0) {
-        optimizer.step();
+        it.optimizer.step();
       } else {
         group->barrier();
       }
@@ -163,13 +163,11 @@ TEST(FuseRefusal, NamesARankThatStepsWhileAnotherDoesNot) {
 
 TEST(FuseRefusal, NamesAParameterThatWasMoved) {
   fuse_ranks("thread", 1, [](Group group) {
-    const Linear model = make_linear(4, 4);
-    DistributedDataParallel ddp(model, fuse_on(group));
-    Sgd optimizer(model->parameters(), SGDOptions(0.1));
-    ddp.fuse(optimizer);
-    ddp(fuse_batch(0, 0, 4)).sum().backward();
-    model->bias.set_data(torch::zeros({4}));
-    EXPECT_NE(fuse_error([&] { optimizer.step(); }).find("\"bias\" was moved"), std::string::npos);
+    FuseWithSgd it(group);
+    it.ddp.fuse(it.optimizer);
+    it.ddp(fuse_batch(0, 0, 4)).sum().backward();
+    it.model->bias.set_data(torch::zeros({4}));
+    EXPECT_NE(fuse_error([&] { it.optimizer.step(); }).find("\"bias\" was moved"), std::string::npos);
   });
 }
 
