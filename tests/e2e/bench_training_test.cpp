@@ -139,6 +139,36 @@ TEST(BenchStep, DrawsItsChart) {
   EXPECT_EQ(times_in(svg, "<circle "), 4U) << "two systems, one and two ranks\n" << svg;
 }
 
+// The number at `offset` of a PNG, most significant byte first.
+std::uint32_t png_number(const std::string& png, std::size_t offset) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < 4; ++i) number = number << 8 | static_cast<unsigned char>(png.at(offset + i));
+  return number;
+}
+
+TEST(BenchStep, DrawsItsChartAsPng) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> flags{"step",    "--model", "mlp-kdd", "--batch", "4",
+                                       "--ranks", "1",       "--modes", "alone",   "--rounds",
+                                       "1",       "--steps", "3",       "--plot",  folder / "step.png"};
+  const ProgramEnd end = bench_training(flags);
+  if (shows(end.err, "this build writes no PNG")) {
+    EXPECT_EQ(end.code, 2);
+    GTEST_SKIP() << "librsvg2-dev was not installed when this was configured";
+  }
+  ASSERT_EQ(end.code, 0) << end.err;
+  const std::string png = read_file(folder / "step.png");
+  ASSERT_GT(png.size(), 33U);
+  EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1A\n");
+  EXPECT_EQ(png.substr(12, 4), "IHDR");
+  EXPECT_EQ(png.substr(png.size() - 8, 4), "IEND");
+  const std::uint32_t width = png_number(png, 16);
+  const std::uint32_t height = png_number(png, 20);
+  EXPECT_GT(width, height);
+  EXPECT_GT(height, 400U);
+  EXPECT_GT(png.size(), width * height / 200) << "an empty page has a byte for 1000 pixels or less";
+}
+
 struct TrainingBenchMistake {
   const char* name;
   std::vector<std::string> flags;
