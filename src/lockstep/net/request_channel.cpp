@@ -161,8 +161,8 @@ std::string RequestChannel::fields_of(const std::string& answer) const {
   WireReader reader(answer);
   reader.u64();
   const auto status = static_cast<StoreStatus>(reader.u8());
-  constexpr std::size_t kHeaderBytes = 9;
-  if (status == StoreStatus::Ok) return answer.substr(kHeaderBytes);
+  constexpr std::size_t kAnswerHeaderBytes = 9;
+  if (status == StoreStatus::Ok) return answer.substr(kAnswerHeaderBytes);
   const std::string what = reader.text(kMaxMessageBytes);
   const std::string fix = reader.text(kMaxMessageBytes);
   const std::string where = where_ + ", store at " + address_.text();

@@ -10,12 +10,12 @@ namespace lockstep {
 
 TimeoutError missing_keys_error(const std::vector<std::string>& keys, const std::string& where,
                                 const std::vector<LostRank>& lost) {
-  constexpr std::size_t kNamed = 8;
+  constexpr std::size_t kNamedKeys = 8;
   std::string names;
-  for (std::size_t i = 0; i < std::min(keys.size(), kNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(keys.size(), kNamedKeys); ++i) {
     names += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", printable_key(keys[i]));
   }
-  if (keys.size() > kNamed) names += fmt::format(" and {} more", keys.size() - kNamed);
+  if (keys.size() > kNamedKeys) names += fmt::format(" and {} more", keys.size() - kNamedKeys);
   std::string what = fmt::format("waited in vain for {} {} of the store", keys.size() == 1 ? "key" : "keys", names);
   if (!lost.empty()) what += "; lost meanwhile: " + describe(lost);
   return TimeoutError(what, where,

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// The long options, without their hyphens, that sbatch and srun of Slurm 20 to 24 list.
+const std::vector<std::string>& slurm_options();
+
+}  // namespace lockstep

@@ -1,0 +1,140 @@
+// Programs under a real Slurm: srun alone, and the scripts that `lockstep slurm` writes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lockstep/base/atomic_file.h"
+#include "tests/e2e/launch.h"
+#include "tests/support/slurm_cluster.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::seconds kSlurmPatience{90};
+
+class Slurm : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (!SlurmCluster::why_not()) cluster_ = std::make_unique<SlurmCluster>(2);
+  }
+  static void TearDownTestSuite() { cluster_.reset(); }
+
+  void SetUp() override {
+    if (const auto reason = SlurmCluster::why_not()) GTEST_SKIP() << *reason;
+    const auto made =
+        run_program({kBin + "/lockstep", "data", "digits", "--output", digits(), "--train", "400", "--test", "100"});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+  void TearDown() override {
+    if (HasFailure() && cluster_) std::printf("%s\n", cluster_->log().c_str());
+  }
+
+  std::string digits() const { return folder_ / "digits"; }
+  Words mnist() const { return {kBin + "/ddp_mnist", "--data", digits(), "--batch_size", "50", "--epochs", "1"}; }
+  // Runs `words` as a user of the cluster.
+  ProgramEnd on_cluster(Words words, const Words& more = {}, Changes changes = {}) const {
+    words.insert(words.end(), more.begin(), more.end());
+    changes.merge(cluster_->changes());
+    return run_program(words, changes, kSlurmPatience);
+  }
+  // Submits a script and waits for the job's end; its exit code is the job's.
+  ProgramEnd submit(const std::string& script, Changes changes = {}) const {
+    return on_cluster({"sbatch", "--wait", "--chdir=" + std::string(folder_ / ""), script}, {}, std::move(changes));
+  }
+  void write_script(const std::string& path, Words flags, const Words& program) const {
+    Words words{kBin + "/lockstep", "slurm", "--file", path, "--output", folder_ / "job.out"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.emplace_back("--");
+    const ProgramEnd end = on_cluster(words, program);
+    ASSERT_EQ(end.code, 0) << end.err;
+  }
+  std::string job_output() const { return content(folder_ / "job.out"); }
+
+  const TemporaryFolder folder_;
+  static std::unique_ptr<SlurmCluster> cluster_;
+};
+
+std::unique_ptr<SlurmCluster> Slurm::cluster_;
+
+void expect_all_ranks(const std::string& out, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_TRUE(has(out, "hello! Node # " + std::to_string(rank) + " is running!")) << out;
+  }
+  EXPECT_TRUE(has(out, "Accuracy on the test images:")) << out;
+}
+
+TEST_F(Slurm, SrunAloneStartsTheRanksOfOneHost) {
+  const ProgramEnd end = on_cluster({"srun", "-n", "3", "-N", "1"}, mnist(), {{"MASTER_ADDR", {}}});
+  EXPECT_EQ(end.code, 0) << end.err;
+  expect_all_ranks(end.out, 3);
+}
+
+TEST_F(Slurm, SrunAloneStartsTheRanksOfTwoHosts) {
+  const ProgramEnd end = on_cluster({"srun", "-n", "3", "-N", "2"}, mnist());  // two on one, one on the other
+  EXPECT_EQ(end.code, 0) << end.err;
+  expect_all_ranks(end.out, 3);
+}
+
+TEST_F(Slurm, TheContextOfATutorialKnowsItsRanks) {
+  const std::string shipped = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+  const ProgramEnd end =
+      on_cluster({"srun", "-n", "2", "-N", "1"}, {kBin + "/oslo_gpt2", "--data", shipped + "reviews.csv", "--tokenizer",
+                                                  shipped + "bytes-vocab", "--train_step", "20", "--dp_size", "2"});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(has(end.out, "Step: 20, Loss: ")) << end.out;
+}
+
+TEST_F(Slurm, AWrittenScriptStartsAllRanks) {
+  write_script(folder_ / "job.sh", {"--nodes", "2", "--ntasks-per-node", "2", "--time", "5"}, mnist());
+  const ProgramEnd end = submit(folder_ / "job.sh");
+  EXPECT_EQ(end.code, 0) << end.err << job_output();
+  expect_all_ranks(job_output(), 4);
+}
+
+TEST_F(Slurm, AScriptWithoutSrunIsToldSo) {
+  std::string program;
+  for (const std::string& word : mnist()) program += word + " ";
+  const std::string script = folder_ / "wrong.sh";
+  write_file_atomically(script,
+                        "#!/bin/bash\n#SBATCH --ntasks=4 --output=" + (folder_ / "job.out") + "\n" + program + "\n");
+  submit(script);
+  EXPECT_TRUE(has(job_output(), "the Slurm job asked for 4 tasks, but this is one process alone")) << job_output();
+  const ProgramEnd check = on_cluster({kBin + "/lockstep", "slurm", "--check", script});
+  EXPECT_EQ(check.code, 1);
+  EXPECT_TRUE(has(check.out, script + ":3: without srun")) << check.out;
+}
+
+// A warning before the time limit: the training saves, the job queues again, and goes on where it was.
+TEST_F(Slurm, ASignalSavesAndQueuesAgain) {
+  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+  const std::string flags = "--task text-classification --model bert-tiny --tokenizer " + data +
+                            "reviews-vocab --train-file " + data +
+                            "reviews.csv --label-column division --max-length 16 --max-steps 400 --logging-steps 1 "
+                            "--save-steps 100000 --resume-from-checkpoint true --output-dir " +
+                            (folder_ / "trained");
+  Words program{kBin + "/lockstep", "train"};
+  std::istringstream words(flags);
+  for (std::string word; words >> word;) program.push_back(word);
+  write_script(folder_ / "job.sh", {"--ntasks-per-node", "2", "--time", "5"}, program);
+  const ProgramEnd queued =
+      on_cluster({"sbatch", "--parsable", "--chdir=" + std::string(folder_ / ""), folder_ / "job.sh"});
+  ASSERT_EQ(queued.code, 0) << queued.err;
+  const std::string job = queued.out.substr(0, queued.out.find('\n'));
+  const auto wait_for = [&](const std::string& what, const std::function<bool()>& holds) {
+    const Deadline deadline = Deadline::after(kSlurmPatience);
+    while (!holds()) {
+      ASSERT_FALSE(deadline.passed()) << what << " did not come:\n" << job_output();
+      on_cluster({"sleep", "0.2"});  // another process writes: there is no event to wait for
+    }
+  };
+  wait_for("a step", [&] { return has(job_output(), "'loss'"); });
+  ASSERT_EQ(on_cluster({"scancel", "--signal=USR1", job}).code, 0);
+  wait_for("the second turn", [&] { return has(on_cluster({"scontrol", "show", "job", job}).out, "Restarts=1"); });
+  EXPECT_TRUE(has(job_output(), "Stopped by signal 15 after step ")) << job_output();
+  on_cluster({"scontrol", "update", "JobId=" + job, "StartTime=now"});  // Slurm lets a job wait two minutes
+  wait_for("the end", [&] { return has(on_cluster({"scontrol", "show", "job", job}).out, "JobState=COMPLETED"); });
+  EXPECT_TRUE(has(job_output(), "Continuing from ")) << job_output();
+}
+
+}  // namespace
+}  // namespace lockstep
