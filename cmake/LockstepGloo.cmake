@@ -1,4 +1,4 @@
-# Adds Gloo to lockstep_comm, linked in or as a module of its own (comm/gloo/mesh_loader.cpp says why), or leaves the
+# Adds Gloo to lockstep_comm, linked in or as a module of its own (comm/gloo/gloo_mesh_loader.cpp says why), or leaves the
 # gloo engine out where Gloo is not installed.
 find_path(LOCKSTEP_GLOO_INCLUDE gloo/transport/tcp/device.h)
 find_library(LOCKSTEP_GLOO_LIBRARY gloo)
@@ -53,7 +53,7 @@ if(NOT lockstep_gloo_as_module)
   return()
 endif()
 
-set(lockstep_gloo_sources mesh.cpp packets.cpp loop_commands.cpp)
+set(lockstep_gloo_sources gloo_mesh.cpp packets.cpp loop_commands.cpp)
 list(TRANSFORM lockstep_gloo_sources PREPEND ${lockstep_gloo_folder}/)
 lockstep_remove_sources(lockstep_comm ${lockstep_gloo_sources})
 add_library(lockstep_gloo MODULE ${lockstep_gloo_sources})

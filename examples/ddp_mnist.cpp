@@ -1,7 +1,7 @@
 // The lecture's program: several nodes, each with its share of MNIST, train one ConvNet in step. In two terminals:
 //   ddp_mnist -w 2 -nr 0 --data FOLDER
 //   ddp_mnist -w 2 -nr 1 --data FOLDER
-// or at once: lockstep run --nproc-per-node 2 ddp_mnist --data FOLDER
+// or at once: lockstep run --nproc-per-node 2 ddp_mnist --data FOLDER, or mpirun -np 2 ddp_mnist --data FOLDER
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -15,13 +15,14 @@
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/mnist.h"
 #include "lockstep/models/convnet.h"
+#include "lockstep/net/launcher_environment.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 
 namespace ls = lockstep;
 
 struct Arguments {
   int world_size = 1, gpu = -1, nr = 0, epochs = 2;
-  std::string master_addr = "127.0.0.1", master_port = "8888", data = "data/digits", optimizer = "sgd";
+  std::string master_addr = "127.0.0.1", master_port = "8888", data = "data/digits", optimizer = "sgd", backend;
   double lr = 1e-4;
   std::int64_t batch_size = 100;
 };
@@ -48,6 +49,7 @@ void train(const Arguments& args) {
   ls::ProcessGroupOptions group;
   group.init_method = "tcp://" + args.master_addr + ":" + args.master_port;
   if (ls::env_string("RANK")) group.init_method = "env://";  // under a launcher
+  group.backend = args.backend;
   group.world_size = args.world_size;
   group.rank = rank;
   ls::init_process_group(group);
@@ -113,7 +115,8 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.footer(
       "Examples:\n  ddp_mnist -w 2 -nr 0 --data mnist    (and in another terminal: -nr 1)\n"
-      "  lockstep run --nproc-per-node 2 ddp_mnist --data mnist --optimizer adam --lr 1e-3");
+      "  lockstep run --nproc-per-node 2 ddp_mnist --data mnist --optimizer adam --lr 1e-3\n"
+      "  mpirun -np 4 ddp_mnist --data mnist --backend mpi");
   app.add_option("-w,--world_size", args.world_size, "number of nodes in total")->envname("WORLD_SIZE");
   app.add_option("--nr", args.nr, "-nr works too: ranking within the nodes")->envname("RANK");
   app.add_option("-g,--gpu", args.gpu, "cuda device ID; -1 represents cpu, the only one here")
@@ -122,9 +125,12 @@ int main(int argc, char** argv) {
   app.add_option("--master_addr", args.master_addr, "address of master node (node with rank 0)");
   app.add_option("--master_port", args.master_port, "port number of master node (node with rank 0)");
   app.add_option("--data", args.data, "folder of IDX files: train-images-idx3-ubyte[.gz] and so on");
+  app.add_option("--backend", args.backend,
+                 "engine of the collectives: shm, gloo, mpi, ...; empty: the fastest that fits");
   app.add_option("--optimizer", args.optimizer, "sgd or adam")->check(CLI::IsMember({"sgd", "adam"}));
   app.add_option("--lr", args.lr, "learning rate");
   app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1000000));
+  ls::adopt_launcher_environment();  // under mpirun, too, RANK and WORLD_SIZE say who this is
   std::vector<std::string> words(argv + 1, argv + argc);
   for (auto& word : words) word = word == "-nr" ? "--nr" : word;  // the lecture's spelling
   std::reverse(words.begin(), words.end());                       // the parser takes them from the back

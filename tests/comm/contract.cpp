@@ -4,14 +4,21 @@
 #include <cstring>
 
 #include "lockstep/comm/factory.h"
+#include "tests/support/mpi_places.h"
+#include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
 
 std::vector<Placement> placements(const std::vector<int>& world_sizes) {
   std::vector<Placement> all;
   for (const Engine& engine : available_engines()) {
+    if (engine.name == std::string("mpi") && MpiPlaces::why_not()) {
+      std::cout << *MpiPlaces::why_not() << std::endl;
+      continue;
+    }
     for (const int world_size : world_sizes) {
       // One rank needs no engine, so one engine's name will do.
+      if (engine.name == std::string("hierarchical") && world_size < 3) continue;  // not for one rank a host
       if (world_size == 1 && &engine != &available_engines().front()) continue;
       if (engine.threads) all.push_back({engine.name, world_size, false});
       if (engine.across_processes) all.push_back({engine.name, world_size, true});
@@ -37,10 +44,13 @@ std::string placement_name(const ::testing::TestParamInfo<Placement>& info) {
 std::vector<RankEnd> Contract::ends_of(const Body& body, const RanksOptions& options) {
   const Placement placement = GetParam();
   const RankBody with_group = [&](const Membership& membership) {
-    const auto group = make_communicator(placement.engine, membership);
+    const bool pretend = placement.engine == "hierarchical";
+    const auto group = make_communicator(placement.engine, pretend ? on_two_hosts(membership) : membership);
     body(*group);
   };
-  return placement.processes ? ranks_as_processes(placement.world_size, with_group, options)
+  RanksOptions all = options;
+  all.mpi = placement.engine == "mpi";
+  return placement.processes ? ranks_as_processes(placement.world_size, with_group, all)
                              : ranks_as_threads(placement.world_size, with_group, options);
 }
 

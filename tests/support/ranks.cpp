@@ -25,6 +25,7 @@
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/net/store_server.h"
 #include "lockstep/net/thread_ranks.h"
+#include "tests/support/mpi_places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -111,7 +112,7 @@ int failed_expectations() {
 }
 
 [[noreturn]] void run_child(int rank, int world_size, const std::string& store, const RankBody& body,
-                            const RanksOptions& options, int report) {
+                            const RanksOptions& options, const MpiPlaces* places, int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
   set("RANK", std::to_string(rank));
@@ -123,6 +124,10 @@ int failed_expectations() {
   set("LOCKSTEP_STORE", store);
   ::unsetenv("LOCKSTEP_SECRET");
   ::unsetenv("LOCKSTEP_SECRET_FILE");
+  if (places != nullptr) {
+    for (const auto& [name, value] : places->variables(rank)) set(name.c_str(), value);
+  }
+  if (options.prepare) options.prepare(rank);
   const int failed_before = failed_expectations();
   RankEnd end = run_body(
       [&](const Membership&) {
@@ -189,6 +194,7 @@ std::vector<RankEnd> processes(int world_size, const RankBody& body, const Ranks
   const TemporaryFolder folder;
   const SocketAddress address = SocketAddress::unix_socket(folder / "store");
   std::vector<Child> children(static_cast<std::size_t>(world_size));
+  const auto places = options.mpi ? std::make_unique<MpiPlaces>(world_size) : nullptr;
   std::fflush(nullptr);
   for (int rank = 0; rank < world_size; ++rank) {
     int ends[2];
@@ -198,7 +204,7 @@ std::vector<RankEnd> processes(int world_size, const RankBody& body, const Ranks
     child.report = UniqueFd(ends[0]);
     child.pid = ::fork();
     if (child.pid < 0) throw std::runtime_error("fork: " + errno_text(errno));
-    if (child.pid == 0) run_child(rank, world_size, address.text(), body, options, write_end.get());
+    if (child.pid == 0) run_child(rank, world_size, address.text(), body, options, places.get(), write_end.get());
   }
   // After the forks: a child of a process with threads may inherit their locks. The ranks wait for the socket.
   StoreServer server(address, "");

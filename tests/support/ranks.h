@@ -12,6 +12,9 @@ namespace lockstep {
 struct RanksOptions {
   std::chrono::milliseconds timeout{20'000};   ///< of the group's collectives
   std::chrono::milliseconds deadline{60'000};  ///< of everything: ranks that still run then are a failure
+  bool mpi = false;                            ///< of processes: each has a place in one job of mpirun
+  /// Of processes: called first in each, where its variables are set already. May change them, or enter another host.
+  std::function<void(int rank)> prepare;
 };
 
 /// How a rank ended.

@@ -102,6 +102,8 @@ class Communicator {
   std::string why_ended() const;
 
  private:
+  /// What `split` makes its groups with; empty: what fits each.
+  virtual std::string engine_of_parts() const { return engine(); }
   // Overridden by engines. They block until done, and throw Error (TimeoutError at the deadline) with what happened and
   // a fix; this class adds where. Tensors are contiguous, of a checked dtype and number of elements, perhaps empty.
   // Collectives come one at a time. Sends to one rank come one at a time, too, and so do receives from one rank, but

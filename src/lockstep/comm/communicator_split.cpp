@@ -10,7 +10,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/communicator_state.h"
 #include "lockstep/comm/factory.h"
-#include "lockstep/net/prefix_store.h"
+#include "lockstep/net/subgroup.h"
 
 namespace lockstep {
 
@@ -31,16 +31,11 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   }
   std::sort(members.begin(), members.end());
 
-  Membership group = membership_;
+  std::vector<int> ranks;
+  for (const auto& [order, other] : members) ranks.push_back(other);
+  Membership group = subgroup(membership_, ranks, fmt::format("split{}.{}", number, color));
   group.group = fmt::format("{}/{}.{}", membership_.group, number, color);
-  group.store = std::make_shared<PrefixStore>(membership_.store, fmt::format("split{}.{}", number, color));
-  group.world_size = static_cast<int>(members.size());
-  group.peers.clear();
-  for (const auto& [order, other] : members) {
-    if (other == rank()) group.rank = static_cast<int>(group.peers.size());
-    group.peers.push_back(membership_.peers[static_cast<std::size_t>(other)]);
-  }
-  return make_communicator(engine(), std::move(group));
+  return make_communicator(engine_of_parts(), std::move(group));
 }
 
 }  // namespace lockstep

@@ -5,12 +5,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #if LOCKSTEP_HAS_GLOO
 #include "lockstep/comm/gloo/gloo.h"
 #endif
+#include "lockstep/comm/hierarchical/hierarchical.h"
+#include "lockstep/comm/hierarchical/host_layout.h"
+#if LOCKSTEP_HAS_MPI
+#include "lockstep/comm/mpi/mpi.h"
+#endif
 #include "lockstep/comm/shm/shm.h"
 #include "lockstep/comm/single.h"
+#include "lockstep/net/launcher_environment.h"
 
 namespace lockstep {
 namespace {
@@ -34,6 +41,7 @@ bool in_processes_of_their_own(const Membership& membership) {
 
 bool can_serve(const Engine& engine, const Membership& membership) {
   if (!engine.across_hosts && !membership.on_one_host()) return false;
+  if (engine.fits != nullptr && !engine.fits(membership)) return false;
   if (engine.threads && in_one_process(membership)) return true;
   return engine.across_processes && (engine.threads || in_processes_of_their_own(membership));
 }
@@ -48,10 +56,18 @@ std::string names() {
 
 const std::vector<Engine>& available_engines() {
   static const std::vector<Engine> engines = {
-      {"thread", "shared memory between threads of one process", false, false, true, &make_thread_communicator},
-      {"shm", "shared memory between processes of one host", false, true, false, &make_shm_communicator},
+    {"thread", "shared memory between threads of one process", false, false, true, nullptr, &make_thread_communicator},
+    {"shm", "shared memory between processes of one host", false, true, false, nullptr, &make_shm_communicator},
+#if LOCKSTEP_HAS_GLOO || LOCKSTEP_HAS_MPI
+    {"hierarchical", "shared memory inside hosts, another engine between hosts with several ranks each", true, true,
+     true, &spans_hosts_of_several_ranks, &make_hierarchical_communicator},
+#endif
 #if LOCKSTEP_HAS_GLOO
-    {"gloo", "TCP between processes or threads, on one or several hosts", true, true, true, &make_gloo_communicator},
+    {"gloo", "TCP between processes or threads, on one or several hosts", true, true, true, nullptr,
+     &make_gloo_communicator},
+#endif
+#if LOCKSTEP_HAS_MPI
+    {"mpi", "MPI's messages between processes that mpirun started", true, true, false, nullptr, &make_mpi_communicator},
 #endif
   };
   return engines;
@@ -64,6 +80,15 @@ std::string default_engine(const Membership& membership) {
   throw Error(fmt::format("none of this build's engines ({}) can serve {} ranks placed as these are", names(),
                           membership.world_size),
               membership.where(), "start one process per rank, or build with another engine");
+}
+
+void prepare_rendezvous([[maybe_unused]] Deadline deadline) {
+#if LOCKSTEP_HAS_MPI
+  if (!mpi_job() || env_string("MASTER_ADDR") || env_string("LOCKSTEP_STORE")) return;
+  const auto size = env_int("WORLD_SIZE");
+  if (!size || *size == 1 || env_int("LOCAL_WORLD_SIZE") == size) return;  // on one host a socket's name is enough
+  meet_by_mpi(deadline);
+#endif
 }
 
 std::unique_ptr<Communicator> make_communicator(const std::string& engine, Membership membership) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/deadline.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep {
@@ -12,9 +13,10 @@ namespace lockstep {
 struct Engine {
   const char* name;
   const char* description;
-  bool across_hosts;      ///< ranks may be on several hosts
-  bool across_processes;  ///< ranks may be in several processes
-  bool threads;           ///< ranks may be threads of one process
+  bool across_hosts;                ///< ranks may be on several hosts
+  bool across_processes;            ///< ranks may be in several processes
+  bool threads;                     ///< ranks may be threads of one process
+  bool (*fits)(const Membership&);  ///< where that is not all: whether it is made for these members; null: always
   std::unique_ptr<Communicator> (*make)(Membership);
 };
 
@@ -22,8 +24,13 @@ struct Engine {
 const std::vector<Engine>& available_engines();
 
 /// The first available engine that can serve these members: where all are threads of one process, one that shares its
-/// memory; on one host, one that shares the host's memory; else one that crosses hosts.
+/// memory; on one host, one that shares the host's memory; else one that crosses hosts, through the memory of those
+/// with several ranks.
 std::string default_engine(const Membership& membership);
+
+/// Before an "env://" rendezvous: where mpirun started ranks on several hosts and nothing says where they meet, lets
+/// them agree on it over MPI, if this build has it. Sets MASTER_ADDR, MASTER_PORT and LOCKSTEP_SECRET.
+void prepare_rendezvous(Deadline deadline);
 
 /// Brings up a communicator. Collective: every member calls it with the same engine.
 /// @param engine  a name from available_engines(); empty for default_engine(). A group of one rank needs none and gets

@@ -12,6 +12,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/shm/reduce.h"
+#include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
 
 namespace lockstep {
@@ -52,6 +53,7 @@ void init_process_group(const ProcessGroupOptions& options) {
     throw Error("init_process_group was called twice", current.group->membership().where(),
                 "call destroy_process_group first, or use new_group for a part of the ranks");
   }
+  adopt_launcher_environment();
   shm::require_known_isa();
   keep_freed_memory();
   RendezvousOptions meeting;
@@ -60,6 +62,7 @@ void init_process_group(const ProcessGroupOptions& options) {
   meeting.rank = options.rank;
   meeting.timeout = timeout_of(options);
   meeting.on_awaiting = [](const std::string& line) { log_info("{}", line); };
+  if (options.init_method == "env://") prepare_rendezvous(Deadline::after(meeting.timeout));
   const Membership membership = rendezvous(meeting);
   set_log_rank(membership.rank);
   current.group = make_communicator(options.backend, membership);

@@ -71,6 +71,22 @@ std::optional<std::string> local_end_of_route(const std::string& host, Deadline 
   return std::nullopt;
 }
 
+// The interface that has this address, for the log.
+std::string interface_of(const std::string& address) {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return "unknown";
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(found, &::freeifaddrs);
+  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    if (numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)) == address) {
+      return entry->ifa_name;
+    }
+  }
+  return "unknown";
+}
+
 std::string route_key(int rank) { return "gloo/route/" + std::to_string(rank); }
 
 // The master's own host may know itself by a loopback name only; the others' routes to it show a way back.
@@ -103,7 +119,11 @@ std::string gloo_bind_address(const Membership& membership, Deadline deadline) {
   } else {
     address = membership.on_one_host() ? kLoopback : address_between_hosts(membership, deadline);
   }
-  log_debug("gloo: {} binds to {}", membership.where(), address);
+  // Between hosts the choice may be wrong, so it can be read: once for each host.
+  if (!membership.on_one_host() && membership.self().local_rank == 0) {
+    log_info("gloo on {}: interface {}, address {} ({})", membership.self().host, interface_of(address), address,
+             interface ? "the one asked for" : "on the route to the other hosts");
+  }
   return address;
 }
 

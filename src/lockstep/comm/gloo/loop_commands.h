@@ -20,7 +20,7 @@ namespace lockstep {
 /// it the very processor of the thread that holds the lock, it spins until its time slice ends, for milliseconds. On
 /// its own thread there is nothing to wait for.
 ///
-/// Sees Gloo, so only mesh.cpp may include it. Thread-safe.
+/// Sees Gloo, so only gloo_mesh.cpp may include it. Thread-safe.
 class LoopCommands : private gloo::transport::tcp::Handler {
  public:
   /// @param tick  called every second, on that thread

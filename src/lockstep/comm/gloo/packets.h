@@ -15,7 +15,7 @@ namespace lockstep {
 /// them are free again. No packet is longer than that memory, whatever the ranks believe: Gloo ends the process where
 /// one is.
 ///
-/// Sees Gloo, so only mesh.cpp may include it. One thread at a time. Throws what Gloo throws.
+/// Sees Gloo, so only gloo_mesh.cpp may include it. One thread at a time. Throws what Gloo throws.
 class PacketChannel {
  public:
   static constexpr int kRoom = 8;

@@ -11,6 +11,8 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/comm/elements.h"
+#include "lockstep/comm/enclosing_operation.h"
 #include "lockstep/comm/shm/allocations.h"
 #include "lockstep/comm/shm/announcement.h"
 #include "lockstep/comm/shm/collectives.h"
@@ -26,44 +28,10 @@ namespace {
 using shm::Call;
 using shm::Elements;
 
-shm::Element element_of(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Double:
-      return shm::Element::F64;
-    case c10::ScalarType::Half:
-      return shm::Element::F16;
-    case c10::ScalarType::BFloat16:
-      return shm::Element::BF16;
-    case c10::ScalarType::Int:
-      return shm::Element::I32;
-    case c10::ScalarType::Long:
-      return shm::Element::I64;
-    case c10::ScalarType::Byte:
-      return shm::Element::U8;
-    default:
-      return shm::Element::F32;
-  }
-}
-
-shm::Reduction reduction_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::Avg:
-      return shm::Reduction::Avg;
-    case ReduceOp::Min:
-      return shm::Reduction::Min;
-    case ReduceOp::Max:
-      return shm::Reduction::Max;
-    case ReduceOp::Product:
-      return shm::Reduction::Product;
-    default:
-      return shm::Reduction::Sum;
-  }
-}
-
 shm::Announcement announce(const Fingerprint& fingerprint) {
   return shm::pack({static_cast<std::uint8_t>(fingerprint.kind), static_cast<std::uint8_t>(fingerprint.op),
                     static_cast<std::uint8_t>(fingerprint.dtype), fingerprint.root, fingerprint.count,
-                    fingerprint.sequence});
+                    fingerprint.sequence, EnclosingOperation::mark()});
 }
 
 // What another process wrote: only values that exist are made into enums.

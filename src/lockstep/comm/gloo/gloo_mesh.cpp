@@ -1,0 +1,375 @@
+// This file, packets.cpp and loop_commands.cpp are all that includes Gloo. No LibTorch here, and nothing from the rest
+// of Lockstep but headers: they may be built as a module of their own.
+#include "lockstep/comm/gloo/gloo_mesh.h"
+
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/gloo/loop_commands.h"
+#include "lockstep/comm/gloo/packets.h"
+
+namespace lockstep {
+namespace {
+
+using gloo::transport::UnboundBuffer;
+using std::chrono::milliseconds;
+
+// Nobody sends in it: a receive that waits here sees the end of its connection at once.
+constexpr std::uint64_t kProbeSlot = ~std::uint64_t{0};
+// Waits that only a failure ends. Not the largest duration: it is added to the clock.
+constexpr milliseconds kForever = std::chrono::hours(24 * 365);
+
+// Packets of a whole mesh take this much memory, unless there are very many ranks.
+constexpr std::size_t kPacketMemory = 8 << 20;
+constexpr std::size_t kSmallestPacket = 1 << 10;
+constexpr std::size_t kLargestPacket = 64 << 10;
+
+// Gloo's thread inherits the signal mask: signals are for the program's own threads, and a write to a connection that
+// has ended must fail, not end the process by SIGPIPE.
+class BlockAllSignals {
+ public:
+  BlockAllSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockAllSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockAllSignals(const BlockAllSignals&) = delete;
+  BlockAllSignals& operator=(const BlockAllSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+class GlooMesh : public Mesh {
+ public:
+  explicit GlooMesh(const GlooMeshOptions& options)
+      : rank_(options.rank), size_(options.size), on_failure_(options.on_failure) {
+    gloo::transport::tcp::attr attributes(options.address.c_str());
+    {
+      const BlockAllSignals guard;
+      device_ = std::dynamic_pointer_cast<gloo::transport::tcp::Device>(gloo::transport::tcp::CreateDevice(attributes));
+    }
+    commands_ = std::make_unique<LoopCommands>(device_, [this] { look_at_guards(); });
+    bulk_ = device_->createContext(rank_, size_);
+    packets_ = device_->createContext(rank_, size_);
+    bulk_->setTimeout(kForever);
+    packets_->setTimeout(kForever);
+    for (int peer = 0; peer < size_; ++peer) {
+      probes_.push_back(bulk_->createUnboundBuffer(nullptr, 0));
+      channels_.emplace_back();
+      if (peer == rank_) continue;
+      bulk_->createPair(peer);
+      channels_.back() = std::make_unique<PacketChannel>(*packets_->createPair(peer), rank_ < peer, packet_bytes());
+    }
+  }
+
+  ~GlooMesh() override {
+    break_connections();  // so that no thread of Gloo's still looks at a buffer
+    {
+      const std::lock_guard<std::mutex> lock(guards_mutex_);
+      late_ = true;  // no other one starts
+    }
+    if (late_breaker_.joinable()) late_breaker_.join();
+    commands_.reset();
+    probes_.clear();
+    channels_.clear();  // before the connections that they refer to
+  }
+
+  std::string address_for(int peer) override {
+    std::string both;
+    for (const auto& context : {bulk_, packets_}) {
+      const std::vector<char> bytes = context->getPair(peer)->address().bytes();
+      both.append(bytes.begin(), bytes.end());
+    }
+    return both;
+  }
+
+  void connect(int peer, const std::string& address) override {
+    const auto middle = address.begin() + static_cast<std::ptrdiff_t>(address.size() / 2);
+    try {
+      bulk_->getPair(peer)->connect(std::vector<char>(address.begin(), middle));
+      packets_->getPair(peer)->connect(std::vector<char>(middle, address.end()));
+      if (broken_) throw std::runtime_error("broken");
+      probes_[static_cast<std::size_t>(peer)]->recv(peer, kProbeSlot, 0, 0);
+    } catch (const std::exception& error) {
+      if (broken_) throw why_broken();
+      throw MeshError(MeshError::Kind::kLost, error.what(), {peer});
+    }
+  }
+
+  std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) override;
+
+  std::size_t packet_bytes() const override {
+    const std::size_t fair = kPacketMemory / static_cast<std::size_t>(2 * PacketChannel::kRoom * (size_ - 1));
+    return std::clamp(fair / 64 * 64, kSmallestPacket, kLargestPacket);
+  }
+  std::size_t packets_at_once() const override { return PacketChannel::kAtOnce; }
+
+  void send_packet(int to, std::uint64_t mark, const void* data, std::size_t bytes) override {
+    try {
+      channels_[static_cast<std::size_t>(to)]->send(mark, data, bytes);
+    } catch (const std::exception& error) {
+      fail(error.what());
+    }
+  }
+
+  const void* wait_packet(int from, std::uint64_t mark, std::size_t bytes) override {
+    const void* data = nullptr;
+    try {
+      data = channels_[static_cast<std::size_t>(from)]->receive(mark, bytes);
+    } catch (const std::exception& error) {
+      fail(error.what());
+    }
+    if (data == nullptr) wait_for_break();
+    return data;
+  }
+
+  void release_packet(int from) override {
+    try {
+      channels_[static_cast<std::size_t>(from)]->release();
+    } catch (const std::exception& error) {
+      fail(error.what());
+    }
+  }
+
+  bool sees_losses() const override { return true; }
+  std::vector<int> lost_peers() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (broken_ || !lost_.empty()) return lost_;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      UnboundBuffer& probe = *probes_[static_cast<std::size_t>(peer)];
+      try {
+        probe.abortWaitRecv();  // the wait then returns at once, unless there is a failure, which it throws
+        probe.waitRecv(nullptr, kForever);
+      } catch (const std::exception&) {
+        lost_.push_back(peer);
+      }
+    }
+    return lost_;
+  }
+
+  std::uint64_t guard(Deadline deadline) override {
+    const std::lock_guard<std::mutex> lock(guards_mutex_);
+    guards_.emplace(next_guard_, deadline);
+    return next_guard_++;
+  }
+  void release_guard(std::uint64_t guard) override {
+    const std::lock_guard<std::mutex> lock(guards_mutex_);
+    guards_.erase(guard);
+  }
+
+  void break_connections() noexcept override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      broken_ = true;
+    }
+    commands_->stop();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!std::exchange(closed_, true)) {
+      close(*bulk_);
+      close(*packets_);
+    }
+    // Gloo tells those who wait for a message that has not begun. A message that is half through is left to the
+    // timeout.
+    for (UnboundBuffer* waiting : buffers_) {
+      waiting->abortWaitRecv();
+      waiting->abortWaitSend();
+    }
+    broke_.notify_all();
+  }
+
+  // Says what an exception of Gloo means.
+  [[noreturn]] void fail(const std::string& error) {
+    if (broken_) throw why_broken();
+    const MeshError failure(MeshError::Kind::kLost, error, wait_for_lost_peers());
+    if (on_failure_) on_failure_(failure);
+    break_connections();
+    throw failure;
+  }
+
+  // Gloo tells everybody who waits on a connection, one after the other: the probe's turn may come later than ours.
+  std::vector<int> wait_for_lost_peers() {
+    const Deadline soon = Deadline::after(milliseconds(500));
+    std::vector<int> peers = lost_peers();
+    while (peers.empty() && !broken_ && !soon.passed()) {
+      std::this_thread::sleep_for(milliseconds(1));
+      peers = lost_peers();
+    }
+    return peers;
+  }
+
+  // The packet is of another operation: the ranks disagree, and the supervisor is about to find out.
+  [[noreturn]] void wait_for_break() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    broke_.wait(lock, [&] { return broken_.load(); });
+    lock.unlock();
+    throw why_broken();
+  }
+
+  MeshError why_broken() {
+    const std::lock_guard<std::mutex> lock(guards_mutex_);
+    if (late_) return MeshError(MeshError::Kind::kTimeout, "a deadline passed");
+    return MeshError(MeshError::Kind::kBroken, "connections were broken here");
+  }
+
+  LoopCommands& commands() { return *commands_; }
+  bool broken() const { return broken_; }
+  std::unique_ptr<UnboundBuffer> enter(void* data, std::size_t bytes) {
+    auto buffer = bulk_->createUnboundBuffer(data, bytes);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    buffers_.insert(buffer.get());
+    return buffer;
+  }
+  void leave(UnboundBuffer* buffer) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    buffers_.erase(buffer);
+  }
+
+ private:
+  // A receive that times out ends all connections of its context, each softly. Closing them one by one would reset
+  // them, which ends the process of a peer that is just accepting (Gloo throws there in a thread of its own).
+  static void close(gloo::transport::Context& context) {
+    try {
+      context.createUnboundBuffer(nullptr, 0)->waitRecv(nullptr, milliseconds(1));
+    } catch (const std::exception&) {
+    }
+  }
+
+  // On Gloo's thread, which must not close connections: it may hold an event of one of them in its hands. Nor may it
+  // wait for mutex_, whose holder may wait for it.
+  void look_at_guards() {
+    const std::lock_guard<std::mutex> lock(guards_mutex_);
+    if (broken_ || late_) return;
+    for (const auto& [number, deadline] : guards_) late_ = late_ || deadline.passed();
+    if (late_) late_breaker_ = std::thread([this] { break_connections(); });
+  }
+
+  const int rank_;
+  const int size_;
+  const std::function<void(const MeshError&)> on_failure_;
+  std::shared_ptr<gloo::transport::tcp::Device> device_;
+  std::unique_ptr<LoopCommands> commands_;
+  // Packets have connections of their own: for these Gloo sets the system's send buffer to the size of one packet,
+  // which is far too small for large messages.
+  std::shared_ptr<gloo::transport::Context> bulk_;
+  std::shared_ptr<gloo::transport::Context> packets_;
+  std::vector<std::unique_ptr<UnboundBuffer>> probes_;    // by peer
+  std::vector<std::unique_ptr<PacketChannel>> channels_;  // by peer
+  std::mutex mutex_;                                      // guards all below, and waits on probes
+  std::set<UnboundBuffer*> buffers_;
+  bool closed_ = false;
+  std::vector<int> lost_;
+  std::condition_variable broke_;
+  std::atomic<bool> broken_{false};
+
+  std::mutex guards_mutex_;  // guards all below
+  std::map<std::uint64_t, Deadline> guards_;
+  std::uint64_t next_guard_ = 0;
+  bool late_ = false;
+  std::thread late_breaker_;
+};
+
+class GlooBuffer : public MeshBuffer {
+ public:
+  GlooBuffer(GlooMesh& mesh, void* data, std::size_t bytes) : mesh_(mesh), buffer_(mesh.enter(data, bytes)) {}
+
+  ~GlooBuffer() override {
+    // Gloo's thread may still write here, and would spin on a send whose buffer is gone.
+    if (sending_ > 0 || receiving_ > 0) mesh_.break_connections();
+    mesh_.commands().forget(this);
+    mesh_.leave(buffer_.get());
+  }
+
+  void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    ++sending_;
+    post([=] { buffer_->send(to, slot, offset, bytes); });
+  }
+
+  void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    ++receiving_;
+    post([=] { buffer_->recv(from, slot, offset, bytes); });
+  }
+
+  void wait_sent() override {
+    finish([&] { return buffer_->waitSend(nullptr, kForever); });
+    --sending_;
+  }
+
+  void wait_received() override {
+    finish([&] { return buffer_->waitRecv(nullptr, kForever); });
+    --receiving_;
+  }
+
+ private:
+  template <typename Start>
+  void post(Start start) {
+    mesh_.commands().post(this, [this, start = std::move(start)] {
+      try {
+        start();
+      } catch (const std::exception& error) {
+        {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          error_ = error.what();
+        }
+        buffer_->abortWaitRecv();
+        buffer_->abortWaitSend();
+      }
+    });
+  }
+
+  template <typename Wait>
+  void finish(const Wait& wait) {
+    bool done = false;
+    try {
+      done = !mesh_.broken() && wait();
+    } catch (const std::exception& error) {
+      mesh_.fail(error.what());
+    }
+    if (done) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    const std::string error = error_;
+    lock.unlock();
+    mesh_.fail(error.empty() ? "connections were broken here" : error);
+  }
+
+  GlooMesh& mesh_;
+  std::unique_ptr<UnboundBuffer> buffer_;
+  int sending_ = 0;
+  int receiving_ = 0;
+  std::mutex mutex_;   // guards the one below
+  std::string error_;  // of a start
+};
+
+std::unique_ptr<MeshBuffer> GlooMesh::buffer(void* data, std::size_t bytes) {
+  return std::make_unique<GlooBuffer>(*this, data, bytes);
+}
+
+}  // namespace
+}  // namespace lockstep
+
+lockstep::Mesh* lockstep_make_gloo_mesh(const lockstep::GlooMeshOptions* options) {
+  try {
+    return new lockstep::GlooMesh(*options);
+  } catch (const std::exception& error) {
+    throw lockstep::Error(
+        "Gloo cannot listen on " + options->address + ": " + error.what(), "gloo",
+        "check that the address belongs to this host; LOCKSTEP_GLOO_INTERFACE names another interface");
+  }
+}

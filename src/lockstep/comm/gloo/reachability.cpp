@@ -1,0 +1,77 @@
+#include "lockstep/comm/gloo/reachability.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/mesh/activity.h"
+#include "lockstep/comm/mesh/bring_up.h"
+#include "lockstep/net/socket.h"
+
+namespace lockstep {
+namespace {
+
+// A host that drops packets says nothing: three attempts of TCP fit into this.
+constexpr std::chrono::milliseconds kLongestAttempt{5000};
+
+const char* const kListensPrefix = "gloo/listens/";
+const char* const kReachesPrefix = "gloo/reaches/";
+
+// The first rank of each host.
+std::vector<int> one_of_each_host(const Membership& membership) {
+  std::set<std::string> seen;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < membership.world_size; ++rank) {
+    if (seen.insert(membership.peers[static_cast<std::size_t>(rank)].host_id).second) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+// One line for each rank of `others` that this one cannot connect to.
+std::string unreachable(const Membership& membership, const std::vector<int>& others, Deadline deadline) {
+  std::string lines;
+  for (const int other : others) {
+    if (other == membership.rank) continue;
+    const std::string where = membership.store->get(kListensPrefix + std::to_string(other), deadline);
+    const Deadline attempt = Deadline::after(std::min(kLongestAttempt, deadline.remaining()));
+    std::string failure;
+    try {
+      failure = connect_once(SocketAddress::parse(where), false, attempt).failure;
+    } catch (const Error& error) {
+      failure = error.happened();
+    }
+    if (failure.empty()) continue;
+    failure =
+        failure.substr(failure.rfind(": ") == std::string::npos ? 0 : failure.rfind(": ") + 2);  // without the address
+    lines += fmt::format("\n    {} cannot connect to {} at {}: {}", name_of(membership, membership.rank),
+                         name_of(membership, other), where, failure);
+  }
+  return lines;
+}
+
+}  // namespace
+
+void check_reachable(const Membership& membership, const std::string& address, Deadline deadline) {
+  if (membership.on_one_host()) return;
+  const std::vector<int> ranks = one_of_each_host(membership);
+  Listener listener;  // until all have tried
+  if (std::find(ranks.begin(), ranks.end(), membership.rank) != ranks.end()) {
+    listener = listen_at(SocketAddress::tcp(address, 0), deadline);
+    membership.store->set(kListensPrefix + std::to_string(membership.rank), listener.address.text());
+    wait_for_ranks(membership, ranks, kListensPrefix, deadline);
+    membership.store->set(kReachesPrefix + std::to_string(membership.rank), unreachable(membership, ranks, deadline));
+  }
+  wait_for_ranks(membership, ranks, kReachesPrefix, deadline);
+  std::string lines;
+  for (const int rank : ranks) lines += membership.store->get(kReachesPrefix + std::to_string(rank), deadline);
+  if (lines.empty()) return;
+  throw Error("hosts of this group do not reach each other:" + lines, membership.where(),
+              "check cables, firewalls and routes between these addresses; where a host has several networks, set "
+              "LOCKSTEP_GLOO_INTERFACE (or GLOO_SOCKET_IFNAME) to the interface that the others reach");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,123 @@
+#include "lockstep/comm/hierarchical/hierarchical.h"
+
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/enclosing_operation.h"
+#include "lockstep/comm/hierarchical/host_parts.h"
+#include "lockstep/comm/hierarchical/host_stages.h"
+#include "lockstep/comm/mesh/supervisor.h"
+
+namespace lockstep {
+namespace {
+
+/// The supervisor of the whole group says what went wrong, in the words of the whole group: a part knows its own ranks
+/// and operations only.
+class HierarchicalCommunicator : public Communicator {
+ public:
+  explicit HierarchicalCommunicator(Membership membership)
+      : Communicator(std::move(membership)),
+        parts_(std::make_shared<HostParts>(this->membership())),
+        stages_(*parts_, world_size()),
+        supervisor_(std::make_unique<Supervisor>(this->membership(), parts_)) {}
+
+  ~HierarchicalCommunicator() override {
+    stop_queues();
+    supervisor_.reset();
+  }
+
+  const char* engine() const override { return "hierarchical"; }
+
+  at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType dtype) override {
+    return parts_->local->allocate(sizes, dtype);
+  }
+
+ private:
+  // A part of the ranks may be on one host, or one on each.
+  std::string engine_of_parts() const override { return ""; }
+
+  template <typename Body>
+  void perform(const Activity& activity, Deadline deadline, const Body& body) {
+    const Watched watched(*supervisor_, activity, deadline);
+    try {
+      body();
+    } catch (const Error& error) {
+      supervisor_->raise(MeshError(MeshError::Kind::kPart, error.happened()));
+    }
+  }
+
+  template <typename Body>
+  void collective(const Operation& operation, const Body& body) {
+    Activity activity;
+    activity.fingerprint = operation.fingerprint;
+    perform(activity, operation.deadline, [&] {
+      const EnclosingOperation whole(operation.fingerprint);
+      // Where there is nothing to send the ranks meet all the same, so that one that has something is found out.
+      if (operation.fingerprint.count == 0) return stages_.barrier();
+      body();
+    });
+  }
+
+  void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
+    collective(operation, [&] { stages_.all_reduce(tensor, operation.fingerprint.op); });
+  }
+  void do_broadcast(at::Tensor& tensor, const Operation& operation) override {
+    collective(operation, [&] { stages_.broadcast(tensor, operation.fingerprint.root); });
+  }
+  void do_reduce(at::Tensor& tensor, const Operation& operation) override {
+    collective(operation, [&] { stages_.reduce(tensor, operation.fingerprint.root, operation.fingerprint.op); });
+  }
+  void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation, [&] { stages_.all_gather(out, in); });
+  }
+  void do_reduce_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation, [&] { stages_.reduce_scatter(out, in, operation.fingerprint.op); });
+  }
+  void do_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation, [&] { parts_->flat->gather(out, in, operation.fingerprint.root); });
+  }
+  void do_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation, [&] { parts_->flat->scatter(out, in, operation.fingerprint.root); });
+  }
+  void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation, [&] { parts_->flat->all_to_all(out, in); });
+  }
+  void do_barrier(const Operation& operation) override {
+    collective(operation, [&] { stages_.barrier(); });
+  }
+
+  void do_send(const at::Tensor& tensor, const Operation& operation) override {
+    perform(numbers_.activity_of(operation), operation.deadline, [&] {
+      const auto [group, peer] = way_to(operation.fingerprint.root);
+      group->send(tensor, peer, operation.tag);
+    });
+  }
+  void do_recv(at::Tensor& tensor, const Operation& operation) override {
+    perform(numbers_.activity_of(operation), operation.deadline, [&] {
+      const auto [group, peer] = way_to(operation.fingerprint.root);
+      group->recv(tensor, peer, operation.tag);
+    });
+  }
+
+  void do_abort() override { supervisor_->abort(why_ended()); }
+
+  /// The group that a message to this rank goes through, and its number there.
+  std::pair<Communicator*, int> way_to(int rank) const {
+    const HostLayout& layout = parts_->layout;
+    if (layout.host_of(rank) == layout.host) return {parts_->local.get(), layout.place_of(rank)};
+    return {parts_->flat.get(), rank};
+  }
+
+  std::shared_ptr<HostParts> parts_;
+  HostStages stages_;
+  std::unique_ptr<Supervisor> supervisor_;
+  MessageNumbers numbers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_hierarchical_communicator(Membership membership) {
+  return std::make_unique<HierarchicalCommunicator>(std::move(membership));
+}
+
+}  // namespace lockstep

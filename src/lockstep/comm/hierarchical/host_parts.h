@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/hierarchical/host_layout.h"
+#include "lockstep/comm/mesh/connections.h"
+
+namespace lockstep {
+
+/// The groups that a hierarchical one is made of.
+struct HostParts : public Connections {
+  /// Collective. @throws Error  where a member does not come
+  explicit HostParts(const Membership& membership);
+
+  const HostLayout layout;
+  std::unique_ptr<Communicator> local;  ///< the ranks of this host
+  std::unique_ptr<Communicator> lane;   ///< one rank of each host; null on ranks that are in no lane
+  std::unique_ptr<Communicator> flat;   ///< all ranks, between hosts: for messages, and for what has no slices
+
+  // The parts see lost connections themselves; the whole group learns of it from their errors, and from the store.
+  bool sees_losses() const override { return false; }
+  std::vector<int> lost_peers() override { return {}; }
+  void break_connections() noexcept override;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,142 @@
+#include "lockstep/comm/hierarchical/host_stages.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+// Up to this many bytes of all ranks together, latency is all there is, and three stages have more of it than one.
+constexpr std::int64_t kDirectBytes = 64 << 10;
+
+at::Tensor flat_view(const at::Tensor& tensor) { return tensor.detach().view(-1); }
+
+}  // namespace
+
+bool HostStages::direct(const at::Tensor& share) const {
+  return share.numel() * share.element_size() * world_size_ <= kDirectBytes;
+}
+
+bool HostStages::one_lane(const at::Tensor& flat) const { return layout_.lanes == 1 || flat.numel() < layout_.lanes; }
+
+at::Tensor HostStages::slice_of(const at::Tensor& flat, int lane) const {
+  const std::int64_t each = (flat.numel() + layout_.lanes - 1) / layout_.lanes;
+  const std::int64_t begin = std::min(flat.numel(), lane * each);
+  return flat.narrow(0, begin, std::min(flat.numel() - begin, each));
+}
+
+// With equal hosts the average of averages is the average, and no sum of fp16 overflows on the way. With unequal ones,
+// `reduce_between` divides.
+ReduceOp HostStages::staged(ReduceOp op) const { return op == ReduceOp::Avg && !layout_.equal ? ReduceOp::Sum : op; }
+
+void HostStages::reduce_to(at::Tensor& tensor, ReduceOp op, int root) {
+  at::Tensor flat = flat_view(tensor);
+  if (direct(flat)) return root < 0 ? parts_.flat->all_reduce(flat, op) : parts_.flat->reduce(flat, root, op);
+  if (one_lane(flat)) return reduce_by_one_lane(flat, op, root);
+  if (!layout_.equal) return reduce_uneven(flat, op, root);
+  // What is left over by dividing goes the short way.
+  const std::int64_t even = flat.numel() / layout_.lanes * layout_.lanes;
+  at::Tensor slices = flat.narrow(0, 0, even);
+  reduce_slices(slices, op, root);
+  if (even == flat.numel()) return;
+  at::Tensor rest = flat.narrow(0, even, flat.numel() - even);
+  reduce_by_one_lane(rest, op, root);
+}
+
+void HostStages::reduce_between(at::Tensor& slice, ReduceOp op, int root) {
+  if (root < 0) {
+    parts_.lane->all_reduce(slice, staged(op));
+  } else {
+    parts_.lane->reduce(slice, layout_.host_of(root), staged(op));
+  }
+  if (staged(op) != op) slice.div_(world_size_);
+}
+
+void HostStages::reduce_by_one_lane(at::Tensor& flat, ReduceOp op, int root) {
+  parts_.local->reduce(flat, 0, staged(op));
+  if (layout_.place == 0) reduce_between(flat, op, root);
+  if (receives(root)) parts_.local->broadcast(flat, 0);
+}
+
+void HostStages::reduce_slices(at::Tensor& flat, ReduceOp op, int root) {
+  at::Tensor slice = at::empty({flat.numel() / layout_.lanes}, flat.options());
+  parts_.local->reduce_scatter(slice, flat, staged(op));
+  reduce_between(slice, op, root);
+  if (receives(root)) parts_.local->all_gather(flat, slice);
+}
+
+void HostStages::reduce_uneven(at::Tensor& flat, ReduceOp op, int root) {
+  for (int lane = 0; lane < layout_.lanes; ++lane) {
+    at::Tensor slice = slice_of(flat, lane);
+    parts_.local->reduce(slice, lane, staged(op));
+  }
+  if (parts_.lane) {
+    at::Tensor slice = slice_of(flat, layout_.place);
+    reduce_between(slice, op, root);
+  }
+  for (int lane = 0; receives(root) && lane < layout_.lanes; ++lane) {
+    at::Tensor slice = slice_of(flat, lane);
+    parts_.local->broadcast(slice, lane);
+  }
+}
+
+void HostStages::broadcast(at::Tensor& tensor, int root) {
+  at::Tensor flat = flat_view(tensor);
+  if (direct(flat)) return parts_.flat->broadcast(flat, root);
+  const int source = layout_.host_of(root);
+  if (layout_.host == source) parts_.local->broadcast(flat, layout_.place_of(root));
+  if (one_lane(flat)) {
+    if (layout_.place == 0) parts_.lane->broadcast(flat, source);
+    if (layout_.host != source) parts_.local->broadcast(flat, 0);
+    return;
+  }
+  if (parts_.lane) {
+    at::Tensor slice = slice_of(flat, layout_.place);
+    parts_.lane->broadcast(slice, source);
+  }
+  for (int lane = 0; layout_.host != source && lane < layout_.lanes; ++lane) {
+    at::Tensor slice = slice_of(flat, lane);
+    parts_.local->broadcast(slice, lane);
+  }
+}
+
+void HostStages::all_gather(at::Tensor& out, const at::Tensor& in) {
+  if (!layout_.equal || direct(in)) return parts_.flat->all_gather(out, in);
+  const std::int64_t count = in.numel();
+  const int hosts = layout_.host_count();
+  at::Tensor of_lane = at::empty({hosts * count}, in.options());
+  parts_.lane->all_gather(of_lane, in);
+  at::Tensor of_all = at::empty({layout_.lanes * hosts * count}, in.options());  // by lane, then by host
+  parts_.local->all_gather(of_all, of_lane);
+  at::Tensor flat = flat_view(out);
+  for (int lane = 0; lane < layout_.lanes; ++lane) {
+    const std::vector<int> ranks = layout_.lane(lane);
+    for (int host = 0; host < hosts; ++host) {
+      const int rank = ranks[static_cast<std::size_t>(host)];
+      flat.narrow(0, rank * count, count).copy_(of_all.narrow(0, (lane * hosts + host) * count, count));
+    }
+  }
+}
+
+void HostStages::reduce_scatter(at::Tensor& out, const at::Tensor& in, ReduceOp op) {
+  if (!layout_.equal || direct(out)) return parts_.flat->reduce_scatter(out, in, op);
+  const std::int64_t count = out.numel();
+  const int hosts = layout_.host_count();
+  const at::Tensor flat = flat_view(in);
+  at::Tensor of_all = at::empty({layout_.lanes * hosts * count}, in.options());  // by lane, then by host
+  for (int lane = 0; lane < layout_.lanes; ++lane) {
+    const std::vector<int> ranks = layout_.lane(lane);
+    for (int host = 0; host < hosts; ++host) {
+      const int rank = ranks[static_cast<std::size_t>(host)];
+      of_all.narrow(0, (lane * hosts + host) * count, count).copy_(flat.narrow(0, rank * count, count));
+    }
+  }
+  at::Tensor of_lane = at::empty({hosts * count}, in.options());
+  parts_.local->reduce_scatter(of_lane, of_all, op);
+  parts_.lane->reduce_scatter(out, of_lane, op);
+}
+
+void HostStages::barrier() { parts_.flat->barrier(); }
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/comm/hierarchical/host_parts.h"
+
+namespace lockstep {
+
+/// Collectives in stages: inside hosts, between hosts, inside hosts. Tensors are contiguous; one call at a time.
+class HostStages {
+ public:
+  HostStages(HostParts& parts, int world_size) : parts_(parts), layout_(parts.layout), world_size_(world_size) {}
+
+  void all_reduce(at::Tensor& tensor, ReduceOp op) { reduce_to(tensor, op, -1); }
+  /// Elsewhere than on `root`, the content is unspecified afterwards.
+  void reduce(at::Tensor& tensor, int root, ReduceOp op) { reduce_to(tensor, op, root); }
+  void broadcast(at::Tensor& tensor, int root);
+  void all_gather(at::Tensor& out, const at::Tensor& in);
+  void reduce_scatter(at::Tensor& out, const at::Tensor& in, ReduceOp op);
+  void barrier();
+
+ private:
+  /// To `root`, or to all ranks where it is negative.
+  void reduce_to(at::Tensor& tensor, ReduceOp op, int root);
+  void reduce_by_one_lane(at::Tensor& flat, ReduceOp op, int root);
+  void reduce_slices(at::Tensor& flat, ReduceOp op, int root);
+  void reduce_uneven(at::Tensor& flat, ReduceOp op, int root);
+  /// The stage between hosts, of this rank's lane.
+  void reduce_between(at::Tensor& slice, ReduceOp op, int root);
+  bool receives(int root) const { return root < 0 || layout_.host_of(root) == layout_.host; }
+  ReduceOp staged(ReduceOp op) const;
+  /// This lane's part of `flat`, or that of another one: `lanes` slices, the last ones perhaps shorter or empty.
+  at::Tensor slice_of(const at::Tensor& flat, int lane) const;
+  bool one_lane(const at::Tensor& flat) const;
+  /// Whether stages cost more than they save: this many bytes of each rank.
+  bool direct(const at::Tensor& share) const;
+
+  HostParts& parts_;
+  const HostLayout& layout_;
+  const int world_size_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,247 @@
+#include "lockstep/comm/mesh/activity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/enclosing_operation.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kMaxActivities = 4096;
+
+std::string encode_fingerprint(const Fingerprint& f) {
+  return fmt::format("{} {} {} {} {} {}", static_cast<int>(f.kind), static_cast<int>(f.op), static_cast<int>(f.dtype),
+                     f.root, f.count, f.sequence);
+}
+
+bool decode_fingerprint(std::istream& in, Fingerprint& f) {
+  int kind = 0;
+  int op = 0;
+  int dtype = 0;
+  if (!(in >> kind >> op >> dtype >> f.root >> f.count >> f.sequence)) return false;
+  if (kind < 0 || kind > static_cast<int>(OperationKind::Barrier)) return false;
+  if (op < 0 || op > static_cast<int>(ReduceOp::Product)) return false;
+  if (dtype < 0 || dtype >= static_cast<int>(c10::ScalarType::NumOptions)) return false;
+  f.kind = static_cast<OperationKind>(kind);
+  f.op = static_cast<ReduceOp>(op);
+  f.dtype = static_cast<c10::ScalarType>(dtype);
+  return true;
+}
+
+// A well mixed 64-bit hash, one word at a time (the finalizer of splitmix64).
+std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
+  hash ^= word + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ull;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebull;
+  return hash ^ (hash >> 31);
+}
+
+// "rank 0 on a is in X, rank 1 on a is in Y", one entry per different text.
+std::string list_sides(const std::vector<std::pair<int, std::string>>& doing, const Membership& membership) {
+  std::map<std::string, std::vector<int>> by_text;
+  for (const auto& [rank, text] : doing) by_text[text].push_back(rank);
+  std::vector<std::pair<int, std::string>> sides;
+  for (const auto& [text, ranks] : by_text) {
+    std::string names;
+    for (std::size_t i = 0; i < ranks.size() && i < 4; ++i) {
+      names += (i > 0 ? ", " : "") + name_of(membership, ranks[i]);
+    }
+    if (ranks.size() > 4) names += fmt::format(" and {} more", ranks.size() - 4);
+    sides.emplace_back(ranks.front(), fmt::format("{}: {}", names, text));
+  }
+  std::sort(sides.begin(), sides.end());
+  std::string text;
+  for (const auto& side : sides) text += "\n    " + side.second;
+  return text;
+}
+
+std::optional<Fingerprint> collective_at(const RankState& state, std::uint64_t sequence) {
+  for (const Activity& activity : state.current) {
+    if (activity.collective() && activity.fingerprint.sequence == sequence) return activity.fingerprint;
+  }
+  for (const Fingerprint& ended : state.ended) {
+    if (ended.sequence == sequence) return ended;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> disagreement_at(std::uint64_t sequence, const GroupState& states,
+                                           const Membership& membership) {
+  std::vector<std::pair<int, std::string>> doing;
+  std::optional<Fingerprint> first;
+  bool differ = false;
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    if (!states[rank]) continue;
+    const auto found = collective_at(*states[rank], sequence);
+    if (!found) continue;
+    if (!first) first = found;
+    differ = differ || *found != *first;
+    doing.emplace_back(static_cast<int>(rank), found->describe());
+  }
+  if (!differ) return std::nullopt;
+  return "the ranks disagree on their operation:" + list_sides(doing, membership);
+}
+
+bool same_message(const Activity& send, int sender, const Activity& recv, int receiver) {
+  return !send.coming_up && !recv.coming_up && send.fingerprint.kind == OperationKind::Send &&
+         recv.fingerprint.kind == OperationKind::Recv && send.fingerprint.root == receiver &&
+         recv.fingerprint.root == sender && send.tag == recv.tag && send.number == recv.number;
+}
+
+std::optional<std::string> message_disagreement(int sender, const RankState& from, int receiver, const RankState& to,
+                                                const Membership& membership) {
+  for (const Activity& send : from.current) {
+    for (const Activity& recv : to.current) {
+      if (!same_message(send, sender, recv, receiver)) continue;
+      if (send.fingerprint.count == recv.fingerprint.count && send.fingerprint.dtype == recv.fingerprint.dtype)
+        continue;
+      return "the ranks disagree on their message:" +
+             list_sides({{sender, send.describe()}, {receiver, recv.describe()}}, membership);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string Activity::describe() const {
+  if (coming_up) return "the coming up of the group";
+  if (collective()) return fingerprint.describe();
+  return fmt::format("{}, tag {}", fingerprint.describe(), tag);
+}
+
+Activity MessageNumbers::activity_of(const Operation& operation) {
+  Activity activity;
+  activity.fingerprint = operation.fingerprint;
+  activity.tag = operation.tag;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  activity.number = next_[{operation.fingerprint.kind, operation.fingerprint.root, operation.tag}]++;
+  return activity;
+}
+
+std::string encode_state(const RankState& state) {
+  std::string text = fmt::format("2 {} {} {}", state.beat, state.left ? 1 : 0, state.ended.size());
+  for (const Fingerprint& ended : state.ended) text += " " + encode_fingerprint(ended);
+  const std::size_t count = std::min(state.current.size(), kMaxActivities);
+  text += fmt::format(" {}", count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Activity& activity = state.current[i];
+    text += fmt::format(" {} {} {} {}", encode_fingerprint(activity.fingerprint), activity.tag, activity.number,
+                        activity.coming_up ? 1 : 0);
+  }
+  return text;
+}
+
+RankState decode_state(const std::string& text) {
+  std::istringstream in(text);
+  RankState state;
+  int version = 0;
+  std::size_t count = 0;
+  int left = 0;
+  bool good =
+      static_cast<bool>(in >> version >> state.beat >> left >> count) && version == 2 && count <= RankState::kHistory;
+  state.left = left != 0;
+  for (std::size_t i = 0; good && i < count; ++i) good = decode_fingerprint(in, state.ended.emplace_back());
+  good = good && (in >> count) && count <= kMaxActivities;
+  for (std::size_t i = 0; good && i < count; ++i) {
+    Activity activity;
+    int coming_up = 0;
+    good = decode_fingerprint(in, activity.fingerprint) &&
+           static_cast<bool>(in >> activity.tag >> activity.number >> coming_up);
+    activity.coming_up = coming_up != 0;
+    state.current.push_back(activity);
+  }
+  if (!good) {
+    throw Error("a rank's state in the store is not readable", "this group",
+                "run the same build of the program on every rank");
+  }
+  return state;
+}
+
+std::uint64_t slot_of(const Activity& activity, int rank) {
+  const Fingerprint& f = activity.fingerprint;
+  std::uint64_t hash = mix(static_cast<std::uint64_t>(f.dtype), static_cast<std::uint64_t>(f.count));
+  if (activity.collective()) {
+    hash = mix(hash, static_cast<std::uint64_t>(f.kind));
+    hash = mix(hash, static_cast<std::uint64_t>(f.op));
+    hash = mix(hash, static_cast<std::uint64_t>(f.root));
+    hash = mix(hash, f.sequence);
+    if (const std::uint32_t mark = EnclosingOperation::mark()) hash = mix(hash, mark);
+  } else {
+    const bool sends = f.kind == OperationKind::Send;
+    hash = mix(hash, static_cast<std::uint64_t>(OperationKind::Send));
+    hash = mix(hash, static_cast<std::uint64_t>(sends ? rank : f.root));
+    hash = mix(hash, static_cast<std::uint64_t>(sends ? f.root : rank));
+    hash = mix(hash, static_cast<std::uint64_t>(activity.tag));
+    hash = mix(hash, activity.number);
+  }
+  return hash & ~std::uint64_t{0xff};
+}
+
+std::optional<std::string> find_disagreement(const GroupState& states, const Membership& membership) {
+  // Ended ones too: a rank that only had to send may have gone on.
+  std::set<std::uint64_t> sequences;
+  for (const auto& state : states) {
+    if (!state) continue;
+    for (const Fingerprint& ended : state->ended) sequences.insert(ended.sequence);
+    for (const Activity& activity : state->current) {
+      if (activity.collective()) sequences.insert(activity.fingerprint.sequence);
+    }
+  }
+  for (const std::uint64_t sequence : sequences) {
+    if (auto text = disagreement_at(sequence, states, membership)) return text;
+  }
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    for (std::size_t other = 0; other < states.size(); ++other) {
+      if (!states[rank] || !states[other] || other == rank) continue;
+      auto text = message_disagreement(static_cast<int>(rank), *states[rank], static_cast<int>(other), *states[other],
+                                       membership);
+      if (text) return text;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<int> not_arrived(const GroupState& states, std::uint64_t sequence) {
+  std::vector<int> missing;
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    bool arrived = false;
+    if (states[rank]) {
+      arrived = !states[rank]->ended.empty() && states[rank]->ended.back().sequence >= sequence;
+      for (const Activity& activity : states[rank]->current) {
+        arrived = arrived || (activity.collective() && activity.fingerprint.sequence >= sequence);
+      }
+    }
+    if (!arrived) missing.push_back(static_cast<int>(rank));
+  }
+  return missing;
+}
+
+std::string name_of(const Membership& membership, int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  if (rank < 0 || index >= membership.peers.size()) return fmt::format("rank {}", rank);
+  const Peer& peer = membership.peers[index];
+  if (peer.global_rank == rank) return fmt::format("rank {} on {}", rank, peer.host);
+  return fmt::format("rank {} ({} of the job) on {}", rank, peer.global_rank, peer.host);
+}
+
+std::string describe_state(const std::optional<RankState>& state) {
+  if (!state) return "nothing was heard of it in this group";
+  if (!state->current.empty()) {
+    std::string text = "it is in " + state->current.front().describe();
+    if (state->current.size() > 1) text += fmt::format(" and {} more", state->current.size() - 1);
+    return text;
+  }
+  const std::string last = state->left ? "the last that it ended was " : "the last it told is that it ended ";
+  if (!state->ended.empty()) return last + state->ended.back().describe();
+  return state->left ? "it called no collective" : "it has not called any collective";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,290 @@
+#include "lockstep/comm/mesh/diagnosis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// What lasts longer is told to the store.
+constexpr milliseconds kSlow{150};
+/// How long the store may take to notice that a rank is gone whose connection to us has ended.
+constexpr milliseconds kStoreNotices{500};
+
+/// How long it may take until the other ranks have told what they do.
+constexpr milliseconds kOthersTell{1000};
+
+const char* const kFailureKey = "mesh/failure";
+std::string state_key(int rank) { return "mesh/state/" + std::to_string(rank); }
+
+// Rarer the longer it lasts, and the more ranks there are to ask.
+milliseconds talk_interval(milliseconds age, int ranks) {
+  return std::max({milliseconds(200), milliseconds(5 * ranks), std::min(milliseconds(2000), age / 8)});
+}
+
+double seconds(Deadline::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+milliseconds age_of(Deadline::Clock::time_point since, Deadline::Clock::time_point now) {
+  return std::chrono::duration_cast<milliseconds>(now - since);
+}
+
+GroupFailure lost_rank(const Membership& membership, int rank, const std::string& cause) {
+  return {GroupFailure::Kind::kLost, fmt::format("lost {}: {}", name_of(membership, rank), cause),
+          "read that rank's own message: it failed first"};
+}
+
+}  // namespace
+
+Diagnosis::Diagnosis(const Membership& membership)
+    : membership_(membership),
+      states_(static_cast<std::size_t>(membership.world_size)),
+      heard_(states_.size(), Clock::now()) {}
+
+std::optional<GroupFailure> Diagnosis::look(const View& view, Connections& connections) {
+  if (view.lost) {
+    return view.lost->kind() == MeshError::Kind::kPart ? part_failed(view, *view.lost)
+                                                       : connection_lost(view, *view.lost);
+  }
+  const auto now = Clock::now();
+  for (const Doing& doing : view.current) {
+    if (doing.deadline.passed()) return timed_out(doing, view);
+  }
+  if (!view.current.empty()) {
+    if (auto failure = look_at_peers(view, connections, now)) return failure;
+  }
+  return talk(view, now);
+}
+
+std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Connections& connections,
+                                                     Clock::time_point now) {
+  const Doing& first = view.current.front();
+  if ((first.activity.coming_up || !connections.sees_losses()) && now - first.since > kSlow) {
+    // A connection that is not there yet, or that nobody watches, cannot be seen to end.
+    if (auto failure = told_or_lost_any()) return failure;
+  }
+  // That a connection has ended means nothing by itself: a rank that has all it needs of an operation may leave while
+  // others are still in it.
+  const std::vector<int> peers = connections.lost_peers();
+  return peers.empty() ? std::nullopt : told_or_lost(peers);
+}
+
+// Another rank's finding, or the store's that one of `peers` is gone.
+std::optional<GroupFailure> Diagnosis::told_or_lost(const std::vector<int>& peers) {
+  if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
+  for (const LostRank& lost : membership_.store->lost_ranks()) {
+    for (const int peer : peers) {
+      if (membership_.peers[static_cast<std::size_t>(peer)].global_rank == lost.rank) {
+        return lost_rank(membership_, peer, lost.cause);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<GroupFailure> Diagnosis::told_or_lost_any() {
+  std::vector<int> all(states_.size());
+  std::iota(all.begin(), all.end(), 0);
+  return told_or_lost(all);
+}
+
+// The part names its own ranks and operations. Whoever knows the whole says it better, where there is time to find out.
+GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
+  const Deadline deadline = Deadline::after(kOthersTell);
+  try {
+    for (;;) {
+      tell(view);
+      if (auto failure = told_or_lost_any()) return *failure;
+      hear(Clock::now());
+      if (auto text = find_disagreement(states_, membership_)) {
+        return {GroupFailure::Kind::kDisagreement, *text, "make the same calls in the same order on every rank"};
+      }
+      if (auto failure = left_early(view)) return *failure;
+      if (deadline.passed()) break;
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+  } catch (const Error&) {  // the store has gone: what the part says must do
+  }
+  return {GroupFailure::Kind::kLost, error.what(), "read the other ranks' messages too"};
+}
+
+GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error) {
+  std::string detail;
+  try {
+    const Deadline deadline = Deadline::after(kStoreNotices);
+    for (;;) {
+      if (auto failure = told_or_lost(error.peers())) return *failure;
+      if (deadline.passed()) break;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    hear(Clock::now());
+    if (auto failure = left_early(view)) return *failure;
+  } catch (const Error& store_error) {
+    detail = "; the store does not answer either: " + store_error.happened();
+  }
+  if (error.peers().empty()) return unexplained(error);
+  return {
+      GroupFailure::Kind::kLost, fmt::format("lost the connection to {}{}", names(error.peers()), detail),
+      "it ended, or left the group in the middle of an operation: read its own message, and check that all ranks make "
+      "the same number of calls"};
+}
+
+// A rank that is not lost but takes part no more, and has not ended what this rank is in.
+std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
+  for (const Doing& doing : view.current) {
+    if (!doing.activity.collective()) continue;
+    for (const int rank : not_arrived(states_, doing.activity.fingerprint.sequence)) {
+      const auto& state = states_[static_cast<std::size_t>(rank)];
+      if (!state || !state->left) continue;
+      return GroupFailure{
+          GroupFailure::Kind::kLost,
+          fmt::format("{} left the group before {} ({})", name_of(membership_, rank), doing.activity.describe(),
+                      describe_state(state)),
+          "make the same number of calls on every rank: a loop that ends earlier on one of them, such as "
+          "one over fewer batches, leaves the others waiting"};
+    }
+  }
+  return std::nullopt;
+}
+
+GroupFailure Diagnosis::unexplained(const MeshError& error) const {
+  if (error.kind() == MeshError::Kind::kLost && !error.peers().empty()) {
+    return {GroupFailure::Kind::kLost, "lost the connection to " + names(error.peers()),
+            "read that rank's own message"};
+  }
+  if (error.kind() == MeshError::Kind::kTimeout) {
+    return {
+        GroupFailure::Kind::kTimeout,
+        "the operation did not end in time, and the store does not answer: the process that serves it (rank 0, or the "
+        "launcher) is stopped or cut off",
+        "look at that process; if it is only slow, raise the timeout"};
+  }
+  return {GroupFailure::Kind::kLost, fmt::format("the connections of this group ended ({})", error.what()),
+          "read the other ranks' messages"};
+}
+
+GroupFailure Diagnosis::aborted(const std::string& reason) const {
+  return {GroupFailure::Kind::kAborted, fmt::format("{}, by {}", reason, name_of(membership_, membership_.rank)),
+          "build a new group, or end the job"};
+}
+
+GroupFailure Diagnosis::publish(const GroupFailure& failure) {
+  try {
+    const std::string stands = membership_.store->compare_set(kFailureKey, "", failure.encode());
+    return GroupFailure::decode(stands);
+  } catch (const Error&) {
+    return failure;  // the store is gone too; the others find out by themselves
+  }
+}
+
+GroupFailure Diagnosis::timed_out(const Doing& late, const View& view) {
+  const auto now = Clock::now();
+  std::string detail;
+  try {
+    if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
+    tell(view);
+    hear(now);
+    if (auto text = find_disagreement(states_, membership_)) {
+      return {GroupFailure::Kind::kDisagreement, *text, "make the same calls in the same order on every rank"};
+    }
+    detail = who_is_late(late, now);
+  } catch (const Error& error) {
+    detail = "the store does not answer: " + error.happened();
+  }
+  return {GroupFailure::Kind::kTimeout,
+          fmt::format("{} did not end in {:.1f} s: {}", late.activity.describe(), seconds(now - late.since), detail),
+          "read the log of the rank named; if it is only slow, raise the timeout (LOCKSTEP_TIMEOUT_S)"};
+}
+
+std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now) const {
+  std::vector<int> suspects;
+  std::string verb = "has not come";
+  if (late.activity.coming_up) {
+    for (int rank = 0; rank < membership_.world_size; ++rank) {
+      if (!states_[static_cast<std::size_t>(rank)]) suspects.push_back(rank);
+    }
+  } else if (!late.activity.collective()) {
+    const int peer = late.activity.fingerprint.root;
+    suspects = {peer};
+    verb = late.activity.fingerprint.kind == OperationKind::Send ? "has not received it" : "has not sent it";
+  } else {
+    suspects = not_arrived(states_, late.activity.fingerprint.sequence);
+  }
+  if (suspects.empty()) {
+    const auto patience = 3 * talk_interval(age_of(late.since, now), membership_.world_size) + milliseconds(500);
+    for (int rank = 0; rank < membership_.world_size; ++rank) {
+      if (rank != membership_.rank && now - heard_[static_cast<std::size_t>(rank)] > patience) suspects.push_back(rank);
+    }
+    verb = "came, but has fallen silent";
+  }
+  if (suspects.empty()) return "every rank has come, so the network is slow, or was cut";
+  std::string text;
+  for (const int rank : suspects) {
+    text += fmt::format("\n    {} {} ({})", name_of(membership_, rank), verb,
+                        describe_state(states_[static_cast<std::size_t>(rank)]));
+    for (const LostRank& lost : membership_.store->lost_ranks()) {
+      if (lost.rank == membership_.peers[static_cast<std::size_t>(rank)].global_rank) text += ", " + lost.cause;
+    }
+  }
+  return text;
+}
+
+std::optional<GroupFailure> Diagnosis::talk(const View& view, Clock::time_point now) {
+  Clock::time_point oldest = now;
+  for (const Doing& doing : view.current) oldest = std::min(oldest, doing.since);
+  if (now - oldest < kSlow) {
+    next_talk_ = {};
+    const bool pause = view.current.empty() && !view.ended.empty() && view.ended.back().sequence + 1 != told_last_;
+    if (pause && now - view.last_end >= kSlow) tell(view);
+    return std::nullopt;
+  }
+  if (now < next_talk_) return std::nullopt;
+  next_talk_ = now + talk_interval(age_of(oldest, now), membership_.world_size);
+  tell(view);
+  if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
+  hear(now);
+  if (auto text = find_disagreement(states_, membership_)) {
+    return GroupFailure{GroupFailure::Kind::kDisagreement, *text,
+                        "make the same calls in the same order on every rank"};
+  }
+  return left_early(view);
+}
+
+void Diagnosis::leave(const View& view) { tell(view, true); }
+
+void Diagnosis::tell(const View& view, bool left) {
+  RankState state;
+  state.left = left;
+  state.beat = ++beat_;
+  state.ended = view.ended;
+  for (const Doing& doing : view.current) state.current.push_back(doing.activity);
+  if (!view.ended.empty()) told_last_ = view.ended.back().sequence + 1;
+  membership_.store->set(state_key(membership_.rank), encode_state(state));
+  states_[static_cast<std::size_t>(membership_.rank)] = std::move(state);
+}
+
+void Diagnosis::hear(Clock::time_point now) {
+  for (int rank = 0; rank < membership_.world_size; ++rank) {
+    if (rank == membership_.rank) continue;
+    const auto text = membership_.store->try_get(state_key(rank));
+    if (!text) continue;
+    RankState state = decode_state(*text);
+    auto& known = states_[static_cast<std::size_t>(rank)];
+    if (!known || known->beat != state.beat) heard_[static_cast<std::size_t>(rank)] = now;
+    known = std::move(state);
+  }
+}
+
+std::string Diagnosis::names(const std::vector<int>& ranks) const {
+  std::string text;
+  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + name_of(membership_, rank);
+  return text;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/comm/mesh/activity.h"
+#include "lockstep/comm/mesh/connections.h"
+#include "lockstep/comm/mesh/failure.h"
+#include "lockstep/comm/mesh/mesh.h"
+#include "lockstep/net/membership.h"
+
+namespace lockstep {
+
+/// Finds out, from this rank's side and through the store, why operations of a group do not end. For one thread; calls
+/// the store, so each call may take as long as that does.
+class Diagnosis {
+ public:
+  using Clock = Deadline::Clock;
+  struct Doing {
+    Activity activity;
+    Clock::time_point since;
+    Deadline deadline = Deadline::never();
+  };
+  /// What this rank does at one moment.
+  struct View {
+    std::vector<Doing> current;
+    std::vector<Fingerprint> ended;  ///< the last collectives that ended, newest last
+    Clock::time_point last_end{};
+    std::optional<MeshError> lost;  ///< what an operation met
+  };
+
+  explicit Diagnosis(const Membership& membership);
+
+  /// Looks once, and tells the others what they may need to know. Nothing where all is well as far as known, or where
+  /// it is too early to say.
+  std::optional<GroupFailure> look(const View& view, Connections& connections);
+  /// Tells the others that this rank takes part no more. @throws Error  where the store does not answer
+  void leave(const View& view);
+  GroupFailure aborted(const std::string& reason) const;
+  /// Makes `failure` the one that all ranks throw, and returns it, or the one that was there before.
+  GroupFailure publish(const GroupFailure& failure);
+  /// For a caller who got no answer of `look` in time. Thread-safe.
+  GroupFailure unexplained(const MeshError& error) const;
+
+ private:
+  std::optional<GroupFailure> look_at_peers(const View& view, Connections& connections, Clock::time_point now);
+  std::optional<GroupFailure> told_or_lost(const std::vector<int>& peers);
+  GroupFailure connection_lost(const View& view, const MeshError& error);
+  GroupFailure part_failed(const View& view, const MeshError& error);
+  std::optional<GroupFailure> told_or_lost_any();
+  std::optional<GroupFailure> left_early(const View& view) const;
+  GroupFailure timed_out(const Doing& late, const View& view);
+  std::string who_is_late(const Doing& late, Clock::time_point now) const;
+  std::optional<GroupFailure> talk(const View& view, Clock::time_point now);
+  void tell(const View& view, bool left = false);
+  void hear(Clock::time_point now);
+  std::string names(const std::vector<int>& ranks) const;
+
+  const Membership membership_;
+  GroupState states_;
+  std::vector<Clock::time_point> heard_;  // by rank: when it last told something new
+  std::uint64_t beat_ = 0;
+  std::uint64_t told_last_ = 0;  // 1 + the sequence number of the last end that was told
+  Clock::time_point next_talk_{};
+};
+
+}  // namespace lockstep

@@ -1,0 +1,192 @@
+// The engines over a mesh of connections: what Communicator asks for, in MeshCollectives under a Supervisor's eyes.
+#include "lockstep/comm/mesh/mesh_communicator.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/elements.h"
+#include "lockstep/comm/mesh/bring_up.h"
+#include "lockstep/comm/mesh/collectives.h"
+#include "lockstep/comm/mesh/signal_guard.h"
+#include "lockstep/comm/mesh/supervisor.h"
+
+namespace lockstep {
+namespace {
+
+// The supervisor sees to deadlines, because it can say who is late. The mesh has its own guard for the case that the
+// supervisor itself is held up, by a store that does not answer.
+Deadline with_grace(Deadline deadline) {
+  return deadline.is_never() ? deadline : Deadline::after(deadline.remaining() + std::chrono::seconds(2));
+}
+
+Reduction reduction_of(const Operation& operation) {
+  const shm::Element element = element_of(operation.fingerprint.dtype);
+  const shm::Reduction reduction = reduction_of(operation.fingerprint.op);
+  return {shm::element_bytes(element), [=](std::byte* out, const std::vector<const std::byte*>& in, std::size_t count) {
+            shm::reduce(element, reduction, in.data(), static_cast<int>(in.size()), &out, 1, count);
+          }};
+}
+
+class MeshCommunicator : public Communicator {
+ public:
+  MeshCommunicator(Membership membership, const char* engine, const MakeMesh& make)
+      : Communicator(std::move(membership)), engine_(engine) {
+    const auto timeout = this->membership().timeout;
+    const auto on_failure = [this](const MeshError& error) {
+      if (supervisor_) supervisor_->report(error);
+    };
+    mesh_ = make(this->membership(), Deadline::after(timeout), on_failure);
+    const Deadline deadline = Deadline::after(timeout);  // anew: a library's own start is not in the ranks' hands
+    collectives_.emplace(*mesh_, rank(), world_size());
+    const std::vector<std::string> addresses = exchange_addresses(this->membership(), *mesh_, deadline);
+    supervisor_ = std::make_unique<Supervisor>(this->membership(), mesh_);
+    connect(addresses, deadline);
+  }
+
+  ~MeshCommunicator() override {
+    stop_queues();
+    supervisor_.reset();
+    mesh_->break_connections();
+  }
+
+  const char* engine() const override { return engine_; }
+
+ private:
+  void connect(const std::vector<std::string>& addresses, Deadline deadline) {
+    Activity activity;
+    activity.coming_up = true;
+    perform(activity, deadline, [&] {
+      for (int peer = 0; peer < world_size(); ++peer) {
+        if (peer != rank()) mesh_->connect(peer, addresses[static_cast<std::size_t>(peer)]);
+      }
+    });
+  }
+
+  // One operation as the mesh's guard sees it.
+  class Guarded {
+   public:
+    Guarded(Mesh& mesh, Deadline deadline) : mesh_(mesh), guard_(mesh.guard(with_grace(deadline))) {}
+    ~Guarded() { mesh_.release_guard(guard_); }
+    Guarded(const Guarded&) = delete;
+    Guarded& operator=(const Guarded&) = delete;
+
+   private:
+    Mesh& mesh_;
+    const std::uint64_t guard_;
+  };
+
+  template <typename Body>
+  void perform(const Activity& activity, Deadline deadline, const Body& body) {
+    SignalGuard signals;
+    const Watched watched(*supervisor_, activity, deadline);
+    const Guarded guarded(*mesh_, deadline);
+    try {
+      body();
+    } catch (const MeshError& error) {
+      signals.failed();
+      supervisor_->raise(error);
+    }
+  }
+
+  template <typename Body>
+  void collective(const Operation& operation, const Body& body) {
+    Activity activity;
+    activity.fingerprint = operation.fingerprint;
+    perform(activity, operation.deadline, [&] {
+      collectives_->begin(slot_of(activity, rank()));
+      // Where there is nothing to send the ranks meet all the same, so that one that has something is found out.
+      if (operation.fingerprint.count == 0) {
+        collectives_->barrier();
+      } else {
+        body(*collectives_);
+      }
+    });
+  }
+
+  void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
+    collective(operation, [&](MeshCollectives& mesh) {
+      mesh.all_reduce(tensor.data_ptr(), count_of(operation), reduction_of(operation));
+    });
+  }
+  void do_broadcast(at::Tensor& tensor, const Operation& operation) override {
+    collective(operation, [&](MeshCollectives& mesh) {
+      mesh.broadcast(tensor.data_ptr(), bytes_of(operation), operation.fingerprint.root);
+    });
+  }
+  void do_reduce(at::Tensor& tensor, const Operation& operation) override {
+    collective(operation, [&](MeshCollectives& mesh) {
+      mesh.reduce(tensor.data_ptr(), count_of(operation), operation.fingerprint.root, reduction_of(operation));
+    });
+  }
+  void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation,
+               [&](MeshCollectives& mesh) { mesh.all_gather(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
+  }
+  void do_reduce_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation, [&](MeshCollectives& mesh) {
+      mesh.reduce_scatter(out.data_ptr(), in.data_ptr(), count_of(operation), reduction_of(operation));
+    });
+  }
+  void do_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation, [&](MeshCollectives& mesh) {
+      mesh.gather(out.defined() ? out.data_ptr() : nullptr, in.data_ptr(), bytes_of(operation),
+                  operation.fingerprint.root);
+    });
+  }
+  void do_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation, [&](MeshCollectives& mesh) {
+      mesh.scatter(out.data_ptr(), in.defined() ? in.data_ptr() : nullptr, bytes_of(operation),
+                   operation.fingerprint.root);
+    });
+  }
+  void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    collective(operation,
+               [&](MeshCollectives& mesh) { mesh.all_to_all(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
+  }
+  void do_barrier(const Operation& operation) override {
+    collective(operation, [](MeshCollectives& mesh) { mesh.barrier(); });
+  }
+
+  void do_send(const at::Tensor& tensor, const Operation& operation) override {
+    const Activity activity = numbers_.activity_of(operation);
+    perform(activity, operation.deadline, [&] {
+      const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
+      buffer->send(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
+      buffer->wait_sent();
+    });
+  }
+  void do_recv(at::Tensor& tensor, const Operation& operation) override {
+    const Activity activity = numbers_.activity_of(operation);
+    perform(activity, operation.deadline, [&] {
+      const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
+      buffer->recv(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
+      buffer->wait_received();
+    });
+  }
+
+  void do_abort() override { supervisor_->abort(why_ended()); }
+
+  static std::size_t count_of(const Operation& operation) {
+    return static_cast<std::size_t>(operation.fingerprint.count);
+  }
+  static std::size_t bytes_of(const Operation& operation) {
+    return count_of(operation) * c10::elementSize(operation.fingerprint.dtype);
+  }
+
+  const char* const engine_;
+  std::shared_ptr<Mesh> mesh_;
+  std::unique_ptr<Supervisor> supervisor_;
+  std::optional<MeshCollectives> collectives_;  // one at a time
+  MessageNumbers numbers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mesh_communicator(Membership membership, const char* engine, const MakeMesh& make) {
+  return std::make_unique<MeshCommunicator>(std::move(membership), engine, make);
+}
+
+}  // namespace lockstep

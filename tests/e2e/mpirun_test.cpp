@@ -1,0 +1,83 @@
+// Programs under mpirun, with no launcher of ours.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "lockstep/base/atomic_file.h"
+#include "tests/e2e/launch.h"
+#include "tests/support/mpi_places.h"
+#include "tests/support/network_hosts.h"
+
+namespace lockstep {
+namespace {
+
+class Mpirun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto reason = MpiPlaces::why_not()) GTEST_SKIP() << *reason;
+    const auto made =
+        run_program({kBin + "/lockstep", "data", "digits", "--output", digits(), "--train", "400", "--test", "100"});
+    ASSERT_EQ(made.code, 0) << made.err;
+    changes_ = mpirun_changes();
+    changes_["LOCKSTEP_LOG_LEVEL"] = "info";
+    changes_["OMP_NUM_THREADS"] = "1";
+    changes_["OPENBLAS_NUM_THREADS"] = "1";
+  }
+  std::string digits() const { return folder_ / "digits"; }
+  Words mnist(const std::string& backend) const {
+    Words words{kBin + "/ddp_mnist", "--data", digits(), "--batch_size", "50", "--epochs", "1"};
+    if (!backend.empty()) words.insert(words.end(), {"--backend", backend});
+    return words;
+  }
+  static Words join(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  const TemporaryFolder folder_;
+  Changes changes_;
+};
+
+TEST_F(Mpirun, StartsTheRanksOfOneHost) {
+  for (const auto& [backend, engine] : std::map<std::string, std::string>{{"mpi", "mpi"}, {"", "shm"}}) {
+    const ProgramEnd end = run_program(join(mpirun_words(4), mnist(backend)), changes_);
+    EXPECT_EQ(end.code, 0) << end.err;
+    for (const char* rank : {"0", "1", "2", "3"}) {
+      EXPECT_TRUE(has(end.out, std::string("hello! Node # ") + rank + " is running!")) << end.out;
+    }
+    EXPECT_TRUE(has(end.out, "Accuracy on the test images:")) << end.out;
+    EXPECT_TRUE(has(end.err, "process group of 4 ranks over engine " + engine)) << end.err;
+  }
+}
+
+TEST_F(Mpirun, StartsTheRanksOfTwoHosts) {
+  if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
+  const NetworkHosts hosts(2, "1gbit");
+  // In place of ssh: mpirun calls it with the host and a command line.
+  const std::string agent = folder_ / "agent";
+  std::string script = "#!/bin/sh\nshift\nexec";
+  for (const std::string& word : hosts.on(1, {"sh", "-c"})) script += " '" + word + "'";
+  write_file_atomically(agent, script + " \"$*\"\n");
+  std::filesystem::permissions(agent, std::filesystem::perms::owner_all);
+  const std::string places = hosts.address(0) + ":2," + hosts.address(1) + ":2";
+  for (const auto& [backend, engine] : std::map<std::string, std::string>{{"mpi", "mpi"}, {"", "hierarchical"}}) {
+    const Words words =
+        join(join(mpirun_words(4), {"--mca", "plm_rsh_agent", agent, "-H", places, "-x", "LOCKSTEP_LOG_LEVEL", "-x",
+                                    "OMP_NUM_THREADS", "-x", "OPENBLAS_NUM_THREADS"}),
+             mnist(backend));
+    const ProgramEnd end = run_program(hosts.on(0, words), changes_);
+    EXPECT_EQ(end.code, 0) << end.err;
+    EXPECT_TRUE(has(end.out, "Accuracy on the test images:")) << end.out;
+    EXPECT_TRUE(has(end.err, "process group of 4 ranks over engine " + engine)) << end.err;
+  }
+}
+
+TEST_F(Mpirun, IsNeededByItsEngine) {
+  const ProgramEnd end = run({"--nproc-per-node", "2"}, mnist("mpi"), changes_);
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "this process was not started by mpirun")) << end.err;
+  EXPECT_TRUE(has(end.err, "mpirun -np 4 PROGRAM")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep
