@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/parallel/power_sgd_hook.h"
 
 namespace lockstep {
 namespace {
@@ -54,9 +55,11 @@ std::unique_ptr<CommunicationHook> make_communication_hook(const std::string& na
   if (name == "allreduce") return allreduce_hook();
   if (name == "fp16") return fp16_compress_hook();
   if (name == "bf16") return bf16_compress_hook();
+  if (name == "int8") return int8_compress_hook();
+  if (name == "powersgd") return power_sgd_hook();
   if (name == "noop") return noop_hook();
   throw Error("there is no communication hook \"" + name + "\"", "communication hook",
-              "choose one of: allreduce, fp16, bf16, noop");
+              "choose one of: allreduce, fp16, bf16, int8, powersgd, noop");
 }
 
 }  // namespace lockstep

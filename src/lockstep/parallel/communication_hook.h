@@ -41,10 +41,13 @@ std::unique_ptr<CommunicationHook> allreduce_hook();
 std::unique_ptr<CommunicationHook> fp16_compress_hook();
 /// The same in bf16, which keeps fp32's range.
 std::unique_ptr<CommunicationHook> bf16_compress_hook();
+/// A quarter of the bytes: 8 bits a number, in blocks with a factor each; what that loses is added to the next step's
+/// gradient (error feedback; Karimireddy et al., 2019, arXiv:1901.09847). For gradients up to fp32's precision.
+std::unique_ptr<CommunicationHook> int8_compress_hook();
 /// Sends nothing. Shows how fast a step would be with free communication; the replicas drift apart.
 std::unique_ptr<CommunicationHook> noop_hook();
 
-/// A built-in hook by name: allreduce, fp16, bf16, noop.
+/// A built-in hook by name: allreduce, fp16, bf16, int8, powersgd (with PowerSGDOptions' defaults), noop.
 /// @throws Error  that lists these names
 std::unique_ptr<CommunicationHook> make_communication_hook(const std::string& name);
 

@@ -1,0 +1,98 @@
+// The communication hook int8: a quarter of fp32's bytes.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <map>
+#include <utility>
+
+#include "lockstep/parallel/communication_hook.h"
+#include "lockstep/parallel/int8_blocks.h"
+
+namespace lockstep {
+namespace {
+
+// Two ranks send each other all they have. More ranks send each its part first, and its owner sends the sum around:
+// 2 (n - 1) / n of the bytes in place of n - 1 times them.
+class Int8Hook : public CommunicationHook {
+ public:
+  std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) override {
+    Exchange& exchange = prepare(bucket, communicator.world_size());
+    const at::Tensor numbers = padded(bucket.buffer, exchange.error.numel());
+    const auto part_numel = static_cast<std::size_t>(exchange.part_numel);
+    for (std::int64_t part = 0; part < exchange.parts; ++part) {
+      const std::int64_t first = part * exchange.part_numel;
+      to_int8(numbers.data_ptr<float>() + first, exchange.error.data_ptr<float>() + first, part_numel,
+              exchange.sent.data_ptr<std::uint8_t>() + part * exchange.part_bytes);
+    }
+    if (exchange.parts == 1) return communicator.all_gather_async(exchange.received, exchange.sent);
+    return communicator.all_to_all_async(exchange.received, exchange.sent);
+  }
+
+  void finish(GradBucket& bucket, Communicator& communicator) override {
+    Exchange& exchange = exchanges_.at(bucket.index);
+    const int world_size = communicator.world_size();
+    at::Tensor sum = at::zeros({exchange.part_numel}, at::kFloat);
+    add_parts(exchange, exchange.received, world_size, 1.0F / static_cast<float>(world_size), {sum});
+    if (exchange.parts > 1) {
+      at::Tensor mine = at::empty({exchange.part_bytes}, at::kByte);
+      to_int8(sum.data_ptr<float>(), exchange.owner_error.data_ptr<float>(),
+              static_cast<std::size_t>(exchange.part_numel), mine.data_ptr<std::uint8_t>());
+      communicator.all_gather(exchange.received, mine);
+      sum = at::zeros_like(exchange.error);
+      std::vector<at::Tensor> parts;
+      for (int rank = 0; rank < world_size; ++rank)
+        parts.push_back(sum.narrow(0, rank * exchange.part_numel, exchange.part_numel));
+      add_parts(exchange, exchange.received, world_size, 1, parts);
+    }
+    bucket.buffer.copy_(sum.narrow(0, 0, bucket.buffer.numel()));
+  }
+
+ private:
+  struct Exchange {
+    std::int64_t parts = 0;  // 1 for two ranks, else one per rank
+    std::int64_t part_numel = 0;
+    std::int64_t part_bytes = 0;
+    at::Tensor error;           // what this rank's numbers have lost so far, sent with the next [parts * part_numel]
+    at::Tensor owner_error;     // the same of the sum of this rank's part [part_numel]
+    at::Tensor sent, received;  // uint8
+  };
+
+  Exchange& prepare(const GradBucket& bucket, int world_size) {
+    Exchange& exchange = exchanges_[bucket.index];
+    if (exchange.error.defined()) return exchange;
+    exchange.parts = world_size <= 2 ? 1 : world_size;
+    exchange.part_numel = (bucket.buffer.numel() + exchange.parts - 1) / exchange.parts;
+    exchange.part_bytes = static_cast<std::int64_t>(int8_bytes(static_cast<std::size_t>(exchange.part_numel)));
+    exchange.error = at::zeros({exchange.parts * exchange.part_numel}, at::kFloat);
+    exchange.owner_error = at::zeros({exchange.parts > 1 ? exchange.part_numel : 0}, at::kFloat);
+    exchange.sent = at::empty({exchange.parts * exchange.part_bytes}, at::kByte);
+    exchange.received = at::empty({world_size * exchange.part_bytes}, at::kByte);
+    return exchange;
+  }
+
+  // As fp32, with zeros behind up to `numel`.
+  static at::Tensor padded(const at::Tensor& buffer, std::int64_t numel) {
+    if (buffer.numel() == numel) return buffer.to(at::kFloat).contiguous();
+    at::Tensor numbers = at::zeros({numel}, at::kFloat);
+    numbers.narrow(0, 0, buffer.numel()).copy_(buffer);
+    return numbers;
+  }
+
+  // Adds the ranks' parts, in the order of ranks, to one sum or to one each.
+  static void add_parts(const Exchange& exchange, const at::Tensor& bytes, int world_size, float factor,
+                        const std::vector<at::Tensor>& sums) {
+    for (int rank = 0; rank < world_size; ++rank) {
+      const at::Tensor& sum = sums[sums.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
+      add_int8(bytes.data_ptr<std::uint8_t>() + rank * exchange.part_bytes,
+               static_cast<std::size_t>(exchange.part_numel), factor, sum.data_ptr<float>());
+    }
+  }
+
+  std::map<std::size_t, Exchange> exchanges_;  // by bucket
+};
+
+}  // namespace
+
+std::unique_ptr<CommunicationHook> int8_compress_hook() { return std::make_unique<Int8Hook>(); }
+
+}  // namespace lockstep
