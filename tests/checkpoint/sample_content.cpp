@@ -60,8 +60,9 @@ CheckpointContent sample_content(std::int64_t step, int rank, int world_size, bo
   CheckpointContent content;
   content.step = step;
   content.weights = sample_weights(step);
-  content.trainer_state.global_step = step;
-  content.trainer_state.epoch = 0.5 * static_cast<double>(step);
+  content.trainer_state.emplace();
+  content.trainer_state->global_step = step;
+  content.trainer_state->epoch = 0.5 * static_cast<double>(step);
   content.files["config.json"] = "{\"step\": " + std::to_string(step) + "}\n";
   content.files["vocab.txt"] = std::string(3000, static_cast<char>('a' + step % 26));
   content.optimizer.is_sharded = is_sharded;

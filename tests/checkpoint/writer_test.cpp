@@ -146,7 +146,7 @@ TEST_P(Rotation, KeepsTheNewestAndTheBest) {
     CheckpointWriter writer(options);
     for (const auto& [step, best] : GetParam().saves) {
       CheckpointContent content = sample_content(step);
-      if (best >= 0) content.trainer_state.best_global_step = best;
+      if (best >= 0) content.trainer_state->best_global_step = best;
       writer.save(content);
     }
   }
@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedContent{"two_weights_of_one_name", [](CheckpointContent& c) { c.weights.push_back(c.weights.front()); },
                        "layer.weight"},
         RefusedContent{"callback_state_that_is_not_json",
-                       [](CheckpointContent& c) { c.trainer_state.stateful_callbacks["C"] = "{"; }, "callback C"}),
+                       [](CheckpointContent& c) { c.trainer_state->stateful_callbacks["C"] = "{"; }, "callback C"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(CheckpointWriter, RefusesAnOutputFolderThatIsAFile) {

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/train/trainer.h"
@@ -20,7 +25,7 @@ std::shared_ptr<TrainableModel> counting_model() {
   return adapt(
       std::make_shared<CountingNet>(), [](CountingNet&, const Batch& batch) { return batch.at("x"); },
       [](const at::Tensor& output, const Batch&) {
-        return SummedLoss{output.sum(), torch::tensor(output.size(0), torch::kLong)};
+        return LossSum{output.sum(), torch::tensor(output.size(0), torch::kLong)};
       });
 }
 
@@ -81,6 +86,53 @@ TEST(Evaluation, LeavesTheModelInTheModeItFound) {
   model->set_training(false);
   evaluate_dataset(*model, counting_data(3), {}, nullptr);
   EXPECT_FALSE(model->tensors().is_training());
+}
+
+// The threads that a model was called in; the first waits until there is a second.
+struct Meeting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<std::thread::id> threads;
+
+  void enter() {
+    std::unique_lock<std::mutex> lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    changed.notify_all();
+    changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() > 1; });
+  }
+};
+
+TEST(Evaluation, ReplicasShareTheBatchesAndChangeNoBit) {
+  const auto dataset = std::make_shared<TokenTaskDataset>(29);
+  const auto net = make_token_net(0.5);
+  EvaluationOptions options;
+  options.batch_size = 3;
+  options.collate = pad_tokens;
+  const EvaluationResult alone = evaluate_dataset(*adapt_token_net(net), dataset, options, nullptr);
+  Meeting meeting;
+  const auto model = adapt(
+      net,
+      [&meeting](TokenNetImpl& module, const Batch& batch) {
+        meeting.enter();
+        return module.forward(batch.at("input_ids"));
+      },
+      token_loss);
+  std::vector<std::int64_t> told;
+  options.replicas = {"cpu:0", "cpu:1", "cpu:2"};
+  options.on_batch = [&, caller = std::this_thread::get_id()](std::int64_t done, std::int64_t batches) {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    EXPECT_EQ(batches, 10);
+    told.push_back(done);
+  };
+  net->train();
+  const EvaluationResult shared = evaluate_dataset(*model, dataset, options, nullptr);
+  EXPECT_TRUE(net->is_training());
+  EXPECT_GT(meeting.threads.size(), 1U);
+  EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(shared.loss, alone.loss);
+  EXPECT_EQ(shared.steps, alone.steps);
+  EXPECT_TRUE(shared.predictions.equal(alone.predictions));
+  EXPECT_TRUE(shared.label_ids.equal(alone.label_ids));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ at::Tensor weights_of_plain_loop(const WayToTrain& way, int epochs) {
       }
       const Batch batch = pad_tokens(examples);
       net->zero_grad();
-      const SummedLoss loss =
+      const LossSum loss =
           smoothed_cross_entropy(net->forward(batch.at("input_ids")), batch.at("labels"), way.label_smoothing);
       (loss.sum / loss.count).backward();
       const torch::NoGradGuard no_grad;
@@ -152,7 +152,7 @@ TEST(PlainLoop, AdamWithClippingDecayAndScheduleIsTheTrainers) {
     }
     const Batch batch = pad_tokens(examples);
     net->zero_grad();
-    const SummedLoss loss = token_loss(net->forward(batch.at("input_ids")), batch);
+    const LossSum loss = token_loss(net->forward(batch.at("input_ids")), batch);
     (loss.sum / loss.count).backward();
     torch::nn::utils::clip_grad_norm_(net->parameters(), 0.2);
     const double factor =

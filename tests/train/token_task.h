@@ -81,7 +81,7 @@ inline std::shared_ptr<TokenNetImpl> make_token_net(double dropout_rate = 0) {
   return net;
 }
 
-inline SummedLoss token_loss(const at::Tensor& output, const Batch& batch) {
+inline LossSum token_loss(const at::Tensor& output, const Batch& batch) {
   return smoothed_cross_entropy(output, batch.at("labels"), 0);
 }
 

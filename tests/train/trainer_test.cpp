@@ -150,12 +150,35 @@ TEST(Trainer, AllRanksEvaluateTheModelThatIsSaved) {
   });
 }
 
-TEST(Trainer, SigtermSavesAndEnds) {
+TEST(Trainer, TheBestModelIsFoundWhereTheFolderWasMovedTo) {
+  TokenTraining training(12);
+  TrainerOptions& options = training.options;
+  const std::string first = training.folder / "first", second = training.folder / "second";
+  options.args.output_dir = first;
+  options.args.num_train_epochs = 2;
+  options.args.eval_strategy = options.args.save_strategy = "epoch";
+  options.args.load_best_model_at_end = true;
+  options.args.metric_for_best_model = "loss";
+  Trainer(options).train();
+  std::filesystem::rename(first, second);
+  options.args.output_dir = second;
+  options.args.resume_from_checkpoint = "true";
+  options.args.num_train_epochs = 3;
+  options.args.learning_rate = 0;
+  Trainer trainer(options);
+  trainer.train();
+  EXPECT_TRUE(training.has_printed("is recorded as " + first + "/checkpoint-"));
+  EXPECT_TRUE(training.has_printed("Loading best model from " + second + "/checkpoint-"));
+}
+
+class TrainerStop : public ::testing::TestWithParam<int> {};
+
+TEST_P(TrainerStop, SavesAndEnds) {
   TokenTraining training(40);
   training.options.args.gradient_accumulation_steps = 2;
   training.options.args.num_train_epochs = 100;
   training.options.callbacks = {std::make_shared<AtStepEnd>([](TrainerEvent& event) {
-    if (event.state.global_step == 3) ::raise(SIGTERM);
+    if (event.state.global_step == 3) ::raise(GetParam());
   })};
   Trainer trainer(training.options);
   const TrainOutput output = trainer.train();
@@ -163,6 +186,9 @@ TEST(Trainer, SigtermSavesAndEnds) {
   EXPECT_EQ(output.global_step, 4);  // the update at hand was finished
   EXPECT_TRUE(std::filesystem::exists(training.folder / "checkpoint-4/trainer_state.json"));
 }
+
+// A scheduler that ends jobs sends one, one that warns before a job's time is over the other.
+INSTANTIATE_TEST_SUITE_P(Signals, TrainerStop, ::testing::Values(SIGTERM, SIGUSR1));
 
 TEST(Trainer, ALossThatIsNoNumberIsReported) {
   TokenTraining training(12);

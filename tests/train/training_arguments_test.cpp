@@ -118,7 +118,7 @@ TEST(TrainingArguments, UnknownNamesComeWithASuggestion) {
   };
   EXPECT_NE(set("learning_rat").find("did you mean learning_rate?"), std::string::npos);
   EXPECT_NE(set("learning_rat").find("args.json"), std::string::npos);
-  EXPECT_NE(set("fp16").find("Hugging Face"), std::string::npos);
+  EXPECT_NE(set("auto_find_batch_size").find("Hugging Face"), std::string::npos);
   EXPECT_NE(set("bananas").find("no training argument bananas"), std::string::npos);
 }
 

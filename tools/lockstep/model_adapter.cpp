@@ -11,6 +11,7 @@
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/gpt2.h"
+#include "lockstep/models/registry.h"
 
 namespace lockstep {
 namespace {
@@ -30,13 +31,6 @@ std::map<std::string, std::string> tokenizer_files(const Tokenizer& tokenizer) {
   return files;
 }
 
-template <typename Module>
-bool add_config(const Model& model, const char* architecture, std::map<std::string, std::string>& files) {
-  const auto* typed = dynamic_cast<const Module*>(&model);
-  if (typed != nullptr) files["config.json"] = typed->config().to_json(architecture);
-  return typed != nullptr;
-}
-
 }  // namespace
 
 ModelAdapter::ModelAdapter(std::shared_ptr<Model> model, std::optional<Tokenizer> tokenizer,
@@ -47,12 +41,11 @@ at::Tensor ModelAdapter::forward_on(torch::nn::Module& replica, const Batch& bat
   return dynamic_cast<Model&>(replica).forward(batch);
 }
 
-SummedLoss ModelAdapter::loss(const at::Tensor& output, const Batch& batch) const {
-  const LossSum loss = model_->loss(output, batch);
-  return {loss.sum, loss.count};
+LossSum ModelAdapter::loss(const at::Tensor& output, const Batch& batch) const {
+  return model_->loss(output, batch);
 }
 
-SummedLoss ModelAdapter::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
+LossSum ModelAdapter::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
   if (dynamic_cast<const GPT2LMHeadModelImpl*>(model_.get()) == nullptr) {
     return TrainableModel::smoothed_loss(output, batch, factor);
   }
@@ -71,23 +64,13 @@ at::Tensor ModelAdapter::predictions(const at::Tensor& output) const {
   return is_language_model() ? at::Tensor() : output;
 }
 
-std::vector<std::string> ModelAdapter::labels() const {
-  if (const auto* bert = dynamic_cast<const BertForSequenceClassificationImpl*>(model_.get())) {
-    return bert->config().head.labels;
-  }
-  if (const auto* gpt2 = dynamic_cast<const GPT2ForSequenceClassificationImpl*>(model_.get())) {
-    return gpt2->config().head.labels;
-  }
-  return {};
-}
+std::vector<std::string> ModelAdapter::labels() const { return labels_of(*model_); }
 
 std::map<std::string, std::string> ModelAdapter::files() const {
   std::map<std::string, std::string> files;
   if (tokenizer_) files = tokenizer_files(*tokenizer_);
-  add_config<BertForSequenceClassificationImpl>(*model_, "BertForSequenceClassification", files) ||
-      add_config<BertForMaskedLMImpl>(*model_, "BertForMaskedLM", files) ||
-      add_config<GPT2LMHeadModelImpl>(*model_, "GPT2LMHeadModel", files) ||
-      add_config<GPT2ForSequenceClassificationImpl>(*model_, "GPT2ForSequenceClassification", files);
+  const std::string config = config_json_of(*model_);
+  if (!config.empty()) files["config.json"] = config;
   return files;
 }
 

@@ -24,8 +24,8 @@ class ModelAdapter : public TrainableModel {
   at::Tensor forward(const Batch& batch) override { return model_->forward(batch); }
   std::shared_ptr<torch::nn::Module> module() override { return model_; }
   at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch) override;
-  SummedLoss loss(const at::Tensor& output, const Batch& batch) const override;
-  SummedLoss smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override;
+  LossSum loss(const at::Tensor& output, const Batch& batch) const override;
+  LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override;
   /// Nothing of language models: their loss is their metric, and their scores are large.
   at::Tensor predictions(const at::Tensor& output) const override;
   bool recomputes_activations() const override { return recomputes_activations_; }

@@ -33,13 +33,13 @@ TrainerState Checkpoint::trainer_state() const {
   return parse_trainer_state(file(kTrainerStateFile), folder_ + "/" + kTrainerStateFile);
 }
 
-SafetensorsFile Checkpoint::weights() const {
-  if (has_file(kWeightsFile)) return SafetensorsFile(folder_ + "/" + kWeightsFile);
+SafetensorsFile Checkpoint::weights(std::size_t index) const {
+  if (has_file(weights_file(index))) return SafetensorsFile(folder_ + "/" + weights_file(index));
   throw Error(folder_ + " has no weights", folder_, "resume from a checkpoint that has them");
 }
 
-void Checkpoint::load_weights(const NamedTensors& targets) const {
-  const SafetensorsFile saved = weights();
+void Checkpoint::load_weights(const NamedTensors& targets, std::size_t index) const {
+  const SafetensorsFile saved = weights(index);
   for (const auto& [name, target] : targets) {
     const auto& entry = saved.entry(name);
     if (entry.shape == target.sizes().vec() && dtype_of_safetensors(entry.dtype) == target.scalar_type()) continue;
@@ -56,9 +56,9 @@ void Checkpoint::load_weights(const NamedTensors& targets) const {
   for (const auto& [name, target] : targets) target.detach().copy_(saved.tensor(name));
 }
 
-OptimizerContent Checkpoint::optimizer() const {
+OptimizerContent Checkpoint::optimizer(std::size_t index) const {
   std::vector<OptimizerContent> parts;
-  for (const std::string& name : optimizer_file_names(manifest_)) {
+  for (const std::string& name : optimizer_file_names(manifest_, index)) {
     parts.push_back(read_optimizer_file(SafetensorsFile(folder_ + "/" + name)));
   }
   if (parts.empty()) throw Error(folder_ + " has no optimizer state", folder_, "resume from a checkpoint that has one");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,13 +37,13 @@ class Checkpoint {
   std::string file(const std::string& name) const;
 
   TrainerState trainer_state() const;
-  /// `model.safetensors`, mapped. @throws Error  if the checkpoint has no weights
-  SafetensorsFile weights() const;
+  /// `model.safetensors`, or `model_INDEX.safetensors`, mapped. @throws Error  if the checkpoint has no weights
+  SafetensorsFile weights(std::size_t index = 0) const;
   /// Copies the weights into `targets`, by name. @throws Error  if names or shapes are not the same on both sides;
   /// nothing was copied then
-  void load_weights(const NamedTensors& targets) const;
+  void load_weights(const NamedTensors& targets, std::size_t index = 0) const;
   /// The state of all parameters, whole, joined from the ranks' parts; `groups` as they were saved.
-  OptimizerContent optimizer() const;
+  OptimizerContent optimizer(std::size_t index = 0) const;
   /// What rank `rank` of the run that wrote it gave; empty for a rank that it did not have.
   NamedTensors generators(int rank) const;
   std::map<std::string, SamplerState> samplers(int rank) const;

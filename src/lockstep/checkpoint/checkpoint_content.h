@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,16 +28,19 @@ struct CheckpointContent {
   std::int64_t step = 0;  ///< N of `checkpoint-N`; the same on every rank
 
   // Read on rank 0 alone.
-  NamedTensors weights;        ///< `model.safetensors`, under Hugging Face's names
-  TrainerState trainer_state;  ///< its `best_global_step` is never rotated away
+  NamedTensors weights;                       ///< `model.safetensors`, under Hugging Face's names
+  std::vector<NamedTensors> further_weights;  ///< of more models: `model_1.safetensors` and on
+  /// Its `best_global_step` is never rotated away. Nothing: there is no `trainer_state.json`.
+  std::optional<TrainerState> trainer_state;
   /// Further files by name, as bytes: `config.json`, tokenizer files, `training_args.json`, `scheduler.json`,
   /// `scaler.json` (see schedule_state.h). Plain names without a folder.
   std::map<std::string, std::string> files;
 
   // Read on every rank.
   OptimizerContent optimizer;
-  NamedTensors generators;                       ///< of this rank: see Generators
-  std::map<std::string, SamplerState> samplers;  ///< of this rank: `DataLoader::state()` by a name ("train")
+  std::vector<OptimizerContent> further_optimizers;  ///< `optimizer_1.safetensors` and on
+  NamedTensors generators;                           ///< of this rank: see Generators
+  std::map<std::string, SamplerState> samplers;      ///< of this rank: `DataLoader::state()` by a name ("train")
   /// Whatever else of this rank must come back to the bit: gradients of a window that is not full yet, sums that are
   /// not logged yet. Names are the caller's.
   NamedTensors rank_tensors;

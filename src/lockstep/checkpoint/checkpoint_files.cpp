@@ -9,6 +9,13 @@
 namespace lockstep {
 namespace {
 
+constexpr const char* kTensorFile = ".safetensors";
+
+// The first has the plain name.
+std::string numbered(const std::string& name, std::size_t index) {
+  return index == 0 ? name : fmt::format("{}_{}", name, index);
+}
+
 bool starts_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;
 }
@@ -21,15 +28,19 @@ std::string positions_file(int rank) { return fmt::format("position_{}.json", ra
 
 std::string rank_tensors_file(int rank) { return fmt::format("rank_state_{}.safetensors", rank); }
 
-std::string optimizer_file(bool is_sharded, int rank, int world_size) {
-  if (!is_sharded) return "optimizer.safetensors";
-  return fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank + 1, world_size);
+std::string weights_file(std::size_t index) { return numbered("model", index) + kTensorFile; }
+
+std::string optimizer_file(std::size_t index, bool is_sharded, int rank, int world_size) {
+  const std::string name = numbered("optimizer", index);
+  if (!is_sharded) return name + kTensorFile;
+  return fmt::format("{}-{:05}-of-{:05}{}", name, rank + 1, world_size, kTensorFile);
 }
 
-std::vector<std::string> optimizer_file_names(const Manifest& manifest) {
+std::vector<std::string> optimizer_file_names(const Manifest& manifest, std::size_t index) {
+  const std::string name = numbered("optimizer", index);
   std::vector<std::string> names;
   for (const auto& item : manifest.files) {  // sorted, and numbers have leading zeros
-    if (starts_with(item.first, "optimizer")) names.push_back(item.first);
+    if (item.first == name + kTensorFile || starts_with(item.first, name + "-")) names.push_back(item.first);
   }
   return names;
 }
@@ -38,8 +49,13 @@ bool is_free_file_name(const std::string& name) {
   if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos || name.find('\0') != std::string::npos) {
     return false;
   }
-  for (const char* taken :
-       {kManifestFile, kTrainerStateFile, kWeightsFile, "optimizer", "rng_state_", "position_", "rank_state_"}) {
+  const std::string ending = kTensorFile;
+  const bool holds_tensors =
+      name.size() >= ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0;
+  for (const char* taken : {"model", "optimizer"}) {
+    if (holds_tensors && starts_with(name, taken)) return false;
+  }
+  for (const char* taken : {kManifestFile, kTrainerStateFile, "rng_state_", "position_", "rank_state_"}) {
     if (starts_with(name, taken)) return false;
   }
   return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -13,15 +14,17 @@ namespace lockstep {
 
 // The names of a checkpoint's files, beside kManifestFile.
 constexpr const char* kTrainerStateFile = "trainer_state.json";
-constexpr const char* kWeightsFile = "model.safetensors";
 
+/// model.safetensors, model_1.safetensors, ...
+std::string weights_file(std::size_t index);
 std::string generators_file(int rank);    ///< rng_state_RANK.safetensors
 std::string positions_file(int rank);     ///< position_RANK.json
 std::string rank_tensors_file(int rank);  ///< rank_state_RANK.safetensors
-/// optimizer.safetensors, or optimizer-0000R-of-0000W.safetensors where each rank wrote its parts.
-std::string optimizer_file(bool is_sharded, int rank, int world_size);
-/// Those that a checkpoint has, in the order of ranks.
-std::vector<std::string> optimizer_file_names(const Manifest& manifest);
+/// optimizer.safetensors, or optimizer-0000R-of-0000W.safetensors where each rank wrote its parts; of further
+/// optimizers optimizer_1.safetensors, ...
+std::string optimizer_file(std::size_t index, bool is_sharded, int rank, int world_size);
+/// Those that a checkpoint has of one optimizer, in the order of ranks.
+std::vector<std::string> optimizer_file_names(const Manifest& manifest, std::size_t index);
 /// False for a name that the caller may not give to a file: not plain, or one of those above.
 bool is_free_file_name(const std::string& name);
 

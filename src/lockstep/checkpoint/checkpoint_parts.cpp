@@ -35,8 +35,11 @@ void add_shared_files(const CheckpointContent& content, std::vector<PartFile>& p
     }
     parts.push_back(text_file(name, bytes));
   }
-  if (!content.weights.empty()) parts.push_back(tensor_file(kWeightsFile, content.weights));
-  parts.push_back(text_file(kTrainerStateFile, trainer_state_json(content.trainer_state)));
+  if (!content.weights.empty()) parts.push_back(tensor_file(weights_file(0), content.weights));
+  for (std::size_t i = 0; i < content.further_weights.size(); ++i) {
+    parts.push_back(tensor_file(weights_file(i + 1), content.further_weights[i]));
+  }
+  if (content.trainer_state) parts.push_back(text_file(kTrainerStateFile, trainer_state_json(*content.trainer_state)));
 }
 
 void check_space(FileSystem& files, const std::string& folder, const std::vector<PartFile>& parts) {
@@ -53,11 +56,13 @@ void check_space(FileSystem& files, const std::string& folder, const std::vector
 std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size) {
   std::vector<PartFile> parts;
   if (rank == 0) add_shared_files(content, parts);
-  const OptimizerContent& optimizer = content.optimizer;
-  const bool has_optimizer = optimizer.is_sharded || !optimizer.groups.empty() || !optimizer.state.empty();
-  if (has_optimizer && (rank == 0 || optimizer.is_sharded)) {
+  for (std::size_t i = 0; i <= content.further_optimizers.size(); ++i) {
+    const OptimizerContent& optimizer = i == 0 ? content.optimizer : content.further_optimizers[i - 1];
+    const bool is_there = optimizer.is_sharded || !optimizer.groups.empty() || !optimizer.state.empty();
+    if (!is_there || (rank != 0 && !optimizer.is_sharded)) continue;
     const OptimizerTensors lists = optimizer_tensors(optimizer);
-    parts.push_back(tensor_file(optimizer_file(optimizer.is_sharded, rank, world_size), lists.tensors, lists.metadata));
+    const std::string name = optimizer_file(i, optimizer.is_sharded, rank, world_size);
+    parts.push_back(tensor_file(name, lists.tensors, lists.metadata));
   }
   if (!content.generators.empty()) parts.push_back(tensor_file(generators_file(rank), content.generators));
   if (!content.samplers.empty()) parts.push_back(text_file(positions_file(rank), positions_json(content.samplers)));

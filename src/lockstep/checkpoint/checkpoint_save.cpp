@@ -36,7 +36,7 @@ void add_parts(const std::vector<std::string>& texts, const CheckpointSave& save
 
 // Rank 0: everything that must be done once.
 void lead(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
-  OutputFolder folder(save.files, save.output_dir);
+  OutputFolder folder(save.files, save.output_dir, save.names);
   folder.recover();
   const std::vector<PartFile> parts = part_files(content, 0, save.membership.world_size);
   Manifest manifest;
@@ -61,7 +61,8 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
     throw;
   }
   exchange.end();
-  folder.rotate(save.save_total_limit, content.step, content.trainer_state.best_global_step);
+  const auto best = content.trainer_state ? content.trainer_state->best_global_step : std::nullopt;
+  folder.rotate(save.save_total_limit, content.step, best);
   if (!save.last_keys.empty()) PartExchange::forget(save.membership, save.last_keys);
 }
 
@@ -93,7 +94,7 @@ std::string run_save(const CheckpointSave& save, const CheckpointContent& conten
     exchange.fail(error.what());
     throw;
   }
-  return OutputFolder(save.files, save.output_dir).final_path(content.step);
+  return OutputFolder(save.files, save.output_dir, save.names).final_path(content.step);
 }
 
 }  // namespace lockstep

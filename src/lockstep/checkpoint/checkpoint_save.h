@@ -6,6 +6,7 @@
 
 #include "lockstep/base/file_system.h"
 #include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/net/membership.h"
 
 namespace lockstep {
@@ -15,6 +16,7 @@ struct CheckpointSave {
   FileSystem& files;
   const Membership& membership;
   std::string output_dir;
+  CheckpointNames names;
   int save_total_limit = 0;
   std::chrono::milliseconds timeout{0};
   std::string keys;         ///< prefix of this save's keys in the store, the same on every rank

@@ -12,8 +12,6 @@
 namespace lockstep {
 namespace {
 
-constexpr const char* kCheckpointPrefix = "checkpoint-";
-
 // What every rank must see under the same path.
 std::string identity_of(const Checkpoint& checkpoint) { return manifest_json(checkpoint.manifest()); }
 
@@ -42,24 +40,18 @@ std::string CheckpointSearch::notice() const {
 }
 
 std::string checkpoint_path(const std::string& output_dir, std::int64_t step) {
-  return fmt::format("{}/{}{}", output_dir, kCheckpointPrefix, step);
+  return output_dir + "/" + CheckpointNames::numbered().of(step);
 }
 
 std::optional<std::int64_t> step_of_checkpoint(const std::string& path) {
   auto name = std::filesystem::path(path).filename().string();
   if (name.empty()) name = std::filesystem::path(path).parent_path().filename().string();
-  const std::string prefix = kCheckpointPrefix;
-  if (name.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
-  const std::string digits = name.substr(prefix.size());
-  if (digits.empty() || digits.size() > 18 || digits.find_first_not_of("0123456789") != std::string::npos) {
-    return std::nullopt;
-  }
-  return std::stoll(digits);
+  return CheckpointNames::numbered().step_in(name);
 }
 
-CheckpointSearch find_newest_checkpoint(const std::string& output_dir) {
+CheckpointSearch find_newest_checkpoint(const std::string& output_dir, const CheckpointNames& names) {
   CheckpointSearch search;
-  for (const auto& entry : OutputFolder(real_file_system(), output_dir).entries(true)) {
+  for (const auto& entry : OutputFolder(real_file_system(), output_dir, names).entries(true)) {
     if (!entry.manifest) {
       search.damaged.push_back({entry.path, entry.problem});  // how old it is, nobody knows
       continue;
@@ -74,10 +66,11 @@ CheckpointSearch find_newest_checkpoint(const std::string& output_dir) {
   return search;
 }
 
-CheckpointSearch find_newest_checkpoint(const std::string& output_dir, Communicator& communicator) {
+CheckpointSearch find_newest_checkpoint(const std::string& output_dir, Communicator& communicator,
+                                        const CheckpointNames& names) {
   CheckpointSearch search;
   run_together(communicator, [&] {
-    if (communicator.rank() == 0) search = find_newest_checkpoint(output_dir);
+    if (communicator.rank() == 0) search = find_newest_checkpoint(output_dir, names);
   });
   const std::string path = broadcast_text(communicator, search.newest ? search.newest->path() : "");
   if (!path.empty()) search.newest = open_together(path, std::move(search.newest), communicator);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/checkpoint.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep {
@@ -32,11 +33,13 @@ std::optional<std::int64_t> step_of_checkpoint(const std::string& path);
 
 /// The newest whole checkpoint of `output_dir`: the one that was written last, which after a return to an earlier
 /// checkpoint need not be that of the highest step. All bytes are verified.
-CheckpointSearch find_newest_checkpoint(const std::string& output_dir);
+CheckpointSearch find_newest_checkpoint(const std::string& output_dir,
+                                        const CheckpointNames& names = CheckpointNames::numbered());
 
 /// The same for a job: rank 0 searches, and every rank opens what it found. Collective.
 /// @throws Error  on every rank, if one cannot open it or sees another one under that path (no shared file system)
-CheckpointSearch find_newest_checkpoint(const std::string& output_dir, Communicator& communicator);
+CheckpointSearch find_newest_checkpoint(const std::string& output_dir, Communicator& communicator,
+                                        const CheckpointNames& names = CheckpointNames::numbered());
 
 /// Opens one checkpoint on every rank, verified by rank 0. Collective. For `resume_from_checkpoint=PATH`, and for the
 /// best one.

@@ -16,7 +16,6 @@
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_save.h"
-#include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/snapshot.h"
 #include "lockstep/checkpoint/staged_file.h"
 #include "lockstep/net/signal_mask.h"
@@ -99,7 +98,7 @@ class CheckpointWriter::Implementation {
       (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNiceness);
       write(*copy, number);
     });
-    return checkpoint_path(options_.output_dir, content.step);
+    return options_.output_dir + "/" + options_.names.of(content.step);
   }
 
   void wait() {
@@ -126,8 +125,9 @@ class CheckpointWriter::Implementation {
 
   void write(const CheckpointContent& content, std::int64_t number) {
     const auto begin = std::chrono::steady_clock::now();
-    const CheckpointSave save{*options_.file_system, membership_,     options_.output_dir, options_.save_total_limit,
-                              options_.timeout,      keys_of(number), keys_of(number - 1), number};
+    const CheckpointSave save{
+        *options_.file_system, membership_,     options_.output_dir, options_.names, options_.save_total_limit,
+        options_.timeout,      keys_of(number), keys_of(number - 1), number};
     std::string path = run_save(save, content);
     const std::lock_guard<std::mutex> lock(mutex_);
     published_ = std::move(path);

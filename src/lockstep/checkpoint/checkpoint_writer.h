@@ -7,12 +7,14 @@
 
 #include "lockstep/base/file_system.h"
 #include "lockstep/checkpoint/checkpoint_content.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep {
 
 struct CheckpointWriterOptions {
-  std::string output_dir;    ///< made if it is not there; all ranks must see the same folder
+  std::string output_dir;                               ///< made if it is not there; all ranks must see the same folder
+  CheckpointNames names = CheckpointNames::numbered();  ///< of the folders in it
   int save_total_limit = 0;  ///< checkpoints kept, the best one and the newest always among them; 0: all
   bool background = true;    ///< write from a snapshot in a thread of its own, while training goes on
   /// Longest wait for the parts of other ranks.

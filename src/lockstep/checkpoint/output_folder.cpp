@@ -10,7 +10,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
-#include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/staged_file.h"
 
 namespace lockstep {
@@ -26,12 +25,14 @@ bool has_prefix(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-OutputFolder::Entry read_entry(const std::string& path, std::int64_t step) {
+// @param step  that the folder's name tells
+OutputFolder::Entry read_entry(const std::string& path, std::optional<std::int64_t> step) {
   OutputFolder::Entry entry;
   entry.path = path;
-  entry.step = step;
+  entry.step = step.value_or(0);
   try {
     entry.manifest = read_manifest(path);
+    if (!step) entry.step = entry.manifest->step;
     if (entry.manifest->step == entry.step) return entry;
     entry.problem = fmt::format("its manifest is of step {}: the folder was renamed", entry.manifest->step);
     entry.manifest.reset();
@@ -43,11 +44,21 @@ OutputFolder::Entry read_entry(const std::string& path, std::int64_t step) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {}
+OutputFolder::OutputFolder(FileSystem& files, std::string path, CheckpointNames names)
+    : files_(files), path_(std::move(path)), names_(std::move(names)) {}
 
 std::string OutputFolder::beside(const char* kind, const std::string& name) const { return path_ + "/" + kind + name; }
 
-std::string OutputFolder::final_path(std::int64_t step) const { return checkpoint_path(path_, step); }
+// The name of something that is being written, stands by or is being removed.
+bool OutputFolder::is_left_behind(const std::string& name) const {
+  for (const std::string kind : {kStandingBy, kBeingRemoved}) {
+    if (has_prefix(name, kind) && names_.fits(name.substr(kind.size()))) return true;
+  }
+  const std::size_t number = name.rfind('-');  // of the save
+  if (!has_prefix(name, kBeingWritten) || number == std::string::npos) return false;
+  const std::size_t begin = std::string(kBeingWritten).size();
+  return number > begin && names_.fits(name.substr(begin, number - begin));
+}
 
 std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const {
   std::vector<Entry> all;
@@ -57,9 +68,11 @@ std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const 
     // One that stands by counts where a crash left nothing under its name.
     const bool stands_by = has_prefix(name, kStandingBy);
     const std::string plain = stands_by ? name.substr(std::string(kStandingBy).size()) : name;
-    const auto step = step_of_checkpoint(plain);
-    if (!step || !fs::is_directory(path, ignored) || (stands_by && fs::exists(path_ + "/" + plain, ignored))) continue;
-    if (with_foreign || fs::exists(path + "/" + kManifestFile, ignored)) all.push_back(read_entry(path, *step));
+    if (!names_.fits(plain) || !fs::is_directory(path, ignored)) continue;
+    if (stands_by && fs::exists(path_ + "/" + plain, ignored)) continue;
+    if (with_foreign || fs::exists(path + "/" + kManifestFile, ignored)) {
+      all.push_back(read_entry(path, names_.step_in(plain)));
+    }
   }
   const auto age = [](const Entry& entry) {
     return std::make_pair(entry.manifest ? entry.manifest->sequence : -1, entry.step);
@@ -71,15 +84,14 @@ std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const 
 void OutputFolder::recover() noexcept {
   try {
     for (const std::string& name : files_.names_in(path_)) {
+      if (!is_left_behind(name)) continue;
       const std::string path = path_ + "/" + name;
-      if (has_prefix(name, std::string(kStandingBy) + "checkpoint-")) {
+      if (has_prefix(name, kStandingBy)) {
         std::error_code ignored;
         const std::string final = path_ + "/" + name.substr(std::string(kStandingBy).size());
         if (!fs::exists(final, ignored) && files_.rename(path, final) == 0) continue;
       }
-      for (const char* kind : {kBeingWritten, kStandingBy, kBeingRemoved}) {
-        if (has_prefix(name, std::string(kind) + "checkpoint-")) files_.remove_tree(path);
-      }
+      files_.remove_tree(path);
     }
   } catch (const std::exception& error) {
     log_warning("cannot tidy up {}: {}", path_, error.what());
@@ -87,7 +99,7 @@ void OutputFolder::recover() noexcept {
 }
 
 std::string OutputFolder::stage(std::int64_t step, std::int64_t number) {
-  const std::string path = beside(kBeingWritten, fmt::format("checkpoint-{}-{}", step, number));
+  const std::string path = beside(kBeingWritten, fmt::format("{}-{}", names_.of(step), number));
   if (!files_.remove_tree(path)) fail_to("remove what is left of an earlier save,", path);
   if (files_.make_folder(path, 0755) != 0) fail_to("make the folder", path);
   return path;
@@ -98,7 +110,7 @@ void OutputFolder::publish(const std::string& staging, std::int64_t step) {
   std::error_code ignored;
   set_aside_foreign(final);
   if (fs::exists(fs::symlink_status(final, ignored))) {
-    replace(staging, final, step);
+    replace(staging, final);
   } else if (files_.rename(staging, final) != 0) {
     fail_to("publish", final);
   }
@@ -110,6 +122,10 @@ void OutputFolder::publish(const std::string& staging, std::int64_t step) {
 void OutputFolder::set_aside_foreign(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(path, ignored)) || fs::exists(path + "/" + kManifestFile, ignored)) return;
+  if (fs::is_directory(path, ignored) && fs::is_empty(path, ignored) && files_.remove_tree(path)) return;
+  if (!names_.is_numbered()) {
+    throw Error(path + " is there and is no checkpoint", path, "give a folder of its own, such as " + path + "/state");
+  }
   std::string aside = path + ".replaced";
   for (int count = 2; fs::exists(fs::symlink_status(aside, ignored)); ++count) {
     aside = fmt::format("{}.replaced-{}", path, count);
@@ -119,10 +135,10 @@ void OutputFolder::set_aside_foreign(const std::string& path) {
 }
 
 // One checkpoint in the place of another of the same step: a run that went back and came here again.
-void OutputFolder::replace(const std::string& staging, const std::string& final, std::int64_t step) {
+void OutputFolder::replace(const std::string& staging, const std::string& final) {
   if (files_.exchange(staging, final) == 0) return;
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) fail_to("publish", final);
-  const std::string old = beside(kStandingBy, fmt::format("checkpoint-{}", step));
+  const std::string old = beside(kStandingBy, fs::path(final).filename().string());
   if (!files_.remove_tree(old)) fail_to("remove", old);
   if (files_.rename(final, old) != 0) fail_to("set aside", final);
   if (files_.rename(staging, final) != 0) {

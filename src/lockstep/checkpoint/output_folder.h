@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/file_system.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/checkpoint/manifest.h"
 
 namespace lockstep {
@@ -14,7 +15,7 @@ namespace lockstep {
 /// or standing by while one checkpoint takes the place of another. To be changed by one process at a time (rank 0's).
 class OutputFolder {
  public:
-  OutputFolder(FileSystem& files, std::string path);
+  OutputFolder(FileSystem& files, std::string path, CheckpointNames names = CheckpointNames::numbered());
 
   struct Entry {
     std::string path;
@@ -26,7 +27,7 @@ class OutputFolder {
   /// without a manifest are not of this library unless `with_foreign`.
   std::vector<Entry> entries(bool with_foreign) const;
 
-  std::string final_path(std::int64_t step) const;
+  std::string final_path(std::int64_t step) const { return path_ + "/" + names_.of(step); }
 
   /// Finishes what a crash may have left half done: puts back a checkpoint that stands by, removes the rest. Nothing
   /// that was published is touched. Does not throw: what cannot be removed is in the way of nothing but space.
@@ -35,20 +36,23 @@ class OutputFolder {
   /// write into the next one's. @return  its path  @throws Error
   std::string stage(std::int64_t step, std::int64_t number);
   /// Gives the staging folder its name, in one step where there was none of that name or the file system can swap.
-  /// @throws Error  a checkpoint that had that name is then still there
+  /// @throws Error  a checkpoint that had that name is then still there. Or if the one folder of a name holds something
+  /// else: who chose the name may have more in it
   void publish(const std::string& staging, std::int64_t step);
   /// Removes the oldest checkpoints until `limit` are left, but neither `newest` nor `best`. Does not throw: a warning
   /// is logged for one that cannot be removed.
   void rotate(int limit, std::int64_t newest, std::optional<std::int64_t> best) noexcept;
 
  private:
-  void replace(const std::string& staging, const std::string& final, std::int64_t step);
+  void replace(const std::string& staging, const std::string& final);
   void set_aside_foreign(const std::string& path);
   void remove_checkpoint(const std::string& path) noexcept;
   std::string beside(const char* kind, const std::string& name) const;
+  bool is_left_behind(const std::string& name) const;
 
   FileSystem& files_;
   std::string path_;
+  CheckpointNames names_;
 };
 
 }  // namespace lockstep

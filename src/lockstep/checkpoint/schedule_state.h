@@ -7,6 +7,9 @@
 
 namespace lockstep {
 
+constexpr const char* kSchedulerFile = "scheduler.json";
+constexpr const char* kScalerFile = "scaler.json";
+
 /// `scheduler.json` and `scaler.json`: the state of a schedule or a gradient scaler as JSON text, and back. Numbers
 /// come back to the bit. Reading throws Error, naming `path`, if the text is not of that kind.
 std::string schedule_json(const LambdaLR::State& state);

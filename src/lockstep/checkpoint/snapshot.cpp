@@ -23,10 +23,17 @@ std::int64_t room_of(const at::Tensor& tensor) {
 }
 
 void visit_tensors_in(CheckpointContent& content, const std::function<void(at::Tensor&)>& visit) {
+  const auto visit_optimizer = [&](OptimizerContent& optimizer) {
+    for (auto& [name, state] : optimizer.state) {
+      for (auto& item : state.tensors) visit(item.second);
+    }
+  };
   for (auto& item : content.weights) visit(item.second);
-  for (auto& [name, state] : content.optimizer.state) {
-    for (auto& item : state.tensors) visit(item.second);
+  for (NamedTensors& weights : content.further_weights) {
+    for (auto& item : weights) visit(item.second);
   }
+  visit_optimizer(content.optimizer);
+  for (OptimizerContent& optimizer : content.further_optimizers) visit_optimizer(optimizer);
   for (auto& item : content.generators) visit(item.second);
   for (auto& item : content.rank_tensors) visit(item.second);
 }

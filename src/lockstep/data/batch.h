@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/tensor/batch.h"
+
 namespace lockstep {
 
 /// Named tensors of one sample, e.g. "images" [1, 28, 28] and "labels" [] (a scalar).
 using Example = std::map<std::string, at::Tensor>;
-
-/// Named tensors of several samples; the first dimension of each is the batch.
-using Batch = std::map<std::string, at::Tensor>;
 
 /// Puts samples together to a batch. Runs in the loader's worker threads: a function of its arguments alone.
 using Collate = std::function<Batch(std::vector<Example>)>;

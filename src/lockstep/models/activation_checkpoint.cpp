@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/base/random_stream.h"
+#include "lockstep/tensor/autocast.h"
 
 namespace lockstep {
 namespace {
@@ -69,15 +70,19 @@ class ReplayedRandom {
   std::optional<RandomStreamGuard> guard_;
 };
 
+// A layer and the precision that it computed in.
 struct SavedLayer : torch::CustomClassHolder {
-  explicit SavedLayer(Layer saved) : layer(std::move(saved)) {}
+  SavedLayer(Layer saved, c10::DeviceType device)
+      : layer(std::move(saved)), autocast(is_autocast_on(device)), dtype(autocast_type(device)) {}
   Layer layer;
+  bool autocast;
+  at::ScalarType dtype;
 };
 
 class Checkpoint : public torch::autograd::Function<Checkpoint> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Layer& layer) {
-    context->saved_data["layer"] = at::IValue::make_capsule(c10::make_intrusive<SavedLayer>(layer));
+    context->saved_data["layer"] = at::IValue::make_capsule(c10::make_intrusive<SavedLayer>(layer, x.device().type()));
     context->saved_data["random"] = at::IValue::make_capsule(c10::make_intrusive<RandomState>(x));
     context->save_for_backward({x});
     return layer(x);  // gradients are off in here
@@ -90,8 +95,11 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
     {
       const auto random = c10::static_intrusive_pointer_cast<RandomState>(context->saved_data["random"].toCapsule());
       const ReplayedRandom replay(generator_of(x), *random);
+      const Autocast autocast(x.device().type(), saved->dtype, saved->autocast);
       const at::AutoGradMode with_gradients(true);
-      y = saved->layer(x);
+      // A view, not the leaf itself, whose cast autocast would keep for all that use it: sums of gradients would be cut
+      // in another place than without recomputing.
+      y = saved->layer(x.view(x.sizes()));
     }
     torch::autograd::backward({y}, {gradients[0]});
     return {x.grad(), at::Tensor()};

@@ -9,19 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/tensor/batch.h"
+#include "lockstep/tensor/loss_sum.h"
+
 namespace lockstep {
-
-/// Named tensors of one batch; the first dimension of each is the batch.
-using Batch = std::map<std::string, at::Tensor>;
-
-/// The loss of one batch as a sum and what it counts. The gradient of Σsum / Σcount over all ranks and micro-batches is
-/// that of the whole batch, however it was cut; a mean of means is not.
-struct LossSum {
-  at::Tensor sum;    ///< scalar of the graph: backward starts here
-  at::Tensor count;  ///< scalar int64: samples (or tokens) that `sum` counts
-  /// sum / count, as PyTorch's losses return it; NaN where nothing counts.
-  at::Tensor mean() const { return sum.div(count); }
-};
 
 /// What a synthetic batch looks like.
 struct RandomBatchOptions {

@@ -80,7 +80,7 @@ StepResult GradScaler::step(FlatOptimizer& optimizer, StepOptions options) {
   Progress& progress = begin_step(optimizer);
   StepResult result;
   if (progress.stage == Stage::Ready) {
-    options.gradient_factor = inverse_scale();
+    options.gradient_factor *= inverse_scale();
     options.check_finite = true;
     result = optimizer.step_with(options);
     progress.found_inf = result.skipped;
@@ -92,6 +92,16 @@ StepResult GradScaler::step(FlatOptimizer& optimizer, StepOptions options) {
   }
   progress.stage = Stage::Stepped;
   return result;
+}
+
+bool GradScaler::is_unscaled(const torch::optim::Optimizer& optimizer) const {
+  const auto found = progress_.find(&optimizer);
+  return found != progress_.end() && found->second.stage == Stage::Unscaled;
+}
+
+bool GradScaler::is_waiting() const {
+  return std::any_of(progress_.begin(), progress_.end(),
+                     [](const auto& entry) { return entry.second.stage == Stage::Unscaled; });
 }
 
 void GradScaler::update() {

@@ -48,7 +48,8 @@ class GradScaler {
   /// Updates, unless a gradient is infinite or NaN. @return  true if it did
   /// @throws Error  if it was called already since the last `update`
   bool step(torch::optim::Optimizer& optimizer);
-  /// The same, with more done on the way. `options` say nothing of gradient_factor and check_finite.
+  /// The same, with more done on the way. `options.gradient_factor` is besides the scale; check_finite goes without
+  /// saying.
   StepResult step(FlatOptimizer& optimizer, StepOptions options);
   /// Adapts the scale to what the steps since the last call found. Called once at the end of an iteration.
   /// @throws Error  if there was no step
@@ -56,6 +57,10 @@ class GradScaler {
   /// Sets the scale, and starts a new iteration.
   void update(double new_scale);
 
+  /// Whether gradients of this optimizer were unscaled and its step has not come.
+  bool is_unscaled(const torch::optim::Optimizer& optimizer) const;
+  /// The same of any.
+  bool is_waiting() const;
   double get_scale() const { return options_.enabled ? state_.scale : 1; }
   bool is_enabled() const { return options_.enabled; }
   /// True if the last iteration that `update` closed left a step out.

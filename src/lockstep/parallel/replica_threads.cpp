@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
-#include <ATen/autocast_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -10,21 +9,11 @@
 #include <exception>
 #include <optional>
 
+#include "lockstep/tensor/autocast.h"
 #include "lockstep/parallel/replica_error.h"
 
 namespace lockstep {
 namespace {
-
-// What ThreadLocalState leaves out.
-struct AutocastState {
-  at::ScalarType cpu_dtype = at::autocast::get_autocast_cpu_dtype();
-  bool has_cache = at::autocast::is_autocast_cache_enabled();
-
-  void set() const {
-    at::autocast::set_autocast_cpu_dtype(cpu_dtype);
-    at::autocast::set_autocast_cache_enabled(has_cache);
-  }
-};
 
 // OpenMP's threads of the calling thread while it computes a CPU replica.
 class ThreadShare {
@@ -77,7 +66,7 @@ void run_on_replicas(WorkerThreads& team, const std::vector<ReplicaDevice>& devi
                      const std::function<void(std::size_t)>& work) {
   std::vector<std::exception_ptr> failures(count);
   const at::ThreadLocalState caller_state;
-  const AutocastState autocast;
+  const AutocastTypes autocast;
   const auto streams = current_streams(devices);
   const auto run_one = [&](std::size_t replica) {
     try {

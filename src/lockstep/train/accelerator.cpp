@@ -5,14 +5,17 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
+#include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/net/launcher_environment.h"
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/train/self_launch.h"
 
@@ -21,15 +24,13 @@ namespace {
 
 constexpr const char* kHere = "Accelerator";
 
-std::string precision_of(const AcceleratorOptions& options) {
-  const std::string precision = options.mixed_precision.empty()
-                                    ? env_string("ACCELERATE_MIXED_PRECISION").value_or("no")
-                                    : options.mixed_precision;
-  if (precision == "no" || precision == "bf16") return precision;
-  if (precision == "fp16") {
-    throw Error("fp16 mixed precision requires a GPU (not 'cpu')", kHere, "use bf16, or no");
-  }
-  throw Error(fmt::format("mixed_precision is '{}'", precision), kHere, "use no, fp16 or bf16");
+MixedPrecision precision_of(const AcceleratorOptions& options) {
+  const MixedPrecision precision =
+      mixed_precision_named(options.mixed_precision.empty() ? env_string("ACCELERATE_MIXED_PRECISION").value_or("no")
+                                                            : options.mixed_precision,
+                            kHere);
+  if (!torch::cuda::is_available()) check_mixed_precision(precision, c10::DeviceType::CPU, kHere);
+  return precision;
 }
 
 std::int64_t accumulation_of(const AcceleratorOptions& options) {
@@ -54,9 +55,13 @@ ReduceOp operation_of(const std::string& reduction) {
 
 Accelerator::Accelerator(AcceleratorOptions options)
     : options_(std::move(options)),
-      mixed_precision_(precision_of(options_)),
-      state_(std::make_shared<UpdateState>(accumulation_of(options_))) {
+      precision_(precision_of(options_)),
+      state_(std::make_shared<UpdateState>(accumulation_of(options_))),
+      kept_(std::make_shared<AcceleratorState>(state_)) {
+  options_.log_with = tracker_names(options_.log_with);
+  if (precision_.scales_loss()) state_->scaler.emplace(options_.grad_scaler);
   if (!options_.ddp.process_group && !is_initialized()) {
+    adopt_launcher_environment();
     become_launcher_if_configured();
     ProcessGroupOptions group;
     if (!env_string("WORLD_SIZE") && !env_string("RANK")) {
@@ -75,7 +80,9 @@ PreparedLoader Accelerator::prepare_loader(const DataLoader& loader) {
   share.world_size = num_processes();
   share.even_batches = options_.even_batches;
   share.split_batches = options_.split_batches;
-  return PreparedLoader(loader, share, loaders_);
+  PreparedLoader prepared(loader, share, loaders_);
+  kept_->add_loader(prepared);
+  return prepared;
 }
 
 DistributedDataParallelOptions Accelerator::ddp_options() const {
@@ -91,22 +98,43 @@ void Accelerator::begin_micro_batch() {
 void Accelerator::backward(const at::Tensor& loss) {
   ++state_->open_backwards;
   const std::int64_t window = state_->accumulation.window();
-  (window > 1 ? loss / window : loss).backward();
+  const at::Tensor part = window > 1 ? loss / window : loss;
+  (state_->scaler ? state_->scaler->scale(part) : part).backward();
+}
+
+// Of the optimizers that have any of `parameters`; null: of all.
+void Accelerator::unscale_gradients_of(const std::vector<at::Tensor>* parameters) {
+  if (!state_->scaler || !sync_gradients()) return;
+  std::set<const c10::TensorImpl*> wanted;
+  if (parameters != nullptr) {
+    for (const at::Tensor& parameter : *parameters) wanted.insert(parameter.unsafeGetTensorImpl());
+  }
+  for (torch::optim::Optimizer* optimizer : kept_->optimizers()) {
+    bool is_meant = parameters == nullptr;
+    for (const auto& group : optimizer->param_groups()) {
+      for (const at::Tensor& each : group.params()) is_meant |= wanted.count(each.unsafeGetTensorImpl()) != 0;
+    }
+    if (is_meant && !state_->scaler->is_unscaled(*optimizer)) state_->scaler->unscale_(*optimizer);
+  }
 }
 
 double Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type) {
   if (!sync_gradients()) return 0;
+  unscale_gradients_of(&parameters);
   return lockstep::clip_grad_norm_(parameters, max_norm, norm_type);
 }
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
   if (!sync_gradients()) return;
+  unscale_gradients_of(&parameters);
   for (const at::Tensor& parameter : parameters) {
     if (parameter.grad().defined()) parameter.mutable_grad().clamp_(-clip_value, clip_value);
   }
 }
 
-Autocast Accelerator::autocast() const { return Autocast(c10::DeviceType::CPU, dtype(), mixed_precision_ != "no"); }
+Autocast Accelerator::autocast() const {
+  return Autocast(group_->device_type(), precision_.dtype, precision_.autocast);
+}
 
 at::Tensor Accelerator::gather(const at::Tensor& tensor) {
   if (tensor.scalar_type() == at::kBool) return gather(tensor.to(at::kByte)).to(at::kBool);  // no engine has it
@@ -203,7 +231,34 @@ void Accelerator::print(const std::string& line) const {
   std::fflush(stdout);
 }
 
+void Accelerator::init_trackers(const std::string& project_name, const nlohmann::json& config) {
+  const ProjectConfiguration& project = options_.project_config;
+  const std::string folder = project.logging_dir.empty() ? project.project_dir : project.logging_dir;
+  if (options_.log_with.empty()) {
+    throw Error("init_trackers, and log_with names no tracker", kHere, "set AcceleratorOptions::log_with");
+  }
+  if (folder.empty()) {
+    throw Error(fmt::format("logging with {} requires a logging_dir", options_.log_with.front()), kHere,
+                "set project_config.logging_dir or project_dir");
+  }
+  if (!is_main_process()) return;
+  for (const std::string& name : options_.log_with) {
+    trackers_.push_back(make_tracker(name, folder + "/" + project_name));
+    if (config.is_object() && !config.empty()) trackers_.back()->store_init_configuration(config);
+  }
+}
+
+void Accelerator::log(const Logs& values, std::int64_t step) {
+  const std::int64_t at = step < 0 ? next_log_step_ : step;
+  next_log_step_ = at + 1;
+  for (const auto& tracker : trackers_) tracker->log(values, at);
+}
+
 void Accelerator::end_training() {
+  for (const auto& tracker : trackers_) tracker->finish();
+  trackers_.clear();
+  writer_.reset();
+  kept_ = std::make_shared<AcceleratorState>(state_);
   group_.reset();
   if (std::exchange(owns_group_, false)) destroy_process_group();
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -12,21 +13,35 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/communicator.h"
-#include "lockstep/train/autocast.h"
+#include "lockstep/tensor/autocast.h"
+#include "lockstep/train/accelerator_state.h"
+#include "lockstep/train/mixed_precision.h"
 #include "lockstep/train/prepared_loader.h"
 #include "lockstep/train/prepared_model.h"
 #include "lockstep/train/prepared_optimizer.h"
+#include "lockstep/train/project_configuration.h"
+#include "lockstep/train/tracker.h"
 
 namespace lockstep {
 
 /// The arguments of Accelerate's Accelerator that concern data parallelism, under their names.
 struct AcceleratorOptions {
-  std::string mixed_precision;                   ///< no or bf16; empty: ACCELERATE_MIXED_PRECISION, else no
+  std::string mixed_precision;                   ///< no, bf16, fp16; empty: ACCELERATE_MIXED_PRECISION, else no
   std::int64_t gradient_accumulation_steps = 0;  ///< 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else 1
   bool split_batches = false;                    ///< a loader's batch size is that of all ranks together
   bool even_batches = true;                      ///< ranks get equal numbers of batches, by repeating samples
   DistributedDataParallelOptions ddp;            ///< DistributedDataParallelKwargs
+  GradScaler::Options grad_scaler;               ///< GradScalerKwargs: of fp16
+  std::vector<std::string> log_with;             ///< trackers: tensorboard, json, all
+  ProjectConfiguration project_config;
+};
+
+struct LoadStateOptions {
+  /// Go on with another number of ranks: data from where all ranks together were, not bit for bit the same (see
+  /// resume_state).
+  bool allow_world_size_change = false;
 };
 
 /// Turns a training loop for one process into one for many, by four lines:
@@ -57,7 +72,7 @@ class Accelerator {
   bool is_main_process() const { return process_index() == 0; }
   bool is_local_main_process() const { return local_process_index() == 0; }
   bool is_last_process() const { return process_index() == num_processes() - 1; }
-  const std::string& mixed_precision() const { return mixed_precision_; }
+  std::string mixed_precision() const { return precision_.name(); }
   std::int64_t gradient_accumulation_steps() const { return state_->accumulation.steps(); }
   Communicator& process_group() { return *group_; }
 
@@ -67,11 +82,13 @@ class Accelerator {
   /// and must outlive what is returned. Collective.
   template <typename... Objects>
   auto prepare(Objects&&... objects) {
-    return std::make_tuple(prepare_one(std::forward<Objects>(objects))...);
+    // In braces arguments are evaluated in their order: that of a checkpoint's files, and of what ranks compare.
+    return std::tuple<decltype(prepare_one(std::forward<Objects>(objects)))...>{
+        prepare_one(std::forward<Objects>(objects))...};
   }
 
   /// The gradients of `loss`, a mean over this rank's micro-batch, divided by the number of micro-batches of the
-  /// update.
+  /// update; under fp16 times the scale.
   void backward(const at::Tensor& loss);
   /// While the returned object lives, this is one micro-batch of `gradient_accumulation_steps`: optimizers and
   /// schedulers step, and gradients of `models` are averaged, at the last one of a window or of the loader.
@@ -92,10 +109,14 @@ class Accelerator {
 
   /// Scales the gradients of `parameters` so that their norm together is at most `max_norm`, and returns the norm
   /// before. Where this micro-batch does not end in an update, nothing, and 0: a part of the gradients has no norm that
-  /// means anything.
+  /// means anything. Under fp16 the gradients are unscaled first.
   double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2);
   /// Cuts each element to [-clip_value, clip_value]; as above.
   void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value);
+  /// Under fp16: takes the scale off the gradients of all prepared optimizers, once for each update; else nothing.
+  void unscale_gradients() { unscale_gradients_of(nullptr); }
+  /// Whether a prepared optimizer left its last step out, since a gradient held an infinity or NaN (fp16).
+  bool optimizer_step_was_skipped() const { return !state_->left.empty(); }
   /// Operators of this thread compute in mixed precision while it lives; nothing where that is "no".
   Autocast autocast() const;
 
@@ -139,6 +160,36 @@ class Accelerator {
     model.ddp().join(loop);
   }
 
+  /// Writes what a training needs to go on: weights of prepared models, state of prepared optimizers and schedulers,
+  /// positions of prepared loaders, gradients of a window that is not full, the scale, each rank's generators, and what
+  /// was registered. Whole or not there: see docs/reference/checkpoints.md. Call it after `step`. Collective.
+  /// @param output_dir  the folder, which is replaced; empty: by automatic_checkpoint_naming
+  /// @return  the folder
+  /// @throws Error  on every rank, if it cannot be written
+  std::string save_state(const std::string& output_dir = "");
+  /// Takes it up, verified; the same objects must have been prepared in the same order. Loaders go on in the middle of
+  /// their epoch: loop from `loader.next_epoch()`. Collective.
+  /// @param input_dir  empty: the newest whole one of automatic_checkpoint_naming
+  /// @throws Error  on every rank, if it is missing or damaged, or of other objects or another number of ranks
+  void load_state(const std::string& input_dir = "", LoadStateOptions options = {});
+  /// Lets save_state and load_state keep `object` too, by `state_dict()` and `load_state_dict(text)`, or by LibTorch's
+  /// `save` and `load`. The main process's state is that of all. It must outlive this.
+  template <typename Object>
+  void register_for_checkpointing(Object& object) {
+    kept_->add_object(checkpointable(object));
+  }
+  /// The next pass over `loader` leaves out its first batches, at no cost.
+  static PreparedLoader& skip_first_batches(PreparedLoader& loader, std::int64_t batches) {
+    loader.skip_first_batches(batches);
+    return loader;
+  }
+
+  /// Starts the trackers of `log_with`, in `logging_dir/project_name`. @param config  a JSON object: hyper-parameters
+  /// @throws Error  if there is no logging_dir, or it cannot be written
+  void init_trackers(const std::string& project_name, const nlohmann::json& config = nlohmann::json::object());
+  /// On the main process: hands values to all trackers. Not collective. @param step  negative: one after the last
+  void log(const Logs& values, std::int64_t step = -1);
+
   /// Writes one line, on the first rank of each host.
   void print(const std::string& line) const;
   /// The module itself.
@@ -146,7 +197,7 @@ class Accelerator {
   static ModuleType unwrap_model(PreparedModel<ModuleType>& model) {
     return model.module();
   }
-  /// Leaves the job's group in order. The last call; prepared objects are of no more use.
+  /// Ends trackers, and leaves the job's group in order. The last call; prepared objects are of no more use.
   void end_training();
 
  private:
@@ -156,16 +207,20 @@ class Accelerator {
     if constexpr (std::is_same_v<Type, DataLoader>) {
       return prepare_loader(object);
     } else if constexpr (std::is_base_of_v<torch::optim::Optimizer, Type>) {
+      kept_->add_optimizer(object);
       return PreparedOptimizer(object, state_);
     } else if constexpr (std::is_base_of_v<torch::optim::LRScheduler, Type>) {
+      kept_->add_scheduler(object);
       return PreparedScheduler(object, state_);
     } else {
-      return PreparedModel<Type>(object, ddp_options(), ForwardPrecision{mixed_precision_ != "no", dtype()});
+      PreparedModel<Type> model(object, ddp_options(), precision_);
+      kept_->add_model([model]() mutable { return model.tensors(); });
+      return model;
     }
   }
   PreparedLoader prepare_loader(const DataLoader& loader);
   DistributedDataParallelOptions ddp_options() const;
-  at::ScalarType dtype() const { return mixed_precision_ == "fp16" ? at::kHalf : at::kBFloat16; }
+  void unscale_gradients_of(const std::vector<at::Tensor>* parameters);
   void begin_micro_batch();
   void one_first(bool is_first, const std::function<void()>& body);
   std::pair<std::int64_t, std::int64_t> share_of(std::int64_t count, int rank) const;
@@ -173,8 +228,13 @@ class Accelerator {
   AcceleratorOptions options_;
   std::shared_ptr<Communicator> group_;
   bool owns_group_ = false;
-  std::string mixed_precision_;
+  MixedPrecision precision_;
   std::shared_ptr<UpdateState> state_;
+  std::shared_ptr<AcceleratorState> kept_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  std::string writer_path_;                         // of the last checkpoint that it wrote by name
+  std::vector<std::unique_ptr<Tracker>> trackers_;  // of the main process
+  std::int64_t next_log_step_ = 0;
   std::shared_ptr<ActiveLoaders> loaders_ = std::make_shared<ActiveLoaders>();
   bool trigger_ = false;
 };

@@ -20,16 +20,17 @@ class GradientAccumulation {
     is_last_ = position_ >= window_ || left == 0;
     if (is_last_) position_ = 0;
   }
-  /// Outside of any window: each batch is an update.
-  void reset() {
-    position_ = 0;
-    window_ = 1;
-    is_last_ = true;
+  /// Goes on in a window of `window` micro-batches of which `position` are done; 0: between two windows.
+  void go_on(std::int64_t position, std::int64_t window) {
+    position_ = position;
+    window_ = window;
+    is_last_ = position == 0;
   }
 
   std::int64_t steps() const { return steps_; }
-  std::int64_t window() const { return window_; }  ///< micro-batches of this update
-  bool is_last() const { return is_last_; }        ///< gradients are synchronised, and the optimizer steps
+  std::int64_t window() const { return window_; }      ///< micro-batches of this update
+  std::int64_t position() const { return position_; }  ///< of them done, this one too; 0 at the last
+  bool is_last() const { return is_last_; }            ///< gradients are synchronised, and the optimizer steps
 
  private:
   std::int64_t steps_;

@@ -3,14 +3,18 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/padding_collator.h"
+#include "lockstep/parallel/parallel_inference.h"
 #include "lockstep/train/batch_device.h"
 
 namespace lockstep {
@@ -37,21 +41,35 @@ struct LocalSums {
   std::int64_t steps = 0;
 };
 
-void add_batch(TrainableModel& model, const Batch& batch, bool keep_predictions, LocalSums& sums) {
-  const at::Tensor output = model.forward(batch);
+struct BatchResult {
+  std::optional<LossSum> loss;
+  at::Tensor predictions;
+  at::Tensor labels;
+};
+
+// Of an output, where it was computed; in any thread.
+BatchResult result_of(const TrainableModel& model, const at::Tensor& output, const Batch& batch,
+                      bool keep_predictions) {
+  BatchResult result;
   const auto labels = batch.find("labels");
-  if (labels != batch.end()) {
-    const SummedLoss loss = model.loss(output, batch);
-    sums.loss += loss.sum.item<double>();
-    sums.count += loss.count.item<std::int64_t>();
+  if (labels != batch.end()) result.loss = model.loss(output, batch);
+  if (!keep_predictions) return result;
+  const at::Tensor kept = model.predictions(output);
+  if (!kept.defined()) return result;
+  result.predictions = kept.detach().to(at::kCPU);
+  if (labels != batch.end()) result.labels = labels->second.to(at::kCPU);
+  return result;
+}
+
+void add_result(const BatchResult& result, LocalSums& sums) {
+  ++sums.steps;
+  if (result.loss) {
+    sums.loss += result.loss->sum.item<double>();
+    sums.count += result.loss->count.item<std::int64_t>();
     sums.has_labels = true;
   }
-  ++sums.steps;
-  if (!keep_predictions) return;
-  const at::Tensor kept = model.predictions(output);
-  if (!kept.defined()) return;
-  sums.predictions.push_back(kept.detach().to(at::kCPU));
-  if (labels != batch.end()) sums.labels.push_back(labels->second.to(at::kCPU));
+  if (result.predictions.defined()) sums.predictions.push_back(result.predictions);
+  if (result.labels.defined()) sums.labels.push_back(result.labels);
 }
 
 // Back to training mode also where the model throws.
@@ -71,15 +89,64 @@ class EvaluationMode {
   bool was_training_;
 };
 
+// Tells the caller of each batch, in the caller's thread, whichever thread did it.
+class Told {
+ public:
+  Told(const EvaluationOptions& options, std::int64_t batches)
+      : options_(options), batches_(batches), caller_(std::this_thread::get_id()) {}
+
+  void done() {
+    ++done_;
+    if (std::this_thread::get_id() == caller_) catch_up();
+  }
+  void catch_up() {
+    while (told_ < done_) {
+      ++told_;
+      if (options_.on_batch) options_.on_batch(told_, batches_);
+    }
+  }
+
+ private:
+  const EvaluationOptions& options_;
+  std::int64_t batches_;
+  std::thread::id caller_;
+  std::atomic<std::int64_t> done_{0};
+  std::int64_t told_ = 0;  // the caller's alone
+};
+
+void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, LocalSums& sums) {
+  Told told(options, loader.size());
+  const c10::Device device = device_of(model);
+  for (const Batch& batch : loader) {
+    const Batch here = on_device(batch, device);
+    add_result(result_of(model, model.forward(here), here, options.keep_predictions), sums);
+    told.done();
+  }
+}
+
+// Batches are the same, and are added up in the same order, as with one.
+void run_on_copies(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, LocalSums& sums) {
+  Told told(options, loader.size());
+  DataParallel<std::shared_ptr<torch::nn::Module>> copies(model.module(), options.replicas);
+  const auto results = parallel_evaluate(copies, loader, [&](auto& replica, const Batch& batch) {
+    const std::vector<at::Tensor> parameters = replica->parameters();
+    const Batch here = parameters.empty() ? batch : on_device(batch, parameters.front().device());
+    BatchResult result = result_of(model, model.forward_on(*replica, here), here, options.keep_predictions);
+    told.done();
+    return result;
+  });
+  told.catch_up();
+  for (const BatchResult& result : results) add_result(result, sums);
+}
+
 LocalSums run_batches(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
-  const c10::Device device = device_of(model);
   LocalSums sums;
-  const std::int64_t batches = loader.size();
-  for (const Batch& batch : loader) {
-    add_batch(model, on_device(batch, device), options.keep_predictions, sums);
-    if (options.on_batch) options.on_batch(sums.steps, batches);
+  if (options.replicas.size() > 1) {
+    run_on_copies(model, loader, options, sums);
+  } else {
+    run_alone(model, loader, options, sums);
   }
   return sums;
 }

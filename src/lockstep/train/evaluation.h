@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/dataset.h"
+#include "lockstep/parallel/replica_device.h"
 #include "lockstep/train/trainable_model.h"
 
 namespace lockstep {
@@ -15,7 +17,9 @@ struct EvaluationOptions {
   Collate collate{};             ///< as DataLoaderOptions
   int num_workers = 0;           ///< as DataLoaderOptions
   bool keep_predictions = true;  ///< false: the loss alone
-  /// Called after each batch, with how many are done and how many this rank has.
+  /// Copies of the model, which take batches in turn; fewer than two: the model itself. It must have a module then.
+  std::vector<ReplicaDevice> replicas{};
+  /// Called in the caller's thread for each batch, with how many are done and how many this rank has.
   std::function<void(std::int64_t done, std::int64_t batches)> on_batch{};
 };
 
@@ -31,7 +35,8 @@ struct EvaluationResult {
 };
 
 /// Runs the model, in evaluation mode, over all samples, each on one rank; sets it back to training mode if it was in
-/// it. Ranks may have different numbers of batches, or none: they meet once, at the end. Collective over `group`.
+/// it. Results do not depend on `replicas`. Ranks may have different numbers of batches, or none: they meet once, at
+/// the end. Collective over `group`.
 /// @param group  null: one process
 /// @throws Error  as the model, the dataset and the communicator do
 EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<const Dataset>& dataset,

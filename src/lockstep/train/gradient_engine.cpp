@@ -12,21 +12,18 @@
 namespace lockstep {
 namespace {
 
-void backward_weighted(const at::Tensor& sum, double weight) {
-  if (weight == 1) {
-    sum.backward();
-  } else {
-    sum.mul(weight).backward();
-  }
+void backward_weighted(const at::Tensor& sum, const GradientEngine::Pass& pass) {
+  const double weight = pass.weight * pass.loss_scale;
+  (weight == 1 ? sum : sum.mul(weight)).backward();
 }
 
 class SingleEngine : public GradientEngine {
  public:
   explicit SingleEngine(std::shared_ptr<TrainableModel> model) : model_(std::move(model)) {}
 
-  SummedLoss accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
-    const SummedLoss result = loss(model_->forward(batch), batch);
-    backward_weighted(result.sum, pass.weight);
+  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+    const LossSum result = loss(model_->forward(batch), batch);
+    backward_weighted(result.sum, pass);
     return {result.sum.detach(), result.count};
   }
 
@@ -56,7 +53,7 @@ class DdpEngine : public GradientEngine {
   DdpEngine(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options, bool fuse)
       : ddp_(std::move(model), std::move(options)), wants_fuse_(fuse) {}
 
-  SummedLoss accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
     if (pass.is_last) return run_pass(batch, loss, pass);
     const auto no_sync = ddp_.no_sync();
     return run_pass(batch, loss, pass);
@@ -76,9 +73,9 @@ class DdpEngine : public GradientEngine {
   void finish() override { ddp_.unfuse(); }
 
  private:
-  SummedLoss run_pass(const Batch& batch, const Loss& loss, const Pass& pass) {
-    const SummedLoss result = loss(ddp_.forward(batch), batch);
-    backward_weighted(result.sum, pass.weight);
+  LossSum run_pass(const Batch& batch, const Loss& loss, const Pass& pass) {
+    const LossSum result = loss(ddp_.forward(batch), batch);
+    backward_weighted(result.sum, pass);
     return {result.sum.detach(), result.count};
   }
 
@@ -92,7 +89,7 @@ class ReplicaEngine : public GradientEngine {
   ReplicaEngine(std::shared_ptr<TrainableModel> model, std::vector<ReplicaDevice> devices)
       : model_(std::move(model)), dp_(model_->module(), std::move(devices)) {}
 
-  SummedLoss accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
     const ReplicaLosses losses = parallel_loss(
         dp_,
         [&](std::shared_ptr<torch::nn::Module>& replica, const Batch& chunk) {
@@ -100,7 +97,7 @@ class ReplicaEngine : public GradientEngine {
         },
         batch);
     const at::Tensor sum = losses.sum();
-    backward_weighted(sum, pass.weight);
+    backward_weighted(sum, pass);
     return {sum.detach(), losses.counts().sum()};
   }
 
@@ -109,13 +106,6 @@ class ReplicaEngine : public GradientEngine {
   DataParallel<std::shared_ptr<torch::nn::Module>> dp_;
 };
 
-std::vector<ReplicaDevice> devices_of(TrainableModel& model, std::int64_t replicas) {
-  const std::string kind = device_of(model).is_cuda() ? "cuda:" : "cpu:";
-  std::vector<ReplicaDevice> devices;
-  for (std::int64_t i = 0; i < replicas; ++i) devices.emplace_back(kind + std::to_string(i));
-  return devices;
-}
-
 // How many replicas one process makes where nobody says how many.
 std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& model) {
   if (device_of(model).is_cuda()) return static_cast<std::int64_t>(torch::cuda::device_count());
@@ -123,6 +113,13 @@ std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& mod
 }
 
 }  // namespace
+
+std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model) {
+  const std::string kind = device_of(model).is_cuda() ? "cuda:" : "cpu:";
+  std::vector<ReplicaDevice> devices;
+  for (std::int64_t i = 0; i < choice.replicas; ++i) devices.emplace_back(kind + std::to_string(i));
+  return devices;
+}
 
 ParallelChoice choose_parallel_mode(const TrainingArguments& args, TrainableModel& model, const Communicator* group) {
   const int world_size = group == nullptr ? 1 : group->world_size();
@@ -157,7 +154,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
                                                      const std::shared_ptr<Communicator>& group) {
   if (choice.mode == ParallelMode::Single) return std::make_unique<SingleEngine>(model);
   if (choice.mode == ParallelMode::DataParallel) {
-    return std::make_unique<ReplicaEngine>(model, devices_of(*model, choice.replicas));
+    return std::make_unique<ReplicaEngine>(model, replica_devices(choice, *model));
   }
   DistributedDataParallelOptions options;
   options.process_group = group;

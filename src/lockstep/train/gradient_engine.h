@@ -4,9 +4,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/replica_device.h"
 #include "lockstep/train/trainable_model.h"
 #include "lockstep/train/training_arguments.h"
 
@@ -27,19 +29,23 @@ struct ParallelChoice {
 /// @throws UsageError  where the arguments ask for what cannot be
 ParallelChoice choose_parallel_mode(const TrainingArguments& args, TrainableModel& model, const Communicator* group);
 
+/// Where the replicas of DataParallel are: the first ones of the kind that the model is on.
+std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model);
+
 /// Turns micro-batches into gradients. One update is any number of `accumulate`, of which the last says so, the same
 /// number on every rank; then a step of the optimizer with `gradient_factor`.
 class GradientEngine {
  public:
   virtual ~GradientEngine() = default;
 
-  using Loss = std::function<SummedLoss(const at::Tensor& output, const Batch& batch)>;
+  using Loss = std::function<LossSum(const at::Tensor& output, const Batch& batch)>;
   struct Pass {
-    double weight = 1;  ///< of the loss; 0: the batch is there to keep step with other ranks
+    double weight = 1;      ///< of the loss; 0: the batch is there to keep step with other ranks
+    double loss_scale = 1;  ///< of the gradients: see GradScaler
     bool is_last = true;
   };
   /// Forward and backward; gradients of Σloss add up. @return  sum and count of this batch, without the graph
-  virtual SummedLoss accumulate(const Batch& batch, const Loss& loss, const Pass& pass) = 0;
+  virtual LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) = 0;
   /// What gradients must be multiplied by to be those of Σloss / Σcount, where `count` is over all ranks.
   virtual double gradient_factor(std::int64_t count) const { return count == 0 ? 0 : 1 / static_cast<double>(count); }
   /// Lets ranks share the optimizer's work where they can. @return  how, as one line; empty where nothing is shared

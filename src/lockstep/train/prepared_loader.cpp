@@ -60,65 +60,94 @@ DataLoaderOptions options_of_share(const DataLoader& loader, const LoaderShare& 
 
 }  // namespace
 
-PreparedLoader::PreparedLoader(const DataLoader& loader, const LoaderShare& share,
-                               std::shared_ptr<ActiveLoaders> active)
+PreparedLoader::Reading::Reading(const DataLoader& loader, const LoaderShare& share,
+                                 std::shared_ptr<ActiveLoaders> active)
     : world_size_(share.world_size),
       loader_(loader.dataset(), options_of_share(loader, share), sharded_sampler(loader, share)),
-      position_(std::make_unique<LoaderPosition>()),
       active_(std::move(active)) {
-  position_->dataset_size = dataset()->size();
-  position_->repeats_samples = share.even_batches && !loader.options().drop_last;
+  position_.dataset_size = loader.dataset()->size();
+  position_.repeats_samples = share.even_batches && !loader.options().drop_last;
 }
 
-PreparedLoader::PreparedLoader(PreparedLoader&& other) noexcept = default;
-
-PreparedLoader::~PreparedLoader() { finished(); }
-
-void PreparedLoader::finished() {
-  if (!active_ || !position_) return;
-  active_->erase(std::remove(active_->begin(), active_->end(), position_.get()), active_->end());
+SamplerState PreparedLoader::Reading::state() const {
+  SamplerState state = loader_.state();
+  if (is_within_epoch_) return state;
+  if (!is_loaded_ || state.epoch != next_epoch_) state.position = 0;
+  state.epoch = next_epoch_;
+  return state;
 }
 
-PreparedLoader::Iterator PreparedLoader::begin() {
-  loader_.sampler()->set_epoch(next_epoch_++);
-  DataLoader::Iterator first = loader_.begin();
-  const std::int64_t taken = loader_.state().position;
-  return Iterator(this, std::move(first), (taken + batch_size() - 1) / batch_size() - 1);
-}
-
-void PreparedLoader::load_state(const SamplerState& state) {
+void PreparedLoader::Reading::load_state(const SamplerState& state) {
   loader_.load_state(state);
   next_epoch_ = state.epoch;
+  is_within_epoch_ = false;
+  is_loaded_ = true;
+}
+
+void PreparedLoader::Reading::handed_out(std::int64_t index) {
+  position_.samples_before = index * batch_size();
+  position_.batches_left = loader_.size() - index - 1;
+  finished();
+  active_->push_back(&position_);
+}
+
+void PreparedLoader::Reading::ended() {
+  is_within_epoch_ = false;
+  finished();
+}
+
+void PreparedLoader::Reading::finished() {
+  active_->erase(std::remove(active_->begin(), active_->end(), &position_), active_->end());
+}
+
+PreparedLoader::PreparedLoader(const DataLoader& loader, const LoaderShare& share,
+                               const std::shared_ptr<ActiveLoaders>& active)
+    : reading_(std::make_shared<Reading>(loader, share, active)) {}
+
+std::int64_t PreparedLoader::size() const { return reading_->loader_.size(); }
+std::int64_t PreparedLoader::total_batch_size() const { return reading_->batch_size() * reading_->world_size_; }
+const std::shared_ptr<const Dataset>& PreparedLoader::dataset() const { return reading_->loader_.dataset(); }
+void PreparedLoader::set_epoch(std::int64_t epoch) { reading_->next_epoch_ = epoch; }
+std::int64_t PreparedLoader::next_epoch() const { return reading_->next_epoch_; }
+SamplerState PreparedLoader::state() const { return reading_->state(); }
+void PreparedLoader::load_state(const SamplerState& state) { reading_->load_state(state); }
+
+PreparedLoader::Iterator PreparedLoader::begin() {
+  Reading& reading = *reading_;
+  reading.loader_.sampler()->set_epoch(reading.next_epoch_++);
+  reading.is_within_epoch_ = true;
+  reading.is_loaded_ = false;
+  DataLoader::Iterator first = reading.loader_.begin();
+  const std::int64_t size = reading.batch_size();
+  return Iterator(reading, std::move(first), (reading.loader_.state().position + size - 1) / size - 1);
 }
 
 void PreparedLoader::skip_first_batches(std::int64_t batches) {
-  SamplerState state = loader_.sampler()->state();
-  state.epoch = next_epoch_;
-  state.position = std::min(batches * batch_size(), loader_.sampler()->size());
+  const Sampler& sampler = *reading_->loader_.sampler();
+  SamplerState state = sampler.state();
+  state.epoch = reading_->next_epoch_;
+  state.position = std::min(batches * reading_->batch_size(), sampler.size());
   load_state(state);
 }
 
-void PreparedLoader::handed_out(std::int64_t index) {
-  position_->samples_before = index * batch_size();
-  position_->batches_left = size() - index - 1;
-  finished();
-  active_->push_back(position_.get());
-}
-
-PreparedLoader::Iterator::Iterator(PreparedLoader* loader, DataLoader::Iterator inner, std::int64_t index)
-    : loader_(loader), inner_(std::move(inner)), index_(index) {
-  if (inner_ != End{}) loader_->handed_out(index_);
+PreparedLoader::Iterator::Iterator(Reading& reading, DataLoader::Iterator inner, std::int64_t index)
+    : reading_(&reading), inner_(std::move(inner)), index_(index) {
+  tell();
 }
 
 PreparedLoader::Iterator& PreparedLoader::Iterator::operator++() {
   ++inner_;
   ++index_;
-  if (inner_ != End{}) {
-    loader_->handed_out(index_);
-  } else {
-    loader_->finished();
-  }
+  tell();
   return *this;
+}
+
+void PreparedLoader::Iterator::tell() {
+  if (inner_ != End{}) {
+    reading_->handed_out(index_);
+  } else {
+    reading_->ended();
+  }
 }
 
 }  // namespace lockstep

@@ -29,44 +29,66 @@ struct LoaderShare {
 };
 
 /// This rank's share of a loader: the same dataset and options over a DistributedSampler. Each range-for is the next
-/// epoch, in an order of its own. One thread at a time.
+/// epoch, in an order of its own. Copies are the same loader. One thread at a time.
 class PreparedLoader {
  public:
   class Iterator;
+  class Reading;
   using End = DataLoader::End;
 
   /// @throws Error  if the loader has a sampler other than that of `shuffle`, or the batch size cannot be split
-  PreparedLoader(const DataLoader& loader, const LoaderShare& share, std::shared_ptr<ActiveLoaders> active);
-  ~PreparedLoader();
-  PreparedLoader(PreparedLoader&& other) noexcept;
-  PreparedLoader& operator=(PreparedLoader&&) = delete;
+  PreparedLoader(const DataLoader& loader, const LoaderShare& share, const std::shared_ptr<ActiveLoaders>& active);
 
-  std::int64_t size() const { return loader_.size(); }  ///< batches per epoch on this rank
-  std::int64_t total_batch_size() const { return batch_size() * world_size_; }
-  const std::shared_ptr<const Dataset>& dataset() const { return loader_.dataset(); }
+  std::int64_t size() const;  ///< batches per epoch on this rank
+  std::int64_t total_batch_size() const;
+  const std::shared_ptr<const Dataset>& dataset() const;
 
   Iterator begin();
   End end() const { return {}; }
   /// The order of the next range-for; those after it count on from there.
-  void set_epoch(std::int64_t epoch) { next_epoch_ = epoch; }
+  void set_epoch(std::int64_t epoch);
+  /// That number: where a loop over epochs goes on after `load_state`.
+  std::int64_t next_epoch() const;
 
-  SamplerState state() const { return loader_.state(); }
+  /// The position after the batch that was handed out last; after a whole epoch, the begin of the next.
+  SamplerState state() const;
   /// The next range-for goes on from there, at no cost. @throws Error  as Sampler::load_state
   void load_state(const SamplerState& state);
   /// The next range-for leaves out the first `batches` of its epoch, without reading them.
   void skip_first_batches(std::int64_t batches);
 
+  /// What copies share. Internal.
+  const std::shared_ptr<Reading>& reading() const { return reading_; }
+
  private:
-  friend class Iterator;
+  std::shared_ptr<Reading> reading_;
+};
+
+/// What reads, for a PreparedLoader and its copies. Internal.
+class PreparedLoader::Reading {
+ public:
+  Reading(const DataLoader& loader, const LoaderShare& share, std::shared_ptr<ActiveLoaders> active);
+  ~Reading() { finished(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  SamplerState state() const;
+  void load_state(const SamplerState& state);
+
+ private:
+  friend class PreparedLoader;
   std::int64_t batch_size() const { return loader_.options().batch_size; }
   void handed_out(std::int64_t index);
+  void ended();
   void finished();
 
   int world_size_;
   DataLoader loader_;
-  std::unique_ptr<LoaderPosition> position_;
+  LoaderPosition position_;
   std::shared_ptr<ActiveLoaders> active_;  // the Accelerator's: whose batch it is at work on
   std::int64_t next_epoch_ = 0;
+  bool is_within_epoch_ = false;  // batches of it are to come, or were to come when it was left
+  bool is_loaded_ = false;        // the sampler's position is where the next range-for begins
 };
 
 class PreparedLoader::Iterator {
@@ -85,9 +107,10 @@ class PreparedLoader::Iterator {
 
  private:
   friend class PreparedLoader;
-  Iterator(PreparedLoader* loader, DataLoader::Iterator inner, std::int64_t index);
+  Iterator(Reading& reading, DataLoader::Iterator inner, std::int64_t index);
+  void tell();
 
-  PreparedLoader* loader_;
+  Reading* reading_;
   DataLoader::Iterator inner_;
   std::int64_t index_;
 };

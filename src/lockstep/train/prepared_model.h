@@ -8,28 +8,28 @@
 
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/map_tensors.h"
-#include "lockstep/train/autocast.h"
+#include "lockstep/tensor/autocast.h"
+#include "lockstep/train/mixed_precision.h"
 
 namespace lockstep {
-
-/// In what a prepared model computes.
-struct ForwardPrecision {
-  bool autocast = false;
-  at::ScalarType dtype = at::kBFloat16;
-};
 
 /// A module under DistributedDataParallel, with autocast around its forward where mixed precision asks for it; outputs
 /// are fp32 then. Copies are the same model.
 template <typename ModuleType>
 class PreparedModel {
  public:
-  PreparedModel(ModuleType module, DistributedDataParallelOptions options, ForwardPrecision precision)
+  /// @throws Error  as DistributedDataParallel, and if the module's device cannot compute in that precision
+  PreparedModel(ModuleType module, DistributedDataParallelOptions options, MixedPrecision precision)
       : ddp_(std::make_shared<DistributedDataParallel<ModuleType>>(std::move(module), std::move(options))),
-        precision_(precision) {}
+        precision_(precision) {
+    const auto& parameters = ddp_->named_parameters();
+    if (!parameters.empty()) device_ = parameters.front().second.device().type();
+    check_mixed_precision(precision_, device_, "Accelerator::prepare");
+  }
 
   template <typename... Args>
   auto forward(Args&&... args) {
-    const Autocast autocast(c10::DeviceType::CPU, precision_.dtype, precision_.autocast);
+    const Autocast autocast(device_, precision_.dtype, precision_.autocast);
     auto output = ddp_->forward(std::forward<Args>(args)...);
     if (!precision_.autocast) return output;
     std::vector<at::Tensor> tensors = tensors_of(output);
@@ -46,6 +46,7 @@ class PreparedModel {
   ModuleType& module() { return ddp_->module(); }
   const ModuleType& module() const { return ddp_->module(); }
   DistributedDataParallel<ModuleType>& ddp() { return *ddp_; }
+  ModuleTensors tensors() { return module_tensors(reach()); }
   void train(bool on = true) { reach().train(on); }
   void eval() { reach().eval(); }
 
@@ -59,7 +60,8 @@ class PreparedModel {
   }
 
   std::shared_ptr<DistributedDataParallel<ModuleType>> ddp_;
-  ForwardPrecision precision_;
+  MixedPrecision precision_;
+  c10::DeviceType device_ = c10::DeviceType::CPU;
 };
 
 }  // namespace lockstep

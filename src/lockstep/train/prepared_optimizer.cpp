@@ -7,7 +7,18 @@ namespace lockstep {
 void PreparedOptimizer::step() {
   if (!state_->accumulation.is_last()) return;
   state_->open_backwards = 0;
-  optimizer_->step();
+  if (!state_->scaler) {
+    optimizer_->step();
+    return;
+  }
+  GradScaler& scaler = *state_->scaler;
+  if (scaler.step(*optimizer_)) {
+    state_->left.erase(optimizer_);
+  } else {
+    state_->left.insert(optimizer_);
+  }
+  // The scale is that of all optimizers: not while another one's gradients are unscaled and wait for their step.
+  if (!scaler.is_waiting()) scaler.update();
 }
 
 void PreparedOptimizer::zero_grad() {

@@ -42,7 +42,7 @@ at::Tensor TrainableModel::forward_on(torch::nn::Module&, const Batch&) {
               "use DistributedDataParallel (lockstep run), or one replica");
 }
 
-SummedLoss smoothed_cross_entropy(const at::Tensor& scores, const at::Tensor& labels, double factor) {
+LossSum smoothed_cross_entropy(const at::Tensor& scores, const at::Tensor& labels, double factor) {
   if (scores.dim() != labels.dim() + 1 || labels.scalar_type() != at::kLong) {
     throw Error("labels of " + std::to_string(labels.dim()) + " dimensions do not fit scores of " +
                     std::to_string(scores.dim()),
@@ -53,7 +53,7 @@ SummedLoss smoothed_cross_entropy(const at::Tensor& scores, const at::Tensor& la
   return {sum, labels.ne(kIgnoredLabel).sum()};
 }
 
-SummedLoss TrainableModel::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
+LossSum TrainableModel::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
   const auto labels = batch.find("labels");
   if (labels == batch.end()) throw Error("the batch has no \"labels\"", "label smoothing", "give the dataset labels");
   return smoothed_cross_entropy(output, labels->second, factor);

@@ -14,19 +14,13 @@
 #include "lockstep/data/batch.h"
 #include "lockstep/parallel/module_tensors.h"
 #include "lockstep/safetensors/safetensors.h"
+#include "lockstep/tensor/loss_sum.h"
 
 namespace lockstep {
 
-/// The loss of one batch as a sum, and what it counts: samples, or tokens. The trainer's gradient is that of Σsum /
-/// Σcount over all ranks, replicas and micro-batches of an update.
-struct SummedLoss {
-  at::Tensor sum;    ///< scalar of the graph
-  at::Tensor count;  ///< scalar int64
-};
-
 /// Cross entropy of scores [.., classes] for labels [..] (int64, -100 counts for nothing), summed, where each class of
 /// a label gets `factor` / classes of it: as PyTorch's `label_smoothing`, and Hugging Face's LabelSmoother.
-SummedLoss smoothed_cross_entropy(const at::Tensor& scores, const at::Tensor& labels, double factor);
+LossSum smoothed_cross_entropy(const at::Tensor& scores, const at::Tensor& labels, double factor);
 
 /// What a Trainer needs of a network: any module, TorchScript too, with a way to call it and a loss. `adapt` makes one
 /// of a module and two functions.
@@ -44,9 +38,9 @@ class TrainableModel {
   /// `forward` of a copy of `module()`.
   virtual at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch);
   /// Of an output of `forward`, for "labels" of the batch. Runs on any thread.
-  virtual SummedLoss loss(const at::Tensor& output, const Batch& batch) const = 0;
+  virtual LossSum loss(const at::Tensor& output, const Batch& batch) const = 0;
   /// The same with label smoothing. Default: smoothed_cross_entropy of output and "labels".
-  virtual SummedLoss smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const;
+  virtual LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const;
   /// What metrics get to see of an output; undefined: nothing, so that outputs need not be kept. Default: all of it.
   virtual at::Tensor predictions(const at::Tensor& output) const { return output; }
   /// Whether weight decay is for this parameter. Default: as is_decayed_name.
@@ -75,7 +69,7 @@ template <typename ModuleType>
 class AdaptedModule : public TrainableModel {
  public:
   using Forward = std::function<at::Tensor(ModuleType&, const Batch&)>;
-  using Loss = std::function<SummedLoss(const at::Tensor&, const Batch&)>;
+  using Loss = std::function<LossSum(const at::Tensor&, const Batch&)>;
 
   AdaptedModule(std::shared_ptr<ModuleType> module, Forward forward, Loss loss)
       : module_(std::move(module)), forward_(std::move(forward)), loss_(std::move(loss)) {}
@@ -83,12 +77,15 @@ class AdaptedModule : public TrainableModel {
   ModuleTensors tensors() override { return module_tensors(*module_); }
   void set_training(bool on) override { module_->train(on); }
   at::Tensor forward(const Batch& batch) override { return forward_(*module_, batch); }
-  SummedLoss loss(const at::Tensor& output, const Batch& batch) const override { return loss_(output, batch); }
+  LossSum loss(const at::Tensor& output, const Batch& batch) const override { return loss_(output, batch); }
   std::shared_ptr<torch::nn::Module> module() override {
     if constexpr (kIsModule) return module_;
     return nullptr;
   }
   std::map<std::string, std::string> files() const override { return files_; }
+  bool recomputes_activations() const override { return recomputes_activations_; }
+  /// The module was built so that it recomputes them: gradient_checkpointing may be asked for.
+  void set_recomputes_activations(bool recomputes) { recomputes_activations_ = recomputes; }
   /// What stands in a saved folder beside the weights.
   void set_files(std::map<std::string, std::string> files) { files_ = std::move(files); }
   at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch) override {
@@ -103,6 +100,7 @@ class AdaptedModule : public TrainableModel {
   Forward forward_;
   Loss loss_;
   std::map<std::string, std::string> files_;
+  bool recomputes_activations_ = false;
 };
 
 template <typename ModuleType, typename Forward, typename Loss>
@@ -110,17 +108,13 @@ std::shared_ptr<AdaptedModule<ModuleType>> adapt(std::shared_ptr<ModuleType> mod
   return std::make_shared<AdaptedModule<ModuleType>>(std::move(module), std::move(forward), std::move(loss));
 }
 
-/// A model that knows its batches and its loss, as those of Lockstep do: `forward(batch)`, and `loss(output, batch)`
-/// with tensors `sum` and `count`.
+/// A model that knows its batches and its loss, as those of Lockstep do: `forward(batch)`, and `loss(output, batch)`.
 template <typename ModelType>
 std::shared_ptr<AdaptedModule<ModelType>> adapt(std::shared_ptr<ModelType> model) {
   const ModelType* const of_loss = model.get();  // the adapter holds it
   return adapt(
       std::move(model), [](ModelType& each, const Batch& batch) { return each.forward(batch); },
-      [of_loss](const at::Tensor& output, const Batch& batch) {
-        const auto loss = of_loss->loss(output, batch);
-        return SummedLoss{loss.sum, loss.count};
-      });
+      [of_loss](const at::Tensor& output, const Batch& batch) { return of_loss->loss(output, batch); });
 }
 
 }  // namespace lockstep

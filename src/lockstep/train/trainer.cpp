@@ -11,6 +11,8 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/net/launcher_environment.h"
+#include "lockstep/train/autocast_model.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/trainer_context.h"
 #include "lockstep/train/training_session.h"
@@ -22,6 +24,7 @@ namespace {
 std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
   if (options.process_group) return options.process_group;
   if (is_initialized()) return default_group();
+  adopt_launcher_environment();
   if (!env_string("RANK") || env_int("WORLD_SIZE").value_or(1) < 2) return nullptr;
   ProcessGroupOptions how;
   how.backend = options.args.ddp_backend.value_or("");
@@ -30,6 +33,12 @@ std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
   }
   init_process_group(how);
   return default_group();
+}
+
+MixedPrecision precision_of(const TrainingArguments& args) {
+  if (args.bf16 || args.fp16) return mixed_precision_named(args.bf16 ? "bf16" : "fp16", "training arguments");
+  const char* variable = "ACCELERATE_MIXED_PRECISION";
+  return mixed_precision_named(env_string(variable).value_or("no"), variable);
 }
 
 void check_trainer_options(const TrainerOptions& options) {
@@ -82,6 +91,8 @@ Trainer::Trainer(TrainerOptions options) {
   check_trainer_options(options);
   implementation_ = std::make_unique<Implementation>(std::move(options));
   TrainerContext& context = implementation_->context;
+  context.precision = precision_of(context.args());
+  context.options.model = with_precision(context.options.model, context.precision);
   context.group = joined_group(context.options);
   if (context.group && context.group->world_size() == 1) context.group = nullptr;
   context.state.is_world_process_zero = context.rank() == 0;

@@ -43,7 +43,7 @@ struct TrainOutput {
   std::int64_t global_step = 0;
   double training_loss = 0;   ///< mean over all updates of this session
   Logs metrics;               ///< train_runtime, train_samples_per_second, ...
-  int stopped_by_signal = 0;  ///< SIGTERM, where that ended it; exit with 128 + this
+  int stopped_by_signal = 0;  ///< SIGTERM, where that or SIGUSR1 ended it; exit with 128 + this
 };
 
 struct PredictionOutput {

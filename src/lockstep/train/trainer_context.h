@@ -6,6 +6,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/train/evaluation.h"
+#include "lockstep/train/mixed_precision.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep {
@@ -13,6 +14,7 @@ namespace lockstep {
 /// What the parts of one Trainer share. Internal.
 struct TrainerContext {
   TrainerOptions options;
+  MixedPrecision precision;
   std::shared_ptr<Communicator> group;  ///< null: one process
   TrainerState state;
   TrainerControl control;

@@ -60,6 +60,8 @@ std::vector<TrainingArgumentRow> optimizer_and_loss() {
       {"lr_scheduler_kwargs", &Args::lr_scheduler_kwargs, "the schedule's own arguments, as a JSON object"},
       {"warmup_steps", &Args::warmup_steps, "updates of warm-up; below 1: that part of all updates", {}, 0, kNoBound},
       {"warmup_ratio", &Args::warmup_ratio, "part of all updates that is warm-up", {}, 0, 1},
+      {"bf16", &Args::bf16, "compute in bf16 where that is safe; weights stay as they are"},
+      {"fp16", &Args::fp16, "the same in fp16, with a scaled loss"},
       {"label_smoothing_factor", &Args::label_smoothing_factor, "share of each label that all classes get", {}, 0, 1},
       {"gradient_checkpointing", &Args::gradient_checkpointing,
        "recompute activations in backward: less memory, more time"},
@@ -105,7 +107,7 @@ std::vector<TrainingArgumentRow> cadence() {
        1,
        kNoBound},
       {"save_only_model", &Args::save_only_model, "checkpoints hold the model alone: no going on from them"},
-      {"enable_jit_checkpoint", &Args::enable_jit_checkpoint, "on SIGTERM save a checkpoint and end with code 143"},
+      {"enable_jit_checkpoint", &Args::enable_jit_checkpoint, "on SIGTERM or SIGUSR1 save a checkpoint and end with code 143"},
       {"load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"},
       {"metric_for_best_model", &Args::metric_for_best_model, "which metric says what is best; default: loss"},
       {"greater_is_better", &Args::greater_is_better, "default: unless the metric ends in 'loss'"},
@@ -142,16 +144,15 @@ std::vector<TrainingArgumentRow> all_rows() {
 }
 
 const std::map<std::string, std::string>& unsupported_reasons() {
-  static const char* const kPrecision = "the trainer computes in the dtype of the model's weights";
+  static const char* const kEvaluation = "evaluation computes in the precision of the training";
+  static const char* const kProducts = "it is LibTorch's to say: at::globalContext().setAllowTF32CuBLAS";
   static const char* const kAlways = "it always holds here";
   static const char* const kService = "it is of another library or service";
   static const std::map<std::string, std::string> reasons{
-      {"fp16", kPrecision},
-      {"bf16", kPrecision},
-      {"fp16_full_eval", kPrecision},
-      {"bf16_full_eval", kPrecision},
-      {"tf32", kPrecision},
-      {"half_precision_backend", kPrecision},
+      {"fp16_full_eval", kEvaluation},
+      {"bf16_full_eval", kEvaluation},
+      {"tf32", kProducts},
+      {"half_precision_backend", "it is LibTorch's autocast"},
       {"average_tokens_across_devices", kAlways},
       {"ddp_find_unused_parameters", kAlways},
       {"restore_callback_states_from_checkpoint", kAlways},
@@ -160,6 +161,22 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"dataloader_pin_memory", "give the loader page-locked memory where the program makes it"},
       {"ignore_data_skip", "skipping costs nothing here"},
       {"auto_find_batch_size", "give the batch size"},
+      {"torch_empty_cache_steps", "PYTORCH_CUDA_ALLOC_CONF tells the allocator when to give memory back"},
+      {"eval_accumulation_steps", "outputs are on the CPU after each batch"},
+      {"batch_eval_metrics", "metrics see all outputs at once"},
+      {"include_for_metrics", "metrics see outputs and labels"},
+      {"eval_use_gather_object", "outputs are tensors"},
+      {"save_on_each_node", "all ranks write into one folder"},
+      {"full_determinism", "the same seed, ranks and threads give the same bits"},
+      {"length_column_name", "lengths are counted from the tokens"},
+      {"label_names", "the labels are the tensor \"labels\""},
+      {"log_level", "LOCKSTEP_LOG_LEVEL says it"},
+      {"log_level_replica", "ranks but the first are quiet"},
+      {"log_on_each_node", "ranks but the first are quiet"},
+      {"skip_memory_metrics", "memory is in metrics.jsonl"},
+      {"use_cpu", "training runs where the model is"},
+      {"local_rank", "the launcher's environment says it"},
+      {"overwrite_output_dir", "checkpoints that are there stay until save_total_limit takes them"},
       {"train_sampling_strategy", "it is group_by_length here"},
       {"remove_unused_columns", "a model ignores tensors that it does not know"},
       {"deepspeed", kService},

@@ -187,6 +187,9 @@ void check_together(const TrainingArguments& args, const std::string& where) {
   if (args.warmup_steps > 0 && args.warmup_ratio > 0) {
     throw UsageError("warmup_steps and warmup_ratio both", where, "leave one of them out");
   }
+  if (args.bf16 && args.fp16) {
+    throw UsageError("bf16 and fp16 both", where, "leave one of them out: bf16 needs no scaled loss");
+  }
   if (args.parallel_mode == "single" && args.replicas > 1) {
     throw UsageError(fmt::format("parallel_mode single with {} replicas", args.replicas), where,
                      "set parallel_mode to dp, or leave replicas out");

@@ -37,7 +37,9 @@ struct TrainingArguments {
   double warmup_steps = 0;             ///< updates; below 1: that part of all updates
   double warmup_ratio = 0.0;           ///< part of all updates; older name of the same
 
-  // Loss.
+  // Precision and loss.
+  bool bf16 = false;  ///< autocast to bf16; neither: as ACCELERATE_MIXED_PRECISION says, else no
+  bool fp16 = false;  ///< autocast to fp16 with a scaled loss
   double label_smoothing_factor = 0.0;
   bool gradient_checkpointing = false;
 

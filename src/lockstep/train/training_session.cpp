@@ -94,6 +94,7 @@ void TrainingSession::make_state() {
   };
   optimizer_ = make_training_optimizer(args_, *model_);
   schedule_ = std::make_unique<TrainingSchedule>(args_, plan_, *optimizer_);
+  if (context_.precision.scales_loss()) scaler_.emplace();
   sampler_ = make_sampler();
   DataLoaderOptions reading;
   reading.batch_size = plan_.rank_batch_size;
@@ -113,7 +114,9 @@ TrainOutput TrainingSession::run() {
   const std::string fused = engine_->fuse(*optimizer_);
   if (!fused.empty()) choice_.text += ", fused update with " + fused;
   const bool has_eval = context_.options.eval_dataset != nullptr;
-  context_.print(startup_advice(args_, plan_, choice_, trainable_numbers(*model_), has_eval).text());
+  StartupAdvice advice = startup_advice(args_, plan_, choice_, trainable_numbers(*model_), has_eval);
+  if (context_.precision.autocast) advice.facts.push_back("Mixed precision = " + context_.precision.name());
+  context_.print(advice.text());
 
   context_.flow = std::make_shared<DefaultFlowCallback>(plan_);
   model_->set_training(true);
@@ -155,9 +158,9 @@ void TrainingSession::run_update(DataLoader::Iterator& batches, std::int64_t win
   UpdateTotals totals = accumulate(batches, window);
   reduce(totals);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
-  step_optimizer(totals);
+  const bool is_updated = step_optimizer(totals);
   context_.notify(&TrainerCallback::on_optimizer_step);
-  schedule_->step();
+  if (is_updated) schedule_->step();
 
   TrainerState& state = context_.state;
   ++state.global_step;
@@ -201,7 +204,8 @@ TrainingSession::UpdateTotals TrainingSession::accumulate(DataLoader::Iterator& 
     GradientEngine::Pass pass;
     const Batch batch = on_device(next_batch(batches, pass.weight), device_);
     pass.is_last = i + 1 == window;
-    const SummedLoss loss = engine_->accumulate(batch, loss_, pass);
+    if (scaler_) pass.loss_scale = scaler_->get_scale();
+    const LossSum loss = engine_->accumulate(batch, loss_, pass);
     if (pass.weight != 0) {
       totals.loss += loss.sum.item<double>();
       totals.count += loss.count.item<std::int64_t>();
@@ -248,13 +252,17 @@ void TrainingSession::report_no_number(double own_loss) {
       context_.state.global_step + 1, fmt::join(ranks, ", "));
 }
 
-void TrainingSession::step_optimizer(const UpdateTotals& totals) {
+// False where fp16 left the update out: its scaled gradients held an infinity or NaN.
+bool TrainingSession::step_optimizer(const UpdateTotals& totals) {
   StepOptions options;
   options.max_norm = args_.max_grad_norm;
   options.gradient_factor = engine_->gradient_factor(totals.count);
   options.zero_grad = true;
   last_learning_rate_ = schedule_->learning_rate();
-  last_norm_ = optimizer_->step_with(options).norm;
+  const StepResult result = scaler_ ? scaler_->step(*optimizer_, options) : optimizer_->step_with(options);
+  if (scaler_) scaler_->update();
+  last_norm_ = result.norm;
+  return !result.skipped;
 }
 
 }  // namespace lockstep

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/checkpoint/generators.h"
 #include "lockstep/data/data_loader.h"
+#include "lockstep/optim/grad_scaler.h"
 #include "lockstep/train/gradient_engine.h"
 #include "lockstep/train/stop_signal.h"
 #include "lockstep/train/trainer_context.h"
@@ -43,7 +45,7 @@ class TrainingSession {
   void reduce(UpdateTotals& totals);
   void note_loss(const UpdateTotals& totals);
   void report_no_number(double own_loss);
-  void step_optimizer(const UpdateTotals& totals);
+  bool step_optimizer(const UpdateTotals& totals);
   bool stops() const { return context_.control.should_training_stop; }
 
   // training_session_events.cpp: what happens after an update or an epoch
@@ -52,6 +54,7 @@ class TrainingSession {
   void evaluate();
   void keep_best(const Logs& metrics);
   TrainOutput finish(double runtime_s);
+  void find_best_model(const std::string& beside);
   void load_best_model();
 
   // training_session_checkpoint.cpp
@@ -70,6 +73,7 @@ class TrainingSession {
 
   std::unique_ptr<FlatOptimizer> optimizer_;
   std::unique_ptr<TrainingSchedule> schedule_;
+  std::optional<GradScaler> scaler_;  // of fp16
   std::unique_ptr<GradientEngine> engine_;
   std::shared_ptr<Sampler> sampler_;
   std::unique_ptr<DataLoader> loader_;

@@ -10,13 +10,13 @@
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/replica_check.h"
+#include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/checkpoint/world_remap.h"
 #include "lockstep/train/training_session.h"
 
 namespace lockstep {
 namespace {
 
-constexpr const char* kSchedulerFile = "scheduler.json";
 constexpr const char* kLossMemory = "loss_memory";
 
 }  // namespace
@@ -51,6 +51,7 @@ void TrainingSession::save() {
   }
   if (!args_.save_only_model) {
     if (context_.rank() == 0) content.files[kSchedulerFile] = schedule_->state();
+    if (context_.rank() == 0 && scaler_) content.files[kScalerFile] = scaler_json(scaler_->state());
     content.optimizer = {optimizer_->named_state(names_), optimizer_->is_sharded(), optimizer_->group_options()};
     content.generators = generators_.state();
     SamplerState where = sampler_->state();
@@ -96,6 +97,9 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
   optimizer_->load_named_state(names_, saved.state);
   optimizer_->load_group_options(saved.groups);
   schedule_->load_state(checkpoint.file(kSchedulerFile), checkpoint.path() + "/" + kSchedulerFile);
+  if (scaler_ && checkpoint.has_file(kScalerFile)) {
+    scaler_->load_state(parse_scaler(checkpoint.file(kScalerFile), checkpoint.path() + "/" + kScalerFile));
+  }
 
   const ResumeState own =
       resume_state(checkpoint, context_.rank(), context_.world_size(), args_.allow_world_size_change);
@@ -129,6 +133,7 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
   state.is_world_process_zero = context_.state.is_world_process_zero;
   state.is_local_process_zero = context_.state.is_local_process_zero;
   context_.state = state;
+  find_best_model(std::filesystem::path(checkpoint.path()).lexically_normal().parent_path().string());
   for (const auto& callback : context_.options.callbacks) {
     const auto kept = state.stateful_callbacks.find(callback->name());
     if (kept != state.stateful_callbacks.end()) callback->load_state(kept->second);

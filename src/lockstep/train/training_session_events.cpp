@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
@@ -65,7 +66,24 @@ void TrainingSession::keep_best(const Logs& metrics) {
   }
 }
 
+// The best checkpoint is recorded with its path, which is no more where the output folder was moved or is mounted
+// elsewhere: it is looked for in output_dir, and `beside` the one that the training goes on from.
+void TrainingSession::find_best_model(const std::string& beside) {
+  std::string& recorded = context_.state.best_model_checkpoint;
+  std::error_code ignored;
+  if (recorded.empty() || std::filesystem::exists(recorded, ignored)) return;
+  const std::filesystem::path name = std::filesystem::path(recorded).filename();
+  for (const std::string& folder : {args_.output_dir, beside}) {
+    const std::string here = (std::filesystem::path(folder) / name).string();
+    if (folder.empty() || !std::filesystem::exists(here, ignored)) continue;
+    context_.print(fmt::format("The best model is recorded as {}, which is not there: taking {}.", recorded, here));
+    recorded = here;
+    return;
+  }
+}
+
 void TrainingSession::load_best_model() {
+  find_best_model("");
   const std::string& folder = context_.state.best_model_checkpoint;
   if (folder.empty()) {
     throw Error("load_best_model_at_end, and no evaluation gave a best model", context_.where(),

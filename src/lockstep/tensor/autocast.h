@@ -5,10 +5,14 @@
 
 namespace lockstep {
 
+/// Whether operators of this thread compute in a smaller type on such devices, and in which.
+bool is_autocast_on(c10::DeviceType device);
+at::ScalarType autocast_type(c10::DeviceType device);
+
 /// While it lives, operators of this thread compute in a smaller type where that is safe, as `torch.autocast`.
 class [[nodiscard]] Autocast {
  public:
-  /// @param dtype    bf16, or fp16 on CUDA
+  /// @param dtype    bf16 or fp16
   /// @param enabled  false: nothing changes
   Autocast(c10::DeviceType device, at::ScalarType dtype, bool enabled);
   ~Autocast();
@@ -20,6 +24,19 @@ class [[nodiscard]] Autocast {
   const bool enabled_;
   bool before_ = false;
   at::ScalarType dtype_before_ = at::kFloat;
+};
+
+/// What LibTorch's ThreadLocalState leaves out of a thread's autocast: taken where it is made, and `set` in a thread
+/// that works for that one.
+class AutocastTypes {
+ public:
+  AutocastTypes();
+  void set() const;
+
+ private:
+  at::ScalarType cpu_;
+  at::ScalarType cuda_;
+  bool has_cache_;
 };
 
 }  // namespace lockstep

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <torch/optim/optimizer.h>
+#include <torch/optim/schedulers/lr_scheduler.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/checkpoint/checkpoint.h"
+#include "lockstep/checkpoint/world_remap.h"
+#include "lockstep/parallel/module_tensors.h"
+#include "lockstep/train/checkpointable.h"
+#include "lockstep/train/prepared_loader.h"
+#include "lockstep/train/prepared_optimizer.h"
+
+namespace lockstep {
+
+/// What an Accelerator's checkpoints hold: all that was prepared, in that order, and what was registered. Objects must
+/// outlive it; loaders that are gone are left out. Internal.
+class AcceleratorState {
+ public:
+  explicit AcceleratorState(std::shared_ptr<UpdateState> update) : update_(std::move(update)) {}
+
+  void add_model(std::function<ModuleTensors()> tensors) { models_.push_back(std::move(tensors)); }
+  void add_optimizer(torch::optim::Optimizer& optimizer) { optimizers_.push_back(&optimizer); }
+  void add_scheduler(torch::optim::LRScheduler& scheduler) { schedulers_.push_back(&scheduler); }
+  void add_loader(const PreparedLoader& loader) { loaders_.emplace_back(loader.reading()); }
+  void add_object(Checkpointable object) { objects_.push_back(std::move(object)); }
+
+  const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
+
+  /// What this rank gives to a checkpoint.
+  /// @throws Error  if an optimizer has a parameter that no prepared model has
+  CheckpointContent content(std::int64_t iteration, bool is_main) const;
+  /// Takes up a checkpoint. Nothing was changed where it holds other objects than there are here.
+  /// @param own  this rank's part of it
+  /// @throws Error  naming what does not fit
+  void load(const Checkpoint& checkpoint, const ResumeState& own);
+
+ private:
+  NamedParameters parameter_names() const;
+  NamedTensors gradients_of_open_window() const;
+  void check_counts(const Checkpoint& checkpoint) const;
+  void load_optimizer(std::size_t index, const Checkpoint& checkpoint);
+  void load_window(const NamedTensors& saved);
+  nlohmann::json counts() const;  // of objects, by kind
+  int cuda_device() const;
+
+  std::shared_ptr<UpdateState> update_;
+  std::vector<std::function<ModuleTensors()>> models_;
+  std::vector<torch::optim::Optimizer*> optimizers_;
+  std::vector<torch::optim::LRScheduler*> schedulers_;
+  std::vector<std::weak_ptr<PreparedLoader::Reading>> loaders_;
+  std::vector<Checkpointable> objects_;
+};
+
+}  // namespace lockstep

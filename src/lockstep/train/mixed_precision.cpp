@@ -1,0 +1,41 @@
+#include "lockstep/train/mixed_precision.h"
+
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+// Asked of LibTorch itself: releases differ.
+bool cpu_has_fp16_products() {
+  static const bool has = [] {
+    try {
+      const at::Tensor matrix = at::ones({2, 2}, at::kHalf);
+      return at::mm(matrix, matrix).defined();
+    } catch (const c10::Error&) {
+      return false;
+    }
+  }();
+  return has;
+}
+
+}  // namespace
+
+MixedPrecision mixed_precision_named(const std::string& name, const std::string& where) {
+  if (name == "no") return {};
+  if (name == "bf16") return {true, at::kBFloat16};
+  if (name == "fp16") return {true, at::kHalf};
+  throw Error(fmt::format("mixed_precision is '{}'", name), where, "use no, fp16 or bf16");
+}
+
+void check_mixed_precision(const MixedPrecision& precision, c10::DeviceType device, const std::string& where) {
+  if (!precision.scales_loss() || device != c10::DeviceType::CPU || cpu_has_fp16_products()) return;
+  throw Error("fp16 mixed precision requires a GPU: LibTorch " TORCH_VERSION " has no fp16 matrix product on the CPU",
+              where, "use bf16, or no");
+}
+
+}  // namespace lockstep
