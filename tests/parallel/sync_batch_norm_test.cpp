@@ -1,0 +1,93 @@
+#include "lockstep/parallel/sync_batch_norm.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/factory.h"
+#include "tests/support/ranks.h"
+
+namespace lockstep {
+namespace {
+
+at::Tensor wave(std::vector<std::int64_t> sizes, double phase) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : sizes) count *= size;
+  return (torch::arange(count, torch::kFloat) * 0.7 + phase).sin().view(sizes) * 3 + 100;  // a mean far from zero
+}
+
+struct NormCase {
+  int world_size;
+  std::vector<std::int64_t> rows;  // of each rank
+  std::vector<std::int64_t> rest;  // the other dimensions
+};
+
+class SyncBatchNormOf : public ::testing::TestWithParam<NormCase> {};
+
+// K ranks against LibTorch's BatchNorm in one process over the whole batch.
+TEST_P(SyncBatchNormOf, EqualsBatchNormOfTheWholeBatch) {
+  const NormCase& param = GetParam();
+  std::vector<std::int64_t> all_sizes{0, 4};
+  all_sizes.insert(all_sizes.end(), param.rest.begin(), param.rest.end());
+  for (const std::int64_t rows : param.rows) all_sizes[0] += rows;
+  run_ranks_as_threads(param.world_size, [&](const Membership& membership) {
+    SyncBatchNormOptions options(4);
+    options.process_group = make_communicator("", membership);
+    SyncBatchNorm ours(options);
+    torch::nn::BatchNorm2d reference(4);  // its forward asks for 4 dimensions: the functional form takes any
+    std::int64_t first = 0;
+    for (int rank = 0; rank < membership.rank; ++rank) first += param.rows[static_cast<std::size_t>(rank)];
+    const std::int64_t rows = param.rows[static_cast<std::size_t>(membership.rank)];
+    for (int step = 0; step < 3; ++step) {
+      const at::Tensor whole = wave(all_sizes, step).requires_grad_(true), slope = wave(all_sizes, 10 + step) - 100;
+      const at::Tensor wanted = at::batch_norm(whole, reference->weight, reference->bias, reference->running_mean,
+                                               reference->running_var, true, 0.1, 1e-5, false);
+      (wanted * slope).sum().backward();
+      const at::Tensor mine = whole.detach().narrow(0, first, rows).clone().requires_grad_(true);
+      const at::Tensor output = ours->forward(mine);
+      (output * slope.narrow(0, first, rows)).sum().backward();
+      EXPECT_TRUE(output.allclose(wanted.narrow(0, first, rows), 1e-3, 1e-4)) << "step " << step;
+      EXPECT_TRUE(mine.grad().allclose(whole.grad().narrow(0, first, rows), 1e-3, 1e-4)) << "step " << step;
+    }
+    EXPECT_TRUE(ours->running_mean.allclose(reference->running_mean, 1e-4));
+    EXPECT_TRUE(ours->running_var.allclose(reference->running_var, 1e-4));
+    EXPECT_EQ(ours->num_batches_tracked.item<std::int64_t>(), 3);
+    at::Tensor weight_grad = ours->weight.grad().clone(), bias_grad = ours->bias.grad().clone();
+    options.process_group->all_reduce(weight_grad);
+    options.process_group->all_reduce(bias_grad);
+    EXPECT_TRUE(weight_grad.allclose(reference->weight.grad(), 1e-3, 1e-3));
+    EXPECT_TRUE(bias_grad.allclose(reference->bias.grad(), 1e-3, 1e-3));
+    ours->eval();
+    const at::Tensor probe = wave({2, 4, 3}, 5);
+    EXPECT_TRUE(
+        ours->forward(probe).allclose(at::batch_norm(probe, reference->weight, reference->bias, reference->running_mean,
+                                                     reference->running_var, false, 0.1, 1e-5, false),
+                                      1e-3, 1e-3));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, SyncBatchNormOf,
+                         ::testing::Values(NormCase{1, {5}, {}}, NormCase{2, {3, 3}, {}}, NormCase{2, {1, 4}, {5, 2}},
+                                           NormCase{3, {2, 0, 3}, {6}}, NormCase{4, {1, 1, 1, 1}, {}}));
+
+TEST(SyncBatchNorm, WithoutAGroupIsBatchNorm) {
+  SyncBatchNorm ours(SyncBatchNormOptions(4));
+  torch::nn::BatchNorm1d reference(4);
+  const at::Tensor input = wave({6, 4}, 0);
+  EXPECT_TRUE(ours->forward(input).allclose(reference->forward(input)));
+  EXPECT_TRUE(ours->running_var.allclose(reference->running_var));
+}
+
+TEST(SyncBatchNorm, RefusesWhatItCannotNormalise) {
+  EXPECT_THROW(SyncBatchNorm(SyncBatchNormOptions(0)), Error);
+  run_ranks_as_threads(2, [](const Membership& membership) {
+    SyncBatchNormOptions options(4);
+    options.process_group = make_communicator("", membership);
+    SyncBatchNorm norm(options);
+    EXPECT_THROW(norm->forward(torch::zeros({2, 3})), Error);
+    EXPECT_THROW(norm->forward(torch::zeros({membership.rank, 4})), Error);  // one value in all
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
