@@ -224,6 +224,32 @@ INSTANTIATE_TEST_SUITE_P(
                        [](CheckpointContent& c) { c.trainer_state->stateful_callbacks["C"] = "{"; }, "callback C"}),
     [](const auto& test) { return test.param.name; });
 
+// One folder under a name of the caller's, as Accelerator::save_state has it.
+TEST(CheckpointNames, OneNameIsReplacedAndWhatIsOfOthersStays) {
+  const TemporaryFolder folder;
+  FaultyFileSystem files;
+  CheckpointWriterOptions options = options_for(folder.path(), files);
+  options.names = CheckpointNames::single("state");
+  const auto is_there = [&](const std::string& name) { return std::filesystem::exists(folder / name); };
+  for (const char* left : {".tmp-state-7", ".tmp-state-2-1", ".del-state", ".old-state-2", "state-2"}) {
+    std::filesystem::create_directory(folder / left);
+  }
+  for (const std::int64_t step : {3, 4}) {
+    CheckpointWriter writer(options);
+    EXPECT_EQ(writer.save(sample_content(step)), folder / "state");
+  }
+  EXPECT_FALSE(is_there(".tmp-state-7"));
+  EXPECT_FALSE(is_there(".del-state"));
+  for (const char* of_another : {".tmp-state-2-1", ".old-state-2", "state-2"}) EXPECT_TRUE(is_there(of_another));
+  EXPECT_EQ(find_newest_checkpoint(folder.path(), options.names).newest->step(), 4);
+  // A crash between the two renames of a file system that cannot swap: the one before stands by.
+  std::filesystem::rename(folder / "state", folder / ".old-state");
+  EXPECT_EQ(find_newest_checkpoint(folder.path(), options.names).newest->step(), 4);
+  CheckpointWriter(options).save(sample_content(5));
+  EXPECT_FALSE(is_there(".old-state"));
+  EXPECT_EQ(find_newest_checkpoint(folder.path(), options.names).newest->step(), 5);
+}
+
 TEST(CheckpointWriter, RefusesAnOutputFolderThatIsAFile) {
   const TemporaryFolder folder;
   FaultyFileSystem files;
