@@ -87,11 +87,19 @@ TEST(EstimateMemory, IsWhatATrainingTakesMore) {
   EXPECT_NEAR(estimated / measured, 1, 0.25) << estimated << " MB estimated, " << measured << " MB measured";
 }
 
-TEST(EstimateMemory, RefusesWhatItDoesNotKnow) {
-  const ProgramEnd end = run_program({kEstimateBin, "estimate-memory", "bert-gigantic"});
-  EXPECT_EQ(end.code, 1);
-  EXPECT_NE(end.err.find("bert-gigantic"), std::string::npos) << end.err;
-  EXPECT_NE(end.err.find("fix: "), std::string::npos) << end.err;
+TEST(EstimateMemory, RefusesWhatItDoesNotKnowAndWhatTheModelDoesNotHave) {
+  const auto refusal = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {kEstimateBin, "estimate-memory"});
+    const ProgramEnd end = run_program(words);
+    EXPECT_TRUE(end.code == 1 || end.code == 2) << end.out << end.err;
+    EXPECT_NE(end.err.find("fix: "), std::string::npos) << end.err;
+    return end.err;
+  };
+  EXPECT_NE(refusal({"bert-gigantic"}).find("bert-gigantic"), std::string::npos);
+  EXPECT_NE(refusal({"convnet", "--seq", "5"}).find("--seq"), std::string::npos);
+  EXPECT_NE(refusal({"mlp", "--gradient-checkpointing"}).find("gradient_checkpointing"), std::string::npos);
+  EXPECT_NE(refusal({"bert-tiny", "--fit"}).find("--fit"), std::string::npos);
+  EXPECT_NE(refusal({"bert-tiny", "--seq", "600"}).find("512"), std::string::npos);
 }
 
 }  // namespace

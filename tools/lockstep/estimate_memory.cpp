@@ -117,8 +117,10 @@ class EstimateMemory : public Subcommand {
   }
 
   void print_table(const ModelMemory& model, const std::vector<EstimateRow>& rows) const {
-    fmt::print("{}: {:.1f} million parameters, {} of weights, largest layer {}\n", question_.model,
-               static_cast<double>(model.parameters) / 1e6, size_text(model.weights), size_text(model.largest_layer));
+    fmt::print("{}: {} parameters, {} of weights, largest layer {}\n", question_.model,
+               model.parameters < 100000 ? fmt::format("{}", model.parameters)
+                                         : fmt::format("{:.1f} million", static_cast<double>(model.parameters) / 1e6),
+               size_text(model.weights), size_text(model.largest_layer));
     fmt::print("on each of {} rank(s), {} sample(s) each, {}\n\n", world_size_, question_.batch, optimizer_);
     fmt::print("{:<8} {:<14} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10}\n", "dtype", "stage", "weights", "gradients",
                "optimizer", "buckets", "activations", "total");

@@ -121,8 +121,7 @@ std::shared_ptr<Model> make_for_dry_run(const MemoryQuestion& question) {
   }
   if (!std::filesystem::is_directory(question.model)) {
     ModelOptions options;
-    const bool is_text = question.model.rfind("bert-", 0) == 0 || question.model.rfind("gpt2", 0) == 0;
-    if (is_text) options.gradient_checkpointing = question.gradient_checkpointing;
+    options.gradient_checkpointing = question.gradient_checkpointing;
     return make_model(question.model, options);
   }
   // The configuration is enough; no weights are read.
@@ -177,7 +176,13 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
       return memory;
     }
   }
+  if (question.fit && find_gpt3(question.model) == nullptr) {
+    throw UsageError("--fit with " + question.model, "command line", "leave it out: the fit is of a GPT-3");
+  }
   const std::shared_ptr<Model> model = make_for_dry_run(question);
+  if (question.sequence_length > 0 && model->input_kind() != InputKind::Text) {
+    throw UsageError("--seq with " + question.model + ", which takes no texts", "command line", "leave it out");
+  }
   memory.parameters = 0;
   for (const at::Tensor& parameter : model->parameters()) memory.parameters += parameter.numel();
   memory.weights = memory.parameters * kFloatBytes;

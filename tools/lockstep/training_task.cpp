@@ -34,8 +34,8 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   of_task->required();
   app.add_option(
          "--model,--model-name-or-path", model,
-         "folder in Hugging Face's form, or a name: bert-tiny, bert-mini, bert-small, bert-base, gpt2, convnet, "
-         "mlp start from random weights")
+         "folder in Hugging Face's form, or a name: bert-tiny, bert-mini, bert-small, bert-base, gpt2, gpt2-tiny, "
+         "convnet, mlp start from random weights")
       ->required();
   app.add_option("--tokenizer,--tokenizer-name", tokenizer, "folder of the tokenizer; default: the model's");
   CLI::Option* of_train = app.add_option(
