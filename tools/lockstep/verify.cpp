@@ -52,7 +52,7 @@ Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
 
 std::int64_t size_of(const Batch& batch) { return batch.begin()->second.size(0); }
 
-class Verify : public Subcommand {
+class VerifyRanks : public Subcommand {
  public:
   void add(CLI::App& app) override {
     std::vector<std::string> names;
@@ -271,6 +271,6 @@ class Verify : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_verify() { return std::make_unique<Verify>(); }
+std::unique_ptr<Subcommand> make_verify() { return std::make_unique<VerifyRanks>(); }
 
 }  // namespace lockstep
