@@ -2,9 +2,10 @@
 // rank; and nothing left behind. LOCKSTEP_STRESS_S: seconds to spend; LOCKSTEP_STRESS_SEED: where to begin.
 //
 // Seen to fail with each of these changes to the engine: a mapping that is not unmapped, a received descriptor that is
-// copied and not closed (LEAK in all tests with processes); a sum of finished chunks that may be one short, a round that
-// may be one behind, a piece of a message that is announced before it is written (wrong values). What takes a rarer
-// moment, a missing fence for one, the models of the protocols find.
+// copied and not closed, one of a watched process that stays open (LEAK in all tests with processes); an ended process
+// that is not reported (those with killed ranks); a sum of finished chunks that may be one short, a round that may be
+// one behind, a piece of a message that is announced before it is written (wrong values). What takes a rarer moment, a
+// missing fence for one, the models of the protocols find.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <signal.h>
