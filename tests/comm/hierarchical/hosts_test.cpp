@@ -32,7 +32,7 @@ class HierarchicalOnHosts : public ::testing::TestWithParam<std::vector<int>> {
 
 // With enough elements for all stages, and a rest that does not divide.
 void each_collective(Communicator& group, at::ScalarType dtype, ReduceOp op) {
-  const std::int64_t count = 20011;
+  const std::int64_t count = 70001;
   const int size = group.world_size();
   const int rank = group.rank();
   const std::string what = std::string(to_string(op)) + " of " + at::toString(dtype);

@@ -15,8 +15,8 @@ namespace lockstep {
 /// LOCKSTEP_INTER_HOST_ENGINE, gloo or mpi, names the engine between hosts; default: gloo where this build has it.
 ///
 /// Sums of fp16 and bf16 are taken in fp32 and rounded once inside each host and once between hosts, where other
-/// engines round once: a partial sum in fp32 would be twice as long on the wire. Averages are averages of averages where
-/// all hosts have as many ranks; else the sum is divided at the end.
+/// engines round once: a partial sum in fp32 would be twice as long on the wire. Averages are averages of averages
+/// where all hosts have as many ranks; else the sum is divided at the end.
 std::unique_ptr<Communicator> make_hierarchical_communicator(Membership membership);
 
 }  // namespace lockstep

@@ -3,12 +3,18 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
 
 // Up to this many bytes of all ranks together, latency is all there is, and three stages have more of it than one.
-constexpr std::int64_t kDirectBytes = 64 << 10;
+constexpr std::int64_t kDirectBytes = 256 << 10;
+
+// Of a large tensor, what goes through all stages at a time.
+constexpr std::int64_t kPieceBytes = 4 << 20;
 
 at::Tensor flat_view(const at::Tensor& tensor) { return tensor.detach().view(-1); }
 
@@ -60,10 +66,33 @@ void HostStages::reduce_by_one_lane(at::Tensor& flat, ReduceOp op, int root) {
 }
 
 void HostStages::reduce_slices(at::Tensor& flat, ReduceOp op, int root) {
+  const std::int64_t piece = kPieceBytes / flat.element_size() / layout_.lanes * layout_.lanes;
+  if (root < 0 && flat.numel() > piece) return reduce_in_pieces(flat, op, piece);
   at::Tensor slice = at::empty({flat.numel() / layout_.lanes}, flat.options());
   parts_.local->reduce_scatter(slice, flat, staged(op));
   reduce_between(slice, op, root);
   if (receives(root)) parts_.local->all_gather(flat, slice);
+}
+
+// While the network carries one piece, shared memory works on the others.
+void HostStages::reduce_in_pieces(at::Tensor& flat, ReduceOp op, std::int64_t piece) {
+  struct Piece {
+    at::Tensor whole;
+    at::Tensor slice;
+    std::shared_ptr<Work> between;
+  };
+  std::vector<Piece> pieces;
+  for (std::int64_t begin = 0; begin < flat.numel(); begin += piece) {
+    const std::int64_t count = std::min(piece, flat.numel() - begin);
+    Piece next{flat.narrow(0, begin, count), at::empty({count / layout_.lanes}, flat.options()), nullptr};
+    parts_.local->reduce_scatter(next.slice, next.whole, op);
+    next.between = parts_.lane->all_reduce_async(next.slice, op);
+    pieces.push_back(std::move(next));
+  }
+  for (Piece& each : pieces) {
+    each.between->wait();
+    parts_.local->all_gather(each.whole, each.slice);
+  }
 }
 
 void HostStages::reduce_uneven(at::Tensor& flat, ReduceOp op, int root) {

@@ -24,6 +24,7 @@ class HostStages {
   void reduce_to(at::Tensor& tensor, ReduceOp op, int root);
   void reduce_by_one_lane(at::Tensor& flat, ReduceOp op, int root);
   void reduce_slices(at::Tensor& flat, ReduceOp op, int root);
+  void reduce_in_pieces(at::Tensor& flat, ReduceOp op, std::int64_t piece);
   void reduce_uneven(at::Tensor& flat, ReduceOp op, int root);
   /// The stage between hosts, of this rank's lane.
   void reduce_between(at::Tensor& slice, ReduceOp op, int root);

@@ -35,9 +35,9 @@ milliseconds age_of(Deadline::Clock::time_point since, Deadline::Clock::time_poi
   return std::chrono::duration_cast<milliseconds>(now - since);
 }
 
-GroupFailure lost_rank(const Membership& membership, int rank, const std::string& cause) {
-  return {GroupFailure::Kind::kLost, fmt::format("lost {}: {}", name_of(membership, rank), cause),
-          "read that rank's own message: it failed first"};
+bool needs_every_rank(OperationKind kind) {
+  return kind == OperationKind::AllReduce || kind == OperationKind::AllGather || kind == OperationKind::ReduceScatter ||
+         kind == OperationKind::AllToAll || kind == OperationKind::Barrier;
 }
 
 }  // namespace
@@ -48,6 +48,9 @@ Diagnosis::Diagnosis(const Membership& membership)
       heard_(states_.size(), Clock::now()) {}
 
 std::optional<GroupFailure> Diagnosis::look(const View& view, Connections& connections) {
+  for (const Fingerprint& ended : view.ended) {
+    if (needs_every_rank(ended.kind)) entered_by_all_ = ended;
+  }
   if (view.lost) {
     return view.lost->kind() == MeshError::Kind::kPart ? part_failed(view, *view.lost)
                                                        : connection_lost(view, *view.lost);
@@ -81,7 +84,7 @@ std::optional<GroupFailure> Diagnosis::told_or_lost(const std::vector<int>& peer
   for (const LostRank& lost : membership_.store->lost_ranks()) {
     for (const int peer : peers) {
       if (membership_.peers[static_cast<std::size_t>(peer)].global_rank == lost.rank) {
-        return lost_rank(membership_, peer, lost.cause);
+        return lost_rank(peer, lost.cause);
       }
     }
   }
@@ -169,6 +172,23 @@ GroupFailure Diagnosis::unexplained(const MeshError& error) const {
           "read the other ranks' messages"};
 }
 
+GroupFailure Diagnosis::lost_rank(int rank, const std::string& cause) const {
+  return {GroupFailure::Kind::kLost, fmt::format("lost {}: {} ({})", name_of(membership_, rank), cause, last_of(rank)),
+          "read that rank's own message: it failed first"};
+}
+
+std::string Diagnosis::last_of(int rank) const {
+  const auto& state = states_[static_cast<std::size_t>(rank)];
+  if (!entered_by_all_) return describe_state(state);
+  bool told_newer = false;
+  if (state && !state->ended.empty()) told_newer = state->ended.back().sequence > entered_by_all_->sequence;
+  for (const Activity& activity : state ? state->current : std::vector<Activity>()) {
+    told_newer = told_newer || !activity.collective() || activity.fingerprint.sequence > entered_by_all_->sequence;
+  }
+  if (told_newer) return describe_state(state);
+  return fmt::format("the last that it is known to have entered is {}", entered_by_all_->describe());
+}
+
 GroupFailure Diagnosis::aborted(const std::string& reason) const {
   return {GroupFailure::Kind::kAborted, fmt::format("{}, by {}", reason, name_of(membership_, membership_.rank)),
           "build a new group, or end the job"};
@@ -226,8 +246,7 @@ std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now) con
   if (suspects.empty()) return "every rank has come, so the network is slow, or was cut";
   std::string text;
   for (const int rank : suspects) {
-    text += fmt::format("\n    {} {} ({})", name_of(membership_, rank), verb,
-                        describe_state(states_[static_cast<std::size_t>(rank)]));
+    text += fmt::format("\n    {} {} ({})", name_of(membership_, rank), verb, last_of(rank));
     for (const LostRank& lost : membership_.store->lost_ranks()) {
       if (lost.rank == membership_.peers[static_cast<std::size_t>(rank)].global_rank) text += ", " + lost.cause;
     }

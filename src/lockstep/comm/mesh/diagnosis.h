@@ -58,10 +58,14 @@ class Diagnosis {
   void tell(const View& view, bool left = false);
   void hear(Clock::time_point now);
   std::string names(const std::vector<int>& ranks) const;
+  GroupFailure lost_rank(int rank, const std::string& cause) const;
+  /// The last that is known of a rank: what it told, or an operation that could not have ended here without it.
+  std::string last_of(int rank) const;
 
   const Membership membership_;
   GroupState states_;
-  std::vector<Clock::time_point> heard_;  // by rank: when it last told something new
+  std::vector<Clock::time_point> heard_;       // by rank: when it last told something new
+  std::optional<Fingerprint> entered_by_all_;  // the newest that ended here and needs every rank
   std::uint64_t beat_ = 0;
   std::uint64_t told_last_ = 0;  // 1 + the sequence number of the last end that was told
   Clock::time_point next_talk_{};
