@@ -1,6 +1,6 @@
 // What the sanitizers are told when a test is built with one; ASAN_OPTIONS and so on still win. Linked into every test,
-// so that it holds for ctest and by hand. A suppression names a library that was built without the sanitizer, never code
-// of ours, and says why.
+// so that it holds for ctest and by hand. A suppression names a library that was built without the sanitizer, never
+// code of ours, and says why.
 
 extern "C" {
 
