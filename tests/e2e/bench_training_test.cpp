@@ -190,6 +190,8 @@ INSTANTIATE_TEST_SUITE_P(
             "unequal_parts", {"wrappers", "--batch", "5", "--replicas", "2"}, "cut into 2 equal parts"},
         TrainingBenchMistake{"no_picture", {"batch-size", "--plot", "chart.txt"}, "give it the end .svg or .png"},
         TrainingBenchMistake{"step_without_picture", {"step", "--plot", "chart"}, "give it the end .svg or .png"},
+        TrainingBenchMistake{"picture_nowhere", {"step", "--plot", "/nowhere/chart.svg"}, "into /nowhere"},
+        TrainingBenchMistake{"texts_of_nothing", {"step", "--model", "bert-tiny", "--seq", "0"}, "--seq"},
         TrainingBenchMistake{"length_of_no_text", {"batch-size", "--model", "mlp", "--seq", "8"}, "takes no texts"},
         TrainingBenchMistake{"length_of_no_image", {"wrappers", "--model", "convnet", "--seq", "8"}, "takes no texts"},
         TrainingBenchMistake{"batch_of_nothing", {"batch-size", "--batch", "0"}, "--batch"},

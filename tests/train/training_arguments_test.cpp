@@ -108,6 +108,8 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedArgument{"both_warmups", {"--warmup-steps", "5", "--warmup-ratio", "0.1"}, {"warmup_ratio"}},
         RefusedArgument{"part_of_a_step", {"--logging-steps", "2.5"}, {"logging_steps", "whole number"}},
         RefusedArgument{"no_updates", {"--max-steps", "0"}, {"max_steps"}},
+        RefusedArgument{"no_folder", {"--output-dir", ""}, {"output_dir is empty", "name a folder"}},
+        RefusedArgument{"empty_number", {"--seed", ""}, {"seed", "INTEGER"}},
         RefusedArgument{"nan", {"--learning-rate", "nan"}, {"learning_rate"}}),
     [](const auto& test) { return test.param.name; });
 

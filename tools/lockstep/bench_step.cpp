@@ -41,7 +41,9 @@ class BenchStep : public Subcommand {
         ->check(CLI::IsMember(
             {"convnet", "mlp", "mlp-wide", "mlp-kdd", "bert-tiny", "bert-mini", "bert-small", "bert-base", "gpt2"}));
     app.add_option("--batch", batch_, "samples per rank and step")->capture_default_str()->check(CLI::PositiveNumber);
-    app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->capture_default_str();
+    app.add_option("--seq", sequence_length_, "tokens of each text, for text models")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")
         ->delimiter(',')
         ->check(CLI::Range(1, 64))

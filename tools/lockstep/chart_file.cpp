@@ -1,6 +1,9 @@
 #include "tools/lockstep/chart_file.h"
 
+#include <unistd.h>
+
 #include <filesystem>
+#include <system_error>
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
@@ -60,9 +63,17 @@ std::string png_of(const std::string&, const std::string&) { return {}; }  // ch
 
 void check_chart_path(const std::string& path) {
   const std::string kind = kind_of(path);
-  if (kind == ".svg") return;
-  if (kind == ".png") return check_png(path);
-  throw UsageError("\"" + path + "\" is no picture's name", "--plot", "give it the end .svg or .png");
+  if (kind != ".svg" && kind != ".png") {
+    throw UsageError("\"" + path + "\" is no picture's name", "--plot", "give it the end .svg or .png");
+  }
+  if (kind == ".png") check_png(path);
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  std::error_code none;
+  if (!std::filesystem::is_directory(folder, none) || ::access(folder.c_str(), W_OK) != 0) {
+    throw UsageError("no file can be written into " + folder, "--plot " + path,
+                     "name a folder that is there and yours");
+  }
 }
 
 void write_chart(const std::string& path, const std::string& svg) {

@@ -5,7 +5,7 @@
 namespace lockstep {
 
 /// Whether `path`, of --plot, names a kind of picture that this build can write: .svg, or .png where librsvg was there
-/// when Lockstep was configured. To be asked before anything is measured.
+/// when Lockstep was configured; and whether its folder is there. To be asked before anything is measured.
 /// @throws UsageError  that says what to do instead
 void check_chart_path(const std::string& path);
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lockstep/base/atomic_file.h"
+#include "lockstep/base/create_folders.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/json_file.h"
 
@@ -120,7 +121,7 @@ const SafetensorsEntry& WeightFiles::entry(const std::string& name) const { retu
 at::Tensor WeightFiles::tensor(const std::string& name) const { return file_of(name).tensor(name); }
 
 void write_weight_files(const std::string& folder, const NamedTensors& tensors, std::uint64_t max_shard_bytes) {
-  fs::create_directories(folder);
+  create_folders(folder);
   const std::vector<NamedTensors> shards = split(tensors, max_shard_bytes);
   std::set<std::string> written;
   if (shards.size() == 1) {

@@ -1,10 +1,10 @@
 #include "lockstep/train/metrics_log_callback.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "lockstep/base/create_folders.h"
 #include "lockstep/base/process_memory.h"
 #include "lockstep/comm/process_group.h"
 
@@ -27,7 +27,7 @@ void MetricsLogCallback::on_train_begin(TrainerEvent& event) {
     samples_per_step_ = event.args.per_device_train_batch_size * event.args.gradient_accumulation_steps * world_size_ *
                         std::max<std::int64_t>(1, event.args.replicas);
   }
-  std::filesystem::create_directories(event.args.output_dir);
+  create_folders(event.args.output_dir);
   log_ = std::make_unique<MetricsLog>(event.args.output_dir + "/metrics.jsonl");
   last_step_ = event.state.global_step;
   log_->write("start", event.state.global_step,

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "lockstep/base/atomic_file.h"
+#include "lockstep/base/create_folders.h"
 #include "lockstep/base/error.h"
 #include "lockstep/train/metrics_log.h"
 #include "lockstep/train/tensorboard_writer.h"
@@ -87,7 +87,7 @@ std::vector<std::string> tracker_names(const std::vector<std::string>& log_with)
 }
 
 std::unique_ptr<Tracker> make_tracker(const std::string& name, const std::string& folder) {
-  std::filesystem::create_directories(folder);
+  create_folders(folder);
   if (name == kTensorBoard) return std::make_unique<TensorBoardTracker>(folder);
   return std::make_unique<JsonTracker>(folder);
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "lockstep/base/atomic_file.h"
+#include "lockstep/base/create_folders.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
@@ -62,7 +63,7 @@ nlohmann::json json_of(const Logs& metrics) {
 }
 
 void save_weights(TrainableModel& model, const std::string& folder) {
-  std::filesystem::create_directories(folder);
+  create_folders(folder);
   for (const auto& [name, bytes] : model.files()) write_file_atomically(folder + "/" + name, bytes);
   write_safetensors(folder + "/model.safetensors", weights_of(model));
 }
@@ -149,7 +150,7 @@ void Trainer::log_metrics(const std::string& split, const Logs& metrics) {
 void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
   implementation_->on_rank_0([&] {
     const std::string folder = args().output_dir;
-    std::filesystem::create_directories(folder);
+    create_folders(folder);
     write_file_atomically(folder + "/" + split + "_results.json", json_of(metrics).dump(4) + "\n");
     const std::string all_path = folder + "/all_results.json";
     nlohmann::json all = nlohmann::json::object();
@@ -164,7 +165,7 @@ void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
 
 void Trainer::save_state() {
   implementation_->on_rank_0([&] {
-    std::filesystem::create_directories(args().output_dir);
+    create_folders(args().output_dir);
     write_file_atomically(args().output_dir + "/trainer_state.json", trainer_state_json(state()));
   });
 }

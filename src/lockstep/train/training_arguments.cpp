@@ -161,6 +161,7 @@ void check_whole_steps(const char* name, double value, const std::string& where)
 }
 
 void check_together(const TrainingArguments& args, const std::string& where) {
+  if (args.output_dir.empty()) throw UsageError("output_dir is empty", where, "name a folder");
   check_whole_steps("logging_steps", args.logging_steps, where);
   check_whole_steps("save_steps", args.save_steps, where);
   check_whole_steps("warmup_steps", args.warmup_steps, where);

@@ -28,10 +28,10 @@ void TrainingFlags::add(CLI::App& app) {
   for (const TrainingArgumentInfo& info : training_argument_infos()) {
     CLI::Option* option = app.add_option(
         flag_names(info),
-        [this, name = info.name](const std::vector<std::string>& results) {
+        [this, name = info.name, is_switch = info.is_switch](const std::vector<std::string>& results) {
           std::string text;
           for (const std::string& result : results) text = result;
-          given_.emplace_back(name, text.empty() || text == "{}" ? "true" : text);
+          given_.emplace_back(name, is_switch && (text.empty() || text == "{}") ? "true" : text);
           return true;
         },
         // CLI11 takes the default for what a flag without a value means.
