@@ -391,6 +391,7 @@ TEST(DataParallel, RefusesWhatCannotBeReplicated) {
   EXPECT_TRUE(contains(text_of_error([] { DataParallel dp(TwoLayers(), {"cpu:0", "cpu:0"}); }), "named twice"));
   EXPECT_TRUE(contains(text_of_error([] { DataParallel dp(TwoLayers(), {"cuda:0"}); }),
                        "device cuda:0 (device_ids[0]) but found one of them on device: cpu"));
+  EXPECT_TRUE(contains(text_of_error([] { replicate(TwoLayers(), {"cpu:0", "cuda:100"}); }), "there is no cuda:100"));
 }
 
 TEST(DataParallel, MakingReplicasDrawsNothing) {
