@@ -193,6 +193,18 @@ TEST(LocalSGD, RanksThatMeetNowAndThenTrainAsFar) {
   });
 }
 
+TEST(LocalSGD, JoinIsRefusedWhereRanksAreLeftApart) {
+  for (const MakeHook& hook : {MakeHook(noop_hook), MakeHook([] { return post_local_sgd_hook({}); })}) {
+    on_compressing_ranks(2, [&](Group group) {
+      DistributedDataParallelOptions options;
+      options.process_group = group;
+      DistributedDataParallel<torch::nn::Linear> ddp(torch::nn::Linear(2, 2), options);
+      ddp.register_comm_hook(hook());
+      EXPECT_THROW(ddp.join([] {}), Error);
+    });
+  }
+}
+
 // One outer step against the formulas of the paper, by hand.
 TEST(DiLoCo, MovesByNesterovsMomentum) {
   on_compressing_ranks(2, [](Group group) {

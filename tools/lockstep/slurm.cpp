@@ -40,7 +40,8 @@ class Slurm : public Subcommand {
                   {"lockstep slurm --nodes 4 --ntasks-per-node 4 --time 2:00:00 --file job.sh -- ./train --epochs 3",
                    "sbatch job.sh",
                    "lockstep slurm --nodes 2 --ntasks-per-node 8 --gpus-per-node 8 -- lockstep train "
-                   "--model bert-base --train-file reviews.csv --resume-from-checkpoint true",
+                   "--task text-classification --model bert-base --tokenizer reviews-vocab --train-file reviews.csv "
+                   "--resume-from-checkpoint true",
                    "lockstep slurm --check job.sh"});
   }
 

@@ -40,6 +40,7 @@ class NoopHook : public CommunicationHook {
  public:
   std::shared_ptr<Work> start(GradBucket&, Communicator&) override { return nullptr; }
   bool synchronizes() const override { return false; }
+  bool allows_join() const override { return false; }
 };
 
 }  // namespace

@@ -33,6 +33,9 @@ class CommunicationHook {
   virtual void finish(GradBucket& bucket, Communicator& communicator);
   /// False for a hook that leaves the ranks apart; then nothing else is exchanged either.
   virtual bool synchronizes() const { return true; }
+  /// False for a hook that leaves the ranks apart in some steps: `join` could not learn there who has run out of
+  /// inputs.
+  virtual bool allows_join() const { return true; }
 };
 
 /// Averages, as without a hook.

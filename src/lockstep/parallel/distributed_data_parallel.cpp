@@ -134,6 +134,11 @@ void DistributedDataParallelBase::follow_backward() {
 }
 
 void DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOptions options) {
+  if (!reducer_->allows_join()) {
+    throw Error("the communication hook leaves the ranks apart, so that none learns when another has run out of inputs",
+                communicator_->membership().where() + ", join",
+                "give all ranks the same number of inputs, or take a hook that averages in every step");
+  }
   reducer_->set_divide_by_active_ranks(!options.divide_by_initial_world_size);
   loop();
   int last_active = communicator_->rank();

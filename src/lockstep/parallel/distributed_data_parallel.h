@@ -65,6 +65,7 @@ class DistributedDataParallelBase {
 
   /// Runs `loop`, which may make fewer steps than on other ranks; then takes part in the others' steps with empty hands
   /// until all are through, and takes over the parameters and buffers of a rank that was last. Collective.
+  /// @throws Error  if the communication hook leaves the ranks apart (noop, post-local SGD)
   void join(const std::function<void()>& loop, JoinOptions options = {});
 
   /// Puts `hook` in place of the averaging all-reduce. Once, before the first backward, the same on every rank.

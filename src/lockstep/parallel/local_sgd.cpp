@@ -25,6 +25,7 @@ class PostLocalSGDHook : public CommunicationHook {
     return options_.subgroup->all_reduce_async(bucket.buffer, ReduceOp::Avg);
   }
   bool synchronizes() const override { return is_global_ || in_subgroup(); }
+  bool allows_join() const override { return false; }
 
  private:
   bool in_subgroup() const { return options_.subgroup && options_.post_local_gradient_allreduce; }

@@ -106,6 +106,7 @@ class Reducer {
   /// Counts what was written to gradients of the buckets left to the step; equal counts: nothing was.
   std::uint64_t writes_for_step() const;
   bool has_hook() const { return hook_ != nullptr; }
+  bool allows_join() const { return !hook_ || hook_->allows_join(); }
   bool divides_by_active_ranks() const { return divide_by_active_ranks_; }
   void set_lowest_active_rank(int rank) { lowest_active_rank_ = rank; }
   std::size_t num_parameters() const { return parameters_.size(); }

@@ -56,7 +56,6 @@ class MpiMesh : public Mesh {
  public:
   explicit MpiMesh(const MpiMeshOptions& options)
       : runtime_(MpiRuntime::get(options.deadline)),
-        rank_(options.rank),
         salt_(hash_of(options.group)),
         on_failure_(options.on_failure),
         places_(static_cast<std::size_t>(options.size), -1),
@@ -290,7 +289,6 @@ class MpiMesh : public Mesh {
   }
 
   MpiRuntime& runtime_;
-  const int rank_;
   const std::uint64_t salt_;
   const std::function<void(const MeshError&)> on_failure_;
   std::vector<int> places_;        // by peer: its rank in MPI's world
