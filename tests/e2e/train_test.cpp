@@ -186,6 +186,16 @@ TEST(TrainCommand, RefusesWithFlagFileAndFix) {
   EXPECT_TRUE(says(refusal({"--per-device-train-batch-size", "0"}), "per_device_train_batch_size"));
 }
 
+// Never silently one rank where several were meant.
+TEST(TrainCommand, RefusesAWorldWithoutARank) {
+  const TemporaryFolder folder;
+  TrainWords words{"env", "WORLD_SIZE=2"};
+  for (const std::string& word : review_training(folder / "out", {})) words.push_back(word);
+  const ProgramEnd end = run_program(words);
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(says(end.err, "RANK")) << end.err;
+}
+
 TEST(TrainerExamples, ReviewsOnTwoRanks) {
   const TemporaryFolder folder;
   const ProgramEnd end =

@@ -1,5 +1,6 @@
 // A training that was stopped and went on ends with the weights of the one that was never stopped, bit for bit.
 #include <gtest/gtest.h>
+#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/spawn.h"
@@ -123,6 +124,28 @@ TEST(Resume, TrueTakesTheNewestAndAnotherWorldSizeMustBeAskedFor) {
     const RunEnd end = train_tokens(two, group, folder.path(), checkpoint, true);
     EXPECT_TRUE(torch::isfinite(end.weights).all().item<bool>());
   });
+}
+
+TEST(Resume, WhereAllIsDamagedNothingIsWrittenOver) {
+  const TemporaryFolder folder;
+  const StoppedRun run{"", 1, 1, 20, false, true};
+  train_tokens(run, nullptr, folder.path(), "");
+  std::vector<std::string> damaged;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    const std::string weights = entry.path().string() + "/model.safetensors";
+    if (entry.path().filename().string().rfind("checkpoint-", 0) != 0) continue;
+    std::filesystem::resize_file(weights, 100);
+    damaged.push_back(weights);
+  }
+  EXPECT_EQ(damaged.size(), 2U) << "step 20 and the last";
+  EXPECT_THROW(train_tokens(run, nullptr, folder.path(), "true"), Error);
+  const StoppedRun two{"", 2, 1, 20, false, true};
+  EXPECT_THROW(spawn_threads(2,
+                             [&](const std::shared_ptr<Communicator>& group) {
+                               train_tokens(two, group, folder.path(), "true", true);
+                             }),
+               Error);
+  for (const std::string& weights : damaged) EXPECT_EQ(std::filesystem::file_size(weights), 100U) << weights;
 }
 
 TEST(Resume, WhereThereIsNothingATrainingStarts) {

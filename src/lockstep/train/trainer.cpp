@@ -26,7 +26,7 @@ std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
   if (options.process_group) return options.process_group;
   if (is_initialized()) return default_group();
   adopt_launcher_environment();
-  if (!env_string("RANK") || env_int("WORLD_SIZE").value_or(1) < 2) return nullptr;
+  if (env_int("WORLD_SIZE").value_or(1) < 2) return nullptr;  // without RANK, joining says what is missing
   ProcessGroupOptions how;
   how.backend = options.args.ddp_backend.value_or("");
   if (options.args.ddp_timeout) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/replica_check.h"
@@ -79,6 +80,16 @@ void TrainingSession::resume() {
   const CheckpointSearch search = context_.group ? find_newest_checkpoint(args_.output_dir, *context_.group)
                                                  : find_newest_checkpoint(args_.output_dir);
   if (!search.damaged.empty()) context_.print(search.notice());
+  const auto refuse_to_begin_anew = [&] {  // the first rank alone has looked
+    if (search.newest || search.damaged.empty()) return;
+    throw Error("no checkpoint is whole, and a training that begins anew would write over them", args_.output_dir,
+                "repair or restore one; to begin anew, move the folder away or leave resume_from_checkpoint out");
+  };
+  if (context_.group) {
+    run_together(*context_.group, refuse_to_begin_anew);
+  } else {
+    refuse_to_begin_anew();
+  }
   if (search.newest) {
     take_up(*search.newest);
   } else {
