@@ -34,7 +34,7 @@ struct ScannedLine {
   const char* name;
   std::string line;
   std::string want;
-  friend std::ostream& operator<<(std::ostream& out, const ScannedLine& line) { return out << line.name; }
+  friend std::ostream& operator<<(std::ostream& out, const ScannedLine& scanned) { return out << scanned.name; }
 };
 
 class JsonScan : public ::testing::TestWithParam<ScannedLine> {};

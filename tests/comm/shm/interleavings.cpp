@@ -421,7 +421,8 @@ CheckResult check_all_interleavings(const std::vector<RankProgram>& programs, co
   open.emplace_back(machine.initial(), 0);
   seen.insert(digest(open.back().first));
   while (!open.empty()) {
-    const auto [state, node] = std::move(open.back());
+    const auto state = std::move(open.back().first);  // no structured binding: a lambda below takes `node`
+    const auto node = open.back().second;
     open.pop_back();
     ++result.states;
     bool stuck = true;
