@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -20,6 +19,7 @@
 #include "lockstep/parallel/power_sgd_hook.h"
 #include "tests/support/network_hosts.h"
 #include "tests/support/ranks.h"
+#include "tools/lockstep/measurement.h"
 
 namespace lockstep {
 namespace {
@@ -93,8 +93,7 @@ double step_ms(const Way& way, const std::shared_ptr<Communicator>& group, int r
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (round >= 0) times.push_back(passed * 1e3 / way.steps);
   }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return median(times);
 }
 
 int run(const std::string& rate, int rounds) {

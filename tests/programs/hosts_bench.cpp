@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -20,6 +19,7 @@
 #include "lockstep/net/subgroup.h"
 #include "tests/support/network_hosts.h"
 #include "tests/support/ranks.h"
+#include "tools/lockstep/measurement.h"
 
 namespace lockstep {
 namespace {
@@ -34,11 +34,6 @@ double seconds_of(Communicator& group, at::Tensor& tensor) {
   at::Tensor longest = at::full({1}, mine, at::kDouble);
   group.all_reduce(longest, ReduceOp::Max);
   return longest.item<double>();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 void measure(const Membership& membership, int rounds) {

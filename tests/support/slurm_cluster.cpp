@@ -1,8 +1,6 @@
 #include "tests/support/slurm_cluster.h"
 
-#include <netinet/in.h>
 #include <pwd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,7 +9,7 @@
 #include <stdexcept>
 
 #include "lockstep/base/topology.h"
-#include "lockstep/base/unique_fd.h"
+#include "lockstep/launch/free_port.h"
 
 namespace lockstep {
 namespace {
@@ -23,19 +21,6 @@ std::string program_path(const std::string& name) {
     if (::access((folder + name).c_str(), X_OK) == 0) return folder + name;
   }
   return "";
-}
-
-int free_port() {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(fd.get(), any, size) != 0 || ::getsockname(fd.get(), any, &size) != 0) {
-    throw std::runtime_error("no free port");
-  }
-  return ntohs(address.sin_port);
 }
 
 std::string user_name() {

@@ -35,12 +35,11 @@ void check_options(const SbatchOptions& options) {
   static const std::regex memory(R"(\d+[KMGT]?)");
   require_option(options.mem.empty() || std::regex_match(options.mem, memory), "--mem", options.mem,
                  "write a number and K, M, G or T, as 64G");
-  static const std::regex one_line(R"([^\r\n]*)");
+  static const std::regex one_word(R"(\S*)");
   for (const auto& [flag, value] :
        {std::pair{"--job-name", &options.job_name}, std::pair{"--output", &options.output},
         std::pair{"--partition", &options.partition}, std::pair{"--account", &options.account}}) {
-    require_option(std::regex_match(*value, one_line) && value->find(' ') == std::string::npos, flag, *value,
-                   "write it without spaces");
+    require_option(std::regex_match(*value, one_word), flag, *value, "write it without spaces");
   }
   if (options.command.empty()) {
     throw UsageError("the program is missing", "lockstep slurm", "name it with its arguments after the flags");

@@ -1,5 +1,6 @@
 #include "lockstep/net/launcher_environment.h"
 
+#include <fmt/format.h>
 #include <stdlib.h>
 
 #include <utility>
@@ -39,7 +40,8 @@ bool adopt_srun() {
   adopt("MASTER_ADDR", step->hosts.front());
   adopt("MASTER_PORT", std::to_string(step->port()));
   // Names the meeting point of this step alone, also after Slurm has started the job again.
-  adopt("TORCHELASTIC_RUN_ID", "slurm-" + step->job + "-" + env_string("SLURM_RESTART_COUNT").value_or("0"));
+  adopt("TORCHELASTIC_RUN_ID",
+        fmt::format("slurm-{}.{}-{}", step->job_id, step->step_id, env_string("SLURM_RESTART_COUNT").value_or("0")));
   return true;
 }
 

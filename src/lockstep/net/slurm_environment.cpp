@@ -53,12 +53,7 @@ void check_step(const SlurmStep& step) {
 
 }  // namespace
 
-int SlurmStep::port() const {
-  const std::size_t dot = job.find('.');
-  const auto job_number = std::stoll(job.substr(0, dot));
-  const auto step_number = std::stoll(job.substr(dot + 1));
-  return static_cast<int>(15000 + (job_number + step_number) % 10000);
-}
+int SlurmStep::port() const { return static_cast<int>(15000 + (job_id + step_id) % 10000); }
 
 std::optional<SlurmStep> slurm_step() {
   if (!env_string("SLURM_STEP_NUM_TASKS")) return std::nullopt;
@@ -69,8 +64,8 @@ std::optional<SlurmStep> slurm_step() {
   step.node_rank = step_number("SLURM_NODEID");
   step.hosts = expand_host_list(step_text("SLURM_STEP_NODELIST"));
   step.tasks = expand_task_counts(step_text("SLURM_STEP_TASKS_PER_NODE"));
-  // A step outside of the ordinary (SLURM_STEP_ID above 2^31) still makes a number.
-  step.job = fmt::format("{}.{}", step_number("SLURM_JOB_ID"), env_int("SLURM_STEP_ID").value_or(0));
+  step.job_id = step_number("SLURM_JOB_ID");
+  step.step_id = env_int("SLURM_STEP_ID").value_or(0);
   check_step(step);
   return step;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,7 +9,8 @@ namespace lockstep {
 
 /// What Slurm's srun tells each process that it starts: the tasks of one job step, a rank each.
 struct SlurmStep {
-  std::string job;                 ///< "JOB.STEP", the same on all ranks and no other's
+  std::int64_t job_id = 0;         ///< SLURM_JOB_ID
+  std::int64_t step_id = 0;        ///< SLURM_STEP_ID: the job's steps are numbered from 0
   int rank = 0;                    ///< SLURM_PROCID
   int world_size = 1;              ///< SLURM_STEP_NUM_TASKS
   int local_rank = 0;              ///< SLURM_LOCALID

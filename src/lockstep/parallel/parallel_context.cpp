@@ -119,9 +119,4 @@ int ParallelContext::get_prev_global_rank(ParallelMode mode) const {
   return (get_local_rank(mode) + get_world_size(mode) - 1) % get_world_size(mode);
 }
 
-void keep_synchronised(const std::shared_ptr<ParallelContext>& context,
-                       std::shared_ptr<DistributedDataParallelBase> model) {
-  context->models_.push_back(std::move(model));
-}
-
 }  // namespace lockstep

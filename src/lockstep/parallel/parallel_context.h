@@ -64,6 +64,9 @@ class ParallelContext {
   bool is_last_rank(ParallelMode mode) const { return get_local_rank(mode) == get_world_size(mode) - 1; }
   std::uint64_t seed() const { return seed_; }
 
+  /// Holds what synchronises a model, until `destroy`; part of `ready`.
+  void keep(std::shared_ptr<DistributedDataParallelBase> model) { models_.push_back(std::move(model)); }
+
   /// Ends the synchronisation of models that `ready` took, and leaves the group where this object joined it.
   /// Collective.
   void destroy();
@@ -71,17 +74,12 @@ class ParallelContext {
  private:
   explicit ParallelContext(const ParallelContextOptions& options);
   static std::shared_ptr<ParallelContext> make(const ParallelContextOptions& options);
-  friend void keep_synchronised(const std::shared_ptr<ParallelContext>&, std::shared_ptr<DistributedDataParallelBase>);
 
   std::shared_ptr<Communicator> group_;
   bool joined_ = false;
   std::uint64_t seed_;
   std::vector<std::shared_ptr<DistributedDataParallelBase>> models_;
 };
-
-/// Lets `context` hold what synchronises a model; part of `ready`.
-void keep_synchronised(const std::shared_ptr<ParallelContext>& context,
-                       std::shared_ptr<DistributedDataParallelBase> model);
 
 /// Makes `model` (a holder, a shared_ptr to a module, or a torch::jit::Module) a replica among those of all ranks:
 /// equal at once, and from now on each backward leaves the average of all ranks' gradients in its parameters. The plain
@@ -97,7 +95,7 @@ void ready(ModuleType& model, const std::shared_ptr<ParallelContext>& context,
   options.process_group = context->get_group(ParallelMode::Data);
   auto ddp = std::make_shared<DistributedDataParallel<ModuleType>>(model, std::move(options));
   ddp->follow_backward();
-  keep_synchronised(context, std::move(ddp));
+  context->keep(std::move(ddp));
 }
 
 }  // namespace lockstep

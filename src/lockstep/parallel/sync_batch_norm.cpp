@@ -126,11 +126,17 @@ std::shared_ptr<Communicator> SyncBatchNormImpl::group() const {
   return is_initialized() ? default_group() : nullptr;
 }
 
+double SyncBatchNormImpl::batch_share() const {
+  if (options.momentum) return *options.momentum;
+  const std::int64_t batches = options.track_running_stats ? num_batches_tracked.item<std::int64_t>() : 0;
+  return batches > 0 ? 1 / static_cast<double>(batches) : 1;
+}
+
 void SyncBatchNormImpl::track(const at::Tensor& mean, const at::Tensor& variance, double count) {
   if (!options.track_running_stats) return;
   const at::NoGradGuard no_grad;
   num_batches_tracked.add_(1);
-  const double share = options.momentum.value_or(1 / static_cast<double>(num_batches_tracked.item<std::int64_t>()));
+  const double share = batch_share();
   running_mean.lerp_(mean.to(running_mean.scalar_type()), share);
   running_var.lerp_((variance * (count / (count - 1))).to(running_var.scalar_type()), share);
 }
@@ -146,13 +152,9 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   }
   const bool by_batch = is_training() || !options.track_running_stats;
   const auto ranks = group();
-  if (!by_batch || !is_training() || !ranks || ranks->world_size() == 1) {
-    if (by_batch && is_training() && options.track_running_stats) num_batches_tracked.add_(1);
-    const double share = options.momentum.value_or(
-        options.track_running_stats
-            ? 1 / static_cast<double>(std::max<std::int64_t>(1, num_batches_tracked.item<std::int64_t>()))
-            : 0);
-    return at::batch_norm(input, weight, bias, running_mean, running_var, by_batch, share, options.eps, false);
+  if (!is_training() || !ranks || ranks->world_size() == 1) {
+    if (is_training() && options.track_running_stats) num_batches_tracked.add_(1);
+    return at::batch_norm(input, weight, bias, running_mean, running_var, by_batch, batch_share(), options.eps, false);
   }
   BatchMoments moments;
   {

@@ -45,6 +45,8 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 
  private:
   std::shared_ptr<Communicator> group() const;
+  /// What a batch counts for in the running averages.
+  double batch_share() const;
   void track(const at::Tensor& mean, const at::Tensor& variance, double count);
 };
 TORCH_MODULE(SyncBatchNorm);

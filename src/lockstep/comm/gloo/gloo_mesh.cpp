@@ -13,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/gloo/loop_commands.h"
 #include "lockstep/comm/gloo/packets.h"
+#include "lockstep/comm/mesh/deadline_guards.h"
 
 namespace lockstep {
 namespace {
@@ -167,12 +167,11 @@ class GlooMesh : public Mesh {
 
   std::uint64_t guard(Deadline deadline) override {
     const std::lock_guard<std::mutex> lock(guards_mutex_);
-    guards_.emplace(next_guard_, deadline);
-    return next_guard_++;
+    return guards_.add(deadline);
   }
   void release_guard(std::uint64_t guard) override {
     const std::lock_guard<std::mutex> lock(guards_mutex_);
-    guards_.erase(guard);
+    guards_.remove(guard);
   }
 
   void break_connections() noexcept override {
@@ -257,7 +256,7 @@ class GlooMesh : public Mesh {
   void look_at_guards() {
     const std::lock_guard<std::mutex> lock(guards_mutex_);
     if (broken_ || late_) return;
-    for (const auto& [number, deadline] : guards_) late_ = late_ || deadline.passed();
+    late_ = guards_.any_passed();
     if (late_) late_breaker_ = std::thread([this] { break_connections(); });
   }
 
@@ -280,8 +279,7 @@ class GlooMesh : public Mesh {
   std::atomic<bool> broken_{false};
 
   std::mutex guards_mutex_;  // guards all below
-  std::map<std::uint64_t, Deadline> guards_;
-  std::uint64_t next_guard_ = 0;
+  DeadlineGuards guards_;
   bool late_ = false;
   std::thread late_breaker_;
 };

@@ -10,11 +10,11 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <map>
 #include <thread>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/mesh/deadline_guards.h"
 #include "lockstep/comm/mpi/mpi_runtime.h"
 
 namespace lockstep {
@@ -118,12 +118,11 @@ class MpiMesh : public Mesh {
 
   std::uint64_t guard(Deadline deadline) override {
     const std::lock_guard<std::mutex> lock(guards_mutex_);
-    guards_.emplace(next_guard_, deadline);
-    return next_guard_++;
+    return guards_.add(deadline);
   }
   void release_guard(std::uint64_t guard) override {
     const std::lock_guard<std::mutex> lock(guards_mutex_);
-    guards_.erase(guard);
+    guards_.remove(guard);
   }
 
   void break_connections() noexcept override {
@@ -278,8 +277,7 @@ class MpiMesh : public Mesh {
   void look_at_guards() {
     const std::lock_guard<std::mutex> lock(guards_mutex_);
     if (broken_) return;
-    for (const auto& [number, deadline] : guards_) late_ = late_ || deadline.passed();
-    if (late_) broken_ = true;
+    if (guards_.any_passed()) late_ = broken_ = true;
   }
 
   MeshError why_broken() {
@@ -299,8 +297,7 @@ class MpiMesh : public Mesh {
 
   std::mutex guards_mutex_;  // guards all below
   std::condition_variable broke_;
-  std::map<std::uint64_t, Deadline> guards_;
-  std::uint64_t next_guard_ = 0;
+  DeadlineGuards guards_;
 };
 
 class MpiBuffer : public MeshBuffer {
