@@ -79,6 +79,18 @@ TEST_P(BadCommands, EndWithAClearError) {
   EXPECT_EQ(end.out, "");
 }
 
+// A shell passes over folders on PATH, too.
+TEST(Programs, AreFilesAndNotFoldersOfTheirName) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "first/mark");
+  fs::create_directories(folder / "second");
+  std::ofstream(folder / "second/mark") << "#!/bin/sh\necho found\n";
+  fs::permissions(folder / "second/mark", fs::perms::owner_all);
+  const std::string path = (folder / "first") + ":" + (folder / "second") + ":/usr/bin:/bin";
+  const ProgramEnd end = run({}, {"mark"}, {{"PATH", path}});
+  EXPECT_EQ(end.out, "found\n") << end.err;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Table, BadCommands,
     ::testing::Values(

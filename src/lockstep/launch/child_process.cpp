@@ -41,6 +41,15 @@ std::string advice(const std::string& program, int code) {
   }
 }
 
+// A folder that may be entered is executable for access(2), and no program.
+bool is_executable_file(const std::string& file) {
+  if (::access(file.c_str(), X_OK) != 0) return false;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(file, ignored)) return true;
+  errno = EACCES;
+  return false;
+}
+
 // The program's file, as execvp(3) would find it; the file itself where the name has a slash.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
@@ -51,7 +60,7 @@ std::string find_program(const std::string& name) {
     const std::size_t end = std::min(folders.find(':', start), folders.size());
     const std::string folder = folders.substr(start, end - start);
     std::string file = (folder.empty() ? "." : folder) + "/" + name;
-    if (::access(file.c_str(), X_OK) == 0) return file;
+    if (is_executable_file(file)) return file;
     if (errno == EACCES) code = EACCES;
     start = end + 1;
   }
