@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -48,6 +49,40 @@ TEST_F(Environment, ReadsSwitches) {
   EXPECT_EQ(env_bool(name_), false);
   set("maybe");
   EXPECT_THROW(env_bool(name_), Error);
+}
+
+struct Unreadable {
+  const char* name;
+  const char* value;
+};
+class UnreadableEnvironment : public ::testing::TestWithParam<Unreadable> {};
+
+TEST_P(UnreadableEnvironment, IsNamed) {
+  const auto before = env_string(GetParam().name);
+  ::setenv(GetParam().name, GetParam().value, 1);
+  try {
+    require_readable_environment();
+    ADD_FAILURE() << GetParam().value;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(GetParam().name), std::string::npos) << error.what();
+  }
+  before ? ::setenv(GetParam().name, before->c_str(), 1) : ::unsetenv(GetParam().name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, UnreadableEnvironment,
+                         ::testing::Values(Unreadable{"OMP_NUM_THREADS", "abc"}, Unreadable{"OMP_NUM_THREADS", "0"},
+                                           Unreadable{"OMP_NUM_THREADS", "2,"}, Unreadable{"OMP_NUM_THREADS", "-1"},
+                                           Unreadable{"OPENBLAS_NUM_THREADS", "two"},
+                                           Unreadable{"LOCKSTEP_TIMEOUT_S", "abc"},
+                                           Unreadable{"LOCKSTEP_TIMEOUT_S", "0"}));
+
+TEST(ReadableEnvironment, TakesNumbersOfThreadsForNestedLoops) {
+  const auto before = env_string("OMP_NUM_THREADS");
+  for (const char* value : {"1", "4,2"}) {
+    ::setenv("OMP_NUM_THREADS", value, 1);
+    EXPECT_NO_THROW(require_readable_environment()) << value;
+  }
+  before ? ::setenv("OMP_NUM_THREADS", before->c_str(), 1) : ::unsetenv("OMP_NUM_THREADS");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/train/early_stopping.h"
@@ -190,14 +191,36 @@ TEST_P(TrainerStop, SavesAndEnds) {
 // A scheduler that ends jobs sends one, one that warns before a job's time is over the other.
 INSTANTIATE_TEST_SUITE_P(Signals, TrainerStop, ::testing::Values(SIGTERM, SIGUSR1));
 
-TEST(Trainer, ALossThatIsNoNumberIsReported) {
-  TokenTraining training(12);
+// After step 2 the weights are no numbers.
+void let_diverge(TokenTraining& training) {
   training.options.args.logging_steps = 1;
   const auto net = training.net;
   training.options.callbacks = {std::make_shared<AtStepEnd>([net](TrainerEvent& event) {
     const torch::NoGradGuard no_grad;
     if (event.state.global_step == 2) net->head->weight.fill_(std::numeric_limits<float>::quiet_NaN());
   })};
+}
+
+TEST(Trainer, WeightsThatAreNoNumbersEndTheTraining) {
+  TokenTraining training(12);
+  let_diverge(training);
+  training.options.args.save_strategy = "steps";
+  training.options.args.save_steps = 2;
+  training.options.args.save_total_limit = 1;
+  try {
+    Trainer(training.options).train();
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("step 3, rank 0 of 1"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("nan or infinity in "), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(Checkpoint(training.folder / "checkpoint-2").has_file("scheduler.json")) << "no worse one took its place";
+}
+
+TEST(Trainer, ALossThatIsNoNumberIsReported) {
+  TokenTraining training(12);
+  let_diverge(training);
+  training.options.args.stop_on_nan = false;
   testing::internal::CaptureStderr();
   Trainer(training.options).train();
   const std::string log = testing::internal::GetCapturedStderr();

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/nearest_name.h"
 #include "tools/lockstep/companion.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kNotUnderstood = 2;
+constexpr const char* kEnvironment = "env";  // shows what the others refuse
 
 std::string did_you_mean(const std::string& typed, const std::vector<std::string>& names) {
   const std::string near = nearest_name(typed, names);
@@ -176,6 +178,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
       fmt::print(stderr, "  fix: 'lockstep {} --help' lists what it takes\n", entry.name);
       return kNotUnderstood;
     }
+    if (entry.name != kEnvironment) require_readable_environment();
     const int code = subcommand->run();
     require_written();
     return code;

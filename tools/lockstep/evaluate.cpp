@@ -8,11 +8,25 @@
 namespace lockstep {
 namespace {
 
+// The training arguments that an evaluation looks at.
+const std::vector<std::string> kOfEvaluation{"output_dir",
+                                             "per_device_eval_batch_size",
+                                             "bf16",
+                                             "fp16",
+                                             "prediction_loss_only",
+                                             "seed",
+                                             "dataloader_num_workers",
+                                             "parallel_mode",
+                                             "replicas",
+                                             "ddp_backend",
+                                             "ddp_timeout",
+                                             "disable_tqdm"};
+
 class Evaluate : public Subcommand {
  public:
   void add(CLI::App& app) override {
     task_.add(app, false);
-    training_.add(app);
+    training_.add(app, kOfEvaluation);
     app.add_flag("--save", save_, "write eval_results.json into --output-dir");
     show_examples(app,
                   {"lockstep evaluate --task text-classification --model reviews --validation-file "
@@ -37,6 +51,7 @@ class Evaluate : public Subcommand {
     TrainerOptions options = trainer_options(task, args);
     options.eval_dataset = task.eval;
     options.print_logs = false;
+    if (shows_bar(args)) options.callbacks.push_back(std::make_shared<ProgressCallback>(PrintLine()));
     Trainer trainer(options);
     if (trainer.is_world_process_zero() && !task.notice.empty()) print_line(task.notice);
     Logs metrics = trainer.evaluate();

@@ -46,7 +46,7 @@ const char* kind_of(const nlohmann::json& value) {
 }  // namespace
 
 Inspection inspect_json(const std::string& path) {
-  const FileBytes file = FileBytes::open(path);
+  const FileBytes file = FileBytes::open_text(path);
   const nlohmann::json document = text::parse_json(file.view(), path);
   if (document.is_object() && document.contains("data")) return inspect_squad(path);
   Inspection out{{"kind", "json"}, {"path", path}, {"bytes", std::filesystem::file_size(path)}};

@@ -46,6 +46,7 @@ std::shared_ptr<const TokenBlocks> read_blocks(const TaskFlags& flags, const std
                                                std::uint64_t seed) {
   TextFileOptions options;
   options.empty_texts = RowPolicy::Skip;
+  options.invalid_texts = row_policy(flags.invalid_texts);
   options.texts = flags.text_columns.empty() ? std::vector<std::string>{"text"} : flags.text_columns;
   if (options.texts.size() != 1) {
     throw UsageError("two text columns for language modelling", "--text-column", "give one");

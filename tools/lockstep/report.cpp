@@ -22,7 +22,9 @@ class ReportCommand : public Subcommand {
 
   int run() override {
     const std::string path = output_.empty() ? folder_ + "/report.html" : output_;
-    write_file_atomically(path, html_report(read_report_data(folder_)));
+    const ReportData data = read_report_data(folder_);
+    for (const std::string& warning : data.warnings) fmt::print(stderr, "warning: {}\n", warning);
+    write_file_atomically(path, html_report(data));
     fmt::print("{}\n", std::filesystem::absolute(path).lexically_normal().string());
     return 0;
   }

@@ -31,7 +31,7 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
   if (std::find(names.begin(), names.end(), label) == names.end()) {
     throw UsageError("there is no column \"" + label + "\"", train_file, "give --label-column");
   }
-  const FileBytes file = FileBytes::open(train_file);
+  const FileBytes file = FileBytes::open_text(train_file);
   CsvSchema schema;
   if (train_file.find(".tsv") != std::string::npos) schema.dialect.delimiter = '\t';
   CsvTokenizer records(file.view(), train_file, schema.dialect);

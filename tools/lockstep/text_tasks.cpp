@@ -62,6 +62,8 @@ std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::
                                              const std::map<std::string, std::int64_t>& labels, std::uint64_t seed) {
   TextFileOptions options = text_columns_of(flags, path);
   options.labels = labels;
+  options.empty_texts = row_policy(flags.empty_texts);
+  options.invalid_texts = row_policy(flags.invalid_texts);
   auto rows = open_text_file(path, options);
   return samples > 0 && samples < rows->size() ? sample_rows(rows, samples, seed) : rows;
 }
@@ -87,11 +89,13 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, {}, seed);
     labels = names_of(train_rows->labels());
   }
+  const std::vector<std::string> warnings = warnings_of_labels(labels, flags.train_file);
   if (labels.empty() && !is_folder) {
     throw UsageError("--model " + flags.model + " has no labels of its own", "command line",
                      "give the folder of a trained model");
   }
   TrainingTask task;
+  task.warnings = warnings;
   task.model = text_model_of_flags(flags, args, TextTask::SequenceClassification, tokenizer, labels, task.notice);
   const std::int64_t max_length = longest_of_flags(flags, task.model->model());
   if (train_rows) {

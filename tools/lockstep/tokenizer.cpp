@@ -61,7 +61,7 @@ class TokenizerCommand : public Subcommand {
 
  private:
   std::int64_t add_file(const std::string& path, WordPieceTrainer& trainer) const {
-    const FileBytes file = FileBytes::open(path);
+    const FileBytes file = FileBytes::open_text(path);
     const std::string kind = extension(path);
     if (kind == ".csv" || kind == ".tsv") return add_column(file.view(), path, kind == ".csv" ? ',' : '\t', trainer);
     std::int64_t lines = 0;

@@ -12,10 +12,13 @@
 
 namespace lockstep {
 
+inline bool shows_bar(const TrainingArguments& args) {
+  return args.disable_tqdm ? !*args.disable_tqdm : ::isatty(STDERR_FILENO) == 1;
+}
+
 /// A progress bar with the logs above it on a terminal, else the logs alone.
 inline std::shared_ptr<TrainerCallback> log_callback(const TrainingArguments& args) {
-  const bool has_bar = args.disable_tqdm ? !*args.disable_tqdm : ::isatty(STDERR_FILENO) == 1;
-  if (has_bar) return std::make_shared<ProgressCallback>(print_line);
+  if (shows_bar(args)) return std::make_shared<ProgressCallback>(print_line);
   return std::make_shared<PrinterCallback>(print_line);
 }
 
@@ -25,6 +28,7 @@ inline TrainerOptions trainer_options(const TrainingTask& task, const TrainingAr
   options.args = args;
   options.data_collator = task.collate;
   options.compute_metrics = task.metrics;
+  options.warnings = task.warnings;
   return options;
 }
 

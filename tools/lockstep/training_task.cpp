@@ -44,7 +44,9 @@ void TaskFlags::add(CLI::App& app, bool trains) {
              : "for tables: the file that the model was trained on, from which scaling and categories are learned");
   if (trains) of_train->required();
   CLI::Option* of_validation =
-      app.add_option("--validation-file,--test-file", validation_file, "the same, to evaluate on");
+      app.add_option("--validation-file,--test-file", validation_file,
+                     trains ? "the same, to evaluate on"
+                            : "CSV, TSV, JSON Lines or text to evaluate on; for images a folder of IDX files");
   if (!trains) of_validation->required();
   app.add_option("--text-column", text_columns, "column of the text, or two of a pair of sentences; default: by name")
       ->delimiter(',')
@@ -57,6 +59,12 @@ void TaskFlags::add(CLI::App& app, bool trains) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--max-eval-samples", max_eval_samples, "the same of the validation file")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--empty-texts", empty_texts, "rows whose text is empty; skip: leave them out")
+      ->check(CLI::IsMember({"refuse", "skip"}))
+      ->capture_default_str();
+  app.add_option("--invalid-texts", invalid_texts, "the same of rows whose text is no UTF-8")
+      ->check(CLI::IsMember({"refuse", "skip"}))
+      ->capture_default_str();
   app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
   app.add_option("--metrics", metrics, "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1")
       ->delimiter(',');
@@ -76,6 +84,13 @@ TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments&
   if (flags.task == kImageClassification) return make_image_classification_task(flags, args);
   return make_tabular_classification_task(flags, args);
 }
+
+std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, const std::string& train_file) {
+  if (labels.size() != 1) return {};
+  return {fmt::format("all rows of {} have the label \"{}\": there is nothing to tell apart", train_file, labels[0])};
+}
+
+RowPolicy row_policy(const std::string& text) { return text == "skip" ? RowPolicy::Skip : RowPolicy::Refuse; }
 
 std::shared_ptr<const Dataset> first_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count) {
   if (count == 0 || !dataset || dataset->size() <= count) return dataset;
@@ -97,7 +112,7 @@ ComputeMetrics metrics_of_flags(const TaskFlags& flags, std::int64_t classes) {
 }
 
 std::vector<std::string> columns_of_file(const std::string& path) {
-  const FileBytes file = FileBytes::open(path);
+  const FileBytes file = FileBytes::open_text(path);
   std::string name = path;
   if (name_ends_with(name, ".gz")) name.resize(name.size() - 3);
   std::vector<std::string> columns;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/data/dataset.h"
+#include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/train/metrics.h"
 #include "lockstep/train/training_arguments.h"
@@ -27,6 +28,8 @@ struct TaskFlags {
   std::int64_t max_length = 0;
   std::int64_t max_train_samples = 0;
   std::int64_t max_eval_samples = 0;
+  std::string empty_texts = "refuse";    ///< rows whose text is empty: refuse or skip
+  std::string invalid_texts = "refuse";  ///< rows whose text is no UTF-8: the same
   bool mlm = false;
   std::vector<std::string> metrics;
   std::string average = "macro";
@@ -45,7 +48,8 @@ struct TrainingTask {
   std::vector<std::int64_t> lengths{};  ///< of the training samples; empty where they are all alike
   std::function<void(std::int64_t)> set_epoch{};
   ComputeMetrics metrics{};
-  std::string notice;  ///< about weights that are new; empty: nothing to say
+  std::string notice;                   ///< about weights that are new; empty: nothing to say
+  std::vector<std::string> warnings{};  ///< of the data, for the block that a training prints first
 };
 
 /// Loads model and data. Every rank does. @throws UsageError, Error  naming flag, file and fix
@@ -57,6 +61,10 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
 TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 TrainingTask make_tabular_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 
+/// Where the training file has less than two classes, a warning about it. @param labels  that it has
+std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, const std::string& train_file);
+/// What --empty-texts and --invalid-texts say.
+RowPolicy row_policy(const std::string& text);
 /// The first `count` of a dataset; all of it for 0 or where it has no more.
 std::shared_ptr<const Dataset> first_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count);
 /// The metrics that the flags ask for; default: accuracy and F1.

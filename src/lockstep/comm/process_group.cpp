@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/heap.h"
 #include "lockstep/base/log.h"
@@ -36,12 +37,7 @@ Default& the_default() {
 std::chrono::milliseconds timeout_of(const ProcessGroupOptions& options) {
   if (options.timeout) return *options.timeout;
   const auto seconds = env_int("LOCKSTEP_TIMEOUT_S");
-  if (!seconds) return kDefaultTimeout;
-  if (*seconds <= 0) {
-    throw Error(fmt::format("LOCKSTEP_TIMEOUT_S is {}", *seconds), "environment",
-                "set it to a positive number of seconds, or unset it for 60");
-  }
-  return std::chrono::seconds(*seconds);
+  return seconds ? std::chrono::seconds(*seconds) : kDefaultTimeout;
 }
 
 }  // namespace
@@ -53,6 +49,7 @@ void init_process_group(const ProcessGroupOptions& options) {
     throw Error("init_process_group was called twice", current.group->membership().where(),
                 "call destroy_process_group first, or use new_group for a part of the ranks");
   }
+  require_readable_environment();
   adopt_launcher_environment();
   shm::require_known_isa();
   keep_freed_memory();

@@ -106,6 +106,11 @@ void CsvEncoding::learn_category(Feature& feature, const CsvColumnData& data) {
 void CsvEncoding::learn_classes(const CsvColumn& label, const CsvColumnData& data) {
   classes_ = label.class_of;
   if (!classes_.empty()) return;
+  for (std::size_t id = 0; id < data.texts.size(); ++id) {
+    if (data.texts[id].find_first_not_of(" \t") != std::string_view::npos) continue;
+    throw Error(fmt::format("the label \"{}\" is empty", label.name), data.first_where[id],
+                "mend the row, or take it out of the file: an empty label would be a class of its own");
+  }
   for (const std::string& text : sorted_texts(data)) classes_.emplace(text, static_cast<std::int64_t>(classes_.size()));
 }
 

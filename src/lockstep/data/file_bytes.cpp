@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/unique_fd.h"
 #include "lockstep/data/gzip.h"
+#include "lockstep/data/text_encoding.h"
 
 namespace lockstep {
 namespace {
@@ -47,6 +48,12 @@ FileBytes FileBytes::open(const std::string& path) {
   file.path_ = path;
   file.inflated_ = gunzip(raw.view(), path, kMostInflatedBytes);
   file.view_ = file.inflated_;
+  return file;
+}
+
+FileBytes FileBytes::open_text(const std::string& path) {
+  FileBytes file = open(path);
+  refuse_wide_text(file.view(), path);
   return file;
 }
 

@@ -16,6 +16,8 @@ class FileBytes {
 
   /// @throws Error  with path and cause: not there, a folder, no permission, damaged gzip content
   static FileBytes open(const std::string& path);
+  /// The same for a file of text. @throws Error  as `open`; for UTF-16 and UTF-32, with what converts them
+  static FileBytes open_text(const std::string& path);
   /// The bytes as they are on disk, gzip or not. @throws Error  as `open`
   static FileBytes open_raw(const std::string& path);
 

@@ -31,7 +31,7 @@ std::string digest_of(const TextFileOptions& options, const std::string& format)
 }
 
 IndexedTexts::IndexedTexts(const std::string& path, const TextFileOptions& options, std::string format)
-    : TextDataset({}), file_(FileBytes::open(path)), settings_(digest_of(options, format)) {}
+    : TextDataset({}), file_(FileBytes::open_text(path)), settings_(digest_of(options, format)) {}
 
 void IndexedTexts::set_rows(TextRowChecks& checks) {
   checks.finish();

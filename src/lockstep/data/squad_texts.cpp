@@ -42,7 +42,7 @@ class SquadTexts : public TextDataset {
     if (!options.label.empty()) throw Error("a file in SQuAD's shape has no labels", path, "name no label column");
     for (const std::string& name : options.texts) columns_.push_back(column(name));
     TextRowChecks checks(options, path);
-    const FileBytes file = FileBytes::open(path);
+    const FileBytes file = FileBytes::open_text(path);
     const nlohmann::json document = text::parse_json(file.view(), path);
     JsonFields fields(document, path + ": $");
     const nlohmann::json& articles = array_of(fields, "data");

@@ -99,7 +99,8 @@ TextRowChecks::TextRowChecks(const TextFileOptions& options, std::string path)
 void TextRowChecks::text(std::size_t field, std::string_view value, const Where& where) {
   if (value.find_first_not_of(kWhiteSpace) == std::string_view::npos) {
     refuse_or_skip(options_.empty_texts, fmt::format("the text \"{}\" is empty", options_.texts[field]), where,
-                   "mend the row, or set `empty_texts` to skip or keep such rows", skipped_empty_);
+                   "mend the row, or leave such rows out: --empty-texts skip, in a program `empty_texts`",
+                   skipped_empty_);
   }
   const std::size_t nul = value.find('\0');
   const bool is_utf8 = text::is_valid_utf8(value);
@@ -113,7 +114,8 @@ void TextRowChecks::text(std::size_t field, std::string_view value, const Where&
 
 void TextRowChecks::invalid_bytes(const std::string& what, const Where& where) {
   refuse_or_skip(options_.invalid_texts, what, where,
-                 "store the file as UTF-8, or set `invalid_texts` to skip or keep such rows", skipped_invalid_);
+                 "store the file as UTF-8, or leave such rows out: --invalid-texts skip, in a program `invalid_texts`",
+                 skipped_invalid_);
 }
 
 void TextRowChecks::label(std::string_view value, const Where& where) {
@@ -130,6 +132,10 @@ void TextRowChecks::label(std::string_view value, const Where& where) {
       return unlisted_label(fmt::format("{} in the column \"{}\" is none of the labels {}{}", shown_value(value),
                                         options_.label, some_names(listed), did_you_mean(last_label_, listed)),
                             where);
+    }
+    if (value.find_first_not_of(kWhiteSpace) == std::string_view::npos) {
+      throw Error(fmt::format("the label \"{}\" is empty", options_.label), where(),
+                  "mend the row, or take it out of the file: an empty label would be a class of its own");
     }
     learn(last_label_, where);
   }

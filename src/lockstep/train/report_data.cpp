@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,6 +32,16 @@ std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string passed_over(const std::vector<std::int64_t>& lines, const std::string& path) {
+  constexpr std::size_t kShown = 10;
+  const std::size_t shown = std::min(lines.size(), kShown);
+  return fmt::format("passed over {} of {}, which could not be read: line{} {}{}; cut off by a crash?",
+                     lines.size() == 1 ? "a line" : fmt::format("{} lines", lines.size()), path,
+                     lines.size() == 1 ? "" : "s",
+                     fmt::join(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     lines.size() > shown ? ", ..." : "");
+}
+
 class MetricsReader {
  public:
   explicit MetricsReader(ReportData& data) : data_(data) {}
@@ -38,17 +49,17 @@ class MetricsReader {
   void read(const std::string& path) {
     std::ifstream file(path);
     if (!file) throw Error("cannot open " + path, path, "check that you may read it");
-    std::int64_t unreadable = 0;
+    std::vector<std::int64_t> unreadable;
+    std::int64_t number = 0;
     for (std::string line; std::getline(file, line);) {
+      ++number;
       if (line.empty()) continue;
       const Json entry = Json::parse(line, nullptr, false);
       const bool is_entry = entry.is_object() && entry.value("kind", Json()).is_string() &&
                             entry.value("step", Json()).is_number() && entry.value("time", Json()).is_number();
-      is_entry ? take(entry) : static_cast<void>(++unreadable);
+      is_entry ? take(entry) : unreadable.push_back(number);
     }
-    if (unreadable > 0) {
-      data_.warnings.push_back(fmt::format("{} lines of {} could not be read: cut off by a crash?", unreadable, path));
-    }
+    if (!unreadable.empty()) data_.warnings.push_back(passed_over(unreadable, path));
     finish();
   }
 
@@ -186,12 +197,20 @@ ReportData read_report_data(const std::string& folder) {
     MetricsReader(data).read(data.source);
     return data;
   }
+  std::optional<Error> damage;
   for (const std::string& path : states) {
     if (!fs::exists(path)) continue;
+    try {
+      read_trainer_state(path, data);
+    } catch (const Error& error) {
+      if (!damage) damage = error;
+      data.warnings.push_back("passed over " + path + ": " + error.happened());
+      continue;
+    }
     data.source = path;
-    read_trainer_state(path, data);
     return data;
   }
+  if (damage) throw Error(*damage);
   throw Error(folder + " holds neither metrics.jsonl nor trainer_state.json", folder,
               "give the output folder of a training (--output_dir)");
 }

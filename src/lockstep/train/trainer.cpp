@@ -10,6 +10,7 @@
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/create_folders.h"
 #include "lockstep/base/environment.h"
+#include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
@@ -89,6 +90,7 @@ struct Trainer::Implementation {
 };
 
 Trainer::Trainer(TrainerOptions options) {
+  require_readable_environment();
   check_trainer_options(options);
   implementation_ = std::make_unique<Implementation>(std::move(options));
   TrainerContext& context = implementation_->context;

@@ -32,7 +32,8 @@ struct TrainerOptions {
   std::vector<std::int64_t> lengths{};                  ///< of the training samples; needed by group_by_length
   std::function<void(std::int64_t epoch)> set_epoch{};  ///< called before each epoch: for collators that draw masks
   std::vector<std::shared_ptr<TrainerCallback>> callbacks{};
-  bool print_logs = true;        ///< add a PrinterCallback; false where another callback shows the logs
+  std::vector<std::string> warnings{};  ///< of the data or the model, for the block that a training prints first
+  bool print_logs = true;               ///< add a PrinterCallback; false where another callback shows the logs
   PrintLine print = print_line;  ///< for the lines of rank 0: logs, what is said at start; empty: nobody sees them
   /// The ranks. Default: the group of init_process_group; where there is none, but a launcher's environment
   /// (WORLD_SIZE above 1), the trainer calls init_process_group. Else one process.

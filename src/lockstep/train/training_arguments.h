@@ -48,6 +48,7 @@ struct TrainingArguments {
   double logging_steps = 500;  ///< updates; below 1: that part of all updates. So are the next two
   bool logging_first_step = false;
   bool logging_nan_inf_filter = false;  ///< true: losses that are no numbers are left out of logged means
+  bool stop_on_nan = true;              ///< end with an error once weights are no numbers
   std::string eval_strategy = "no";
   std::optional<double> eval_steps;  ///< nothing: logging_steps
   double eval_delay = 0;             ///< epochs or steps, as eval_strategy, before the first evaluation

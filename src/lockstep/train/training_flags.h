@@ -19,7 +19,8 @@ namespace lockstep {
 class TrainingFlags {
  public:
   /// Declares them. `this` must stay where it is until the command line was read.
-  void add(CLI::App& app);
+  /// @param names  of these arguments alone; empty: of all. A file may name any: it is that of the training
+  void add(CLI::App& app, const std::vector<std::string>& names = {});
   /// What file and flags set, upon `defaults`. @throws UsageError  as set_training_argument and
   /// check_training_arguments
   TrainingArguments arguments(TrainingArguments defaults = {}) const;

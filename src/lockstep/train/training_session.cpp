@@ -116,6 +116,8 @@ TrainOutput TrainingSession::run() {
   const bool has_eval = context_.options.eval_dataset != nullptr;
   StartupAdvice advice = startup_advice(args_, plan_, choice_, trainable_numbers(*model_), has_eval);
   if (context_.precision.autocast) advice.facts.push_back("Mixed precision = " + context_.precision.name());
+  const std::vector<std::string>& more = context_.options.warnings;
+  advice.warnings.insert(advice.warnings.end(), more.begin(), more.end());
   context_.print(advice.text());
 
   context_.flow = std::make_shared<DefaultFlowCallback>(plan_);
@@ -159,6 +161,7 @@ void TrainingSession::run_update(DataLoader::Iterator& batches, std::int64_t win
   reduce(totals);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
   const bool is_updated = step_optimizer(totals);
+  require_sound_weights(totals);
   context_.notify(&TrainerCallback::on_optimizer_step);
   if (is_updated) schedule_->step();
 
@@ -250,6 +253,23 @@ void TrainingSession::report_no_number(double own_loss) {
       "the loss is no number (nan or infinity) in step {} on rank {}: lower learning_rate or max_grad_norm, "
       "or look at the data of this step",
       context_.state.global_step + 1, fmt::join(ranks, ", "));
+}
+
+// A weight that is no number stays so: nothing can be gained by going on, and each checkpoint from here on would take
+// the place of a good one. All ranks hold the same weights, and come to the same end.
+void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
+  const bool is_suspect = !std::isfinite(totals.loss) || (!scaler_ && !std::isfinite(last_norm_));
+  if (!args_.stop_on_nan || !is_suspect) return;
+  const torch::NoGradGuard no_grad;
+  for (const NamedTensor& parameter : model_->tensors().parameters) {
+    if (!parameter.tensor.is_floating_point() || at::isfinite(parameter.tensor).all().item<bool>()) continue;
+    if (writer_) writer_->wait();
+    throw Error(
+        fmt::format("the weights are no numbers any more (nan or infinity in {})", parameter.name),
+        fmt::format("step {}, rank {} of {}", context_.state.global_step + 1, context_.rank(), context_.world_size()),
+        "lower learning_rate, set max_grad_norm or warmup_steps, look at the data of this step; checkpoints of "
+        "earlier steps are whole. --stop-on-nan false goes on regardless");
+  }
 }
 
 // False where fp16 left the update out: its scaled gradients held an infinity or NaN.

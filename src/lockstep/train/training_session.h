@@ -46,6 +46,7 @@ class TrainingSession {
   void note_loss(const UpdateTotals& totals);
   void report_no_number(double own_loss);
   bool step_optimizer(const UpdateTotals& totals);
+  void require_sound_weights(const UpdateTotals& totals);
   bool stops() const { return context_.control.should_training_stop; }
 
   // training_session_events.cpp: what happens after an update or an epoch
