@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <random>
 #include <sstream>
 
@@ -11,13 +12,14 @@
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "tests/parallel/recompute.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
 namespace {
 
 enum class FuseRule { Sgd, Momentum, Nesterov, Adam, AmsGrad, AdamW };
-enum class FuseGraph { Plain, Shared, UnusedEverywhere, UnusedOnSomeRanks };
+enum class FuseGraph { Plain, Shared, UnusedEverywhere, UnusedOnSomeRanks, Reentrant, ReentrantShared };
 enum class FuseZero { Undefined, InPlace, InStep };
 enum class FuseClip { None, InStep, Before };
 enum class FuseAccumulate { None, NoSync, Synchronised };
@@ -44,8 +46,10 @@ struct FuseOptionsUnderTest {
         << is_double;
     return out.str();
   }
-  // Sums of squares are cut by rank, and gradients that are averaged twice are rounded twice.
-  bool same_bits() const { return clip == FuseClip::None && accumulate != FuseAccumulate::Synchronised; }
+  // Sums of squares are cut by rank, and gradients that are averaged twice, or in two parts, are rounded twice.
+  bool same_bits() const {
+    return clip == FuseClip::None && accumulate != FuseAccumulate::Synchronised && graph != FuseGraph::ReentrantShared;
+  }
 };
 
 struct FuseNetImpl : torch::nn::Module {
@@ -55,16 +59,19 @@ struct FuseNetImpl : torch::nn::Module {
     branch = register_module("branch", torch::nn::Linear(37, 37));
     norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({37})));
     last = register_module("last", torch::nn::Linear(37, 3));
+    body = [this](torch::Tensor x) { return torch::tanh(middle->forward(x)); };
   }
   torch::Tensor forward(torch::Tensor x, FuseGraph graph, bool take_branch) {
     x = torch::tanh(norm(first->forward(x)));
-    x = torch::tanh(middle->forward(x));
-    if (graph == FuseGraph::Shared) x = torch::tanh(middle->forward(x));
+    x = graph == FuseGraph::Reentrant ? torch::Tensor(Recompute::apply(x, &body)) : body(x);
+    if (graph == FuseGraph::Shared) x = body(x);
+    if (graph == FuseGraph::ReentrantShared) x = Recompute::apply(Recompute::apply(x, &body), &body);
     if (take_branch) x = x + branch->forward(x);
     return last->forward(x);
   }
   torch::nn::Linear first{nullptr}, middle{nullptr}, branch{nullptr}, last{nullptr};
   torch::nn::LayerNorm norm{nullptr};
+  std::function<torch::Tensor(torch::Tensor)> body;
 };
 TORCH_MODULE(FuseNet);
 
@@ -217,7 +224,7 @@ FuseOptionsUnderTest random_fuse_options(std::mt19937& random) {
   const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
   FuseOptionsUnderTest options;
   options.rule = static_cast<FuseRule>(below(6));
-  options.graph = static_cast<FuseGraph>(below(4));
+  options.graph = static_cast<FuseGraph>(below(6));
   options.zero = static_cast<FuseZero>(below(3));
   options.clip = below(2) == 0 ? FuseClip::None : static_cast<FuseClip>(below(3));
   options.accumulate = static_cast<FuseAccumulate>(below(3));

@@ -41,7 +41,7 @@ class SharedMemory : public FusedMemory {
   }
 
   bool shares_weights() const override { return true; }
-  void begin_reduction() override {}
+  std::shared_ptr<Work> begin_reduction(std::size_t) override { return nullptr; }
   GradientSource gradients(std::size_t bucket) override { return source_of(sources_[bucket], memory_[bucket]); }
   void access(const std::function<void()>& body) override {
     if (symmetric_.empty()) {
@@ -51,6 +51,7 @@ class SharedMemory : public FusedMemory {
     }
   }
   bool zeroes_buckets() const override { return true; }
+  void follow_scaling(double) override {}
   void publish(std::size_t) override {}
   void finish() override {
     if (!symmetric_.empty()) communicator_.barrier();
@@ -85,8 +86,9 @@ class MessageMemory : public FusedMemory {
   }
 
   bool shares_weights() const override { return false; }
-  void begin_reduction() override {
-    for (Part& part : parts_) part.reduction = communicator_.reduce_scatter_async(part.sum, part.gradients);
+  std::shared_ptr<Work> begin_reduction(std::size_t bucket) override {
+    Part& part = parts_[bucket];
+    return part.reduction = communicator_.reduce_scatter_async(part.sum, part.gradients);
   }
   GradientSource gradients(std::size_t bucket) override {
     Part& part = parts_[bucket];
@@ -95,6 +97,9 @@ class MessageMemory : public FusedMemory {
   }
   void access(const std::function<void()>& body) override { body(); }
   bool zeroes_buckets() const override { return false; }
+  void follow_scaling(double factor) override {
+    for (Part& part : parts_) part.sum.mul_(factor);
+  }
   void publish(std::size_t bucket) override {
     Part& part = parts_[bucket];
     part.publication = communicator_.all_gather_async(part.weights, part.owned);

@@ -23,21 +23,24 @@ struct FusedBucket {
 };
 
 /// How gradients and weights of fused buckets go from rank to rank. In one step, in this order on every rank:
-/// begin_reduction once; `gradients` for each bucket, any number of times; `publish` for each bucket whose owned
-/// weights were updated, on every rank the same ones; `finish` once.
+/// `begin_reduction` for each bucket; `gradients` for each bucket, any number of times; `publish` for each bucket whose
+/// owned weights were updated, on every rank the same ones; `finish` once.
 class FusedMemory {
  public:
   virtual ~FusedMemory() = default;
   /// True where all ranks of the host have the same memory for weights.
   virtual bool shares_weights() const = 0;
-  /// Every rank has filled its buckets: starts to bring the gradients here.
-  virtual void begin_reduction() = 0;
+  /// This rank has filled the bucket: starts to bring all ranks' gradients here. The same order on every rank.
+  /// @return  null where there is nothing to wait for
+  virtual std::shared_ptr<Work> begin_reduction(std::size_t bucket) = 0;
   /// Where the sum of all ranks' gradients in the owned elements comes from: `sources` point to element 0.
   virtual GradientSource gradients(std::size_t bucket) = 0;
   /// Runs `body`, which reads gradients and writes the owned weights.
   virtual void access(const std::function<void()>& body) = 0;
   /// True where a pass over `gradients` with `zero` leaves zeros in the buckets.
   virtual bool zeroes_buckets() const = 0;
+  /// Every rank has multiplied its gradients in the buckets by `factor`: so are their sums.
+  virtual void follow_scaling(double factor) = 0;
   virtual void publish(std::size_t bucket) = 0;
   /// Returns when all weights are up to date here, and nobody reads this rank's gradients any more.
   virtual void finish() = 0;

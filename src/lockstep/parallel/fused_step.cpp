@@ -90,6 +90,7 @@ void FusedStep::agree(const StepRequest* request) {
   } else {
     agreement_.set_joined(communicator_->rank());
   }
+  if (!reducer_.is_reduced_for_step()) agreement_.set_stale();
   const auto start = StepClock::now();
   agreement_.exchange(*communicator_);
   reducer_.statistics().waited_s += elapsed_s(start);
@@ -97,7 +98,8 @@ void FusedStep::agree(const StepRequest* request) {
   const int active = agreement_.active_ranks();
   if (active == 0) return;
   if (active < communicator_->world_size() && !agreement_.request().clips_only) share_group_options();
-  memory_->begin_reduction();
+  if (!agreement_.stale()) return;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) memory_->begin_reduction(i);
 }
 
 // A module that is moved, or a parameter whose data is replaced, leaves the memory that steps update.
@@ -163,6 +165,7 @@ StepResult FusedStep::run_step() {
     }
   }
   if (options.zero_grad && (result.skipped || !memory_->zeroes_buckets())) zero_buckets();
+  reducer_.end_reduction_for_step();
   reducer_.show_after_step(agreement_.contributed());
   count_step(waited_s);
   zeroed_ = options.zero_grad;
@@ -184,6 +187,7 @@ double FusedStep::run_clip() {
     source.factor = factor;
     scale_in_place(source, 0, static_cast<std::size_t>(bucket.gradients.memory.numel()));
   }
+  memory_->follow_scaling(factor);
   GradientMemory(other_parameters()).scale(factor);
   return norm;
 }
@@ -265,6 +269,7 @@ void FusedStep::zero_others() {
 void FusedStep::count_step(double waited_s) {
   StepStatistics& statistics = reducer_.statistics();
   statistics.waited_s += waited_s;
+  if (!agreement_.stale()) return;  // counted in backward
   for (const FusedBucket& bucket : buckets_) {
     statistics.bytes += static_cast<std::int64_t>(bucket.gradients.memory.nbytes());
     ++statistics.buckets;

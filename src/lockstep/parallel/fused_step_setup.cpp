@@ -139,6 +139,12 @@ void FusedStep::take_over(FuseOptions options) {
   optimizer_->shard(std::move(segments));
   optimizer_->set_step_delegate(this);
   reducer_.leave_to_step(indices);
+  // Shared memory needs no messages that backward could hide.
+  if (memory_->shares_weights()) return;
+  reducer_.reduce_for_step_in_backward([this, indices](std::size_t bucket) {
+    const auto found = std::find(indices.begin(), indices.end(), bucket);
+    return memory_->begin_reduction(static_cast<std::size_t>(found - indices.begin()));
+  });
 }
 
 // fp64 weights keep gradients of their own dtype.

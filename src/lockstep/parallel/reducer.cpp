@@ -86,10 +86,10 @@ void Reducer::watch_output(const at::Tensor& output) {
 void Reducer::on_gradient(std::size_t index) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Parameter& parameter = parameters_[index];
-  const bool left = is_left_to_step(index);
-  if (left) {
+  BucketState& bucket = buckets_[parameter.bucket];
+  if (bucket.left_to_step) {
     ++arrivals_;
-    take_gradient(parameter);  // now, while the cache has it
+    if (!bucket.launched) take_gradient(parameter);  // now, while the cache has it
   }
   if (!synchronise_) return;
   if (!in_backward_) begin_backward();
@@ -100,8 +100,8 @@ void Reducer::on_gradient(std::size_t index) {
          "leave static_graph off where the graph changes between steps");
   }
   parameter.fired = true;
-  if (left) return;
-  if (buckets_[parameter.bucket].launched) {
+  if (!leaves_in_backward(bucket)) return;
+  if (bucket.launched) {
     keep_late_gradient(parameter);
   } else if (parameter.ready) {
     adopt_gradient(index);  // a second contribution: already added up, perhaps in memory of its own
@@ -131,7 +131,8 @@ void Reducer::begin_backward() {
   torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
   if (!graph_learned_) return;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].expected && !is_left_to_step(i)) mark_ready(i);  // so that it does not hold its bucket back
+    // So that it does not hold its bucket back.
+    if (!parameters_[i].expected && leaves_in_backward(buckets_[parameters_[i].bucket])) mark_ready(i);
   }
 }
 
@@ -153,16 +154,24 @@ void Reducer::launch_ready_buckets() {
   // The last bucket carries the flags, which are complete only at the end: finish_backward launches it.
   for (; next_launch_ + 1 < buckets_.size(); ++next_launch_) {
     BucketState& bucket = buckets_[next_launch_];
-    if (bucket.left_to_step) continue;
+    if (!leaves_in_backward(bucket)) continue;
     if (bucket.pending != 0) return;
     launch(bucket);
   }
 }
 
 void Reducer::launch(BucketState& bucket) {
-  for (const std::size_t i : bucket.params) parameters_[i].tensor.mutable_grad().reset();
-  bucket.work = hook_ ? hook_->start(bucket.gradients, *communicator_)
-                      : communicator_->all_reduce_async(bucket.memory, reduce_op());
+  // What autograd adds from now on comes to memory of its own.
+  for (const std::size_t i : bucket.params) {
+    parameters_[i].held = parameters_[i].tensor.grad().defined();
+    parameters_[i].tensor.mutable_grad().reset();
+  }
+  if (bucket.left_to_step) {
+    bucket.work = start_for_step_(bucket.gradients.index);
+  } else {
+    bucket.work = hook_ ? hook_->start(bucket.gradients, *communicator_)
+                        : communicator_->all_reduce_async(bucket.memory, reduce_op());
+  }
   bucket.launched = true;
   sent_ = true;
 }

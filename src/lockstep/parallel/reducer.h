@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,8 +82,13 @@ class Reducer {
   /// Takes part in one step of the others with nothing of its own. `average` as in set_sum.
   /// @return  true where no rank has inputs left
   bool shadow_step();
-  /// While ranks join: add up gradients and divide by the number of ranks that still have inputs.
-  void set_divide_by_active_ranks(bool on) { divide_by_active_ranks_ = on; }
+  /// While ranks join, and run out of inputs one after the other.
+  /// @param divide_by_active_ranks  add up gradients and divide by the number of ranks that still have inputs
+  void begin_join(bool divide_by_active_ranks) {
+    joining_ = true;
+    divide_by_active_ranks_ = divide_by_active_ranks;
+  }
+  void end_join() { joining_ = divide_by_active_ranks_ = false; }
   /// The lowest rank that still had inputs in the last step.
   int lowest_active_rank() const { return lowest_active_rank_; }
 
@@ -91,6 +97,16 @@ class Reducer {
   /// From now on these buckets (by index) are no business of backward: their gradients stay in the bucket's memory as
   /// this rank computed them, and the optimizer's step reduces them.
   void leave_to_step(const std::vector<std::size_t>& buckets);
+  /// Each synchronised backward calls `start` (with the bucket's index) for each of these buckets, in the order of
+  /// launch, and waits for what it returns before it ends. Not while ranks join: who has no inputs then follows the
+  /// others' steps, but not their backwards.
+  void reduce_for_step_in_backward(std::function<std::shared_ptr<Work>(std::size_t)> start) {
+    start_for_step_ = std::move(start);
+  }
+  /// True where the last backward did so, and nothing was written to the gradients since.
+  bool is_reduced_for_step() const { return reduced_for_step_ && *reduced_for_step_ == gradients_for_step(); }
+  /// What was reduced is used up.
+  void end_reduction_for_step() { reduced_for_step_.reset(); }
   /// Gives these buckets memory of the communicator and of this dtype, where they have other memory. Collective.
   /// @throws Error  if memory is short on some rank; take_back_from_step then leaves everything in order
   void set_gradient_dtype(const std::vector<std::size_t>& buckets, at::ScalarType dtype);
@@ -135,6 +151,7 @@ class Reducer {
     bool ready = false;    // in this backward
     bool fired = false;    // in this backward
     bool expected = true;  // with a static graph: got a gradient in the first step
+    bool held = false;     // a gradient here, which the step reduces, when its bucket left
   };
   struct BucketState {
     std::vector<std::size_t> params;
@@ -167,9 +184,15 @@ class Reducer {
   void reduce_late_gradients();
   void scale_by_active_ranks();
   void restore_gradients();
+  void restore_gradient_for_step(Parameter& parameter);
   void learn_static_graph();
   ReduceOp reduce_op() const { return divide_by_active_ranks_ ? ReduceOp::Sum : ReduceOp::Avg; }
   bool is_left_to_step(std::size_t parameter) const { return buckets_[parameters_[parameter].bucket].left_to_step; }
+  bool leaves_in_backward(const BucketState& bucket) const {
+    return !bucket.left_to_step || (start_for_step_ && !joining_);
+  }
+  /// What tells whether gradients that are left to the step are as they were: their arrivals, and versions.
+  std::vector<std::uint64_t> gradients_for_step() const;
   /// The flags travel in the last bucket, unless something else handles that one.
   bool flags_in_bucket() const { return !hook_ && !buckets_.back().left_to_step; }
   at::Tensor flags_memory() const;
@@ -181,6 +204,8 @@ class Reducer {
   std::unique_ptr<CommunicationHook> hook_;
   StepFlags flags_;
   std::function<void()> at_end_;
+  std::function<std::shared_ptr<Work>(std::size_t)> start_for_step_;
+  std::optional<std::vector<std::uint64_t>> reduced_for_step_;
   const bool static_graph_;
   bool graph_learned_ = false;
 
@@ -193,6 +218,7 @@ class Reducer {
   bool all_left_ = false;       // to the step
   std::uint64_t arrivals_ = 0;  // of gradients that are left to the step
   std::size_t next_launch_ = 0;
+  bool joining_ = false;
   bool divide_by_active_ranks_ = false;
   int lowest_active_rank_ = 0;
   StepStatistics statistics_;

@@ -146,6 +146,8 @@ void Reducer::take_back_from_step() {
   const at::NoGradGuard no_grad;
   const std::lock_guard<std::mutex> lock(mutex_);
   all_left_ = false;
+  start_for_step_ = nullptr;
+  reduced_for_step_.reset();
   for (auto& bucket : buckets_) {
     bucket.left_to_step = false;
     const at::ScalarType dtype = bucket.gradients.parameters.front().scalar_type();
@@ -180,6 +182,17 @@ void Reducer::show_after_step(const std::vector<std::uint8_t>& contributed) {
 void Reducer::drop_gradients() {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+}
+
+std::vector<std::uint64_t> Reducer::gradients_for_step() const {
+  std::vector<std::uint64_t> result = {arrivals_};
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_left_to_step(i)) continue;
+    const at::Tensor& grad = parameters_[i].tensor.grad();
+    const bool is_here = grad.defined() && same_memory(grad, parameters_[i].view);
+    result.push_back(is_here ? 2 + grad._version() : grad.defined() ? 1 : 0);
+  }
+  return result;
 }
 
 std::uint64_t Reducer::writes_for_step() const {

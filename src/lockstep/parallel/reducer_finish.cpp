@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/parallel/reducer.h"
 
@@ -27,7 +28,7 @@ void Reducer::finish_backward() {
   const at::NoGradGuard no_grad;
   learn_static_graph();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (is_left_to_step(i)) continue;
+    if (!leaves_in_backward(buckets_[parameters_[i].bucket])) continue;
     if (!parameters_[i].ready) mark_ready(i);
     if (parameters_[i].late.defined()) flags_.set_late(i);
   }
@@ -55,13 +56,12 @@ void Reducer::learn_static_graph() {
 
 void Reducer::wait_for_buckets() {
   statistics_ = StepStatistics();
-  if (all_left_) return;
   if (flags_in_bucket()) flags_.write(flags_memory());
-  if (!buckets_.back().left_to_step) launch(buckets_.back());
+  if (leaves_in_backward(buckets_.back())) launch(buckets_.back());
   const auto start = Clock::now();
   double busy_s = 0;
   for (auto& bucket : buckets_) {
-    if (bucket.left_to_step) continue;
+    if (!leaves_in_backward(bucket)) continue;
     if (bucket.work) {
       bucket.work->wait();
       busy_s += bucket.work->seconds();
@@ -73,6 +73,7 @@ void Reducer::wait_for_buckets() {
   }
   statistics_.waited_s = seconds_since(start);
   statistics_.overlapped_s = std::max(0.0, busy_s - statistics_.waited_s);
+  if (all_left_) return;
   exchange_flags();
   if (flags_.any_late()) reduce_late_gradients();
   if (divide_by_active_ranks_) scale_by_active_ranks();
@@ -101,7 +102,7 @@ void Reducer::exchange_flags() {
 
 void Reducer::reduce_late_gradients() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!flags_.late(i)) continue;
+    if (!flags_.late(i) || is_left_to_step(i)) continue;
     Parameter& parameter = parameters_[i];
     at::Tensor late = parameter.late.defined() ? parameter.late.contiguous() : at::zeros_like(parameter.view);
     if (!hook_ || hook_->synchronizes()) communicator_->all_reduce(late, reduce_op());
@@ -120,9 +121,14 @@ void Reducer::scale_by_active_ranks() {
 }
 
 void Reducer::restore_gradients() {
+  bool any_late_for_step = false;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
-    if (is_left_to_step(i)) continue;
+    if (is_left_to_step(i)) {
+      any_late_for_step = any_late_for_step || parameter.late.defined();
+      if (buckets_[parameter.bucket].launched) restore_gradient_for_step(parameter);
+      continue;
+    }
     parameter.late.reset();
     if (flags_.contributed(i)) {
       parameter.tensor.mutable_grad() = parameter.view;
@@ -130,6 +136,19 @@ void Reducer::restore_gradients() {
       ++statistics_.unused_parameters;
     }
   }
+  for (auto& bucket : buckets_) bucket.launched = false;
+  reduced_for_step_.reset();
+  // What came late is in no other rank's sum: the step reduces once more.
+  if (start_for_step_ && !joining_ && !any_late_for_step) reduced_for_step_ = gradients_for_step();
+}
+
+void Reducer::restore_gradient_for_step(Parameter& parameter) {
+  if (parameter.late.defined()) {
+    parameter.view.add_(std::exchange(parameter.late, at::Tensor()));
+    parameter.held = true;
+    ++statistics_.late_gradients;
+  }
+  if (parameter.held) parameter.tensor.mutable_grad() = parameter.view;
 }
 
 bool Reducer::shadow_step() {

@@ -51,6 +51,7 @@ StepAgreement::StepAgreement(std::size_t parameters, int world_size)
 void StepAgreement::clear() {
   std::fill(contributed_.begin(), contributed_.end(), std::uint8_t{0});
   std::fill(joined_.begin(), joined_.end(), std::uint8_t{0});
+  stale_ = false;
   has_request_ = false;
   request_ = StepRequest();
 }
@@ -62,12 +63,14 @@ void StepAgreement::set_request(const StepRequest& request) {
 
 void StepAgreement::exchange(Communicator& communicator) {
   const std::size_t request_bytes = sizeof(RequestNumbers);
-  const std::size_t request_at = contributed_.size() + joined_.size();
+  const std::size_t stale_at = contributed_.size() + joined_.size();
+  const std::size_t request_at = stale_at + 1;
   at::Tensor message =
       at::empty({static_cast<std::int64_t>(request_at + 2 * request_bytes)}, at::TensorOptions().dtype(at::kByte));
   std::uint8_t* bytes = message.data_ptr<std::uint8_t>();
   std::copy(contributed_.begin(), contributed_.end(), bytes);
   std::copy(joined_.begin(), joined_.end(), bytes + contributed_.size());
+  bytes[stale_at] = stale_ ? 1 : 0;
   // The request and its complement: the largest of all are each other's complement only where all are equal.
   std::fill(bytes + request_at, bytes + message.numel(), std::uint8_t{0});
   if (has_request_) {
@@ -79,7 +82,8 @@ void StepAgreement::exchange(Communicator& communicator) {
   }
   if (communicator.world_size() > 1) communicator.all_reduce(message, ReduceOp::Max);
   std::copy(bytes, bytes + contributed_.size(), contributed_.begin());
-  std::copy(bytes + contributed_.size(), bytes + request_at, joined_.begin());
+  std::copy(bytes + contributed_.size(), bytes + stale_at, joined_.begin());
+  stale_ = bytes[stale_at] != 0;
   if (active_ranks() == 0) return;
   for (std::size_t i = 0; i < request_bytes; ++i) {
     if (bytes[request_at + i] == static_cast<std::uint8_t>(~bytes[request_at + request_bytes + i])) continue;

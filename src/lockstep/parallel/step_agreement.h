@@ -17,7 +17,7 @@ struct StepRequest {
 };
 
 /// What every rank must know of all before a fused step: who has a gradient for which parameter, who has run out of
-/// inputs, and that all ask for the same. One small message.
+/// inputs, and that all ask for the same and whether gradients were summed up already. One small message.
 class StepAgreement {
  public:
   StepAgreement(std::size_t parameters, int world_size);
@@ -27,6 +27,8 @@ class StepAgreement {
   std::vector<std::uint8_t>& contributed() { return contributed_; }
   const std::vector<std::uint8_t>& contributed() const { return contributed_; }
   void set_request(const StepRequest& request);
+  /// The sums of all ranks' gradients are not what they would be now, on this rank.
+  void set_stale() { stale_ = true; }
   /// This rank has run out of inputs: it does what the others ask for.
   void set_joined(int rank) { joined_[static_cast<std::size_t>(rank)] = 1; }
 
@@ -35,6 +37,7 @@ class StepAgreement {
   void exchange(Communicator& communicator);
 
   const StepRequest& request() const { return request_; }
+  bool stale() const { return stale_; }  ///< on any rank
   bool joined(int rank) const { return joined_[static_cast<std::size_t>(rank)] != 0; }
   int active_ranks() const;  ///< those that have inputs
   int lowest_active_rank() const;
@@ -42,6 +45,7 @@ class StepAgreement {
  private:
   std::vector<std::uint8_t> contributed_;
   std::vector<std::uint8_t> joined_;
+  bool stale_ = false;
   bool has_request_ = false;
   StepRequest request_;
 };
