@@ -30,7 +30,7 @@ TEST(Int8Blocks, LoseAtMostHalfAFactorAndKeepItAsError) {
       numbers[i] = std::sin(static_cast<float>(i)) * static_cast<float>(1 + i / 256);
     std::vector<std::uint8_t> bytes(int8_bytes(count));
     to_int8(numbers.data(), error.data(), count, bytes.data());
-    add_int8(bytes.data(), count, 1, sum.data());
+    sum_int8({bytes.data()}, count, 1, sum.data());
     for (std::size_t i = 0; i < count; ++i) {
       const float factor = static_cast<float>(1 + i / 256) / 127;
       EXPECT_NEAR(sum[i], numbers[i], 0.5 * factor * 1.001) << i << " of " << count;
@@ -45,7 +45,7 @@ TEST(Int8Blocks, DoNotHideADivergedTraining) {
     numbers[3] = bad;
     std::vector<std::uint8_t> bytes(int8_bytes(300));
     to_int8(numbers.data(), error.data(), 300, bytes.data());
-    add_int8(bytes.data(), 300, 1, sum.data());
+    sum_int8({bytes.data()}, 300, 1, sum.data());
     EXPECT_TRUE(std::isnan(sum[3]));
     EXPECT_NEAR(sum[299], 1, 0.01) << "another block is as it was";
   }

@@ -23,7 +23,8 @@ namespace lockstep {
 /// parameters without a gradient are found (`find_unused_parameters`).
 struct DistributedDataParallelOptions {
   std::shared_ptr<Communicator> process_group;  ///< default: the group of init_process_group
-  /// Upper bound of a bucket, in MiB. 0: 1 for the first, 25 for the others; a number holds for the first as well.
+  /// Upper bound of a bucket, in MiB. 0: 1 for the first, and for the others 25 on one host, 2 between hosts; a number
+  /// holds for the first as well.
   double bucket_cap_mb = 0;
   bool broadcast_buffers = true;  ///< rank 0's buffers to all, before each forward in training
   bool init_sync = true;          ///< at construction: check that the models are equal, and send rank 0's to all

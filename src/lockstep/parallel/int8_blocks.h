@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace lockstep {
 
@@ -16,7 +17,8 @@ std::size_t int8_bytes(std::size_t count);
 /// NaN and infinities make their whole block NaN: a diverged training must not be hidden.
 void to_int8(const float* numbers, float* error, std::size_t count, std::uint8_t* bytes);
 
-/// Adds `factor` times the numbers in `bytes` to `sum` [count].
-void add_int8(const std::uint8_t* bytes, std::size_t count, float factor, float* sum);
+/// `sum` [count] becomes `factor` times the sum of the numbers in `parts`, each [int8_bytes(count)], added in their
+/// order.
+void sum_int8(const std::vector<const std::uint8_t*>& parts, std::size_t count, float factor, float* sum);
 
 }  // namespace lockstep

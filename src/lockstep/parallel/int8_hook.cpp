@@ -4,6 +4,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/int8_blocks.h"
@@ -31,20 +32,23 @@ class Int8Hook : public CommunicationHook {
   void finish(GradBucket& bucket, Communicator& communicator) override {
     Exchange& exchange = exchanges_.at(bucket.index);
     const int world_size = communicator.world_size();
-    at::Tensor sum = at::zeros({exchange.part_numel}, at::kFloat);
-    add_parts(exchange, exchange.received, world_size, 1.0F / static_cast<float>(world_size), {sum});
-    if (exchange.parts > 1) {
-      at::Tensor mine = at::empty({exchange.part_bytes}, at::kByte);
-      to_int8(sum.data_ptr<float>(), exchange.owner_error.data_ptr<float>(),
-              static_cast<std::size_t>(exchange.part_numel), mine.data_ptr<std::uint8_t>());
-      communicator.all_gather(exchange.received, mine);
-      sum = at::zeros_like(exchange.error);
-      std::vector<at::Tensor> parts;
-      for (int rank = 0; rank < world_size; ++rank)
-        parts.push_back(sum.narrow(0, rank * exchange.part_numel, exchange.part_numel));
-      add_parts(exchange, exchange.received, world_size, 1, parts);
+    const float share = 1.0F / static_cast<float>(world_size);
+    if (exchange.parts == 1) {
+      put(bucket.buffer, [&](float* sum) { sum_of_all(exchange, world_size, share, sum); });
+      return;
     }
-    bucket.buffer.copy_(sum.narrow(0, 0, bucket.buffer.numel()));
+    const at::Tensor mine = at::empty({exchange.part_numel}, at::kFloat);
+    sum_of_all(exchange, world_size, share, mine.data_ptr<float>());
+    at::Tensor sent = at::empty({exchange.part_bytes}, at::kByte);
+    to_int8(mine.data_ptr<float>(), exchange.owner_error.data_ptr<float>(),
+            static_cast<std::size_t>(exchange.part_numel), sent.data_ptr<std::uint8_t>());
+    communicator.all_gather(exchange.received, sent);
+    const at::Tensor all = at::empty({exchange.parts * exchange.part_numel}, at::kFloat);
+    for (std::int64_t part = 0; part < exchange.parts; ++part) {
+      sum_int8({part_of(exchange, part)}, static_cast<std::size_t>(exchange.part_numel), 1,
+               all.data_ptr<float>() + part * exchange.part_numel);
+    }
+    bucket.buffer.copy_(all.narrow(0, 0, bucket.buffer.numel()));
   }
 
  private:
@@ -70,22 +74,32 @@ class Int8Hook : public CommunicationHook {
     return exchange;
   }
 
-  // As fp32, with zeros behind up to `numel`.
+  // As fp32 on the CPU, whose kernels make and add bytes; with zeros behind up to `numel`.
   static at::Tensor padded(const at::Tensor& buffer, std::int64_t numel) {
-    if (buffer.numel() == numel) return buffer.to(at::kFloat).contiguous();
+    if (buffer.numel() == numel) return buffer.to(at::kCPU, at::kFloat).contiguous();
     at::Tensor numbers = at::zeros({numel}, at::kFloat);
     numbers.narrow(0, 0, buffer.numel()).copy_(buffer);
     return numbers;
   }
 
-  // Adds the ranks' parts, in the order of ranks, to one sum or to one each.
-  static void add_parts(const Exchange& exchange, const at::Tensor& bytes, int world_size, float factor,
-                        const std::vector<at::Tensor>& sums) {
-    for (int rank = 0; rank < world_size; ++rank) {
-      const at::Tensor& sum = sums[sums.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
-      add_int8(bytes.data_ptr<std::uint8_t>() + rank * exchange.part_bytes,
-               static_cast<std::size_t>(exchange.part_numel), factor, sum.data_ptr<float>());
-    }
+  static const std::uint8_t* part_of(const Exchange& exchange, std::int64_t rank) {
+    return exchange.received.data_ptr<std::uint8_t>() + rank * exchange.part_bytes;
+  }
+
+  // What the ranks sent of one part, `factor` times.
+  static void sum_of_all(const Exchange& exchange, int world_size, float factor, float* sum) {
+    std::vector<const std::uint8_t*> parts;
+    for (int rank = 0; rank < world_size; ++rank) parts.push_back(part_of(exchange, rank));
+    sum_int8(parts, static_cast<std::size_t>(exchange.part_numel), factor, sum);
+  }
+
+  // Lets `write` fill the buffer, by way of fp32 where it is of another dtype.
+  template <typename Write>
+  static void put(at::Tensor& buffer, const Write& write) {
+    if (buffer.scalar_type() == at::kFloat && buffer.is_contiguous()) return write(buffer.data_ptr<float>());
+    const at::Tensor numbers = at::empty({buffer.numel()}, at::kFloat);
+    write(numbers.data_ptr<float>());
+    buffer.copy_(numbers);
   }
 
   std::map<std::size_t, Exchange> exchanges_;  // by bucket

@@ -1,0 +1,172 @@
+// One rank of `lockstep-bench-overlap`: a training step, the same without communication, and its communication alone,
+// in turn. Rank 0 prints one JSON object.
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/comm/process_group.h"
+#include "lockstep/models/registry.h"
+#include "lockstep/optim/adam.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+
+namespace ls = lockstep;
+
+namespace {
+
+struct Arguments {
+  std::string model;
+  std::string engine;
+  std::int64_t batch = 1;
+  std::int64_t seq = 0;
+  int steps = 1;
+  double bucket_cap_mb = 0;
+};
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// What one kind of step takes, and the part of it that is backward, on this rank.
+struct Times {
+  std::vector<double> all;
+  std::vector<double> backward;
+};
+
+// The median over the steps, and of that the largest of all ranks.
+double slowest_median(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  torch::Tensor ms = torch::full({1}, times[times.size() / 2], torch::kDouble);
+  ls::default_group()->all_reduce(ms, ls::ReduceOp::Max);
+  return ms.item<double>();
+}
+
+class Bench {
+ public:
+  explicit Bench(const Arguments& args)
+      : model_(ls::make_model(args.model == "mlp" ? "mlp-wide" : args.model)),
+        ddp_(model_, ddp_options(args)),
+        optimizer_(model_->parameters(), torch::optim::AdamOptions(1e-4)) {
+    ls::RandomBatchOptions shape;
+    shape.size = args.batch;
+    shape.sequence_length = args.seq;
+    batch_ = model_->random_batch(shape);
+    std::map<std::string, torch::Tensor> parameters;
+    for (const auto& entry : model_->named_parameters()) parameters[entry.key()] = entry.value();
+    for (const auto& names : ddp_.bucket_names()) {
+      std::int64_t numel = 0;
+      for (const std::string& name : names) numel += parameters.at(name).numel();
+      buckets_.push_back(ls::default_group()->allocate({numel}, torch::kFloat).zero_());
+    }
+  }
+
+  void step(Times& times) {
+    const auto start = Clock::now();
+    for (auto& parameter : model_->parameters()) parameter.mutable_grad().reset();  // what set_to_none does
+    const torch::Tensor loss = model_->loss(ddp_(batch_), batch_).mean();
+    const auto middle = Clock::now();
+    loss.backward();
+    times.backward.push_back(ms_since(middle));
+    optimizer_.step();
+    times.all.push_back(ms_since(start));
+  }
+
+  void step_alone(Times& times) {
+    const auto quiet = ddp_.no_sync();
+    step(times);
+  }
+
+  void communicate(Times& times) {
+    const auto start = Clock::now();
+    std::vector<std::shared_ptr<ls::Work>> under_way;
+    for (const torch::Tensor& bucket : buckets_) {
+      under_way.push_back(ls::default_group()->all_reduce_async(bucket, ls::ReduceOp::Avg));
+    }
+    for (const auto& work : under_way) work->wait();
+    times.all.push_back(ms_since(start));
+  }
+
+  std::int64_t gradient_bytes() const {
+    std::int64_t bytes = 0;
+    for (const torch::Tensor& bucket : buckets_) bytes += static_cast<std::int64_t>(bucket.nbytes());
+    return bytes;
+  }
+  std::size_t buckets() const { return buckets_.size(); }
+
+ private:
+  static ls::DistributedDataParallelOptions ddp_options(const Arguments& args) {
+    ls::DistributedDataParallelOptions options;
+    options.bucket_cap_mb = args.bucket_cap_mb;
+    return options;
+  }
+
+  std::shared_ptr<ls::Model> model_;
+  ls::DistributedDataParallel<std::shared_ptr<ls::Model>> ddp_;
+  ls::Adam optimizer_;
+  ls::Batch batch_;
+  std::vector<torch::Tensor> buckets_;  // as large as those of ddp_
+};
+
+void run(const Arguments& args) {
+  if (const auto threads = ls::env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
+  torch::manual_seed(0);
+  ls::ProcessGroupOptions group;
+  group.backend = args.engine;
+  ls::init_process_group(group);
+  Bench bench(args);
+  Times step, alone, exchange;
+  const auto in_turn = [&](Times& times, int count, const std::function<void(Times&)>& one) {
+    ls::default_group()->barrier();
+    Times warm_up;
+    one(warm_up);
+    for (int i = 0; i < count; ++i) one(times);
+  };
+  constexpr int kTurns = 3;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const int count = std::max(1, args.steps / kTurns);
+    in_turn(step, count, [&](Times& times) { bench.step(times); });
+    in_turn(alone, count, [&](Times& times) { bench.step_alone(times); });
+    in_turn(exchange, count, [&](Times& times) { bench.communicate(times); });
+  }
+  const double step_ms = slowest_median(step.all);
+  const double alone_ms = slowest_median(alone.all);
+  const double backward_ms = slowest_median(alone.backward);
+  const double exchange_ms = slowest_median(exchange.all);
+  if (ls::get_rank() == 0) {
+    std::printf(
+        "{\"step_ms\": %.6f, \"alone_ms\": %.6f, \"backward_ms\": %.6f, \"exchange_ms\": %.6f, \"bytes\": %lld, "
+        "\"buckets\": %zu}\n",
+        step_ms, alone_ms, backward_ms, exchange_ms, static_cast<long long>(bench.gradient_bytes()), bench.buckets());
+  }
+  ls::destroy_process_group();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments args;
+  CLI::App app("One rank of `lockstep-bench-overlap`.");
+  app.add_option("--model", args.model)->required();
+  app.add_option("--engine", args.engine);
+  app.add_option("--batch", args.batch)->required();
+  app.add_option("--seq", args.seq);
+  app.add_option("--steps", args.steps)->required();
+  app.add_option("--bucket-cap-mb", args.bucket_cap_mb);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(args);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
