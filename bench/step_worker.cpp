@@ -44,7 +44,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
   if (args.mode == "libtorch") return std::make_unique<torch::optim::Adam>(parameters, options);
   auto optimizer = std::make_unique<ls::Adam>(parameters, options);
   if (args.mode == "fused") ddp.fuse(*optimizer);
-  if (args.mode == "alone") ddp.register_comm_hook(ls::noop_hook());
+  if (args.mode == "alone" || args.mode == "barrier") ddp.register_comm_hook(ls::noop_hook());
   return optimizer;
 }
 
@@ -68,6 +68,7 @@ void run(const Arguments& args) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // what set_to_none does
     model->loss(ddp(batch), batch).mean().backward();
     optimizer->step();
+    if (args.mode == "barrier") ls::default_group()->barrier();
   }
   torch::Tensor memory = torch::full({1}, batches.memory().peak, torch::kDouble);
   ls::default_group()->all_reduce(memory, ls::ReduceOp::Max);
@@ -88,7 +89,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", args.batch)->required();
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
-  app.add_option("--mode", args.mode)->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone"}));
+  app.add_option("--mode", args.mode)->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone", "barrier"}));
   CLI11_PARSE(app, argc, argv);
   try {
     run(args);

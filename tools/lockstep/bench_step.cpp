@@ -48,12 +48,14 @@ class BenchStep : public Subcommand {
         ->delimiter(',')
         ->check(CLI::Range(1, 64))
         ->capture_default_str();
-    app.add_option("--modes", modes_,
-                   "how ours steps. fused: ddp.fuse(optimizer); unfused: all-reduce, then our optimizer; libtorch: "
-                   "all-reduce, then LibTorch's optimizer; alone: our optimizer, and the ranks never communicate")
+    app.add_option(
+           "--modes", modes_,
+           "how ours steps. fused: ddp.fuse(optimizer); unfused: all-reduce, then our optimizer; libtorch: "
+           "all-reduce, then LibTorch's optimizer; alone: our optimizer, and the ranks never communicate; barrier: as "
+           "alone, but they wait for each other in each step, which bounds what any way of averaging can reach")
         ->delimiter(',')
         ->capture_default_str()
-        ->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone"}));
+        ->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone", "barrier"}));
     app.add_option("--peer", peers_,
                    "pytorch: Python's DDP over Gloo in turn with ours, with the threads and environment that ours has; "
                    "pytorch-default: the same as torchrun starts it; or both, pytorch,pytorch-default; default: none")
