@@ -2,6 +2,7 @@
 #   LOCKSTEP_TORCH=system   the distribution's libtorch-dev
 #   LOCKSTEP_TORCH=python   the torch of the Python that is first on the PATH
 #   LOCKSTEP_TORCH=PREFIX   an unpacked LibTorch
+set(lockstep_torch_folder "")
 if(LOCKSTEP_TORCH STREQUAL "python")
   execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
                   OUTPUT_VARIABLE lockstep_torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)
@@ -9,10 +10,19 @@ if(LOCKSTEP_TORCH STREQUAL "python")
     message(FATAL_ERROR "LOCKSTEP_TORCH=python, but `python3 -c 'import torch'` failed. Activate the environment that has torch.")
   endif()
   list(PREPEND CMAKE_PREFIX_PATH ${lockstep_torch_prefix})
+  cmake_path(NORMAL_PATH lockstep_torch_prefix)
+  cmake_path(GET lockstep_torch_prefix PARENT_PATH lockstep_torch_folder)  # of share/
+  cmake_path(GET lockstep_torch_folder PARENT_PATH lockstep_torch_folder)
 elseif(NOT LOCKSTEP_TORCH STREQUAL "system")
   list(PREPEND CMAKE_PREFIX_PATH ${LOCKSTEP_TORCH})
+  set(lockstep_torch_folder ${LOCKSTEP_TORCH})
 endif()
-find_package(Torch REQUIRED)
+if(EXISTS ${lockstep_torch_folder}/lib/libtorch_cuda.so)
+  include(LockstepTorchCuda)
+  lockstep_import_cuda_torch(${lockstep_torch_folder})
+else()
+  find_package(Torch REQUIRED)
+endif()
 
 add_library(lockstep_torch INTERFACE)
 # SYSTEM: LibTorch's headers do not compile without warnings.
@@ -20,6 +30,9 @@ target_include_directories(lockstep_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS}
 target_link_libraries(lockstep_torch INTERFACE ${TORCH_LIBRARIES})
 separate_arguments(lockstep_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(lockstep_torch INTERFACE ${lockstep_torch_flags})
+if(LOCKSTEP_TORCH_STANDARD)
+  target_compile_features(lockstep_torch INTERFACE cxx_std_${LOCKSTEP_TORCH_STANDARD})
+endif()
 
 # A wheel's libtorch_cuda finds NVIDIA's libraries beside itself when it is loaded. The linker would look for them in the
 # system, and refuse a system whose NCCL is older.

@@ -12,6 +12,7 @@ namespace lockstep {
 std::vector<Placement> placements(const std::vector<int>& world_sizes) {
   std::vector<Placement> all;
   for (const Engine& engine : available_engines()) {
+    if (engine.device != c10::DeviceType::CPU) continue;  // tests/comm/cuda_test.cpp
     if (engine.name == std::string("mpi") && MpiPlaces::why_not()) {
       std::cout << *MpiPlaces::why_not() << std::endl;
       continue;

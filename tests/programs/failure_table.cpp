@@ -127,6 +127,7 @@ void print_page() {
   for (const Fault& fault : faults()) {
     for (const Engine& engine : available_engines()) {
       const std::string name = engine.name;
+      if (engine.device != c10::DeviceType::CPU) continue;
       if (!engine.across_processes || (name == "mpi" && MpiPlaces::why_not())) continue;
       const Sight sight = try_out(name, fault);
       fmt::print("| {} | {} | {} | {:.2f} |\n", fault.name, name, sight.text, sight.seconds);

@@ -32,7 +32,7 @@ void Communicator::stop_queues() {
 }
 
 at::Tensor Communicator::allocate(at::IntArrayRef sizes, at::ScalarType dtype) {
-  return at::empty(sizes, at::TensorOptions().dtype(dtype).device(device_type()));
+  return at::empty(sizes, at::TensorOptions().dtype(dtype).device(device()));
 }
 
 std::shared_ptr<SymmetricMemory> Communicator::symmetric_memory(const at::Tensor&) { return nullptr; }
@@ -40,6 +40,8 @@ std::shared_ptr<SymmetricMemory> Communicator::symmetric_memory(const at::Tensor
 std::shared_ptr<Work> Communicator::do_start_all_reduce(at::Tensor&, const Operation&) { return nullptr; }
 
 void Communicator::do_progress() {}
+
+std::function<void()> Communicator::do_enqueue(std::function<void()> call, const Operation&) { return call; }
 
 std::string Communicator::where(const Fingerprint* fingerprint) const {
   std::string text = fmt::format("{}, engine {}", membership_.where(), engine());
@@ -76,14 +78,10 @@ std::string Communicator::why_ended() const {
   }
 }
 
-void Communicator::run_guarded(Request& request, const Fingerprint& fingerprint) {
+void Communicator::guard(const Fingerprint& fingerprint, const std::function<void()>& body) {
   throw_if_dead();
-  Operation operation;
-  operation.fingerprint = fingerprint;
-  operation.deadline = Deadline::after(membership_.timeout);
-  operation.tag = request.tag;
   try {
-    dispatch(request, operation);
+    body();
   } catch (const TimeoutError& error) {
     fail(std::make_exception_ptr(TimeoutError(error.happened(), where(&fingerprint), error.fix())));
   } catch (const Error& error) {
@@ -92,6 +90,27 @@ void Communicator::run_guarded(Request& request, const Fingerprint& fingerprint)
     fail(std::make_exception_ptr(Error(fmt::format("{} failed: {}", to_string(fingerprint.kind), error.what()),
                                        where(&fingerprint), "read the other ranks' messages too")));
   }
+}
+
+Operation Communicator::operation_of(const Request& request, const Fingerprint& fingerprint) const {
+  Operation operation;
+  operation.fingerprint = fingerprint;
+  operation.deadline = Deadline::after(membership_.timeout);
+  operation.tag = request.tag;
+  return operation;
+}
+
+void Communicator::run_guarded(Request& request, const Fingerprint& fingerprint) {
+  guard(fingerprint, [&] { dispatch(request, operation_of(request, fingerprint)); });
+}
+
+std::function<void()> Communicator::enqueue(const Request& request, const Fingerprint& fingerprint) {
+  std::function<void()> rest;
+  guard(fingerprint, [&] {
+    const Operation operation = operation_of(request, fingerprint);
+    rest = do_enqueue([this, request = request, operation]() mutable { dispatch(request, operation); }, operation);
+  });
+  return [this, fingerprint, rest = std::move(rest)] { guard(fingerprint, rest); };
 }
 
 WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
@@ -105,22 +124,27 @@ WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
 }
 
 std::shared_ptr<Work> Communicator::start(Request request) {
+  if (Communicator& other = carrier_of(request); &other != this) return other.start(std::move(request));
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
   WorkQueue& queue = queue_of(fingerprint);
+  if (runs_on_streams()) return queue.push(enqueue(request, fingerprint));
   if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && queue.idle()) {
-    Operation operation;
-    operation.fingerprint = fingerprint;
-    operation.deadline = Deadline::after(membership_.timeout);
-    if (auto work = do_start_all_reduce(request.out, operation)) return work;
+    if (auto work = do_start_all_reduce(request.out, operation_of(request, fingerprint))) return work;
   }
   return queue.push([this, request = std::move(request), fingerprint]() mutable { run_guarded(request, fingerprint); });
 }
 
 void Communicator::run(Request request) {
+  if (Communicator& other = carrier_of(request); &other != this) return other.run(std::move(request));
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
   WorkQueue& queue = queue_of(fingerprint);
+  if (runs_on_streams()) {
+    const auto rest = enqueue(request, fingerprint);
+    queue.idle() ? rest() : queue.push(rest)->wait();
+    return;
+  }
   if (queue.idle()) {
     run_guarded(request, fingerprint);  // here and now: saves two thread switches
     return;
@@ -129,8 +153,10 @@ void Communicator::run(Request request) {
 }
 
 void Communicator::abort(const std::string& reason) {
+  Communicator* companion = nullptr;
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);
+    companion = state_->companion.get();
     if (!state_->failure) {
       state_->failure = std::make_exception_ptr(
           Error("the group was aborted: " + reason, where(nullptr), "build a new group, or end the job"));
@@ -138,6 +164,7 @@ void Communicator::abort(const std::string& reason) {
     state_->dead = true;
   }
   do_abort();
+  if (companion != nullptr) companion->abort(reason);
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,8 +36,15 @@ class Communicator {
   int rank() const { return membership_.rank; }  ///< in [0, world_size())
   int world_size() const { return membership_.world_size; }
   const Membership& membership() const { return membership_; }
-  virtual const char* engine() const = 0;                                       ///< "gloo", "shm", ...
-  virtual c10::DeviceType device_type() const { return c10::DeviceType::CPU; }  ///< where its tensors live
+  virtual const char* engine() const = 0;                     ///< "gloo", "shm", ...
+  virtual c10::Device device() const { return {c10::kCPU}; }  ///< where the engine's tensors are
+  c10::DeviceType device_type() const { return device().type(); }
+
+  /// These ranks' communicator for tensors on `device`: this one, or one by another engine over the same ranks, which
+  /// comes up at the first call (collective then) and lives as long as this one. The calls below go there by
+  /// themselves: a group over shared memory carries CUDA tensors by NCCL, and one over NCCL CPU tensors by what fits.
+  /// @throws Error  where this build or this host has no engine for them
+  Communicator& carrier(c10::Device device);
 
   /// In place: `tensor` becomes the reduction over all ranks, the same bits on every rank.
   void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
@@ -126,6 +134,12 @@ class Communicator {
   virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
   /// Does the calling thread's share of what do_start_all_reduce has started; does not throw.
   virtual void do_progress();
+  /// Whether the engine's work goes on a device's streams: operations then come through do_enqueue.
+  virtual bool runs_on_streams() const { return false; }
+  /// Gets one operation in line, in the calling thread, behind what that thread's current stream has been given.
+  /// @param call  makes the `do_*` call, which then only gets in line on the stream that is current to it
+  /// @return  what blocks, in any thread, until the device has done it, and throws as `do_*` do; it keeps `call`
+  virtual std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation);
 
   /// One call: `out` alone for operations in place, `in` alone for send.
   struct Request {
@@ -138,11 +152,16 @@ class Communicator {
   };
   void run(Request request);
   std::shared_ptr<Work> start(Request request);
+  std::function<void()> enqueue(const Request& request, const Fingerprint& fingerprint);
+  Communicator& carrier_of(const Request& request);
   /// Checks the arguments and takes a sequence number. @throws Error  before anything is sent
   Fingerprint check(const Request& request);
   std::int64_t check_sizes(const Request& request, const std::string& what) const;
   void check_tensor(const at::Tensor& tensor, const std::string& what) const;
   void run_guarded(Request& request, const Fingerprint& fingerprint);
+  /// Runs `body`; what it throws ends the group, and gets where it happened.
+  void guard(const Fingerprint& fingerprint, const std::function<void()>& body);
+  Operation operation_of(const Request& request, const Fingerprint& fingerprint) const;
   void dispatch(Request& request, const Operation& operation);
   WorkQueue& queue_of(const Fingerprint& fingerprint);
   void throw_if_dead();

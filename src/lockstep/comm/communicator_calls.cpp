@@ -31,8 +31,8 @@ bool supported(c10::ScalarType dtype) {
   }
 }
 
-// What an engine reads: the tensor itself where contiguous, else a copy. `detach` costs more than a small collective, and
-// engines go by the address.
+// What an engine reads: the tensor itself where contiguous, else a copy. `detach` costs more than a small collective,
+// and engines go by the address.
 at::Tensor readable(const at::Tensor& tensor) {
   return !tensor.defined() || tensor.is_contiguous() ? tensor : tensor.detach().contiguous();
 }
@@ -61,10 +61,10 @@ void Communicator::check_tensor(const at::Tensor& tensor, const std::string& wha
   if (!tensor.defined()) {
     throw Error(what + ": a tensor is undefined", where(nullptr), "pass a tensor with storage");
   }
-  if (tensor.device().type() != device_type()) {
-    throw Error(fmt::format("{}: a tensor is on {}, but engine {} works on {}", what, tensor.device().str(), engine(),
-                            c10::DeviceTypeName(device_type(), true)),
-                where(nullptr), "move the tensor, or choose the engine for its device");
+  if (tensor.device() != device()) {
+    throw Error(fmt::format("{}: a tensor is on {}, but engine {} of this rank works on {}", what,
+                            tensor.device().str(), engine(), device().str()),
+                where(nullptr), "move the tensor there");
   }
   if (tensor.layout() != at::kStrided || !supported(tensor.scalar_type())) {
     throw Error(fmt::format("{}: a tensor is of type {}, which collectives do not carry", what, tensor.toString()),

@@ -1,5 +1,6 @@
 // Communicator::split: who gave which color, and the new groups that follow from it.
 #include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,6 +36,8 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   for (const auto& [order, other] : members) ranks.push_back(other);
   Membership group = subgroup(membership_, ranks, fmt::format("split{}.{}", number, color));
   group.group = fmt::format("{}/{}.{}", membership_.group, number, color);
+  c10::OptionalDeviceGuard current;  // engines of devices come up on the current one
+  if (!device().is_cpu()) current.reset_device(device());
   return make_communicator(engine_of_parts(), std::move(group));
 }
 

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// What a Communicator keeps between calls. Private to its two source files.
+/// What a Communicator keeps between calls. Private to its source files.
 struct Communicator::State {
   std::mutex mutex;
   std::uint64_t next_collective = 0;
@@ -22,6 +22,8 @@ struct Communicator::State {
   // that a receive that waits for its sender does not hold up a send.
   std::map<std::pair<OperationKind, int>, std::unique_ptr<WorkQueue>> queues;
   int splits = 0;
+  std::unique_ptr<Communicator> companion;  // of the same ranks, for tensors on another kind of device
+  Communicator* origin = nullptr;           // whose companion this is
   std::exception_ptr failure;
   std::atomic<bool> dead{false};
 };

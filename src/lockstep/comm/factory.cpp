@@ -15,6 +15,9 @@
 #if LOCKSTEP_HAS_MPI
 #include "lockstep/comm/mpi/mpi.h"
 #endif
+#if LOCKSTEP_HAS_NCCL
+#include "lockstep/comm/nccl/nccl.h"
+#endif
 #include "lockstep/comm/shm/shm.h"
 #include "lockstep/comm/single.h"
 #include "lockstep/net/launcher_environment.h"
@@ -46,6 +49,14 @@ bool can_serve(const Engine& engine, const Membership& membership) {
   return engine.across_processes && (engine.threads || in_processes_of_their_own(membership));
 }
 
+void throw_if_missing(const std::string& engine, const Membership& membership) {
+  for (const MissingEngine& missing : missing_engines()) {
+    if (missing.name != engine) continue;
+    throw Error(fmt::format("engine {}: not built: {}", missing.name, missing.reason), membership.where(),
+                "build Lockstep where it is (docs/building.md), or choose another engine");
+  }
+}
+
 std::string names() {
   std::string text;
   for (const Engine& engine : available_engines()) text += (text.empty() ? "" : ", ") + std::string(engine.name);
@@ -69,13 +80,32 @@ const std::vector<Engine>& available_engines() {
 #if LOCKSTEP_HAS_MPI
     {"mpi", "MPI's messages between processes that mpirun started", true, true, false, nullptr, &make_mpi_communicator},
 #endif
+#if LOCKSTEP_HAS_NCCL
+    {"nccl", "NCCL between CUDA devices, one of each rank, on one or several hosts", true, true, true, nullptr,
+     &make_nccl_communicator, c10::DeviceType::CUDA},
+#endif
   };
   return engines;
 }
 
+const std::vector<MissingEngine>& missing_engines() {
+  static const std::vector<MissingEngine> missing = {
+#if !LOCKSTEP_HAS_GLOO
+    {"gloo", "libgloo-dev was not installed"},
+#endif
+#if !LOCKSTEP_HAS_MPI
+    {"mpi", "libopenmpi-dev was not installed"},
+#endif
+#if !LOCKSTEP_HAS_NCCL
+    {"nccl", LOCKSTEP_NCCL_MISSING},
+#endif
+  };
+  return missing;
+}
+
 std::string default_engine(const Membership& membership) {
   for (const Engine& engine : available_engines()) {
-    if (can_serve(engine, membership)) return engine.name;
+    if (engine.device == c10::DeviceType::CPU && can_serve(engine, membership)) return engine.name;
   }
   throw Error(fmt::format("none of this build's engines ({}) can serve {} ranks placed as these are", names(),
                           membership.world_size),
@@ -95,11 +125,13 @@ std::unique_ptr<Communicator> make_communicator(const std::string& engine, Membe
   const auto& engines = available_engines();
   const std::string name = engine.empty() && membership.world_size > 1 ? default_engine(membership) : engine;
   const auto found = std::find_if(engines.begin(), engines.end(), [&](const Engine& e) { return e.name == name; });
+  if (found == engines.end()) throw_if_missing(name, membership);
   if (found == engines.end() && !(name.empty() || name == "single")) {
     throw Error(fmt::format("engine \"{}\" is not in this build, which has: {}", name, names()), membership.where(),
                 "choose one of these, or rebuild where its library is installed");
   }
-  if (membership.world_size == 1) return make_single_communicator(std::move(membership));
+  const bool for_device = found != engines.end() && found->device != c10::DeviceType::CPU;
+  if (membership.world_size == 1 && !for_device) return make_single_communicator(std::move(membership));
   if (name == "single") {
     throw Error(fmt::format("engine \"single\" serves one rank, not {}", membership.world_size), membership.where(),
                 "choose one of: " + names());
@@ -110,6 +142,12 @@ std::unique_ptr<Communicator> make_communicator(const std::string& engine, Membe
         membership.where(), "leave the engine out to get one that can: " + default_engine(membership));
   }
   return found->make(std::move(membership));
+}
+
+std::unique_ptr<Communicator> make_companion(Membership membership, c10::Device device) {
+  if (membership.world_size == 1) return make_single_communicator(std::move(membership), device);
+  if (device.is_cpu()) return make_communicator("", std::move(membership));
+  return make_communicator("nccl", std::move(membership));
 }
 
 }  // namespace lockstep

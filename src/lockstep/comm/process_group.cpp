@@ -12,6 +12,7 @@
 #include "lockstep/base/heap.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/comm/local_device.h"
 #include "lockstep/comm/shm/reduce.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
@@ -40,6 +41,13 @@ std::chrono::milliseconds timeout_of(const ProcessGroupOptions& options) {
   return seconds ? std::chrono::seconds(*seconds) : kDefaultTimeout;
 }
 
+// Engines of devices come up on the current one.
+void choose_device_for(const std::string& backend) {
+  for (const Engine& engine : available_engines()) {
+    if (engine.name == backend && engine.device != c10::DeviceType::CPU) use_local_device_by_default();
+  }
+}
+
 }  // namespace
 
 void init_process_group(const ProcessGroupOptions& options) {
@@ -62,6 +70,7 @@ void init_process_group(const ProcessGroupOptions& options) {
   if (options.init_method == "env://") prepare_rendezvous(Deadline::after(meeting.timeout));
   const Membership membership = rendezvous(meeting);
   set_log_rank(membership.rank);
+  choose_device_for(options.backend);
   current.group = make_communicator(options.backend, membership);
   current.store = membership.store;
   if (membership.rank == 0) {

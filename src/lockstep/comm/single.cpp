@@ -9,9 +9,11 @@ namespace {
 
 class SingleCommunicator : public Communicator {
  public:
-  explicit SingleCommunicator(Membership membership) : Communicator(std::move(membership)) {}
+  SingleCommunicator(Membership membership, c10::Device device)
+      : Communicator(std::move(membership)), device_(device) {}
   ~SingleCommunicator() override { stop_queues(); }
   const char* engine() const override { return "single"; }
+  c10::Device device() const override { return device_; }
 
  private:
   void do_all_reduce(at::Tensor&, const Operation&) override {}
@@ -28,15 +30,22 @@ class SingleCommunicator : public Communicator {
   void do_barrier(const Operation&) override {}
   void do_abort() override {}
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor&, const Operation&) override { return completed_work(); }
+  bool runs_on_streams() const override { return !device_.is_cpu(); }
+  std::function<void()> do_enqueue(std::function<void()> call, const Operation&) override {
+    call();
+    return [call] {};
+  }
 
   // Shapes may differ, the number of elements does not.
   static void copy(at::Tensor& out, const at::Tensor& in) { out.detach().view(-1).copy_(in.detach().view(-1)); }
+
+  const c10::Device device_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_single_communicator(Membership membership) {
-  return std::make_unique<SingleCommunicator>(std::move(membership));
+std::unique_ptr<Communicator> make_single_communicator(Membership membership, c10::Device device) {
+  return std::make_unique<SingleCommunicator>(std::move(membership), device);
 }
 
 }  // namespace lockstep

@@ -45,10 +45,20 @@ ReducerOptions reducer_options(const DistributedDataParallelOptions& options, co
   return result;
 }
 
+// That of the group's communicators which carries the module's gradients; it keeps the group.
+std::shared_ptr<Communicator> carrier_of_gradients(std::shared_ptr<Communicator> group, const ModuleTensors& tensors) {
+  for (const auto& entry : tensors.parameters) {
+    if (!entry.tensor.requires_grad()) continue;
+    Communicator& carrier = group->carrier(entry.tensor.device());
+    return {std::move(group), &carrier};
+  }
+  return group;
+}
+
 }  // namespace
 
 DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, DistributedDataParallelOptions options)
-    : communicator_(options.process_group ? options.process_group : default_group()),
+    : communicator_(carrier_of_gradients(options.process_group ? options.process_group : default_group(), tensors)),
       options_(std::move(options)),
       tensors_(std::move(tensors)) {
   for (const auto& entry : tensors_.parameters) names_.emplace_back(entry.name, entry.tensor);
@@ -80,11 +90,10 @@ void DistributedDataParallelBase::check_trainable(const std::vector<NamedTensor>
   const std::string where = communicator_->membership().where() + ", DistributedDataParallel";
   bool any = false;
   for (const auto& entry : parameters) {
-    if (entry.tensor.device().type() != communicator_->device_type()) {
-      throw Error(
-          fmt::format("parameter \"{}\" is on {}, but engine {} works on {}", entry.name, entry.tensor.device().str(),
-                      communicator_->engine(), c10::DeviceTypeName(communicator_->device_type(), true)),
-          where, "move the module, or choose the engine for its device");
+    if (entry.tensor.device() != communicator_->device()) {
+      throw Error(fmt::format("parameter \"{}\" is on {}, but engine {} of this rank works on {}", entry.name,
+                              entry.tensor.device().str(), communicator_->engine(), communicator_->device().str()),
+                  where, "move the whole module to one device; use_local_device() gives each rank its own");
     }
     if (!entry.tensor.requires_grad()) continue;
     any = true;

@@ -78,7 +78,7 @@ std::unique_ptr<FusedStep> FusedStep::make(FlatOptimizer& optimizer, Reducer& re
   }
   if (communicator->world_size() > 1) check_equal_across_ranks(*communicator, chosen, "parameter of the optimizer");
   if (chosen.empty()) {
-    reason = "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer";
+    reason = "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer on the CPU";
     fused->optimizer_ = nullptr;
     return nullptr;
   }

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,6 +51,19 @@ std::string line_or_nothing(const std::vector<std::string>& lines, std::size_t i
 
 constexpr std::int64_t kEqual = -1;
 
+at::TensorOptions bytes_on(c10::Device device) { return at::TensorOptions().dtype(at::kByte).device(device); }
+
+// Between contiguous memory of one device.
+void copy_bytes(void* to, void* from, std::size_t bytes, c10::Device device) {
+  if (bytes == 0) return;
+  if (device.is_cpu()) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  const auto size = static_cast<std::int64_t>(bytes);
+  at::from_blob(to, {size}, bytes_on(device)).copy_(at::from_blob(from, {size}, bytes_on(device)));
+}
+
 }  // namespace
 
 void check_equal_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& tensors, const char* what) {
@@ -83,19 +97,21 @@ void broadcast_coalesced(Communicator& communicator, const std::vector<at::Tenso
                          std::int64_t chunk_bytes) {
   const at::NoGradGuard no_grad;
   for (std::size_t begin = 0; begin < tensors.size();) {
+    const c10::Device device = tensors[begin].device();
     std::int64_t bytes = 0;
     std::size_t end = begin;
     do {
       bytes += static_cast<std::int64_t>(tensors[end].nbytes());
       ++end;
-    } while (end < tensors.size() && bytes + static_cast<std::int64_t>(tensors[end].nbytes()) <= chunk_bytes);
+    } while (end < tensors.size() && tensors[end].device() == device &&
+             bytes + static_cast<std::int64_t>(tensors[end].nbytes()) <= chunk_bytes);
 
-    at::Tensor chunk = byte_tensor(bytes);
+    at::Tensor chunk = at::empty({bytes}, bytes_on(device));
     char* position = static_cast<char*>(chunk.data_ptr());
     if (communicator.rank() == root) {
       for (std::size_t i = begin; i < end; ++i) {
         const at::Tensor flat = tensors[i].contiguous();
-        if (flat.nbytes() > 0) std::memcpy(position, flat.data_ptr(), flat.nbytes());
+        copy_bytes(position, flat.data_ptr(), flat.nbytes(), device);
         position += flat.nbytes();
       }
     }
@@ -104,7 +120,7 @@ void broadcast_coalesced(Communicator& communicator, const std::vector<at::Tenso
       for (std::size_t i = begin; i < end; ++i) {
         at::Tensor target = tensors[i].detach();
         at::Tensor flat = target.contiguous();
-        if (flat.nbytes() > 0) std::memcpy(flat.data_ptr(), position, flat.nbytes());
+        copy_bytes(flat.data_ptr(), position, flat.nbytes(), device);
         position += flat.nbytes();
         if (!flat.is_same(target)) target.copy_(flat);
       }

@@ -103,10 +103,11 @@ class PowerSGDHook : public CommunicationHook {
     if (std::exchange(state.compressed, true) || state.error.defined()) return;
     const auto* begin = static_cast<const char*>(bucket.buffer.data_ptr());
     const auto numel = bucket.buffer.numel();
+    const auto floats = bucket.buffer.options().dtype(at::kFloat);
     std::int64_t first_numel = 0, second_numel = 0, covered = 0;
     const auto add_rest = [&](std::int64_t from, std::int64_t to) {
       if (from == to) return;
-      state.rest.push_back({from, at::empty({to - from}, at::kFloat)});
+      state.rest.push_back({from, at::empty({to - from}, floats)});
       first_numel += to - from;
     };
     for (const at::Tensor& gradient : bucket.gradients) {
@@ -125,13 +126,13 @@ class PowerSGDHook : public CommunicationHook {
       state.matrices.push_back(std::move(matrix));
     }
     add_rest(covered, numel);
-    place_in_messages(state, first_numel, second_numel);
-    state.error = at::zeros({numel}, at::kFloat);
+    state.first_message = at::empty({first_numel}, floats);
+    state.second_message = at::empty({second_numel}, floats);
+    place_in_messages(state);
+    state.error = at::zeros({numel}, floats);
   }
 
-  void place_in_messages(State& state, std::int64_t first_numel, std::int64_t second_numel) {
-    state.first_message = at::empty({first_numel}, at::kFloat);
-    state.second_message = at::empty({second_numel}, at::kFloat);
+  void place_in_messages(State& state) {
     std::int64_t first = 0, second = 0;
     for (Piece& piece : state.rest) {
       piece.sent = state.first_message.narrow(0, std::exchange(first, first + piece.sent.numel()), piece.sent.numel());
@@ -149,7 +150,9 @@ class PowerSGDHook : public CommunicationHook {
   // From a generator of the hook's own: the same numbers on every rank, and the program's are left alone.
   void fill_randomly(at::Tensor& matrix) {
     std::normal_distribution<float> normal;
-    for (float *it = matrix.data_ptr<float>(), *end = it + matrix.numel(); it != end; ++it) *it = normal(generator_);
+    at::Tensor numbers = at::empty(matrix.sizes(), at::kFloat);
+    for (float *it = numbers.data_ptr<float>(), *end = it + numbers.numel(); it != end; ++it) *it = normal(generator_);
+    matrix.copy_(numbers);
     orthogonalize(matrix, options_.orthogonalization_epsilon);
   }
 

@@ -38,7 +38,8 @@ struct BatchMoments {
 BatchMoments moments_of_all(const at::Tensor& input, Communicator& group) {
   const std::int64_t channels = input.size(1);
   const double count = static_cast<double>(input.numel()) / static_cast<double>(channels);
-  at::Tensor own = at::zeros({2 * channels + 1}, at::kDouble);
+  const auto numbers = at::TensorOptions().dtype(at::kDouble).device(input.device());
+  at::Tensor own = at::zeros({2 * channels + 1}, numbers);
   own[2 * channels] = count;
   if (count > 0) {
     const auto dims = sample_dims(input);
@@ -46,7 +47,7 @@ BatchMoments moments_of_all(const at::Tensor& input, Communicator& group) {
     own.narrow(0, 0, channels).copy_(mean);
     own.narrow(0, channels, channels).copy_((input - per_channel(mean, input)).square().sum(dims, false, at::kDouble));
   }
-  at::Tensor all = at::empty({group.world_size() * own.numel()}, at::kDouble);
+  at::Tensor all = at::empty({group.world_size() * own.numel()}, numbers);
   group.all_gather(all, own);
   all = all.view({group.world_size(), own.numel()});
   const at::Tensor counts = all.select(1, 2 * channels).unsqueeze(1), means = all.narrow(1, 0, channels);

@@ -1,0 +1,47 @@
+# Imports a LibTorch that was built with CUDA. Its own CMake files ask for the whole CUDA toolkit, compiler included;
+# this project compiles no CUDA source, so libraries and headers are enough.
+#   LOCKSTEP_CUDA_INCLUDE   the folder of cuda_runtime.h
+#   LOCKSTEP_CUDART         libcudart
+# Sets TORCH_INCLUDE_DIRS, TORCH_LIBRARIES, TORCH_CXX_FLAGS and Torch_VERSION as find_package(Torch) does.
+function(lockstep_import_cuda_torch prefix)
+  file(READ ${prefix}/share/cmake/Torch/TorchConfig.cmake config)
+  file(READ ${prefix}/share/cmake/Torch/TorchConfigVersion.cmake version)
+  string(REGEX REPLACE ".*PACKAGE_VERSION \"([^\"]*)\".*" "\\1" version "${version}")
+  if(config MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
+    message(FATAL_ERROR "LibTorch ${version} in ${prefix} has the C++ library's old ABI, which the system's libraries do "
+                        "not have. Take PyTorch 2.7 or later from PyPI, or a LibTorch with \"cxx11 ABI\".")
+  endif()
+  # Which C++ its headers need, as one of its files says.
+  file(READ ${prefix}/share/cmake/Caffe2/Caffe2Targets.cmake targets)
+  set(standard 17)
+  if("${config}${targets}" MATCHES "(CXX_STANDARD |cxx_std_)20")
+    set(standard 20)
+  endif()
+
+  # Beside the wheel's torch/ lies nvidia/ with the packages that it needs.
+  file(GLOB folders ${prefix}/../nvidia/*/include ${prefix}/../nvidia/*/lib)
+  find_path(LOCKSTEP_CUDA_INCLUDE cuda_runtime.h PATHS ${folders} ${CUDAToolkit_ROOT} $ENV{CUDA_HOME} /usr/local/cuda
+            PATH_SUFFIXES include NO_DEFAULT_PATH)
+  find_path(LOCKSTEP_CUDA_INCLUDE cuda_runtime.h)
+  find_path(LOCKSTEP_CUDA_CRT_INCLUDE crt/host_defines.h PATHS ${LOCKSTEP_CUDA_INCLUDE} ${folders} NO_DEFAULT_PATH)
+  find_file(LOCKSTEP_CUDART NAMES libcudart.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0
+            PATHS ${folders} ${LOCKSTEP_CUDA_INCLUDE}/../lib64 ${LOCKSTEP_CUDA_INCLUDE}/../lib ${prefix}/lib
+                  /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
+  mark_as_advanced(LOCKSTEP_CUDA_INCLUDE LOCKSTEP_CUDA_CRT_INCLUDE LOCKSTEP_CUDART)
+
+  foreach(name c10 c10_cuda torch_cpu torch_cuda torch)
+    add_library(${name} SHARED IMPORTED GLOBAL)
+    set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${prefix}/lib/lib${name}.so)
+  endforeach()
+  # The OpenMP that it brings is that of the whole program.
+  if(EXISTS ${prefix}/lib/libgomp.so.1)
+    set(OpenMP_gomp_LIBRARY ${prefix}/lib/libgomp.so.1 CACHE FILEPATH "OpenMP's runtime, as LibTorch has it")
+  endif()
+  # No code of ours names libtorch_cuda; it registers CUDA where it is loaded.
+  set(libraries torch_cpu -Wl,--no-as-needed,${prefix}/lib/libtorch_cuda.so,--as-needed torch_cuda c10_cuda c10)
+  set(TORCH_INCLUDE_DIRS ${prefix}/include ${prefix}/include/torch/csrc/api/include PARENT_SCOPE)
+  set(TORCH_LIBRARIES ${libraries} PARENT_SCOPE)
+  set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=1" PARENT_SCOPE)
+  set(Torch_VERSION ${version} PARENT_SCOPE)
+  set(LOCKSTEP_TORCH_STANDARD ${standard} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,44 @@
+// Communicator::carrier: which engine carries tensors of another kind of device than this one's.
+#include <c10/core/DeviceGuard.h>
+#include <fmt/format.h>
+
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/log.h"
+#include "lockstep/base/lower_case.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/communicator_state.h"
+#include "lockstep/comm/factory.h"
+#include "lockstep/net/subgroup.h"
+
+namespace lockstep {
+
+Communicator& Communicator::carrier(c10::Device device) {
+  const bool is_known = device.is_cpu() || device.is_cuda();  // others `check` refuses
+  if (!is_known || device.type() == device_type()) return *this;
+  if (state_->origin != nullptr) return *state_->origin;
+  if (!state_->companion) {
+    throw_if_dead();
+    c10::OptionalDeviceGuard current;  // engines of devices come up on the current one
+    if (!device.is_cpu()) current.reset_device(device);
+    std::vector<int> all(static_cast<std::size_t>(world_size()));
+    std::iota(all.begin(), all.end(), 0);
+    const std::string kind = lower_case(c10::DeviceTypeName(device.type()));
+    auto companion = make_companion(subgroup(membership_, all, kind), device);
+    companion->state_->origin = this;
+    if (rank() == 0) log_info("tensors on {} go by engine {}, others by {}", kind, companion->engine(), engine());
+    const std::lock_guard<std::mutex> lock(state_->mutex);  // `abort` may look
+    state_->companion = std::move(companion);
+  }
+  return *state_->companion;
+}
+
+Communicator& Communicator::carrier_of(const Request& request) {
+  const at::Tensor& tensor = request.in.defined() ? request.in : request.out;
+  return tensor.defined() ? carrier(tensor.device()) : *this;
+}
+
+}  // namespace lockstep

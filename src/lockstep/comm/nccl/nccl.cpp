@@ -1,0 +1,225 @@
+// The engine: what Communicator asks for, in NCCL's operations on streams, under a Supervisor's eyes.
+#include "lockstep/comm/nccl/nccl.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/mesh/supervisor.h"
+#include "lockstep/comm/nccl/nccl_call.h"
+#include "lockstep/comm/nccl/nccl_connections.h"
+#include "lockstep/comm/nccl/nccl_devices.h"
+#include "lockstep/comm/nccl/nccl_marks.h"
+#include "lockstep/comm/nccl/nccl_pairs.h"
+
+namespace lockstep {
+namespace {
+
+// One operation under a supervisor's eyes, from the caller's thread to the one that waits. The supervisor may go first.
+class Entered {
+ public:
+  Entered(const std::shared_ptr<Supervisor>& supervisor, const Activity& activity, Deadline deadline)
+      : supervisor_(supervisor), id_(supervisor->enter(activity, deadline)) {}
+  ~Entered() { leave(false); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  void leave(bool ended_well) {
+    if (std::exchange(left_, true)) return;
+    if (const auto supervisor = supervisor_.lock()) supervisor->leave(id_, ended_well);
+  }
+
+ private:
+  std::weak_ptr<Supervisor> supervisor_;
+  const std::uint64_t id_;
+  bool left_ = false;
+};
+
+class NcclCommunicator : public Communicator {
+ public:
+  explicit NcclCommunicator(Membership membership)
+      : Communicator(std::move(membership)),
+        device_(c10::kCUDA, static_cast<c10::DeviceIndex>(current_cuda_device(this->membership()))),
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_.index())),
+        connections_(std::make_shared<NcclConnections>()),
+        pairs_(this->membership(), connections_) {
+    const Deadline deadline = Deadline::after(this->membership().timeout);
+    check_devices_differ(this->membership(), device_.index(), deadline);
+    supervisor_ = std::make_shared<Supervisor>(this->membership(), connections_);
+    Activity coming_up;
+    coming_up.coming_up = true;
+    Entered entered(supervisor_, coming_up, deadline);
+    explain([&] {
+      const ncclUniqueId id = share_nccl_id(*this->membership().store, "nccl/id", rank() == 0, *connections_);
+      handle_ = std::make_shared<NcclHandle>(rank(), world_size(), id);
+      connections_->add(handle_);
+      handle_->wait_until_up();
+    });
+    entered.leave(true);
+  }
+
+  ~NcclCommunicator() override {
+    stop_queues();
+    supervisor_.reset();
+  }
+
+  const char* engine() const override { return "nccl"; }
+  c10::Device device() const override { return device_; }
+
+ private:
+  bool runs_on_streams() const override { return true; }
+
+  std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation) override {
+    const OperationKind kind = operation.fingerprint.kind;
+    if (kind == OperationKind::Send || kind == OperationKind::Recv) return enqueue_message(std::move(call), operation);
+    Activity activity;
+    activity.fingerprint = operation.fingerprint;
+    const auto entered = std::make_shared<Entered>(supervisor_, activity, operation.deadline);
+    const auto line = std::make_shared<Line>(slot_of(activity, rank()), world_size());
+    explain([&] {
+      line->ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
+      get_in_line(*line, *handle_, stream_, call);
+    });
+    return [this, call = std::move(call), entered, line] {
+      explain([&] { wait(*line, *handle_); });
+      entered->leave(true);
+    };
+  }
+
+  // The whole message goes in the thread that waits: the other side may not be there for a while.
+  std::function<void()> enqueue_message(std::function<void()> call, const Operation& operation) {
+    const Activity activity = numbers_.activity_of(operation);
+    const auto line = std::make_shared<Line>(slot_of(activity, rank()), 2);
+    line->ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
+    return [this, call = std::move(call), operation, activity, line] {
+      const c10::cuda::CUDAGuard device(device_);
+      Entered entered(supervisor_, activity, Deadline::after(membership().timeout));
+      explain([&] {
+        const NcclPairs::Pair pair = pair_of(operation);
+        get_in_line(*line, *pair.handle, pair.stream, call);
+        wait(*line, *pair.handle);
+      });
+      entered.leave(true);
+    };
+  }
+
+  // One operation on its way: `ready` on the caller's stream, marks, then the operation itself.
+  struct Line {
+    Line(std::uint64_t mark, int ranks) : marks(mark, ranks) {}
+    c10::Event ready{c10::kCUDA};
+    NcclMarks marks;
+    c10::Event done{c10::kCUDA};
+  };
+
+  void get_in_line(Line& line, NcclHandle& handle, const c10::cuda::CUDAStream& stream,
+                   const std::function<void()>& call) {
+    const c10::cuda::CUDAStreamGuard current(stream);
+    line.ready.block(stream);
+    line.marks.exchange(handle, stream);
+    call();
+    line.done.record(stream);
+  }
+
+  void wait(Line& line, NcclHandle& handle) {
+    connections_->wait(line.marks.arrived(), handle);
+    const std::vector<int> different = line.marks.different();
+    if (!different.empty()) {
+      // The supervisors tell each other what each rank is in, and find out who does what.
+      supervisor_->raise(MeshError(
+          MeshError::Kind::kBroken,
+          fmt::format("the ranks disagree on their operation, {} with this one", fmt::join(different, " and "))));
+    }
+    connections_->wait(line.done, handle);
+  }
+
+  template <typename Body>
+  void explain(const Body& body) {
+    std::string trouble;
+    try {
+      return body();
+    } catch (const NcclAborted& error) {
+      supervisor_->raise(MeshError(MeshError::Kind::kBroken, error.what()));
+    } catch (const NcclError& error) {
+      if (error.peer_is_lost()) supervisor_->raise(MeshError(MeshError::Kind::kLost, error.what(), others()));
+      trouble = error.what();
+    } catch (const c10::Error& error) {
+      trouble = error.what_without_backtrace();
+    }
+    supervisor_->abort("NCCL or the CUDA device failed: " + trouble);
+    throw Error("NCCL or the CUDA device failed: " + trouble, "this group",
+                "run with NCCL_DEBUG=INFO to see what NCCL does; look at nvidia-smi and the system's log");
+  }
+
+  std::vector<int> others() const {
+    std::vector<int> ranks;
+    for (int other = 0; other < world_size(); ++other) {
+      if (other != rank()) ranks.push_back(other);
+    }
+    return ranks;
+  }
+
+  NcclPairs::Pair pair_of(const Operation& operation) {
+    const int peer = operation.fingerprint.root;
+    const bool sends = operation.fingerprint.kind == OperationKind::Send;
+    return pairs_.get(sends ? rank() : peer, sends ? peer : rank(), operation.tag);
+  }
+
+  // These run inside get_in_line, whose stream is the current one.
+  void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
+    NcclCall(*handle_, operation).all_reduce(tensor);
+  }
+  void do_broadcast(at::Tensor& tensor, const Operation& operation) override {
+    NcclCall(*handle_, operation).broadcast(tensor);
+  }
+  void do_reduce(at::Tensor& tensor, const Operation& operation) override {
+    NcclCall(*handle_, operation).reduce(tensor);
+  }
+  void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    NcclCall(*handle_, operation).all_gather(out, in);
+  }
+  void do_reduce_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    NcclCall(*handle_, operation).reduce_scatter(out, in);
+  }
+  void do_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    NcclCall(*handle_, operation).gather(out, in, rank(), world_size());
+  }
+  void do_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    NcclCall(*handle_, operation).scatter(out, in, rank(), world_size());
+  }
+  void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
+    NcclCall(*handle_, operation).all_to_all(out, in, world_size());
+  }
+  void do_send(const at::Tensor& tensor, const Operation& operation) override {
+    NcclCall(*pair_of(operation).handle, operation).send(tensor, kReceiver);
+  }
+  void do_recv(at::Tensor& tensor, const Operation& operation) override {
+    NcclCall(*pair_of(operation).handle, operation).recv(tensor, kSender);
+  }
+  void do_barrier(const Operation&) override {}  // the marks were a meeting
+
+  void do_abort() override { supervisor_->abort(why_ended()); }
+
+  const c10::Device device_;
+  const c10::cuda::CUDAStream stream_;
+  const std::shared_ptr<NcclConnections> connections_;
+  NcclPairs pairs_;
+  std::shared_ptr<Supervisor> supervisor_;
+  std::shared_ptr<NcclHandle> handle_;  // of all ranks together
+  MessageNumbers numbers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(Membership membership) {
+  return std::make_unique<NcclCommunicator>(std::move(membership));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,108 @@
+#include "lockstep/comm/nccl/nccl_handle.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "lockstep/base/log.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::microseconds kPoll{50};
+/// How long the other ranks may take to end a communicator together with this one, at its end.
+constexpr std::chrono::milliseconds kFarewell{2000};
+
+}  // namespace
+
+ncclUniqueId new_nccl_id() {
+  ncclUniqueId id;
+  const ncclResult_t result = ncclGetUniqueId(&id);
+  if (result != ncclSuccess) throw NcclError(fmt::format("ncclGetUniqueId: {}", ncclGetErrorString(result)), false);
+  return id;
+}
+
+NcclHandle::NcclHandle(int rank, int size, const ncclUniqueId& id) : device_(c10::cuda::current_device()) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclResult_t result = ncclCommInitRankConfig(&communicator_, size, id, rank, &config);
+  if (result != ncclSuccess && result != ncclInProgress) {
+    ncclComm_t const failed = communicator_;
+    communicator_ = nullptr;
+    const std::string detail = ncclGetLastError(failed);
+    if (failed != nullptr) ncclCommAbort(failed);
+    throw NcclError(fmt::format("ncclCommInitRankConfig: {}. {}", ncclGetErrorString(result), detail), false);
+  }
+}
+
+NcclHandle::~NcclHandle() {
+  try {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (communicator_ == nullptr) return;
+    const c10::cuda::CUDAGuard device(static_cast<c10::DeviceIndex>(device_));
+    // Others may still fetch what this rank has sent: NCCL is let finish before its memory goes.
+    settle("ncclCommFinalize", ncclCommFinalize(communicator_), lock, Deadline::after(kFarewell));
+    ncclCommDestroy(communicator_);
+    communicator_ = nullptr;
+  } catch (const std::exception& error) {
+    log_debug("NCCL did not end in good order: {}", error.what());
+    abort();
+  }
+}
+
+void NcclHandle::wait_until_up() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  settle("ncclCommInitRankConfig", ncclInProgress, lock, Deadline::never());
+}
+
+void NcclHandle::call(const char* what, const std::function<ncclResult_t(ncclComm_t)>& body) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  settle(what, body(usable()), lock, Deadline::never());
+}
+
+void NcclHandle::check() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t result = ncclCommGetAsyncError(usable(), &state);
+  if (result != ncclSuccess) raise("ncclCommGetAsyncError", result);
+  if (state != ncclSuccess && state != ncclInProgress) raise("NCCL", state);
+}
+
+void NcclHandle::abort() noexcept {
+  try {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (communicator_ == nullptr) return;
+    const c10::cuda::CUDAGuard device(static_cast<c10::DeviceIndex>(device_));
+    ncclCommAbort(communicator_);
+  } catch (const std::exception& error) {
+    log_warning("NCCL could not be aborted: {}", error.what());
+  }
+  communicator_ = nullptr;
+}
+
+void NcclHandle::settle(const char* what, ncclResult_t result, std::unique_lock<std::mutex>& lock, Deadline deadline) {
+  while (result == ncclInProgress) {
+    if (deadline.passed()) throw NcclError(fmt::format("{} did not end in time", what), false);
+    lock.unlock();  // for `abort`
+    std::this_thread::sleep_for(kPoll);
+    lock.lock();
+    const ncclResult_t asked = ncclCommGetAsyncError(usable(), &result);
+    if (asked != ncclSuccess) result = asked;
+  }
+  if (result != ncclSuccess) raise(what, result);
+}
+
+ncclComm_t NcclHandle::usable() const {
+  if (communicator_ == nullptr) throw NcclAborted();
+  return communicator_;
+}
+
+void NcclHandle::raise(const char* what, ncclResult_t result) const {
+  const bool lost = result == ncclRemoteError || result == ncclSystemError;
+  throw NcclError(fmt::format("{}: {}. {}", what, ncclGetErrorString(result), ncclGetLastError(communicator_)), lost);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,67 @@
+#include "lockstep/comm/nccl/nccl_pairs.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+/// Between two looks whether the group has ended meanwhile.
+constexpr std::chrono::milliseconds kLook{250};
+
+}  // namespace
+
+ncclUniqueId share_nccl_id(Store& store, const std::string& key, bool makes_it, const NcclConnections& connections) {
+  if (makes_it) {
+    const ncclUniqueId id = new_nccl_id();
+    store.set(key, std::string(id.internal, sizeof(id.internal)));
+    return id;
+  }
+  for (;;) {
+    if (connections.broken()) throw NcclAborted();
+    try {
+      const std::string text = store.get(key, Deadline::after(kLook));
+      ncclUniqueId id;
+      if (text.size() != sizeof(id.internal)) {
+        throw Error("the id of NCCL in the store is not one", "this group", "run the same build on every rank");
+      }
+      std::memcpy(id.internal, text.data(), sizeof(id.internal));
+      return id;
+    } catch (const TimeoutError&) {  // the supervisor sees to the deadline
+    }
+  }
+}
+
+NcclPairs::NcclPairs(const Membership& membership, std::shared_ptr<NcclConnections> connections)
+    : membership_(membership), connections_(std::move(connections)) {}
+
+NcclPairs::Pair NcclPairs::get(int from, int to, int tag) {
+  const std::tuple<int, int, int> key{from, to, tag};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = pairs_.find(key);
+    if (found != pairs_.end()) return found->second;
+  }
+  // Messages of one direction come one at a time, so nobody else makes the same pair meanwhile.
+  Pair pair{connect(from, to, tag), c10::cuda::getStreamFromPool()};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return pairs_.emplace(key, std::move(pair)).first->second;
+}
+
+std::shared_ptr<NcclHandle> NcclPairs::connect(int from, int to, int tag) {
+  const bool sends = from == membership_.rank;
+  const std::string key = fmt::format("nccl/pair/{}-{}-{}", from, to, tag);
+  const ncclUniqueId id = share_nccl_id(*membership_.store, key, sends, *connections_);
+  auto handle = std::make_shared<NcclHandle>(sends ? kSender : kReceiver, 2, id);
+  connections_->add(handle);
+  handle->wait_until_up();
+  return handle;
+}
+
+}  // namespace lockstep
