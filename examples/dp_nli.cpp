@@ -53,21 +53,21 @@ std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer
 
 using Parallel = ls::DataParallel<std::shared_ptr<ls::Model>>;
 
-double accuracy(Parallel& model, const Arguments& args, const ls::Tokenizer& tokenizer,
-                const ls::TokenizeOptions& tokenize, const ls::DataLoaderOptions& options) {
+double accuracy(Parallel& model, ls::DataLoader& test) {
   torch::NoGradGuard no_grad;
   model.module()->eval();
-  auto dataset = ls::tokenize(*rows_of(args.test, args), tokenizer, tokenize);
-  ls::DataLoader loader(dataset, options);
-  std::int64_t correct = 0;
-  for (auto& batch : loader) correct += model(batch).argmax(1).eq(batch["labels"]).sum().item<std::int64_t>();
-  return 100.0 * static_cast<double>(correct) / static_cast<double>(dataset->size());
+  std::int64_t correct = 0, pairs = 0;
+  for (auto& batch : test) {
+    correct += model(batch).argmax(1).eq(batch["labels"]).sum().item<std::int64_t>();
+    pairs += batch["labels"].size(0);
+  }
+  return 100.0 * static_cast<double>(correct) / static_cast<double>(pairs);
 }
 
 void train(const Arguments& args) {
   torch::manual_seed(42);
 
-  // 1. create dataset
+  // 1. create datasets: that of the test too, so that a wrong file is said now and not after the training
   const auto tokenizer = ls::load_tokenizer(args.tokenizer);
   ls::TokenizeOptions tokenize;
   tokenize.truncation = true;
@@ -75,6 +75,11 @@ void train(const Arguments& args) {
   ls::DataLoaderOptions options;
   options.batch_size = args.batch_size;
   options.collate = ls::DataCollatorWithPadding(tokenizer);
+  std::unique_ptr<ls::DataLoader> test_loader;
+  if (!args.test.empty()) {
+    test_loader =
+        std::make_unique<ls::DataLoader>(ls::tokenize(*rows_of(args.test, args), tokenizer, tokenize), options);
+  }
   ls::DataLoaderOptions shuffled = options;
   shuffled.shuffle = true;
   ls::DataLoader data_loader(ls::tokenize(*rows_of(args.train, args), tokenizer, tokenize), shuffled);
@@ -109,9 +114,7 @@ void train(const Arguments& args) {
       if (++step > args.steps) break;
     }
   }
-  if (!args.test.empty()) {
-    std::printf("Accuracy on the test pairs: %.2f %%\n", accuracy(model, args, tokenizer, tokenize, options));
-  }
+  if (test_loader) std::printf("Accuracy on the test pairs: %.2f %%\n", accuracy(model, *test_loader));
 }
 
 int main(int argc, char** argv) {
@@ -137,7 +140,7 @@ int main(int argc, char** argv) {
   app.add_option("--max_length", args.max_length, "tokens of the longest pair; the longer text is cut")
       ->check(CLI::PositiveNumber);
   app.add_option("--replicas", args.replicas, "replicas of DataParallel; 0: one for each device, here each core")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1024));
   app.add_option("--steps", args.steps, "number of the last step")->check(CLI::NonNegativeNumber);
   app.add_option("--epochs", args.epochs, "how often to go through the file at most")->check(CLI::PositiveNumber);
   app.add_option("--lr", args.lr, "learning rate of Adam");

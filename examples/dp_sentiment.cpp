@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
   app.add_option("--positive", args.positive, "label of a positive review; rows with neither label are left out");
   app.add_option("--negative", args.negative, "label of a negative one");
   app.add_option("--replicas", args.replicas, "replicas of DataParallel; 0: one for each device, here each core")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1024));
   app.add_option("--batch_size", args.batch_size, "reviews per step, over all replicas")->check(CLI::PositiveNumber);
   app.add_option("--max_length", args.max_length, "tokens of the longest text; the rest is cut off")
       ->check(CLI::PositiveNumber);

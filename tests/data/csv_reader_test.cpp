@@ -88,6 +88,29 @@ TEST_F(CsvReader, AppliesToAnotherFileWhatTheTrainingFileTaught) {
   });
 }
 
+TEST_F(CsvReader, KeepsWhatTheTrainingFileTaughtAsJson) {
+  CsvColumn open = category_column("c");
+  open.unknown_allowed = true;
+  const CsvSchema declared = schema({number_column("x", Scaling::Standard), open,
+                                     category_column("i", {"low", "high"}, CsvColumn::Encoding::Index),
+                                     number_column("l", Scaling::LogMinMax), label_column("y")});
+  const CsvData train = read_csv(file("x,c,i,l,y\n0.1,a,low,1,p\n10,\"b\"\"\",high,1000,q\n3,a,low,7,p\n"), declared);
+  const std::string json = train.encoding.json();
+  const CsvEncoding again = CsvEncoding::from_json(json, "folder/file.json");
+  EXPECT_EQ(again.json(), json);
+  EXPECT_EQ(again.feature_names(), train.encoding.feature_names());
+  CsvSchema from_json = schema(again.feature_columns());
+  from_json.columns.push_back(label_column("y"));
+  const std::string other = file("l,y,x,i,c\n12,q,0.3,high,unknown\n1,p,1e9,low,\"b\"\"\"\n", "test.csv");
+  const Batch want = read_csv(other, declared, train.encoding)->fields();
+  const Batch got = read_csv(other, from_json, again)->fields();
+  EXPECT_TRUE(got.at("features").equal(want.at("features"))) << "to the last bit";
+  EXPECT_TRUE(got.at("labels").equal(want.at("labels")));
+  for (const char* bad : {"", "{}", "[]", R"({"columns": [{"name": "x", "kind": "numbr"}], "classes": {}})"}) {
+    expect_error("this is no encoding of a table", [&] { CsvEncoding::from_json(bad, "folder/file.json"); });
+  }
+}
+
 TEST_F(CsvReader, EncodesCategories) {
   CsvColumn index = category_column("c", {"low", "high"}, CsvColumn::Encoding::Index);
   EXPECT_TRUE(features("c\nhigh\nlow\nhigh\n", schema({index})).equal(rows({1, 0, 1}, 1)));

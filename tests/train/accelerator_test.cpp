@@ -239,6 +239,7 @@ TEST(Accelerator, GathersReducesAndPads) {
     const at::Tensor padded = accelerator.pad_across_processes(torch::ones({2, rank + 1}), 1, 7);
     EXPECT_EQ(padded.sizes(), (at::IntArrayRef{2, 3}));
     EXPECT_EQ(padded.sum().item<double>(), 2 * (rank + 1) + 14.0 * (2 - rank));
+    EXPECT_EQ(accelerator.pad_across_processes(torch::ones({2, rank + 1}), -1).size(1), 3) << "from the end";
     EXPECT_EQ(accelerator.pad_across_processes(torch::ones({rank + 1}), 0, 0, true)[2].item<double>(), 1);
     EXPECT_FALSE(accelerator.check_trigger());
     if (rank == 1) accelerator.set_trigger();

@@ -26,6 +26,11 @@ void log_on_two_ranks(const std::string& folder, const std::vector<std::string>&
     accelerator.init_trackers("digits", {{"lr", 0.5}, {"model", "convnet"}});
     accelerator.log({{"train_loss", 0.75}, {"rank", static_cast<double>(membership.rank)}}, 10);
     accelerator.log({{"train_loss", 0.5}});
+    // By name on every rank; that of the others does nothing.
+    Tracker& tracker = accelerator.get_tracker(log_with.front() == "all" ? "json" : log_with.front());
+    EXPECT_EQ(tracker.name().empty(), membership.rank != 0);
+    tracker.log({}, 11);
+    EXPECT_THROW(accelerator.get_tracker("wandb"), Error);
     accelerator.end_training();
   });
 }
@@ -43,6 +48,7 @@ TEST(Trackers, JsonHasEachLogOnce) {
                          {{"kind", "start"}, {"step", 0}, {"arguments", {{"lr", 0.5}, {"model", "convnet"}}}},
                          {{"kind", "log"}, {"step", 10}, {"train_loss", 0.75}, {"rank", 0.0}},
                          {{"kind", "log"}, {"step", 11}, {"train_loss", 0.5}},
+                         {{"kind", "log"}, {"step", 11}},
                          {{"kind", "end"}, {"step", 11}}}));
   EXPECT_FALSE(read_report_data(folder / "digits").logs.empty());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "digits"), {}), 1);

@@ -1,15 +1,36 @@
+// Models of images and tables, and the folders that `lockstep train` makes of them.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/models/registry.h"
 
 namespace lockstep {
 
-/// A model of images or tables by name, or `usual` with the weights of a folder that a training wrote.
-/// @throws Error  if the weights do not fit `options`
-std::shared_ptr<Model> array_model(const std::string& folder_or_name, const std::string& usual,
-                                   const ModelOptions& options);
+/// A model of images or tables, and the names of its classes.
+struct ArrayModel {
+  std::shared_ptr<Model> model;
+  std::vector<std::string> labels;
+  std::string notice{};  ///< about weights that are new; empty: nothing to say
+};
+
+/// What `config.json` says of such a model: its kind ("convnet", "mlp"), its sizes and its labels.
+std::string array_config_json(const ArrayModel& model);
+
+/// The model of a folder that a training wrote.
+/// @param options  `num_labels` and `features` above 0 are those of the data, which the model must have
+/// @param ignore_mismatched_sizes  weights of other shapes than those begin anew instead
+/// @throws Error  if it holds no such model, or one for other data
+ArrayModel load_array_model(const std::string& folder, ModelOptions options = {}, bool ignore_mismatched_sizes = false);
+
+/// A model by name, with random weights, for these classes; or that of a folder, as above.
+/// @param labels  the names of the classes that the data has; empty with a folder: the model's own
+ArrayModel load_or_make_array_model(const std::string& folder_or_name, ModelOptions options,
+                                    const std::vector<std::string>& labels, bool ignore_mismatched_sizes);
+
+/// "0", "1", ...: the names of classes that have none.
+std::vector<std::string> numbers_as_names(std::int64_t count);
 
 }  // namespace lockstep

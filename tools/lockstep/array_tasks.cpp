@@ -1,4 +1,6 @@
 // Classification of images (IDX files) and of tables (CSV).
+#include <filesystem>
+
 #include "lockstep/base/error.h"
 #include "lockstep/data/mnist.h"
 #include "tools/lockstep/array_model.h"
@@ -7,8 +9,6 @@
 
 namespace lockstep {
 namespace {
-
-constexpr std::int64_t kImageClasses = 10;
 
 void refuse_text_flags(const TaskFlags& flags, const TrainingArguments& args) {
   if (!flags.tokenizer.empty() || !flags.text_columns.empty() || flags.max_length > 0 || flags.mlm) {
@@ -19,10 +19,17 @@ void refuse_text_flags(const TaskFlags& flags, const TrainingArguments& args) {
     throw UsageError("group_by_length: samples are all alike", "--task " + flags.task, "leave it out");
 }
 
-TrainingTask array_task(const TaskFlags& flags, std::shared_ptr<Model> model, std::int64_t classes) {
+TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKind kind, const char* usual,
+                        std::map<std::string, std::string> files) {
+  if (model.model->input_kind() != kind) {
+    throw UsageError("--model " + flags.model + " is not for this task", "--task " + flags.task,
+                     std::string("give ") + usual);
+  }
   TrainingTask task;
-  task.model = std::make_shared<ModelAdapter>(std::move(model), std::nullopt, false);
-  task.metrics = metrics_of_flags(flags, classes);
+  files["config.json"] = array_config_json(model);
+  task.model = std::make_shared<ModelAdapter>(model.model, std::move(files));
+  task.metrics = metrics_of_flags(flags, static_cast<std::int64_t>(model.labels.size()));
+  task.notice = model.notice;
   return task;
 }
 
@@ -32,35 +39,43 @@ TrainingTask make_image_classification_task(const TaskFlags& flags, const Traini
   refuse_text_flags(flags, args);
   if (!flags.label_column.empty())
     throw UsageError("--label-column is for tables", "--task " + flags.task, "leave it out");
-  TrainingTask task = array_task(flags, array_model(flags.model, "convnet", {}), kImageClasses);
-  if (task.model->model().input_kind() != InputKind::Image) {
-    throw UsageError("--model " + flags.model + " takes no images", "command line", "give convnet");
-  }
+  // A folder's model has its classes, unless it is to begin anew with those of the data.
+  const bool keeps_classes = std::filesystem::is_directory(flags.model) && !flags.ignore_mismatched_sizes;
+  const bool counts = !keeps_classes && !flags.train_file.empty();
+  const std::int64_t counted = counts ? count_mnist_classes(flags.train_file, Split::Train) : 0;
+  const ArrayModel model =
+      load_or_make_array_model(flags.model, {}, numbers_as_names(counted), flags.ignore_mismatched_sizes);
+  TrainingTask task = array_task(flags, model, InputKind::Image, "convnet", {});
+  const auto classes = static_cast<std::int64_t>(model.labels.size());
   if (!flags.train_file.empty()) {
-    task.train = first_samples(mnist(flags.train_file, Split::Train), flags.max_train_samples);
+    task.train = first_samples(mnist(flags.train_file, Split::Train, classes), flags.max_train_samples);
   }
   if (!flags.validation_file.empty()) {
-    task.eval = first_samples(mnist(flags.validation_file, Split::Test), flags.max_eval_samples);
+    task.eval = first_samples(mnist(flags.validation_file, Split::Test, classes), flags.max_eval_samples);
   }
   return task;
 }
 
 TrainingTask make_tabular_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   refuse_text_flags(flags, args);
-  if (flags.train_file.empty()) {
-    throw UsageError("scaling and categories of a table are learned from the file that a model was trained on",
-                     "command line", "give it as --train-file");
+  std::shared_ptr<TensorDataset> train;
+  const bool is_folder = std::filesystem::is_directory(flags.model);
+  if (!is_folder && flags.train_file.empty()) {
+    throw UsageError("there is no folder " + flags.model, "--model", "give the folder of a model of tables");
   }
-  const TrainingTables tables = read_training_tables(flags.train_file, flags.validation_file, flags.label_column);
+  const TableEncoding encoding = is_folder ? TableEncoding::of_folder(flags.model)
+                                           : TableEncoding::learn(flags.train_file, flags.label_column, train);
+  if (is_folder && !flags.train_file.empty()) train = encoding.read(flags.train_file, flags.label_column);
   ModelOptions options;
-  options.features = tables.train->fields().at("features").size(1);
-  options.num_labels = tables.classes;
-  TrainingTask task = array_task(flags, array_model(flags.model, "mlp", options), tables.classes);
-  if (task.model->model().input_kind() != InputKind::Features) {
-    throw UsageError("--model " + flags.model + " takes no tables", "command line", "give mlp");
+  options.features = encoding.features();
+  const ArrayModel model =
+      load_or_make_array_model(flags.model, options, encoding.classes(), flags.ignore_mismatched_sizes);
+  TrainingTask task = array_task(flags, model, InputKind::Features, "mlp", {{TableEncoding::kFile, encoding.json()}});
+  task.warnings = warnings_of_labels(encoding.classes(), flags.train_file);
+  task.train = first_samples(train, flags.max_train_samples);
+  if (!flags.validation_file.empty()) {
+    task.eval = first_samples(encoding.read(flags.validation_file, flags.label_column), flags.max_eval_samples);
   }
-  task.train = first_samples(tables.train, flags.max_train_samples);
-  task.eval = first_samples(tables.eval, flags.max_eval_samples);
   return task;
 }
 

@@ -41,7 +41,10 @@ class BenchAllReduce : public Subcommand {
         ->delimiter(',')
         ->check(CLI::Range(2, 64))
         ->capture_default_str();
-    app.add_option("--sizes", sizes_, "bytes of the tensor, multiples of 4")->delimiter(',')->capture_default_str();
+    app.add_option("--sizes", sizes_, "bytes of the tensor, multiples of 4")
+        ->delimiter(',')
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
     app.add_option(
            "--engines", engines_,
            "shm (tensors from allocate), shm-any (any tensor), thread, gloo-engine (ours over Gloo's transport); "

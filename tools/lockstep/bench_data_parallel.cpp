@@ -16,6 +16,8 @@
 #include "lockstep/parallel/parallel_loss.h"
 #include "tools/lockstep/baseline_threads.h"
 #include "tools/lockstep/measurement.h"
+#include "tools/lockstep/progress_line.h"
+#include "tools/lockstep/replica_flag.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -54,7 +56,9 @@ class BenchDataParallel : public Subcommand {
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
     app.add_option("--batch", batch_, "samples of the whole batch")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->check(CLI::PositiveNumber);
-    app.add_option("--devices", devices_, "of the replicas, e.g. cpu:0,cpu:1; default: all")->delimiter(',');
+    app.add_option("--devices", devices_, "of the replicas, e.g. cpu:0,cpu:1; default: all")
+        ->delimiter(',')
+        ->check(replica_device_name());
     app.add_option("--rounds", rounds_, "turns that each method gets")->capture_default_str()->check(CLI::Range(1, 99));
     app.add_option("--steps", steps_, "steps of a turn")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_flag("--memory", memory_, "measure instead what the other replicas add to one with its share of the batch");
@@ -96,10 +100,11 @@ class BenchDataParallel : public Subcommand {
     rows.push_back({fmt::format("{} replicas, DataParallel", count), {}});
     for (int round = 0; round < rounds_; ++round) {
       for (TrainingRow& row : rows) {
-        if (!json_) std::fprintf(stderr, "round %d: %s\n", round + 1, row.method.c_str());
+        progress_.show(fmt::format("round {} of {}: {}", round + 1, rounds_, row.method));
         row.step_ms.push_back(turn_ms(dp, optimizer, row.method));
       }
     }
+    progress_.show("");
     report(dp, rows, overhead_us());
     return 0;
   }
@@ -213,6 +218,7 @@ class BenchDataParallel : public Subcommand {
   int steps_ = 4;
   bool memory_ = false;
   bool json_ = false;
+  ProgressLine progress_;
 };
 
 }  // namespace

@@ -14,6 +14,9 @@
 #include "lockstep/parallel/parallel_inference.h"
 #include "tools/lockstep/baseline_threads.h"
 #include "tools/lockstep/measurement.h"
+#include "tools/lockstep/progress_line.h"
+#include "tools/lockstep/replica_flag.h"
+#include "tools/lockstep/shell.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -39,7 +42,9 @@ class BenchInference : public Subcommand {
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--seq", sequence_length_, "tokens of each text, for text models")->check(CLI::PositiveNumber);
-    app.add_option("--devices", devices_, "of the replicas, e.g. cpu:0,cpu:1; default: all")->delimiter(',');
+    app.add_option("--devices", devices_, "of the replicas, e.g. cpu:0,cpu:1; default: all")
+        ->delimiter(',')
+        ->check(replica_device_name());
     app.add_option("--rounds", rounds_, "turns that each method gets")->capture_default_str()->check(CLI::Range(1, 99));
     app.add_option("--steps", steps_, "batches of a turn")->capture_default_str()->check(CLI::PositiveNumber);
     app.add_option("--peer", peer_, "pytorch: a single process of Python, with as many threads as there are cores")
@@ -52,6 +57,7 @@ class BenchInference : public Subcommand {
 
   int run() override {
     keep_freed_memory();
+    check_peer();
     torch::manual_seed(0);
     const auto model = make_model(model_);
     model->eval();
@@ -61,11 +67,22 @@ class BenchInference : public Subcommand {
     Parallel dp(model, devices);
     std::vector<InferenceRow> rows;
     for (const std::int64_t batch : batches_) measure(dp, batch, rows);
+    progress_.show("");
     json_ ? print_json(rows) : print_table(dp, rows);
     return 0;
   }
 
  private:
+  // Before anything is measured.
+  void check_peer() const {
+    if (peer_.empty()) return;
+    const auto [code, out] = run_shell(shell_quoted(python_) + " -c 'import torch' 2>&1");
+    if (code == 0) return;
+    const std::string last = out.substr(0, out.find_last_not_of('\n') + 1);
+    throw UsageError(fmt::format("{} cannot load torch: {}", python_, last.substr(last.rfind('\n') + 1)), "--python",
+                     "name an interpreter that has PyTorch, or leave --peer out");
+  }
+
   void measure(Parallel& dp, std::int64_t size, std::vector<InferenceRow>& rows) {
     RandomBatchOptions options;
     options.size = size;
@@ -82,8 +99,7 @@ class BenchInference : public Subcommand {
     for (const auto& method : methods) rows.push_back({method, size, {}});
     for (int round = 0; round < rounds_; ++round) {
       for (std::size_t i = first; i < rows.size(); ++i) {
-        if (!json_)
-          std::fprintf(stderr, "batch %ld, round %d: %s\n", static_cast<long>(size), round + 1, rows[i].method.c_str());
+        progress_.show(fmt::format("batch {}, round {} of {}: {}", size, round + 1, rounds_, rows[i].method));
         rows[i].batch_ms.push_back(turn_ms(dp, batch, rows[i]));
       }
     }
@@ -125,8 +141,8 @@ class BenchInference : public Subcommand {
 
   double peer_ms(std::int64_t batch) const {
     const std::string command =
-        fmt::format("{} {}/pytorch_inference.py --model {} --batch {} --seq {} --steps {}", python_, LOCKSTEP_BENCH_DIR,
-                    model_, batch, sequence_length_ > 0 ? sequence_length_ : 128, steps_);
+        fmt::format("{} {}/pytorch_inference.py --model {} --batch {} --seq {} --steps {}", shell_quoted(python_),
+                    LOCKSTEP_BENCH_DIR, model_, batch, sequence_length_ > 0 ? sequence_length_ : 128, steps_);
     FILE* pipe = ::popen(command.c_str(), "r");
     double ms = 0;
     const bool is_read = pipe != nullptr && std::fscanf(pipe, "%lf", &ms) == 1;
@@ -182,6 +198,7 @@ class BenchInference : public Subcommand {
   int rounds_ = 5;
   int steps_ = 8;
   bool json_ = false;
+  ProgressLine progress_;
 };
 
 }  // namespace

@@ -44,10 +44,7 @@ class Evaluate : public Subcommand {
 
  private:
   void evaluate(const TrainingArguments& args) const {
-    TaskFlags flags = task_;
-    // A text model has its labels; the training file is for tables alone.
-    if (flags.task != "tabular-classification") flags.train_file.clear();
-    const TrainingTask task = make_training_task(flags, args);
+    const TrainingTask task = make_training_task(task_, args);
     TrainerOptions options = trainer_options(task, args);
     options.eval_dataset = task.eval;
     options.print_logs = false;

@@ -1,7 +1,6 @@
 #include "tools/lockstep/memory_estimate.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/bucket.h"
 #include "lockstep/tensor/autocast.h"
+#include "tools/lockstep/array_model.h"
+#include "tools/lockstep/held_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -23,12 +24,6 @@ constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kLargestDryRun = std::int64_t{1} << 30;
 constexpr std::int64_t kGpt3Positions = 2048;
 constexpr std::int64_t kBucketBytes = 25 << 20;  // DistributedDataParallel's default
-
-// Bytes that the program holds now, as malloc counts them: LibTorch's CPU tensors are malloc's blocks.
-std::int64_t heap_bytes() {
-  const struct mallinfo2 info = ::mallinfo2();
-  return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
-}
 
 // What a forward pass leaves for backward.
 std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
@@ -42,9 +37,9 @@ std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::
     return model.loss(model.forward(batch), batch).mean();
   };
   forward();  // what is made once and kept is no activation
-  const std::int64_t before = heap_bytes();
+  const HeldBytes held;
   const at::Tensor loss = forward();
-  return heap_bytes() - before;
+  return held.now();
 }
 
 Gpt2Config config_of(const Gpt3Size& size, const MemoryQuestion& question) {
@@ -119,13 +114,23 @@ std::shared_ptr<Model> make_for_dry_run(const MemoryQuestion& question) {
   if (const Gpt3Size* size = find_gpt3(question.model)) {
     return std::make_shared<GPT2LMHeadModelImpl>(config_of(*size, question));
   }
+  if (std::filesystem::exists(question.model) && !std::filesystem::is_directory(question.model)) {
+    throw UsageError(question.model + " is a file", "command line",
+                     "name the folder of a BERT or GPT-2, or a model: lockstep estimate-memory --help lists them");
+  }
   if (!std::filesystem::is_directory(question.model)) {
     ModelOptions options;
     options.gradient_checkpointing = question.gradient_checkpointing;
-    return make_model(question.model, options);
+    try {
+      return make_model(question.model, options);
+    } catch (const Error& error) {
+      throw UsageError(error.happened(), "command line", "lockstep estimate-memory --help lists the models");
+    }
   }
+  const std::string type = ConfigFile(question.model).text({"model_type"}, "");
+  if (type == "convnet" || type == "mlp") return load_array_model(question.model).model;
   // The configuration is enough; no weights are read.
-  if (ConfigFile(question.model).text({"model_type"}, "") == "gpt2") {
+  if (type == "gpt2") {
     Gpt2Config config = Gpt2Config::from_file(question.model);
     config.gradient_checkpointing = question.gradient_checkpointing;
     return std::make_shared<GPT2LMHeadModelImpl>(config);

@@ -37,13 +37,14 @@ ModelAdapter::ModelAdapter(std::shared_ptr<Model> model, std::optional<Tokenizer
                            bool recomputes_activations)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), recomputes_activations_(recomputes_activations) {}
 
+ModelAdapter::ModelAdapter(std::shared_ptr<Model> model, std::map<std::string, std::string> files)
+    : model_(std::move(model)), files_(std::move(files)) {}
+
 at::Tensor ModelAdapter::forward_on(torch::nn::Module& replica, const Batch& batch) {
   return dynamic_cast<Model&>(replica).forward(batch);
 }
 
-LossSum ModelAdapter::loss(const at::Tensor& output, const Batch& batch) const {
-  return model_->loss(output, batch);
-}
+LossSum ModelAdapter::loss(const at::Tensor& output, const Batch& batch) const { return model_->loss(output, batch); }
 
 LossSum ModelAdapter::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
   if (dynamic_cast<const GPT2LMHeadModelImpl*>(model_.get()) == nullptr) {
@@ -67,7 +68,7 @@ at::Tensor ModelAdapter::predictions(const at::Tensor& output) const {
 std::vector<std::string> ModelAdapter::labels() const { return labels_of(*model_); }
 
 std::map<std::string, std::string> ModelAdapter::files() const {
-  std::map<std::string, std::string> files;
+  std::map<std::string, std::string> files = files_;
   if (tokenizer_) files = tokenizer_files(*tokenizer_);
   const std::string config = config_json_of(*model_);
   if (!config.empty()) files["config.json"] = config;

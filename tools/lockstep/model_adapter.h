@@ -13,11 +13,13 @@
 namespace lockstep {
 
 /// A model of the registry, or of a Hugging Face folder, as the trainer takes it. Saved folders hold its config.json
-/// and its tokenizer's files.
+/// and its tokenizer's files, or what else a model needs to read its input.
 class ModelAdapter : public TrainableModel {
  public:
   /// @param tokenizer  saved with the model; nothing: none is
   ModelAdapter(std::shared_ptr<Model> model, std::optional<Tokenizer> tokenizer, bool recomputes_activations);
+  /// A model of something else than texts. @param files  saved with it: name and content
+  ModelAdapter(std::shared_ptr<Model> model, std::map<std::string, std::string> files);
 
   ModuleTensors tensors() override { return module_tensors(*model_); }
   void set_training(bool on) override { model_->train(on); }
@@ -39,7 +41,8 @@ class ModelAdapter : public TrainableModel {
  private:
   std::shared_ptr<Model> model_;
   std::optional<Tokenizer> tokenizer_;
-  bool recomputes_activations_;
+  bool recomputes_activations_ = false;
+  std::map<std::string, std::string> files_;
 };
 
 }  // namespace lockstep

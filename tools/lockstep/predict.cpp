@@ -18,14 +18,17 @@ namespace {
 
 constexpr std::uint64_t kLargestConfigBytes = 16 << 20;
 
-// The task that a folder was trained for: text models say it in config.json.
+// The task that a folder was trained for, as its config.json says.
 std::string task_of_folder(const std::string& folder) {
   const std::string path = folder + "/config.json";
   if (!std::filesystem::exists(path)) {
     throw UsageError("there is no config.json, so the folder does not say what its model is for", folder,
-                     "give --task image-classification or tabular-classification, or the folder of a text model");
+                     "give the folder of a model that lockstep train or Hugging Face's library saved");
   }
   const auto config = read_json_object(path, kLargestConfigBytes);
+  const auto type = config->value("model_type", nlohmann::json());
+  if (type == "convnet") return "image-classification";
+  if (type == "mlp") return "tabular-classification";
   const auto names = config->value("architectures", nlohmann::json::array());
   const std::string name = names.empty() || !names[0].is_string() ? "" : names[0].get<std::string>();
   return name.find("LMHead") != std::string::npos || name.find("MaskedLM") != std::string::npos ? "language-modeling"
@@ -47,9 +50,6 @@ class Predict : public Subcommand {
         ->capture_default_str();
     app.add_option("--max-length", flags_.max_length, "tokens of the longest text; the rest is cut off")
         ->check(CLI::PositiveNumber);
-    app.add_option("--train-file", flags_.train_file,
-                   "for tables: the file that the model was trained on, from which scaling and categories are learned");
-    app.add_option("--label-column", flags_.label_column, "for tables: column of the label; default: label");
     app.add_option("--max-new-tokens", flags_.max_new_tokens, "GPT-2: tokens to add at most")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -65,9 +65,8 @@ class Predict : public Subcommand {
                         "lockstep predict --model reviews --file lines.txt --json",
                         "echo 'The train' | lockstep predict --model gpt2-folder --max-new-tokens 30 --temperature 0.8",
                         "echo 'The food was [MASK].' | lockstep predict --model bert-folder",
-                        "lockstep predict --task image-classification --model digits --file t10k-images-idx3-ubyte",
-                        "lockstep predict --task tabular-classification --model kdd --train-file KDDTrain+.txt --file "
-                        "KDDTest+.txt"});
+                        "lockstep predict --model digits --file t10k-images-idx3-ubyte",
+                        "lockstep predict --model kdd --file KDDTest+.txt"});
   }
 
   int run() override {

@@ -63,41 +63,32 @@ void need_file(const PredictFlags& flags, const char* what) {
 
 void predict_labels_of_images(const PredictFlags& flags) {
   need_file(flags, "an IDX file of images or a folder with test images");
-  const auto model = array_model(flags.model, "convnet", {});
-  std::vector<std::string> digits(10);
-  for (std::size_t i = 0; i < digits.size(); ++i) digits[i] = std::to_string(i);
+  const ArrayModel loaded = load_array_model(flags.model);
   if (!std::filesystem::is_directory(flags.file)) {
     const at::Tensor images = read_images(flags.file);
     predict_in_batches(
-        *model, "images", images.size(0), [&](auto begin, auto end) { return images.slice(0, begin, end); }, digits,
-        flags);
+        *loaded.model, "images", images.size(0), [&](auto begin, auto end) { return images.slice(0, begin, end); },
+        loaded.labels, flags);
     return;
   }
-  const auto dataset = mnist(flags.file, Split::Test);
+  const auto dataset = mnist(flags.file, Split::Test, /*num_classes=*/0);  // labels are not looked at
   predict_in_batches(
-      *model, "images", dataset->size(),
+      *loaded.model, "images", dataset->size(),
       [&](auto begin, auto end) {
         std::vector<std::int64_t> indices(static_cast<std::size_t>(end - begin));
         std::iota(indices.begin(), indices.end(), begin);
         return dataset->get_batch(indices).at("images");
       },
-      digits, flags);
+      loaded.labels, flags);
 }
 
 void predict_labels_of_rows(const PredictFlags& flags) {
   need_file(flags, "a table");
-  if (flags.train_file.empty()) {
-    throw UsageError("scaling and categories of a table are learned from the file that a model was trained on",
-                     "command line", "give it as --train-file");
-  }
-  const TableToPredict table = read_table_to_predict(flags.train_file, flags.file, flags.label_column);
-  ModelOptions options;
-  options.features = table.features.size(1);
-  options.num_labels = static_cast<std::int64_t>(table.classes.size());
-  const auto model = array_model(flags.model, "mlp", options);
+  const ArrayModel loaded = load_array_model(flags.model);
+  const at::Tensor features = TableEncoding::of_folder(flags.model).read_features(flags.file);
   predict_in_batches(
-      *model, "features", table.features.size(0),
-      [&](auto begin, auto end) { return table.features.slice(0, begin, end); }, table.classes, flags);
+      *loaded.model, "features", features.size(0), [&](auto begin, auto end) { return features.slice(0, begin, end); },
+      loaded.labels, flags);
 }
 
 }  // namespace lockstep

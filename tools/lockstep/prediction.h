@@ -14,8 +14,6 @@ struct PredictFlags {
   std::string model;
   std::string tokenizer;
   std::string file;
-  std::string train_file;
-  std::string label_column;
   std::int64_t batch_size = 32;
   std::int64_t max_length = 0;
   std::int64_t max_new_tokens = 20;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_file.h"
 #include "lockstep/data/csv_reader.h"
 #include "lockstep/data/csv_tokenizer.h"
 #include "lockstep/data/file_bytes.h"
@@ -16,6 +18,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kRowsLookedAt = 10000;
+constexpr std::uint64_t kLargestEncodingBytes = 64 << 20;
+constexpr const char* kUsualLabel = "label";
 
 bool is_number(const std::string& text) {
   if (text.empty()) return false;
@@ -24,16 +28,21 @@ bool is_number(const std::string& text) {
   return *end == '\0';
 }
 
-// A table with a header: columns of numbers are scaled, others are one-hot; the label is named, or "label".
-CsvSchema schema_of_table(const std::string& train_file, const std::string& label_column_name) {
+CsvDialect dialect_of(const std::string& path) {
+  CsvDialect dialect;
+  if (path.find(".tsv") != std::string::npos) dialect.delimiter = '\t';
+  return dialect;
+}
+
+// A table with a header: columns of numbers are scaled, others are one-hot.
+CsvSchema schema_of_table(const std::string& train_file, const std::string& label) {
   const std::vector<std::string> names = columns_of_file(train_file);
-  const std::string label = label_column_name.empty() ? "label" : label_column_name;
   if (std::find(names.begin(), names.end(), label) == names.end()) {
     throw UsageError("there is no column \"" + label + "\"", train_file, "give --label-column");
   }
   const FileBytes file = FileBytes::open_text(train_file);
   CsvSchema schema;
-  if (train_file.find(".tsv") != std::string::npos) schema.dialect.delimiter = '\t';
+  schema.dialect = dialect_of(train_file);
   CsvTokenizer records(file.view(), train_file, schema.dialect);
   std::vector<CsvField> fields;
   std::string storage;
@@ -55,67 +64,72 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
 }
 
 // NSL-KDD has no header: 41 features, the attack, and perhaps a difficulty.
-bool is_nsl_kdd(const std::string& path) {
+bool looks_like_nsl_kdd(const std::string& path) {
   const std::vector<std::string> first = columns_of_file(path);
   return (first.size() == 42 || first.size() == 43) && is_number(first.front());
 }
 
-std::int64_t classes_of(const CsvEncoding& encoding) {
-  std::int64_t classes = 0;
-  for (const auto& [name, number] : encoding.classes()) classes = std::max(classes, number + 1);
-  return classes;
+}  // namespace
+
+TableEncoding::TableEncoding(CsvEncoding encoding, std::string label, bool is_nsl_kdd)
+    : encoding_(std::move(encoding)), label_(std::move(label)), is_nsl_kdd_(is_nsl_kdd) {}
+
+TableEncoding TableEncoding::learn(const std::string& train_file, const std::string& given_label,
+                                   std::shared_ptr<TensorDataset>& rows) {
+  const bool is_nsl_kdd = looks_like_nsl_kdd(train_file);
+  const std::string label = is_nsl_kdd ? "" : given_label.empty() ? kUsualLabel : given_label;
+  CsvData data = is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label));
+  rows = std::move(data.dataset);
+  return {std::move(data.encoding), label, is_nsl_kdd};
 }
 
-// The same columns in a file whose label is not known, or not to be looked at.
-CsvSchema without_label(CsvSchema schema, const std::string& path) {
-  const std::vector<std::string> names = columns_of_file(path);
-  std::vector<CsvColumn> columns;
-  for (CsvColumn& column : schema.columns) {
-    const bool is_label = column.kind == CsvColumn::Kind::Label;
-    const bool is_there = std::find(names.begin(), names.end(), column.name) != names.end();
-    if (!is_label) columns.push_back(std::move(column));
-    if (is_label && is_there) columns.push_back(ignored_column(column.name));
+TableEncoding TableEncoding::of_folder(const std::string& folder) {
+  const std::string path = folder + "/" + kFile;
+  const auto json = read_json_object(path, kLargestEncodingBytes);
+  const auto encoding = json->find("encoding");
+  if (encoding == json->end() || !json->value("nsl_kdd", nlohmann::json()).is_boolean()) {
+    throw Error("this is no encoding of a table", path, "give the folder of a model that lockstep train wrote");
   }
-  schema.columns = std::move(columns);
-  return schema;
+  return {CsvEncoding::from_json(encoding->dump(), path), json->value("label_column", ""), json->at("nsl_kdd")};
 }
 
-std::vector<std::string> class_names(const CsvEncoding& encoding) {
-  std::vector<std::string> names(static_cast<std::size_t>(classes_of(encoding)));
-  for (const auto& [name, number] : encoding.classes()) names.at(static_cast<std::size_t>(number)) = name;
+std::string TableEncoding::json() const {
+  const nlohmann::ordered_json json{{"nsl_kdd", is_nsl_kdd_},
+                                    {"label_column", label_},
+                                    {"encoding", nlohmann::ordered_json::parse(encoding_.json())}};
+  return json.dump(2) + "\n";
+}
+
+std::vector<std::string> TableEncoding::classes() const {
+  if (is_nsl_kdd_) return {"normal", "attack"};
+  std::vector<std::string> names(encoding_.classes().size());
+  for (const auto& [name, number] : encoding_.classes()) names.at(static_cast<std::size_t>(number)) = name;
   return names;
 }
 
-}  // namespace
-
-TrainingTables read_training_tables(const std::string& train_file, const std::string& validation_file,
-                                    const std::string& label_column_name) {
-  TrainingTables tables;
-  if (is_nsl_kdd(train_file)) {
-    const CsvData data = read_nsl_kdd(train_file);
-    tables.train = data.dataset;
-    tables.classes = 2;
-    if (!validation_file.empty()) tables.eval = read_nsl_kdd(validation_file, data.encoding);
-    return tables;
+// The columns that the model knows, in a file that may have others; a label where one is named.
+CsvSchema TableEncoding::schema_of(const std::string& path, const std::string& label) const {
+  CsvSchema schema;
+  schema.dialect = dialect_of(path);
+  schema.columns = encoding_.feature_columns();
+  if (!label.empty()) schema.columns.push_back(label_column(label, encoding_.classes()));
+  for (const std::string& name : columns_of_file(path)) {
+    const auto is_it = [&](const CsvColumn& column) { return column.name == name; };
+    if (std::none_of(schema.columns.begin(), schema.columns.end(), is_it)) {
+      schema.columns.push_back(ignored_column(name));
+    }
   }
-  const CsvSchema schema = schema_of_table(train_file, label_column_name);
-  const CsvData data = read_csv(train_file, schema);
-  tables.train = data.dataset;
-  tables.classes = classes_of(data.encoding);
-  if (!validation_file.empty()) tables.eval = read_csv(validation_file, schema, data.encoding);
-  return tables;
+  return schema;
 }
 
-TableToPredict read_table_to_predict(const std::string& train_file, const std::string& file,
-                                     const std::string& label_column_name) {
-  if (is_nsl_kdd(train_file)) {
-    const CsvData data = read_nsl_kdd(train_file);
-    return {read_nsl_kdd(file, data.encoding)->fields().at("features"), {"normal", "attack"}};
-  }
-  const CsvSchema schema = schema_of_table(train_file, label_column_name);
-  const CsvData data = read_csv(train_file, schema);
-  const auto rows = read_csv(file, without_label(schema, file), data.encoding);
-  return {rows->fields().at("features"), class_names(data.encoding)};
+std::shared_ptr<TensorDataset> TableEncoding::read(const std::string& path, const std::string& given_label) const {
+  if (is_nsl_kdd_) return read_nsl_kdd(path, encoding_);
+  return read_csv(path, schema_of(path, given_label.empty() ? label_ : given_label), encoding_);
+}
+
+at::Tensor TableEncoding::read_features(const std::string& path) const {
+  const auto rows = is_nsl_kdd_ ? read_nsl_kdd(path, encoding_) : read_csv(path, schema_of(path, ""), encoding_);
+  return rows->fields().at("features");
 }
 
 }  // namespace lockstep

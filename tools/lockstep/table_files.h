@@ -6,30 +6,42 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/data/csv_encoding.h"
 #include "lockstep/data/tensor_dataset.h"
 
 namespace lockstep {
 
-struct TrainingTables {
-  std::shared_ptr<TensorDataset> train;
-  std::shared_ptr<TensorDataset> eval;  ///< null without a validation file
-  std::int64_t classes = 0;
+/// How a table becomes features and classes: learned from the file that a model is trained on, and kept in the model's
+/// folder, so that other files are read in the same way without it. Columns of numbers are scaled, others are one-hot.
+class TableEncoding {
+ public:
+  /// In the folder of a model of tables.
+  static constexpr const char* kFile = "preprocessor_config.json";
+
+  /// Learns from a training file. @param label  its column; empty: "label". @param rows  becomes the file's rows
+  /// @throws UsageError, Error  naming file and column
+  static TableEncoding learn(const std::string& train_file, const std::string& label,
+                             std::shared_ptr<TensorDataset>& rows);
+  /// That of a model's folder. @throws Error  if it has none
+  static TableEncoding of_folder(const std::string& folder);
+  /// The content of kFile.
+  std::string json() const;
+
+  std::int64_t features() const { return static_cast<std::int64_t>(encoding_.feature_names().size()); }
+  /// Names of the classes, by number.
+  std::vector<std::string> classes() const;
+  /// Rows with labels. @param label  its column; empty: as in the training file
+  std::shared_ptr<TensorDataset> read(const std::string& path, const std::string& label = "") const;
+  /// [rows, features]; a label in the file is not looked at.
+  at::Tensor read_features(const std::string& path) const;
+
+ private:
+  TableEncoding(CsvEncoding encoding, std::string label, bool is_nsl_kdd);
+  CsvSchema schema_of(const std::string& path, const std::string& label) const;
+
+  CsvEncoding encoding_;
+  std::string label_;
+  bool is_nsl_kdd_ = false;
 };
-
-/// Reads a table to train on, and perhaps one to validate on. Columns of numbers are scaled, others become one-hot.
-/// @param label_column_name  empty: "label"
-/// @throws UsageError, Error  naming file and column
-TrainingTables read_training_tables(const std::string& train_file, const std::string& validation_file,
-                                    const std::string& label_column_name);
-
-/// Rows without labels.
-struct TableToPredict {
-  at::Tensor features;               ///< [rows, features]
-  std::vector<std::string> classes;  ///< their names, by number
-};
-
-/// Reads a table as the training file taught; a label in it is not looked at. Throws as above.
-TableToPredict read_table_to_predict(const std::string& train_file, const std::string& file,
-                                     const std::string& label_column_name);
 
 }  // namespace lockstep

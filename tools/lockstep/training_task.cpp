@@ -38,11 +38,10 @@ void TaskFlags::add(CLI::App& app, bool trains) {
          "convnet, mlp start from random weights")
       ->required();
   app.add_option("--tokenizer,--tokenizer-name", tokenizer, "folder of the tokenizer; default: the model's");
-  CLI::Option* of_train = app.add_option(
-      "--train-file", train_file,
-      trains ? "CSV, TSV, JSON Lines or text; for images a folder of IDX files"
-             : "for tables: the file that the model was trained on, from which scaling and categories are learned");
-  if (trains) of_train->required();
+  if (trains) {
+    app.add_option("--train-file", train_file, "CSV, TSV, JSON Lines or text; for images a folder of IDX files")
+        ->required();
+  }
   CLI::Option* of_validation =
       app.add_option("--validation-file,--test-file", validation_file,
                      trains ? "the same, to evaluate on"
@@ -55,9 +54,11 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   app.add_option("--max-length,--max-seq-length,--block-size", max_length,
                  "tokens of the longest sample; default: what the model takes, at most 512")
       ->check(CLI::PositiveNumber);
-  app.add_option("--max-train-samples", max_train_samples, "take so many rows at random; 0: all")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--max-eval-samples", max_eval_samples, "the same of the validation file")
+  if (trains) {
+    app.add_option("--max-train-samples", max_train_samples, "take so many rows of the training file at random; 0: all")
+        ->check(CLI::NonNegativeNumber);
+  }
+  app.add_option("--max-eval-samples", max_eval_samples, "take so many rows of the validation file at random; 0: all")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--empty-texts", empty_texts, "rows whose text is empty; skip: leave them out")
       ->check(CLI::IsMember({"refuse", "skip"}))
@@ -71,8 +72,10 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   app.add_option("--average", average, "of precision, recall and f1")
       ->check(CLI::IsMember({"binary", "macro", "weighted"}))
       ->capture_default_str();
-  app.add_flag("--ignore-mismatched-sizes", ignore_mismatched_sizes,
-               "weights of other shapes than the model's start anew");
+  if (trains) {
+    app.add_flag("--ignore-mismatched-sizes", ignore_mismatched_sizes,
+                 "weights of other shapes than the model's start anew");
+  }
   for (CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }

@@ -35,7 +35,7 @@ struct TaskFlags {
   std::string average = "macro";
   bool ignore_mismatched_sizes = false;
 
-  /// Declares them. @param trains  whether --train-file is needed
+  /// Declares them. @param trains  for a training; else for an evaluation
   void add(CLI::App& app, bool trains);
 };
 

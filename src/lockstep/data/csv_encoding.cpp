@@ -49,26 +49,40 @@ std::vector<std::string> sorted_texts(const CsvColumnData& data) {
 }  // namespace
 
 CsvEncoding::CsvEncoding(const CsvSchema& schema, const CsvColumns& columns) {
-  std::int64_t width = 0;
   for (std::size_t i = 0; i < schema.columns.size(); ++i) {
     const CsvColumn& column = schema.columns[i];
     if (column.kind == Kind::Label) learn_classes(column, columns.column(i));
     if (column.kind != Kind::Number && column.kind != Kind::Category) continue;
     Feature feature{column};
-    feature.first = width;
     if (column.kind == Kind::Number) learn_number(feature, columns.column(i));
     if (column.kind == Kind::Category) learn_category(feature, columns.column(i));
-    width += feature.width;
-    features_.push_back(std::move(feature));
-  }
-  if (width > kMostFeatures) {
-    throw Error(fmt::format("the columns make {} features, more than {}", width, kMostFeatures), "CSV schema",
-                "encode the columns with most values as an index, or ignore them");
+    add(std::move(feature));
   }
 }
 
+void CsvEncoding::add(Feature feature) {
+  const CsvColumn& column = feature.declared;
+  feature.first = static_cast<std::int64_t>(feature_names_.size());
+  if (column.kind == Kind::Category && column.encoding == CsvColumn::Encoding::OneHot) {
+    feature.width = static_cast<std::int64_t>(column.values.size());
+    for (const std::string& value : column.values) feature_names_.push_back(column.name + "=" + value);
+  } else {
+    feature_names_.push_back(column.name);
+  }
+  if (static_cast<std::int64_t>(feature_names_.size()) > kMostFeatures) {
+    throw Error(fmt::format("the columns make more than {} features", kMostFeatures), "CSV schema",
+                "encode the columns with most values as an index, or ignore them");
+  }
+  features_.push_back(std::move(feature));
+}
+
+std::vector<CsvColumn> CsvEncoding::feature_columns() const {
+  std::vector<CsvColumn> columns;
+  for (const Feature& feature : features_) columns.push_back(feature.declared);
+  return columns;
+}
+
 void CsvEncoding::learn_number(Feature& feature, const CsvColumnData& data) {
-  feature_names_.push_back(feature.declared.name);
   const Scaling scaling = feature.declared.scaling;
   if (scaling == Scaling::None) return;
   double low = INFINITY;
@@ -95,12 +109,6 @@ void CsvEncoding::learn_number(Feature& feature, const CsvColumnData& data) {
 void CsvEncoding::learn_category(Feature& feature, const CsvColumnData& data) {
   CsvColumn& column = feature.declared;
   if (column.values.empty()) column.values = sorted_texts(data);
-  if (column.encoding == CsvColumn::Encoding::Index) {
-    feature_names_.push_back(column.name);
-    return;
-  }
-  feature.width = static_cast<std::int64_t>(column.values.size());
-  for (const std::string& value : column.values) feature_names_.push_back(column.name + "=" + value);
 }
 
 void CsvEncoding::learn_classes(const CsvColumn& label, const CsvColumnData& data) {

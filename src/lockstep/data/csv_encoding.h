@@ -28,12 +28,23 @@ class CsvEncoding {
   /// feature's column is missing, or was not in the training file
   Batch encode(const CsvSchema& schema, const CsvColumns& columns, const std::string& path) const;
 
+  /// All that was learned, as a JSON object: for the folder of a model, so that other files are encoded without the
+  /// training file.
+  std::string json() const;
+  /// @param path  of the text, for errors
+  /// @throws Error  if it is not what `json` gives
+  static CsvEncoding from_json(const std::string& text, const std::string& path);
+
+  /// The columns that make features, as they were declared or learned.
+  std::vector<CsvColumn> feature_columns() const;
   /// One name for each feature: the column's, or "column=value".
   const std::vector<std::string>& feature_names() const { return feature_names_; }
   /// The class of each text of the label column.
   const std::map<std::string, std::int64_t>& classes() const { return classes_; }
 
  private:
+  CsvEncoding() = default;
+
   struct Feature {
     CsvColumn declared;
     double offset = 0;  // subtracted from a number, or from its logarithm,
@@ -49,6 +60,7 @@ class CsvEncoding {
     std::vector<std::int64_t> value_of_text;  // of a category: place in the list, or -1 where it is not there
   };
 
+  void add(Feature feature);
   void learn_number(Feature& feature, const CsvColumnData& data);
   void learn_category(Feature& feature, const CsvColumnData& data);
   void learn_classes(const CsvColumn& label, const CsvColumnData& data);

@@ -16,6 +16,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kSide = 28;
+constexpr std::int64_t kMostClasses = 256;  // labels are bytes
 
 void check_labels(const at::Tensor& labels, std::int64_t num_classes, const std::string& path) {
   const auto* values = labels.data_ptr<std::uint8_t>();
@@ -32,6 +33,8 @@ void check_dims(const at::Tensor& tensor, std::int64_t dims, const char* what, c
                           tensor.dim(), c10::toString(tensor.scalar_type())),
               path, "check that images and labels were not mixed up");
 }
+
+std::string prefix_of(Split split) { return split == Split::Train ? "train" : "t10k"; }
 
 std::string find_file(const std::string& folder, const std::string& name) {
   std::vector<std::string> tried;
@@ -83,16 +86,24 @@ std::shared_ptr<TensorDataset> read_labelled_images(const std::string& images_pa
   return std::make_shared<TensorDataset>(Batch{{"images", images}, {"labels", labels.to(at::kLong)}});
 }
 
-std::shared_ptr<const Dataset> mnist(const std::string& folder, Split split) {
-  const std::string prefix = split == Split::Train ? "train" : "t10k";
-  const std::string images_path = find_file(folder, prefix + "-images-idx3-ubyte");
-  const auto bytes = read_labelled_images(images_path, find_file(folder, prefix + "-labels-idx1-ubyte"));
+std::shared_ptr<const Dataset> mnist(const std::string& folder, Split split, std::int64_t num_classes) {
+  const std::string images_path = find_file(folder, prefix_of(split) + "-images-idx3-ubyte");
+  const auto bytes = read_labelled_images(images_path, find_file(folder, prefix_of(split) + "-labels-idx1-ubyte"),
+                                          num_classes == 0 ? kMostClasses : num_classes);
   const at::Tensor& images = bytes->fields().at("images");
   if (images.size(1) != kSide || images.size(2) != kSide) {
     throw Error(fmt::format("images of {} x {} found, 28 x 28 expected", images.size(1), images.size(2)), images_path,
                 "give images in MNIST's form, or read these with read_labelled_images");
   }
   return std::make_shared<TransformDataset>(bytes, to_unit_floats);
+}
+
+std::int64_t count_mnist_classes(const std::string& folder, Split split) {
+  const std::string path = find_file(folder, prefix_of(split) + "-labels-idx1-ubyte");
+  const at::Tensor labels = read_idx(path);
+  check_dims(labels, 1, "labels", path);
+  if (labels.numel() == 0) throw Error("no labels in the file", path, "give a file with labels");
+  return labels.max().item<std::int64_t>() + 1;
 }
 
 }  // namespace lockstep

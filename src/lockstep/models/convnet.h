@@ -29,6 +29,7 @@ class ConvNetImpl : public Model {
   /// @throws Error  if the images have another shape
   at::Tensor forward(const at::Tensor& images);
 
+  const ConvNetOptions& options() const { return options_; }
   InputKind input_kind() const override { return InputKind::Image; }
   std::vector<InputField> inputs() const override;
   Batch random_batch(const RandomBatchOptions& options) const override;

@@ -28,6 +28,7 @@ class MlpImpl : public Model {
   /// @throws Error  if the number of columns is another
   at::Tensor forward(const at::Tensor& features);
 
+  const MlpOptions& options() const { return options_; }
   InputKind input_kind() const override { return InputKind::Features; }
   std::vector<InputField> inputs() const override;
   Batch random_batch(const RandomBatchOptions& options) const override;

@@ -14,9 +14,11 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/optim/clip_grad_norm.h"
+#include "lockstep/train/batch_device.h"
 #include "lockstep/train/self_launch.h"
 
 namespace lockstep {
@@ -72,6 +74,11 @@ Accelerator::Accelerator(AcceleratorOptions options)
     owns_group_ = true;
   }
   group_ = options_.ddp.process_group ? options_.ddp.process_group : default_group();
+  if (!options_.cpu && env_string("ACCELERATE_USE_CPU").value_or("false") != "true") device_ = use_local_device();
+}
+
+void Accelerator::place(const ModuleTensors& tensors) const {
+  if (options_.device_placement) move_to_device(tensors, device_);
 }
 
 PreparedLoader Accelerator::prepare_loader(const DataLoader& loader) {
@@ -80,6 +87,7 @@ PreparedLoader Accelerator::prepare_loader(const DataLoader& loader) {
   share.world_size = num_processes();
   share.even_batches = options_.even_batches;
   share.split_batches = options_.split_batches;
+  if (options_.device_placement) share.device = device_;
   PreparedLoader prepared(loader, share, loaders_);
   kept_->add_loader(prepared);
   return prepared;
@@ -132,9 +140,7 @@ void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, do
   }
 }
 
-Autocast Accelerator::autocast() const {
-  return Autocast(group_->device_type(), precision_.dtype, precision_.autocast);
-}
+Autocast Accelerator::autocast() const { return Autocast(device_.type(), precision_.dtype, precision_.autocast); }
 
 at::Tensor Accelerator::gather(const at::Tensor& tensor) {
   if (tensor.scalar_type() == at::kBool) return gather(tensor.to(at::kByte)).to(at::kBool);  // no engine has it
@@ -171,7 +177,7 @@ at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
     const bool is_repeated = samples >= 0 && samples_before * ranks + place >= samples;
     if (is_there && !is_repeated) kept.push_back(rank * largest + sample);
   }
-  return all.index_select(0, torch::tensor(kept, at::kLong));
+  return all.index_select(0, torch::tensor(kept, at::kLong).to(all.device()));
 }
 
 at::Tensor Accelerator::reduce(const at::Tensor& tensor, const std::string& reduction, double scale) {
@@ -182,7 +188,8 @@ at::Tensor Accelerator::reduce(const at::Tensor& tensor, const std::string& redu
 
 at::Tensor Accelerator::pad_across_processes(const at::Tensor& tensor, std::int64_t dim, double pad_index,
                                              bool pad_first) {
-  if (dim < 0 || dim >= tensor.dim()) return tensor;
+  if (dim < 0) dim += tensor.dim();
+  if (dim < 0 || dim >= tensor.dim()) return tensor;  // as Accelerate: a scalar among tensors stays
   at::Tensor largest = at::full({1}, tensor.size(dim), at::kLong);
   group_->all_reduce(largest, ReduceOp::Max);
   const std::int64_t missing = largest.item<std::int64_t>() - tensor.size(dim);
@@ -248,6 +255,15 @@ void Accelerator::init_trackers(const std::string& project_name, const nlohmann:
   }
 }
 
+Tracker& Accelerator::get_tracker(const std::string& name) {
+  const auto found =
+      std::find_if(trackers_.begin(), trackers_.end(), [&](const auto& tracker) { return tracker->name() == name; });
+  if (found != trackers_.end()) return **found;
+  const auto& known = options_.log_with;
+  if (!is_main_process() && std::find(known.begin(), known.end(), name) != known.end()) return silent_tracker();
+  throw Error(fmt::format("there is no tracker '{}'", name), kHere, "call init_trackers, and name it in log_with");
+}
+
 void Accelerator::log(const Logs& values, std::int64_t step) {
   const std::int64_t at = step < 0 ? next_log_step_ : step;
   next_log_step_ = at + 1;
@@ -257,6 +273,7 @@ void Accelerator::log(const Logs& values, std::int64_t step) {
 void Accelerator::end_training() {
   for (const auto& tracker : trackers_) tracker->finish();
   trackers_.clear();
+  if (writer_) writer_->wait();
   writer_.reset();
   kept_ = std::make_shared<AcceleratorState>(state_);
   group_.reset();

@@ -22,6 +22,7 @@
 #include "lockstep/train/prepared_model.h"
 #include "lockstep/train/prepared_optimizer.h"
 #include "lockstep/train/project_configuration.h"
+#include "lockstep/train/state_hooks.h"
 #include "lockstep/train/tracker.h"
 
 namespace lockstep {
@@ -30,13 +31,24 @@ namespace lockstep {
 struct AcceleratorOptions {
   std::string mixed_precision;                   ///< no, bf16, fp16; empty: ACCELERATE_MIXED_PRECISION, else no
   std::int64_t gradient_accumulation_steps = 0;  ///< 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else 1
-  bool split_batches = false;                    ///< a loader's batch size is that of all ranks together
-  bool even_batches = true;                      ///< ranks get equal numbers of batches, by repeating samples
-  DistributedDataParallelOptions ddp;            ///< DistributedDataParallelKwargs
-  GradScaler::Options grad_scaler;               ///< GradScalerKwargs: of fp16
-  std::vector<std::string> log_with;             ///< trackers: tensorboard, json, all
+  bool cpu = false;                    ///< stay on the CPU where there is CUDA; so does ACCELERATE_USE_CPU=true
+  bool device_placement = true;        ///< `prepare` moves modules to `device()`, and prepared loaders their batches
+  bool split_batches = false;          ///< a loader's batch size is that of all ranks together
+  bool even_batches = true;            ///< ranks get equal numbers of batches, by repeating samples
+  DistributedDataParallelOptions ddp;  ///< DistributedDataParallelKwargs
+  GradScaler::Options grad_scaler;     ///< GradScalerKwargs: of fp16
+  std::vector<std::string> log_with;   ///< trackers: tensorboard, json, all
   ProjectConfiguration project_config;
 };
+
+struct SaveStateOptions {
+  /// Copy what there is and return; a thread of its own writes while the loop goes on. The next save, load_state and
+  /// end_training wait for it, and throw what went wrong. Accelerate has the foreground alone.
+  bool background = false;
+};
+
+/// Largest shard of Accelerator::save_model: Accelerate's "10GB".
+constexpr std::uint64_t kAccelerateMaxShardBytes = 10'000'000'000;
 
 struct LoadStateOptions {
   /// Go on with another number of ranks: data from where all ranks together were, not bit for bit the same (see
@@ -75,6 +87,7 @@ class Accelerator {
   std::string mixed_precision() const { return precision_.name(); }
   std::int64_t gradient_accumulation_steps() const { return state_->accumulation.steps(); }
   Communicator& process_group() { return *group_; }
+  c10::Device device() const { return device_; }  ///< this rank's: a CUDA device where there is one, else the CPU
 
   /// Each argument made ready, in a tuple: a module (holder, shared_ptr or TorchScript) becomes a PreparedModel, an
   /// optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a scheduler a
@@ -164,14 +177,30 @@ class Accelerator {
   /// positions of prepared loaders, gradients of a window that is not full, the scale, each rank's generators, and what
   /// was registered. Whole or not there: see docs/reference/checkpoints.md. Call it after `step`. Collective.
   /// @param output_dir  the folder, which is replaced; empty: by automatic_checkpoint_naming
-  /// @return  the folder
+  /// @return  the folder, which is there on return unless it is written in the background
   /// @throws Error  on every rank, if it cannot be written
-  std::string save_state(const std::string& output_dir = "");
+  std::string save_state(const std::string& output_dir = "", SaveStateOptions options = {});
   /// Takes it up, verified; the same objects must have been prepared in the same order. Loaders go on in the middle of
   /// their epoch: loop from `loader.next_epoch()`. Collective.
   /// @param input_dir  empty: the newest whole one of automatic_checkpoint_naming
   /// @throws Error  on every rank, if it is missing or damaged, or of other objects or another number of ranks
   void load_state(const std::string& input_dir = "", LoadStateOptions options = {});
+  /// Calls `hook` on every rank when save_state has gathered what it will write, and before it does.
+  RemovableHandle register_save_state_pre_hook(SaveStatePreHook hook) {
+    return {save_hooks_, save_hooks_->add(std::move(hook))};
+  }
+  /// Calls `hook` on every rank when load_state has verified the checkpoint, and before it changes anything.
+  RemovableHandle register_load_state_pre_hook(LoadStatePreHook hook) {
+    return {load_hooks_, load_hooks_->add(std::move(hook))};
+  }
+  /// Writes the weights of a prepared model into `save_directory`, as Hugging Face's `from_pretrained` reads them:
+  /// `model.safetensors`, or shards with an index. The main process writes, the others wait. Collective.
+  /// @throws Error  on every rank, if it cannot be written
+  template <typename ModuleType>
+  void save_model(PreparedModel<ModuleType>& model, const std::string& save_directory,
+                  std::uint64_t max_shard_bytes = kAccelerateMaxShardBytes) {
+    save_weights(model.tensors(), save_directory, max_shard_bytes);
+  }
   /// Lets save_state and load_state keep `object` too, by `state_dict()` and `load_state_dict(text)`, or by LibTorch's
   /// `save` and `load`. The main process's state is that of all. It must outlive this.
   template <typename Object>
@@ -187,6 +216,9 @@ class Accelerator {
   /// Starts the trackers of `log_with`, in `logging_dir/project_name`. @param config  a JSON object: hyper-parameters
   /// @throws Error  if there is no logging_dir, or it cannot be written
   void init_trackers(const std::string& project_name, const nlohmann::json& config = nlohmann::json::object());
+  /// The tracker of that name, such as "tensorboard"; on other processes one that does nothing.
+  /// @throws Error  if init_trackers has started none of that name
+  Tracker& get_tracker(const std::string& name);
   /// On the main process: hands values to all trackers. Not collective. @param step  negative: one after the last
   void log(const Logs& values, std::int64_t step = -1);
 
@@ -213,11 +245,22 @@ class Accelerator {
       kept_->add_scheduler(object);
       return PreparedScheduler(object, state_);
     } else {
+      place(tensors_of_module(object));
       PreparedModel<Type> model(object, ddp_options(), precision_);
       kept_->add_model([model]() mutable { return model.tensors(); });
       return model;
     }
   }
+  void save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes);
+  template <typename ModuleType>
+  static ModuleTensors tensors_of_module(ModuleType& module) {
+    if constexpr (kIsScriptModule<ModuleType>) {
+      return module_tensors(module);
+    } else {
+      return module_tensors(*module);
+    }
+  }
+  void place(const ModuleTensors& tensors) const;
   PreparedLoader prepare_loader(const DataLoader& loader);
   DistributedDataParallelOptions ddp_options() const;
   void unscale_gradients_of(const std::vector<at::Tensor>* parameters);
@@ -228,11 +271,14 @@ class Accelerator {
   AcceleratorOptions options_;
   std::shared_ptr<Communicator> group_;
   bool owns_group_ = false;
+  c10::Device device_{c10::kCPU};
   MixedPrecision precision_;
   std::shared_ptr<UpdateState> state_;
   std::shared_ptr<AcceleratorState> kept_;
   std::unique_ptr<CheckpointWriter> writer_;
-  std::string writer_path_;                         // of the last checkpoint that it wrote by name
+  std::string writer_key_;  // what it was made for
+  std::shared_ptr<HookList<SaveStatePreHook>> save_hooks_ = std::make_shared<HookList<SaveStatePreHook>>();
+  std::shared_ptr<HookList<LoadStatePreHook>> load_hooks_ = std::make_shared<HookList<LoadStatePreHook>>();
   std::vector<std::unique_ptr<Tracker>> trackers_;  // of the main process
   std::int64_t next_log_step_ = 0;
   std::shared_ptr<ActiveLoaders> loaders_ = std::make_shared<ActiveLoaders>();

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
 
 namespace lockstep {
@@ -48,32 +50,54 @@ Checkpoint checkpoint_at(const CheckpointPlace& place, Communicator& group) {
 
 }  // namespace
 
-std::string Accelerator::save_state(const std::string& output_dir) {
+void Accelerator::save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes) {
+  run_together(*group_, [&] {
+    if (is_main_process()) write_weight_files(folder, tensors_to_save(tensors), max_shard_bytes);
+  });
+}
+
+std::string Accelerator::save_state(const std::string& output_dir, SaveStateOptions how) {
   ProjectConfiguration& project = options_.project_config;
   CheckpointPlace place = place_of(project, output_dir, "save_state");
-  const std::string path = place.folder + "/" + place.names.of(0);
-  if (!writer_ || writer_path_ != path) {
+  const std::string key = place.folder + "/" + place.names.of(0) + (how.background ? " in the background" : "");
+  if (!writer_ || writer_key_ != key) {
+    if (writer_) writer_->wait();
     CheckpointWriterOptions options;
     options.output_dir = place.folder;
     options.save_total_limit = place.names.is_numbered() ? project.total_limit : 0;
     options.names = place.names;
-    options.background = false;
+    options.background = how.background;
     writer_.reset();
     writer_ = std::make_unique<CheckpointWriter>(options, group_);
-    writer_path_ = path;
+    writer_key_ = key;
   }
   CheckpointContent content;
-  run_together(*group_, [&] { content = kept_->content(project.iteration, is_main_process()); });
+  run_together(*group_, [&] {
+    content = kept_->content(project.iteration, is_main_process());
+    std::vector<NamedTensors> weights;
+    if (is_main_process()) weights = kept_->weights();
+    StateToSave state{weights, content.files};
+    save_hooks_->call(state);
+    if (!weights.empty()) {
+      content.weights = std::move(weights.front());
+      content.further_weights.assign(std::make_move_iterator(weights.begin() + 1),
+                                     std::make_move_iterator(weights.end()));
+    }
+  });
   std::string saved = writer_->save(content);
   if (output_dir.empty()) ++project.iteration;
   return saved;
 }
 
 void Accelerator::load_state(const std::string& input_dir, LoadStateOptions options) {
+  if (writer_) writer_->wait();
   const Checkpoint checkpoint = checkpoint_at(place_of(options_.project_config, input_dir, "load_state"), *group_);
   run_together(*group_, [&] {
     const ResumeState own = resume_state(checkpoint, process_index(), num_processes(), options.allow_world_size_change);
-    kept_->load(checkpoint, own);
+    std::vector<NamedTensors> weights = kept_->weights();
+    StateToLoad state{checkpoint.path(), weights};
+    load_hooks_->call(state);
+    kept_->load(checkpoint, own, weights);
     if (own.is_remapped && is_main_process()) log_warning("{}", own.notice);
   });
   if (input_dir.empty()) options_.project_config.iteration = checkpoint.step() + 1;

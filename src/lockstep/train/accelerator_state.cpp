@@ -29,13 +29,6 @@ std::string scheduler_file(std::size_t index) { return indexed("scheduler", inde
 std::string object_file(std::size_t index) { return fmt::format("custom_checkpoint_{}.bin", index); }
 std::string loader_name(std::size_t index) { return fmt::format("loader_{}", index); }
 
-NamedTensors tensors_to_save(const ModuleTensors& module) {
-  NamedTensors tensors;
-  for (const NamedTensor& parameter : module.parameters) tensors.emplace_back(parameter.name, parameter.tensor);
-  for (const NamedTensor& buffer : module.buffers()) tensors.emplace_back(buffer.name, buffer.tensor);
-  return tensors;
-}
-
 std::vector<double> rates_of(torch::optim::Optimizer& optimizer) {
   std::vector<double> rates;
   for (const auto& group : optimizer.param_groups()) rates.push_back(group.options().get_lr());
@@ -54,6 +47,13 @@ void set_rates(torch::optim::Optimizer& optimizer, const std::vector<double>& ra
 }
 
 }  // namespace
+
+NamedTensors tensors_to_save(const ModuleTensors& module) {
+  NamedTensors tensors;
+  for (const NamedTensor& parameter : module.parameters) tensors.emplace_back(parameter.name, parameter.tensor);
+  for (const NamedTensor& buffer : module.buffers()) tensors.emplace_back(buffer.name, buffer.tensor);
+  return tensors;
+}
 
 // Of all models, those of further ones with the model's number before them.
 NamedParameters AcceleratorState::parameter_names() const {
@@ -94,6 +94,12 @@ nlohmann::json AcceleratorState::counts() const {
           {"registered objects", objects_.size()}};
 }
 
+std::vector<NamedTensors> AcceleratorState::weights() const {
+  std::vector<NamedTensors> all;
+  for (const auto& tensors : models_) all.push_back(tensors_to_save(tensors()));
+  return all;
+}
+
 CheckpointContent AcceleratorState::content(std::int64_t iteration, bool is_main) const {
   CheckpointContent content;
   content.step = iteration;
@@ -113,9 +119,6 @@ CheckpointContent AcceleratorState::content(std::int64_t iteration, bool is_main
   content.generators = Generators(cuda_device()).state();
   content.rank_tensors = gradients_of_open_window();
   if (!is_main) return content;
-  for (std::size_t i = 0; i < models_.size(); ++i) {
-    (i == 0 ? content.weights : content.further_weights.emplace_back()) = tensors_to_save(models_[i]());
-  }
   for (std::size_t i = 0; i < schedulers_.size(); ++i) {
     content.files[scheduler_file(i)] = scheduler_state(*schedulers_[i]);
   }
@@ -181,9 +184,12 @@ void AcceleratorState::load_window(const NamedTensors& saved) {
   }
 }
 
-void AcceleratorState::load(const Checkpoint& checkpoint, const ResumeState& own) {
+void AcceleratorState::load(const Checkpoint& checkpoint, const ResumeState& own,
+                            const std::vector<NamedTensors>& weights) {
   check_counts(checkpoint);
-  for (std::size_t i = 0; i < models_.size(); ++i) checkpoint.load_weights(tensors_to_save(models_[i]()), i);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!weights[i].empty()) checkpoint.load_weights(weights[i], i);
+  }
   for (std::size_t i = 0; i < optimizers_.size(); ++i) load_optimizer(i, checkpoint);
   for (std::size_t i = 0; i < schedulers_.size(); ++i) {
     load_scheduler_state(*schedulers_[i], checkpoint.file(scheduler_file(i)),

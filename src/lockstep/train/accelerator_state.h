@@ -19,6 +19,9 @@
 
 namespace lockstep {
 
+/// What is saved of a model: its parameters and buffers. Internal.
+NamedTensors tensors_to_save(const ModuleTensors& tensors);
+
 /// What an Accelerator's checkpoints hold: all that was prepared, in that order, and what was registered. Objects must
 /// outlive it; loaders that are gone are left out. Internal.
 class AcceleratorState {
@@ -33,13 +36,16 @@ class AcceleratorState {
 
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
 
-  /// What this rank gives to a checkpoint.
+  /// Of each model, what a checkpoint keeps.
+  std::vector<NamedTensors> weights() const;
+  /// What this rank gives to a checkpoint, without the weights.
   /// @throws Error  if an optimizer has a parameter that no prepared model has
   CheckpointContent content(std::int64_t iteration, bool is_main) const;
   /// Takes up a checkpoint. Nothing was changed where it holds other objects than there are here.
   /// @param own  this rank's part of it
+  /// @param weights  of each model, where they are to be read into; empty: that model is not read
   /// @throws Error  naming what does not fit
-  void load(const Checkpoint& checkpoint, const ResumeState& own);
+  void load(const Checkpoint& checkpoint, const ResumeState& own, const std::vector<NamedTensors>& weights);
 
  private:
   NamedParameters parameter_names() const;

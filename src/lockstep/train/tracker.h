@@ -30,4 +30,7 @@ std::vector<std::string> tracker_names(const std::vector<std::string>& log_with)
 /// @throws Error  if it cannot be written
 std::unique_ptr<Tracker> make_tracker(const std::string& name, const std::string& folder);
 
+/// One that records nothing, for processes that do not log.
+Tracker& silent_tracker();
+
 }  // namespace lockstep
