@@ -21,6 +21,7 @@ TEST(RankVariables, AreThoseOfTorchrun) {
   place.role = "trainer";
   place.master_addr = "10.0.0.1";
   place.master_port = 1234;
+  place.generation = 4;
   place.restart_count = 2;
   place.max_restarts = 3;
   place.run_id = "job7";
@@ -47,6 +48,7 @@ TEST(RankVariables, AreThoseOfTorchrun) {
                                                 {"TORCHELASTIC_ERROR_FILE", "/logs/error.json"},
                                                 {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                                                 {"NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                                {"LOCKSTEP_GENERATION", "4"},
                                                 {"LOCKSTEP_STORE", "unix:/run/store"},
                                                 {"LOCKSTEP_SECRET", "0123456789abcdef"},
                                                 {"LOCKSTEP_TIMEOUT_S", "60"},

@@ -57,7 +57,19 @@ INSTANTIATE_TEST_SUITE_P(
              [](const LaunchPlan& p) {
                return p.nodes == 2 && p.node_rank == 1 && p.master_port == 29500 && p.node_ranks == NodeRanks::Given;
              }},
-        Good{"range_of_one_length", {"--nnodes", "3:3"}, [](const LaunchPlan& p) { return p.nodes == 3; }},
+        Good{"range_of_one_length",
+             {"--nnodes", "3:3"},
+             [](const LaunchPlan& p) { return p.nodes == 3 && p.min_nodes == 3 && p.node_ranks == NodeRanks::Given; }},
+        Good{"nodes_that_come_and_go",
+             {"--nnodes=1:4", "--rdzv-endpoint=host-a"},
+             [](const LaunchPlan& p) {
+               return p.min_nodes == 1 && p.nodes == 4 && p.node_ranks == NodeRanks::AsTheyCome &&
+                      p.master_port == 29400 && p.join_timeout == 600s && p.last_call == 30s && p.keep_alive == 15s;
+             }},
+        Good{"settings_of_nodes_that_come_and_go",
+             {"--nnodes=1:4", "--rdzv-backend=c10d",
+              "--rdzv-conf=join_timeout=9,last_call_timeout=0,keep_alive_interval=0.5,keep_alive_max_attempt=4"},
+             [](const LaunchPlan& p) { return p.join_timeout == 9s && p.last_call == 0s && p.keep_alive == 2s; }},
         Good{"master",
              {"--master-addr", "10.1.2.3", "--master-port", "1234"},
              [](const LaunchPlan& p) { return p.master_addr == "10.1.2.3" && p.master_port == 1234; }},
@@ -138,7 +150,13 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"negative_ranks", {"--nproc-per-node=-2"}, "--nproc-per-node is '-2'"},
         Bad{"ranks_in_words", {"--nproc-per-node=two"}, "--nproc-per-node is 'two'"},
         Bad{"ranks_with_a_unit", {"--nproc-per-node=2x"}, "--nproc-per-node is '2x'"},
-        Bad{"elastic_nodes", {"--nnodes=1:4"}, "not supported"}, Bad{"no_nodes", {"--nnodes=0"}, "--nnodes is '0'"},
+        Bad{"range_turned_round", {"--nnodes=4:1"}, "--nnodes is '4:1'"},
+        Bad{"range_of_static_nodes",
+            {"--nnodes=1:4", "--rdzv-backend=static"},
+            "--rdzv-backend static with --nnodes 1:4"},
+        Bad{"range_with_a_node_rank", {"--nnodes=1:4", "--node-rank=0"}, "--node-rank with --nnodes 1:4"},
+        Bad{"range_standalone", {"--nnodes=1:4", "--standalone"}, "--standalone"},
+        Bad{"no_nodes", {"--nnodes=0"}, "--nnodes is '0'"},
         Bad{"three_ends", {"--nnodes=1:2:3"}, "--nnodes is '1:2:3'"},
         Bad{"node_rank_too_high", {"--nnodes=2", "--node-rank=2"}, "--node-rank is '2'"},
         Bad{"port_too_high", {"--master-port=65536"}, "--master-port is '65536'"},
@@ -146,6 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"free_port_on_several_nodes", {"--nnodes=2", "--master-port=0"}, "port 0"},
         Bad{"etcd", {"--rdzv-backend=etcd"}, "--rdzv-backend is 'etcd'"},
         Bad{"unknown_setting", {"--rdzv-conf=last_call_timeout=3"}, "last_call_timeout"},
+        Bad{"setting_of_static_nodes", {"--nnodes=1:4", "--rdzv-conf=rank=1"}, "has 'rank'"},
         Bad{"setting_without_value", {"--rdzv-conf=timeout"}, "--rdzv-conf has 'timeout'"},
         Bad{"setting_is_no_time", {"--rdzv-conf=timeout=soon"}, "is 'soon'"},
         Bad{"standalone_on_two_nodes", {"--standalone", "--nnodes=2"}, "--standalone"},

@@ -1,11 +1,13 @@
 // A rank for tests of the launcher: joins the job's store, and does what its first argument says.
 //   meet            all ranks join, tell each other their pid, and end well
 //   lose R          all join; then rank R kills itself, and the others wait for a word from it
+//   stay            all join, tell it, and stay until they are told to end; who sees a rank lost fails
 //   lose-deaf R     the same, but the others ignore SIGTERM
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "lockstep/base/error.h"
@@ -43,6 +45,22 @@ void lose(const Membership& membership, int lost) {
   membership.store->get("word/" + std::to_string(lost), Deadline::after(std::chrono::seconds(120)));
 }
 
+void stay(const Membership& membership) {
+  membership.store->set("here/" + std::to_string(membership.rank), "1");
+  for (int rank = 0; rank < membership.world_size; ++rank) {
+    membership.store->get("here/" + std::to_string(rank), Deadline::after(std::chrono::seconds(30)));
+  }
+  say(membership, "joined " + std::to_string(membership.world_size) + ", restarts " +
+                      std::getenv("TORCHELASTIC_RESTART_COUNT") + ", node " + std::getenv("GROUP_RANK") + " of " +
+                      std::getenv("GROUP_WORLD_SIZE") + ", keys " + std::to_string(membership.store->num_keys()));
+  for (;;) {
+    for (const lockstep::LostRank& lost : membership.store->lost_ranks()) {
+      throw lockstep::Error("lost rank " + std::to_string(lost.rank) + ": " + lost.cause, "launch_rank", "none");
+    }
+    ::usleep(20000);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -51,6 +69,7 @@ int main(int argc, char** argv) {
   try {
     const Membership membership = lockstep::rendezvous({});
     if (what == "meet") meet(membership);
+    if (what == "stay") stay(membership);
     if (what == "lose" || what == "lose-deaf") lose(membership, std::stoi(argv[2]));
     membership.store->finish(Deadline::after(std::chrono::seconds(30)));
   } catch (const lockstep::Error& error) {

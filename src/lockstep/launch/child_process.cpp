@@ -50,23 +50,6 @@ bool is_executable_file(const std::string& file) {
   return false;
 }
 
-// The program's file, as execvp(3) would find it; the file itself where the name has a slash.
-std::string find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return name;
-  const char* path = std::getenv("PATH");
-  std::string folders = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
-  int code = ENOENT;
-  for (std::size_t start = 0; start <= folders.size();) {
-    const std::size_t end = std::min(folders.find(':', start), folders.size());
-    const std::string folder = folders.substr(start, end - start);
-    std::string file = (folder.empty() ? "." : folder) + "/" + name;
-    if (is_executable_file(file)) return file;
-    if (errno == EACCES) code = EACCES;
-    start = end + 1;
-  }
-  refuse(name, code, advice(name, code));
-}
-
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (const std::string& text : texts) result.push_back(const_cast<char*>(text.c_str()));
@@ -84,6 +67,7 @@ struct Prepared {
   bool has_cores;
   int out;
   int err;
+  int kept;
   pid_t parent;
   int report;  // the child writes errno here where it cannot become the program
 };
@@ -100,7 +84,8 @@ bool put_at(int descriptor, int number) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != prepared.parent) ::_exit(127);  // it ended before it could be watched
   if (prepared.has_cores) ::sched_setaffinity(0, sizeof(prepared.cores), &prepared.cores);
-  if (put_at(prepared.out, STDOUT_FILENO) && put_at(prepared.err, STDERR_FILENO)) {
+  if (put_at(prepared.out, STDOUT_FILENO) && put_at(prepared.err, STDERR_FILENO) &&
+      put_at(prepared.kept, prepared.kept)) {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -123,6 +108,22 @@ int wait_for_exec(int pipe) {
 
 }  // namespace
 
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* path = std::getenv("PATH");
+  std::string folders = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+  int code = ENOENT;
+  for (std::size_t start = 0; start <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', start), folders.size());
+    const std::string folder = folders.substr(start, end - start);
+    std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    if (is_executable_file(file)) return file;
+    if (errno == EACCES) code = EACCES;
+    start = end + 1;
+  }
+  refuse(name, code, advice(name, code));
+}
+
 ChildProcess start_child(const ChildCommand& command) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -138,6 +139,7 @@ ChildProcess start_child(const ChildCommand& command) {
                     !command.cores.empty(),
                     command.out,
                     command.err,
+                    command.kept,
                     ::getpid(),
                     write_end.get()};
   CPU_ZERO(&prepared.cores);
@@ -157,6 +159,7 @@ ChildProcess start_child(const ChildCommand& command) {
 }
 
 void confirm_start(ChildProcess& child, const ChildCommand& command) {
+  if (!child.report) return;
   const int code = wait_for_exec(child.report.get());
   child.report.reset();
   if (code == 0) return;

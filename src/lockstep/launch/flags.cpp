@@ -35,7 +35,7 @@ CLI::Option* on(CLI::App& app, const std::string& flag, bool& value, const std::
 }
 
 void add_who(CLI::App& app, LaunchFlags& flags) {
-  text(app, "--nnodes", flags.nnodes, "number of nodes");
+  text(app, "--nnodes", flags.nnodes, "number of nodes, or MIN:MAX: they may come and go while the job runs");
   text(app, "--nproc-per-node", flags.nproc_per_node, "ranks on this node: a number, auto, cpu or gpu");
   text(app, "--node-rank", flags.node_rank, "rank of this node, 0 to nnodes-1")->each([&](const std::string&) {
     flags.node_rank_given = true;
@@ -44,14 +44,19 @@ void add_who(CLI::App& app, LaunchFlags& flags) {
   text(app, "--master-port", flags.master_port,
        "its port; 0 or nothing: a free one on one node; nothing: 29500 on several");
   on(app, "--standalone", flags.standalone, "one node, whatever --rdzv-* say");
-  text(app, "--rdzv-backend", flags.rdzv_backend, "static, or c10d: nodes get their rank as they come");
+  text(app, "--rdzv-backend", flags.rdzv_backend, "static, or c10d: nodes get their rank as they come")
+      ->each([&](const std::string&) { flags.rdzv_backend_given = true; });
   text(app, "--rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT], in place of --master-addr and --master-port");
   text(app, "--rdzv-id", flags.rdzv_id, "name of the job, the same on every node");
-  text(app, "--rdzv-conf", flags.rdzv_conf, "KEY=VALUE,...: timeout or join_timeout (seconds), is_host, rank");
+  text(app, "--rdzv-conf", flags.rdzv_conf,
+       "KEY=VALUE,...: join_timeout, last_call_timeout, keep_alive_interval (seconds), keep_alive_max_attempt, "
+       "is_host, rank");
 }
 
 void add_how(CLI::App& app, LaunchFlags& flags) {
   text(app, "--max-restarts", flags.max_restarts, "how often all ranks are started again after a failure");
+  on(app, "--warm-spares", flags.warm_spares,
+     "keep a process of the program for each rank loaded, so that ranks start again at once");
   text(app, "--monitor-interval", flags.monitor_interval,
        "seconds between two looks at the other nodes; ranks of this node are watched without an interval");
   text(app, "--shutdown-timeout", flags.shutdown_timeout,

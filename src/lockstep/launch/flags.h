@@ -23,6 +23,7 @@ struct LaunchFlags {
   std::string rdzv_conf;
   bool standalone = false;
   std::string max_restarts = "0";
+  bool warm_spares = false;
   std::string monitor_interval = "0.1";
   std::string shutdown_timeout;
   std::string role = "default";
@@ -37,6 +38,7 @@ struct LaunchFlags {
   std::string cpu_affinity = "auto";
   std::string timeout;
   bool node_rank_given = false;
+  bool rdzv_backend_given = false;
   std::vector<std::string> command;  ///< the program and its arguments
 };
 

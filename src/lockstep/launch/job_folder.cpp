@@ -54,7 +54,7 @@ JobFolder::~JobFolder() {
   std::filesystem::remove_all(private_path_, ignored);
 }
 
-std::string JobFolder::rank_path(int attempt, int local_rank) const {
+std::string JobFolder::rank_path(std::int64_t attempt, int local_rank) const {
   const std::string& base = log_path_.empty() ? private_path_ : log_path_;
   std::string path = base + "/attempt_" + std::to_string(attempt) + "/" + std::to_string(local_rank);
   make_folder(path);

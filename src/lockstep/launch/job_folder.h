@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace lockstep {
@@ -20,7 +21,7 @@ class JobFolder {
 
   /// "attempt_<attempt>/<local_rank>" in the log folder, as torchrun names it, or in the private one; made where
   /// missing.
-  std::string rank_path(int attempt, int local_rank) const;
+  std::string rank_path(std::int64_t attempt, int local_rank) const;
 
  private:
   std::string private_path_;

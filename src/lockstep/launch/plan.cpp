@@ -9,8 +9,10 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
+#include "lockstep/launch/child_process.h"
 #include "lockstep/launch/device_count.h"
 #include "lockstep/launch/numbers.h"
+#include "lockstep/launch/spare_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -19,6 +21,9 @@ constexpr int kMostRanks = 65536;
 constexpr std::uint16_t kStaticPort = 29500;  // torchrun's defaults
 constexpr std::uint16_t kC10dPort = 29400;
 constexpr double kJoinTimeoutSeconds = 600;
+constexpr double kLastCallSeconds = 30;
+constexpr double kKeepAliveInterval = 5;
+constexpr int kKeepAliveAttempts = 3;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& fix) {
   throw UsageError(what, "command line", fix);
@@ -28,15 +33,12 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
-int nodes_of(const std::string& text) {
+void read_nodes(LaunchPlan& plan, const std::string& text) {
   const std::vector<std::string> ends = split(text, ':');
-  if (ends.size() > 2) refuse("--nnodes is '" + text + "'", "give the number of nodes, as in --nnodes 2");
-  const auto least = parse_whole("--nnodes", ends.front(), 1, kMostRanks);
-  if (parse_whole("--nnodes", ends.back(), 1, kMostRanks) != least) {
-    refuse("--nnodes is '" + text + "': a number of nodes that changes while the job runs is not supported",
-           "give one number, as in --nnodes " + ends.back());
-  }
-  return static_cast<int>(least);
+  if (ends.size() > 2) refuse("--nnodes is '" + text + "'", "give a number of nodes, as in --nnodes 2, or MIN:MAX");
+  plan.min_nodes = static_cast<int>(parse_whole("--nnodes", ends.front(), 1, kMostRanks));
+  plan.nodes = static_cast<int>(parse_whole("--nnodes", ends.back(), 1, kMostRanks));
+  if (plan.min_nodes > plan.nodes) refuse("--nnodes is '" + text + "'", "give MIN:MAX, the smaller number first");
 }
 
 int local_ranks_of(const std::string& text) {
@@ -64,9 +66,12 @@ bool parse_switch(const std::string& flag, const std::string& text) {
   refuse(flag + " is '" + text + "'", "give true or false");
 }
 
+// Settings that only a rendezvous at which nodes come and go has are refused elsewhere, not ignored.
 void read_rendezvous_settings(LaunchPlan& plan, const std::string& text) {
-  if (text.empty()) return;
-  for (const std::string& setting : split(text, ',')) {
+  const bool elastic = plan.node_ranks == NodeRanks::AsTheyCome;
+  double interval = kKeepAliveInterval;
+  double attempts = kKeepAliveAttempts;
+  for (const std::string& setting : text.empty() ? std::vector<std::string>() : split(text, ',')) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);
     if (equals == std::string::npos) refuse("--rdzv-conf has '" + setting + "'", "give KEY=VALUE,KEY=VALUE,...");
@@ -76,12 +81,21 @@ void read_rendezvous_settings(LaunchPlan& plan, const std::string& text) {
       plan.join_timeout = milliseconds(parse_seconds(flag, value));
     } else if (key == "is_host") {
       plan.serves_store = parse_switch(flag, value);
-    } else if (key == "rank") {
+    } else if (key == "rank" && !elastic) {
       plan.node_rank = static_cast<int>(parse_whole(flag, value, 0, plan.nodes - 1));
+    } else if (key == "last_call_timeout" && elastic) {
+      plan.last_call = milliseconds(parse_seconds(flag, value, true));
+    } else if (key == "keep_alive_interval" && elastic) {
+      interval = parse_seconds(flag, value);
+    } else if (key == "keep_alive_max_attempt" && elastic) {
+      attempts = static_cast<double>(parse_whole(flag, value, 1, 1000));
     } else {
-      refuse("--rdzv-conf has '" + key + "', which is not supported", "use timeout, join_timeout, is_host or rank");
+      refuse("--rdzv-conf has '" + key + "', which is not supported",
+             elastic ? "use join_timeout, last_call_timeout, keep_alive_interval, keep_alive_max_attempt or is_host"
+                     : "use timeout, join_timeout, is_host or rank; with --rdzv-backend c10d there are others");
     }
   }
+  plan.keep_alive = milliseconds(interval * attempts);
 }
 
 // "host", "host:port", "[::1]:port"; an IPv6 address without brackets has no port.
@@ -97,8 +111,23 @@ void read_endpoint(LaunchPlan& plan, const std::string& text) {
   }
 }
 
+// Only c10d has nodes that come and go, and numbers them itself.
+std::string backend_of(const LaunchPlan& plan, const LaunchFlags& flags) {
+  if (plan.min_nodes == plan.nodes) return flags.rdzv_backend;
+  const std::string range = "--nnodes " + flags.nnodes;
+  if (flags.rdzv_backend_given && flags.rdzv_backend != "c10d") {
+    refuse("--rdzv-backend " + flags.rdzv_backend + " with " + range, "use c10d, or one number of nodes");
+  }
+  if (flags.node_rank_given) {
+    refuse("--node-rank with " + range + ": nodes that come and go are numbered as they come",
+           "leave out --node-rank; --rdzv-conf is_host=true says which one serves");
+  }
+  return "c10d";
+}
+
 void plan_meeting(LaunchPlan& plan, const LaunchFlags& flags) {
   plan.join_timeout = milliseconds(kJoinTimeoutSeconds);
+  plan.last_call = milliseconds(kLastCallSeconds);
   plan.master_addr = flags.master_addr;
   plan.run_id = flags.rdzv_id;
   plan.node_rank = static_cast<int>(parse_whole("--node-rank", flags.node_rank, 0, plan.nodes - 1));
@@ -108,15 +137,16 @@ void plan_meeting(LaunchPlan& plan, const LaunchFlags& flags) {
     plan.run_id = random_name();
     return;
   }
+  const std::string backend = backend_of(plan, flags);
   if (!flags.master_port.empty()) {
     plan.master_port = static_cast<std::uint16_t>(parse_whole("--master-port", flags.master_port, 0, 65535));
   } else if (plan.nodes > 1) {
-    plan.master_port = flags.rdzv_backend == "c10d" ? kC10dPort : kStaticPort;
+    plan.master_port = backend == "c10d" ? kC10dPort : kStaticPort;
   }
-  if (flags.rdzv_backend == "c10d") {
+  if (backend == "c10d") {
     plan.node_ranks = flags.node_rank_given ? NodeRanks::Given : NodeRanks::AsTheyCome;
-  } else if (flags.rdzv_backend != "static") {
-    refuse("--rdzv-backend is '" + flags.rdzv_backend + "', which is not supported", "use static or c10d");
+  } else if (backend != "static") {
+    refuse("--rdzv-backend is '" + backend + "', which is not supported", "use static or c10d");
   }
   if (!flags.rdzv_endpoint.empty()) read_endpoint(plan, flags.rdzv_endpoint);
   read_rendezvous_settings(plan, flags.rdzv_conf);
@@ -176,7 +206,7 @@ bool LaunchPlan::wants_log_files() const {
 
 LaunchPlan make_plan(const LaunchFlags& flags) {
   LaunchPlan plan;
-  plan.nodes = nodes_of(flags.nnodes);
+  read_nodes(plan, flags.nnodes);
   plan.local_ranks = local_ranks_of(flags.nproc_per_node);
   plan_meeting(plan, flags);
   plan_times(plan, flags);
@@ -190,6 +220,12 @@ LaunchPlan make_plan(const LaunchFlags& flags) {
   plan.shown = parse_rank_filter("--local-ranks-filter", flags.local_ranks_filter, plan.local_ranks);
   plan.affinity = affinity_of(flags.cpu_affinity);
   plan.command = command_of(flags);
+  if (flags.warm_spares && plan.max_restarts == 0 && plan.nodes == 1) {
+    refuse("--warm-spares without --max-restarts", "give --max-restarts: without it no rank is ever started again");
+  }
+  plan.warm_spares = flags.warm_spares;
+  if (plan.warm_spares) check_spares_are_possible(find_program(plan.command.front()));
+  plan.program_word = plan.command.size() - flags.command.size();
   return plan;
 }
 

@@ -53,14 +53,14 @@ ProcessState state_of(pid_t pid) {
   return result;
 }
 
-// Whether this process has a child beside `except`, by the kernel's own list; yes where the kernel keeps none.
-bool has_other_children(pid_t except) {
+// Whether this process has a child beside those of `except`, by the kernel's own list; yes where the kernel keeps none.
+bool has_other_children(const std::set<pid_t>& except) {
   std::error_code status;
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", status)) {
     std::ifstream children(thread.path() / "children");
     if (!children) return true;
     for (pid_t pid = 0; children >> pid;) {
-      if (pid != except) return true;
+      if (except.count(pid) == 0) return true;
     }
   }
   return static_cast<bool>(status);
@@ -82,7 +82,7 @@ bool is_ending(pid_t pid, const SentSignal& sent) {
 
 }  // namespace
 
-std::vector<pid_t> descendants(pid_t ancestor, pid_t except) {
+std::vector<pid_t> descendants(pid_t ancestor, const std::set<pid_t>& except) {
   std::multimap<pid_t, pid_t> children;
   for (const pid_t pid : all_processes()) {
     const ProcessState process = state_of(pid);
@@ -92,7 +92,7 @@ std::vector<pid_t> descendants(pid_t ancestor, pid_t except) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     const auto [first, last] = children.equal_range(found[i]);
     for (auto child = first; child != last; ++child) {
-      if (child->second != except) found.push_back(child->second);
+      if (except.count(child->second) == 0) found.push_back(child->second);
     }
   }
   found.erase(found.begin());
@@ -114,17 +114,17 @@ std::vector<pid_t> processes_with(const std::string& name, const std::string& va
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
-void reap_orphans(pid_t except, const std::function<bool(pid_t)>& is_waited_for) {
+void reap_orphans(const std::set<pid_t>& except, const std::function<bool(pid_t)>& is_waited_for) {
   siginfo_t info{};
   // Looks before it takes: the exit status of some belongs to somebody else.
-  while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 && info.si_pid != except &&
-         !is_waited_for(info.si_pid)) {
+  while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
+         except.count(info.si_pid) == 0 && !is_waited_for(info.si_pid)) {
     ::waitpid(info.si_pid, nullptr, WNOHANG);
     info.si_pid = 0;
   }
 }
 
-std::vector<pid_t> end_descendants(pid_t except, const SentSignal& sent, Deadline kill_at,
+std::vector<pid_t> end_descendants(const std::set<pid_t>& except, const SentSignal& sent, Deadline kill_at,
                                    const std::function<bool()>& is_urgent) {
   const auto nobody = [](pid_t) { return false; };
   const pid_t self = ::getpid();

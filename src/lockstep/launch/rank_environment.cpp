@@ -37,6 +37,7 @@ Variables rank_variables(const RankPlace& place) {
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCHELASTIC_ERROR_FILE", place.error_file},
       {"LOCKSTEP_STORE", place.store},
+      {"LOCKSTEP_GENERATION", std::to_string(place.generation)},
       {kJobMarkVariable, place.job_mark},
   };
   if (!place.secret.empty()) variables.emplace_back("LOCKSTEP_SECRET", place.secret);

@@ -18,7 +18,8 @@ struct RankPlace {
   std::string role = "default";
   std::string master_addr;
   std::uint16_t master_port = 0;  ///< for programs that bring their own store: rank 0 may listen there
-  int restart_count = 0;
+  std::int64_t generation = 0;    ///< how often ranks were started before, whatever the reason
+  int restart_count = 0;          ///< after failures alone
   int max_restarts = 0;
   std::string run_id;
   std::string error_file;            ///< where the rank may leave a JSON object about its failure

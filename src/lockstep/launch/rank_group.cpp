@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "lockstep/base/blas_core_type.h"
@@ -17,6 +18,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLastLines = 20;
+// Ranks that begin need the cores more than spares do that are loaded.
+constexpr std::chrono::seconds kSpareDelay{1};
 
 UniqueFd open_file(const std::string& path, int flags) {
   UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
@@ -104,6 +107,15 @@ void RankGroup::start(const std::vector<RankPlace>& places) {
       throw;
     }
   }
+  const bool starts_again = places.front().restart_count < parts_.plan.max_restarts || parts_.plan.nodes > 1;
+  if (parts_.plan.warm_spares && starts_again) prepare_at_ = Deadline::after(kSpareDelay);
+}
+
+void RankGroup::prepare_spares() {
+  prepare_at_ = Deadline::never();
+  std::map<int, ChildCommand> commands;
+  for (const auto& rank : ranks_) commands[rank->place.local_rank] = rank->command;
+  parts_.spares.prepare(std::move(commands));
 }
 
 int RankGroup::connect_stdout(Rank& rank, const std::string& folder) {
@@ -149,7 +161,7 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   ranks_.push_back(std::make_unique<Rank>());
   Rank& rank = *ranks_.back();
   rank.place = place;
-  const std::string folder = parts_.folder.rank_path(place.restart_count, place.local_rank);
+  const std::string folder = parts_.folder.rank_path(place.generation, place.local_rank);
   rank.place.error_file = folder + "/error.json";
 
   rank.command.arguments = with_local_rank(parts_.plan.command, place.local_rank);
@@ -166,10 +178,11 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   rank.command.err = connect_stderr(rank, folder);
 
   rank.ended = true;  // until it has begun
-  rank.process = start_child(rank.command);
+  auto spare = parts_.spares.release(place.local_rank, rank.command);
+  rank.process = spare ? std::move(*spare) : start_child(rank.command);
   rank.ended = false;
   ++running_;
-  parts_.guard.add_group(rank.process.pid);
+  if (!spare) parts_.guard.add_group(rank.process.pid);
   rank.watch = parts_.loop.watch_readable(rank.process.pidfd.get(), [this, &rank] { take_end(rank); });
   for (auto* stream : {rank.out.get(), rank.err.get()}) {
     if (stream != nullptr) stream->close_write_end();
@@ -215,12 +228,14 @@ void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
     signal_all(signal);
   }
   stopping_ = true;
+  prepare_at_ = Deadline::never();
   const Deadline by = Deadline::after(grace);
   if (by.at() < kill_at_.at()) act_at_ = kill_at_ = by;
   act_on_time();
 }
 
 void RankGroup::act_on_time() {
+  if (prepare_at_.passed()) prepare_spares();
   if (!act_at_.passed()) return;
   signal_all(SIGKILL);
   // Again soon: a process may have joined the group in between.

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "lockstep/base/deadline.h"
@@ -16,6 +17,7 @@
 #include "lockstep/launch/process_table.h"
 #include "lockstep/launch/rank_end.h"
 #include "lockstep/launch/rank_environment.h"
+#include "lockstep/launch/spare_ranks.h"
 
 namespace lockstep {
 
@@ -27,6 +29,14 @@ struct LauncherParts {
   Console& err;
   JobFolder& folder;
   OrphanGuard& guard;
+  SpareRanks& spares;
+
+  /// Processes of the launcher's own, which are no ranks.
+  std::set<pid_t> helpers() const {
+    std::set<pid_t> pids = spares.processes();
+    pids.insert(guard.pid());
+    return pids;
+  }
 };
 
 /// The ranks of this node, from their start to their end, once. Their output is carried while the event loop runs.
@@ -45,7 +55,7 @@ class RankGroup {
   void stop(int signal, std::chrono::milliseconds grace);
   /// Does what is due by now.
   void act_on_time();
-  Deadline next_deadline() const { return act_at_; }
+  Deadline next_deadline() const { return act_at_.at() < prepare_at_.at() ? act_at_ : prepare_at_; }
   /// What `stop` sent to whom, and when SIGKILL is due; none and never without it.
   const SentSignal& sent() const { return sent_; }
   Deadline kill_at() const { return kill_at_; }
@@ -63,6 +73,7 @@ class RankGroup {
   int connect_stdout(Rank& rank, const std::string& folder);
   int connect_stderr(Rank& rank, const std::string& folder);
   void take_end(Rank& rank);
+  void prepare_spares();
   void signal_all(int signal);
   void resume_output();
 
@@ -75,6 +86,7 @@ class RankGroup {
   SentSignal sent_;
   Deadline kill_at_ = Deadline::never();
   Deadline act_at_ = Deadline::never();
+  Deadline prepare_at_ = Deadline::never();  // spares for the next start
 };
 
 }  // namespace lockstep

@@ -13,6 +13,8 @@
 namespace lockstep {
 namespace {
 
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
 bool is_ignored(int number) {
   struct sigaction action {};
   return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -23,7 +25,7 @@ bool is_ignored(int number) {
 SignalInbox::SignalInbox() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+  for (const int number : kEnding) {
     if (!is_ignored(number)) ::sigaddset(&wanted, number);
   }
   ::sigaddset(&wanted, SIGCHLD);
@@ -59,6 +61,15 @@ std::optional<int> SignalInbox::take() {
   if (got != sizeof(info)) return std::nullopt;
   return static_cast<int>(info.ssi_signo);
 }
+
+SignalsLetThrough::SignalsLetThrough() {
+  sigset_t through;
+  ::sigemptyset(&through);
+  for (const int number : kEnding) ::sigaddset(&through, number);
+  ::pthread_sigmask(SIG_UNBLOCK, &through, &before_);
+}
+
+SignalsLetThrough::~SignalsLetThrough() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 std::string signal_name(int number) {
   const char* name = ::sigabbrev_np(number);

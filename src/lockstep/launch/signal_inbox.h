@@ -29,6 +29,19 @@ class SignalInbox {
   UniqueFd fd_;
 };
 
+/// Lets those of the signals that end a program end it, as they would without an inbox, while it lives: for waits
+/// during which there is nothing to clean up.
+class SignalsLetThrough {
+ public:
+  SignalsLetThrough();
+  ~SignalsLetThrough();
+  SignalsLetThrough(const SignalsLetThrough&) = delete;
+  SignalsLetThrough& operator=(const SignalsLetThrough&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 /// "SIGKILL", or "signal 42" where it has no name.
 std::string signal_name(int number);
 

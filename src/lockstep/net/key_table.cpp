@@ -91,4 +91,13 @@ bool KeyTable::erase(const std::string& key) {
   return true;
 }
 
+void KeyTable::erase_all(const std::string& prefix) {
+  const auto first = values_.lower_bound(prefix);
+  auto last = first;
+  for (; last != values_.end() && last->first.compare(0, prefix.size(), prefix) == 0; ++last) {
+    total_bytes_ -= last->first.size() + last->second.size();
+  }
+  values_.erase(first, last);
+}
+
 }  // namespace lockstep

@@ -27,6 +27,8 @@ class KeyTable {
   std::int64_t add(const std::string& key, std::int64_t delta);
   std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired);
   bool erase(const std::string& key);
+  /// Every key that starts with `prefix`.
+  void erase_all(const std::string& prefix);
   std::int64_t size() const { return static_cast<std::int64_t>(values_.size()); }
 
  private:

@@ -35,6 +35,12 @@ void LostList::replaced(std::int64_t generation, int round, int rank) {
                  entries_.end());
 }
 
+void LostList::forget(std::int64_t generation) {
+  entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
+                                [&](const Entry& entry) { return entry.generation == generation; }),
+                 entries_.end());
+}
+
 std::vector<LostRank> LostList::of(std::int64_t generation, int round) const {
   std::vector<LostRank> found;
   for (const Entry& entry : entries_) {

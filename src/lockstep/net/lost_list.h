@@ -19,6 +19,8 @@ class LostList {
   void heard_again(std::int64_t generation, int round, int rank);
   /// Takes a rank off, whatever the cause: another process has taken its place.
   void replaced(std::int64_t generation, int round, int rank);
+  /// Takes all of a generation off.
+  void forget(std::int64_t generation);
   std::vector<LostRank> of(std::int64_t generation, int round) const;
   /// Of all rounds.
   std::vector<LostRank> of(std::int64_t generation) const;

@@ -46,7 +46,9 @@ class Rendezvous {
         deadline_(Deadline::after(options.join_timeout.value_or(options.timeout))) {
     request_.world_size = number("WORLD_SIZE", "world_size", options.world_size, method_.world_size);
     request_.self.global_rank = number("RANK", "rank", options.rank, method_.rank);
-    request_.generation = env_int("TORCHELASTIC_RESTART_COUNT").value_or(0);
+    // A world may be formed anew without a restart that counts.
+    const auto restarts = env_int("TORCHELASTIC_RESTART_COUNT");
+    request_.generation = env_int("LOCKSTEP_GENERATION").value_or(restarts.value_or(0));
     request_.self.host = host_name();
     request_.self.host_id = host_id();
     request_.self.pid = ::getpid();

@@ -71,6 +71,19 @@ JoinResult StoreClient::join(const JoinRequest& request, Deadline deadline) {
   return result;
 }
 
+std::int64_t StoreClient::push(const std::string& queue, const std::string& value) {
+  WireWriter fields = implementation_->key_field(queue, value);
+  fields.text(value);
+  return WireReader(implementation_->ask(StoreOperation::Push, fields, "push", queue)).i64();
+}
+
+void StoreClient::set_will(const std::string& queue, const std::string& value, std::chrono::milliseconds limit) {
+  WireWriter fields = implementation_->key_field(queue, value);
+  fields.text(value);
+  fields.u32(static_cast<std::uint32_t>(limit.count()));
+  implementation_->ask(StoreOperation::Will, fields, "set_will", queue);
+}
+
 void StoreClient::set(const std::string& key, const std::string& value) {
   WireWriter fields = implementation_->key_field(key, value);
   fields.text(value);

@@ -56,6 +56,12 @@ class StoreClient : public Store {
   /// @throws TimeoutError  on all ranks, naming those that did not come, if one rank reaches its deadline
   JoinResult join(const JoinRequest& request, Deadline deadline);
 
+  /// Appends `value` to a queue: the first one becomes the value of key "queue/1", and so on. @return  its number
+  std::int64_t push(const std::string& queue, const std::string& value);
+  /// From now on, where this connection ends without `finish`, or is silent for longer than `limit`, the server pushes
+  /// `value` followed by the cause ("connection closed") to `queue`, once. Replaces what was said before.
+  void set_will(const std::string& queue, const std::string& value, std::chrono::milliseconds limit);
+
   void set(const std::string& key, const std::string& value) override;
   std::string get(const std::string& key, Deadline deadline) override;
   std::optional<std::string> try_get(const std::string& key) override;

@@ -23,7 +23,9 @@ enum class StoreOperation : std::uint8_t {
   Join = 10,
   Goodbye = 11,
   Heartbeat = 12,  ///< not answered
-  Cancel = 13      ///< not answered itself: what it names is, at once
+  Cancel = 13,     ///< not answered itself: what it names is, at once
+  Push = 14,
+  Will = 15
 };
 
 /// How a request ended. An answer is: number of the request (64 bits), status (8 bits), fields; for Failed and TimedOut

@@ -102,6 +102,11 @@ class StoreServer::Implementation {
     service_.mark_lost(generation, lost);
   }
 
+  void forget_generations_before(std::int64_t generation) {
+    const std::lock_guard lock(mutex_);
+    service_.forget_generations_before(generation);
+  }
+
   bool wait_until_left(Deadline deadline) {
     std::unique_lock lock(mutex_);
     while (!service_.all_left()) {
@@ -282,6 +287,9 @@ const SocketAddress& StoreServer::address() const { return implementation_->addr
 std::vector<LostRank> StoreServer::lost_ranks() const { return implementation_->lost_ranks(); }
 void StoreServer::mark_lost(std::int64_t generation, const LostRank& lost) {
   implementation_->mark_lost(generation, lost);
+}
+void StoreServer::forget_generations_before(std::int64_t generation) {
+  implementation_->forget_generations_before(generation);
 }
 bool StoreServer::wait_until_left(Deadline deadline) { return implementation_->wait_until_left(deadline); }
 

@@ -51,6 +51,9 @@ class StoreServer {
   /// better than the socket does. Replaces the cause where the rank is on the list already.
   void mark_lost(std::int64_t generation, const LostRank& lost);
 
+  /// Removes what the ranks of generations before `generation` left in the store.
+  void forget_generations_before(std::int64_t generation);
+
   /// Waits until no joined rank is connected any more, and every rank of a join that failed has heard of it.
   /// @return  false where that is not so at the deadline
   bool wait_until_left(Deadline deadline);

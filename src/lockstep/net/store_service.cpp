@@ -6,46 +6,11 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/net/answer_fields.h"
 #include "lockstep/net/store_errors.h"
 
 namespace lockstep {
-namespace {
-
-std::string text_field(std::string_view text) {
-  WireWriter writer;
-  writer.text(text);
-  return writer.bytes();
-}
-
-std::string number_field(std::int64_t number) {
-  WireWriter writer;
-  writer.i64(number);
-  return writer.bytes();
-}
-
-std::string flag_field(bool flag) {
-  WireWriter writer;
-  writer.u8(flag ? 1 : 0);
-  return writer.bytes();
-}
-
-std::string optional_field(const std::string* text) {
-  return text != nullptr ? flag_field(true) + text_field(*text) : flag_field(false);
-}
-
-std::string lost_field(const std::vector<LostRank>& lost) {
-  WireWriter writer;
-  writer.u32(static_cast<std::uint32_t>(lost.size()));
-  for (const LostRank& rank : lost) {
-    writer.u32(static_cast<std::uint32_t>(rank.rank));
-    writer.text(rank.host.substr(0, kMaxHostBytes));
-    writer.text(std::string_view(rank.cause).substr(0, kMaxMessageBytes));
-  }
-  return writer.bytes();
-}
-
-}  // namespace
-
 void StoreService::answer(RequestId id, StoreStatus status, std::string_view fields) {
   WireWriter message;
   message.u64(id.request);
@@ -67,12 +32,13 @@ void StoreService::handle(ConnectionId connection, std::string_view frame, Clock
       }
     }
   }
+  wills_.heard(connection, now);
   WireReader fields(frame);
   const auto operation = static_cast<StoreOperation>(fields.u8());
   const RequestId id{connection, fields.u64()};
   if (operation == StoreOperation::Join) heard_[connection].last = now;
   try {
-    dispatch(id, operation, fields);
+    dispatch(id, operation, fields, now);
   } catch (const WireError&) {
     throw;
   } catch (const Error& error) {
@@ -80,7 +46,7 @@ void StoreService::handle(ConnectionId connection, std::string_view frame, Clock
   }
 }
 
-void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& fields) {
+void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& fields, Clock::time_point now) {
   switch (operation) {
     case StoreOperation::Set:
       return handle_set(id, fields);
@@ -106,6 +72,10 @@ void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& 
       return handle_join(id, fields);
     case StoreOperation::Goodbye:
       return handle_goodbye(id, fields);
+    case StoreOperation::Push:
+      return handle_push(id, fields);
+    case StoreOperation::Will:
+      return handle_will(id, fields, now);
     case StoreOperation::Heartbeat:
       return fields.end();
     case StoreOperation::Cancel:
@@ -157,6 +127,7 @@ void StoreService::handle_goodbye(RequestId id, WireReader& fields) {
   roster_.remove(id.connection);
   joiners_.erase(id.connection);
   heard_.erase(id.connection);
+  wills_.take(id.connection);
   answer(id, StoreStatus::Ok);
 }
 
@@ -247,6 +218,7 @@ std::vector<LostRank> StoreService::lost_ranks_seen_by(ConnectionId connection) 
 
 void StoreService::disconnected(ConnectionId connection, const std::string& cause) {
   waiters_.remove_all(connection);
+  if (const auto will = wills_.take(connection)) carry_out(*will, cause);
   joiners_.erase(connection);
   heard_.erase(connection);
   if (const auto member = roster_.remove(connection)) {
@@ -255,7 +227,52 @@ void StoreService::disconnected(ConnectionId connection, const std::string& caus
   }
 }
 
+// Numbers of one store are given by one thread, so nobody sees a number without its value.
+std::int64_t StoreService::push(const std::string& queue, const std::string& value) {
+  const std::int64_t number = table_.add(queue, 1);
+  const std::string key = fmt::format("{}/{}", queue, number);
+  table_.set(key, value);
+  key_was_set(key);
+  return number;
+}
+
+void StoreService::handle_push(RequestId id, WireReader& fields) {
+  const std::string queue = fields.text(KeyTable::kMaxKeyBytes);
+  const std::string value = fields.text(KeyTable::kMaxValueBytes);
+  fields.end();
+  answer(id, StoreStatus::Ok, number_field(push(queue, value)));
+}
+
+void StoreService::handle_will(RequestId id, WireReader& fields, Clock::time_point now) {
+  Wills::Will will;
+  will.queue = fields.text(KeyTable::kMaxKeyBytes);
+  will.value = fields.text(kMaxMessageBytes);
+  will.limit = std::chrono::milliseconds(fields.u32());
+  fields.end();
+  wills_.make(id.connection, std::move(will), now);
+  answer(id, StoreStatus::Ok);
+}
+
+void StoreService::carry_out(const Wills::Will& will, const std::string& cause) {
+  try {
+    push(will.queue, will.value + cause);
+  } catch (const Error& error) {
+    log_warning("a lost client's last word was not stored: {}", error.happened());  // the table is full
+  }
+}
+
+void StoreService::forget_generations_before(std::int64_t generation) {
+  for (std::int64_t old = forgotten_before_; old < generation; ++old) {
+    table_.erase_all(fmt::format("g{}.", old));
+    lost_.forget(old);
+  }
+  forgotten_before_ = std::max(forgotten_before_, generation);
+}
+
 void StoreService::check_heartbeats(Clock::time_point now, std::chrono::milliseconds limit) {
+  for (const Wills::Will& will : wills_.take_silent(now)) {
+    carry_out(will, fmt::format("not heard of for {:.1f} s", std::chrono::duration<double>(will.limit).count()));
+  }
   for (auto& [connection, heard] : heard_) {
     const Roster::Member* member = roster_.find(connection);
     if (member == nullptr || heard.silent || now - heard.last <= limit) continue;
@@ -268,6 +285,7 @@ void StoreService::check_heartbeats(Clock::time_point now, std::chrono::millisec
 
 void StoreService::forgive(std::chrono::nanoseconds pause) {
   for (auto& [connection, heard] : heard_) heard.last += std::chrono::duration_cast<Clock::duration>(pause);
+  wills_.forgive(pause);
 }
 
 void StoreService::mark_lost(std::int64_t generation, const LostRank& lost) {

@@ -15,6 +15,7 @@
 #include "lockstep/net/roster.h"
 #include "lockstep/net/store_protocol.h"
 #include "lockstep/net/waiters.h"
+#include "lockstep/net/wills.h"
 
 namespace lockstep {
 
@@ -32,13 +33,16 @@ class StoreService {
   void handle(ConnectionId connection, std::string_view frame, Clock::time_point now);
   /// A connection ended; where it joined and said no goodbye, its rank is lost.
   void disconnected(ConnectionId connection, const std::string& cause);
-  /// Puts ranks that were silent for longer than `limit` on the list of lost ranks.
+  /// Puts ranks that were silent for longer than `limit` on the list of lost ranks; carries out the wills of clients
+  /// that were silent for longer than they promised.
   void check_heartbeats(Clock::time_point now, std::chrono::milliseconds limit);
   /// The server itself did not run for `pause`: that is no silence of the clients.
   void forgive(std::chrono::nanoseconds pause);
 
   std::vector<LostRank> lost_ranks() const { return lost_.of(newest_generation_); }
   void mark_lost(std::int64_t generation, const LostRank& lost);
+  /// Removes what ranks of generations before `generation` left: keys and lost ranks.
+  void forget_generations_before(std::int64_t generation);
   /// True where no connection that ever asked to join is left, and no rank is to be told of a failure.
   bool all_left() const { return joiners_.empty() && !roster_.has_ranks_to_tell(); }
 
@@ -48,7 +52,7 @@ class StoreService {
     bool silent = false;
   };
 
-  void dispatch(RequestId id, StoreOperation operation, WireReader& fields);
+  void dispatch(RequestId id, StoreOperation operation, WireReader& fields, Clock::time_point now);
   void handle_set(RequestId id, WireReader& fields);
   void handle_get(RequestId id, WireReader& fields);
   void handle_try_get(RequestId id, WireReader& fields);
@@ -59,6 +63,10 @@ class StoreService {
   void handle_join(RequestId id, WireReader& fields);
   void handle_goodbye(RequestId id, WireReader& fields);
   void handle_cancel(RequestId id, WireReader& fields);
+  void handle_push(RequestId id, WireReader& fields);
+  void handle_will(RequestId id, WireReader& fields, Clock::time_point now);
+  std::int64_t push(const std::string& queue, const std::string& value);
+  void carry_out(const Wills::Will& will, const std::string& cause);
   void add_waiter(RequestId id, std::vector<std::string> keys, bool wants_value);
   void key_was_set(const std::string& key);
   void publish(const JoinOutcome& outcome);
@@ -72,7 +80,9 @@ class StoreService {
   Waiters waiters_;
   Roster roster_;
   LostList lost_;
+  Wills wills_;
   std::int64_t newest_generation_ = 0;
+  std::int64_t forgotten_before_ = 0;
   std::set<ConnectionId> joiners_;       // connections that asked to join and said no goodbye yet
   std::map<ConnectionId, Heard> heard_;  // of joiners
 };

@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"flag_without_value", {"run", "--nproc-per-node"}, 2, "--nproc-per-node"},
         BadCommand{"no_program", {"run", "--nproc-per-node", "2"}, 2, "no program to run"},
         BadCommand{"no_number", {"run", "--nproc-per-node", "two", "true"}, 2, "--nproc-per-node is 'two'"},
-        BadCommand{"elastic", {"run", "--nnodes", "1:2", "true"}, 2, "not supported"},
+        BadCommand{"elastic", {"run", "--nnodes", "2:1", "true"}, 2, "--nnodes is '2:1'"},
         BadCommand{"no_such_program", {"run", "./no-such-program"}, 1, "cannot start ./no-such-program"},
         BadCommand{"not_on_the_path", {"run", "no-such-program"}, 1, "a program of the current folder is written ./"},
         BadCommand{"not_executable", {"run", "/etc/passwd"}, 1, "chmod +x"},

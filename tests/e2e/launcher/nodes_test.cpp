@@ -114,7 +114,7 @@ TEST_F(Nodes, MustAgreeOnTheirFlags) {
   EXPECT_EQ(first.wait(soon()).code, 1);
   const ProgramEnd end = second.wait(soon());
   EXPECT_EQ(end.code, 1);
-  EXPECT_TRUE(has(first.err() + end.err, "differ in max_restarts: ")) << first.err() << end.err;
+  EXPECT_TRUE(has(first.err() + end.err, "has --max-restarts ")) << first.err() << end.err;
 }
 
 TEST_F(Nodes, NeedASecretBeyondThisHost) {

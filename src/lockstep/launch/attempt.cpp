@@ -1,0 +1,112 @@
+#include "lockstep/launch/attempt.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "lockstep/base/log.h"
+#include "lockstep/launch/failure_report.h"
+#include "lockstep/launch/process_table.h"
+
+namespace lockstep {
+namespace {
+
+// A rank that lost a peer may end before the peer itself does, which is still unwinding: it gets this long to show.
+constexpr std::chrono::milliseconds kWaitForCause{300};
+
+bool by_time(const Deadline& a, const Deadline& b) { return a.at() < b.at(); }
+
+bool is_victim(const RankEnd& end) { return end.status.signal == 0 && blames_a_peer(end); }
+
+}  // namespace
+
+Attempt::Attempt(LauncherParts parts, NodeGroup& nodes, SignalInbox& signals)
+    : parts_(parts), nodes_(nodes), signals_(signals), ranks_(parts, [this](const RankEnd& end) { take_end(end); }) {
+  signal_watch_ = parts_.loop.watch_readable(signals_.fd(), [this] { take_signals(); });
+  news_watch_ = parts_.loop.watch_readable(nodes_.news().fd(), [this] { take_news(); });
+}
+
+Attempt::~Attempt() {
+  parts_.loop.forget(signal_watch_);
+  parts_.loop.forget(news_watch_);
+}
+
+void Attempt::run() {
+  while (!ranks_.all_ended() || (!outcome_ && !signal_)) {
+    parts_.loop.wait(std::min(ranks_.next_deadline(), report_at_, by_time));
+    if (report_at_.passed()) report_failure();
+    ranks_.act_on_time();
+  }
+}
+
+void Attempt::clean_up() {
+  const bool was_stopped = ranks_.sent().number != 0;
+  const Deadline kill_at = was_stopped ? ranks_.kill_at() : Deadline::after(parts_.plan.grace_after_failure);
+  const auto is_urgent = [this] { return stop_was_asked_for(); };
+  for (const pid_t pid : end_descendants(parts_.helpers(), ranks_.sent(), kill_at, is_urgent)) {
+    log_warning("process {} does not end, not even by SIGKILL: it hangs in the kernel", pid);
+  }
+  ranks_.finish_output();
+}
+
+std::string Attempt::story_of_other_node() const {
+  if (!outcome_ || outcome_->story == own_story_) return "";
+  return outcome_->story;
+}
+
+void Attempt::take_end(const RankEnd& end) {
+  if (end.status.well() || end.was_asked) {
+    if (ranks_.all_ended() && !failed_ && !signal_) nodes_.report_well();
+    return;
+  }
+  failed_ = true;
+  nodes_.mark_lost(end.rank, end.status.describe());
+  if (!is_victim(*first_failure(ranks_.ends())) || ranks_.all_ended()) {
+    report_failure();
+  } else if (report_at_.is_never()) {
+    report_at_ = Deadline::after(kWaitForCause);
+  }
+}
+
+void Attempt::report_failure() {
+  report_at_ = Deadline::never();
+  const RankEnd& first = *first_failure(ranks_.ends());
+  own_story_ = tell_failure(first);
+  nodes_.report_failure(own_story_, is_victim(first));
+  ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
+}
+
+void Attempt::take_news() {
+  parts_.loop.forget(news_watch_);  // there is one piece of news in an attempt
+  outcome_ = nodes_.news().get();
+  if (!outcome_ || outcome_->well) return;
+  if (!outcome_->is_final) log_warning("{}", outcome_->story);
+  // After a signal the ranks have longer, to save what they have; as where nothing has failed.
+  const auto grace = outcome_->has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;
+  if (!signal_) ranks_.stop(SIGTERM, grace);
+}
+
+// While nothing else is waited for any more.
+bool Attempt::stop_was_asked_for() {
+  while (const std::optional<int> number = signals_.take()) urgent_ = urgent_ || *number != SIGCHLD;
+  return urgent_;
+}
+
+void Attempt::take_signals() {
+  while (const std::optional<int> number = signals_.take()) {
+    if (*number == SIGCHLD) {
+      reap_orphans(parts_.helpers(), [this](pid_t pid) { return ranks_.is_running(pid); });
+      continue;
+    }
+    const bool again = signal_.has_value();
+    if (!again) {
+      signal_ = *number;
+      nodes_.report_leaving(
+          fmt::format("the launcher of node {} was told to end by {}", nodes_.node_rank(), signal_name(*number)));
+    }
+    ranks_.stop(*number, again ? std::chrono::milliseconds(0) : parts_.plan.grace_after_signal);
+  }
+}
+
+}  // namespace lockstep

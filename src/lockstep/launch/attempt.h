@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/launch/node_group.h"
+#include "lockstep/launch/rank_group.h"
+#include "lockstep/launch/signal_inbox.h"
+
+namespace lockstep {
+
+/// One start of this node's ranks, to the end of the last one.
+class Attempt {
+ public:
+  Attempt(LauncherParts parts, NodeGroup& nodes, SignalInbox& signals);
+  ~Attempt();
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  /// @throws Error  if a rank cannot be started
+  void start(const std::vector<RankPlace>& places) { ranks_.start(places); }
+  /// Until all ranks of this node have ended, and it is known what became of those of all nodes.
+  void run();
+  /// What ranks left running does not outlive them.
+  void clean_up();
+
+  /// The one that told the launcher to end, if any did.
+  std::optional<int> signal() const { return signal_; }
+  /// Nothing where a signal came first.
+  const std::optional<Outcome>& outcome() const { return outcome_; }
+  /// Empty where the failure that counts happened on this node.
+  std::string story_of_other_node() const;
+  const std::vector<RankEnd>& ends() const { return ranks_.ends(); }
+
+ private:
+  void take_end(const RankEnd& end);
+  void report_failure();
+  void take_news();
+  bool stop_was_asked_for();
+  void take_signals();
+
+  LauncherParts parts_;
+  NodeGroup& nodes_;
+  SignalInbox& signals_;
+  RankGroup ranks_;
+  EventLoop::Token signal_watch_ = 0;
+  EventLoop::Token news_watch_ = 0;
+  bool failed_ = false;
+  bool urgent_ = false;
+  Deadline report_at_ = Deadline::never();
+  std::string own_story_;
+  std::optional<int> signal_;
+  std::optional<Outcome> outcome_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,277 @@
+#include "lockstep/launch/elastic/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lockstep/launch/outcome_news.h"
+
+namespace lockstep {
+
+namespace {
+
+HostOrder order_to(HostOrder::Kind kind, const std::string& text = {}, const std::string& fix = {}) {
+  HostOrder order;
+  order.kind = kind;
+  order.text = text;
+  order.fix = fix;
+  return order;
+}
+
+std::string hosts_text(int count) { return fmt::format("{} host{}", count, count == 1 ? "" : "s"); }
+
+}  // namespace
+
+Coordinator::Coordinator(HostEntry job, Rules rules, Time now)
+    : job_(std::move(job)), rules_(rules), short_since_(now) {}
+
+void Coordinator::take(const HostReport& report, Time now) {
+  if (report.kind == HostReport::Kind::Joins) return admit(report, now);
+  Host* const host = find(report.host);
+  if (host == nullptr) return;  // it was taken for lost before
+  if (report.kind == HostReport::Kind::Lost) {
+    tell(*host, order_to(HostOrder::Kind::Rejoin,
+                         fmt::format("host {} was taken for lost: {}", host->entry.name, report.text)));
+    return lose(report.host, fmt::format("host {} was lost: {}", host->entry.name, report.text), now);
+  }
+  if (report.kind == HostReport::Kind::Leaves) {
+    return lose(report.host, fmt::format("host {} left: {}", host->entry.name, report.text), now);
+  }
+  if (report.generation != worlds_) return;  // of a world that is no more
+  const bool running = phase_ == Phase::Running || phase_ == Phase::InDoubt;
+  switch (report.kind) {
+    case HostReport::Kind::Ready:
+      host->ready = true;
+      return begin_if_complete(now);
+    case HostReport::Kind::Failed:
+      if (running && !report.blames_a_peer) return fail(report.text, now);
+      if (phase_ == Phase::Running) doubt(report.text, now);
+      return;
+    case HostReport::Kind::Well:
+      host->well = true;
+      return end_if_well();
+    case HostReport::Kind::Answers:
+      host->answered = true;
+      return fail_if_all_answered(now);
+    default:
+      return;
+  }
+}
+
+void Coordinator::admit(const HostReport& report, Time now) {
+  Host host;
+  host.entry = report.entry;
+  host.since = now;
+  const std::string fix = "start every host with the same program and flags, and each job with an endpoint of its own";
+  if (phase_ == Phase::Over) return tell(host, order_to(HostOrder::Kind::Refuse, "the job is over", "start it again"));
+  if (const auto reason = difference(job_, report.entry)) {
+    return tell(host, order_to(HostOrder::Kind::Refuse,
+                               fmt::format("host {} cannot join the job: {}", report.entry.name, *reason), fix));
+  }
+  const bool serves = report.entry.id == job_.id;
+  hosts_.insert(serves ? hosts_.begin() : hosts_.end(), host);
+  if (phase_ == Phase::Gathering) return begin_if_complete(now);
+  if (placed() < job_.max_nodes) return gather_again(fmt::format("host {} joined", report.entry.name), true, now);
+  tell_to_wait(hosts_.back());
+}
+
+void Coordinator::tell_to_wait(const Host& host) {
+  tell(host, order_to(HostOrder::Kind::Wait, fmt::format("the job has all its {}; this host waits up to {} for a place",
+                                                         hosts_text(job_.max_nodes), seconds(rules_.join_timeout))));
+}
+
+void Coordinator::doubt(const std::string& story, Time now) {
+  phase_ = Phase::InDoubt;
+  doubtful_story_ = story;
+  probed_ = now;
+  for (Host& host : hosts_) {
+    host.answered = host.entry.id == job_.id;  // who serves is there
+    if (host.placed && !host.answered) tell(host, order_to(HostOrder::Kind::Probe));
+  }
+  fail_if_all_answered(now);
+}
+
+void Coordinator::fail_if_all_answered(Time now) {
+  const auto is_silent = [](const Host& host) { return host.placed && !host.answered; };
+  if (phase_ == Phase::InDoubt && std::none_of(hosts_.begin(), hosts_.end(), is_silent)) fail(doubtful_story_, now);
+}
+
+void Coordinator::fail(const std::string& story, Time now) {
+  const Outcome outcome = Outcome::of_failure(story, restarts_, job_.max_restarts);
+  if (outcome.is_final) return end(false, story);
+  ++restarts_;
+  gather_again(outcome.story, false, now);
+}
+
+void Coordinator::lose(const std::string& id, const std::string& what, Time now) {
+  const auto host = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& each) { return each.entry.id == id; });
+  const bool mattered = host->placed && !host->well;
+  hosts_.erase(host);
+  if (phase_ == Phase::Over) return;
+  if (id == job_.id) return end(false, what + "; it serves the rendezvous, so the job ends");
+  if (phase_ == Phase::Gathering) {
+    if (count() < job_.min_nodes && !short_of_hosts_) {
+      short_of_hosts_ = true;
+      short_since_ = now;
+    }
+    return begin_if_complete(now);
+  }
+  if (!mattered) return end_if_well();
+  // Who asked for so many hosts and no restart wants no wait for another host.
+  if (job_.min_nodes == job_.max_nodes && job_.max_restarts == 0) return end(false, what);
+  gather_again(what, false, now);
+}
+
+void Coordinator::gather_again(const std::string& why, bool has_time, Time now) {
+  phase_ = Phase::Gathering;
+  short_of_hosts_ = count() < job_.min_nodes;
+  short_since_ = now;
+  enough_since_.reset();
+  for (Host& host : hosts_) {
+    if (!host.placed) continue;
+    host.placed = false;
+    host.ready = false;
+    host.well = false;
+    HostOrder order = order_to(HostOrder::Kind::Stop, why);
+    order.has_time = has_time;
+    tell(host, std::move(order));
+  }
+  begin_if_complete(now);
+}
+
+void Coordinator::begin_if_complete(Time now) {
+  if (phase_ != Phase::Gathering || find(job_.id) == nullptr) return;
+  if (count() < job_.min_nodes) {
+    enough_since_.reset();
+    return tell_who_is_awaited();
+  }
+  if (!enough_since_) enough_since_ = now;
+  if (!all_ready()) return;
+  const bool calls_last = short_of_hosts_ && count() < job_.max_nodes;
+  if (calls_last && now < *enough_since_ + rules_.last_call) return tell_who_is_awaited();
+  begin(now);
+}
+
+void Coordinator::tell_who_is_awaited() {
+  const bool enough = count() >= job_.min_nodes;
+  const std::string text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to come", count(),
+                                                hosts_text(job_.max_nodes), names(), seconds(rules_.last_call))
+                                  : fmt::format("{} of at least {} here ({}); waiting up to {} for others", count(),
+                                                hosts_text(job_.min_nodes), names(), seconds(rules_.join_timeout));
+  for (const Host& host : hosts_) tell(host, order_to(HostOrder::Kind::Wait, text));
+}
+
+void Coordinator::begin(Time now) {
+  phase_ = Phase::Running;
+  short_of_hosts_ = false;
+  enough_since_.reset();
+  HostOrder order = order_to(HostOrder::Kind::Begin);
+  order.world.generation = ++worlds_;
+  order.world.restarts = restarts_;
+  for (Host& host : hosts_) {
+    host.placed = static_cast<int>(order.world.hosts.size()) < job_.max_nodes;
+    host.ready = !host.placed;
+    host.well = false;
+    if (host.placed) {
+      order.world.hosts.push_back({host.entry.id, host.entry.name, host.entry.local_ranks});
+    } else {
+      host.since = now;
+      tell_to_wait(host);
+    }
+  }
+  for (const Host& host : hosts_) {
+    if (host.placed) tell(host, order);
+  }
+}
+
+void Coordinator::end_if_well() {
+  if (phase_ != Phase::Running && phase_ != Phase::InDoubt) return;
+  const bool all =
+      std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.well || !host.placed; });
+  if (all) end(true, "");
+}
+
+void Coordinator::end(bool well, const std::string& story) {
+  phase_ = Phase::Over;
+  HostOrder order = order_to(HostOrder::Kind::End, story);
+  order.well = well;
+  for (const Host& host : hosts_) tell(host, order);
+}
+
+void Coordinator::act_on_time(Time now) {
+  if (phase_ == Phase::InDoubt && now >= probed_ + rules_.probe_timeout) {
+    // The first: after it all others are asked to be ready again.
+    for (const Host& host : hosts_) {
+      if (!host.placed || host.answered) continue;
+      const std::string silence =
+          fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout));
+      tell(host,
+           order_to(HostOrder::Kind::Rejoin, fmt::format("host {} was taken for lost: {}", host.entry.name, silence)));
+      return lose(host.entry.id, fmt::format("host {} was lost: {}", host.entry.name, silence), now);
+    }
+  }
+  if (phase_ == Phase::Gathering && short_of_hosts_ && count() < job_.min_nodes &&
+      now >= short_since_ + rules_.join_timeout) {
+    return end(false, fmt::format("{} of at least {} came within {}: {}", count(), hosts_text(job_.min_nodes),
+                                  seconds(rules_.join_timeout), names()));
+  }
+  begin_if_complete(now);
+  if (phase_ == Phase::Running || phase_ == Phase::InDoubt) {
+    for (auto host = hosts_.begin(); host != hosts_.end();) {
+      const auto each = host++;
+      if (each->placed || now < each->since + rules_.join_timeout) continue;
+      tell(*each, order_to(HostOrder::Kind::Refuse,
+                           fmt::format("host {} cannot join the job: it had all its {} for {}", each->entry.name,
+                                       hosts_text(job_.max_nodes), seconds(rules_.join_timeout)),
+                           "start fewer hosts, or raise the maximum of --nnodes"));
+      hosts_.erase(each);
+    }
+  }
+}
+
+std::optional<Coordinator::Time> Coordinator::next_time() const {
+  std::optional<Time> next;
+  const auto at = [&next](Time time) { next = next ? std::min(*next, time) : time; };
+  if (phase_ == Phase::InDoubt) at(probed_ + rules_.probe_timeout);
+  if (phase_ == Phase::Gathering) {
+    if (enough_since_) {
+      if (short_of_hosts_ && all_ready()) at(*enough_since_ + rules_.last_call);
+    } else {
+      at(short_since_ + rules_.join_timeout);
+    }
+  } else {
+    for (const Host& host : hosts_) {
+      if (!host.placed) at(host.since + rules_.join_timeout);
+    }
+  }
+  return next;
+}
+
+std::vector<std::pair<std::string, HostOrder>> Coordinator::take_orders() { return std::exchange(orders_, {}); }
+
+Coordinator::Host* Coordinator::find(const std::string& id) {
+  for (Host& host : hosts_) {
+    if (host.entry.id == id) return &host;
+  }
+  return nullptr;
+}
+
+bool Coordinator::all_ready() const {
+  return std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.ready; });
+}
+
+int Coordinator::placed() const {
+  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.placed; }));
+}
+
+std::string Coordinator::names() const {
+  std::string text;
+  for (const Host& host : hosts_) text += (text.empty() ? "" : ", ") + host.entry.name;
+  return text;
+}
+
+std::string Coordinator::seconds(std::chrono::milliseconds time) const {
+  return fmt::format("{} s", std::chrono::duration<double>(time).count());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,96 @@
+#include "lockstep/launch/elastic/coordinator_service.h"
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/launch/free_port.h"
+#include "lockstep/net/signal_mask.h"
+#include "lockstep/net/store_errors.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::seconds kConnectTimeout{10};
+
+}  // namespace
+
+std::string order_queue(const std::string& host) { return "launcher/orders/" + host; }
+
+CoordinatorService::CoordinatorService(StoreServer& server, const std::string& secret, const HostEntry& job,
+                                       const Coordinator::Rules& rules)
+    : server_(server),
+      client_(server.address(), secret, Deadline::after(kConnectTimeout)),
+      coordinator_(job, rules, Deadline::Clock::now()) {
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this] { serve(); });
+}
+
+CoordinatorService::~CoordinatorService() {
+  client_.finish(Deadline::after(kConnectTimeout));  // ends the thread's wait
+  thread_.join();
+}
+
+bool CoordinatorService::wait_until_left(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  while (coordinator_.has_hosts()) {
+    if (deadline.passed()) return false;
+    changed_.wait_for(lock, deadline.remaining());
+  }
+  return true;
+}
+
+void CoordinatorService::serve() {
+  try {
+    for (std::int64_t number = 1;;) {
+      wait_for_report(number);
+      send_orders();
+      changed_.notify_all();
+    }
+  } catch (const StoreLostError&) {  // this object goes
+  } catch (const std::exception& error) {
+    log_warning("the rendezvous has ended: {}", error.what());
+  }
+}
+
+// Or for the time at which something is due.
+void CoordinatorService::wait_for_report(std::int64_t& number) {
+  std::optional<Coordinator::Time> due;
+  {
+    const std::lock_guard lock(mutex_);
+    due = coordinator_.next_time();
+  }
+  const auto now = Deadline::Clock::now();
+  const Deadline deadline =
+      due ? Deadline::after(std::chrono::ceil<std::chrono::milliseconds>(std::max(*due, now) - now))
+          : Deadline::never();
+  const std::string key = std::string(kReportQueue) + "/" + std::to_string(number);
+  try {
+    const std::string text = client_.get(key, deadline);
+    client_.delete_key(key);
+    ++number;
+    const HostReport report = parse_report(text);
+    const std::lock_guard lock(mutex_);
+    coordinator_.take(report, Deadline::Clock::now());
+  } catch (const TimeoutError&) {
+    const std::lock_guard lock(mutex_);
+    coordinator_.act_on_time(Deadline::Clock::now());
+  }
+}
+
+void CoordinatorService::send_orders() {
+  std::vector<std::pair<std::string, HostOrder>> orders;
+  {
+    const std::lock_guard lock(mutex_);
+    orders = coordinator_.take_orders();
+  }
+  std::uint16_t master_port = 0;
+  for (auto& [host, order] : orders) {
+    if (order.kind == HostOrder::Kind::Begin) {
+      server_.forget_generations_before(order.world.generation - 1);
+      if (master_port == 0) master_port = free_port();
+      order.world.master_port = master_port;
+    }
+    client_.push(order_queue(host), to_text(order));
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "lockstep/launch/elastic/coordinator.h"
+#include "lockstep/net/store_client.h"
+#include "lockstep/net/store_server.h"
+
+namespace lockstep {
+
+/// The queue of reports in the job's store, and that of the orders for a host.
+constexpr const char* kReportQueue = "launcher/reports";
+std::string order_queue(const std::string& host);
+
+/// Runs the coordinator beside the store that its reports and orders go through, in a thread of its own.
+class CoordinatorService {
+ public:
+  /// @param server  outlives this object
+  CoordinatorService(StoreServer& server, const std::string& secret, const HostEntry& job,
+                     const Coordinator::Rules& rules);
+  ~CoordinatorService();
+  CoordinatorService(const CoordinatorService&) = delete;
+  CoordinatorService& operator=(const CoordinatorService&) = delete;
+
+  /// Waits until every host has left or is lost. @return  false where that is not so at the deadline
+  bool wait_until_left(Deadline deadline);
+
+ private:
+  void serve();
+  void wait_for_report(std::int64_t& number);
+  void send_orders();
+
+  StoreServer& server_;
+  StoreClient client_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Coordinator coordinator_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep

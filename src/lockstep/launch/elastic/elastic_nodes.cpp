@@ -1,0 +1,270 @@
+#include "lockstep/launch/elastic/elastic_nodes.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/topology.h"
+#include "lockstep/net/secret.h"
+#include "lockstep/net/signal_mask.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::milliseconds kFarewellTimeout{5000};
+constexpr std::size_t kLongestReportBytes = 16UL * 1024;
+
+std::string on_this_host(const std::string& what) { return "lockstep run on " + host_name() + ", " + what; }
+
+Coordinator::Rules rules_of(const LaunchPlan& plan) {
+  Coordinator::Rules rules;
+  rules.join_timeout = plan.join_timeout;
+  rules.last_call = plan.last_call;
+  return rules;
+}
+
+}  // namespace
+
+ElasticNodes::ElasticNodes(const LaunchPlan& plan)
+    : plan_(plan), address_(store_address_of(plan)), secret_(secret_from_environment()), self_(HostEntry::of(plan)) {
+  serve_or_find();
+  const SignalsBlocked blocked;
+  speaker_ = std::thread([this] { speak(); });
+}
+
+ElasticNodes::~ElasticNodes() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (speaker_.joinable()) speaker_.join();
+  client_->finish(Deadline::after(kFarewellTimeout));  // ends the listener's wait
+  if (listener_.joinable()) listener_.join();
+}
+
+void ElasticNodes::serve_or_find() {
+  std::string refusal;
+  if (plan_.serves_store.value_or(true)) {
+    try {
+      server_ = std::make_unique<StoreServer>(address_, secret_);
+    } catch (const Error& error) {
+      if (plan_.serves_store.has_value()) throw;
+      refusal = error.happened();
+    }
+  }
+  if (server_) coordinator_ = std::make_unique<CoordinatorService>(*server_, secret_, self_, rules_of(plan_));
+  try {
+    StoreClientOptions options;
+    options.where = on_this_host("rendezvous");
+    options.heartbeat_interval = std::min(options.heartbeat_interval, plan_.keep_alive / 3);
+    client_ = std::make_unique<StoreClient>(address_, secret_, Deadline::after(plan_.join_timeout), options);
+  } catch (const TimeoutError& error) {
+    const std::string also = refusal.empty() ? "" : "; and this host could not serve it: " + refusal;
+    throw TimeoutError(error.happened() + also, error.where(), error.fix());
+  }
+}
+
+// Becomes one of the coordinator's hosts: the first time, and after it was taken for lost.
+void ElasticNodes::enter() {
+  if (listener_.joinable()) {
+    listener_.join();
+    self_.id = HostEntry::of(plan_).id;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    joins_ = false;
+    generation_ = 0;
+  }
+  if (!server_) client_->set_will(kReportQueue, lost_report(self_.id), plan_.keep_alive);
+  HostReport report;
+  report.host = self_.id;
+  report.entry = self_;
+  client_->push(kReportQueue, to_text(report));
+  const SignalsBlocked blocked;
+  listener_ = std::thread([this] { listen(); });
+}
+
+Agreement ElasticNodes::agree() {
+  bool joins = false;
+  {
+    const std::lock_guard lock(mutex_);
+    joins = joins_;
+  }
+  news_.reset();
+  if (joins) {
+    enter();
+  } else {
+    report(HostReport::Kind::Ready);
+  }
+  return agreement_of(await_world());
+}
+
+World ElasticNodes::await_world() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return world_ || refusal_ || over_ || joins_; });
+  if (refusal_) throw Error(refusal_->text, on_this_host("rendezvous at " + address_.text()), refusal_->fix);
+  if (over_) {
+    throw Error(over_->story, on_this_host("rendezvous at " + address_.text()),
+                "see what the launchers of the other hosts say");
+  }
+  if (!world_) {  // taken for lost while it waited
+    lock.unlock();
+    enter();
+    return await_world();
+  }
+  World world = *std::exchange(world_, std::nullopt);
+  generation_ = world.generation;
+  server_name_ = world.hosts.front().name;
+  return world;
+}
+
+Agreement ElasticNodes::agreement_of(const World& world) {
+  Agreement agreement;
+  agreement.generation = world.generation - 1;
+  agreement.restarts = world.restarts;
+  agreement.nodes = static_cast<int>(world.hosts.size());
+  agreement.master_port = world.master_port;
+  agreement.world_size = 0;
+  std::string names;
+  for (std::size_t node = 0; node < world.hosts.size(); ++node) {
+    if (world.hosts[node].id == self_.id) {
+      agreement.node_rank = static_cast<int>(node);
+      agreement.first_rank = agreement.world_size;
+    }
+    agreement.world_size += world.hosts[node].local_ranks;
+    names += (node == 0 ? "" : ", ") + world.hosts[node].name;
+  }
+  node_rank_ = agreement.node_rank;
+  const std::string text =
+      fmt::format("the ranks start: {} on {} host{} ({}), restarts so far: {} of {}", agreement.world_size,
+                  agreement.nodes, agreement.nodes == 1 ? "" : "s", names, agreement.restarts, plan_.max_restarts);
+  if (agreement.generation == 0) {
+    log_info("{}", text);
+  } else {
+    log_warning("{}", text);
+  }
+  return agreement;
+}
+
+// A thread of its own. It ends when this host is none of the coordinator's any more.
+void ElasticNodes::listen() {
+  const std::string queue = order_queue(self_.id);
+  try {
+    for (std::int64_t number = 1;; ++number) {
+      const std::string key = queue + "/" + std::to_string(number);
+      const HostOrder order = parse_order(client_->get(key, Deadline::never()));
+      client_->delete_key(key);
+      take(order);
+      if (order.kind == HostOrder::Kind::Rejoin) return;
+    }
+  } catch (const Error& error) {
+    lose_server(error.happened());
+  }
+}
+
+void ElasticNodes::take(const HostOrder& order) {
+  using Kind = HostOrder::Kind;
+  std::unique_lock lock(mutex_);
+  switch (order.kind) {
+    case Kind::Wait:
+      if (std::exchange(last_wait_, order.text) == order.text) return;
+      if (generation_ > 0) {
+        log_warning("{}", order.text);
+      } else {
+        log_info("{}", order.text);
+      }
+      return;
+    case Kind::Begin:
+      world_ = order.world;
+      last_wait_.clear();
+      break;
+    case Kind::Probe:
+      lock.unlock();
+      return report(HostReport::Kind::Answers);
+    case Kind::Stop:
+      news_.publish({false, false, order.has_time, order.text});
+      return;
+    case Kind::Rejoin:
+      joins_ = true;
+      world_.reset();
+      news_.publish({false, false, false, order.text + "; this host joins again"});
+      break;
+    case Kind::Refuse:
+      refusal_ = order;
+      break;
+    case Kind::End:
+      over_ = Outcome{order.well, true, false, order.text};
+      news_.publish(*over_);
+      break;
+  }
+  changed_.notify_all();
+}
+
+void ElasticNodes::lose_server(const std::string& cause) {
+  const std::lock_guard lock(mutex_);
+  if (over_ || stopping_) return;
+  const std::string name = server_name_.empty() ? "the host" : "host " + server_name_;
+  over_ = Outcome{false, true, false, fmt::format("{}, which serves the rendezvous, is lost: {}", name, cause)};
+  news_.publish(*over_);
+  changed_.notify_all();
+}
+
+// Said by a thread of its own: where the server's host is gone, an answer may take long.
+void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool blames_a_peer) {
+  HostReport report;
+  report.kind = kind;
+  report.host = self_.id;
+  report.text = text.substr(0, kLongestReportBytes);
+  report.blames_a_peer = blames_a_peer;
+  {
+    const std::lock_guard lock(mutex_);
+    report.generation = world_ ? world_->generation : generation_;
+    to_say_.push_back(std::move(report));
+  }
+  changed_.notify_all();
+}
+
+void ElasticNodes::speak() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !to_say_.empty() || stopping_; });
+    if (to_say_.empty()) return;
+    const HostReport report = to_say_.front();
+    to_say_.pop_front();
+    lock.unlock();
+    try {
+      client_->push(kReportQueue, to_text(report));
+    } catch (const Error& error) {
+      lose_server(error.happened());
+    }
+    lock.lock();
+  }
+}
+
+void ElasticNodes::mark_lost(int rank, const std::string& cause) {
+  if (!server_) return;
+  const std::lock_guard lock(mutex_);
+  server_->mark_lost(generation_ - 1, LostRank{rank, host_name(), cause});
+}
+
+void ElasticNodes::report_failure(const std::string& story, bool blames_a_peer) {
+  report(HostReport::Kind::Failed, story, blames_a_peer);
+}
+
+// The job goes on without this host, unless it is the one that serves.
+void ElasticNodes::report_leaving(const std::string& why) {
+  report(HostReport::Kind::Leaves, why);
+  news_.publish({false, true, false, why});
+}
+
+void ElasticNodes::report_well() { report(HostReport::Kind::Well); }
+
+void ElasticNodes::leave() {
+  report(HostReport::Kind::Leaves, "its launcher has ended");
+  if (coordinator_) coordinator_->wait_until_left(Deadline::after(kFarewellTimeout));
+}
+
+}  // namespace lockstep

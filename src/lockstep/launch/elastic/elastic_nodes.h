@@ -1,0 +1,74 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "lockstep/launch/elastic/coordinator_service.h"
+#include "lockstep/launch/elastic/messages.h"
+#include "lockstep/launch/node_group.h"
+#include "lockstep/net/store_client.h"
+#include "lockstep/net/store_server.h"
+
+namespace lockstep {
+
+/// Hosts that come and go: this launcher's side. Whoever can listen on the endpoint serves the store and the
+/// coordinator; the job ends with it. Node ranks follow the order in which hosts came, the serving one first.
+class ElasticNodes : public NodeGroup {
+ public:
+  /// Connects. @throws Error, TimeoutError  where that is not possible
+  explicit ElasticNodes(const LaunchPlan& plan);
+  ~ElasticNodes() override;
+  ElasticNodes(const ElasticNodes&) = delete;
+  ElasticNodes& operator=(const ElasticNodes&) = delete;
+
+  std::string store_address() const override { return address_.text(); }
+  const std::string& secret() const override { return secret_; }
+  int node_rank() const override { return node_rank_; }
+  Agreement agree() override;
+  void mark_lost(int rank, const std::string& cause) override;
+  void report_failure(const std::string& story, bool blames_a_peer) override;
+  void report_leaving(const std::string& why) override;
+  void report_well() override;
+  void leave() override;
+
+ private:
+  void serve_or_find();
+  void enter();
+  void listen();
+  void take(const HostOrder& order);
+  void speak();
+  void report(HostReport::Kind kind, const std::string& text = {}, bool blames_a_peer = false);
+  void lose_server(const std::string& cause);
+  World await_world();
+  Agreement agreement_of(const World& world);
+
+  const LaunchPlan& plan_;
+  const SocketAddress address_;
+  const std::string secret_;
+  HostEntry self_;
+  int node_rank_ = 0;
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<CoordinatorService> coordinator_;
+  std::unique_ptr<StoreClient> client_;
+  std::thread listener_;
+  std::thread speaker_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<HostReport> to_say_;
+  std::optional<World> world_;   // that has begun, and was not entered yet
+  std::int64_t generation_ = 0;  // of the world that this host is or was in
+  std::optional<HostOrder> refusal_;
+  std::optional<Outcome> over_;  // of the job
+  bool joins_ = true;            // it is not one of the coordinator's hosts (any more)
+  std::string server_name_;      // host name of the server, once it is known
+  std::string last_wait_;
+  bool stopping_ = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,102 @@
+#include "lockstep/launch/elastic/messages.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kLostMark = "lost ";
+
+template <typename Read>
+auto parsed(const std::string& text, Read read) {
+  try {
+    return read(json::parse(text));
+  } catch (const json::exception& error) {
+    throw Error(std::string("a launcher's message cannot be read: ") + error.what(), "lockstep run",
+                "run all hosts with one version of Lockstep");
+  }
+}
+
+// A program may have written any bytes into what is told of it.
+std::string written(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string to_text(const HostReport& report) {
+  json object{{"kind", static_cast<int>(report.kind)},
+              {"host", report.host},
+              {"generation", report.generation},
+              {"text", report.text},
+              {"blames_a_peer", report.blames_a_peer}};
+  if (report.kind == HostReport::Kind::Joins) object["entry"] = report.entry;
+  return written(object);
+}
+
+std::string lost_report(const std::string& host) { return kLostMark + host + " "; }
+
+HostReport parse_report(const std::string& text) {
+  HostReport report;
+  const std::string mark = kLostMark;
+  if (text.compare(0, mark.size(), mark) == 0) {
+    const std::size_t end = std::min(text.find(' ', mark.size()), text.size() - 1);
+    report.kind = HostReport::Kind::Lost;
+    report.host = text.substr(mark.size(), end - mark.size());
+    report.text = text.substr(end + 1);
+    return report;
+  }
+  return parsed(text, [&](const json& object) {
+    report.kind = static_cast<HostReport::Kind>(object.at("kind").get<int>());
+    object.at("host").get_to(report.host);
+    object.at("generation").get_to(report.generation);
+    object.at("text").get_to(report.text);
+    object.at("blames_a_peer").get_to(report.blames_a_peer);
+    if (report.kind == HostReport::Kind::Joins) object.at("entry").get_to(report.entry);
+    return report;
+  });
+}
+
+std::string to_text(const HostOrder& order) {
+  json object{{"kind", static_cast<int>(order.kind)},
+              {"text", order.text},
+              {"fix", order.fix},
+              {"well", order.well},
+              {"has_time", order.has_time}};
+  if (order.kind == HostOrder::Kind::Begin) {
+    json hosts = json::array();
+    for (const World::Host& host : order.world.hosts) {
+      hosts.push_back({{"id", host.id}, {"name", host.name}, {"local_ranks", host.local_ranks}});
+    }
+    object["world"] = {{"generation", order.world.generation},
+                       {"restarts", order.world.restarts},
+                       {"master_port", order.world.master_port},
+                       {"hosts", hosts}};
+  }
+  return written(object);
+}
+
+HostOrder parse_order(const std::string& text) {
+  return parsed(text, [&](const json& object) {
+    HostOrder order;
+    order.kind = static_cast<HostOrder::Kind>(object.at("kind").get<int>());
+    object.at("text").get_to(order.text);
+    object.at("fix").get_to(order.fix);
+    object.at("well").get_to(order.well);
+    object.at("has_time").get_to(order.has_time);
+    if (order.kind != HostOrder::Kind::Begin) return order;
+    const json& world = object.at("world");
+    world.at("generation").get_to(order.world.generation);
+    world.at("restarts").get_to(order.world.restarts);
+    world.at("master_port").get_to(order.world.master_port);
+    for (const json& host : world.at("hosts")) {
+      order.world.hosts.push_back(
+          {host.at("id").get<std::string>(), host.at("name").get<std::string>(), host.at("local_ranks").get<int>()});
+    }
+    return order;
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/launch/node_group.h"
+#include "lockstep/net/store_client.h"
+#include "lockstep/net/store_server.h"
+
+namespace lockstep {
+
+/// Nodes whose number and ranks were given, all of which must be there. Node 0 serves the store, unless `is_host` says
+/// otherwise.
+class StaticNodes : public NodeGroup {
+ public:
+  /// Waits for all nodes.
+  /// @throws Error         if two launchers claim a node rank, or what they run differs
+  /// @throws TimeoutError  naming the nodes that did not come
+  explicit StaticNodes(const LaunchPlan& plan);
+  ~StaticNodes() override;
+  StaticNodes(const StaticNodes&) = delete;
+  StaticNodes& operator=(const StaticNodes&) = delete;
+
+  std::string store_address() const override { return address_.text(); }
+  const std::string& secret() const override { return secret_; }
+  int node_rank() const override { return node_rank_; }
+  Agreement agree() override;
+  void mark_lost(int rank, const std::string& cause) override;
+  void report_failure(const std::string& story, bool blames_a_peer) override;
+  void report_leaving(const std::string& why) override;
+  void report_well() override;
+  void leave() override;
+
+ private:
+  void enroll();
+  void report(const Outcome& outcome);
+  void watch_outcome();
+  void look_after_others();
+  void stop_watching();
+  std::string key(const std::string& what) const;
+
+  const LaunchPlan& plan_;
+  SocketAddress address_;
+  std::string secret_;
+  int node_rank_ = 0;
+  std::vector<int> ranks_per_node_;
+  int attempt_ = 0;
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<StoreClient> client_;
+  std::thread watcher_;
+  std::map<int, std::pair<std::string, Deadline>> heard_;  // of the watcher: last sign of each node, and its limit
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> lost_one_{false};
+};
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+// `lockstep run --nnodes MIN:MAX` on hosts of their own: links that go down without a word.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/e2e/launch.h"
+#include "tests/support/network_hosts.h"
+
+namespace lockstep {
+namespace {
+
+using Program = std::unique_ptr<RunningProgram>;
+
+class ElasticHosts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
+  }
+  Program start(const NetworkHosts& hosts, int host, const Words& more = {}) const {
+    Words flags{"--nnodes=1:3", "--rdzv-endpoint=" + hosts.address(0),
+                "--rdzv-conf=last_call_timeout=0.2,keep_alive_interval=1"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return std::make_unique<RunningProgram>(hosts.on(host, launch(flags, {kBin + "/launch_rank", "stay"})), job_);
+  }
+  static void expect(const Program& host, const std::string& text) {
+    EXPECT_TRUE(host->wait_for(text, soon())) << text << " did not come:\n" << host->out() << host->err();
+  }
+
+  const Changes job_{{"LOCKSTEP_SECRET", "a secret of sixteen or more"}};
+};
+
+TEST_F(ElasticHosts, GoOnWithoutOneWhoseLinkIsDown) {
+  const NetworkHosts hosts(3, "1gbit");
+  const Program a = start(hosts, 0);
+  expect(a, "joined 1,");
+  const Program b = start(hosts, 1);
+  expect(b, "joined 2,");
+  const Program c = start(hosts, 2);
+  expect(b, "joined 3,");
+  expect(a, "host host-c joined");
+  hosts.set_link(2, false);
+  expect(a, "host host-c was lost: ");
+  expect(a, "the ranks start: 2 on 2 hosts (host-a, host-b), restarts so far: 0 of 0");
+  expect(b, "rank 1: joined 2, restarts 0, node 1 of 2");
+  // The one that was cut off ends its ranks and says why.
+  const ProgramEnd end = c->wait(soon());
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "host host-a, which serves the rendezvous, is lost: ")) << end.err;
+  // When its link is back, it may come again.
+  hosts.set_link(2, true);
+  const Program again = start(hosts, 2);
+  expect(again, "rank 2: joined 3, restarts 0, node 2 of 3");
+}
+
+TEST_F(ElasticHosts, TakeOneBackThatWasSilent) {
+  const NetworkHosts hosts(2, "1gbit");
+  const Program a = start(hosts, 0);
+  expect(a, "joined 1,");
+  const Program b = start(hosts, 1);
+  expect(b, "joined 2,");
+  hosts.set_link(1, false);
+  expect(a, "host host-b was lost: ");
+  hosts.set_link(1, true);
+  expect(b, "host host-b was taken for lost: ");
+  expect(b, "; this host joins again");
+  expect(b, "the ranks start: 2 on 2 hosts (host-a, host-b)");
+}
+
+TEST_F(ElasticHosts, EndWhenTheServingOneIsCutOff) {
+  const NetworkHosts hosts(2, "1gbit");
+  const Program a = start(hosts, 0);
+  expect(a, "joined 1,");
+  const Program b = start(hosts, 1);
+  expect(b, "joined 2,");
+  hosts.set_link(0, false);
+  const ProgramEnd end = b->wait(soon());
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "host host-a, which serves the rendezvous, is lost: ")) << end.err;
+  expect(a, "the ranks start: 1 on 1 host (host-a)");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,100 @@
+// `lockstep run --warm-spares`: processes that are loaded already take over when ranks start again.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+const Changes kTold{{"LOCKSTEP_LOG_LEVEL", "info"}};
+
+class Spares : public ::testing::Test {
+ protected:
+  static Words job(const Words& more, const Words& program) {
+    Words flags{"--warm-spares", "--max-restarts=3"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return launch(flags, program);
+  }
+  // What waits: children of the launcher whose environment says so.
+  static std::vector<pid_t> waiting(const RunningProgram& launcher) {
+    std::vector<pid_t> found;
+    std::istringstream pids(run_program({"pgrep", "-P", std::to_string(launcher.pid())}).out);
+    for (pid_t pid = 0; pids >> pid;) {
+      if (has(content("/proc/" + std::to_string(pid) + "/environ"), "LOCKSTEP_SPARE=")) found.push_back(pid);
+    }
+    return found;
+  }
+};
+
+TEST_F(Spares, BecomeTheRanksOfTheNextStart) {
+  RunningProgram run(
+      job({"--nproc-per-node=2", "--tee=3"}, shell("echo r=$RANK n=$TORCHELASTIC_RESTART_COUNT p=$LD_PRELOAD; "
+                                                   "echo pid=$$; echo error $RANK >&2; exec sleep 300")),
+      kTold);
+  ASSERT_TRUE(run.wait_for("warm spares are loaded: 2", soon())) << run.err();
+  const std::vector<pid_t> spares = waiting(run);
+  ASSERT_EQ(spares.size(), 2U);
+  EXPECT_FALSE(has(run.out(), "n=1")) << "a spare does nothing";
+  const std::vector<pid_t> first = pids_after(run.out(), "pid");
+  ASSERT_EQ(first.size(), 2U);
+  ASSERT_EQ(::kill(first[0], SIGKILL), 0);
+  ASSERT_TRUE(run.wait_for("[default0]:r=0 n=1 p=\n", soon())) << run.out() << run.err();
+  ASSERT_TRUE(run.wait_for("[default1]:r=1 n=1 p=\n", soon()));
+  while (pids_after(run.out(), "pid").size() < 4) ASSERT_TRUE(run.wait_for_more(soon()));
+  for (const pid_t pid : spares) EXPECT_TRUE(has(run.out(), "pid=" + std::to_string(pid) + "\n")) << "the same process";
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait(soon()).code, 128 + SIGTERM);
+  EXPECT_TRUE(has(run.err(), "[default1]:error 1\n")) << run.err();
+}
+
+TEST_F(Spares, AreThereAgainForEachRestart) {
+  RunningProgram run(job({}, shell("echo n=$TORCHELASTIC_RESTART_COUNT; echo pid=$$; exec sleep 300")), kTold);
+  for (int restart = 0; restart < 3; ++restart) {
+    ASSERT_TRUE(run.wait_for("n=" + std::to_string(restart) + "\npid=", soon()));
+    while (waiting(run).empty()) ASSERT_TRUE(run.wait_for_more(soon()));
+    while (pids_after(run.out(), "pid").size() < static_cast<std::size_t>(restart) + 1)
+      ASSERT_TRUE(run.wait_for_more(soon()));
+    ASSERT_EQ(::kill(pids_after(run.out(), "pid").back(), SIGKILL), 0);
+  }
+  ASSERT_TRUE(run.wait_for("n=3\n", soon()));
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(soon()).code, 128 + SIGINT);
+}
+
+TEST_F(Spares, EndWithTheJob) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    RunningProgram run(job({}, shell("echo pid=$$; exec sleep 300")), kTold);
+    ASSERT_TRUE(run.wait_for("warm spares are loaded: 1", soon()));
+    const std::vector<pid_t> spares = waiting(run);
+    ASSERT_EQ(spares.size(), 1U);
+    run.send(signal);
+    EXPECT_TRUE(wait_until_gone(spares[0], soon()));
+  }
+}
+
+TEST_F(Spares, AreDoneWithoutWhereTheyEnd) {
+  RunningProgram run(job({}, shell("echo n=$TORCHELASTIC_RESTART_COUNT; echo pid=$$; exec sleep 300")), kTold);
+  ASSERT_TRUE(run.wait_for("warm spares are loaded: 1", soon()));
+  ASSERT_EQ(::kill(waiting(run).at(0), SIGKILL), 0);
+  ASSERT_TRUE(run.wait_for("no warm spare for local rank 0: it ended by itself", soon())) << run.err();
+  ASSERT_EQ(::kill(pids_after(run.out(), "pid").at(0), SIGKILL), 0);
+  EXPECT_TRUE(run.wait_for("n=1\n", soon())) << "started afresh";
+}
+
+TEST_F(Spares, AreRefusedWhereTheyCannotBe) {
+  const TemporaryFolder folder;
+  const std::string script = folder / "train.sh";
+  std::ofstream(script) << "#!/bin/sh\nexit 0\n";
+  fs::permissions(script, fs::perms::owner_all);
+  const ProgramEnd end = run_program(job({}, {script}));
+  EXPECT_EQ(end.code, 2);
+  EXPECT_TRUE(has(end.err, "--warm-spares with " + script + ", which is no dynamically linked program")) << end.err;
+  const ProgramEnd never = run({"--warm-spares"}, {"true"});
+  EXPECT_EQ(never.code, 2);
+  EXPECT_TRUE(has(never.err, "--warm-spares without --max-restarts")) << never.err;
+}
+
+}  // namespace
+}  // namespace lockstep
