@@ -32,6 +32,7 @@ if(lockstep_nccl_missing)
   return()
 endif()
 
+set_property(GLOBAL PROPERTY LOCKSTEP_HAS_NCCL TRUE)
 target_compile_definitions(lockstep_comm PRIVATE LOCKSTEP_HAS_NCCL=1)
 target_include_directories(lockstep_comm SYSTEM PRIVATE ${LOCKSTEP_NCCL_INCLUDE} ${LOCKSTEP_CUDA_INCLUDE}
                            ${LOCKSTEP_CUDA_CRT_INCLUDE})

@@ -65,6 +65,8 @@ Json blas() {
 Json engines() {
   Json out = Json::object();
   for (const Engine& engine : available_engines()) out[engine.name] = engine.description;
+  for (const MissingEngine& missing : missing_engines())
+    out[missing.name] = std::string("not built: ") + missing.reason;
   return out;
 }
 

@@ -114,16 +114,17 @@ void ReplicaSet::State::synchronise(std::size_t count) {
   if (modules.front().find_buffers) modules.front().buffers = modules.front().find_buffers();
   check_placement();
   const at::NoGradGuard no_grad;
+  Coalesced coalesced;
   for (std::size_t r = 1; r < count; ++r) {
     TraceScope scope(trace, "broadcast", devices[r].name());
     const bool trains = modules[r].copy_modes();
-    scope.add_bytes(refresh_weights(r) + copy_buffers(r, trains || has_trained_[r]));
+    scope.add_bytes(refresh_weights(r, coalesced) + copy_buffers(r, trains || has_trained_[r]));
     has_trained_[r] = trains;
   }
 }
 
 // The user may have frozen a parameter, converted the module or given a parameter other memory.
-std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica) {
+std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica, Coalesced& coalesced) {
   const bool shares = devices[replica].is_cpu() && devices.front().is_cpu();
   for (Parameter& parameter : parameters) {
     for (at::Tensor& leaf : parameter.leaves[replica]) {
@@ -133,12 +134,12 @@ std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica) {
       if (shares && !is_same_memory(leaf, parameter.tensor)) leaf.set_data(parameter.tensor.detach());
     }
   }
-  return shares ? 0 : copy_weights(replica);
+  return shares ? 0 : copy_weights(replica, coalesced);
 }
 
 // What was written to since the last time, in one copy for each dtype.
-std::int64_t ReplicaSet::State::copy_weights(std::size_t replica) {
-  std::unordered_map<int, std::vector<Parameter*>> changed;
+std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coalesced) {
+  std::unordered_map<int, std::vector<const Parameter*>> changed;
   for (Parameter& parameter : parameters) {
     const std::uint32_t version = version_of(parameter.tensor);
     const void* memory = parameter.tensor.data_ptr();
@@ -151,9 +152,14 @@ std::int64_t ReplicaSet::State::copy_weights(std::size_t replica) {
   }
   std::int64_t bytes = 0;
   for (const auto& [dtype, group] : changed) {
-    std::vector<at::Tensor> flat;
-    for (const Parameter* parameter : group) flat.push_back(parameter->tensor.detach().reshape({-1}));
-    const at::Tensor moved = at::cat(flat).to(devices[replica].tensor_device());
+    auto& [members, memory] = coalesced[dtype];
+    if (members != group) {  // replicas mostly need the same
+      std::vector<at::Tensor> flat;
+      for (const Parameter* parameter : group) flat.push_back(parameter->tensor.detach().reshape({-1}));
+      members = group;
+      memory = at::cat(flat);
+    }
+    const at::Tensor moved = memory.to(devices[replica].tensor_device());
     bytes += static_cast<std::int64_t>(moved.nbytes());
     std::int64_t position = 0;
     for (const Parameter* parameter : group) {

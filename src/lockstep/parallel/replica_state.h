@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "lockstep/parallel/compute_threads.h"
@@ -48,9 +49,11 @@ class ReplicaSet::State {
   void check_alike() const;
   void check_placement() const;
   void collect_parameters();
+  // Weights of one dtype behind each other in one piece, for all replicas that need the same.
+  using Coalesced = std::unordered_map<int, std::pair<std::vector<const Parameter*>, at::Tensor>>;
   // Each returns the bytes that it copied.
-  std::int64_t refresh_weights(std::size_t replica);
-  std::int64_t copy_weights(std::size_t replica);
+  std::int64_t refresh_weights(std::size_t replica, Coalesced& coalesced);
+  std::int64_t copy_weights(std::size_t replica, Coalesced& coalesced);
   std::int64_t copy_buffers(std::size_t replica, bool all);
 
   std::vector<bool> has_trained_;                                                      // [replica], in the last forward

@@ -15,4 +15,17 @@ Batch on_device(const Batch& batch, c10::Device device) {
   return moved;
 }
 
+void move_to_device(const ModuleTensors& tensors, c10::Device device) {
+  const auto move = [&](const std::vector<NamedTensor>& all) {
+    for (const NamedTensor& entry : all) {
+      if (entry.tensor.device() == device || entry.tensor.is_meta()) continue;
+      at::Tensor tensor = entry.tensor;
+      tensor.set_data(tensor.detach().to(device));
+      if (tensor.grad().defined()) tensor.mutable_grad() = tensor.grad().to(device);
+    }
+  };
+  move(tensors.parameters);
+  move(tensors.buffers());
+}
+
 }  // namespace lockstep

@@ -13,4 +13,7 @@ c10::Device device_of(TrainableModel& model);
 /// The batch on that device; tensors that are there already are not copied.
 Batch on_device(const Batch& batch, c10::Device device);
 
+/// Moves parameters and buffers there; the tensors stay the same objects.
+void move_to_device(const ModuleTensors& tensors, c10::Device device);
+
 }  // namespace lockstep

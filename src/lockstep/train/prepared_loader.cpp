@@ -10,6 +10,7 @@
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/random_sampler.h"
 #include "lockstep/data/sequential_sampler.h"
+#include "lockstep/train/batch_device.h"
 
 namespace lockstep {
 namespace {
@@ -63,6 +64,7 @@ DataLoaderOptions options_of_share(const DataLoader& loader, const LoaderShare& 
 PreparedLoader::Reading::Reading(const DataLoader& loader, const LoaderShare& share,
                                  std::shared_ptr<ActiveLoaders> active)
     : world_size_(share.world_size),
+      device_(share.device),
       loader_(loader.dataset(), options_of_share(loader, share), sharded_sampler(loader, share)),
       active_(std::move(active)) {
   position_.dataset_size = loader.dataset()->size();
@@ -144,6 +146,7 @@ PreparedLoader::Iterator& PreparedLoader::Iterator::operator++() {
 
 void PreparedLoader::Iterator::tell() {
   if (inner_ != End{}) {
+    if (!reading_->device_.is_cpu()) *inner_ = on_device(*inner_, reading_->device_);
     reading_->handed_out(index_);
   } else {
     reading_->ended();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -25,7 +27,8 @@ struct LoaderShare {
   /// true: every rank gets the same number of batches, by repeating samples at the end of an epoch. false: no sample
   /// comes twice, and some ranks may have a batch less (see Accelerator::join_uneven_inputs).
   bool even_batches = true;
-  bool split_batches = false;  ///< the loader's batch size is that of all ranks together
+  bool split_batches = false;     ///< the loader's batch size is that of all ranks together
+  c10::Device device{c10::kCPU};  ///< where batches are handed out; those on the CPU go there
 };
 
 /// This rank's share of a loader: the same dataset and options over a DistributedSampler. Each range-for is the next
@@ -83,6 +86,7 @@ class PreparedLoader::Reading {
   void finished();
 
   int world_size_;
+  c10::Device device_;
   DataLoader loader_;
   LoaderPosition position_;
   std::shared_ptr<ActiveLoaders> active_;  // the Accelerator's: whose batch it is at work on

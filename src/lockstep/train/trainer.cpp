@@ -12,9 +12,11 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
+#include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/train/autocast_model.h"
+#include "lockstep/train/batch_device.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/trainer_context.h"
 #include "lockstep/train/training_session.h"
@@ -57,6 +59,13 @@ void check_trainer_options(const TrainerOptions& options) {
   }
 }
 
+// On this rank's CUDA device, where there is one and the model is not on one already.
+void place_on_device(TrainableModel& model, bool use_cpu) {
+  if (use_cpu || device_of(model).is_cuda()) return;
+  const c10::Device device = use_local_device();
+  if (!device.is_cpu()) move_to_device(model.tensors(), device);
+}
+
 nlohmann::json json_of(const Logs& metrics) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [name, value] : metrics) json[name] = value;
@@ -95,9 +104,10 @@ Trainer::Trainer(TrainerOptions options) {
   implementation_ = std::make_unique<Implementation>(std::move(options));
   TrainerContext& context = implementation_->context;
   context.precision = precision_of(context.args());
-  context.options.model = with_precision(context.options.model, context.precision);
   context.group = joined_group(context.options);
   if (context.group && context.group->world_size() == 1) context.group = nullptr;
+  place_on_device(*context.options.model, context.args().use_cpu);
+  context.options.model = with_precision(context.options.model, context.precision);
   context.state.is_world_process_zero = context.rank() == 0;
   if (context.options.print_logs) {
     context.options.callbacks.push_back(std::make_shared<PrinterCallback>(context.options.print));

@@ -73,7 +73,8 @@ struct TrainingArguments {
   bool dataloader_drop_last = false;
   bool group_by_length = false;
 
-  // Parallelism.
+  // Devices and parallelism.
+  bool use_cpu = false;                ///< stay on the CPU where there is CUDA
   std::string parallel_mode = "auto";  ///< single, dp, ddp; auto: ddp under a launcher, dp with several replicas
   std::int64_t replicas = 0;           ///< of dp; 0: one for each device
   std::optional<std::string> ddp_backend;

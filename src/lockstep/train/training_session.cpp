@@ -101,6 +101,7 @@ void TrainingSession::make_state() {
   reading.num_workers = static_cast<int>(args_.dataloader_num_workers);
   reading.prefetch_factor = static_cast<int>(args_.dataloader_prefetch_factor.value_or(2));
   reading.collate = context_.options.data_collator;
+  reading.pin_memory = device_.is_cuda();
   loader_ = std::make_unique<DataLoader>(context_.options.train_dataset, reading, sampler_);
   if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
 }

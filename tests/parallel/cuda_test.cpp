@@ -1,0 +1,159 @@
+// Data parallelism on CUDA devices, against one process on the CPU. Ranks are processes: this one leaves CUDA alone, so
+// that others can be forked from it.
+#include <c10/core/DeviceGuard.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "lockstep/comm/factory.h"
+#include "lockstep/parallel/data_parallel.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/sync_batch_norm.h"
+#include "tests/support/cuda_devices.h"
+#include "tests/support/ranks.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kCudaSteps = 4;
+constexpr std::int64_t kCudaRows = 6;  // of each rank
+
+struct CudaNetImpl : torch::nn::Cloneable<CudaNetImpl> {
+  CudaNetImpl() { reset(); }
+  void reset() override {
+    first = register_module("first", torch::nn::Linear(5, 16));
+    second = register_module("second", torch::nn::Linear(16, 3));
+    unused = register_module("unused", torch::nn::Linear(2, 2));
+  }
+  at::Tensor forward(const at::Tensor& x) { return second(first(x).tanh()); }
+  torch::nn::Linear first{nullptr}, second{nullptr}, unused{nullptr};
+};
+TORCH_MODULE(CudaNet);
+
+at::Tensor inputs_of(int step, std::int64_t rows) {
+  return torch::arange(rows * 5, torch::kFloat).mul(0.37).add(step).sin().view({rows, 5});
+}
+
+CudaNet same_net() {
+  torch::manual_seed(7);
+  return CudaNet();
+}
+
+// The weights after some steps over the whole batch, in one process on the CPU.
+std::vector<at::Tensor> weights_on_cpu(int world_size) {
+  CudaNet net = same_net();
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  for (int step = 0; step < kCudaSteps; ++step) {
+    optimizer.zero_grad();
+    net->forward(inputs_of(step, world_size * kCudaRows)).square().mean().backward();
+    optimizer.step();
+  }
+  return net->parameters();
+}
+
+void expect_equal(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want, double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(got[i].is_cuda());
+    EXPECT_TRUE(got[i].cpu().allclose(want[i], tolerance, tolerance)) << "parameter " << i;
+  }
+}
+
+c10::Device device_of_rank(int rank) { return {c10::kCUDA, static_cast<c10::DeviceIndex>(rank)}; }
+
+struct CudaDdpCase {
+  int world_size;
+  const char* engine;  // of the group; "" is the default, which carries CUDA tensors by another
+  const char* hook;    // "" for none
+  double tolerance;
+};
+
+class CudaDdp : public ::testing::TestWithParam<CudaDdpCase> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, CudaDdp,
+                         ::testing::Values(CudaDdpCase{1, "nccl", "", 1e-5}, CudaDdpCase{1, "", "", 1e-5},
+                                           CudaDdpCase{1, "nccl", "bf16", 0.05}, CudaDdpCase{2, "nccl", "", 1e-5},
+                                           CudaDdpCase{2, "", "", 1e-5}, CudaDdpCase{2, "", "fp16", 0.01},
+                                           CudaDdpCase{2, "nccl", "int8", 0.05}, CudaDdpCase{2, "", "powersgd", 0.5},
+                                           CudaDdpCase{4, "", "", 1e-5}),
+                         [](const auto& test) {
+                           const CudaDdpCase& c = test.param;
+                           return std::to_string(c.world_size) + (c.engine[0] != 0 ? "_nccl" : "_default") +
+                                  (c.hook[0] != 0 ? "_" : "") + c.hook;
+                         });
+
+TEST_P(CudaDdp, EqualsOneProcessOnTheCpu) {
+  const CudaDdpCase& param = GetParam();
+  SKIP_WITHOUT_CUDA(param.world_size);
+  const auto want = weights_on_cpu(param.world_size);
+  run_ranks_as_processes(param.world_size, [&](const Membership& membership) {
+    const c10::DeviceGuard current(device_of_rank(membership.rank));
+    DistributedDataParallelOptions options;
+    options.process_group = make_communicator(param.engine, membership);
+    CudaNet net = same_net();
+    net->to(device_of_rank(membership.rank));
+    DistributedDataParallel ddp(net, options);
+    EXPECT_TRUE(ddp.process_group().device().is_cuda());
+    if (param.hook[0] != 0) ddp.register_comm_hook(make_communication_hook(param.hook));
+    torch::optim::SGD optimizer(net->parameters(), 0.1);
+    for (int step = 0; step < kCudaSteps; ++step) {
+      const at::Tensor mine = inputs_of(step, param.world_size * kCudaRows).narrow(0, membership.rank * kCudaRows, kCudaRows);
+      optimizer.zero_grad();
+      ddp(mine.to(device_of_rank(membership.rank))).square().mean().backward();
+      EXPECT_EQ(ddp.last_step().unused_parameters, 2u);
+      optimizer.step();
+    }
+    expect_equal(net->parameters(), want, param.tolerance);
+  });
+}
+
+class CudaNorm : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, CudaNorm, ::testing::Values(1, 2, 3));
+
+TEST_P(CudaNorm, OverAllRanksEqualsThatOfTheWholeBatch) {
+  SKIP_WITHOUT_CUDA(GetParam());
+  run_ranks_as_processes(GetParam(), [](const Membership& membership) {
+    const c10::Device device = device_of_rank(membership.rank);
+    const c10::DeviceGuard current(device);
+    SyncBatchNormOptions options(5);
+    options.process_group = make_communicator("nccl", membership);
+    SyncBatchNorm ours(options);
+    ours->to(device);
+    torch::nn::BatchNorm1d reference(5);
+    const at::Tensor whole = inputs_of(1, membership.world_size * kCudaRows).requires_grad_(true);
+    const at::Tensor want = reference(whole);
+    want.pow(3).sum().backward();
+    const at::Tensor mine =
+        whole.detach().narrow(0, membership.rank * kCudaRows, kCudaRows).to(device).clone().requires_grad_(true);
+    const at::Tensor got = ours->forward(mine);
+    got.pow(3).sum().backward();
+    EXPECT_TRUE(got.cpu().allclose(want.narrow(0, membership.rank * kCudaRows, kCudaRows), 1e-3, 1e-4));
+    EXPECT_TRUE(mine.grad().cpu().allclose(whole.grad().narrow(0, membership.rank * kCudaRows, kCudaRows), 1e-3, 1e-4));
+    EXPECT_TRUE(ours->running_var.cpu().allclose(reference->running_var, 1e-4));
+  });
+}
+
+class CudaReplicas : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Devices, CudaReplicas, ::testing::Values(1, 2, 4));
+
+TEST_P(CudaReplicas, EqualOneProcessOnTheCpu) {
+  SKIP_WITHOUT_CUDA(GetParam());
+  const auto want = weights_on_cpu(GetParam());
+  run_ranks_as_processes(1, [&](const Membership&) {
+    std::vector<ReplicaDevice> devices;
+    for (int i = 0; i < GetParam(); ++i) devices.emplace_back("cuda:" + std::to_string(i));
+    CudaNet net = same_net();
+    net->to(device_of_rank(0));
+    DataParallel<CudaNet> dp(net, devices);
+    torch::optim::SGD optimizer(net->parameters(), 0.1);
+    for (int step = 0; step < kCudaSteps; ++step) {
+      optimizer.zero_grad();
+      const at::Tensor output = dp.forward(inputs_of(step, GetParam() * kCudaRows));  // scattered from the CPU
+      EXPECT_EQ(output.device(), device_of_rank(0));
+      output.square().mean().backward();
+      optimizer.step();
+    }
+    expect_equal(net->parameters(), want, 1e-5);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep

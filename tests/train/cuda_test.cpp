@@ -1,0 +1,89 @@
+// Trainer and Accelerator on CUDA devices, against the CPU. Ranks are processes: this one leaves CUDA alone, so that
+// others can be forked from it.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <numeric>
+
+#include "lockstep/comm/factory.h"
+#include "lockstep/data/tensor_dataset.h"
+#include "lockstep/net/subgroup.h"
+#include "lockstep/train/accelerator.h"
+#include "lockstep/train/trainer.h"
+#include "tests/support/cuda_devices.h"
+#include "tests/support/ranks.h"
+#include "tests/train/token_training.h"
+
+namespace lockstep {
+namespace {
+
+// Names and weights after a short training; of rank 0, on the CPU.
+NamedTensors trained(const Membership& membership, bool use_cpu) {
+  ::setenv("LOCAL_RANK", std::to_string(membership.rank).c_str(), 1);
+  TokenTraining training(24);
+  training.options.args.num_train_epochs = 2;
+  training.options.args.use_cpu = use_cpu;
+  training.options.process_group = make_communicator("", membership);
+  Trainer trainer(training.options);
+  trainer.train();
+  NamedTensors weights = weights_of(*training.options.model);
+  for (auto& [name, tensor] : weights) {
+    EXPECT_EQ(tensor.is_cuda(), !use_cpu) << name;
+    tensor = tensor.detach().cpu().clone();
+  }
+  return weights;
+}
+
+class CudaTrainer : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, CudaTrainer, ::testing::Values(1, 2));
+
+TEST_P(CudaTrainer, TrainsAsOnTheCpu) {
+  SKIP_WITHOUT_CUDA(GetParam());
+  run_ranks_as_processes(GetParam(), [](const Membership& membership) {
+    std::vector<int> all(static_cast<std::size_t>(membership.world_size));
+    std::iota(all.begin(), all.end(), 0);
+    const NamedTensors cpu = trained(subgroup(membership, all, "cpu ranks"), true);
+    const NamedTensors cuda = trained(subgroup(membership, all, "cuda ranks"), false);
+    ASSERT_EQ(cuda.size(), cpu.size());
+    for (std::size_t i = 0; i < cpu.size(); ++i) {
+      EXPECT_TRUE(cuda[i].second.allclose(cpu[i].second, 1e-3, 1e-4)) << cpu[i].first;
+    }
+  });
+}
+
+TEST_P(CudaTrainer, HasAnAcceleratorBesideIt) {
+  SKIP_WITHOUT_CUDA(GetParam());
+  run_ranks_as_processes(GetParam(), [](const Membership& membership) {
+    ::setenv("LOCAL_RANK", std::to_string(membership.rank).c_str(), 1);
+    AcceleratorOptions options;
+    options.ddp.process_group = make_communicator("", membership);
+    Accelerator accelerator(options);
+    ASSERT_TRUE(accelerator.device().is_cuda());
+    EXPECT_EQ(accelerator.device().index(), membership.rank);
+    torch::manual_seed(3);
+    torch::nn::Linear net(2, 1);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    DataLoaderOptions reading;
+    reading.batch_size = 2;
+    const at::Tensor x = torch::arange(16, torch::kFloat).view({8, 2}).div(10);
+    auto [model, optimizer, loader] = accelerator.prepare(
+        net, sgd, DataLoader(std::make_shared<TensorDataset>(Batch{{"x", x}, {"y", x.sum(1, true)}}), reading));
+    double first = 0, last = 0;
+    for (int epoch = 0; epoch < 20; ++epoch) {
+      for (auto& batch : loader) {
+        EXPECT_EQ(batch["x"].device(), accelerator.device());
+        optimizer.zero_grad();
+        const at::Tensor loss = (model(batch["x"]) - batch["y"]).square().mean();
+        accelerator.backward(loss);
+        optimizer.step();
+        last = accelerator.reduce(loss, "mean").item<double>();
+        if (epoch == 0 && first == 0) first = last;
+      }
+    }
+    EXPECT_LT(last, first / 2);
+    EXPECT_EQ(accelerator.gather(net->bias).numel(), membership.world_size);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
