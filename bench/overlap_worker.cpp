@@ -29,6 +29,8 @@ struct Arguments {
   std::int64_t seq = 0;
   int steps = 1;
   double bucket_cap_mb = 0;
+  std::string hook = "none";
+  bool step_alone = false;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -57,6 +59,7 @@ class Bench {
       : model_(ls::make_model(args.model == "mlp" ? "mlp-wide" : args.model)),
         ddp_(model_, ddp_options(args)),
         optimizer_(model_->parameters(), torch::optim::AdamOptions(1e-4)) {
+    if (args.hook != "none") ddp_.register_comm_hook(ls::make_communication_hook(args.hook));
     ls::RandomBatchOptions shape;
     shape.size = args.batch;
     shape.sequence_length = args.seq;
@@ -135,10 +138,15 @@ void run(const Arguments& args) {
   for (int turn = 0; turn < kTurns; ++turn) {
     const int count = std::max(1, args.steps / kTurns);
     in_turn(step, count, [&](Times& times) { bench.step(times); });
+    if (args.step_alone) continue;
     in_turn(alone, count, [&](Times& times) { bench.step_alone(times); });
     in_turn(exchange, count, [&](Times& times) { bench.communicate(times); });
   }
   const double step_ms = slowest_median(step.all);
+  if (args.step_alone) {
+    if (ls::get_rank() == 0) std::printf("{\"step_ms\": %.6f}\n", step_ms);
+    return ls::destroy_process_group();
+  }
   const double alone_ms = slowest_median(alone.all);
   const double backward_ms = slowest_median(alone.backward);
   const double exchange_ms = slowest_median(exchange.all);
@@ -162,6 +170,8 @@ int main(int argc, char** argv) {
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
   app.add_option("--bucket-cap-mb", args.bucket_cap_mb);
+  app.add_option("--hook", args.hook);
+  app.add_flag("--step-alone", args.step_alone, "nothing but the step");
   CLI11_PARSE(app, argc, argv);
   try {
     run(args);

@@ -1,6 +1,7 @@
 // lockstep-bench-hooks: a training step between two hosts that are network namespaces of this machine, joined by a slow
-// link, with each of the ways to send less.
+// link, with each of the ways to send less; or how far each of them learns MNIST.
 //   lockstep-bench-hooks [RATE] [ROUNDS], as in: lockstep-bench-hooks 100mbit 5
+//   lockstep-bench-hooks convergence FOLDER [EPOCHS], as in: lockstep-bench-hooks convergence data/mnist 6
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <torch/torch.h>
@@ -8,68 +9,24 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "lockstep/comm/factory.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "lockstep/parallel/local_sgd.h"
-#include "lockstep/parallel/power_sgd_hook.h"
+#include "tests/support/digits_training.h"
 #include "tests/support/network_hosts.h"
 #include "tests/support/ranks.h"
+#include "tests/support/slow_network_ways.h"
 #include "tools/lockstep/measurement.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int kPeriod = 8;  // steps between the meetings of those that meet now and then
-
-// How ranks are kept together: a hook for gradients, and what is done after each step.
-struct Way {
-  std::string name;
-  int steps;  // in a round: what a way does in some steps only is shared among all
-  std::function<std::unique_ptr<CommunicationHook>()> hook;
-  std::function<std::function<void(const std::vector<at::Tensor>&)>(std::shared_ptr<Communicator>)> after_step;
-};
-
-std::vector<Way> ways() {
-  const auto nothing = [](std::shared_ptr<Communicator>) { return [](const std::vector<at::Tensor>&) {}; };
-  const auto power = [] {
-    PowerSGDOptions options;
-    options.matrix_approximation_rank = 4;
-    options.start_powerSGD_iter = 0;
-    return power_sgd_hook(options);
-  };
-  const auto post_local = [] {
-    PostLocalSGDOptions options;
-    options.start_localSGD_iter = 0;
-    return post_local_sgd_hook(options);
-  };
-  const auto averager = [](std::shared_ptr<Communicator> group) {
-    auto periodic = std::make_shared<PeriodicModelAverager>(kPeriod, 0, std::move(group));
-    return [periodic](const std::vector<at::Tensor>& parameters) { periodic->average_parameters(parameters); };
-  };
-  const auto diloco = [](std::shared_ptr<Communicator> group) {
-    auto outer = std::make_shared<std::unique_ptr<DiLoCo>>();
-    return [outer, group](const std::vector<at::Tensor>& parameters) {
-      DiLoCoOptions options;
-      options.sync_every = kPeriod;
-      if (!*outer) *outer = std::make_unique<DiLoCo>(parameters, options, group);
-      (*outer)->step();
-    };
-  };
-  return {{"allreduce (fp32)", 1, allreduce_hook, nothing},
-          {"bf16", 1, bf16_compress_hook, nothing},
-          {"int8", 1, int8_compress_hook, nothing},
-          {"powersgd, rank 4", 1, power, nothing},
-          {fmt::format("post-local SGD, every {}", kPeriod), kPeriod, post_local, averager},
-          {fmt::format("DiLoCo, every {}", kPeriod), kPeriod, noop_hook, diloco}};
-}
-
 // Median milliseconds of a step.
-double step_ms(const Way& way, const std::shared_ptr<Communicator>& group, int rounds) {
+double step_ms(const SlowNetworkWay& way, const std::shared_ptr<Communicator>& group, int rounds) {
   torch::nn::Sequential model(torch::nn::Linear(512, 1536), torch::nn::ReLU(), torch::nn::Linear(1536, 1024),
                               torch::nn::ReLU(), torch::nn::Linear(1024, 10));
   DistributedDataParallelOptions options;
@@ -83,7 +40,7 @@ double step_ms(const Way& way, const std::shared_ptr<Communicator>& group, int r
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     group->barrier();
     const auto start = std::chrono::steady_clock::now();
-    for (int step = 0; step < way.steps; ++step) {
+    for (int step = 0; step < way.period; ++step) {
       optimizer.zero_grad();
       torch::nn::functional::cross_entropy(ddp(input), labels).backward();
       optimizer.step();
@@ -91,7 +48,7 @@ double step_ms(const Way& way, const std::shared_ptr<Communicator>& group, int r
     }
     group->barrier();
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (round >= 0) times.push_back(passed * 1e3 / way.steps);
+    if (round >= 0) times.push_back(passed * 1e3 / way.period);
   }
   return median(times);
 }
@@ -121,7 +78,7 @@ int run(const std::string& rate, int rounds) {
       [&](const Membership& membership) {
         const std::shared_ptr<Communicator> group = make_communicator("gloo", membership);
         double first = 0;
-        for (const Way& way : ways()) {
+        for (const SlowNetworkWay& way : slow_network_ways(0)) {
           const double ms = step_ms(way, group, rounds);
           if (first == 0) first = ms;
           if (membership.rank != 0) continue;
@@ -133,11 +90,44 @@ int run(const std::string& rate, int rounds) {
   return 0;
 }
 
+// How far 2 and 4 ranks get in the same number of passes over the images.
+int run_convergence(const std::string& folder, int epochs) {
+  const auto data = read_digits(folder, 12800);
+  if (!data) {
+    fmt::print(stderr, "lockstep-bench-hooks: there is no MNIST in {}\n", folder);
+    return 1;
+  }
+  const std::vector<SlowNetworkWay> ways = slow_network_ways(20);
+  std::map<int, std::vector<TrainingEnd>> ends;
+  for (const int ranks : {2, 4}) {
+    run_ranks_as_threads(ranks, [&](const Membership& membership) {
+      const std::shared_ptr<Communicator> group = make_communicator("", membership);
+      for (const SlowNetworkWay& way : ways) {
+        const TrainingEnd end = train_on_digits(way, group, *data, epochs);
+        if (membership.rank == 0) ends[ranks].push_back(end);
+      }
+    });
+  }
+  fmt::print(
+      "MNIST's first 12800 images, {} passes, batches of 32 a rank; loss and accuracy on its 10000 test images\n"
+      "{:<26} {:>20} {:>20}\n",
+      epochs, "way", "2 ranks", "4 ranks");
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    fmt::print("{:<26} {:>10.4f} {:>7.2f} % {:>10.4f} {:>7.2f} %\n", ways[i].name, ends[2][i].loss, ends[2][i].accuracy,
+               ends[4][i].loss, ends[4][i].accuracy);
+  }
+  return 0;
+}
+
 }  // namespace
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 2 && std::string(argv[1]) == "convergence") {
+      at::set_num_threads(1);
+      return lockstep::run_convergence(argv[2], argc > 3 ? std::atoi(argv[3]) : 6);
+    }
     return lockstep::run(argc > 1 ? argv[1] : "100mbit", argc > 2 ? std::atoi(argv[2]) : 5);
   } catch (const std::exception& error) {
     fmt::print(stderr, "lockstep-bench-hooks: {}\n", error.what());

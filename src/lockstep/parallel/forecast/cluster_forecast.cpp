@@ -1,0 +1,68 @@
+#include "lockstep/parallel/forecast/cluster_forecast.h"
+
+#include <algorithm>
+
+#include "lockstep/parallel/bucket.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+constexpr double kGoodEnough = 1.01;
+
+std::vector<SendingPlan> plans_of(Compression compression) {
+  std::vector<SendingPlan> plans;
+  for (std::int64_t cap = kMebibyte / 2; cap <= 64 * kMebibyte; cap *= 2) {
+    plans.push_back({compression, {std::min(cap, kMebibyte), cap}});
+  }
+  return plans;
+}
+
+}  // namespace
+
+StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
+                              const SendingPlan& plan) {
+  if (shape.hosts == 1) {
+    StepForecast measured;
+    const StepProfile& step = profile.step;
+    measured.step_s = profile.host_step_s;
+    measured.exposed_s = std::max(0.0, measured.step_s - step.forward_s - step.backward_s - step.update_s);
+    return measured;
+  }
+  std::vector<GradientSize> sizes;
+  for (const GradientTime& gradient : profile.step.gradients) sizes.push_back({gradient.bytes, c10::kFloat});
+  const auto hook = profile.hooks.find(plan.compression);
+  const CompressionCosts costs = hook == profile.hooks.end() ? CompressionCosts{} : hook->second;
+  std::vector<ForecastBucket> buckets;
+  for (Bucket& bucket : make_buckets(sizes, plan.caps.first, plan.caps.others)) {
+    buckets.push_back(
+        {std::move(bucket.params), bucket_cost(bucket.bytes, plan.compression, costs, shape, link, profile.engine)});
+  }
+  return forecast_step(profile.step, buckets);
+}
+
+SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
+                      std::optional<Compression> compression) {
+  std::vector<SendingPlan> plans = plans_of(compression.value_or(Compression::None));
+  if (!compression) {
+    for (const auto& [other, costs] : profile.hooks) {
+      const auto more = plans_of(other);
+      plans.insert(plans.end(), more.begin(), more.end());
+    }
+  }
+  const auto seconds = [&](const SendingPlan& plan) { return forecast_cluster(profile, shape, link, plan).step_s; };
+  double shortest_s = seconds(plans.front());
+  for (const SendingPlan& plan : plans) shortest_s = std::min(shortest_s, seconds(plan));
+  // Without compression first: it changes nothing.
+  SendingPlan best = plans.front();
+  bool found = false;
+  for (const SendingPlan& plan : plans) {
+    if (seconds(plan) > shortest_s * kGoodEnough) continue;
+    if (found && plan.compression != best.compression) break;
+    best = plan;
+    found = true;
+  }
+  return best;
+}
+
+}  // namespace lockstep

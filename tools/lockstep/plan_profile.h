@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/parallel/forecast/cluster_forecast.h"
+
+namespace lockstep {
+
+/// What `lockstep plan` measures on this host.
+struct PlanQuestion {
+  std::string model;
+  std::int64_t batch = 1;
+  std::int64_t sequence_length = 0;
+  int ranks_per_host = 1;
+  int threads = 1;  ///< of each rank
+  int steps = 10;
+};
+
+/// The arguments of `lockstep-plan-worker` that measure a step of `question` in parts.
+std::vector<std::string> step_arguments(const PlanQuestion& question);
+
+/// Measures what Gloo costs this host's processors, by all-reduces of two ranks and of several over its own loopback.
+/// @throws Error  as results_of
+EngineCosts measure_engine_costs();
+
+/// @param measured  what `lockstep-plan-worker` printed for step_arguments
+HostProfile host_profile_of(const nlohmann::ordered_json& measured, const EngineCosts& engine);
+
+/// Measures all of it here. @throws Error  as results_of
+HostProfile measure_host(const PlanQuestion& question);
+
+}  // namespace lockstep
