@@ -228,6 +228,23 @@ TEST(Trainer, ALossThatIsNoNumberIsReported) {
   EXPECT_TRUE(training.has_printed("'loss': nan"));
 }
 
+// Hugging Face's Trainer does not look at that evaluation either when it chooses the best model.
+TEST(Trainer, AnEvaluationBeforeTheFirstUpdateIsNotOfTheBestModel) {
+  TokenTraining training(12);
+  training.options.args.eval_on_start = true;
+  training.options.args.eval_strategy = training.options.args.save_strategy = "epoch";
+  training.options.args.load_best_model_at_end = true;
+  training.options.args.metric_for_best_model = "worst_at_the_end";
+  training.options.args.greater_is_better = true;
+  double value = 1;
+  training.options.compute_metrics = [&](const EvalPrediction&) { return Metrics{{"worst_at_the_end", value /= 2}}; };
+  Trainer trainer(training.options);
+  trainer.train();
+  EXPECT_EQ(trainer.state().best_model_checkpoint, training.folder / "checkpoint-6");
+  EXPECT_EQ(trainer.state().best_metric, 0.25);
+  EXPECT_FALSE(std::filesystem::exists(training.folder / "checkpoint-1"));
+}
+
 TEST(Trainer, PredictionsAreInTheDatasetsOrder) {
   TokenTraining training;
   Trainer trainer(training.options);

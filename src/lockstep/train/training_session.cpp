@@ -125,7 +125,7 @@ TrainOutput TrainingSession::run() {
   model_->set_training(true);
   first_step_ = context_.state.global_step;
   context_.notify(&TrainerCallback::on_train_begin);
-  if (args_.eval_on_start && has_eval) evaluate();
+  if (args_.eval_on_start && has_eval) evaluate(Evaluate::ToLook);
   if (context_.state.global_step >= plan_.max_steps) context_.control.should_training_stop = true;
   while (!stops()) run_epoch();
   return finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

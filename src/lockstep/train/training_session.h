@@ -52,7 +52,9 @@ class TrainingSession {
   // training_session_events.cpp: what happens after an update or an epoch
   void log_evaluate_save();
   void log_training_loss();
-  void evaluate();
+  // What is evaluated before the first update is in no checkpoint: it is not compared with the best model.
+  enum class Evaluate { ToLook, ToCompare };
+  void evaluate(Evaluate purpose);
   void keep_best(const Logs& metrics);
   TrainOutput finish(double runtime_s);
   void find_best_model(const std::string& beside);

@@ -18,7 +18,7 @@ namespace lockstep {
 void TrainingSession::log_evaluate_save() {
   TrainerControl& control = context_.control;
   if (std::exchange(control.should_log, false)) log_training_loss();
-  if (std::exchange(control.should_evaluate, false) && context_.options.eval_dataset) evaluate();
+  if (std::exchange(control.should_evaluate, false) && context_.options.eval_dataset) evaluate(Evaluate::ToCompare);
   if (std::exchange(control.should_save, false)) save();
 }
 
@@ -32,11 +32,12 @@ void TrainingSession::log_training_loss() {
   context_.log(std::move(logs));
 }
 
-void TrainingSession::evaluate() {
+void TrainingSession::evaluate(Evaluate purpose) {
   Logs metrics;
   context_.evaluate(context_.options.eval_dataset, "eval", &TrainerCallback::on_evaluate, metrics);
   // Early stopping of one rank alone would leave the others waiting.
   context_.agree_on_control();
+  if (purpose == Evaluate::ToLook) return;
   const bool needs_best = args_.load_best_model_at_end || args_.metric_for_best_model ||
                           args_.save_strategy == "best" || args_.lr_scheduler_type == "reduce_lr_on_plateau";
   if (needs_best) keep_best(metrics);
