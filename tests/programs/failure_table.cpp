@@ -122,6 +122,8 @@ void print_page() {
       "the\n"
       "exception on rank 0; the time is that of the last of the three other ranks, from the fault on.\n\n"
       "Plain `mpirun` ends all ranks by itself as soon as one dies: its own message names that rank then.\n\n"
+      "What becomes of the job when a whole host is lost, or comes back, stands with the launcher: "
+      "[hosts that come and go](reference/run.md#hosts-that-come-and-go).\n\n"
       "| rank {} | engine | the others see | after s |\n|---|---|---|---|\n",
       kRanks, kFailing, kTimeout.count() / 1000, kFailing);
   for (const Fault& fault : faults()) {
