@@ -38,10 +38,31 @@ Pointer make_node(Args&&... args) {
 bool needs_gradient(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
 bool has_gradient_hooks(const at::Tensor& parameter) {
-  if (!torch::autograd::impl::hooks(parameter).empty()) return true;
+  const auto* meta = torch::autograd::impl::get_autograd_meta(parameter);  // null: frozen and never looked at
+  if (meta != nullptr && !meta->hooks_.empty()) return true;
   const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(parameter);
   return accumulator && (!accumulator->pre_hooks().empty() || !accumulator->post_hooks().empty());
 }
+
+// Takes the hooks off parameters while it lives: LibTorch 2 calls them for gradients that are only captured, too.
+class HooksOff {
+ public:
+  explicit HooksOff(const std::vector<const ReplicaSet::State::Parameter*>& parameters) {
+    for (const auto* parameter : parameters) {
+      auto* meta = torch::autograd::impl::get_autograd_meta(parameter->tensor);
+      if (meta != nullptr && !meta->hooks_.empty()) kept_.emplace_back(meta, std::exchange(meta->hooks_, {}));
+    }
+  }
+  ~HooksOff() {
+    for (auto& [meta, hooks] : kept_) meta->hooks_ = std::move(hooks);
+  }
+  HooksOff(const HooksOff&) = delete;
+  HooksOff& operator=(const HooksOff&) = delete;
+
+ private:
+  using Hooks = decltype(torch::autograd::AutogradMeta::hooks_);
+  std::vector<std::pair<torch::autograd::AutogradMeta*, Hooks>> kept_;
+};
 
 // Whether all gradients of this backward go to `.grad` and nobody looks at them on their way.
 bool is_plain_backward(const std::vector<ReplicaSet::State::Parameter>& parameters) {
@@ -146,6 +167,7 @@ class DataParallelBackward : public Node {
       if (leaf.defined()) wanted.push_back(leaf);
     }
     for (const auto* parameter : parameters_) wanted.push_back(parameter->tensor);
+    const HooksOff quiet(parameters_);  // the engine calls them with the sum
     return torch::autograd::grad(roots, wanted, seeds, keeps_graph, /*create_graph=*/false, /*allow_unused=*/true);
   }
 
