@@ -38,6 +38,8 @@ class Coordinator {
 
   void take(const HostReport& report, Time now);
   void act_on_time(Time now);
+  /// Ends the job: the coordinator cannot do its work any more.
+  void give_up(const std::string& story) { end(false, story); }
   /// When `act_on_time` should be called next.
   std::optional<Time> next_time() const;
   /// Orders since the last call, each with the id of the host that it is for.

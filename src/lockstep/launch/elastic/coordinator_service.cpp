@@ -47,7 +47,21 @@ void CoordinatorService::serve() {
     }
   } catch (const StoreLostError&) {  // this object goes
   } catch (const std::exception& error) {
-    log_warning("the rendezvous has ended: {}", error.what());
+    give_up(error.what());
+  }
+}
+
+// No host is left waiting.
+void CoordinatorService::give_up(const std::string& cause) {
+  log_warning("the rendezvous has ended: {}", cause);
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      coordinator_.give_up("the rendezvous has ended: " + cause);
+    }
+    send_orders();
+  } catch (const std::exception&) {
+    // Its hosts see that the store ends.
   }
 }
 
@@ -63,16 +77,21 @@ void CoordinatorService::wait_for_report(std::int64_t& number) {
       due ? Deadline::after(std::chrono::ceil<std::chrono::milliseconds>(std::max(*due, now) - now))
           : Deadline::never();
   const std::string key = std::string(kReportQueue) + "/" + std::to_string(number);
+  std::string text;
   try {
-    const std::string text = client_.get(key, deadline);
-    client_.delete_key(key);
-    ++number;
+    text = client_.get(key, deadline);
+  } catch (const TimeoutError&) {
+    const std::lock_guard lock(mutex_);
+    return coordinator_.act_on_time(Deadline::Clock::now());
+  }
+  client_.delete_key(key);
+  ++number;
+  try {
     const HostReport report = parse_report(text);
     const std::lock_guard lock(mutex_);
     coordinator_.take(report, Deadline::Clock::now());
-  } catch (const TimeoutError&) {
-    const std::lock_guard lock(mutex_);
-    coordinator_.act_on_time(Deadline::Clock::now());
+  } catch (const Error& error) {
+    log_warning("{}", error.happened());  // whoever sent it is left to itself
   }
 }
 

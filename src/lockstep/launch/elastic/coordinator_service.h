@@ -33,6 +33,7 @@ class CoordinatorService {
   void serve();
   void wait_for_report(std::int64_t& number);
   void send_orders();
+  void give_up(const std::string& cause);
 
   StoreServer& server_;
   StoreClient client_;

@@ -21,6 +21,20 @@ auto parsed(const std::string& text, Read read) {
   }
 }
 
+// Another version may have other fields: then it is refused by its version, not left without an answer.
+HostEntry entry_in(const json& object) {
+  const json& from = object.at("entry");
+  try {
+    return from.get<HostEntry>();
+  } catch (const json::exception&) {
+    HostEntry entry;
+    from.at("id").get_to(entry.id);
+    from.at("name").get_to(entry.name);
+    entry.version = from.value("version", std::string("of another version"));
+    return entry;
+  }
+}
+
 // A program may have written any bytes into what is told of it.
 std::string written(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
@@ -54,7 +68,7 @@ HostReport parse_report(const std::string& text) {
     object.at("generation").get_to(report.generation);
     object.at("text").get_to(report.text);
     object.at("blames_a_peer").get_to(report.blames_a_peer);
-    if (report.kind == HostReport::Kind::Joins) object.at("entry").get_to(report.entry);
+    if (report.kind == HostReport::Kind::Joins) report.entry = entry_in(object);
     return report;
   });
 }

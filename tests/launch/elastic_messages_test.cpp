@@ -1,0 +1,59 @@
+// What launchers tell each other: whatever is said is understood, or refused.
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/launch/elastic/messages.h"
+
+namespace lockstep {
+namespace {
+
+TEST(ElasticMessages, SayWhatWasMeant) {
+  HostReport report;
+  report.kind = HostReport::Kind::Failed;
+  report.host = "ab12";
+  report.generation = 7;
+  report.text = "rank 3 failed\n  \xff bytes";
+  report.blames_a_peer = true;
+  const HostReport read = parse_report(to_text(report));
+  EXPECT_EQ(read.kind, report.kind);
+  EXPECT_EQ(read.host, "ab12");
+  EXPECT_EQ(read.generation, 7);
+  EXPECT_EQ(read.text.substr(0, 13), "rank 3 failed");
+  EXPECT_TRUE(read.blames_a_peer);
+
+  HostOrder order;
+  order.kind = HostOrder::Kind::Begin;
+  order.world = {4, 1, {{"ab12", "host-a", 2}, {"cd34", "host-b", 3}}, 29511};
+  const HostOrder begin = parse_order(to_text(order));
+  EXPECT_EQ(begin.world.generation, 4);
+  EXPECT_EQ(begin.world.restarts, 1);
+  EXPECT_EQ(begin.world.master_port, 29511);
+  ASSERT_EQ(begin.world.hosts.size(), 2U);
+  EXPECT_EQ(begin.world.hosts[1].name, "host-b");
+  EXPECT_EQ(begin.world.hosts[1].local_ranks, 3);
+}
+
+TEST(ElasticMessages, AreCompletedByTheStoreForALostHost) {
+  const HostReport report = parse_report(lost_report("ab12") + "connection closed");
+  EXPECT_EQ(report.kind, HostReport::Kind::Lost);
+  EXPECT_EQ(report.host, "ab12");
+  EXPECT_EQ(report.text, "connection closed");
+  EXPECT_EQ(parse_report(lost_report("ab12")).text, "");
+}
+
+TEST(ElasticMessages, OfAnotherVersionKeepTheirName) {
+  const HostReport report = parse_report(R"({"kind":0,"host":"x","generation":0,"text":"","blames_a_peer":false,)"
+                                         R"("entry":{"id":"x","name":"host-x","version":"9.9"}})");
+  EXPECT_EQ(report.entry.name, "host-x");
+  EXPECT_EQ(report.entry.version, "9.9");
+}
+
+TEST(ElasticMessages, ThatAreNoneAreRefused) {
+  for (const char* text : {"", "{", "[]", "lost", "{\"kind\": 1}"}) {
+    EXPECT_THROW(parse_report(text), Error) << text;
+    EXPECT_THROW(parse_order(text), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
