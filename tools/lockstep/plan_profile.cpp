@@ -54,8 +54,7 @@ EngineCosts measure_engine_costs() {
   const double more_bytes = kShortBytes * (2 * peers / kSeveralRanks - 1);
   const double more_s = several[0].processor_s - two[0].processor_s - more_bytes * costs.byte_cpu_s;
   costs.message_cpu_s = std::max(0.0, more_s / (2 * (peers - 1)));
-  const double slope = (two[1].seconds - two[0].seconds) / (kLongBytes - kShortBytes);
-  costs.operation_s = std::max(0.0, two[0].seconds - slope * kShortBytes);
+  costs.operation_s = std::max(0.0, two[0].seconds - kShortBytes * costs.byte_cpu_s);
   return costs;
 }
 
