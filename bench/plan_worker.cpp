@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
@@ -207,6 +208,20 @@ Json measure_model(const Arguments& args) {
   return result;
 }
 
+// LibTorch's own errors, such as memory that the batch does not find, in our words.
+Json measure_within_memory(const Arguments& args) {
+  try {
+    return measure_model(args);
+  } catch (const c10::Error& error) {
+    const std::string what = error.what_without_backtrace();
+    throw ls::Error(
+        "a step of " + args.model + " with --batch " + std::to_string(args.batch) +
+            " failed: " + what.substr(0, what.find('\n')),
+        "rank " + std::to_string(ls::get_rank()) + ", while it was measured",
+        "give a smaller --batch" + std::string(args.seq > 0 ? " or --seq" : "") + " if this host has not the memory");
+  }
+}
+
 double processor_seconds() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
@@ -246,7 +261,7 @@ void run(const Arguments& args) {
   ls::ProcessGroupOptions group;
   group.backend = args.engine;
   ls::init_process_group(group);
-  const Json result = args.measure == "model" ? measure_model(args) : measure_engine(args);
+  const Json result = args.measure == "model" ? measure_within_memory(args) : measure_engine(args);
   if (ls::get_rank() == 0) std::printf("%s\n", result.dump().c_str());
   ls::destroy_process_group();
 }

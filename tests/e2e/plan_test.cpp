@@ -1,6 +1,7 @@
 // `lockstep plan`: what it prints, and that it follows from the link that it was given.
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/topology.h"
 #include "tests/e2e/launch.h"
 
 namespace lockstep {
@@ -40,6 +41,34 @@ TEST(Plan, ForecastsMoreHostsFromOne) {
   EXPECT_TRUE(has(content(chart), "best hook")) << content(chart);
 }
 
+TEST(Plan, SaysThatRanksShareCores) {
+  const ProgramEnd end =
+      run_program({kBin + "/lockstep", "plan", "--model", "mlp", "--steps", "5", "--nproc-per-node", "4", "--threads",
+                   std::to_string(available_cores()), "--hosts", "4,1,2,2,1", "--json"},
+                  {}, std::chrono::seconds(240));
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(has(end.err, "warning: 4 rank(s)")) << end.err;
+  const auto out = nlohmann::json::parse(end.out);
+  EXPECT_TRUE(out.contains("warning"));
+  ASSERT_EQ(out.at("rows").size(), 3U) << out;
+  double before = out.at("measured").at("host_step_ms");
+  EXPECT_EQ(out.at("rows")[0].at("default").at("step_ms"), before);
+  for (const auto& row : out.at("rows")) {
+    EXPECT_GE(row.at("default").at("step_ms"), before) << row;
+    before = row.at("default").at("step_ms");
+    for (const char* way : {"default", "best_buckets", "best_hook"}) EXPECT_LE(row.at(way).at("efficiency"), 1) << row;
+  }
+}
+
+TEST(Plan, SaysWhatDoesNotFitIntoMemory) {
+  const ProgramEnd end =
+      run_program({kBin + "/lockstep", "plan", "--model", "mlp", "--steps", "3", "--batch", "9999999999"});
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_EQ(end.err.rfind("a step of mlp with --batch 9999999999 failed", 0), 0U) << end.err;
+  EXPECT_TRUE(has(end.err, "give a smaller --batch")) << end.err;
+  EXPECT_FALSE(has(end.err, "frame #")) << end.err;
+}
+
 TEST(Plan, SaysWhatItExtrapolates) {
   const ProgramEnd end = plan({"--hosts", "2,64", "--link", "10gbit"});
   ASSERT_EQ(end.code, 0) << end.err;
@@ -57,8 +86,17 @@ TEST(Plan, RefusesWhatItCannotRead) {
   refused({"--link", "fast"}, "--link");
   refused({"--link", "100"}, "--link");
   refused({"--link", "0mbit"}, "--link");
+  refused({"--link", "1e-9mbit"}, "--link");
+  refused({"--link", "1e300gbit"}, "--link");
   refused({"--latency", "-1us"}, "--latency");
+  refused({"--latency", "1e300s"}, "--latency");
+  refused({"--threads", "100000"}, "--threads 100000");
+  refused({"--seq", "5"}, "--seq 5");
+  refused({"--plot", "/proc/x.svg"}, "--plot /proc/x.svg");
   refused({"--hosts", "0"}, "--hosts");
+  const ProgramEnd seq = run_program({kBin + "/lockstep", "plan", "--model", "bert-tiny", "--seq", "100000"});
+  EXPECT_EQ(seq.code, 2);
+  EXPECT_TRUE(has(seq.err, "at most 512 tokens")) << seq.err;
   const ProgramEnd end = run_program({kBin + "/lockstep", "plan", "--model", "bert-giant"});
   EXPECT_EQ(end.code, 2);
   EXPECT_TRUE(has(end.err, "bert-mini")) << end.err;

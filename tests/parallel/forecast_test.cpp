@@ -225,6 +225,50 @@ TEST(ForecastCluster, GrowsWithHostsAndFallsWithTheLink) {
   EXPECT_EQ(forecast_cluster(profile, {1, 1}, {125e6, 5e-5}, {}).step_s, profile.host_step_s);
 }
 
+// The ranks of a host take longer together than the sum of their parts.
+HostProfile crowded_profile() {
+  HostProfile profile = host_profile();
+  profile.engine.local_byte_s = 1e-10;
+  profile.host_step_s = 0.3;
+  return profile;
+}
+
+TEST(ForecastCluster, OneHostAndSeveralFollowFromTheSameModel) {
+  const HostProfile profile = crowded_profile();
+  for (const LinkSpeed& link : {LinkSpeed{125e6, 5e-5}, LinkSpeed{12.5e9, 0}}) {
+    double before = profile.host_step_s;
+    EXPECT_EQ(forecast_cluster(profile, {1, 4}, link, best_plan(profile, {1, 4}, link)).step_s, before);
+    for (int hosts = 2; hosts <= 8; hosts *= 2) {
+      const double step_s = forecast_cluster(profile, {hosts, 4}, link, {}).step_s;
+      EXPECT_GE(step_s, before) << hosts;
+      EXPECT_GE(forecast_cluster(profile, {hosts, 4}, link, best_plan(profile, {hosts, 4}, link)).step_s,
+                profile.host_step_s);
+      before = step_s;
+    }
+  }
+  // A network that costs nothing changes nothing.
+  HostProfile free = profile;
+  free.engine = {0, 0, 0, profile.engine.local_byte_s};
+  EXPECT_NEAR(forecast_cluster(free, {2, 4}, {1e18, 0}, {}).step_s, 0.3, 1e-3);
+}
+
+TEST(ForecastCluster, ItsBestPlanIsNotSlowerThanTheDefault) {
+  for (const double operation_s : {1e-5, 2e-4, 2e-3}) {
+    for (const double rate : {12.5e6, 125e6, 400e6, 1250e6, 3e9, 12.5e9}) {
+      for (const int hosts : {2, 3, 4, 8, 64, 1024}) {
+        HostProfile profile = host_profile();
+        profile.engine.operation_s = operation_s;
+        const LinkSpeed link{rate, 5e-5};
+        const ClusterShape shape{hosts, 1};
+        const double plain_s = forecast_cluster(profile, shape, link, {}).step_s;
+        EXPECT_LE(forecast_cluster(profile, shape, link, best_plan(profile, shape, link)).step_s, plain_s);
+        const SendingPlan buckets = best_plan(profile, shape, link, Compression::None);
+        EXPECT_LE(forecast_cluster(profile, shape, link, buckets).step_s, plain_s) << rate << " " << hosts;
+      }
+    }
+  }
+}
+
 TEST(ForecastCluster, ItsBestPlanIsNoneThatIsSlower) {
   const HostProfile profile = host_profile();
   for (const double rate : {12.5e6, 125e6, 12.5e9}) {

@@ -1,7 +1,9 @@
 #include "tools/lockstep/chart_file.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -73,6 +75,18 @@ void check_chart_path(const std::string& path) {
   if (!std::filesystem::is_directory(folder, none) || ::access(folder.c_str(), W_OK) != 0) {
     throw UsageError("no file can be written into " + folder, "--plot " + path,
                      "name a folder that is there and yours");
+  }
+  // Not every folder that looks writable takes files: /proc does not.
+  std::string probe = (std::filesystem::path(folder) / ".lockstep-plot-XXXXXX").string();
+  const int descriptor = ::mkstemp(probe.data());
+  if (descriptor < 0) {
+    throw UsageError("no file can be written into " + folder + ": " + errno_text(errno), "--plot " + path,
+                     "name a folder that takes files");
+  }
+  ::close(descriptor);
+  ::unlink(probe.c_str());
+  if (std::filesystem::is_directory(path, none)) {
+    throw UsageError("there is a folder of this name", "--plot " + path, "name a file");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/chart_file.h"
@@ -20,6 +21,14 @@ using Json = nlohmann::ordered_json;
 
 // The hosts up to which forecasts were held against measurements, by lockstep-check-plan.
 constexpr int kCheckedHosts = 4;
+
+// Bits per second and seconds: what no network is below or beyond is a mistake.
+constexpr double kSlowestLink = 1e3;
+constexpr double kFastestLink = 1e15;
+constexpr double kLongestLatency = 10;
+
+// Threads of a rank, for each core of this host.
+constexpr int kThreadsPerCore = 4;
 
 const char* hook_name(Compression compression) {
   switch (compression) {
@@ -66,12 +75,12 @@ class Plan : public Subcommand {
         ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}},
                                           CLI::AsNumberWithUnit::UNIT_REQUIRED))
         ->default_str("1gbit")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(kSlowestLink, kFastestLink));
     app.add_option("--latency", latency_s_, "from host to host, one way: 20us, 0.5ms")
         ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
                                           CLI::AsNumberWithUnit::UNIT_REQUIRED))
         ->default_str("50us")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0.0, kLongestLatency));
     app.add_option("--steps", question_.steps, "measured steps")->capture_default_str()->check(CLI::Range(3, 100000));
     app.add_flag("--json", json_, "print one JSON object");
     app.add_option("--plot", plot_, "write a chart of samples per second against hosts to this file, .svg or .png");
@@ -83,11 +92,15 @@ class Plan : public Subcommand {
 
   int run() override {
     if (!plot_.empty()) check_chart_path(plot_);
+    check_sequence_length();
+    check_threads();
     if (question_.threads == 0) question_.threads = std::max(1, available_cores() / question_.ranks_per_host);
     if (hosts_.empty()) {
       for (int hosts = 1; hosts <= 1024; hosts *= 2) hosts_.push_back(hosts);
     }
     std::sort(hosts_.begin(), hosts_.end());
+    hosts_.erase(std::unique(hosts_.begin(), hosts_.end()), hosts_.end());
+    if (is_crowded()) fmt::print(stderr, "warning: {}\n", crowded());
     profile_ = measure_host(question_);
     std::vector<PlanRow> rows;
     for (const int hosts : hosts_) rows.push_back(row_of(hosts));
@@ -97,6 +110,33 @@ class Plan : public Subcommand {
   }
 
  private:
+  void check_sequence_length() const {
+    if (question_.sequence_length == 0) return;
+    const std::int64_t longest = max_positions_of(*make_model(question_.model));
+    const std::string given = fmt::format("--seq {}", question_.sequence_length);
+    if (longest == 0) throw UsageError(question_.model + " reads no texts", given, "leave --seq out");
+    if (question_.sequence_length > longest) {
+      throw UsageError(fmt::format("{} takes texts of at most {} tokens", question_.model, longest), given,
+                       fmt::format("give a number from 1 to {}", longest));
+    }
+  }
+
+  void check_threads() const {
+    const int most = kThreadsPerCore * available_cores();
+    if (question_.threads <= most) return;
+    throw UsageError(fmt::format("this host has {} core(s)", available_cores()),
+                     fmt::format("--threads {}", question_.threads), fmt::format("give a number from 1 to {}", most));
+  }
+
+  bool is_crowded() const { return question_.ranks_per_host * question_.threads > available_cores(); }
+  std::string crowded() const {
+    return fmt::format(
+        "{} rank(s) with {} thread(s) share the {} core(s) of this host: what is measured, and all that follows from "
+        "it, "
+        "is not what hosts with a core for each would do",
+        question_.ranks_per_host, question_.threads, available_cores());
+  }
+
   LinkSpeed link() const { return {bits_per_s_ / 8, latency_s_}; }
 
   PlanRow row_of(int hosts) const {
@@ -165,6 +205,7 @@ class Plan : public Subcommand {
                {"load", load_average()}}},
              {"rows", Json::array()},
              {"extrapolation", extrapolation()}};
+    if (is_crowded()) out["warning"] = crowded();
     for (const PlanRow& row : rows) {
       out["rows"].push_back({{"hosts", row.shape.hosts},
                              {"ranks", row.shape.ranks()},

@@ -18,17 +18,9 @@ std::vector<SendingPlan> plans_of(Compression compression) {
   return plans;
 }
 
-}  // namespace
-
-StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
-                              const SendingPlan& plan) {
-  if (shape.hosts == 1) {
-    StepForecast measured;
-    const StepProfile& step = profile.step;
-    measured.step_s = profile.host_step_s;
-    measured.exposed_s = std::max(0.0, measured.step_s - step.forward_s - step.backward_s - step.update_s);
-    return measured;
-  }
+// Of the parts that were measured alone.
+StepForecast forecast_of_parts(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
+                               const SendingPlan& plan) {
   std::vector<GradientSize> sizes;
   for (const GradientTime& gradient : profile.step.gradients) sizes.push_back({gradient.bytes, c10::kFloat});
   const auto hook = profile.hooks.find(plan.compression);
@@ -41,8 +33,22 @@ StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& sh
   return forecast_step(profile.step, buckets);
 }
 
+}  // namespace
+
+StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
+                              const SendingPlan& plan) {
+  const StepForecast host = forecast_of_parts(profile, {1, shape.ranks_per_host}, link, {});
+  StepForecast forecast = shape.hosts == 1 ? host : forecast_of_parts(profile, shape, link, plan);
+  // What the host's ranks take together beyond their parts, they take on several hosts as well.
+  forecast.step_s = profile.host_step_s + std::max(0.0, forecast.step_s - host.step_s);
+  const StepProfile& step = profile.step;
+  forecast.exposed_s = std::max(0.0, forecast.step_s - step.forward_s - step.backward_s - step.update_s);
+  return forecast;
+}
+
 SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                       std::optional<Compression> compression) {
+  if (shape.hosts == 1) return {compression.value_or(Compression::None), {}};
   std::vector<SendingPlan> plans = plans_of(compression.value_or(Compression::None));
   if (!compression) {
     for (const auto& [other, costs] : profile.hooks) {
@@ -53,11 +59,13 @@ SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, con
   const auto seconds = [&](const SendingPlan& plan) { return forecast_cluster(profile, shape, link, plan).step_s; };
   double shortest_s = seconds(plans.front());
   for (const SendingPlan& plan : plans) shortest_s = std::min(shortest_s, seconds(plan));
+  const double default_s = seconds({compression.value_or(Compression::None), {}});
+  const double good_enough_s = std::min(shortest_s * kGoodEnough, default_s);
   // Without compression first: it changes nothing.
   SendingPlan best = plans.front();
   bool found = false;
   for (const SendingPlan& plan : plans) {
-    if (seconds(plan) > shortest_s * kGoodEnough) continue;
+    if (seconds(plan) > good_enough_s) continue;
     if (found && plan.compression != best.compression) break;
     best = plan;
     found = true;

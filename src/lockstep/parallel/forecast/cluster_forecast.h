@@ -29,12 +29,14 @@ struct SendingPlan {
   BucketCaps caps;
 };
 
-/// A step of `shape`'s ranks, each with the work that was measured. One host: what was measured.
+/// A step of `shape`'s ranks, each with the work that was measured. One host: what was measured, whatever the plan.
+/// More hosts: that, and as much more as forecast_step's sum of the parts grows from one host to these; never less.
 StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                               const SendingPlan& plan);
 
 /// Of the given compression, or of all that `profile` has costs of, and of bucket sizes from 0.5 to 64 MiB, the plan
-/// with the shortest step; the largest buckets of those within one percent of it, which ask least of the ranks.
+/// with the shortest step; the largest buckets of those within one percent of it, which ask least of the ranks, and
+/// that are not slower than the default ones. On one host, the default ones.
 SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                       std::optional<Compression> compression = {});
 
