@@ -1,5 +1,6 @@
 // Programs under a real Slurm: srun alone, and the scripts that `lockstep slurm` writes.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -102,6 +103,36 @@ TEST_F(Slurm, AScriptWithoutSrunIsToldSo) {
   const ProgramEnd check = on_cluster({kBin + "/lockstep", "slurm", "--check", script});
   EXPECT_EQ(check.code, 1);
   EXPECT_TRUE(has(check.out, script + ":3: without srun")) << check.out;
+}
+
+TEST(SlurmCommand, SaysWhyAScriptCannotBeChecked) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "empty.sh", "");
+  ASSERT_EQ(::mkfifo(std::string(folder / "fifo").c_str(), 0600), 0);
+  const auto refused = [&](const std::string& path, const std::string& text) {
+    const ProgramEnd end = run_program({kBin + "/lockstep", "slurm", "--check", path}, {}, std::chrono::seconds(20));
+    EXPECT_EQ(end.code, 1) << end.out;
+    EXPECT_TRUE(has(end.err, text)) << end.err;
+  };
+  refused(folder / "none.sh", "there is no such file");
+  refused(folder / "empty.sh", "it is empty");
+  refused(folder / "", "it is a folder");
+  refused(folder / "fifo", "it is no regular file");
+}
+
+TEST(SlurmCommand, RefusesWhatSlurmWouldNotDo) {
+  const auto refused = [](const Words& flags, const std::string& text) {
+    Words words{kBin + "/lockstep", "slurm"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--", "./t"});
+    const ProgramEnd end = run_program(words);
+    EXPECT_EQ(end.code, 2) << end.out;
+    EXPECT_TRUE(has(end.err, text)) << end.err;
+  };
+  refused({"--time", "1"}, "--signal-seconds 120");
+  refused({"--time", ""}, "--time");
+  refused({"--cpus-per-task", "0"}, "--cpus-per-task");
+  refused({"--gpus-per-node", "3", "--ntasks-per-node", "2"}, "--gpus-per-node");
 }
 
 // A warning before the time limit: the training saves, the job queues again, and goes on where it was.

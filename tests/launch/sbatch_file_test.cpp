@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/slurm_time.h"
 
 namespace lockstep {
 namespace {
@@ -59,6 +60,11 @@ TEST(SbatchFile, RefusesWhatSlurmWould) {
   refused([](SbatchOptions& o) { o.nodes = 0; }, "--nodes");
   refused([](SbatchOptions& o) { o.ntasks_per_node = -1; }, "--ntasks-per-node");
   refused([](SbatchOptions& o) { o.time = "two hours"; }, "--time");
+  refused([](SbatchOptions& o) { o.time = ""; }, "--time");
+  refused([](SbatchOptions& o) { o.time = "1"; }, "--signal-seconds 120");  // signalled at the start
+  refused([](SbatchOptions& o) { o.time = "3:00"; }, "--time 3:00");        // up to a minute early
+  refused([](SbatchOptions& o) { o.cpus_per_task = 0; }, "--cpus-per-task");
+  refused([](SbatchOptions& o) { o.gpus_per_node = 3; }, "--gpus-per-node");
   refused([](SbatchOptions& o) { o.mem = "lots"; }, "--mem");
   refused([](SbatchOptions& o) { o.partition = "a b"; }, "--partition");
   refused([](SbatchOptions& o) { o.signal_seconds = 70000; }, "--signal-seconds");
@@ -80,6 +86,28 @@ void expect_only(const std::string& text, const std::string& line, const std::st
   EXPECT_NE(problems[0].find(part), std::string::npos) << problems[0];
 }
 
+TEST(SbatchFile, TakesShortLimitsWhereTheSignalComesLater) {
+  SbatchOptions options = four_by_four();
+  options.time = "1";
+  options.signal_seconds = 0;
+  EXPECT_EQ(sbatch_file(options).find("--signal"), std::string::npos);
+  options.time = "4";
+  options.signal_seconds = 120;
+  EXPECT_TRUE(has_line(sbatch_file(options), "#SBATCH --signal=USR1@120"));
+  options.time = "0";  // no limit
+  EXPECT_TRUE(check_sbatch_file(sbatch_file(options)).empty());
+}
+
+TEST(SlurmTime, ReadsWhatSbatchReads) {
+  EXPECT_EQ(slurm_seconds("90"), 5400);
+  EXPECT_EQ(slurm_seconds("1:30"), 90);
+  EXPECT_EQ(slurm_seconds("2:00:05"), 7205);
+  EXPECT_EQ(slurm_seconds("1-2"), 26 * 3600);
+  EXPECT_EQ(slurm_seconds("1-2:03"), 26 * 3600 + 180);
+  EXPECT_EQ(slurm_seconds("1-2:03:04"), 26 * 3600 + 184);
+  for (const char* none : {"", "abc", "1:", "-1", "1:2:3:4", "1-"}) EXPECT_FALSE(slurm_seconds(none)) << none;
+}
+
 TEST(SbatchCheck, NamesAProgramWithoutSrun) {
   expect_only("#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=4\npython train.py\n", "4", "16 tasks");
   expect_only("#!/bin/bash\n#SBATCH --ntasks=2\nmodule load gcc\n./train\n", "4", "put srun before it");
@@ -93,6 +121,44 @@ TEST(SbatchCheck, NamesOptionsThatSlurmDoesNotKnow) {
   expect_only("#!/bin/bash\n#SBATCH --ntasks_per_node=4\nsrun ./train\n", "2", "--ntasks-per-node");
   EXPECT_TRUE(
       problems_of("#!/bin/bash\n#SBATCH --ntasks=4\nsrun ./train --num_gpus=4\n").empty());  // the program's own
+}
+
+TEST(SbatchCheck, ReadsCommandsAsAShellDoes) {
+  const std::string two = "#!/bin/bash\n#SBATCH --ntasks=2\n";
+  expect_only(two + "srun \\\n  --num_gpus 2 ./t\n", "3", "--gpus");
+  expect_only(two + "srun -n 2 --num_gpus 2 ./t\n", "3", "--gpus");
+  expect_only(two + "cd x && srun --num_gpus=2 ./t\n", "3", "--gpus");
+  expect_only(two + "srun hostname; ./ddp_mnist\n", "3", "put srun before it");
+  expect_only(two + "for i in 1 2; do ./ddp_mnist; done\n", "3", "put srun before it");
+  expect_only(two + "echo s | ./ddp_mnist\n", "3", "put srun before it");
+  expect_only(two + "if [[ -n $A && -d b ]]; then\n  A=1 ./ddp_mnist 2>&1 | tee log\nfi\n", "4", "put srun before it");
+  expect_only(two + "[[ -d a ||\n -d b ]]\n./ddp_mnist\n", "5", "put srun before it");
+  for (const char* harmless :
+       {"module load x && torchrun a.py", "cd x; torchrun a.py", "FOO=1 lockstep run ./x",
+        "for i in 1 2; do A=$i srun ./t; done", "time srun -n 2 ./t > log 2>&1 &\nwait", "./prepare; srun ./t",
+        "M=$(scontrol show hostnames | head -n 1)\nsrun ./t", "srun sh -c './a; ./b\n./c'",
+        "cat > f <<'END'\n./a; ./b\nEND\nsrun ./t", "case $A in\n  a|b) srun ./a;;\n  *) srun ./b;;\nesac",
+        "f() {\n  srun ./t \"$@\"\n}\nf 1", "((n = 2 > 1)) && srun ./t  # ; ./u",
+        "srun --gpus 2 -N 2 ./t --num_gpus=2"}) {
+    EXPECT_TRUE(problems_of(two + harmless + "\n").empty())
+        << harmless << ::testing::PrintToString(problems_of(two + harmless + "\n"));
+  }
+}
+
+TEST(SbatchCheck, NamesValuesThatSbatchRefuses) {
+  expect_only("#!/bin/bash\n#SBATCH --nodes\nsrun ./t\n", "2", "--nodes has no value");
+  expect_only("#!/bin/bash\n#SBATCH --nodes=x\nsrun ./t\n", "2", "--nodes is \"x\"");
+  expect_only("#!/bin/bash\n#SBATCH -N x\nsrun ./t\n", "2", "--nodes is \"x\"");
+  expect_only("#!/bin/bash\n#SBATCH --time=abc\nsrun ./t\n", "2", "--time is \"abc\"");
+  expect_only("#!/bin/bash\n#SBATCH --ntasks=0\nsrun ./t\n", "2", "--ntasks is \"0\"");
+  EXPECT_TRUE(problems_of("#!/bin/bash\n#SBATCH -N 2-4 -n 8 --time UNLIMITED --exclusive  # all\nsrun ./t\n").empty());
+}
+
+TEST(SbatchCheck, NamesASignalThatComesAtTheStart) {
+  const std::string job = "#!/bin/bash\n#SBATCH --ntasks=2\n#SBATCH --signal=B:USR1@120\n";
+  expect_only(job + "#SBATCH --time=1\nsrun ./t\n", "3", "as soon as it starts");
+  EXPECT_TRUE(problems_of(job + "#SBATCH --time=10\nsrun ./t\n").empty());
+  expect_only("#!/bin/bash\n#SBATCH --signal=USR1\n#SBATCH -t 2\nsrun ./t\n", "2", "60 s before");
 }
 
 TEST(SbatchCheck, NamesWhatSbatchDoesNotRead) {

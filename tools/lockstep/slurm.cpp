@@ -1,7 +1,9 @@
 // `lockstep slurm`: a script for sbatch that starts a program's ranks; and what is wrong with one that exists.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -60,13 +62,31 @@ class Slurm : public Subcommand {
   }
 
  private:
+  // A file alone: a FIFO would wait for a writer.
+  static std::string script_text(const std::string& path) {
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (!std::filesystem::exists(status)) {
+      const bool is_missing = status.type() == std::filesystem::file_type::not_found;
+      throw Error(is_missing ? "there is no such file" : error.message(), path, "check the path");
+    }
+    if (std::filesystem::is_directory(status)) throw Error("it is a folder", path, "name the script in it");
+    if (!std::filesystem::is_regular_file(status)) {
+      throw Error("it is no regular file", path, "write the script to a file first");
+    }
+    std::ifstream file(path);
+    if (!file) throw Error("cannot open it: " + errno_text(errno), path, "check its permissions");
+    std::ostringstream text;
+    text << file.rdbuf();
+    if (text.str().empty())
+      throw Error("it is empty", path, "write a script with: lockstep slurm --file FILE -- PROGRAM");
+    return text.str();
+  }
+
   int check() const {
     if (!options_.command.empty())
       throw UsageError("--check takes no program", "lockstep slurm", "leave the program out");
-    std::ifstream file(check_);
-    std::ostringstream text;
-    if (!file || !(text << file.rdbuf())) throw Error("cannot read it, or it is empty", check_, "check the path");
-    const auto findings = check_sbatch_file(text.str());
+    const auto findings = check_sbatch_file(script_text(check_));
     for (const SbatchFinding& finding : findings) {
       const std::string place = finding.line > 0 ? fmt::format("{}:{}", check_, finding.line) : check_;
       fmt::print("{}: {} [fix: {}]\n", place, finding.problem, finding.fix);

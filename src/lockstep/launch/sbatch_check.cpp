@@ -1,18 +1,134 @@
 // What is wrong with scripts for sbatch that are to start data-parallel jobs.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "lockstep/base/nearest_name.h"
 #include "lockstep/launch/sbatch_file.h"
+#include "lockstep/launch/shell_commands.h"
 #include "lockstep/launch/slurm_options.h"
+#include "lockstep/launch/slurm_time.h"
 
 namespace lockstep {
 namespace {
+
+using Words = std::vector<std::string>;
+
+std::string file_name_of(const std::string& word) { return word.substr(word.rfind('/') + 1); }
+
+// What prepares and reports in a job, and is no training.
+bool is_harmless(const std::string& word) {
+  static const std::set<std::string> names{
+      "export",     "set",    "source", ".",      "cd",    "echo",     "module", "ulimit", "mkdir",    "date",
+      "for",        "case",   "select", "exit",   "wait",  "scontrol", "conda",  "trap",   "hostname", "nvidia-smi",
+      "[",          "[[",     "test",   "true",   "false", ":",        "local",  "eval",   "declare",  "readonly",
+      "unset",      "return", "break",  "cat",    "ls",    "cp",       "mv",     "rm",     "ln",       "head",
+      "tail",       "sed",    "awk",    "grep",   "sleep", "printf",   "pwd",    "which",  "free",     "df",
+      "nproc",      "lscpu",  "tee",    "sort",   "uniq",  "wc",       "tr",     "cut",    "touch",    "chmod",
+      "pushd",      "popd",   "shopt",  "read",   "kill",  "continue", "squeue", "sacct",  "sinfo",    "sbcast",
+      "scancel",    "env",    "rsync",  "tar",    "unzip", "function", "shift",  "curl",   "wget",     "openssl",
+      "micromamba", "mamba",  "ml",     "sbatch", "umask", "type"};
+  static const std::regex no_program(R"([$<>({}&`][\s\S]*|\d[<>][\s\S]*)");  // an expansion, a redirection
+  return names.count(file_name_of(word)) != 0 || std::regex_match(word, no_program);
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// The long options of srun and sbatch that take no value, or one only behind "=".
+bool takes_no_value(const std::string& name) {
+  static const std::set<std::string> names{"exclusive",      "contiguous",        "help",         "hold",
+                                           "label",          "no-allocate",       "no-kill",      "overcommit",
+                                           "overlap",        "oversubscribe",     "pty",          "quiet",
+                                           "reboot",         "quit-on-interrupt", "requeue",      "no-requeue",
+                                           "spread-job",     "test-only",         "unbuffered",   "usage",
+                                           "use-min-nodes",  "verbose",           "version",      "exact",
+                                           "disable-status", "multi-prog",        "immediate",    "kill-on-bad-exit",
+                                           "nice",           "resv-ports",        "send-libs",    "bell",
+                                           "bcast",          "compress",          "get-user-env", "ignore-pbs",
+                                           "interactive",    "parsable",          "whole",        "propagate",
+                                           "stepmgr",        "external-launcher"};
+  return names.count(name) != 0;
+}
+
+// An option of srun or sbatch.
+struct SlurmOption {
+  std::string name;  // long, without hyphens
+  std::optional<std::string> value;
+};
+
+// The options in front of the program; `program` is set to the first word that belongs to none.
+std::vector<SlurmOption> options_of(const Words& words, std::size_t* program) {
+  static const std::map<char, std::string> letters{
+      {'N', "nodes"},      {'n', "ntasks"},       {'c', "cpus-per-task"}, {'t', "time"},
+      {'J', "job-name"},   {'p', "partition"},    {'A', "account"},       {'o', "output"},
+      {'e', "error"},      {'i', "input"},        {'w', "nodelist"},      {'x', "exclude"},
+      {'C', "constraint"}, {'D', "chdir"},        {'d', "dependency"},    {'G', "gpus"},
+      {'q', "qos"},        {'m', "distribution"}, {'a', "array"},         {'b', "begin"},
+      {'M', "clusters"},   {'L', "licenses"},     {'F', "nodefile"},      {'B', "extra-node-info"},
+      {'T', "threads"},    {'W', "wait"},         {'r', "relative"},      {'S', "core-spec"}};
+  std::vector<SlurmOption> options;
+  std::size_t at = 0;
+  const auto next_word = [&]() -> std::optional<std::string> {
+    if (at + 1 >= words.size() || words[at + 1][0] == '-') return std::nullopt;
+    return words[++at];
+  };
+  for (; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
+    const std::string& word = words[at];
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    if (word[1] != '-') {
+      const auto letter = letters.find(word[1]);
+      if (letter == letters.end()) continue;
+      const bool is_apart = word.size() == 2;
+      options.push_back({letter->second, is_apart ? next_word() : word.substr(2)});
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    SlurmOption option{word.substr(2, equals == std::string::npos ? equals : equals - 2), std::nullopt};
+    const auto& known = slurm_options();
+    const bool is_known = std::find(known.begin(), known.end(), option.name) != known.end();
+    if (equals != std::string::npos) {
+      option.value = word.substr(equals + 1);
+    } else if (is_known ? !takes_no_value(option.name) : at + 1 < words.size() && is_number(words[at + 1])) {
+      option.value = next_word();
+    }
+    options.push_back(option);
+  }
+  *program = at;
+  return options;
+}
+
+// What the value of an option of a #SBATCH line must look like; nothing where any will do.
+std::optional<std::string> wrong_value(const SlurmOption& option) {
+  const auto has = [&](const std::string& form) { return std::regex_match(*option.value, std::regex(form)); };
+  static const std::set<std::string> numbers{"ntasks",          "ntasks-per-node", "cpus-per-task", "ntasks-per-socket",
+                                             "ntasks-per-core", "ntasks-per-gpu"};
+  static const std::set<std::string> others{"gpus",      "gpus-per-node", "gpus-per-task", "mem",    "gres",
+                                            "partition", "account",       "job-name",      "output", "signal"};
+  const bool is_number_of = numbers.count(option.name) != 0;
+  const bool is_nodes = option.name == "nodes", is_time = option.name == "time" || option.name == "time-min";
+  if (!is_number_of && !is_nodes && !is_time && others.count(option.name) == 0) return std::nullopt;
+  if (!option.value || option.value->empty()) return "a value";
+  if (option.value->find('$') != std::string::npos) return std::nullopt;
+  if (is_number_of && !has("0*[1-9][0-9]*")) return "a number from 1";
+  if (is_nodes && !has(R"(0*[1-9]\d*[kKmM]?([-,:]\d+[kKmM]?)*)")) return "a number from 1, or a range of them";
+  if (is_time && !slurm_seconds(*option.value) &&
+      !has("(?:[Uu][Nn][Ll][Ii][Mm][Ii][Tt][Ee][Dd]|[Ii][Nn][Ff][Ii][Nn][Ii][Tt][Ee])")) {
+    return "minutes, minutes:seconds, hours:minutes:seconds, or days-hours[:minutes[:seconds]]";
+  }
+  if (option.name == "mem" && !has(R"(\d+[KMGT]?B?)")) return "a number and K, M, G or T, as 64G";
+  return std::nullopt;
+}
 
 class SbatchCheck {
  public:
@@ -24,6 +140,7 @@ class SbatchCheck {
         find("the line ends in a carriage return", "convert it to Unix's line ends");
       look_at(line);
     }
+    for (const ShellCommand& command : shell_commands(text)) look_at_command(command);
     look_at_the_whole();
     std::stable_sort(findings_.begin(), findings_.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
     return std::move(findings_);
@@ -38,8 +155,7 @@ class SbatchCheck {
     }
     if (line.rfind("#SBATCH", 0) == 0) return look_at_directive(line);
     if (line.empty() || line[0] == '#') return look_at_comment(line);
-    const std::size_t begin = line.find_first_not_of(" \t");
-    if (begin != std::string::npos) look_at_command(line.substr(begin));
+    if (first_command_ == 0 && line.find_first_not_of(" \t\r") != std::string::npos) first_command_ = line_;
   }
 
   void look_at_directive(const std::string& line) {
@@ -51,10 +167,19 @@ class SbatchCheck {
       find("sbatch replaces no variables in #SBATCH lines",
            "write the value itself, or give it on sbatch's command line");
     }
-    check_options(line.substr(std::string("#SBATCH").size()));
-    static const std::regex option(R"(--([a-z-]+)(?:[= ]\s*(\S+))?)");
-    std::smatch match;
-    if (std::regex_search(line, match, option)) values_[match[1]] = {match[2], line_};
+    std::istringstream stream(line.substr(std::string("#SBATCH").size()));
+    Words words;
+    for (std::string word; stream >> word && word[0] != '#';) words.push_back(word);
+    std::size_t end = 0;
+    for (const SlurmOption& option : options_of(words, &end)) {
+      check_name(option.name);
+      if (const auto wanted = wrong_value(option)) {
+        find(fmt::format("--{} {}", option.name,
+                         option.value && !option.value->empty() ? "is \"" + *option.value + "\"" : "has no value"),
+             "give it " + *wanted);
+      }
+      values_[option.name] = {option.value.value_or(""), line_};
+    }
   }
 
   // "4 nodes" in a comment, beside --nodes=8.
@@ -64,43 +189,30 @@ class SbatchCheck {
     if (std::regex_search(line, match, nodes)) comment_nodes_ = {match[1], line_};
   }
 
-  void look_at_command(const std::string& command) {
-    if (first_command_ == 0) first_command_ = line_;
-    static const std::regex harmless(
-        R"((export|set|source|\.|cd|echo|module|ulimit|mkdir|date|if|then|fi|for|do|done|exit|[A-Za-z_]\w*=|scontrol|hostname|conda|nvidia-smi|wait|trap)\b.*|[A-Za-z_]\w*=.*|\$.*|\}.*|\{.*)");
-    static const std::regex srun(R"((\S+/)?srun\b.*)");
-    if (std::regex_match(command, srun)) {
-      has_srun_ = true;
-      check_options(srun_part(command));
-    } else if (!std::regex_match(command, harmless)) {
-      unstarted_.emplace_back(line_, command);
+  void look_at_command(const ShellCommand& command) {
+    line_ = command.line;
+    const Words& words = command.words;
+    if (file_name_of(words.front()) == "srun") {
+      std::size_t program = 0;
+      const Words arguments(words.begin() + 1, words.end());
+      for (const SlurmOption& option : options_of(arguments, &program)) check_name(option.name);
+      has_srun_ = has_srun_ || program >= arguments.size() || !is_harmless(arguments[program]);
+    } else if (!is_harmless(words.front())) {
+      unstarted_.emplace_back(line_, fmt::format("{}", fmt::join(words, " ")));
     }
   }
 
-  // srun's own options: what stands before the first word that is none.
-  static std::string srun_part(const std::string& command) {
-    std::istringstream words(command);
-    std::string part, word;
-    for (words >> word; words >> word && word[0] == '-';) part += " " + word;
-    return part;
-  }
-
-  void check_options(const std::string& text) {
-    static const std::regex option(R"((?:^|\s)--([A-Za-z][\w-]*))");
-    for (std::sregex_iterator match(text.begin(), text.end(), option), end; match != end; ++match) {
-      const std::string name = (*match)[1];
-      const auto& known = slurm_options();
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      if (name == "num_gpus" || name == "num-gpus") {
-        find("Slurm has no --" + name, "--gpus N for the job, --gpus-per-node N, or --gpus-per-task 1 with --ntasks N");
-        continue;
-      }
-      std::string hyphens = name;
-      std::replace(hyphens.begin(), hyphens.end(), '_', '-');
-      const std::string near = nearest_name(hyphens, known);
-      find("Slurm has no --" + name,
-           near.empty() ? "see the manual of sbatch and srun" : "did you mean --" + near + "?");
+  void check_name(const std::string& name) {
+    const auto& known = slurm_options();
+    if (std::find(known.begin(), known.end(), name) != known.end()) return;
+    if (name == "num_gpus" || name == "num-gpus") {
+      find("Slurm has no --" + name, "--gpus N for the job, --gpus-per-node N, or --gpus-per-task 1 with --ntasks N");
+      return;
     }
+    std::string hyphens = name;
+    std::replace(hyphens.begin(), hyphens.end(), '_', '-');
+    const std::string near = nearest_name(hyphens, known);
+    find("Slurm has no --" + name, near.empty() ? "see the manual of sbatch and srun" : "did you mean --" + near + "?");
   }
 
   std::optional<int> number_of(const std::string& option) const {
@@ -116,6 +228,7 @@ class SbatchCheck {
     const int nodes = number_of("nodes").value_or(1);
     const int per_node = number_of("ntasks-per-node").value_or(1);
     const int tasks = number_of("ntasks").value_or(nodes * per_node);
+    look_at_signal();
     if (!has_srun_ && (tasks > 1 || nodes > 1)) look_at_unstarted(nodes, per_node, tasks);
     const auto gpus = values_.count("gpus-per-node") != 0 ? number_of("gpus-per-node") : number_of("gres");
     if (gpus && values_.count("ntasks-per-node") != 0 && *gpus != per_node) {
@@ -128,6 +241,22 @@ class SbatchCheck {
       find(fmt::format("the comment says {} nodes, --nodes says {}", comment_nodes_.text, nodes),
            "correct one of them");
     }
+  }
+
+  // "--signal=B:USR1@120"; without a time, Slurm takes a minute.
+  void look_at_signal() {
+    const auto signal = values_.find("signal"), time = values_.find("time");
+    if (signal == values_.end() || time == values_.end()) return;
+    const auto limit_s = slurm_seconds(time->second.text);
+    static const std::regex lead(R"([^@]*@(\d{1,6}))");
+    std::smatch match;
+    const int lead_s = std::regex_match(signal->second.text, match, lead) ? std::stoi(match[1]) : 60;
+    if (!limit_s || !is_signalled_at_start(*limit_s, lead_s)) return;
+    line_ = signal->second.line;
+    find(fmt::format("--signal comes {} s before the limit, which --time sets to {} s: the job would be signalled as "
+                     "soon as it starts",
+                     lead_s, *limit_s),
+         "raise --time, or signal later");
   }
 
   void look_at_unstarted(int nodes, int per_node, int tasks) {

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/slurm_time.h"
 
 namespace lockstep {
 namespace {
@@ -18,20 +19,37 @@ void require_option(bool holds, const std::string& flag, const std::string& valu
   if (!holds) throw UsageError(fmt::format("{} is \"{}\"", flag, value), "lockstep slurm", fix);
 }
 
+void check_time(const SbatchOptions& options) {
+  const auto limit_s = slurm_seconds(*options.time);
+  require_option(limit_s.has_value(), "--time", *options.time,
+                 "write minutes, minutes:seconds, hours:minutes:seconds, or days-hours[:minutes[:seconds]]");
+  if (options.signal_seconds > 0 && is_signalled_at_start(*limit_s, options.signal_seconds)) {
+    throw UsageError(
+        fmt::format("--time {} is {} s, and --signal-seconds {} has the ranks signalled so long before it, "
+                    "up to a minute early: as soon as they start",
+                    *options.time, *limit_s, options.signal_seconds),
+        "lockstep slurm",
+        fmt::format("give --time more than {} s, or a smaller --signal-seconds; 0 sends no signal",
+                    options.signal_seconds + 60));
+  }
+}
+
 void check_options(const SbatchOptions& options) {
   const auto at_least = [](int value, int least, const std::string& flag) {
     require_option(value >= least, flag, std::to_string(value), fmt::format("give a number from {}", least));
   };
   at_least(options.nodes, 1, "--nodes");
   at_least(options.ntasks_per_node, 1, "--ntasks-per-node");
-  at_least(options.cpus_per_task, 0, "--cpus-per-task");
+  at_least(options.cpus_per_task.value_or(1), 1, "--cpus-per-task");
   at_least(options.gpus_per_node, 0, "--gpus-per-node");
   at_least(options.signal_seconds, 0, "--signal-seconds");
   require_option(options.signal_seconds <= 65535, "--signal-seconds", std::to_string(options.signal_seconds),
                  "Slurm takes at most 65535");
-  static const std::regex time_limit(R"((\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+|\d+-\d+:\d\d|\d+-\d+:\d\d:\d\d))");
-  require_option(options.time.empty() || std::regex_match(options.time, time_limit), "--time", options.time,
-                 "write minutes, minutes:seconds, hours:minutes:seconds, or days-hours[:minutes[:seconds]]");
+  if (options.time) check_time(options);
+  require_option(
+      options.gpus_per_node == 0 || options.gpus_per_node == options.ntasks_per_node, "--gpus-per-node",
+      std::to_string(options.gpus_per_node),
+      fmt::format("a rank takes one GPU: give the number of --ntasks-per-node, which is {}", options.ntasks_per_node));
   static const std::regex memory(R"(\d+[KMGT]?)");
   require_option(options.mem.empty() || std::regex_match(options.mem, memory), "--mem", options.mem,
                  "write a number and K, M, G or T, as 64G");
@@ -67,16 +85,16 @@ std::string directives(const SbatchOptions& options) {
   add("job-name", options.job_name.empty() ? default_job_name(options.command) : options.job_name);
   add("nodes", std::to_string(options.nodes));
   add("ntasks-per-node", std::to_string(options.ntasks_per_node));
-  add("cpus-per-task", std::to_string(options.cpus_per_task));
+  add("cpus-per-task", std::to_string(options.cpus_per_task.value_or(0)));
   add("gpus-per-node", std::to_string(options.gpus_per_node));
   add("partition", options.partition);
   add("account", options.account);
-  add("time", options.time);
+  add("time", options.time.value_or(""));
   add("mem", options.mem);
   add("output", options.output);
   text += "#SBATCH --open-mode=append\n";
   text += options.requeue ? "#SBATCH --requeue\n" : "#SBATCH --no-requeue\n";
-  if (!options.time.empty() && options.signal_seconds > 0) {
+  if (options.time && options.signal_seconds > 0) {
     text += fmt::format("#SBATCH --signal=USR1@{}\n", options.signal_seconds);
   }
   return text;
@@ -92,7 +110,7 @@ std::string sbatch_file(const SbatchOptions& options) {
   text +=
       "\n# The ranks prove by it to each other that they belong to this job.\n"
       "export LOCKSTEP_SECRET=${LOCKSTEP_SECRET:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}\n";
-  if (options.cpus_per_task > 0)
+  if (options.cpus_per_task)
     text += "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # srun does not take it over by itself\n";
   text += "\nsrun" + command + "\ncode=$?\n";
   if (options.requeue) {

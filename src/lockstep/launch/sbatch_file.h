@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,12 @@ struct SbatchOptions {
   std::string job_name;  ///< default: the program's name
   int nodes = 1;
   int ntasks_per_node = 1;  ///< a rank each
-  int cpus_per_task = 0;
+  std::optional<int> cpus_per_task;
   int gpus_per_node = 0;
   std::string partition;
   std::string account;
-  std::string time;  ///< limit, in a form of sbatch's: "90", "1:30:00", "2-00:00:00"
-  std::string mem;   ///< per node, "64G"
+  std::optional<std::string> time;  ///< limit, in a form of sbatch's: "90", "1:30:00", "2-00:00:00"
+  std::string mem;                  ///< per node, "64G"
   std::string output = "%x-%j.out";
   /// The ranks get SIGUSR1 this long before the limit, save a checkpoint and leave; the job then queues again. 0:
   /// never.
