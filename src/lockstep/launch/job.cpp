@@ -68,13 +68,19 @@ Agreement agree(NodeGroup& nodes) {
   return nodes.agree();
 }
 
+// No rank runs any more: who is asked to end again does so at once, without a goodbye.
+void leave(NodeGroup& nodes) {
+  const SignalsLetThrough interruptible;
+  nodes.leave();
+}
+
 // The other nodes do not wait for ranks that never ran.
 void start(Attempt& ranks, NodeGroup& nodes, const std::vector<RankPlace>& places) {
   try {
     ranks.start(places);
   } catch (const Error& error) {
     nodes.report_leaving(error.happened());
-    nodes.leave();
+    leave(nodes);
     throw;
   }
 }
@@ -113,7 +119,7 @@ int run_job(const LaunchPlan& plan) {
     err.flush(shown);
     const std::optional<Outcome>& outcome = ranks.outcome();
     if (!ranks.signal() && !outcome->is_final) continue;
-    nodes->leave();
+    leave(*nodes);
     if (ranks.signal()) return 128 + *ranks.signal();
     if (outcome->well) return 0;
     throw failure_report(ranks.ends(), ranks.story_of_other_node(), agreement.restarts, folder.log_path(),

@@ -36,7 +36,9 @@ std::string at_launcher(const std::string& what) { return "lockstep run on " + h
 StaticNodes::StaticNodes(const LaunchPlan& plan)
     : plan_(plan), address_(store_address_of(plan)), secret_(secret_from_environment()), node_rank_(plan.node_rank) {
   if (plan.serves_store.value_or(node_rank_ == 0)) server_ = std::make_unique<StoreServer>(address_, secret_);
-  client_ = std::make_unique<StoreClient>(address_, secret_, Deadline::after(plan_.join_timeout));
+  StoreClientOptions options;
+  if (!server_) options.silence_limit = kSilence;
+  client_ = std::make_unique<StoreClient>(address_, secret_, Deadline::after(plan_.join_timeout), options);
   enroll();
 }
 
@@ -118,22 +120,24 @@ void StaticNodes::report_failure(const std::string& story, bool /*blames_a_peer*
 void StaticNodes::report_leaving(const std::string& why) { report({false, true, false, why}); }
 
 void StaticNodes::report(const Outcome& outcome) {
-  try {
-    client_->compare_set(key("outcome"), "", text_of_outcome(outcome));
-  } catch (const Error&) {
-    news_.publish(outcome);  // the store is gone, and with it the job: this node's story is what there is to tell
-  }
+  speaker_.say([this, outcome, key = key("outcome")] {
+    try {
+      client_->compare_set(key, "", text_of_outcome(outcome));
+    } catch (const Error&) {
+      news_.publish(outcome);  // the store is gone, and with it the job: this node's story is what there is to tell
+    }
+  });
 }
 
 void StaticNodes::report_well() {
-  const Outcome outcome{true, true, false, ""};
-  try {
-    if (client_->add(key("well"), 1) == plan_.nodes) {
-      client_->compare_set(key("outcome"), "", text_of_outcome(outcome));
+  speaker_.say([this, key = key("outcome"), well = key("well")] {
+    try {
+      if (client_->add(well, 1) < plan_.nodes) return;
+      client_->compare_set(key, "", text_of_outcome({true, true, false, ""}));
+    } catch (const Error& error) {
+      news_.publish({false, true, false, error.happened()});
     }
-  } catch (const Error& error) {
-    news_.publish({false, true, false, error.happened()});
-  }
+  });
 }
 
 // A launcher whose host went away says nothing and closes nothing.
@@ -183,14 +187,17 @@ void StaticNodes::stop_watching() {
 
 void StaticNodes::leave() {
   const Deadline deadline = Deadline::after(lost_one_ ? kLeaveTimeoutWithoutOne : kLeaveTimeout);
-  try {
-    const std::int64_t left = client_->add("launcher/left", 1);
-    if (left == plan_.nodes) client_->set("launcher/all_left", "1");
-    if (server_) client_->get("launcher/all_left", deadline);
-    client_->finish(deadline);
-  } catch (const Error&) {
-    // The outcome is known; whoever is gone already does not need this store.
-  }
+  speaker_.say([this, deadline] {
+    try {
+      const std::int64_t left = client_->add("launcher/left", 1);
+      if (left == plan_.nodes) client_->set("launcher/all_left", "1");
+      if (server_) client_->get("launcher/all_left", deadline);
+    } catch (const Error&) {
+      // The outcome is known; whoever is gone already does not need this store.
+    }
+  });
+  speaker_.wait_until_said(deadline);
+  client_->finish(deadline);  // ends what is still being said to a server that does not answer
 }
 
 }  // namespace lockstep

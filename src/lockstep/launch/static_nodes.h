@@ -10,6 +10,7 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/launch/node_group.h"
+#include "lockstep/launch/speaker.h"
 #include "lockstep/net/store_client.h"
 #include "lockstep/net/store_server.h"
 
@@ -57,6 +58,7 @@ class StaticNodes : public NodeGroup {
   std::map<int, std::pair<std::string, Deadline>> heard_;  // of the watcher: last sign of each node, and its limit
   std::atomic<bool> stop_{false};
   std::atomic<bool> lost_one_{false};
+  Speaker speaker_;  // the last one: it uses the others
 };
 
 }  // namespace lockstep

@@ -179,13 +179,18 @@ void RequestChannel::run() {
       if (stopping_ || !closed_.empty()) break;
       if (writer_.pending_bytes() > 0) waited[0].events |= POLLOUT;
     }
-    const auto left = std::chrono::ceil<milliseconds>(next_heartbeat - Clock::now());
-    ::poll(waited.data(), waited.size(), static_cast<int>(std::max<milliseconds::rep>(0, left.count())));
+    const auto slept_from = Clock::now();
+    const auto left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(next_heartbeat - slept_from));
+    ::poll(waited.data(), waited.size(), static_cast<int>(left.count()));
+    // We were stopped, or starved: that is no silence of the server.
+    const auto late = Clock::now() - slept_from - left;
+    if (unanswered_since_ && late > std::chrono::seconds(1)) *unanswered_since_ += late;
     if (waited[1].revents != 0) {
       std::uint64_t count = 0;
       static_cast<void>(!::read(wake_.get(), &count, sizeof(count)));
     }
     serve_socket(waited[0].revents);
+    check_silence();
     if (Clock::now() >= next_heartbeat) {
       send_heartbeat();
       next_heartbeat = Clock::now() + options_.heartbeat_interval;
@@ -209,6 +214,7 @@ void RequestChannel::serve_socket(short events) {
 
 void RequestChannel::read_answers() {
   const bool open = reader_.read_from(connection_.fd.get());
+  unanswered_since_.reset();
   while (auto answer = reader_.next()) {
     WireReader fields(*answer);
     const std::uint64_t number = fields.u64();
@@ -227,8 +233,18 @@ void RequestChannel::read_answers() {
 
 void RequestChannel::send_heartbeat() {
   const std::lock_guard lock(mutex_);
+  const bool asks = options_.silence_limit.count() > 0;
+  if (asks && !unanswered_since_) unanswered_since_ = Clock::now();
   // What waits to be sent is a sign of life as well, once it arrives.
-  if (closed_.empty() && writer_.pending_bytes() == 0) push(StoreOperation::Heartbeat, 0, {});
+  if (closed_.empty() && writer_.pending_bytes() == 0) push(StoreOperation::Heartbeat, asks ? next_number_++ : 0, {});
+}
+
+// The kernel of a stopped process still acknowledges what it gets: answers alone show that the server lives.
+void RequestChannel::check_silence() {
+  if (!unanswered_since_ || Clock::now() - *unanswered_since_ <= options_.silence_limit) return;
+  const std::lock_guard lock(mutex_);
+  fail_lost(fmt::format("it has not answered for {:.1f} s: its process is stopped, or its host is gone",
+                        std::chrono::duration<double>(options_.silence_limit).count()));
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -57,6 +58,7 @@ class RequestChannel {
   void serve_socket(short events);
   void read_answers();
   void send_heartbeat();
+  void check_silence();
   void push(StoreOperation operation, std::uint64_t number, const std::string& fields);
   void fail_all(const std::string& reason);
   void fail_lost(const std::string& cause);
@@ -70,7 +72,8 @@ class RequestChannel {
   const std::string where_;
   const pid_t owner_;  // a forked child has no thread that receives
   ProvenConnection connection_;
-  FrameReader reader_;  // the thread's own
+  FrameReader reader_;                                           // the thread's own, as the next
+  std::optional<Deadline::Clock::time_point> unanswered_since_;  // the server was asked, and has sent nothing since
 
   std::mutex mutex_;  // guards what follows, down to stopping_
   FrameWriter writer_;

@@ -16,6 +16,9 @@ struct StoreClientOptions {
   /// Bound of calls that take no deadline: longer means that the server is stopped, or its host overloaded.
   std::chrono::milliseconds call_timeout{60000};
   std::chrono::milliseconds heartbeat_interval{1000};
+  /// A server that sends nothing for longer, though each heartbeat asks it to answer, is lost: stopped, or its host is
+  /// gone. Time during which this process itself did not run does not count. 0: only the end of the connection counts.
+  std::chrono::milliseconds silence_limit{0};
   /// Where the calls come from, for errors: "rank 1 on host-a".
   std::string where;
 };

@@ -22,7 +22,7 @@ enum class StoreOperation : std::uint8_t {
   LostRanks = 9,
   Join = 10,
   Goodbye = 11,
-  Heartbeat = 12,  ///< not answered
+  Heartbeat = 12,  ///< answered unless its number is 0
   Cancel = 13,     ///< not answered itself: what it names is, at once
   Push = 14,
   Will = 15

@@ -77,7 +77,9 @@ void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& 
     case StoreOperation::Will:
       return handle_will(id, fields, now);
     case StoreOperation::Heartbeat:
-      return fields.end();
+      fields.end();
+      if (id.request != 0) answer(id, StoreStatus::Ok);
+      return;
     case StoreOperation::Cancel:
       return handle_cancel(id, fields);
   }

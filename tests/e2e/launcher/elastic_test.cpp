@@ -110,6 +110,40 @@ TEST_F(Elastic, EndsOnEveryHostWhenTheServingOneIsLost) {
   expect_end(b, 1, ", which serves the rendezvous, is lost: ");
 }
 
+// The kernel of a stopped process still accepts and acknowledges what it gets.
+TEST_F(Elastic, EndsWhereTheServingLauncherStandsStill) {
+  const Words quick{"--rdzv-conf=last_call_timeout=0.2,keep_alive_interval=0.2,keep_alive_max_attempt=3"};
+  const Program a = start("1:2", quick);
+  expect(a, "joined 1,");
+  const Program b = start("1:2", quick);
+  expect(b, "joined 2,");
+  a->send(SIGSTOP);
+  expect_end(b, 1, ", which serves the rendezvous, is lost: ");
+  EXPECT_TRUE(has(b->err(), "it has not answered for 2.6 s: its process is stopped")) << b->err();
+  a->send(SIGCONT);
+  expect(a, "the ranks start: 1 on 1 host");
+}
+
+TEST_F(Elastic, IsEndedBySignalsWhereTheServingLauncherStandsStill) {
+  const Words patient{"--rdzv-conf=last_call_timeout=0.2,keep_alive_interval=100"};
+  for (const bool twice : {false, true}) {
+    const Program a = start("1:2", patient);
+    expect(a, "joined 1,");
+    const Program b = start("1:2", patient);
+    expect(b, "joined 2,");
+    a->send(SIGSTOP);
+    b->send(SIGTERM);
+    // Again and again: one comes after the ranks' end.
+    for (int i = 0; twice && i < 20; ++i) {
+      b->wait_for("no such line", Deadline::after(std::chrono::milliseconds(50)));
+      b->send(SIGTERM);
+    }
+    const ProgramEnd end = b->wait(soon());
+    EXPECT_EQ(end.code, twice ? -1 : 128 + SIGTERM) << end.err;
+    EXPECT_EQ(end.signal, twice ? SIGTERM : 0);
+  }
+}
+
 TEST_F(Elastic, RefusesAnotherJobOnItsPort) {
   const Program a = start("1:2", {"--rdzv-id=one"});
   expect(a, "joined 1,");

@@ -93,6 +93,33 @@ TEST_F(Nodes, EndWhenALauncherIsKilled) {
   }
 }
 
+TEST_F(Nodes, EndWhereALauncherStandsStill) {
+  for (const bool stop_first : {true, false}) {
+    RunningProgram second(node(1, {}, shell("echo rank=$$; exec sleep 300")));
+    RunningProgram first(node(0, {}, shell("echo rank=$$; exec sleep 300")));
+    ASSERT_TRUE(first.wait_for("rank=", soon()));
+    ASSERT_TRUE(second.wait_for("rank=", soon()));
+    (stop_first ? first : second).send(SIGSTOP);
+    const ProgramEnd end = (stop_first ? second : first).wait(soon());
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, stop_first ? "the launcher of node 0, which serves the job's store, is lost: "
+                                        : "the launcher of node 1 was not heard of for 10 s"))
+        << end.err;
+  }
+}
+
+TEST_F(Nodes, AreEndedBySignalsWhereNode0StandsStill) {
+  RunningProgram second(node(1, {}, shell("echo rank=$$; exec sleep 300")));
+  RunningProgram first(node(0, {}, shell("echo rank=$$; exec sleep 300")));
+  ASSERT_TRUE(first.wait_for("rank=", soon()));
+  ASSERT_TRUE(second.wait_for("rank=", soon()));
+  first.send(SIGSTOP);
+  second.send(SIGTERM);
+  const ProgramEnd end = second.wait(soon());
+  EXPECT_EQ(end.code, 128 + SIGTERM) << end.err;
+  for (const pid_t pid : pids_after(second.out(), "rank")) EXPECT_TRUE(wait_until_gone(pid, soon()));
+}
+
 TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
   const ProgramEnd end = run({"--nnodes=2", "--master-port", port_, "--rdzv-conf=timeout=0.5"}, {"true"});
   EXPECT_EQ(end.code, 1);

@@ -14,6 +14,9 @@ namespace lockstep {
 namespace {
 
 constexpr std::chrono::milliseconds kFarewellTimeout{5000};
+// How much longer a host bears the silence of the serving one than the other way round: where their link was down for a
+// while, it hears that it was taken for lost, and joins again, before it gives up itself.
+constexpr std::chrono::seconds kTimeToBeTakenBack{2};
 constexpr std::size_t kLongestReportBytes = 16UL * 1024;
 
 std::string on_this_host(const std::string& what) { return "lockstep run on " + host_name() + ", " + what; }
@@ -30,18 +33,10 @@ Coordinator::Rules rules_of(const LaunchPlan& plan) {
 ElasticNodes::ElasticNodes(const LaunchPlan& plan)
     : plan_(plan), address_(store_address_of(plan)), secret_(secret_from_environment()), self_(HostEntry::of(plan)) {
   serve_or_find();
-  const SignalsBlocked blocked;
-  speaker_ = std::thread([this] { speak(); });
 }
 
 ElasticNodes::~ElasticNodes() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  if (speaker_.joinable()) speaker_.join();
-  client_->finish(Deadline::after(kFarewellTimeout));  // ends the listener's wait
+  say_goodbye(Deadline::after(kFarewellTimeout));
   if (listener_.joinable()) listener_.join();
 }
 
@@ -60,6 +55,7 @@ void ElasticNodes::serve_or_find() {
     StoreClientOptions options;
     options.where = on_this_host("rendezvous");
     options.heartbeat_interval = std::min(options.heartbeat_interval, plan_.keep_alive / 3);
+    if (!server_) options.silence_limit = plan_.keep_alive + kTimeToBeTakenBack;
     client_ = std::make_unique<StoreClient>(address_, secret_, Deadline::after(plan_.join_timeout), options);
   } catch (const TimeoutError& error) {
     const std::string also = refusal.empty() ? "" : "; and this host could not serve it: " + refusal;
@@ -212,7 +208,6 @@ void ElasticNodes::lose_server(const std::string& cause) {
   changed_.notify_all();
 }
 
-// Said by a thread of its own: where the server's host is gone, an answer may take long.
 void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool blames_a_peer) {
   HostReport report;
   report.kind = kind;
@@ -222,26 +217,14 @@ void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool b
   {
     const std::lock_guard lock(mutex_);
     report.generation = world_ ? world_->generation : generation_;
-    to_say_.push_back(std::move(report));
   }
-  changed_.notify_all();
-}
-
-void ElasticNodes::speak() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return !to_say_.empty() || stopping_; });
-    if (to_say_.empty()) return;
-    const HostReport report = to_say_.front();
-    to_say_.pop_front();
-    lock.unlock();
+  speaker_.say([this, report] {
     try {
       client_->push(kReportQueue, to_text(report));
     } catch (const Error& error) {
       lose_server(error.happened());
     }
-    lock.lock();
-  }
+  });
 }
 
 void ElasticNodes::mark_lost(int rank, const std::string& cause) {
@@ -263,8 +246,20 @@ void ElasticNodes::report_leaving(const std::string& why) {
 void ElasticNodes::report_well() { report(HostReport::Kind::Well); }
 
 void ElasticNodes::leave() {
+  const Deadline deadline = Deadline::after(kFarewellTimeout);
   report(HostReport::Kind::Leaves, "its launcher has ended");
-  if (coordinator_) coordinator_->wait_until_left(Deadline::after(kFarewellTimeout));
+  if (coordinator_) coordinator_->wait_until_left(deadline);
+  say_goodbye(deadline);
+}
+
+// Ends the waits of all threads, also where the server does not answer.
+void ElasticNodes::say_goodbye(Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  speaker_.wait_until_said(deadline);
+  client_->finish(deadline);
 }
 
 }  // namespace lockstep

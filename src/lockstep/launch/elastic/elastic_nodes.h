@@ -1,7 +1,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "lockstep/launch/elastic/coordinator_service.h"
 #include "lockstep/launch/elastic/messages.h"
 #include "lockstep/launch/node_group.h"
+#include "lockstep/launch/speaker.h"
 #include "lockstep/net/store_client.h"
 #include "lockstep/net/store_server.h"
 
@@ -41,8 +41,8 @@ class ElasticNodes : public NodeGroup {
   void enter();
   void listen();
   void take(const HostOrder& order);
-  void speak();
   void report(HostReport::Kind kind, const std::string& text = {}, bool blames_a_peer = false);
+  void say_goodbye(Deadline deadline);
   void lose_server(const std::string& cause);
   World await_world();
   Agreement agreement_of(const World& world);
@@ -56,11 +56,9 @@ class ElasticNodes : public NodeGroup {
   std::unique_ptr<CoordinatorService> coordinator_;
   std::unique_ptr<StoreClient> client_;
   std::thread listener_;
-  std::thread speaker_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::deque<HostReport> to_say_;
   std::optional<World> world_;   // that has begun, and was not entered yet
   std::int64_t generation_ = 0;  // of the world that this host is or was in
   std::optional<HostOrder> refusal_;
@@ -69,6 +67,8 @@ class ElasticNodes : public NodeGroup {
   std::string server_name_;      // host name of the server, once it is known
   std::string last_wait_;
   bool stopping_ = false;
+
+  Speaker speaker_;  // the last one: it uses the others
 };
 
 }  // namespace lockstep
