@@ -71,8 +71,8 @@ int connect_fd(int fd, const sockaddr* address, socklen_t length, Deadline deadl
   if (code == EADDRINUSE) {
     fix = address.kind == SocketAddress::Kind::Tcp
               ? fmt::format(
-                    "choose another port (MASTER_PORT or --master-port; 0 under `lockstep run` takes a free one); "
-                    "`ss -ltnp 'sport = :{}'` shows who listens there",
+                    "choose another port (MASTER_PORT or --master-port; 0 under `lockstep run` takes a free one, on "
+                    "one node); `ss -ltnp 'sport = :{}'` shows who listens there",
                     address.port)
               : "wait until the job that is served there has ended, or give this one another address";
   } else if (code == EADDRNOTAVAIL) {
