@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
@@ -35,7 +36,14 @@ std::shared_ptr<const ls::TextDataset> rows_of(const Arguments& args) {
   columns.labels = {{args.positive, 0}, {args.negative, 1}};
   columns.unlisted_labels = ls::RowPolicy::Skip;
   columns.empty_texts = ls::RowPolicy::Skip;
-  return ls::open_text_file(args.data, columns);
+  const auto rows = ls::open_text_file(args.data, columns);
+  std::set<std::int64_t> seen;
+  for (std::int64_t i = 0; i < rows->size() && seen.size() < 2; ++i) seen.insert(rows->get(i).label.value());
+  if (seen.size() < 2) {
+    throw ls::Error("the reviews are not of two kinds, \"" + args.positive + "\" and \"" + args.negative + "\"",
+                    args.data + ", column " + args.label, "name two labels of it by --positive and --negative");
+  }
+  return rows;
 }
 
 std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer& tokenizer) {

@@ -1,8 +1,11 @@
 #include "lockstep/base/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -25,6 +28,28 @@ TEST(AtomicFile, ReadsBackWhatWasWritten) {
 TEST(AtomicFile, LeavesNothingBesideTheFile) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "file", "x");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(AtomicFile, ReplacesWhatALinkLeadsTo) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "file", "old");
+  std::filesystem::create_symlink("file", folder / "link");
+  write_file_atomically(folder / "link", "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "file"), "new");
+}
+
+TEST(AtomicFile, WritesIntoAPipeAndLeavesItThere) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const UniqueFd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  write_file_atomically(path, "through");
+  char got[16];
+  EXPECT_EQ(::read(reader.get(), got, sizeof(got)), 7);
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  EXPECT_THROW(AtomicFile{path}, Error);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 

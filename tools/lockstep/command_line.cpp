@@ -136,15 +136,20 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app, const std
     return endless == std::string::npos ? text : text.substr(0, endless) + " is too small";
   }
   const std::vector<std::string> known = long_names(app);
-  for (const std::string& argument : arguments) {
-    std::string name = argument.substr(0, argument.find('='));
-    if (name.rfind("--", 0) == 0) name = with_hyphens(name);
-    if (std::string(error.what()).find(argument) == std::string::npos || name.empty()) continue;
-    if (app.get_option_no_throw(name) != nullptr && name[0] == '-') continue;
-    const char* kind = name[0] == '-' ? "flag" : "argument";
-    return fmt::format("unknown {} '{}'.{}", kind, argument, did_you_mean(name, known));
+  // What CLI11 lists as left over, word by word. Flags first: other words may be their values.
+  const std::string text = error.what();
+  const std::string words = text.substr(std::min(text.find(':'), text.size() - 1) + 1) + " ";
+  for (const bool is_flag : {true, false}) {
+    for (const std::string& argument : arguments) {
+      std::string name = argument.substr(0, argument.find('='));
+      if (name.empty() || (name[0] == '-') != is_flag || words.find(" " + argument + " ") == std::string::npos)
+        continue;
+      if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+      if (is_flag && app.get_option_no_throw(name) != nullptr) continue;
+      return fmt::format("unknown {} '{}'.{}", is_flag ? "flag" : "argument", argument, did_you_mean(name, known));
+    }
   }
-  return error.what();
+  return text;
 }
 
 void print_failure(const std::string& name, const std::string& text) {

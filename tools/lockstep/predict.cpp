@@ -90,6 +90,7 @@ void PredictFlags::read_lines(const std::function<void(const std::vector<std::st
   if (!file.empty()) {
     opened.open(file);
     if (!opened) throw Error("cannot open the file: " + errno_text(errno), "--file " + file, "name a file of texts");
+    if (std::filesystem::is_directory(file)) throw Error("it is a folder", "--file " + file, "name a file of texts");
   }
   std::istream& in = file.empty() ? std::cin : opened;
   // Who types waits for an answer to each line.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/models/config_file.h"
@@ -44,6 +45,7 @@ TextPredictor load_predictor(const PredictFlags& flags, TextTask task) {
         "the model has no weights for all of its parameters, so its answers mean nothing\n" + loaded.report.text(),
         flags.model, "give the folder of a trained model");
   }
+  if (!loaded.report.unexpected.empty()) log_warning("{}", loaded.report.text());
   loaded.model->eval();
   const std::int64_t positions = max_positions_of(*loaded.model);
   if (flags.max_length > positions) {

@@ -23,6 +23,33 @@ namespace {
   throw Error("cannot " + action + " " + path + ": " + errno_text(code), path, fix);
 }
 
+// What a link leads to, so that the file is replaced and not the link.
+std::string target_of(std::string path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
+
+// A device or a pipe, which nothing can be put in the place of.
+bool is_special(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
+void write_all(int fd, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("write", path, errno);
+    }
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 void sync_folder_of(const std::string& path) {
   const auto parent = std::filesystem::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
@@ -33,7 +60,8 @@ void sync_folder_of(const std::string& path) {
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path, unsigned mode)
-    : path_(std::move(path)), temporary_(path_ + ".XXXXXX"), mode_(mode) {
+    : path_(target_of(std::move(path))), temporary_(path_ + ".XXXXXX"), mode_(mode) {
+  if (is_special(path_)) throw Error(path_ + " is no regular file", path_, "name a file, or a new one");
   fd_ = UniqueFd(::mkostemp(temporary_.data(), O_CLOEXEC));
   if (!fd_) fail("create a temporary file beside", path_, errno);
 }
@@ -48,16 +76,7 @@ void AtomicFile::reserve(std::uint64_t size_bytes) {
   if (errno == ENOSPC || errno == EDQUOT) fail(fmt::format("reserve {} bytes for", size_bytes), path_, errno);
 }
 
-void AtomicFile::write(std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd_.get(), content.data(), content.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      fail("write", path_, errno);
-    }
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
+void AtomicFile::write(std::string_view content) { write_all(fd_.get(), content, path_); }
 
 void AtomicFile::commit() {
   if (::fchmod(fd_.get(), mode_) != 0) fail("set the permissions of", path_, errno);
@@ -68,6 +87,11 @@ void AtomicFile::commit() {
 }
 
 void write_file_atomically(const std::string& path, std::string_view content, unsigned mode) {
+  if (is_special(path)) {
+    const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd) fail("open", path, errno);
+    return write_all(fd.get(), content, path);
+  }
   AtomicFile file(path, mode);
   file.write(content);
   file.commit();

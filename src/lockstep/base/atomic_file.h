@@ -13,7 +13,8 @@ namespace lockstep {
 /// Not thread-safe. All calls throw Error with path and cause (no space, no permission); the old file then stands.
 class AtomicFile {
  public:
-  /// Opens a temporary file beside `path`.
+  /// Opens a temporary file beside `path`, or beside what it leads to where it is a symbolic link. Devices and pipes are
+  /// refused.
   /// @param mode  permission bits of the new file
   explicit AtomicFile(std::string path, unsigned mode = 0644);
   ~AtomicFile();
@@ -35,7 +36,7 @@ class AtomicFile {
   unsigned mode_;
 };
 
-/// Replaces the file `path` by `content`, as AtomicFile does.
+/// Replaces the file `path` by `content`, as AtomicFile does. Into a device or a pipe it is just written.
 /// @throws Error  with path and cause (no space, no permission); the old file then stands unchanged
 void write_file_atomically(const std::string& path, std::string_view content, unsigned mode = 0644);
 

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/create_folders.h"
@@ -74,8 +76,14 @@ nlohmann::json json_of(const Logs& metrics) {
 
 void save_weights(TrainableModel& model, const std::string& folder) {
   create_folders(folder);
-  for (const auto& [name, bytes] : model.files()) write_file_atomically(folder + "/" + name, bytes);
+  // All is written before the first is replaced: a full disk leaves the model that was there, not a mixture.
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  for (const auto& [name, bytes] : model.files()) {
+    files.push_back(std::make_unique<AtomicFile>(folder + "/" + name));
+    files.back()->write(bytes);
+  }
   write_safetensors(folder + "/model.safetensors", weights_of(model));
+  for (const auto& file : files) file->commit();
 }
 
 }  // namespace
