@@ -13,8 +13,8 @@ namespace lockstep {
 /// Not thread-safe. All calls throw Error with path and cause (no space, no permission); the old file then stands.
 class AtomicFile {
  public:
-  /// Opens a temporary file beside `path`, or beside what it leads to where it is a symbolic link. Devices and pipes are
-  /// refused.
+  /// Opens a temporary file beside `path`, or beside what it leads to where it is a symbolic link. Devices and pipes
+  /// are refused.
   /// @param mode  permission bits of the new file
   explicit AtomicFile(std::string path, unsigned mode = 0644);
   ~AtomicFile();
