@@ -4,9 +4,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
@@ -106,22 +110,21 @@ class TraceCommand : public Subcommand {
     return result;
   }
 
-  // What runs at the same time on several devices stands together, by step and device.
-  static std::vector<TraceSpan> in_reading_order(std::vector<TraceSpan> spans) {
-    const auto before = [](const TraceSpan& a, const TraceSpan& b) {
-      return std::tie(a.name, a.device) < std::tie(b.name, b.device);
-    };
-    auto block = spans.begin();
-    double end_s = 0;
-    for (auto span = spans.begin(); span != spans.end(); ++span) {
-      if (span->begin_s >= end_s) {
-        std::sort(block, span, before);
-        block = span;
-      }
-      end_s = std::max(end_s, span->end_s);
+  // What several devices do stands together, by step and device, whichever came first: in the order in which each step
+  // began anywhere. A device that takes a step again begins another.
+  static std::vector<TraceSpan> in_reading_order(const std::vector<TraceSpan>& spans) {
+    using Turn = std::pair<std::string, int>;  // of a step
+    std::map<std::pair<std::string, std::string>, int> turns;
+    std::map<Turn, double> begins;
+    std::vector<std::tuple<double, Turn, std::string, std::size_t>> order;
+    for (std::size_t i = 0; i < spans.size(); ++i) {  // by time
+      const Turn turn(spans[i].name, turns[{spans[i].name, spans[i].device}]++);
+      order.emplace_back(begins.emplace(turn, spans[i].begin_s).first->second, turn, spans[i].device, i);
     }
-    std::sort(block, spans.end(), before);
-    return spans;
+    std::sort(order.begin(), order.end());
+    std::vector<TraceSpan> result;
+    for (const auto& entry : order) result.push_back(spans[std::get<3>(entry)]);
+    return result;
   }
 
   static double make_step(const std::string& mode, Parallel& dp, const Batch& batch, Adam& optimizer,
