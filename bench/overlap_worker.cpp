@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/environment.h"
+#include "bench/bench_ranks.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
@@ -44,14 +44,6 @@ struct Times {
   std::vector<double> all;
   std::vector<double> backward;
 };
-
-// The median over the steps, and of that the largest of all ranks.
-double slowest_median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  torch::Tensor ms = torch::full({1}, times[times.size() / 2], torch::kDouble);
-  ls::default_group()->all_reduce(ms, ls::ReduceOp::Max);
-  return ms.item<double>();
-}
 
 class Bench {
  public:
@@ -121,11 +113,7 @@ class Bench {
 };
 
 void run(const Arguments& args) {
-  if (const auto threads = ls::env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
-  torch::manual_seed(0);
-  ls::ProcessGroupOptions group;
-  group.backend = args.engine;
-  ls::init_process_group(group);
+  ls::init_bench_rank(args.engine);
   Bench bench(args);
   Times step, alone, exchange;
   const auto in_turn = [&](Times& times, int count, const std::function<void(Times&)>& one) {
@@ -142,14 +130,14 @@ void run(const Arguments& args) {
     in_turn(alone, count, [&](Times& times) { bench.step_alone(times); });
     in_turn(exchange, count, [&](Times& times) { bench.communicate(times); });
   }
-  const double step_ms = slowest_median(step.all);
+  const double step_ms = ls::median_of_ranks(step.all);
   if (args.step_alone) {
     if (ls::get_rank() == 0) std::printf("{\"step_ms\": %.6f}\n", step_ms);
     return ls::destroy_process_group();
   }
-  const double alone_ms = slowest_median(alone.all);
-  const double backward_ms = slowest_median(alone.backward);
-  const double exchange_ms = slowest_median(exchange.all);
+  const double alone_ms = ls::median_of_ranks(alone.all);
+  const double backward_ms = ls::median_of_ranks(alone.backward);
+  const double exchange_ms = ls::median_of_ranks(exchange.all);
   if (ls::get_rank() == 0) {
     std::printf(
         "{\"step_ms\": %.6f, \"alone_ms\": %.6f, \"backward_ms\": %.6f, \"exchange_ms\": %.6f, \"bytes\": %lld, "

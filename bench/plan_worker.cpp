@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/environment.h"
+#include "bench/bench_ranks.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
@@ -42,20 +42,6 @@ struct Arguments {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double middle_of(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-// The largest of all ranks' `value`: a step is as slow as its slowest rank.
-double largest_of_ranks(double value) {
-  torch::Tensor all = torch::full({1}, value, torch::kDouble);
-  ls::default_group()->all_reduce(all, ls::ReduceOp::Max);
-  return all.item<double>();
-}
-
-double median_of_ranks(const std::vector<double>& values) { return largest_of_ranks(middle_of(values)); }
 
 // A training step in parts.
 class Step {
@@ -92,17 +78,17 @@ class Step {
     for (auto& gradient : gradients_) gradient.ready.clear();
   }
 
-  double step_s() const { return median_of_ranks(all_); }
+  double step_s() const { return ls::median_of_ranks(all_); }
 
   Json profile() const {
-    Json result{{"forward_s", median_of_ranks(forward_)},
-                {"backward_s", median_of_ranks(backward_)},
-                {"update_s", median_of_ranks(update_)},
+    Json result{{"forward_s", ls::median_of_ranks(forward_)},
+                {"backward_s", ls::median_of_ranks(backward_)},
+                {"update_s", ls::median_of_ranks(update_)},
                 {"gradients", Json::array()}};
     for (const Gradient& gradient : gradients_) {
-      const double never = backward_.empty() ? 0 : middle_of(backward_);
-      const double ready_s = gradient.ready.empty() ? never : middle_of(gradient.ready);
-      result["gradients"].push_back({{"bytes", gradient.bytes}, {"ready_s", largest_of_ranks(ready_s)}});
+      const double never = backward_.empty() ? 0 : ls::median(backward_);
+      const double ready_s = gradient.ready.empty() ? never : ls::median(gradient.ready);
+      result["gradients"].push_back({{"bytes", gradient.bytes}, {"ready_s", ls::largest_of_ranks(ready_s)}});
     }
     return result;
   }
@@ -168,8 +154,8 @@ Json hook_costs() {
       finishes.push_back(seconds_since(begin));
     }
     const double bytes = static_cast<double>(bucket.buffer.nbytes());
-    result[name] = {{"start_byte_s", median_of_ranks(starts) / bytes},
-                    {"finish_byte_s", median_of_ranks(finishes) / bytes}};
+    result[name] = {{"start_byte_s", ls::median_of_ranks(starts) / bytes},
+                    {"finish_byte_s", ls::median_of_ranks(finishes) / bytes}};
   }
   return result;
 }
@@ -187,7 +173,7 @@ double local_byte_s() {
     ls::default_group()->all_gather(whole, mine);
     times.push_back(seconds_since(start));
   }
-  return median_of_ranks(times) / static_cast<double>(whole.nbytes());
+  return ls::median_of_ranks(times) / static_cast<double>(whole.nbytes());
 }
 
 Json measure_model(const Arguments& args) {
@@ -249,18 +235,14 @@ Json measure_engine(const Arguments& args) {
     ls::default_group()->all_reduce(all, ls::ReduceOp::Avg);
     result.push_back({{"ranks", ls::get_world_size()},
                       {"bytes", bytes},
-                      {"seconds", median_of_ranks(times)},
+                      {"seconds", ls::median_of_ranks(times)},
                       {"processor_s", all.item<double>()}});
   }
   return Json{{"all_reduce", result}};
 }
 
 void run(const Arguments& args) {
-  if (const auto threads = ls::env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
-  torch::manual_seed(0);
-  ls::ProcessGroupOptions group;
-  group.backend = args.engine;
-  ls::init_process_group(group);
+  ls::init_bench_rank(args.engine);
   const Json result = args.measure == "model" ? measure_within_memory(args) : measure_engine(args);
   if (ls::get_rank() == 0) std::printf("%s\n", result.dump().c_str());
   ls::destroy_process_group();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "bench/bench_ranks.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
@@ -20,9 +21,7 @@ namespace ls = lockstep;
 namespace {
 
 void train(const std::string& folder, std::int64_t steps_per_save) {
-  if (const auto threads = ls::env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
-  torch::manual_seed(0);
-  ls::init_process_group();
+  ls::init_bench_rank();
   const auto group = ls::default_group();
   const auto model = ls::make_model("convnet");
   ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-4));

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench_ranks.h"
 #include "bench/timed_batches.h"
-#include "lockstep/base/environment.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
@@ -49,11 +49,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
 }
 
 void run(const Arguments& args) {
-  if (const auto threads = ls::env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
-  torch::manual_seed(0);
-  ls::ProcessGroupOptions group;
-  group.backend = args.engine;
-  ls::init_process_group(group);
+  ls::init_bench_rank(args.engine);
   const auto model = ls::make_model(registered_name(args.model));
   ls::DistributedDataParallel ddp(model);
   const auto optimizer = make_optimizer(args, ddp, model->parameters());
@@ -70,11 +66,10 @@ void run(const Arguments& args) {
     optimizer->step();
     if (args.mode == "barrier") ls::default_group()->barrier();
   }
-  torch::Tensor memory = torch::full({1}, batches.memory().peak, torch::kDouble);
-  ls::default_group()->all_reduce(memory, ls::ReduceOp::Max);
+  const double memory = ls::largest_of_ranks(batches.memory().peak);
   if (ls::get_rank() == 0) {
-    std::printf("{\"median_ms\": %.6f, \"rss_mb\": %.1f, \"parameters\": %lld}\n", batches.median_ms(),
-                memory.item<double>(), static_cast<long long>(parameters_of(*model)));
+    std::printf("{\"median_ms\": %.6f, \"rss_mb\": %.1f, \"parameters\": %lld}\n", batches.median_ms(), memory,
+                static_cast<long long>(parameters_of(*model)));
   }
   ls::destroy_process_group();
 }
