@@ -7,21 +7,17 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/comm/hierarchical/stage_sizes.h"
+
 namespace lockstep {
 namespace {
-
-// Up to this many bytes of all ranks together, latency is all there is, and three stages have more of it than one.
-constexpr std::int64_t kDirectBytes = 256 << 10;
-
-// Of a large tensor, what goes through all stages at a time.
-constexpr std::int64_t kPieceBytes = 4 << 20;
 
 at::Tensor flat_view(const at::Tensor& tensor) { return tensor.detach().view(-1); }
 
 }  // namespace
 
 bool HostStages::direct(const at::Tensor& share) const {
-  return share.numel() * share.element_size() * world_size_ <= kDirectBytes;
+  return share.numel() * share.element_size() * world_size_ <= kMostDirectBytes;
 }
 
 bool HostStages::one_lane(const at::Tensor& flat) const { return layout_.lanes == 1 || flat.numel() < layout_.lanes; }
@@ -66,7 +62,7 @@ void HostStages::reduce_by_one_lane(at::Tensor& flat, ReduceOp op, int root) {
 }
 
 void HostStages::reduce_slices(at::Tensor& flat, ReduceOp op, int root) {
-  const std::int64_t piece = kPieceBytes / flat.element_size() / layout_.lanes * layout_.lanes;
+  const std::int64_t piece = kStagePieceBytes / flat.element_size() / layout_.lanes * layout_.lanes;
   if (root < 0 && flat.numel() > piece) return reduce_in_pieces(flat, op, piece);
   at::Tensor slice = at::empty({flat.numel() / layout_.lanes}, flat.options());
   parts_.local->reduce_scatter(slice, flat, staged(op));

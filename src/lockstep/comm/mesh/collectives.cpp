@@ -4,18 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/comm/mesh/message_sizes.h"
 #include "lockstep/comm/mesh/traffic.h"
 
 namespace lockstep {
 namespace {
-
-// Up to this much to all other ranks together, packets are quicker than messages that wait for their receiver.
-constexpr std::size_t kSmallBytes = 256 << 10;
-
-// Messages of a large operation: while one is worked on the next is under way. Smaller ones cost wake-ups, larger ones
-// fall out of the cache between arrival and reduction.
-constexpr std::size_t kLargestSegment = 2 << 20;
-constexpr std::size_t kSmallestSegment = 256 << 10;
 
 void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
@@ -24,7 +17,7 @@ void copy(void* to, const void* from, std::size_t bytes) {
 }  // namespace
 
 bool MeshCollectives::small(std::size_t bytes) const {
-  return bytes * static_cast<std::size_t>(size_ - 1) <= kSmallBytes &&
+  return bytes * static_cast<std::size_t>(size_ - 1) <= kMostPacketBytes &&
          bytes <= mesh_.packets_at_once() * mesh_.packet_bytes();
 }
 
@@ -41,10 +34,7 @@ void MeshCollectives::recv_small(int from, void* data, std::size_t bytes) {
   });
 }
 
-std::size_t MeshCollectives::segment() const {
-  const std::size_t fair = (std::size_t{4} << 20) / static_cast<std::size_t>(size_ - 1);
-  return std::clamp(fair / 64 * 64, kSmallestSegment, kLargestSegment);
-}
+std::size_t MeshCollectives::segment() const { return segment_bytes(size_); }
 
 std::byte* MeshCollectives::scratch(std::size_t bytes) {
   if (scratch_.size() < bytes) scratch_.resize(bytes);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/comm/hierarchical/stage_sizes.h"
+#include "lockstep/comm/mesh/message_sizes.h"
 #include "lockstep/parallel/int8_blocks.h"
 
 namespace lockstep {
@@ -10,14 +12,6 @@ namespace {
 
 // Ethernet's, IP's and TCP's headers on frames of 1500 bytes.
 constexpr double kFramesPerPayload = 1514.0 / 1448.0;
-
-// As mesh/collectives.cpp and hierarchical/host_stages.cpp have them.
-constexpr double kSmallMeshBytes = 256 << 10;
-constexpr double kSegmentBytesOfAll = 4 << 20;
-constexpr double kSmallestMeshSegment = 256 << 10;
-constexpr double kLargestMeshSegment = 2 << 20;
-constexpr double kDirectHostBytes = 256 << 10;
-constexpr double kHostPieceBytes = 4 << 20;
 
 // One of `lanes` groups of one rank of each host that share the hosts' links.
 struct Lanes {
@@ -38,9 +32,9 @@ struct Lanes {
   }
 
   OperationCost all_reduce(double bytes) const {
-    if (bytes * peers() <= kSmallMeshBytes) return exchange(bytes * peers(), peers(), 1);
+    if (bytes * peers() <= kMostPacketBytes) return exchange(bytes * peers(), peers(), 1);
     const double part = bytes / hosts;
-    const double segment = std::clamp(kSegmentBytesOfAll / peers(), kSmallestMeshSegment, kLargestMeshSegment);
+    const auto segment = static_cast<double>(segment_bytes(hosts));
     return exchange(2 * part * peers(), 2 * peers() * std::ceil(part / segment), 2);
   }
 };
@@ -63,9 +57,9 @@ OperationCost flat_exchange(double bytes_to_each, const ClusterShape& shape, con
 
 OperationCost hierarchical_all_reduce(double bytes, const ClusterShape& shape, const LinkSpeed& link,
                                       const EngineCosts& costs) {
-  if (bytes * shape.ranks() <= kDirectHostBytes) return flat_exchange(bytes, shape, link, costs);
+  if (bytes * shape.ranks() <= kMostDirectBytes) return flat_exchange(bytes, shape, link, costs);
   const Lanes lanes{shape.hosts, shape.ranks_per_host, link, costs};
-  const double pieces = std::max(1.0, std::ceil(bytes / kHostPieceBytes));
+  const double pieces = std::max(1.0, std::ceil(bytes / kStagePieceBytes));
   const double local_s = bytes * costs.local_byte_s;
   OperationCost between = lanes.all_reduce(bytes / pieces / shape.ranks_per_host);
   between.seconds *= pieces;
@@ -84,7 +78,7 @@ OperationCost all_gather_cost(double bytes, const ClusterShape& shape, const Lin
     const Lanes lane = one_lane_of_all(shape, link, costs);
     return lane.exchange(bytes * lane.peers(), lane.peers(), 1);
   }
-  if (bytes * shape.ranks() <= kDirectHostBytes) return flat_exchange(bytes, shape, link, costs);
+  if (bytes * shape.ranks() <= kMostDirectBytes) return flat_exchange(bytes, shape, link, costs);
   const Lanes lanes{shape.hosts, shape.ranks_per_host, link, costs};
   OperationCost cost = lanes.exchange(bytes * lanes.peers(), lanes.peers(), 1);
   const double local_s = bytes * shape.ranks() * costs.local_byte_s;
