@@ -79,6 +79,13 @@ TEST(Trace, RefusesWhatIsNoDevice) {
   EXPECT_NE(end.err.find("\"tpu:0\" is no device for a replica"), std::string::npos) << end.err;
 }
 
+TEST(Trace, SaysWhichDevicesThereAre) {
+  const ProgramEnd end = replica_command({"trace", "--model", "mlp", "--devices", "cuda:77"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_NE(end.err.find("there is no cuda:77"), std::string::npos) << end.err;
+  EXPECT_NE(end.err.find("CUDA devices are seen here"), std::string::npos) << end.err;
+}
+
 TEST(BenchDataParallel, MeasuresStepsOverheadAndMemory) {
   const std::vector<std::string> small{"bench",     "data-parallel", "--model",  "mlp", "--batch", "8",
                                        "--devices", "cpu:0,cpu:1",   "--rounds", "1",   "--steps", "1",

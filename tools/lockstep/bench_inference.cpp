@@ -63,7 +63,8 @@ class BenchInference : public Subcommand {
     model->eval();
     const std::vector<ReplicaDevice> devices =
         devices_.empty() ? all_replica_devices() : std::vector<ReplicaDevice>(devices_.begin(), devices_.end());
-    if (!devices.front().is_cpu()) model->to(devices.front().tensor_device());
+    for (const ReplicaDevice& device : devices) device.require_present();
+    model->to(devices.front().tensor_device());
     Parallel dp(model, devices);
     std::vector<InferenceRow> rows;
     for (const std::int64_t batch : batches_) measure(dp, batch, rows);

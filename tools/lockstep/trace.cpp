@@ -88,7 +88,8 @@ class TraceCommand : public Subcommand {
     options.seed = seed_;
     const Batch batch = model->random_batch(options);
     const auto devices = replica_devices();
-    if (!devices.front().is_cpu()) model->to(devices.front().tensor_device());
+    for (const ReplicaDevice& device : devices) device.require_present();
+    model->to(devices.front().tensor_device());
     std::optional<ReplicaDevice> output;
     if (!output_device_.empty()) output.emplace(output_device_);
     Parallel dp(model, devices, output);

@@ -27,6 +27,8 @@ int device_index(std::string_view digits, const std::string& name) {
   return index;
 }
 
+int cuda_device_count() { return torch::cuda::is_available() ? static_cast<int>(torch::cuda::device_count()) : 0; }
+
 }  // namespace
 
 ReplicaDevice::ReplicaDevice(const std::string& name) {
@@ -47,9 +49,14 @@ c10::Device ReplicaDevice::tensor_device() const {
   return is_cpu_ ? c10::Device(c10::kCPU) : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index_));
 }
 
+void ReplicaDevice::require_present() const {
+  if (is_cpu_ || index_ < cuda_device_count()) return;
+  throw Error("there is no " + name() + ": " + std::to_string(cuda_device_count()) + " CUDA devices are seen here",
+              "device_ids", "name devices that are there, e.g. cpu:0,cpu:1");
+}
+
 std::vector<ReplicaDevice> all_replica_devices() {
-  const int cuda_devices = torch::cuda::is_available() ? static_cast<int>(torch::cuda::device_count()) : 0;
-  const int count = cuda_devices > 0 ? cuda_devices : available_cores();
+  const int count = cuda_device_count() > 0 ? cuda_device_count() : available_cores();
   std::vector<ReplicaDevice> devices;
   for (int index = 0; index < count; ++index) devices.emplace_back(index);
   return devices;

@@ -24,6 +24,8 @@ class ReplicaDevice {
   std::string name() const;
   /// Where its tensors are: all CPU replicas have the host's memory.
   c10::Device tensor_device() const;
+  /// @throws Error  naming what there is, if this is a CUDA device that is not seen here
+  void require_present() const;
 
   friend bool operator==(const ReplicaDevice& a, const ReplicaDevice& b) {
     return a.is_cpu_ == b.is_cpu_ && a.index_ == b.index_;

@@ -3,7 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
-#include <torch/cuda.h>
 
 #include <algorithm>
 #include <mutex>
@@ -56,11 +55,7 @@ Modules modules_inside(torch::nn::Module& module) {
 
 // A clone, which has weights of its own at first.
 std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module, const ReplicaDevice& device) {
-  const auto cuda_devices = torch::cuda::is_available() ? torch::cuda::device_count() : 0;
-  if (!device.is_cpu() && device.tensor_device().index() >= static_cast<std::int64_t>(cuda_devices)) {
-    throw Error("there is no " + device.name() + ": " + std::to_string(cuda_devices) + " CUDA devices are seen here",
-                "replicate", "name devices that are there, e.g. cpu:0,cpu:1");
-  }
+  device.require_present();
   const KeptGenerator kept;
   const c10::InferenceMode outside(false);  // a parameter made inside could never be trained
   try {

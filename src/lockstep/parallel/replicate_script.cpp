@@ -42,6 +42,7 @@ torch::jit::Module copy_of(const torch::jit::Module& module) {
 }  // namespace
 
 torch::jit::Module make_replica(const torch::jit::Module& first, const ReplicaDevice& device) {
+  device.require_present();
   torch::jit::Module replica = copy_of(first);
   if (!device.is_cpu()) replica.to(device.tensor_device());
   const auto sources = first.named_parameters();
