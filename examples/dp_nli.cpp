@@ -6,9 +6,11 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
+#include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
@@ -110,6 +112,11 @@ void train(const Arguments& args) {
       auto total = loss.sum();
       total.backward();
       optimizer.step();
+      if (!std::isfinite(total.item<double>())) {
+        throw ls::Error("the loss is no number (nan or infinity)", "epoch " + std::to_string(epoch + 1) + ", step " +
+                                                                       std::to_string(step),
+                        "lower --lr, or look at the data");
+      }
       if (step % 10 == 0) std::printf("step:%ld, loss:%.4f\n", static_cast<long>(step), total.item<double>());
       if (++step > args.steps) break;
     }
@@ -136,13 +143,13 @@ int main(int argc, char** argv) {
                  "column of the label: entailment, neutral, contradiction; other rows are skipped");
   app.add_option("--columns", args.columns, "names of all columns of a TSV file without a header and quotes")
       ->delimiter(',');
-  app.add_option("--batch_size", args.batch_size, "pairs per step, over all replicas")->check(CLI::PositiveNumber);
+  app.add_option("--batch_size", args.batch_size, "pairs per step, over all replicas")->check(CLI::Range(1, 1 << 30));
   app.add_option("--max_length", args.max_length, "tokens of the longest pair; the longer text is cut")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
   app.add_option("--replicas", args.replicas, "replicas of DataParallel; 0: one for each device, here each core")
       ->check(CLI::Range(0, 1024));
-  app.add_option("--steps", args.steps, "number of the last step")->check(CLI::NonNegativeNumber);
-  app.add_option("--epochs", args.epochs, "how often to go through the file at most")->check(CLI::PositiveNumber);
+  app.add_option("--steps", args.steps, "number of the last step")->check(CLI::Range(0, 1 << 30));
+  app.add_option("--epochs", args.epochs, "how often to go through the file at most")->check(CLI::Range(1, 1 << 30));
   app.add_option("--lr", args.lr, "learning rate of Adam");
   try {
     app.parse(argc, argv);

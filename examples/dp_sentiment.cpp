@@ -152,11 +152,11 @@ int main(int argc, char** argv) {
   app.add_option("--negative", args.negative, "label of a negative one");
   app.add_option("--replicas", args.replicas, "replicas of DataParallel; 0: one for each device, here each core")
       ->check(CLI::Range(0, 1024));
-  app.add_option("--batch_size", args.batch_size, "reviews per step, over all replicas")->check(CLI::PositiveNumber);
+  app.add_option("--batch_size", args.batch_size, "reviews per step, over all replicas")->check(CLI::Range(1, 1 << 30));
   app.add_option("--max_length", args.max_length, "tokens of the longest text; the rest is cut off")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--epochs", args.epochs, "how often to go through the training set")->check(CLI::PositiveNumber);
-  app.add_option("--log_step", args.log_step, "steps between two lines with the loss")->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--epochs", args.epochs, "how often to go through the training set")->check(CLI::Range(1, 1 << 30));
+  app.add_option("--log_step", args.log_step, "steps between two lines with the loss")->check(CLI::Range(1, 1 << 30));
   app.add_option("--lr", args.lr, "learning rate of Adam");
   try {
     app.parse(argc, argv);

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -41,6 +42,14 @@ double accuracy(ls::Mlp& model, const ls::TensorDataset& test) {
   model->eval();
   const auto prediction = model->forward(test.fields().at("features")).argmax(1);
   return 100.0 * prediction.eq(test.fields().at("labels")).to(torch::kDouble).mean().item<double>();
+}
+
+// A loss that is no number stays one: training on would only hide it
+void require_number(const torch::Tensor& loss, int epoch, long step) {
+  if (std::isfinite(loss.item<double>())) return;
+  throw ls::Error("the loss is no number (nan or infinity)", "epoch " + std::to_string(epoch + 1) + ", step " +
+                                                                 std::to_string(step + 1),
+                  "lower --lr, or look at the data");
 }
 
 void train(const Arguments& args) {
@@ -93,6 +102,7 @@ void train(const Arguments& args) {
       loss.backward();
       // update parameters
       optimizer.step();
+      require_number(loss, epoch, batch_id);
       if (++batch_id == total_step && share.rank == 0) {
         std::printf("Epoch [%d/%d], Step [%ld/%ld], Loss: %.4f\n", epoch + 1, args.epochs, batch_id, total_step,
                     loss.item<double>());
@@ -118,9 +128,9 @@ int main(int argc, char** argv) {
   app.add_option("--train", args.train, "file of NSL-KDD to train on, plain or gzip")->required();
   app.add_option("--test", args.test, "file of NSL-KDD to measure the accuracy on")->required();
   app.add_option("--replicas", args.replicas, "replicas of DataParallel; not under `lockstep run`")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--batch_size", args.batch_size, "records per step (and rank)")->check(CLI::PositiveNumber);
-  app.add_option("--epochs", args.epochs, "how often to go through the training file")->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--batch_size", args.batch_size, "records per step (and rank)")->check(CLI::Range(1, 1 << 30));
+  app.add_option("--epochs", args.epochs, "how often to go through the training file")->check(CLI::Range(1, 1 << 30));
   app.add_option("--lr", args.lr, "learning rate of Adam");
   app.footer(
       "Examples:\n  kdd_mlp --train KDDTrain+.txt --test KDDTest+.txt --replicas 2\n"

@@ -85,13 +85,15 @@ int main(int argc, char** argv) {
   app.add_option("--data", args.data, "CSV, TSV, JSON (SQuAD's too), JSON Lines or text file");
   app.add_option("--column", args.column, "column of the text");
   app.add_option("--dp_size", args.dp_size, "number of ranks; 0: as many as were started");
-  app.add_option("--batch_size", args.batch_size, "texts per rank and step")->check(CLI::PositiveNumber);
-  app.add_option("--seq_len", args.seq_len, "tokens of the longest text")->check(CLI::PositiveNumber);
-  app.add_option("--train_step", args.train_step, "number of steps")->check(CLI::PositiveNumber);
+  app.add_option("--batch_size", args.batch_size, "texts per rank and step")->check(CLI::Range(1, 1 << 30));
+  app.add_option("--seq_len", args.seq_len, "tokens of the longest text")->check(CLI::Range(1, 1 << 30));
+  app.add_option("--train_step", args.train_step, "number of steps")->check(CLI::Range(1, 1 << 30));
   app.add_option("--save", args.save, "folder for the model")->option_text("FOLDER");
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     train(args);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "lockstep/base/error.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
@@ -57,9 +58,14 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a small BERT in one process on several replicas. Needs no launcher.");
   app.add_option("--train-file", file, "file with columns review and division");
   flags.add(app);
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     train(file, flags);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const ls::UsageError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

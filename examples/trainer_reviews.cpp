@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
@@ -102,10 +103,15 @@ int main(int argc, char** argv) {
   app.add_option("--text-column", args.text, "column of the text");
   app.add_option("--label-column", args.label, "column of the label: division or stars");
   flags.add(app);
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     train(args, flags);
     if (ls::is_initialized()) ls::destroy_process_group();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const ls::UsageError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

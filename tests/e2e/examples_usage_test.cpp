@@ -48,6 +48,31 @@ INSTANTIATE_TEST_SUITE_P(Table, ExamplesUsage,
                                            ExampleUsage{"gpt2_lm", "=gpt2-tiny", {"--seq_len", "0"}, "--seq_len"}),
                          [](const auto& test) { return test.param.program; });
 
+TEST(ExamplesEnd, ThoseOfTheTrainerEndWithTwoAsWell) {
+  for (const char* program : {"trainer_reviews", "trainer_dataparallel", "oslo_gpt2"}) {
+    const ProgramEnd flag = run_example(program, {"--wings"});
+    EXPECT_EQ(flag.code, 2) << program;
+    EXPECT_TRUE(text_has(flag.err, "--wings")) << flag.err;
+  }
+  const ProgramEnd value = run_example("trainer_reviews", {"--eval-strategy", "epochs"});
+  EXPECT_EQ(value.code, 2);
+  EXPECT_TRUE(text_has(value.err, "did you mean 'epoch'")) << value.err;
+  const ProgramEnd none = run_example("kdd_mlp", {"--train", "a", "--test", "b", "--epochs", "0"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(text_has(none.err, "--epochs")) << none.err;
+  EXPECT_LT(none.err.size(), 200U) << none.err;
+}
+
+TEST(ExamplesEnd, ALossThatIsNoNumberEndsTheTraining) {
+  const std::string shipped = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+  const ProgramEnd end =
+      run_example("dp_nli", {"--tokenizer", shipped + "reviews-vocab", "--train", shipped + "pairs.csv", "--lr", "1e30",
+                             "--steps", "50", "--replicas", "1"});
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(text_has(end.err, "the loss is no number")) << end.err;
+  EXPECT_TRUE(text_has(end.err, "epoch 1, step ")) << end.err;
+}
+
 class ExamplesModel : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(ExamplesModel, ThatIsNotThereIsNoSizeButAFolder) {

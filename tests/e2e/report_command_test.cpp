@@ -41,6 +41,21 @@ TEST(ReportCommand, WritesOneFileAndPrintsItsPath) {
   EXPECT_EQ(content_of(folder / "other.html"), html);
 }
 
+TEST(ReportCommand, SaysThatALogIsEmpty) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "metrics.jsonl").close();
+  const ProgramEnd end = run_report({folder.path()});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_NE(end.err.find("metrics.jsonl holds no entry"), std::string::npos) << end.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "report.html"));
+  // What else tells of the training is taken in its place, and that is said.
+  std::ofstream(folder / "trainer_state.json")
+      << R"({"global_step": 4, "max_steps": 8, "log_history": [{"step": 4, "loss": 0.5}]})";
+  const ProgramEnd instead = run_report({folder.path()});
+  EXPECT_EQ(instead.code, 0) << instead.err;
+  EXPECT_NE(instead.err.find("metrics.jsonl holds no entry"), std::string::npos) << instead.err;
+}
+
 TEST(ReportCommand, SaysWhatIsMissing) {
   const TemporaryFolder folder;
   const ProgramEnd end = run_report({folder.path()});

@@ -28,7 +28,7 @@ TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKi
   TrainingTask task;
   files["config.json"] = array_config_json(model);
   task.model = std::make_shared<ModelAdapter>(model.model, std::move(files));
-  task.metrics = metrics_of_flags(flags, static_cast<std::int64_t>(model.labels.size()));
+  set_metrics_of_flags(flags, static_cast<std::int64_t>(model.labels.size()), task);
   task.notice = model.notice;
   return task;
 }
@@ -63,8 +63,9 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
   if (!is_folder && flags.train_file.empty()) {
     throw UsageError("there is no folder " + flags.model, "--model", "give the folder of a model of tables");
   }
+  std::vector<std::string> warnings;
   const TableEncoding encoding = is_folder ? TableEncoding::of_folder(flags.model)
-                                           : TableEncoding::learn(flags.train_file, flags.label_column, train);
+                                           : TableEncoding::learn(flags.train_file, flags.label_column, train, warnings);
   if (is_folder && !flags.train_file.empty()) train = encoding.read(flags.train_file, flags.label_column);
   ModelOptions options;
   options.features = encoding.features();
@@ -72,6 +73,7 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
       load_or_make_array_model(flags.model, options, encoding.classes(), flags.ignore_mismatched_sizes);
   TrainingTask task = array_task(flags, model, InputKind::Features, "mlp", {{TableEncoding::kFile, encoding.json()}});
   task.warnings = warnings_of_labels(encoding.classes(), flags.train_file);
+  task.warnings.insert(task.warnings.end(), warnings.begin(), warnings.end());
   task.train = first_samples(train, flags.max_train_samples);
   if (!flags.validation_file.empty()) {
     task.eval = first_samples(encoding.read(flags.validation_file, flags.label_column), flags.max_eval_samples);

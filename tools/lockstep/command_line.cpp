@@ -135,7 +135,9 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app, const std
     const std::size_t endless = text.find(" not in range 0.000000 to 1797");
     return endless == std::string::npos ? text : text.substr(0, endless) + " is too small";
   }
-  const std::vector<std::string> known = long_names(app);
+  const CLI::App* innermost = &app;
+  while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().front();
+  const std::vector<std::string> known = long_names(*innermost);
   // What CLI11 lists as left over, word by word. Flags first: other words may be their values.
   const std::string text = error.what();
   const std::string words = text.substr(std::min(text.find(':'), text.size() - 1) + 1) + " ";
@@ -145,11 +147,21 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app, const std
       if (name.empty() || (name[0] == '-') != is_flag || words.find(" " + argument + " ") == std::string::npos)
         continue;
       if (name.rfind("--", 0) == 0) name = with_hyphens(name);
-      if (is_flag && app.get_option_no_throw(name) != nullptr) continue;
+      if (is_flag && innermost->get_option_no_throw(name) != nullptr) continue;
       return fmt::format("unknown {} '{}'.{}", is_flag ? "flag" : "argument", argument, did_you_mean(name, known));
     }
   }
   return text;
+}
+
+// Of `lockstep bench step`: " step".
+std::string nested_names(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* each = &app; !each->get_subcommands().empty();) {
+    each = each->get_subcommands().front();
+    names += " " + each->get_name();
+  }
+  return names;
 }
 
 void print_failure(const std::string& name, const std::string& text) {
@@ -179,8 +191,9 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     } catch (const CLI::Success& asked_for_help) {
       return app.exit(asked_for_help);
     } catch (const CLI::ParseError& error) {
-      print_failure(entry.name, explain(error, app, arguments));
-      fmt::print(stderr, "  fix: 'lockstep {} --help' lists what it takes\n", entry.name);
+      const std::string name = entry.name + nested_names(app);
+      print_failure(name, explain(error, app, arguments));
+      fmt::print(stderr, "  fix: 'lockstep {} --help' lists what it takes\n", name);
       return kNotUnderstood;
     }
     if (entry.name != kEnvironment) require_readable_environment();

@@ -88,6 +88,7 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
   task.collate = collator;
   task.set_epoch = [collator](std::int64_t epoch) { collator.set_epoch(epoch); };
   task.metrics = language_modeling_metrics();
+  task.metric_names = {"perplexity"};
   return task;
 }
 

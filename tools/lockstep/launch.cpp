@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "lockstep/base/error.h"
 #include "lockstep/launch/accelerate_launch.h"
 #include "lockstep/launch/job.h"
 #include "lockstep/launch/plan.h"
@@ -32,6 +33,10 @@ class Launch : public Subcommand {
     if (flags_.show_config) {
       print_settings(launch);
       return 0;
+    }
+    if (launch.flags.command.empty()) {
+      throw UsageError("no program to run", "command line",
+                       "name it after the flags: lockstep launch --num-processes 2 ./train --epochs 3");
     }
     const LaunchPlan plan = make_plan(launch.flags);
     const LaunchSetting& processes = launch.setting("num_processes");

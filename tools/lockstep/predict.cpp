@@ -1,15 +1,23 @@
 // `lockstep predict`: what a saved model says of texts, images or rows.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/utils.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json_file.h"
+#include "lockstep/base/log.h"
+#include "lockstep/data/text/utf8.h"
+#include "lockstep/data/text_encoding.h"
 #include "tools/lockstep/prediction.h"
 #include "tools/lockstep/subcommand.h"
 
@@ -33,6 +41,28 @@ std::string task_of_folder(const std::string& folder) {
   const std::string name = names.empty() || !names[0].is_string() ? "" : names[0].get<std::string>();
   return name.find("LMHead") != std::string::npos || name.find("MaskedLM") != std::string::npos ? "language-modeling"
                                                                                                 : "text-classification";
+}
+
+constexpr const char* kByteOrderMark = "\xEF\xBB\xBF";
+
+// As a training refuses it: a tokenizer would make unknown tokens of it, and the answer mean nothing.
+void require_text(const std::string& line, const std::string& where) {
+  const std::optional<std::size_t> bad = text::find_invalid_utf8(line);
+  const std::size_t nul = line.find('\0');
+  if (!bad && nul == std::string::npos) return;
+  throw Error(bad ? fmt::format("byte {} of the line, {:#04x}, is no UTF-8", *bad + 1,
+                                static_cast<unsigned char>(line[*bad]))
+                  : fmt::format("byte {} of the line is NUL", nul + 1),
+              where, "store the texts as UTF-8; iconv -f ENCODING -t UTF-8 FILE converts them");
+}
+
+std::string passed_over_lines(const std::vector<std::int64_t>& numbers, const std::string& source) {
+  constexpr std::size_t kShown = 10;
+  const std::size_t shown = std::min(numbers.size(), kShown);
+  return fmt::format("{}: passed over {} blank line{}, which have no answer: {}{}", source, numbers.size(),
+                     numbers.size() == 1 ? "" : "s",
+                     fmt::join(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     numbers.size() > shown ? ", …" : "");
 }
 
 class Predict : public Subcommand {
@@ -85,7 +115,8 @@ class Predict : public Subcommand {
 
 }  // namespace
 
-void PredictFlags::read_lines(const std::function<void(const std::vector<std::string>&)>& answer) const {
+void PredictFlags::read_lines(BlankLines blank_lines,
+                              const std::function<void(const std::vector<std::string>&)>& answer) const {
   std::ifstream opened;
   if (!file.empty()) {
     opened.open(file);
@@ -93,6 +124,7 @@ void PredictFlags::read_lines(const std::function<void(const std::vector<std::st
     if (std::filesystem::is_directory(file)) throw Error("it is a folder", "--file " + file, "name a file of texts");
   }
   std::istream& in = file.empty() ? std::cin : opened;
+  const std::string source = file.empty() ? "standard input" : file;
   // Who types waits for an answer to each line.
   const bool is_typed = file.empty() && ::isatty(STDIN_FILENO) == 1;
   std::vector<std::string> texts;
@@ -101,12 +133,23 @@ void PredictFlags::read_lines(const std::function<void(const std::vector<std::st
     std::fflush(stdout);
     texts.clear();
   };
+  std::int64_t number = 0;
+  std::vector<std::int64_t> blank;
   for (std::string line; std::getline(in, line);) {
+    if (++number == 1) refuse_wide_text(line, source);
+    if (number == 1 && line.rfind(kByteOrderMark, 0) == 0) line.erase(0, std::strlen(kByteOrderMark));
     if (!line.empty() && line.back() == '\r') line.pop_back();
+    require_text(line, fmt::format("{}:{}", source, number));
+    if (blank_lines == BlankLines::Skip && line.find_first_not_of(" \t\f\v") == std::string::npos) {
+      blank.push_back(number);
+      continue;
+    }
     texts.push_back(line);
     if (is_typed || static_cast<std::int64_t>(texts.size()) == batch_size) pass_on();
   }
   if (!texts.empty()) pass_on();
+  if (in.bad()) throw Error("cannot read it to its end: " + errno_text(errno), source, "check the file and its disk");
+  if (!blank.empty()) log_warning("{}", passed_over_lines(blank, source));
 }
 
 std::unique_ptr<Subcommand> make_predict() { return std::make_unique<Predict>(); }

@@ -104,6 +104,14 @@ TokenId next_token(const at::Tensor& scores, const PredictFlags& flags) {
   return static_cast<TokenId>(ids[drawn.item<std::int64_t>()].item<std::int64_t>());
 }
 
+// With more the model would have no position left that it could see of what it was given.
+void require_new_tokens_fit(const PredictFlags& flags, const TextPredictor& predictor) {
+  const std::int64_t positions = max_positions_of(*predictor.model);
+  if (flags.max_new_tokens < positions) return;
+  throw UsageError(fmt::format("--max-new-tokens {}, and the model has {} positions", flags.max_new_tokens, positions),
+                   "command line", fmt::format("take at most {}: one is for what the text begins with", positions - 1));
+}
+
 void continue_text(const std::string& text, const TextPredictor& predictor, const PredictFlags& flags) {
   const std::optional<TokenId> end = predictor.tokenizer.eos_id();
   std::vector<TokenId> ids;
@@ -157,7 +165,7 @@ void fill_masks(const std::string& text, const TextPredictor& predictor, const P
 void predict_labels_of_texts(const PredictFlags& flags) {
   const TextPredictor predictor = load_predictor(flags, TextTask::SequenceClassification);
   const std::vector<std::string> labels = labels_of(*predictor.model);
-  flags.read_lines([&](const std::vector<std::string>& texts) {
+  flags.read_lines(PredictFlags::BlankLines::Skip, [&](const std::vector<std::string>& texts) {
     const at::Tensor scores = scores_of(texts, predictor);
     for (std::size_t i = 0; i < texts.size(); ++i) {
       print_label(texts[i], scores[static_cast<std::int64_t>(i)], labels, flags.json);
@@ -169,8 +177,12 @@ void predict_language(const PredictFlags& flags) {
   const bool is_bert = ConfigFile(flags.model).text({"model_type"}, "") == "bert";
   const TextPredictor predictor =
       load_predictor(flags, is_bert ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel);
+  if (!is_bert) require_new_tokens_fit(flags, predictor);
   torch::manual_seed(flags.seed);
-  flags.read_lines([&](const std::vector<std::string>& texts) {
+  // GPT-2 goes on from nothing, too: as a text of its training begins, where the tokenizer has a token for that.
+  const bool begins_anew = !is_bert && predictor.tokenizer.eos_id();
+  const auto blank_lines = begins_anew ? PredictFlags::BlankLines::Keep : PredictFlags::BlankLines::Skip;
+  flags.read_lines(blank_lines, [&](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       is_bert ? fill_masks(text, predictor, flags) : continue_text(text, predictor, flags);
     }

@@ -22,9 +22,11 @@ struct PredictFlags {
   std::uint64_t seed = 42;
   bool json = false;
 
+  /// What becomes of a line without a letter: where it has no answer it is passed over, and counted in a warning.
+  enum class BlankLines { Skip, Keep };
   /// Calls `answer` with the lines of --file, or of standard input: so many at a time, one where somebody types them.
-  /// @throws Error  if the file cannot be read
-  void read_lines(const std::function<void(const std::vector<std::string>&)>& answer) const;
+  /// @throws Error  if the file cannot be read; with the line's number for one that is no UTF-8 or holds a NUL
+  void read_lines(BlankLines blank_lines, const std::function<void(const std::vector<std::string>&)>& answer) const;
 };
 
 /// Labels of texts, or of pairs with a tab between.

@@ -1,21 +1,28 @@
 // A flag that names devices of replicas.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/topology.h"
 #include "lockstep/parallel/replica_device.h"
 
 namespace lockstep {
 
-/// Refuses what is no device of a replica while the command line is read, so that the error names the flag.
+/// Refuses what is no device of a replica while the command line is read, so that the error names the flag; and shares
+/// of more cores than there are, which would measure nothing (two are always allowed).
 inline CLI::Validator replica_device_name() {
   return CLI::Validator(
       [](const std::string& name) -> std::string {
         try {
-          ReplicaDevice{name};
-          return "";
+          const ReplicaDevice device{name};
+          const int cores = std::max(available_cores(), 2);
+          if (!device.is_cpu() || device.index() < cores) return "";
+          return fmt::format("there is no {}: of {} cores give cpu:0 to cpu:{}", name, available_cores(), cores - 1);
         } catch (const Error& error) {
           return error.happened() + "; use cpu:0, cpu:1, ... or cuda:0, cuda:1, ...";
         }

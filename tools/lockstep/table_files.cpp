@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json_file.h"
+#include "lockstep/base/lower_case.h"
 #include "lockstep/data/csv_reader.h"
 #include "lockstep/data/csv_tokenizer.h"
 #include "lockstep/data/file_bytes.h"
@@ -34,8 +37,49 @@ CsvDialect dialect_of(const std::string& path) {
   return dialect;
 }
 
-// A table with a header: columns of numbers are scaled, others are one-hot.
-CsvSchema schema_of_table(const std::string& train_file, const std::string& label) {
+// A cell that stands for a value which is not known, as other programs write it.
+bool is_missing(const std::string& text) {
+  static const std::set<std::string> words{"nan", "na", "n/a", "null", "none", "?"};
+  return text.find_first_not_of(" \t") == std::string::npos || words.count(lower_case(text)) != 0;
+}
+
+// What the cells of one column are. A cell without a value makes no words of a column of numbers: reading it refuses
+// the cell, with its place.
+struct CellCount {
+  std::int64_t numbers = 0;
+  std::int64_t missing = 0;
+  std::int64_t others = 0;
+  std::string first_other;  // and its place
+
+  void add(const std::string& text, const std::function<std::string()>& where) {
+    if (is_missing(text)) {
+      ++missing;
+    } else if (is_number(text)) {
+      ++numbers;
+    } else if (++others == 1) {
+      first_other = fmt::format("{:?}, {}", text.substr(0, 40), where());
+    }
+  }
+  bool is_numeric() const { return numbers > 0 && others == 0; }
+  bool is_blank() const { return numbers == 0 && others == 0; }
+  // Most of them numbers: perhaps a slip made a category of the column, with a feature for each number.
+  bool is_doubtful() const { return others > 0 && numbers > others; }
+};
+
+std::vector<CellCount> count_cells(CsvTokenizer& records, std::size_t columns) {
+  std::vector<CellCount> counts(columns);
+  std::vector<CsvField> fields;
+  std::string storage;
+  for (std::int64_t row = 0; row < kRowsLookedAt && records.next(fields); ++row) {
+    for (std::size_t i = 0; i < std::min(fields.size(), columns); ++i) {
+      counts[i].add(std::string(fields[i].value(storage)), [&] { return records.where(fields[i]); });
+    }
+  }
+  return counts;
+}
+
+// A table with a header: columns of numbers are scaled, others are one-hot, and those without a value are left out.
+CsvSchema schema_of_table(const std::string& train_file, const std::string& label, std::vector<std::string>& warnings) {
   const std::vector<std::string> names = columns_of_file(train_file);
   if (std::find(names.begin(), names.end(), label) == names.end()) {
     throw UsageError("there is no column \"" + label + "\"", train_file, "give --label-column");
@@ -44,20 +88,26 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
   CsvSchema schema;
   schema.dialect = dialect_of(train_file);
   CsvTokenizer records(file.view(), train_file, schema.dialect);
-  std::vector<CsvField> fields;
-  std::string storage;
-  std::vector<bool> numeric(names.size(), true);
-  records.next(fields);
-  for (std::int64_t row = 0; row < kRowsLookedAt && records.next(fields); ++row) {
-    for (std::size_t i = 0; i < std::min(fields.size(), names.size()); ++i) {
-      numeric[i] = numeric[i] && is_number(std::string(fields[i].value(storage)));
-    }
-  }
+  std::vector<CsvField> header;
+  records.next(header);
+  const std::vector<CellCount> counts = count_cells(records, names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    CsvColumn column = names[i] == label ? label_column(label)
-                       : numeric[i]      ? number_column(names[i], CsvColumn::Scaling::Standard)
-                                         : category_column(names[i]);
+    const CellCount& cells = counts[i];
+    CsvColumn column = names[i] == label    ? label_column(label)
+                       : cells.is_numeric() ? number_column(names[i], CsvColumn::Scaling::Standard)
+                       : cells.is_blank()   ? ignored_column(names[i])
+                                            : category_column(names[i]);
     if (column.kind == CsvColumn::Kind::Category) column.unknown_allowed = true;
+    if (column.kind == CsvColumn::Kind::Category && cells.is_doubtful()) {
+      warnings.push_back(
+          fmt::format("the column \"{}\" of {} is taken for words: beside {} numbers it has {} other value{}, the first "
+                      "{}",
+                      names[i], train_file, cells.numbers, cells.others, cells.others == 1 ? "" : "s",
+                      cells.first_other));
+    }
+    if (column.kind == CsvColumn::Kind::Ignored) {
+      warnings.push_back(fmt::format("the column \"{}\" of {} is left out: no cell has a value", names[i], train_file));
+    }
     schema.columns.push_back(std::move(column));
   }
   return schema;
@@ -75,10 +125,10 @@ TableEncoding::TableEncoding(CsvEncoding encoding, std::string label, bool is_ns
     : encoding_(std::move(encoding)), label_(std::move(label)), is_nsl_kdd_(is_nsl_kdd) {}
 
 TableEncoding TableEncoding::learn(const std::string& train_file, const std::string& given_label,
-                                   std::shared_ptr<TensorDataset>& rows) {
+                                   std::shared_ptr<TensorDataset>& rows, std::vector<std::string>& warnings) {
   const bool is_nsl_kdd = looks_like_nsl_kdd(train_file);
   const std::string label = is_nsl_kdd ? "" : given_label.empty() ? kUsualLabel : given_label;
-  CsvData data = is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label));
+  CsvData data = is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label, warnings));
   rows = std::move(data.dataset);
   return {std::move(data.encoding), label, is_nsl_kdd};
 }

@@ -19,9 +19,10 @@ class TableEncoding {
   static constexpr const char* kFile = "preprocessor_config.json";
 
   /// Learns from a training file. @param label  its column; empty: "label". @param rows  becomes the file's rows
-  /// @throws UsageError, Error  naming file and column
+  /// @param warnings  gets what is odd about its columns
+  /// @throws UsageError, Error  naming file and column; for a column of numbers a cell without one, with its line
   static TableEncoding learn(const std::string& train_file, const std::string& label,
-                             std::shared_ptr<TensorDataset>& rows);
+                             std::shared_ptr<TensorDataset>& rows, std::vector<std::string>& warnings);
   /// That of a model's folder. @throws Error  if it has none
   static TableEncoding of_folder(const std::string& folder);
   /// The content of kFile.

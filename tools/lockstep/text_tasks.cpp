@@ -64,6 +64,8 @@ std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::
   options.labels = labels;
   options.empty_texts = row_policy(flags.empty_texts);
   options.invalid_texts = row_policy(flags.invalid_texts);
+  // The labels of the training file are learned: each is listed.
+  if (!labels.empty()) options.unlisted_labels = row_policy(flags.unlisted_labels);
   auto rows = open_text_file(path, options);
   return samples > 0 && samples < rows->size() ? sample_rows(rows, samples, seed) : rows;
 }
@@ -109,7 +111,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     task.eval = tokenized(*rows, tokenizer, max_length);
   }
   task.collate = DataCollatorWithPadding(tokenizer);
-  task.metrics = metrics_of_flags(flags, static_cast<std::int64_t>(task.model->labels().size()));
+  set_metrics_of_flags(flags, static_cast<std::int64_t>(task.model->labels().size()), task);
   return task;
 }
 

@@ -3,7 +3,11 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "lockstep/base/create_folders.h"
+#include "lockstep/base/file_system.h"
+#include "lockstep/checkpoint/output_folder.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/train/metrics_log_callback.h"
 #include "lockstep/train/tensorboard_callback.h"
@@ -58,6 +62,7 @@ class Train : public Subcommand {
 
     Trainer trainer(options);
     if (trainer.is_world_process_zero() && !task.notice.empty()) print_line(task.notice);
+    if (trainer.is_world_process_zero()) create_folders(args.output_dir);
     TrainOutput output = trainer.train();
     if (output.stopped_by_signal != 0) {
       if (trainer.is_world_process_zero()) {
@@ -66,9 +71,18 @@ class Train : public Subcommand {
       }
       return 128 + output.stopped_by_signal;
     }
+    const bool has_trained = output.already_complete.empty();
+    if (!has_trained && !ends_an_interrupted_run(trainer, output.already_complete)) {
+      if (trainer.is_world_process_zero()) {
+        print_line(args.output_dir + " stays as it is; " + output.already_complete + " is the folder of a model itself.");
+      }
+      return 0;
+    }
     trainer.save_model();
-    trainer.log_metrics("train", output.metrics);
-    trainer.save_metrics("train", output.metrics);
+    if (has_trained) {
+      trainer.log_metrics("train", output.metrics);
+      trainer.save_metrics("train", output.metrics);
+    }
     if (task.eval) {
       const Logs metrics = trainer.evaluate();
       trainer.log_metrics("eval", metrics);
@@ -77,6 +91,16 @@ class Train : public Subcommand {
     trainer.save_state();
     if (trainer.is_world_process_zero()) print_line("Model saved in " + args.output_dir + ".");
     return 0;
+  }
+
+  // Nothing was left to train. The run that wrote the last checkpoint may have been ended before it saved the model,
+  // which is done now. But a checkpoint of more steps than were asked for, or one that is not the newest, must not take
+  // the place of what the training came to.
+  static bool ends_an_interrupted_run(const Trainer& trainer, const std::string& checkpoint) {
+    if (trainer.state().global_step != trainer.state().max_steps) return false;
+    const auto all = OutputFolder(real_file_system(), trainer.args().output_dir).entries(/*with_foreign=*/false);
+    std::error_code ignored;
+    return !all.empty() && std::filesystem::equivalent(all.front().path, checkpoint, ignored);
   }
 
   TaskFlags task_;

@@ -28,6 +28,8 @@ inline TrainerOptions trainer_options(const TrainingTask& task, const TrainingAr
   options.args = args;
   options.data_collator = task.collate;
   options.compute_metrics = task.metrics;
+  options.metric_names = task.metric_names;
+  options.data_arguments = task.data_arguments;
   options.warnings = task.warnings;
   return options;
 }

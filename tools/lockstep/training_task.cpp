@@ -1,6 +1,7 @@
 #include "tools/lockstep/training_task.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -66,6 +67,10 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   app.add_option("--invalid-texts", invalid_texts, "the same of rows whose text is no UTF-8")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
+  app.add_option("--unlisted-labels", unlisted_labels,
+                 "texts to evaluate whose label is none of the model's; skip: leave them out")
+      ->check(CLI::IsMember({"refuse", "skip"}))
+      ->capture_default_str();
   app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
   app.add_option("--metrics", metrics, "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1")
       ->delimiter(',');
@@ -82,10 +87,16 @@ void TaskFlags::add(CLI::App& app, bool trains) {
 }
 
 TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments& args) {
-  if (flags.task == kTextClassification) return make_text_classification_task(flags, args);
-  if (flags.task == kLanguageModeling) return make_language_modeling_task(flags, args);
-  if (flags.task == kImageClassification) return make_image_classification_task(flags, args);
-  return make_tabular_classification_task(flags, args);
+  const auto make = flags.task == kTextClassification    ? make_text_classification_task
+                    : flags.task == kLanguageModeling    ? make_language_modeling_task
+                    : flags.task == kImageClassification ? make_image_classification_task
+                                                         : make_tabular_classification_task;
+  TrainingTask task = make(flags, args);
+  task.data_arguments["max_length"] = flags.max_length == 0 ? nlohmann::json() : nlohmann::json(flags.max_length);
+  task.data_arguments["text_column"] = fmt::format("{}", fmt::join(flags.text_columns, ","));
+  task.data_arguments["label_column"] = flags.label_column;
+  task.data_arguments["mlm"] = flags.mlm;
+  return task;
 }
 
 std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, const std::string& train_file) {
@@ -102,7 +113,7 @@ std::shared_ptr<const Dataset> first_samples(std::shared_ptr<const Dataset> data
   return std::make_shared<SubsetDataset>(std::move(dataset), std::move(indices));
 }
 
-ComputeMetrics metrics_of_flags(const TaskFlags& flags, std::int64_t classes) {
+void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, TrainingTask& task) {
   ClassificationMetricsOptions options;
   if (!flags.metrics.empty()) options.metrics = flags.metrics;
   if (flags.average == "binary") options.average = Average::Binary;
@@ -111,7 +122,8 @@ ComputeMetrics metrics_of_flags(const TaskFlags& flags, std::int64_t classes) {
     throw UsageError(fmt::format("--average binary, and there are {} classes", classes), "command line",
                      "take macro or weighted");
   }
-  return classification_metrics(options);
+  task.metric_names = options.metrics;
+  task.metrics = classification_metrics(options);
 }
 
 std::vector<std::string> columns_of_file(const std::string& path) {

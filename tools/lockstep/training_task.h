@@ -30,6 +30,7 @@ struct TaskFlags {
   std::int64_t max_eval_samples = 0;
   std::string empty_texts = "refuse";    ///< rows whose text is empty: refuse or skip
   std::string invalid_texts = "refuse";  ///< rows whose text is no UTF-8: the same
+  std::string unlisted_labels = "refuse";  ///< rows to evaluate whose label the model does not have: the same
   bool mlm = false;
   std::vector<std::string> metrics;
   std::string average = "macro";
@@ -48,6 +49,9 @@ struct TrainingTask {
   std::vector<std::int64_t> lengths{};  ///< of the training samples; empty where they are all alike
   std::function<void(std::int64_t)> set_epoch{};
   ComputeMetrics metrics{};
+  std::vector<std::string> metric_names{};  ///< of what `metrics` gives
+  /// What else than the files makes the samples what they are: TrainerOptions::data_arguments.
+  nlohmann::json data_arguments = nlohmann::json::object();
   std::string notice;                   ///< about weights that are new; empty: nothing to say
   std::vector<std::string> warnings{};  ///< of the data, for the block that a training prints first
 };
@@ -63,12 +67,12 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
 
 /// Where the training file has less than two classes, a warning about it. @param labels  that it has
 std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, const std::string& train_file);
-/// What --empty-texts and --invalid-texts say.
+/// What --empty-texts, --invalid-texts and --unlisted-labels say.
 RowPolicy row_policy(const std::string& text);
 /// The first `count` of a dataset; all of it for 0 or where it has no more.
 std::shared_ptr<const Dataset> first_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count);
-/// The metrics that the flags ask for; default: accuracy and F1.
-ComputeMetrics metrics_of_flags(const TaskFlags& flags, std::int64_t classes);
+/// Gives a task the metrics that the flags ask for; default: accuracy and F1.
+void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, TrainingTask& task);
 
 /// The columns of a table, by its first record or object. @throws Error  if it cannot be read
 std::vector<std::string> columns_of_file(const std::string& path);

@@ -111,8 +111,12 @@ void CsvColumns::refuse_number(const CsvColumn& column, const CsvField& field, c
                             column.name),
                 tokenizer.where(field), "choose another scaling for this column");
   }
-  throw Error(fmt::format("{} in the column \"{}\" is no finite number", shown(field.text), column.name),
-              tokenizer.where(field), "mend the value, or declare the column as a category or as ignored");
+  const bool is_blank = field.text.find_first_not_of(" \t") == std::string_view::npos;
+  throw Error(is_blank ? fmt::format("the cell of the column \"{}\", which holds numbers, is blank", column.name)
+                       : fmt::format("{} in the column \"{}\" is no finite number", shown(field.text), column.name),
+              tokenizer.where(field),
+              "write a number there, or take out the row or the column; in a program, declare the column as a category "
+              "or as ignored");
 }
 
 void CsvColumns::reserve(std::size_t rows) {

@@ -33,7 +33,7 @@ std::vector<std::int64_t> values_of_texts(const CsvColumn& column, const CsvColu
   for (std::size_t id = 0; id < data.texts.size(); ++id) {
     const auto found = std::find(column.values.begin(), column.values.end(), data.texts[id]);
     if (found == column.values.end() && !column.unknown_allowed) {
-      unknown_text(column, data, id, "list the value, or set unknown_allowed to make it all zeros");
+      unknown_text(column, data, id, "mend the value; in a program list it, or let `unknown_allowed` make it all zeros");
     }
     places.push_back(found == column.values.end() ? kNotListed : found - column.values.begin());
   }
@@ -183,7 +183,7 @@ at::Tensor CsvEncoding::labels(const CsvColumn& label, const CsvColumnData& data
   for (std::size_t id = 0; id < data.texts.size(); ++id) {
     const auto found = classes_.find(std::string(data.texts[id]));
     if (found == classes_.end() && !label.other_class) {
-      unknown_text(label, data, id, "list the text in class_of, or give other_class");
+      unknown_text(label, data, id, "mend the row, or take it out of the file; in a program list the text in `class_of`, or give `other_class`");
     }
     class_of_text.push_back(found == classes_.end() ? *label.other_class : found->second);
   }

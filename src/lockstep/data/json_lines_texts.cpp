@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/decimal.h"
 #include "lockstep/data/indexed_texts.h"
 #include "lockstep/data/json_object_scan.h"
 #include "lockstep/data/text/utf8.h"
@@ -28,6 +30,15 @@ const char* kind_name(JsonValue::Kind kind) {
     default:
       return "missing";
   }
+}
+
+// A class that was written as 1.0 is that of 1; one with a fraction is a measurement, and no class.
+template <typename Where>
+std::string whole_number(const std::string& text, const std::string& label, const Where& where) {
+  const std::optional<double> number = parse_decimal(text);
+  if (number && *number == std::floor(*number) && std::abs(*number) < 1e15) return fmt::format("{:.0f}", *number);
+  throw Error(fmt::format("the label \"{}\" is {}, no class", label, text), where(),
+              "give whole numbers; where it is the name of a class, put it in quotes");
 }
 
 /// Picks the values of some keys out of one JSON object, without building the others: by one quick pass, and by the
@@ -170,6 +181,9 @@ class JsonLinesTexts : public IndexedTexts {
                   "name a field with texts or numbers");
     }
     if (value.kind == JsonValue::Kind::Null) return checks.no_label(where);
+    if (value.kind == JsonValue::Kind::Number && value.text.find_first_of(".eE") != std::string::npos) {
+      return checks.label(whole_number(value.text, options.label, where), where);
+    }
     checks.label(value.text, where);
   }
 

@@ -148,7 +148,9 @@ void TextRowChecks::no_label(const Where& where) {
 
 void TextRowChecks::unlisted_label(const std::string& what, const Where& where) {
   refuse_or_skip(options_.unlisted_labels, what, where,
-                 "list the label in `labels`, or set `unlisted_labels` to skip such rows", skipped_labels_);
+                 "mend the row, or leave such rows out: --unlisted-labels skip, in a program `unlisted_labels`; or list "
+                 "the label in `labels`",
+                 skipped_labels_);
 }
 
 void TextRowChecks::learn(const std::string& value, const Where& where) {

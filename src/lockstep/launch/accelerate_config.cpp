@@ -153,6 +153,32 @@ void refuse_unknown(const std::string& path, const YAML::Node& key) {
               near.empty() ? "remove it" : fmt::format("did you mean '{}'?", near));
 }
 
+constexpr int kDeepestConfig = 16;
+constexpr int kMostConfigNodes = 10000;
+
+// Python's reader takes the last of two values in silence; others take the first. An alias may lead back to where it
+// stands, or make much of little.
+void refuse_duplicates(const YAML::Node& node, const std::string& path, int depth, int& nodes) {
+  if (depth > kDeepestConfig || ++nodes > kMostConfigNodes) {
+    throw Error("this file is nested too deeply, or too large, for a configuration",
+                fmt::format("{}:{}", path, node.Mark().line + 1),
+                "write it again with `lockstep config --config-file " + path + "`");
+  }
+  std::map<std::string, int> lines;
+  for (const auto& item : node) {
+    const YAML::Node value = node.IsMap() ? item.second : YAML::Node(item);
+    if (node.IsMap() && item.first.IsScalar()) {
+      const int line = item.first.Mark().line + 1;
+      const auto [first, is_new] = lines.emplace(item.first.Scalar(), line);
+      if (!is_new) {
+        throw Error(fmt::format("the key '{}' comes twice: here and in line {}", item.first.Scalar(), first->second),
+                    fmt::format("{}:{}", path, line), "remove one of the two");
+      }
+    }
+    if (value.IsMap() || value.IsSequence()) refuse_duplicates(value, path, depth + 1, nodes);
+  }
+}
+
 void check_together(const AccelerateConfig& config, const std::string& path) {
   if (config.num_processes > 0 && config.num_processes % config.num_machines != 0) {
     throw Error(fmt::format("num_processes is {}, which {} machines cannot share evenly", config.num_processes,
@@ -219,6 +245,8 @@ AccelerateConfig read_accelerate_config(const std::string& path) {
   if (!root.IsMap()) {
     throw Error("this file holds no configuration", path, "write it with `lockstep config --config-file " + path + "`");
   }
+  int nodes = 0;
+  refuse_duplicates(root, path, 0, nodes);
   AccelerateConfig config;
   if (!root["distributed_type"]) {
     throw Error("there is no distributed_type", path, "add distributed_type: NO, MULTI_CPU or MULTI_GPU");

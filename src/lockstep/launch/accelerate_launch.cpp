@@ -128,6 +128,10 @@ void fill_flags(AccelerateLaunch& launch, const AccelerateLaunchFlags& typed) {
     refuse_setting(launch.setting("num_processes"),
                    fmt::format("it counts the processes of all {} machines together: make it a multiple", machines));
   }
+  parse_whole("--machine-rank", value("machine_rank"), 0, machines - 1);
+  if (const std::string port = value("main_process_port"); !port.empty()) {
+    parse_whole("--main-process-port", port, 0, 65535);
+  }
   LaunchFlags& flags = launch.flags;
   flags.nnodes = value("num_machines");
   flags.nproc_per_node = std::to_string(processes / machines);

@@ -62,6 +62,7 @@ class MetricsReader {
     if (!unreadable.empty()) data_.warnings.push_back(passed_over(unreadable, path));
     finish();
   }
+  bool has_entries() const { return first_time_.has_value(); }
 
  private:
   void take(const Json& entry) {
@@ -192,10 +193,14 @@ ReportData read_report_data(const std::string& folder) {
   for (const auto& [step, path] : checkpoints) data.checkpoints.emplace_back(step, checkpoint_text(path));
   std::vector<std::string> states{folder + "/trainer_state.json"};
   if (!checkpoints.empty()) states.push_back(checkpoints.back().second + "/trainer_state.json");
-  if (fs::exists(folder + "/metrics.jsonl")) {
-    data.source = folder + "/metrics.jsonl";
-    MetricsReader(data).read(data.source);
-    return data;
+  const std::string metrics = folder + "/metrics.jsonl";
+  const bool has_metrics = fs::exists(metrics);
+  if (has_metrics) {
+    MetricsReader reader(data);
+    reader.read(metrics);
+    data.source = metrics;
+    if (reader.has_entries()) return data;
+    data.warnings.push_back(metrics + " holds no entry: did the training end before it began?");
   }
   std::optional<Error> damage;
   for (const std::string& path : states) {
@@ -211,6 +216,10 @@ ReportData read_report_data(const std::string& folder) {
     return data;
   }
   if (damage) throw Error(*damage);
+  if (has_metrics) {
+    throw Error(metrics + " holds no entry, and there is no trainer_state.json: there is nothing to report", folder,
+                "look at what the training said; it writes its first entry when it begins");
+  }
   throw Error(folder + " holds neither metrics.jsonl nor trainer_state.json", folder,
               "give the output folder of a training (--output_dir)");
 }

@@ -1,12 +1,16 @@
 #include "lockstep/train/trainer.h"
 
+#include <unistd.h>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/atomic_file.h"
@@ -14,12 +18,17 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/nearest_name.h"
+#include "lockstep/checkpoint/agreement.h"
+#include "lockstep/comm/factory.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
+#include "lockstep/train/early_stopping.h"
 #include "lockstep/train/log_text.h"
+#include "lockstep/train/output_folder_lock.h"
 #include "lockstep/train/trainer_context.h"
 #include "lockstep/train/training_session.h"
 
@@ -47,9 +56,47 @@ MixedPrecision precision_of(const TrainingArguments& args) {
   return mixed_precision_named(env_string(variable).value_or("no"), variable);
 }
 
+// An engine that there is not is refused where one process runs alone, too: it would be where ranks do.
+void check_backend(const TrainingArguments& args) {
+  const std::string name = args.ddp_backend.value_or("");
+  std::vector<std::string> names;
+  for (const Engine& engine : available_engines()) names.emplace_back(engine.name);
+  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
+  std::string reason;
+  for (const MissingEngine& missing : missing_engines()) {
+    if (name == missing.name) reason = fmt::format(": not built: {}", missing.reason);
+  }
+  const std::string near = nearest_name(name, names);
+  throw UsageError(fmt::format("ddp_backend: there is no engine '{}'{}{}", name, reason,
+                               near.empty() ? "" : "; did you mean '" + near + "'?"),
+                   "training arguments", fmt::format("give one of {}, or leave it out", fmt::join(names, ", ")));
+}
+
+// A misspelt metric_for_best_model would show after the first evaluation only.
+void check_best_metric(const TrainerOptions& options) {
+  const TrainingArguments& args = options.args;
+  const bool gives_unknown = options.compute_metrics && options.metric_names.empty() && !args.prediction_loss_only;
+  if (!args.metric_for_best_model || !options.train_dataset || gives_unknown) return;
+  std::vector<std::string> names{"loss"};
+  if (!args.prediction_loss_only) {
+    names.insert(names.end(), options.metric_names.begin(), options.metric_names.end());
+  }
+  const std::string wanted = best_model_metric(args);
+  std::vector<std::string> known = names;
+  for (const char* time : {"runtime", "samples_per_second", "steps_per_second"}) known.emplace_back(time);
+  const auto is_it = [&](const std::string& name) { return with_eval_prefix(name) == wanted; };
+  if (std::any_of(known.begin(), known.end(), is_it)) return;
+  const std::string near = nearest_name(*args.metric_for_best_model, names);
+  throw UsageError(fmt::format("metric_for_best_model: evaluations give no '{}'{}", *args.metric_for_best_model,
+                               near.empty() ? "" : "; did you mean '" + near + "'?"),
+                   "training arguments", fmt::format("give one of {}", fmt::join(names, ", ")));
+}
+
 void check_trainer_options(const TrainerOptions& options) {
   if (!options.model) throw UsageError("a trainer without a model", "Trainer", "give TrainerOptions::model");
   check_training_arguments(options.args);
+  check_backend(options.args);
+  check_best_metric(options);
   if (options.args.eval_strategy != "no" && !options.eval_dataset) {
     throw UsageError("eval_strategy " + options.args.eval_strategy + " without evaluation data", "Trainer",
                      "give an evaluation dataset (--validation-file), or set eval_strategy to no");
@@ -57,7 +104,7 @@ void check_trainer_options(const TrainerOptions& options) {
   if (options.args.gradient_checkpointing && !options.model->recomputes_activations()) {
     throw UsageError(
         "gradient_checkpointing, and the model keeps its activations", "Trainer",
-        "build the model so that it recomputes them (ModelOptions::gradient_checkpointing), or leave it out");
+        "leave it out; a program may give a model that recomputes them (ModelOptions::gradient_checkpointing)");
   }
 }
 
@@ -102,8 +149,22 @@ struct Trainer::Implementation {
     if (context.rank() == 0) body();
     if (context.world_size() > 1) context.group->barrier();
   }
+  // Rank 0 takes the folder that this training writes into; where it cannot, no rank begins. Where nothing is saved
+  // there need not be one, nor one that can be written to.
+  void take_output_folder() {
+    if (std::exchange(output_folder_is_taken, true)) return;
+    const auto take = [&] {
+      if (context.rank() != 0) return;
+      const std::string& folder = context.args().output_dir;
+      const bool may_be_closed = context.args().save_strategy == "no" && ::access(folder.c_str(), W_OK) != 0;
+      if (!may_be_closed) output_folder = OutputFolderLock::take(folder);
+    };
+    context.world_size() > 1 ? run_together(*context.group, take) : take();
+  }
 
   TrainerContext context;
+  bool output_folder_is_taken = false;
+  std::shared_ptr<const OutputFolderLock> output_folder;
 };
 
 Trainer::Trainer(TrainerOptions options) {
@@ -136,6 +197,7 @@ TrainOutput Trainer::train() {
                                  context.options.train_dataset->size()),
                      "Trainer", "give TrainerOptions::lengths, or leave group_by_length out");
   }
+  implementation_->take_output_folder();
   return TrainingSession(context).run();
 }
 

@@ -29,10 +29,16 @@ struct TrainerOptions {
   std::shared_ptr<const Dataset> eval_dataset{};
   Collate data_collator{};                              ///< empty: samples are stacked
   ComputeMetrics compute_metrics{};                     ///< empty: evaluations tell the loss alone
+  /// Names of what compute_metrics gives. With them a metric_for_best_model that is none is refused before training
+  /// begins; without, after the first evaluation.
+  std::vector<std::string> metric_names{};
   std::vector<std::int64_t> lengths{};                  ///< of the training samples; needed by group_by_length
   std::function<void(std::int64_t epoch)> set_epoch{};  ///< called before each epoch: for collators that draw masks
   std::vector<std::shared_ptr<TrainerCallback>> callbacks{};
   std::vector<std::string> warnings{};  ///< of the data or the model, for the block that a training prints first
+  /// An object of what else makes the samples what they are, such as a maximal length: kept in checkpoints, and a
+  /// training that goes on with another value says so.
+  nlohmann::json data_arguments = nlohmann::json::object();
   bool print_logs = true;               ///< add a PrinterCallback; false where another callback shows the logs
   PrintLine print = print_line;  ///< for the lines of rank 0: logs, what is said at start; empty: nobody sees them
   /// The ranks. Default: the group of init_process_group; where there is none, but a launcher's environment
@@ -45,6 +51,9 @@ struct TrainOutput {
   double training_loss = 0;   ///< mean over all updates of this session
   Logs metrics;               ///< train_runtime, train_samples_per_second, ...
   int stopped_by_signal = 0;  ///< SIGTERM, where that or SIGUSR1 ended it; exit with 128 + this
+  /// The checkpoint to go on from has as many steps as were asked for, or more: nothing was trained, and the model has
+  /// the checkpoint's weights. Empty: something was trained.
+  std::string already_complete;
 };
 
 struct PredictionOutput {
@@ -74,8 +83,9 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains to the end, or until a callback or SIGTERM stops it.
-  /// @throws Error  as the model, the data, the ranks and the disk do
+  /// Trains to the end, or until a callback or SIGTERM stops it. Rank 0 takes the output folder (OutputFolderLock) and
+  /// keeps it until this Trainer goes.
+  /// @throws Error  as the model, the data, the ranks and the disk do; where another process trains into the folder
   TrainOutput train();
 
   /// Evaluates `dataset`, or `eval_dataset`: "eval_loss", "eval_" and each metric's name, "eval_runtime",

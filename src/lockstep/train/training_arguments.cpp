@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "lockstep/base/atomic_file.h"
+#include "lockstep/base/duplicate_key.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/nearest_name.h"
 #include "lockstep/train/training_argument_table.h"
@@ -149,6 +150,7 @@ ArgumentJson value_of_text(const TrainingArgumentRow& row, const std::string& te
   }
   if (kind == "INTEGER" || kind == "NUMBER" || kind == "JSON") {
     const ArgumentJson parsed = ArgumentJson::parse(text, nullptr, false);
+    if (kind == "JSON") refuse_duplicate_keys(text, "command line, --" + row.name);
     return parsed.is_discarded() ? ArgumentJson(text) : parsed;
   }
   return text;
@@ -212,8 +214,10 @@ void set_training_argument(TrainingArguments& arguments, const std::string& name
 
 void read_training_arguments(TrainingArguments& arguments, const std::string& path) {
   ArgumentJson document;
+  const std::string text = read_file(path);
+  refuse_duplicate_keys(text, path);
   try {
-    document = ArgumentJson::parse(read_file(path));
+    document = ArgumentJson::parse(text);
   } catch (const ArgumentJson::parse_error& error) {
     throw UsageError(std::string("this is no JSON: ") + error.what(), path, "correct the file");
   }

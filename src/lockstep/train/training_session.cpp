@@ -112,13 +112,15 @@ TrainOutput TrainingSession::run() {
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
   resume();
   engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
+  if (!taken_up_.empty() && context_.state.global_step >= plan_.max_steps) return end_at_once();
   const std::string fused = engine_->fuse(*optimizer_);
   if (!fused.empty()) choice_.text += ", fused update with " + fused;
   const bool has_eval = context_.options.eval_dataset != nullptr;
   StartupAdvice advice = startup_advice(args_, plan_, choice_, trainable_numbers(*model_), has_eval);
   if (context_.precision.autocast) advice.facts.push_back("Mixed precision = " + context_.precision.name());
-  const std::vector<std::string>& more = context_.options.warnings;
-  advice.warnings.insert(advice.warnings.end(), more.begin(), more.end());
+  for (const auto* more : {&context_.options.warnings, &changes_}) {
+    advice.warnings.insert(advice.warnings.end(), more->begin(), more->end());
+  }
   context_.print(advice.text());
 
   context_.flow = std::make_shared<DefaultFlowCallback>(plan_);
@@ -126,7 +128,6 @@ TrainOutput TrainingSession::run() {
   first_step_ = context_.state.global_step;
   context_.notify(&TrainerCallback::on_train_begin);
   if (args_.eval_on_start && has_eval) evaluate(Evaluate::ToLook);
-  if (context_.state.global_step >= plan_.max_steps) context_.control.should_training_stop = true;
   while (!stops()) run_epoch();
   return finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/checkpoint/generators.h"
@@ -64,6 +65,8 @@ class TrainingSession {
   void resume();
   void take_up(const class Checkpoint& checkpoint);
   void save();
+  std::vector<std::string> changes_since(const class Checkpoint& checkpoint) const;
+  TrainOutput end_at_once();
   NamedTensors loss_memory() const;
 
   TrainerContext& context_;
@@ -101,6 +104,8 @@ class TrainingSession {
   std::int64_t losses_of_session_ = 0;
   std::int64_t saved_step_ = -1;
   bool epoch_ended_ = false;  // on_epoch_end of this epoch was called
+  std::string taken_up_;              // the checkpoint that this session goes on from
+  std::vector<std::string> changes_;  // of the arguments, since that was saved
 };
 
 }  // namespace lockstep

@@ -1,24 +1,67 @@
 // What a training saves, and how it goes on from there.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file_system.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/output_folder.h"
 #include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/checkpoint/world_remap.h"
+#include "lockstep/train/argument_changes.h"
 #include "lockstep/train/training_session.h"
 
 namespace lockstep {
 namespace {
 
 constexpr const char* kLossMemory = "loss_memory";
+constexpr const char* kArgumentsFile = "training_args.json";
+constexpr const char* kDataArgumentsFile = "data_args.json";
+
+// The checkpoints in `folder`, for who named another one.
+std::string checkpoints_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const auto& entry : OutputFolder(real_file_system(), folder).entries(true)) paths.push_back(entry.path);
+  if (paths.empty()) return "";
+  constexpr std::size_t kShown = 10;
+  const std::size_t shown = std::min(paths.size(), kShown);
+  return fmt::format("{} has {}{} (the newest first)", folder,
+                     fmt::join(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     paths.size() > shown ? ", …" : "");
+}
+
+// A name that is no folder, or a folder of checkpoints, would otherwise be blamed for its lack of a manifest.
+void require_checkpoint_folder(const std::string& from, const std::string& output_dir) {
+  std::error_code ignored;
+  if (std::filesystem::exists(from + "/" + kManifestFile, ignored)) return;
+  const bool is_folder = std::filesystem::is_directory(from, ignored);
+  const std::string inside = is_folder ? checkpoints_in(from) : "";
+  if (is_folder && inside.empty()) return;  // opening it says what it lacks
+  const std::string there = is_folder ? inside : checkpoints_in(output_dir);
+  const std::string what = is_folder ? "resume_from_checkpoint: " + from + " is no checkpoint, but holds some"
+                           : std::filesystem::exists(from, ignored)
+                               ? "resume_from_checkpoint: " + from + " is no folder"
+                               : "resume_from_checkpoint: there is no folder " + from;
+  throw UsageError(what, "training arguments",
+                   (there.empty() ? "there are no checkpoints in " + output_dir + " either: leave it out to begin anew"
+                                  : there + ": give one of them") +
+                       ", or 'true' for the newest whole one in output_dir, if there is any");
+}
+
+nlohmann::json json_in(const Checkpoint& checkpoint, const std::string& name) {
+  if (!checkpoint.has_file(name)) return nlohmann::json::object();
+  const auto json = nlohmann::json::parse(checkpoint.file(name), nullptr, false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
 
 }  // namespace
 
@@ -48,7 +91,8 @@ void TrainingSession::save() {
   if (context_.rank() == 0) {
     content.weights = weights_of(*model_);
     content.files = model_->files();
-    content.files["training_args.json"] = to_json(args_).dump(2) + "\n";
+    content.files[kArgumentsFile] = to_json(args_).dump(2) + "\n";
+    content.files[kDataArgumentsFile] = context_.options.data_arguments.dump(2) + "\n";
   }
   if (!args_.save_only_model) {
     if (context_.rank() == 0) content.files[kSchedulerFile] = schedule_->state();
@@ -74,6 +118,10 @@ void TrainingSession::resume() {
   if (from == "True" || from == "False") from[0] = from[0] == 'T' ? 't' : 'f';  // as Python writes them
   if (from == "false") return;
   if (from != "true") {
+    const auto check = [&] {
+      if (context_.rank() == 0) require_checkpoint_folder(from, args_.output_dir);
+    };
+    context_.group ? run_together(*context_.group, check) : check();
     take_up(context_.group ? open_checkpoint(from, *context_.group) : Checkpoint(from));
     return;
   }
@@ -144,6 +192,8 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
   state.is_world_process_zero = context_.state.is_world_process_zero;
   state.is_local_process_zero = context_.state.is_local_process_zero;
   context_.state = state;
+  taken_up_ = checkpoint.path();
+  changes_ = changes_since(checkpoint);
   find_best_model(std::filesystem::path(checkpoint.path()).lexically_normal().parent_path().string());
   for (const auto& callback : context_.options.callbacks) {
     const auto kept = state.stateful_callbacks.find(callback->name());
@@ -154,6 +204,29 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
   }
   context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by rank 0.",
                              checkpoint.path(), state.global_step, epoch_, position_));
+}
+
+std::vector<std::string> TrainingSession::changes_since(const Checkpoint& checkpoint) const {
+  std::vector<std::string> changes = argument_changes(json_in(checkpoint, kArgumentsFile), to_json(args_));
+  const auto of_data =
+      data_argument_changes(json_in(checkpoint, kDataArgumentsFile), context_.options.data_arguments);
+  changes.insert(changes.end(), of_data.begin(), of_data.end());
+  return changes;
+}
+
+// The checkpoint is as far as this run was to go, or further. Callbacks hear nothing: there is no training, and what
+// they wrote of the one that was done stays as it is.
+TrainOutput TrainingSession::end_at_once() {
+  const std::int64_t step = context_.state.global_step;
+  for (const std::string& change : changes_) context_.print("warning: " + change);
+  context_.print(fmt::format("Training is already complete: {} is of step {}, and this run ends with step {}. Nothing is "
+                             "trained; to go on, ask for more (--max-steps, --num-train-epochs).",
+                             taken_up_, step, plan_.max_steps));
+  if (args_.load_best_model_at_end && step == plan_.max_steps) load_best_model();
+  TrainOutput output;
+  output.global_step = step;
+  output.already_complete = taken_up_;
+  return output;
 }
 
 }  // namespace lockstep

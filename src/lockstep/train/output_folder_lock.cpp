@@ -1,0 +1,142 @@
+#include "lockstep/train/output_folder_lock.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "lockstep/base/create_folders.h"
+#include "lockstep/base/deadline.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/topology.h"
+
+namespace lockstep {
+namespace {
+
+using HolderJson = nlohmann::json;
+
+// The launcher's name of this job; empty where it has none of its own.
+std::string job_name() {
+  const std::string id = env_string("TORCHELASTIC_RUN_ID").value_or("");
+  return id == "none" ? "" : id;
+}
+
+// Who holds the lock, as its file says. The holder writes it just after it has got the lock.
+HolderJson holder_in(int fd) {
+  char text[1024];
+  const ssize_t bytes = ::pread(fd, text, sizeof(text), 0);
+  HolderJson holder = HolderJson::parse(text, text + std::max<ssize_t>(bytes, 0), nullptr, false);
+  const bool is_whole = holder.is_object() && holder.value("host", HolderJson()).is_string() &&
+                        holder.value("pid", HolderJson()).is_number_integer() &&
+                        holder.value("since", HolderJson()).is_string() &&
+                        holder.value("job", HolderJson()).is_string();
+  return is_whole ? holder : HolderJson();
+}
+
+// For others to read. The lock holds without it, so a full disk is no reason to stop here.
+void write_holder(int fd) {
+  const HolderJson holder{{"host", host_name()},
+                          {"pid", ::getpid()},
+                          {"since", fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)))},
+                          {"job", job_name()}};
+  const std::string text = holder.dump(-1, ' ', false, HolderJson::error_handler_t::replace) + "\n";
+  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, text.data(), text.size(), 0) < 0) {
+    log_debug("cannot write who holds the lock: {}", errno_text(errno));
+  }
+}
+
+[[noreturn]] void refuse_held(const HolderJson& holder, const std::string& folder, const std::string& path) {
+  const std::string fix = "give another --output-dir, or wait until that training has ended";
+  if (holder.is_null()) throw Error("another training writes into this folder", folder, fix);
+  const auto host = holder["host"].get<std::string>();
+  throw Error(
+      fmt::format("another training writes into this folder: process {} on host {}, since {}",
+                  holder["pid"].get<std::int64_t>(), host, holder["since"].get<std::string>()),
+      folder,
+      fix + (host == host_name() ? "" : fmt::format("; where that host is gone for good, remove {}", path)));
+}
+
+// A process of the same job, or another thread of this process that is just giving it back.
+bool ends_soon(const HolderJson& holder) {
+  const bool is_own_job = !job_name().empty() && holder["job"] == job_name();
+  return is_own_job || (holder["pid"] == ::getpid() && holder["host"] == host_name());
+}
+
+// Whether `path` is still the file that was opened: its last holder removes it.
+bool is_file_at(int fd, const std::string& path) {
+  struct stat opened {}, there {};
+  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &there) == 0 && opened.st_ino == there.st_ino &&
+         opened.st_dev == there.st_dev;
+}
+
+}  // namespace
+
+OutputFolderLock::OutputFolderLock(std::string path, UniqueFd fd, bool is_held)
+    : path_(std::move(path)), fd_(std::move(fd)), is_held_(is_held) {}
+
+// Removed while it is held: who has opened it meanwhile sees that, and opens the next one.
+OutputFolderLock::~OutputFolderLock() {
+  if (is_held_ && is_file_at(fd_.get(), path_)) ::unlink(path_.c_str());
+}
+
+std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& folder,
+                                                         std::chrono::milliseconds patience) {
+  constexpr auto kBetweenTries = std::chrono::milliseconds(20);
+  constexpr auto kUntilWritten = std::chrono::milliseconds(500);
+  const std::string path = folder + "/" + kFile;
+  const Deadline deadline = Deadline::after(patience);
+  const Deadline written = Deadline::after(kUntilWritten);
+  while (true) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    // A file that another user's crash left in a shared folder can be locked all the same.
+    if (!fd && errno == EACCES) fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) {
+      throw Error("cannot make the lock file " + path + ": " + errno_text(errno), folder,
+                  "give an --output-dir that you may write to, with space on its disk");
+    }
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+      if (!is_file_at(fd.get(), path)) continue;
+      write_holder(fd.get());
+      return std::shared_ptr<OutputFolderLock>(new OutputFolderLock(path, std::move(fd), true));
+    }
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) {
+      log_warning("{}: the file system knows no locks ({}): a second training into it would not be noticed", folder,
+                  errno_text(errno));
+      return std::shared_ptr<OutputFolderLock>(new OutputFolderLock(path, std::move(fd), false));
+    }
+    const HolderJson holder = holder_in(fd.get());
+    const bool may_wait = holder.is_null() ? !written.passed() : ends_soon(holder) && !deadline.passed();
+    if (!may_wait) refuse_held(holder, folder, path);
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+std::shared_ptr<const OutputFolderLock> OutputFolderLock::take(const std::string& folder,
+                                                               std::chrono::milliseconds patience) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<const OutputFolderLock>> own;  // of this process, by the folder's path
+  create_folders(folder);
+  std::error_code problem;
+  const auto real = std::filesystem::canonical(folder, problem);
+  const std::string name = problem ? folder : real.string();
+  const std::lock_guard<std::mutex> guard(mutex);
+  std::shared_ptr<const OutputFolderLock> held = own[name].lock();
+  if (!held) own[name] = held = lock(folder, patience);
+  return held;
+}
+
+}  // namespace lockstep

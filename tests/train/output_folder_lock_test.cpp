@@ -1,0 +1,127 @@
+// One training at a time writes into a folder. Holders are real processes: a lock is to outlive none of them.
+#include "lockstep/train/output_folder_lock.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/topology.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+// A process that holds a folder until `let_go`, or until it is killed.
+class LockHolder {
+ public:
+  explicit LockHolder(const std::string& folder) {
+    int ready[2], go[2];
+    if (::pipe2(ready, O_CLOEXEC) != 0 || ::pipe2(go, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::close(go[1]);
+      char letter = 0;
+      const auto lock = OutputFolderLock::take(folder);
+      if (::write(ready[1], &letter, 1) != 1) ::_exit(1);
+      if (::read(go[0], &letter, 1) < 0) ::_exit(1);
+      ::_exit(0);  // as a crash: nobody tidies up
+    }
+    ::close(ready[1]);
+    ::close(go[0]);
+    char letter = 0;
+    EXPECT_EQ(::read(ready[0], &letter, 1), 1);
+    ::close(ready[0]);
+    go_ = go[1];
+  }
+  ~LockHolder() { end(SIGKILL); }
+  pid_t pid() const { return pid_; }
+  void let_go() {
+    ::close(go_);
+    go_ = -1;
+  }
+  void end(int signal) {
+    if (pid_ < 0) return;
+    ::kill(pid_, signal);
+    ::waitpid(pid_, nullptr, 0);
+    if (go_ >= 0) ::close(go_);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int go_ = -1;
+};
+
+std::string refusal_of(const std::string& folder) {
+  try {
+    OutputFolderLock::take(folder);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string lock_file(const TemporaryFolder& folder) { return folder / OutputFolderLock::kFile; }
+
+TEST(OutputFolderLock, ASecondProcessIsToldWhoHoldsTheFolder) {
+  const TemporaryFolder folder;
+  LockHolder holder(folder.path());
+  const std::string text = refusal_of(folder.path());
+  EXPECT_NE(text.find("process " + std::to_string(holder.pid()) + " on host " + host_name() + ", since 20"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("--output-dir"), std::string::npos) << text;
+  // By another name of the same folder, too.
+  std::filesystem::create_directory_symlink(folder.path(), folder / "link");
+  EXPECT_NE(refusal_of(folder / "link"), "");
+}
+
+TEST(OutputFolderLock, AKilledHolderBlocksNobodyAndNothingIsLeft) {
+  const TemporaryFolder folder;
+  LockHolder holder(folder.path());
+  holder.end(SIGKILL);
+  ASSERT_TRUE(std::filesystem::exists(lock_file(folder))) << "a stale file, as a crash leaves it";
+  EXPECT_EQ(refusal_of(folder.path()), "");
+  EXPECT_FALSE(std::filesystem::exists(lock_file(folder)));
+}
+
+TEST(OutputFolderLock, OneProcessMayTakeAFolderTwice) {
+  const TemporaryFolder folder;
+  auto first = OutputFolderLock::take(folder.path());
+  const auto second = OutputFolderLock::take(folder.path());
+  first.reset();
+  EXPECT_TRUE(std::filesystem::exists(lock_file(folder)));
+}
+
+TEST(OutputFolderLock, AHolderOfTheSameJobIsWaitedFor) {
+  const TemporaryFolder folder;
+  ::setenv("TORCHELASTIC_RUN_ID", "job-7", 1);
+  LockHolder holder(folder.path());
+  std::thread ends([&] { holder.let_go(); });
+  EXPECT_EQ(refusal_of(folder.path()), "");
+  ends.join();
+  // One of another job is not.
+  LockHolder stays(folder.path());
+  ::setenv("TORCHELASTIC_RUN_ID", "job-8", 1);
+  EXPECT_NE(refusal_of(folder.path()), "");
+  ::unsetenv("TORCHELASTIC_RUN_ID");
+}
+
+TEST(OutputFolderLock, AFileOfAnotherKindIsNoHolder) {
+  const TemporaryFolder folder;
+  std::ofstream(lock_file(folder)) << "not JSON";
+  EXPECT_EQ(refusal_of(folder.path()), "");
+}
+
+}  // namespace
+}  // namespace lockstep
