@@ -392,6 +392,32 @@ TEST(DataParallel, RefusesWhatCannotBeReplicated) {
   EXPECT_TRUE(contains(text_of_error([] { DataParallel dp(TwoLayers(), {"cuda:0"}); }),
                        "device cuda:0 (device_ids[0]) but found one of them on device: cpu"));
   EXPECT_TRUE(contains(text_of_error([] { replicate(TwoLayers(), {"cpu:0", "cuda:100"}); }), "there is no cuda:100"));
+  EXPECT_TRUE(contains(text_of_error([] { DataParallel dp(TwoLayers(), cpu_devices(2), "cuda:100"); }),
+                       "there is no cuda:100"));
+}
+
+TEST(DataParallel, RefusesMoreChunksThanReplicas) {
+  auto replicas = replicate(TwoLayers(), cpu_devices(2));
+  const auto chunks = scatter(std::make_tuple(doubles({3, 5})), cpu_devices(3));
+  EXPECT_TRUE(contains(text_of_error([&] { parallel_apply(replicas, chunks); }), "3 chunks for 2 replicas"));
+}
+
+// PyTorch's rule: there is nothing to share out, so the first device alone computes.
+struct MakesSamplesImpl : torch::nn::Cloneable<MakesSamplesImpl> {
+  MakesSamplesImpl() { reset(); }
+  void reset() override { weight = register_parameter("weight", torch::full({3}, 2.0)); }
+  at::Tensor forward() { return torch::ones({4, 3}) * weight; }
+  at::Tensor weight;
+};
+TORCH_MODULE(MakesSamples);
+
+TEST(DataParallel, WithoutArgumentsTheFirstReplicaRuns) {
+  MakesSamples model;
+  DataParallel dp(model, cpu_devices(2));
+  const at::Tensor samples = dp();
+  EXPECT_TRUE(samples.equal(torch::full({4, 3}, 2.0)));
+  samples.sum().backward();
+  EXPECT_TRUE(model->weight.grad().equal(torch::full({3}, 4.0)));
 }
 
 TEST(DataParallel, MakingReplicasDrawsNothing) {
@@ -401,34 +427,6 @@ TEST(DataParallel, MakingReplicasDrawsNothing) {
   torch::manual_seed(5);
   DataParallel dp(model, cpu_devices(3));
   EXPECT_TRUE(torch::rand({2}).equal(want));
-}
-
-// LibTorch's own random operators: set by manual_seed, whichever replica is faster, and different in each.
-struct DrawsImpl : torch::nn::Cloneable<DrawsImpl> {
-  void reset() override {}
-  std::tuple<at::Tensor, at::Tensor, at::Tensor> forward(const at::Tensor& x) {
-    return {torch::dropout(x, 0.5, true), torch::rand({x.size(0), 8}), torch::randn({x.size(0), 8}).normal_() + x};
-  }
-};
-TORCH_MODULE(Draws);
-
-TEST(DataParallel, RandomNumbersRepeatAndDifferBetweenReplicas) {
-  Draws model;
-  DataParallel dp(model, cpu_devices(2));
-  const at::Tensor x = torch::ones({8, 8});
-  const auto draw = [&](std::uint64_t seed) {
-    torch::manual_seed(seed);
-    const auto [dropped, uniform, normal] = dp(x);
-    return torch::cat({dropped, uniform, normal}, 1);
-  };
-  const at::Tensor first = draw(1);
-  for (int round = 0; round < 20; ++round) EXPECT_TRUE(draw(1).equal(first));
-  for (int part = 0; part < 3; ++part) {
-    const at::Tensor columns = first.slice(1, 8 * part, 8 * part + 8);
-    EXPECT_FALSE(columns.slice(0, 0, 4).equal(columns.slice(0, 4, 8))) << part;
-  }
-  EXPECT_FALSE(draw(2).equal(first));
-  EXPECT_FALSE(std::get<1>(dp(x)).equal(std::get<1>(dp(x))));  // no two steps alike
 }
 
 TEST(DataParallel, FunctionsOfPyTorchCompose) {

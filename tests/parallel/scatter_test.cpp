@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/gather.h"
@@ -135,8 +136,47 @@ TEST(Gather, RefusesWhatDoesNotFit) {
   const std::vector<Map> maps{{{"a", torch::zeros({1})}}, {{"b", torch::zeros({1})}}};
   EXPECT_TRUE(contains(text_of_error([&] { gather(maps, "cpu:0"); }), "other keys"));
   const std::vector<std::vector<at::Tensor>> lists{{torch::zeros({1})}, {}};
-  EXPECT_TRUE(contains(text_of_error([&] { gather(lists, "cpu:0"); }), "replica 1 returned 0 tensors, replica 0 1"));
+  EXPECT_TRUE(contains(text_of_error([&] { gather(lists, "cpu:0"); }), "replica 1 returned a list of 0, replica 0 one"));
   EXPECT_TRUE(contains(text_of_error([] { gather(std::vector<at::Tensor>{}, "cpu:0"); }), "no outputs"));
+}
+
+// Each would fit by position alone.
+TEST(Gather, RefusesOtherStructuresInside) {
+  const at::Tensor t = torch::zeros({1});
+  using Maps = std::tuple<at::Tensor, std::map<std::string, at::Tensor>>;
+  EXPECT_TRUE(contains(text_of_error([&] { gather(std::vector<Maps>{{t, {{"a", t}}}, {t, {{"b", t}}}}, "cpu:0"); }),
+                       "other keys"));
+  using Lists = std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>;
+  EXPECT_TRUE(contains(text_of_error([&] { gather(std::vector<Lists>{{{t, t}, {t}}, {{t}, {t, t}}}, "cpu:0"); }),
+                       "replica 1 returned a list of 1, replica 0 one of 2"));
+  using Numbered = std::map<int, at::Tensor>;
+  EXPECT_TRUE(contains(text_of_error([&] { gather(std::vector<Numbered>{{{1, t}}, {{2, t}}}, "cpu:0"); }), "other keys"));
+  const auto dict = [&](const std::string& key) {
+    c10::Dict<std::string, at::Tensor> values;
+    values.insert(key, t);
+    return c10::IValue(c10::ivalue::Tuple::create({c10::IValue(values)}));
+  };
+  EXPECT_TRUE(contains(text_of_error([&] { gather(std::vector<c10::IValue>{dict("a"), dict("b")}, "cpu:0"); }),
+                       "other keys"));
+}
+
+TEST(Gather, PutsMapsTogetherByKey) {
+  const at::Tensor x = torch::ones({1}), y = torch::zeros({1});
+  using Map = std::unordered_map<std::string, at::Tensor>;
+  const std::vector<std::string> keys{"a", "bb", "ccc", "d"};
+  Map forward, backward;
+  for (auto key = keys.begin(); key != keys.end(); ++key) forward[*key] = *key == "a" ? x : y;
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) backward[*key] = *key == "a" ? x : y;
+  const Map map = gather(std::vector<Map>{forward, backward}, "cpu:0");
+  for (const auto& key : keys) EXPECT_TRUE(map.at(key).equal(torch::cat({forward[key], backward[key]}))) << key;
+  const auto dict = [&](const std::vector<std::string>& order) {
+    c10::Dict<std::string, at::Tensor> values;
+    for (const auto& key : order) values.insert(key, key == "a" ? x : y);
+    return c10::IValue(values);
+  };
+  const c10::IValue both = gather(std::vector<c10::IValue>{dict({"a", "b"}), dict({"b", "a"})}, "cpu:0");
+  EXPECT_TRUE(both.toGenericDict().at("a").toTensor().equal(torch::ones({2})));
+  EXPECT_TRUE(both.toGenericDict().at("b").toTensor().equal(torch::zeros({2})));
 }
 
 TEST(ReplicaDevice, ReadsNames) {

@@ -17,6 +17,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/parallel_loss.h"
+#include "tools/lockstep/replica_flag.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -45,8 +46,10 @@ class TraceCommand : public Subcommand {
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
     app.add_option("--devices", devices_,
                    "of the replicas, e.g. cpu:0,cpu:1; default: cpu:0,cpu:1, or all CUDA devices")
-        ->delimiter(',');
-    app.add_option("--output-device", output_device_, "where data-parallel gathers; default: the first");
+        ->delimiter(',')
+        ->check(replica_device_name());
+    app.add_option("--output-device", output_device_, "where data-parallel gathers; default: the first")
+        ->check(replica_device_name());
     app.add_option("--mode", mode_, "data-parallel: gather outputs, loss on one device; parallel-loss: loss on each")
         ->capture_default_str()
         ->check(CLI::IsMember({"both", "data-parallel", "parallel-loss"}));
@@ -133,12 +136,24 @@ class TraceCommand : public Subcommand {
     optimizer.zero_grad();
     const at::Tensor loss =
         mode == "data-parallel" ? loss_of_gathered(dp, batch, trace) : loss_of_each(dp, batch, trace);
-    loss.backward();
+    make_backward(loss, dp, trace);
     {
       const TraceScope scope(&trace, "update", dp.device_ids().front().name());
       optimizer.step();
     }
     return loss.item<double>();
+  }
+
+  // With one chunk there are no replicas to tell of it.
+  static void make_backward(const at::Tensor& loss, Parallel& dp, StepTrace& trace) {
+    const auto begin = StepTrace::Clock::now();
+    loss.backward();
+    const auto end = StepTrace::Clock::now();
+    const auto spans = trace.spans();
+    const auto is_backward = [](const TraceSpan& span) { return span.name == "backward"; };
+    if (std::none_of(spans.begin(), spans.end(), is_backward)) {
+      trace.add("backward", dp.device_ids().front().name(), begin, end, 0);
+    }
   }
 
   static at::Tensor loss_of_gathered(Parallel& dp, const Batch& batch, StepTrace& trace) {

@@ -26,7 +26,8 @@ namespace lockstep {
 /// The arguments and meaning of PyTorch's DataParallel, with these differences: CPU replicas count as devices and share
 /// the weights; replicas are made once and kept; backward runs on all replicas at once. `forward` returns what the
 /// module's forward does (see visit_tensors), gathered on `output_device`; scalar outputs, such as losses, come as a
-/// vector with one element per replica. With one device it is the module's own forward.
+/// vector with one element per replica. With one device it is the module's own forward; without arguments the first
+/// replica alone runs.
 ///
 /// A mean of such losses is exact only where chunks are equal: see parallel_loss. One thread at a time.
 template <typename ModuleType>
@@ -41,7 +42,9 @@ class DataParallel {
                         ReplicaOptions options = {})
       : replicas_(std::move(module), device_ids.empty() ? all_replica_devices() : std::move(device_ids), options),
         output_device_(output_device ? *output_device : replicas_.devices().front()),
-        dim_(dim) {}
+        dim_(dim) {
+    output_device_.require_present("output_device");
+  }
 
   template <typename... Args>
   auto forward(const Args&... args) {
@@ -60,7 +63,11 @@ class DataParallel {
     std::optional<std::vector<std::tuple<std::decay_t<Args>...>>> chunks;
     {
       TraceScope scope(trace, "scatter", replicas_.devices().front().name());
-      chunks.emplace(scatter(std::tuple<std::decay_t<Args>...>(args...), replicas_.devices(), dim_));
+      if constexpr (sizeof...(Args) == 0) {
+        chunks.emplace(1);  // nothing to share out
+      } else {
+        chunks.emplace(scatter(std::tuple<std::decay_t<Args>...>(args...), replicas_.devices(), dim_));
+      }
       count_bytes(trace, scope, *chunks);
     }
     const auto outputs = parallel_apply(replicas_, *chunks, function);

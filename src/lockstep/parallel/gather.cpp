@@ -71,9 +71,40 @@ std::vector<at::Tensor> gather_all(const std::vector<std::vector<at::Tensor>>& o
   return gathered;
 }
 
-void refuse_unlike_maps(std::size_t replica) {
+void refuse_unlike_keys(std::size_t replica) {
   throw Error(fmt::format("replica {} returned a map with other keys than replica 0", replica), "gather",
               "All dicts must have the same keys: let every replica return the same structure");
+}
+
+void refuse_unlike_sizes(std::size_t replica, std::size_t size, std::size_t first) {
+  throw Error(fmt::format("replica {} returned a list of {}, replica 0 one of {}", replica, size, first), "gather",
+              "let every replica return the same structure");
+}
+
+void append_script_tensors(const c10::IValue& first, const c10::IValue& other, std::size_t replica,
+                           std::vector<at::Tensor>& tensors) {
+  if (first.isTuple() && other.isTuple()) {
+    const auto& a = first.toTupleRef().elements();
+    const auto& b = other.toTupleRef().elements();
+    if (a.size() != b.size()) refuse_unlike_sizes(replica, b.size(), a.size());
+    for (std::size_t i = 0; i < a.size(); ++i) append_script_tensors(a[i], b[i], replica, tensors);
+  } else if (first.isList() && other.isList()) {
+    const auto a = first.toList();
+    const auto b = other.toList();
+    if (a.size() != b.size()) refuse_unlike_sizes(replica, b.size(), a.size());
+    for (std::size_t i = 0; i < a.size(); ++i) append_script_tensors(a.get(i), b.get(i), replica, tensors);
+  } else if (first.isGenericDict() && other.isGenericDict()) {
+    const auto a = first.toGenericDict();
+    const auto b = other.toGenericDict();
+    if (a.size() != b.size()) refuse_unlike_keys(replica);
+    for (const auto& entry : a) {
+      const auto found = b.find(entry.key());
+      if (found == b.end()) refuse_unlike_keys(replica);
+      append_script_tensors(entry.value(), found->value(), replica, tensors);
+    }
+  } else {
+    visit_tensors(other, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+  }
 }
 
 }  // namespace detail

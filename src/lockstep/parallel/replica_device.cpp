@@ -49,10 +49,10 @@ c10::Device ReplicaDevice::tensor_device() const {
   return is_cpu_ ? c10::Device(c10::kCPU) : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index_));
 }
 
-void ReplicaDevice::require_present() const {
+void ReplicaDevice::require_present(const char* option) const {
   if (is_cpu_ || index_ < cuda_device_count()) return;
   throw Error("there is no " + name() + ": " + std::to_string(cuda_device_count()) + " CUDA devices are seen here",
-              "device_ids", "name devices that are there, e.g. cpu:0,cpu:1");
+              option, "name devices that are there, e.g. cpu:0,cpu:1");
 }
 
 std::vector<ReplicaDevice> all_replica_devices() {

@@ -24,8 +24,9 @@ class ReplicaDevice {
   std::string name() const;
   /// Where its tensors are: all CPU replicas have the host's memory.
   c10::Device tensor_device() const;
+  /// @param option  that named it, for the error
   /// @throws Error  naming what there is, if this is a CUDA device that is not seen here
-  void require_present() const;
+  void require_present(const char* option = "device_ids") const;
 
   friend bool operator==(const ReplicaDevice& a, const ReplicaDevice& b) {
     return a.is_cpu_ == b.is_cpu_ && a.index_ == b.index_;

@@ -17,6 +17,7 @@ namespace {
 constexpr c10::DispatchKey kReplicaKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 thread_local at::Generator* replica_generator = nullptr;
+thread_local ReplicaSeed* replica_seed = nullptr;
 
 bool takes_generator(const c10::Argument& argument) {
   const auto optional = argument.type()->cast<c10::OptionalType>();
@@ -34,7 +35,9 @@ void draw_from_replica(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   }
   for (std::size_t i = 0; is_on_cpu && i < arguments.size(); ++i) {
     c10::IValue& value = torch::jit::peek(*stack, i, arguments.size());
-    if (value.isNone() && takes_generator(arguments[i])) value = *replica_generator;
+    if (!value.isNone() || !takes_generator(arguments[i])) continue;
+    replica_seed->draw();
+    value = *replica_generator;
   }
   const c10::impl::ExcludeDispatchKeyGuard pass(kReplicaKey);
   op.callBoxed(stack);
@@ -69,30 +72,42 @@ void install_kernels() {
 
 }  // namespace
 
-void seed_replicas(std::vector<ReplicaRandom>& replicas, std::size_t count) {
+ReplicaSeed::ReplicaSeed(std::vector<ReplicaRandom>& replicas, std::size_t count) : replicas_(replicas), count_(count) {
   install_kernels();
-  std::uint64_t seed = 0;
-  {
-    const auto process_generator = at::detail::getDefaultCPUGenerator();
-    auto* generator = at::check_generator<at::CPUGeneratorImpl>(process_generator);
-    const std::lock_guard<std::mutex> lock(generator->mutex_);
-    seed = generator->random64();
-  }
-  RandomStream seeds(seed);
-  replicas.resize(std::max(replicas.size(), count));
-  for (std::size_t i = 0; i < count; ++i) {
-    ReplicaRandom& replica = replicas[i];
-    replica.stream = RandomStream(seeds.next());
-    if (!replica.generator.defined()) replica.generator = at::detail::createCPUGenerator();
-    replica.generator.set_current_seed(seeds.next());
-  }
+  replicas_.resize(std::max(replicas_.size(), count_));
 }
 
-ReplicaRandomGuard::ReplicaRandomGuard(ReplicaRandom& random)
-    : stream_(&random.stream), before_(replica_generator), key_(kReplicaKey) {
+void ReplicaSeed::draw() {
+  std::call_once(once_, [this] {
+    std::uint64_t number = 0;
+    {
+      const auto process_generator = at::detail::getDefaultCPUGenerator();
+      auto* generator = at::check_generator<at::CPUGeneratorImpl>(process_generator);
+      const std::lock_guard<std::mutex> lock(generator->mutex_);
+      number = generator->random64();
+    }
+    RandomStream seeds(number);
+    for (std::size_t i = 0; i < count_; ++i) {
+      ReplicaRandom& replica = replicas_[i];
+      replica.stream = RandomStream(seeds.next());
+      if (!replica.generator.defined()) replica.generator = at::detail::createCPUGenerator();
+      replica.generator.set_current_seed(seeds.next());
+    }
+  });
+}
+
+ReplicaRandomGuard::ReplicaRandomGuard(ReplicaRandom& random, ReplicaSeed& seed, bool trains)
+    : stream_(trains ? &random.stream : current_random_stream()),
+      before_(replica_generator),
+      seed_before_(replica_seed),
+      key_(kReplicaKey) {
   replica_generator = &random.generator;
+  replica_seed = &seed;
 }
 
-ReplicaRandomGuard::~ReplicaRandomGuard() { replica_generator = before_; }
+ReplicaRandomGuard::~ReplicaRandomGuard() {
+  replica_generator = before_;
+  replica_seed = seed_before_;
+}
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstddef>
-#include <optional>
+#include <mutex>
 #include <vector>
 
 #include "lockstep/base/random_stream.h"
@@ -17,14 +17,31 @@ struct ReplicaRandom {
   at::Generator generator;  ///< LibTorch's operators
 };
 
-/// Seeds each of `replicas`, all by one number of LibTorch's generator: replicas draw different numbers, and a run
-/// repeats after `torch::manual_seed`, whichever replica is faster.
-void seed_replicas(std::vector<ReplicaRandom>& replicas, std::size_t count);
+/// Seeds replicas for one forward, all by one number of LibTorch's generator: replicas draw different numbers, and a run
+/// repeats after `torch::manual_seed`, whichever replica is faster. That number is drawn when it is asked for, or a
+/// replica first draws: a forward that draws nothing leaves LibTorch's generator as it was.
+class ReplicaSeed {
+ public:
+  /// @param replicas  grows to `count`
+  ReplicaSeed(std::vector<ReplicaRandom>& replicas, std::size_t count);
+  ReplicaSeed(const ReplicaSeed&) = delete;
+  ReplicaSeed& operator=(const ReplicaSeed&) = delete;
 
-/// While it lives, the calling thread's operators that would draw from LibTorch's one CPU generator draw from `random`.
+  /// Seeds all replicas, once. Any thread may call it.
+  void draw();
+
+ private:
+  std::vector<ReplicaRandom>& replicas_;
+  const std::size_t count_;
+  std::once_flag once_;
+};
+
+/// While it lives, the calling thread's operators that would draw from LibTorch's one CPU generator draw from `random`,
+/// and, where the module trains, Lockstep's own layers from its stream.
 class ReplicaRandomGuard {
  public:
-  explicit ReplicaRandomGuard(ReplicaRandom& random);
+  /// @param seed  of this forward, drawn already where the module trains
+  ReplicaRandomGuard(ReplicaRandom& random, ReplicaSeed& seed, bool trains);
   ~ReplicaRandomGuard();
   ReplicaRandomGuard(const ReplicaRandomGuard&) = delete;
   ReplicaRandomGuard& operator=(const ReplicaRandomGuard&) = delete;
@@ -32,6 +49,7 @@ class ReplicaRandomGuard {
  private:
   RandomStreamGuard stream_;
   at::Generator* before_;
+  ReplicaSeed* seed_before_;
   c10::impl::IncludeDispatchKeyGuard key_;
 };
 

@@ -1,11 +1,13 @@
 #include "lockstep/parallel/replica_set.h"
 
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "lockstep/base/error.h"
 #include "lockstep/parallel/replica_graph.h"
 #include "lockstep/parallel/replica_state.h"
 
@@ -54,14 +56,18 @@ StepTrace* ReplicaSet::trace() const { return state_->trace; }
 
 std::vector<Tensors> ReplicaSet::apply(const std::vector<Tensors>& inputs, const Body& body) {
   const std::size_t count = inputs.size();
-  state_->synchronise(count);
+  if (count > size()) {
+    throw Error(fmt::format("there are {} chunks for {} replicas", count, size()), "parallel_apply",
+                "scatter over the devices of the replicas");
+  }
+  const bool trains = state_->synchronise(count);
   std::vector<Tensors> outputs(count);
   if (count == 1) {  // nothing to run beside: the caller's thread, graph and generator
     state_->run(1, "forward", [&](std::size_t) { outputs[0] = body(0, inputs[0]); });
     return outputs;
   }
-  const bool draws = state_->modules.front().is_training();  // evaluation leaves the generator as it is
-  if (draws) seed_replicas(state_->random, count);
+  ReplicaSeed seed(state_->random, count);
+  if (trains) seed.draw();  // evaluation leaves the generator as it is, unless it draws
   const auto& parameters = state_->parameters;
   const bool has_graph =
       at::GradMode::is_enabled() &&
@@ -70,7 +76,7 @@ std::vector<Tensors> ReplicaSet::apply(const std::vector<Tensors>& inputs, const
   std::vector<Tensors> leaves(count);
   state_->run(count, "forward", [&](std::size_t i) {
     std::optional<ReplicaRandomGuard> random;
-    if (draws && state_->devices[i].is_cpu()) random.emplace(state_->random[i]);
+    if (state_->devices[i].is_cpu()) random.emplace(state_->random[i], seed, trains);
     if (has_graph) leaves[i] = leaves_of(inputs[i]);
     outputs[i] = has_graph ? body(i, with_leaves(inputs[i], leaves[i])) : body(i, inputs[i]);
   });

@@ -25,7 +25,6 @@ struct ReplicaModule {
   /// Asks anew which tensors the buffers are; empty for a module that keeps the same.
   std::function<std::vector<at::Tensor>()> find_buffers;
   std::vector<std::string> names;      ///< of parameters, then of buffers
-  std::function<bool()> is_training;
   /// Takes over training modes from replica 0, and says whether any part of the module trains; empty for replica 0.
   std::function<bool()> copy_modes;
 };
@@ -57,7 +56,7 @@ class ReplicaSet {
 
   /// Runs `body` on replica i with `inputs[i]`, for all i at once. Grad mode, autocast, inference mode and CUDA streams
   /// are the caller's. Differentiable in `inputs` and the module's parameters, once.
-  /// @param inputs  at least one and at most `size()`
+  /// @param inputs  at most `size()`, or it throws Error
   /// @throws what a replica threw, of the first in order if several did; its text names replica and device
   std::vector<std::vector<at::Tensor>> apply(const std::vector<std::vector<at::Tensor>>& inputs, const Body& body);
 

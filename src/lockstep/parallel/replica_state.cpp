@@ -109,8 +109,8 @@ void ReplicaSet::State::collect_parameters() {
   }
 }
 
-void ReplicaSet::State::synchronise(std::size_t count) {
-  if (count <= 1) return;
+bool ReplicaSet::State::synchronise(std::size_t count) {
+  if (count <= 1) return false;
   if (modules.front().find_buffers) modules.front().buffers = modules.front().find_buffers();
   check_placement();
   const at::NoGradGuard no_grad;
@@ -121,6 +121,7 @@ void ReplicaSet::State::synchronise(std::size_t count) {
     scope.add_bytes(refresh_weights(r, coalesced) + copy_buffers(r, trains || has_trained_[r]));
     has_trained_[r] = trains;
   }
+  return has_trained_[1];
 }
 
 // The user may have frozen a parameter, converted the module or given a parameter other memory.

@@ -32,7 +32,8 @@ class ReplicaSet::State {
   State(std::vector<ReplicaModule> modules, std::vector<ReplicaDevice> replica_devices, const ReplicaOptions& options);
 
   /// Brings replicas 1 to count - 1 up to the module: training modes, weights, buffers.
-  void synchronise(std::size_t count);
+  /// @return  whether any part of them trains
+  bool synchronise(std::size_t count);
   /// Runs `work(i)` for i < count on replica i's thread, with the caller's grad mode, autocast and so on, and the
   /// replica's device and threads. Throws what the first of them threw. @param action  for its text and the trace
   void run(std::size_t count, const char* action, const std::function<void(std::size_t)>& work);

@@ -94,7 +94,6 @@ ReplicaModule replica_module(torch::nn::Module& first, torch::nn::Module& replic
     state.buffers.push_back(item.value());
     state.names.push_back(item.key());
   }
-  state.is_training = [&replica] { return replica.is_training(); };
   if (&first != &replica) {
     state.copy_modes = [from = modules_inside(first), to = modules_inside(replica)] {
       return copy_training_modes(from, to);

@@ -68,7 +68,6 @@ ReplicaModule replica_module(torch::jit::Module& first, torch::jit::Module& repl
   }
   // `self.count = self.count + 1` makes a buffer another tensor. Handles of their own: those of the caller may move.
   state.find_buffers = [replica] { return buffers_of(replica); };
-  state.is_training = [replica] { return replica.is_training(); };
   if (first._ivalue() != replica._ivalue()) {
     state.copy_modes = [from = modules_of(first), to = modules_of(replica)]() mutable {
       bool any = false;
