@@ -18,6 +18,11 @@ TEST_P(NearestName, IsTheOneThatWasProbablyMeant) {
   EXPECT_EQ(nearest_name(GetParam().typed, {"text", "label", "premise", "batch_size"}), GetParam().want);
 }
 
+TEST(NearestNameAlone, NeedsALetterThatIsTheSame) {
+  EXPECT_EQ(nearest_name("2", {"0", "1"}), "");
+  EXPECT_EQ(nearest_name("-f", {"-q"}), "-q");
+}
+
 INSTANTIATE_TEST_SUITE_P(Table, NearestName,
                          ::testing::Values(TypedName{"exact", "label", "label"}, TypedName{"swapped", "lable", "label"},
                                            TypedName{"swapped_in_a_short_name", "txet", "text"},

@@ -72,6 +72,43 @@ TEST_P(Calls, AsynchronousOperationsRunInOrder) {
   });
 }
 
+TEST_P(Calls, LargeOperationsMayBeginBeforeThoseAheadEnd) {
+  each_rank([](Communicator& group) {
+    const int size = group.world_size(), rank = group.rank();
+    constexpr std::int64_t kLarge = 300'000, kSmall = 50;
+    struct Round {
+      at::Tensor sum, strided, gathered, scattered, exchanged, small;
+    };
+    std::vector<Round> rounds;
+    std::vector<std::shared_ptr<Work>> works;
+    for (int i = 0; i < 4; ++i) {
+      Round round{full(kLarge + 7 * i, rank + i),     at::full({kLarge, 2}, rank + i, at::kFloat).select(1, 1),
+                  full(kLarge * size, -1),            full(kLarge, -1),
+                  full(kLarge * size, -1),            full(kSmall, rank + i)};
+      works.push_back(group.all_reduce_async(round.sum));
+      works.push_back(group.all_reduce_async(round.small));
+      works.push_back(group.all_reduce_async(round.strided));
+      works.push_back(group.all_gather_async(round.gathered, full(kLarge, rank + i)));
+      works.push_back(group.reduce_scatter_async(round.scattered, full(kLarge * size, rank + i)));
+      works.push_back(group.all_to_all_async(round.exchanged, full(kLarge * size, rank + i)));
+      rounds.push_back(std::move(round));
+    }
+    for (const auto& work : works) work->wait();
+    for (int i = 0; i < 4; ++i) {
+      const double sum = triangle(size) - size + i * size;
+      const Round& round = rounds[static_cast<std::size_t>(i)];
+      for (const at::Tensor& tensor : {round.sum, round.small, round.strided, round.scattered}) {
+        EXPECT_TRUE(tensor.eq(sum).all().item<bool>()) << i;
+      }
+      for (const at::Tensor& tensor : {round.gathered, round.exchanged}) {
+        for (int from = 0; from < size; ++from) {
+          EXPECT_TRUE(tensor.narrow(0, from * kLarge, kLarge).eq(from + i).all().item<bool>()) << i << " of " << from;
+        }
+      }
+    }
+  });
+}
+
 TEST_P(Calls, EveryAsynchronousForm) {
   each_rank([](Communicator& group) {
     const int size = group.world_size();

@@ -149,6 +149,29 @@ TEST_P(LosingARank, DestroyedWhileAnOperationIsUnderWay) {
   for (std::size_t rank = 1; rank < ends.size(); ++rank) EXPECT_TRUE(ends[rank].failed);
 }
 
+TEST_P(LosingARank, EndsOperationsThatWaitInLine) {
+  const auto ends = ends_of([](Communicator& group) {
+    if (group.rank() == 0) {
+      group.membership().store->wait({"in line"}, Deadline::after(std::chrono::seconds(30)));
+      throw std::runtime_error("it leaves");
+    }
+    std::vector<std::shared_ptr<Work>> works;
+    for (int i = 0; i < 6; ++i) works.push_back(group.all_reduce_async(ones(300'000)));
+    group.membership().store->set("in line", "1");
+    int failed = 0;
+    for (const auto& work : works) {
+      try {
+        work->wait();
+      } catch (const Error&) {
+        ++failed;
+      }
+    }
+    EXPECT_EQ(failed, 6);
+  });
+  EXPECT_TRUE(ends[0].failed);
+  for (std::size_t rank = 1; rank < ends.size(); ++rank) EXPECT_FALSE(ends[rank].failed) << ends[rank].text;
+}
+
 class LostProcess : public Contract {};
 std::vector<Placement> in_processes() {
   std::vector<Placement> found;

@@ -74,9 +74,11 @@ TEST(Trace, WritesWhatChromeShows) {
 }
 
 TEST(Trace, RefusesWhatIsNoDevice) {
-  const ProgramEnd end = replica_command({"trace", "--model", "mlp", "--devices", "tpu:0"});
-  EXPECT_EQ(end.code, 1);
-  EXPECT_NE(end.err.find("\"tpu:0\" is no device for a replica"), std::string::npos) << end.err;
+  for (const char* flag : {"--devices", "--output-device"}) {
+    const ProgramEnd end = replica_command({"trace", "--model", "mlp", flag, "tpu:0"});
+    EXPECT_EQ(end.code, 2);
+    EXPECT_NE(end.err.find(std::string(flag) + ": \"tpu:0\" is no device for a replica"), std::string::npos) << end.err;
+  }
 }
 
 TEST(Trace, SaysWhichDevicesThereAre) {
@@ -84,6 +86,23 @@ TEST(Trace, SaysWhichDevicesThereAre) {
   EXPECT_EQ(end.code, 1);
   EXPECT_NE(end.err.find("there is no cuda:77"), std::string::npos) << end.err;
   EXPECT_NE(end.err.find("CUDA devices are seen here"), std::string::npos) << end.err;
+  const ProgramEnd output = replica_command({"trace", "--model", "mlp", "--output-device", "cuda:77"});
+  EXPECT_EQ(output.code, 1);
+  EXPECT_NE(output.err.find("there is no cuda:77"), std::string::npos) << output.err;
+}
+
+// One device, or one sample for two: what nobody shares out is shown all the same.
+TEST(Trace, ShowsTheBackwardOfOneReplica) {
+  for (const std::vector<std::string>& alone : {std::vector<std::string>{"--devices", "cpu:0"}, {"--batch", "1"}}) {
+    std::vector<std::string> arguments{"trace", "--model", "mlp", "--mode", "data-parallel", "--json"};
+    arguments.insert(arguments.end(), alone.begin(), alone.end());
+    const ProgramEnd end = replica_command(arguments);
+    ASSERT_EQ(end.code, 0) << end.err;
+    const auto steps = steps_of(Json::parse(end.out)["modes"][0]);
+    for (const char* step : {"forward cpu:0", "loss cpu:0", "backward cpu:0", "update cpu:0"}) {
+      EXPECT_EQ(steps.count(step), 1U) << step;
+    }
+  }
 }
 
 TEST(BenchDataParallel, MeasuresStepsOverheadAndMemory) {

@@ -128,6 +128,41 @@ TEST(TrainBadInput, ACellWithoutANumberIsNamedWithItsLineAndColumn) {
   EXPECT_TRUE(tells(mixed.out, "word.csv:42:")) << mixed.out;
 }
 
+TEST(TrainBadInput, ATableThatIsNoneSaysWhatItLacks) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& text) {
+    const std::string file = write_lines(folder / "table.csv", text);
+    const ProgramEnd end = run_bad(table_training(file, folder / "out", {}));
+    EXPECT_NE(end.code, 0) << text;
+    EXPECT_TRUE(tells(end.err, "table.csv")) << end.err;
+    return end.err;
+  };
+  EXPECT_TRUE(tells(refusal("height,label\n"), "a header and no rows"));
+  EXPECT_TRUE(tells(refusal("label\na\nb\n"), "beside the label \"label\" there is no column with values"));
+  EXPECT_TRUE(tells(refusal("height,height,label\n1,2,a\n"), "the column \"height\" comes twice"));
+  EXPECT_TRUE(tells(refusal("height,lable\n1,a\n"), "did you mean \"lable\"?"));
+  EXPECT_TRUE(tells(refusal(std::string("\0\1\2,label\n1,a\n", 14)), "the header is no text in UTF-8"));
+  const std::string latin = refusal("height,label\n1,a\n2,\xE4\n");
+  EXPECT_TRUE(tells(latin, "0xe4, is no UTF-8") && tells(latin, "table.csv:3:")) << latin;
+}
+
+TEST(TrainBadInput, ALengthThatLeavesNothingIsRefused) {
+  const auto refusal = [](const BadInputWords& more) {
+    BadInputWords words{kBadInputBin, "train",       "--train-file", kBadInputData + "reviews.csv",
+                        "--max-steps", "1", "--max-train-samples", "8", "--output-dir", "/nonexistent/out"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramEnd end = run_bad(words);
+    EXPECT_EQ(end.code, 2) << end.out;
+    return end.err;
+  };
+  EXPECT_TRUE(tells(refusal({"--task", "text-classification", "--model", "bert-tiny", "--tokenizer",
+                             kBadInputData + "reviews-vocab", "--label-column", "division", "--max-length", "2"}),
+                    "--max-length 2 leaves no token for a text beside the 2 special ones"));
+  EXPECT_TRUE(tells(refusal({"--task", "language-modeling", "--model", "gpt2-tiny", "--tokenizer",
+                             kBadInputData + "bytes-vocab", "--text-column", "review", "--block-size", "1"}),
+                    "a token alone says nothing about another"));
+}
+
 TEST(TrainBadInput, AFractionIsNoClassAndAKeyComesOnce) {
   const TemporaryFolder folder;
   const std::string rows =
@@ -213,6 +248,12 @@ TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
   EXPECT_EQ(wide.code, 1);
   EXPECT_TRUE(tells(wide.err, "UTF-16")) << wide.err;
   EXPECT_TRUE(tells(wide.err, "iconv")) << wide.err;
+}
+
+TEST_F(PredictBadInput, NothingToPredictIsSaid) {
+  const ProgramEnd end = predict("");
+  EXPECT_EQ(end.code, 0);
+  EXPECT_TRUE(tells(end.err, "lines.txt: there are no texts")) << end.err;
 }
 
 TEST_F(PredictBadInput, BlankLinesArePassedOverAndCountedAndAMarkIsNoText) {

@@ -61,6 +61,50 @@ TEST_F(AccelerateFile, IsReadAndWrittenAsItWas) {
   EXPECT_EQ(accelerate_config_text(config, false), kTwoGpus);
 }
 
+// What accelerate itself wrote: see accelerate_files/README.md.
+std::string written_by_accelerate(const std::string& name) {
+  return std::string(LOCKSTEP_SOURCE_DIR) + "/tests/launch/accelerate_files/" + name;
+}
+
+TEST_F(AccelerateFile, OfAccelerateItselfIsReadAndWrittenByteForByte) {
+  struct Written {
+    const char* name;
+    const char* distributed_type;
+    int num_processes;
+    int num_machines;
+    const char* mixed_precision;
+  };
+  for (const Written& want :
+       {Written{"1.15.0-alone.yaml", "NO", 1, 1, "no"}, Written{"0.29.3-alone.yaml", "NO", 1, 1, "no"},
+        Written{"1.15.0-cpu4-bf16.yaml", "MULTI_CPU", 4, 1, "bf16"},
+        Written{"0.29.3-cpu4-bf16.yaml", "MULTI_CPU", 4, 1, "bf16"},
+        Written{"1.15.0-cpu-two-machines.yaml", "MULTI_CPU", 8, 2, "no"},
+        Written{"0.29.3-cpu-two-machines.yaml", "MULTI_CPU", 8, 2, "no"},
+        Written{"1.15.0-gpu.yaml", "MULTI_GPU", 2, 1, "fp16"}, Written{"0.29.3-gpu.yaml", "MULTI_GPU", 2, 1, "no"},
+        Written{"1.15.0-default-bf16.json", "NO", 1, 1, "bf16"},
+        Written{"0.29.3-default-bf16.json", "NO", 1, 1, "bf16"}}) {
+    const std::string path = written_by_accelerate(want.name);
+    const AccelerateConfig config = read_accelerate_config(path);
+    EXPECT_EQ(config.distributed_type, want.distributed_type) << want.name;
+    EXPECT_EQ(config.num_processes, want.num_processes) << want.name;
+    EXPECT_EQ(config.num_machines, want.num_machines) << want.name;
+    EXPECT_EQ(config.mixed_precision, want.mixed_precision) << want.name;
+    const std::string text = read_file(path);
+    const bool is_of_this_version = std::string(want.name).rfind("1.15", 0) == 0 && text.front() != '{';
+    if (is_of_this_version) EXPECT_EQ(accelerate_config_text(config, false), text) << want.name;
+  }
+  const AccelerateConfig two = read_accelerate_config(written_by_accelerate("1.15.0-cpu-two-machines.yaml"));
+  EXPECT_EQ(two.machine_rank, 1);
+  EXPECT_EQ(two.main_process_ip, "10.0.0.5");
+  EXPECT_EQ(two.main_process_port, 29501);
+  EXPECT_EQ(two.rdzv_backend, "c10d");
+  EXPECT_FALSE(two.same_network);
+  EXPECT_TRUE(two.debug);
+  EXPECT_TRUE(read_accelerate_config(written_by_accelerate("1.15.0-gpu.yaml")).enable_cpu_affinity);
+  EXPECT_THROW(read_accelerate_config(written_by_accelerate("1.15.0-cpu-mpirun.yaml")), Error);
+  EXPECT_NE(refusal("distributed_type: MULTI_CPU\nipex_config:\n  ipex: true\n").find("Intel"), std::string::npos);
+}
+
 TEST_F(AccelerateFile, IsJsonWhereItsNameSaysSo) {
   AccelerateConfig config;
   config.distributed_type = "MULTI_CPU";
@@ -124,6 +168,20 @@ std::string answered(const std::string& answers, AccelerateConfig& config) {
   std::ostringstream out;
   config = ask_config(in, out);
   return out.str();
+}
+
+// The same answers give the same file, byte for byte.
+TEST(ConfigQuestions, WriteWhatAccelerateWrites) {
+  for (const auto& [name, answers] :
+       {std::pair{"1.15.0-alone.yaml", "This machine\nNo distributed training\nno\nno\nno\nno\nno\nno\nall\nno\nno\n"},
+        std::pair{"1.15.0-cpu4-bf16.yaml", "This machine\nmulti-CPU\n1\nno\nno\nno\n4\nbf16\n"},
+        std::pair{"1.15.0-cpu-two-machines.yaml",
+                  "This machine\nmulti-CPU\n2\n1\n10.0.0.5\n29501\nno\nc10d\nyes\nno\nno\n8\nno\n"},
+        std::pair{"1.15.0-gpu.yaml", "This machine\nmulti-GPU\n1\nno\nno\nno\nno\nno\n2\n0,1\nyes\nfp16\n"}}) {
+    AccelerateConfig config;
+    const std::string asked = answered(answers, config);
+    EXPECT_EQ(accelerate_config_text(config, false), read_file(written_by_accelerate(name))) << name << "\n" << asked;
+  }
 }
 
 TEST(ConfigQuestions, AreThoseOfAccelerateInItsOrder) {

@@ -126,7 +126,8 @@ TEST(Coordinator, WaitsForTheHostThatServes) {
   EXPECT_EQ(job.running(), "");
   job.join("a");
   EXPECT_EQ(job.running(), "ab") << "the one that serves is the first; the last one finds no place";
-  EXPECT_EQ(job.last("c").text, "the job has all its 2 hosts; this host waits up to 60 s for a place");
+  EXPECT_EQ(job.last("c").text, "the job has all its 2 hosts (host-a, host-b); this host waits up to 60 s for a place. If it is of another job, "
+            "that needs an endpoint of its own");
 }
 
 TEST(Coordinator, EndsWhereTooFewCome) {

@@ -119,6 +119,18 @@ INSTANTIATE_TEST_SUITE_P(
              }},
         Good{
             "affinity", {"--cpu-affinity=split"}, [](const LaunchPlan& p) { return p.affinity == CpuAffinity::Split; }},
+        Good{"starts_of_fixed_nodes",
+             {"--nnodes=2", "--max-restarts=1"},
+             [](const LaunchPlan& p) { return p.may_start_again(0) && !p.may_start_again(1); }},
+        Good{"starts_of_nodes_that_come_and_go",
+             {"--nnodes=1:2", "--rdzv-endpoint=host-a"},
+             [](const LaunchPlan& p) { return p.may_start_again(0); }},
+        Good{"starts_where_a_lost_host_ends_the_job",
+             {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=host-a"},
+             [](const LaunchPlan& p) { return !p.may_start_again(0); }},
+        Good{"starts_where_a_lost_host_is_replaced",
+             {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=host-a", "--max-restarts=1"},
+             [](const LaunchPlan& p) { return p.may_start_again(1); }},
         Good{"restarts_and_role",
              {"--max-restarts=4", "--role=trainer", "--rdzv-id=j7", "--log-dir=logs"},
              [](const LaunchPlan& p) {

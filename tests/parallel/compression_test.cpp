@@ -51,6 +51,13 @@ TEST(Int8Blocks, DoNotHideADivergedTraining) {
   }
 }
 
+// As Reducer does it.
+void carry_out(CommunicationHook& hook, GradBucket& bucket, Communicator& group) {
+  if (const auto work = hook.start(bucket, group)) work->wait();
+  if (const auto work = hook.start_second(bucket, group)) work->wait();
+  hook.finish(bucket, group);
+}
+
 // The same numbers on every rank: ranks are threads here, and share LibTorch's generator.
 at::Tensor scattered(std::int64_t count) { return torch::arange(count, torch::kFloat).square().sin(); }
 
@@ -67,8 +74,7 @@ void expect_sums_agree(int world_size, const MakeHook& make_hook, double toleran
       bucket.is_last = true;
       bucket.buffer = common * (group->rank() + 1);
       bucket.gradients = {bucket.buffer.narrow(0, 0, 1200).view({40, 30}), bucket.buffer.narrow(0, 1200, 7)};
-      if (const auto work = hook->start(bucket, *group)) work->wait();
-      hook->finish(bucket, *group);
+      carry_out(*hook, bucket, *group);
       at::Tensor lowest = bucket.buffer.clone(), highest = bucket.buffer.clone();
       group->all_reduce(lowest, ReduceOp::Min);
       group->all_reduce(highest, ReduceOp::Max);
@@ -96,6 +102,65 @@ TEST(CompressionHooks, GiveAllOfAGradientInTheEnd) {
   }
 }
 
+// Averages in two halves, and writes down what it is called for.
+class TwoRoundHook : public CommunicationHook {
+ public:
+  explicit TwoRoundHook(std::vector<std::string>& calls) : calls_(calls) {}
+  std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) override {
+    const auto half = bucket.buffer.numel() / 2;
+    return communicator.all_reduce_async(bucket.buffer.narrow(0, 0, half), ReduceOp::Avg);
+  }
+  std::shared_ptr<Work> start_second(GradBucket& bucket, Communicator& communicator) override {
+    calls_.push_back("second " + std::to_string(bucket.index));
+    if (bucket.index == 1) {  // in one round: what is left goes at once
+      at::Tensor rest = second_half(bucket);
+      communicator.all_reduce(rest, ReduceOp::Avg);
+      return nullptr;
+    }
+    return communicator.all_reduce_async(second_half(bucket), ReduceOp::Avg);
+  }
+  void finish(GradBucket& bucket, Communicator&) override { calls_.push_back("finish " + std::to_string(bucket.index)); }
+
+ private:
+  static at::Tensor second_half(const GradBucket& bucket) {
+    const auto half = bucket.buffer.numel() / 2;
+    return bucket.buffer.narrow(0, half, bucket.buffer.numel() - half);
+  }
+  std::vector<std::string>& calls_;
+};
+
+TEST(CommunicationHooks, HaveTheirSecondExchangesUnderWayTogether) {
+  on_compressing_ranks(2, [](Group group) {
+    torch::nn::Sequential net(torch::nn::Linear(30, 20), torch::nn::Linear(20, 10), torch::nn::Linear(10, 1));
+    for (auto& parameter : net->parameters()) torch::nn::init::constant_(parameter, 0.1);
+    DistributedDataParallelOptions options;
+    options.process_group = group;
+    options.bucket_cap_mb = 1e-4;  // a bucket for each parameter
+    DistributedDataParallel<torch::nn::Sequential> ddp(net, options);
+    std::vector<std::string> calls;
+    ddp.register_comm_hook(std::make_unique<TwoRoundHook>(calls));
+    ddp(torch::ones({4, 30}) * (group->rank() + 1)).sum().backward();
+    const std::size_t buckets = ddp.bucket_names().size();
+    ASSERT_GE(buckets, 3u);
+    std::vector<std::string> wanted;
+    for (std::size_t i = 0; i < buckets; ++i) {
+      wanted.push_back("second " + std::to_string(i));
+      if (i == 1) wanted.push_back("finish 1");
+    }
+    for (std::size_t i = 0; i < buckets; ++i) {
+      if (i != 1) wanted.push_back("finish " + std::to_string(i));
+    }
+    EXPECT_EQ(calls, wanted);
+    // All is linear: the average is what one gets for the average input.
+    torch::nn::Sequential alone(torch::nn::Linear(30, 20), torch::nn::Linear(20, 10), torch::nn::Linear(10, 1));
+    for (auto& parameter : alone->parameters()) torch::nn::init::constant_(parameter, 0.1);
+    alone->forward(torch::ones({4, 30}) * 1.5).sum().backward();
+    for (std::size_t i = 0; i < alone->parameters().size(); ++i) {
+      EXPECT_TRUE(net->parameters()[i].grad().allclose(alone->parameters()[i].grad(), 1e-4)) << i;
+    }
+  });
+}
+
 TEST(PowerSGD, IsExactForAMatrixOfItsRank) {
   on_compressing_ranks(2, [](Group group) {
     const auto hook = power_sgd_hook(power(2));
@@ -104,8 +169,7 @@ TEST(PowerSGD, IsExactForAMatrixOfItsRank) {
     for (int step = 0; step < 2; ++step) {  // the first finds the space, the second has it
       bucket.buffer = exact.flatten() * (group->rank() == 0 ? 0.5 : 1.5);
       bucket.gradients = {bucket.buffer.view({50, 40})};
-      hook->start(bucket, *group)->wait();
-      hook->finish(bucket, *group);
+      carry_out(*hook, bucket, *group);
     }
     EXPECT_TRUE(bucket.buffer.view({50, 40}).allclose(exact, 1e-3, 1e-4));
   });
@@ -117,8 +181,7 @@ TEST(PowerSGD, TakesAZeroGradient) {
     GradBucket bucket;
     bucket.buffer = torch::zeros({2000});
     bucket.gradients = {bucket.buffer.view({50, 40})};
-    hook->start(bucket, *group)->wait();
-    hook->finish(bucket, *group);
+    carry_out(*hook, bucket, *group);
     EXPECT_TRUE(bucket.buffer.eq(0).all().item<bool>());
   });
 }

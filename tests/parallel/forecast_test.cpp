@@ -91,12 +91,20 @@ INSTANTIATE_TEST_SUITE_P(
                      19.25,
                      4.25},
         // First operations end at 3 and 7. The first bucket's result is worked on from 4 to 5, but its second
-        // operation comes behind the second bucket's first: 7 to 8. Then the second one's: 8 to 9, 9 to 10.
+        // operation comes behind the second bucket's first: 7 to 8. The second result is worked on meanwhile: 8 to 9.
         ForecastCase{"two_rounds",
                      profile_of({4, 1}, 4),
                      {with_second(bucket_of({1}, 2), 1, 1), with_second(bucket_of({0}, 3), 1, 1)},
-                     21,
-                     6}),
+                     20,
+                     5},
+        // As before, and both results are put into place for half a second: the first one at 8, while the second one
+        // comes, the second one at 9.
+        ForecastCase{"two_rounds_and_finishes",
+                     profile_of({4, 1}, 4),
+                     {with_thread(with_second(bucket_of({1}, 2), 1, 1), 0, 0.5),
+                      with_thread(with_second(bucket_of({0}, 3), 1, 1), 0, 0.5)},
+                     20.5,
+                     5.5}),
     [](const auto& test) { return test.param.name; });
 
 // The same in steps of time, one after the other, with nothing of the code above in it.

@@ -30,6 +30,7 @@ struct PlanCheck {
   std::vector<std::string> models{"mlp-wide:64", "bert-mini:4"};
   std::vector<std::string> bucket_caps_mb{"0", "25"};
   std::vector<std::string> hooks{"none", "int8"};
+  int ranks_per_host = 1;
   double latency_us = 0;
   int rounds = 3;
   int steps = 6;
@@ -40,6 +41,7 @@ struct PlanCheck {
     app.add_option("--models", models, "NAME:BATCH,...; texts have 64 tokens")->delimiter(',')->capture_default_str();
     app.add_option("--bucket-cap-mb", bucket_caps_mb, "0: the default")->delimiter(',')->capture_default_str();
     app.add_option("--hooks", hooks, "none, bf16, int8")->delimiter(',')->capture_default_str();
+    app.add_option("--ranks-per-host", ranks_per_host, "1 to 4")->capture_default_str()->check(CLI::Range(1, 4));
     app.add_option("--latency-us", latency_us, "of these links: the namespaces' own is part of an operation's")
         ->capture_default_str();
     app.add_option("--rounds", rounds, "measurements of each case")->capture_default_str()->check(CLI::Range(1, 99));
@@ -56,12 +58,28 @@ struct PlanCheck {
     return plan;
   }
 
-  // The step's parts, by ranks that share the machine as those of the measurement do, and send nothing.
-  static HostProfile profile_on(const NetworkHosts& places, const std::string& bin, const PlanQuestion& question,
-                                const EngineCosts& engine) {
-    std::vector<std::string> command{companion_program("lockstep-plan-worker"), "--engine", "gloo"};
+  HostJobOptions job(bool apart) const {
+    HostJobOptions options;
+    options.ranks_per_host = ranks_per_host;
+    options.apart = apart;
+    return options;
+  }
+
+  // The engine's costs where so many ranks share this machine's cores.
+  EngineCosts shared_costs(EngineCosts costs, int host_count) const {
+    const double ranks_per_core =
+        std::max(1.0, static_cast<double>(host_count * ranks_per_host) / static_cast<double>(available_cores()));
+    for (double* cost : {&costs.operation_s, &costs.message_cpu_s, &costs.byte_cpu_s}) *cost *= ranks_per_core;
+    return costs;
+  }
+
+  // The step's parts, by hosts that share the machine as those of the measurement do, and send each other nothing.
+  HostProfile profile_on(const NetworkHosts& places, const std::string& bin, const PlanQuestion& question,
+                         const EngineCosts& engine) const {
+    std::vector<std::string> command{companion_program("lockstep-plan-worker")};
     for (const std::string& word : step_arguments(question)) command.push_back(word);
-    HostProfile profile = host_profile_of(run_on_hosts(places, bin, command), engine);
+    HostProfile profile = host_profile_of(run_on_hosts(places, bin, command, job(/*apart=*/true)),
+                                          shared_costs(engine, places.count()));
     profile.step.cores_are_busy = true;
     return profile;
   }
@@ -79,7 +97,7 @@ struct PlanCheck {
         std::vector<double> forecasts, measured;
         for (int round = 0; round < rounds; ++round) {
           const HostProfile profile = profile_on(places, bin, question, engine);
-          forecasts.push_back(1e3 * forecast_cluster(profile, {places.count(), 1}, {kLinks.at(link), latency_us * 1e-6},
+          forecasts.push_back(1e3 * forecast_cluster(profile, {places.count(), ranks_per_host}, {kLinks.at(link), latency_us * 1e-6},
                                                      plan_of(hook, cap))
                                         .step_s);
           PlanQuestion steps_of = question;
@@ -87,7 +105,7 @@ struct PlanCheck {
           std::vector<std::string> command{
               companion_program("lockstep-overlap-worker"), "--bucket-cap-mb", cap, "--hook", hook, "--step-alone"};
           for (const std::string& word : step_arguments(steps_of)) command.push_back(word);
-          measured.push_back(run_on_hosts(places, bin, command)["step_ms"]);
+          measured.push_back(run_on_hosts(places, bin, command, job(/*apart=*/false))["step_ms"]);
         }
         const double forecast = median(forecasts), step = median(measured);
         misses.push_back(std::abs(forecast / step - 1));
@@ -106,7 +124,8 @@ struct PlanCheck {
     const EngineCosts engine = measure_engine_costs();
     fmt::print("Gloo on this host: {:.0f} us an operation, {:.1f} us a message, {:.2f} ns a byte; load {:.2f}\n",
                engine.operation_s * 1e6, engine.message_cpu_s * 1e6, engine.byte_cpu_s * 1e9, load_average());
-    fmt::print("a rank on each host; {} cores for all of them; {} rounds, medians\n\n", available_cores(), rounds);
+    fmt::print("ranks on each host: {}; {} cores for all of them; {} rounds, medians\n\n", ranks_per_host,
+               available_cores(), rounds);
     fmt::print("{:>5} {:>8} {:<14} {:>5} {:>7} {:>12} {:>12} {:>10}\n", "hosts", "link", "model:batch", "hook", "MiB",
                "forecast ms", "measured ms", "difference");
     std::vector<double> misses;

@@ -39,9 +39,12 @@ nlohmann::ordered_json run_on_hosts(const NetworkHosts& hosts, const std::string
   for (int host = 0; host < hosts.count(); ++host) {
     std::vector<std::string> command;
     if (options.own_cores) command = {"taskset", "-c", cores_of_host(host, hosts.count())};
-    command.insert(command.end(), {bin + "/lockstep", "run", "--nnodes", std::to_string(hosts.count()), "--node-rank",
-                                   std::to_string(host), "--nproc-per-node", std::to_string(options.ranks_per_host),
-                                   "--master-addr", hosts.address(0)});
+    command.insert(command.end(),
+                   {bin + "/lockstep", "run", "--nproc-per-node", std::to_string(options.ranks_per_host)});
+    if (!options.apart) {
+      command.insert(command.end(), {"--nnodes", std::to_string(hosts.count()), "--node-rank", std::to_string(host),
+                                     "--master-addr", hosts.address(0)});
+    }
     command.insert(command.end(), program.begin(), program.end());
     nodes.push_back(std::make_unique<RunningProgram>(hosts.on(host, command), changes));
   }

@@ -16,6 +16,8 @@ struct HostJobOptions {
   /// Each host has an equal part of this machine's cores for itself, as a host would; where there are more hosts than
   /// cores, hosts share one. Each rank computes with one thread.
   bool own_cores = true;
+  /// Each host runs a job of its own, all at the same time; the result is the first host's.
+  bool apart = false;
   std::map<std::string, std::optional<std::string>> variables;  ///< for the ranks; without a value: unset
 };
 

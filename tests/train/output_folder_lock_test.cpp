@@ -110,11 +110,17 @@ TEST(OutputFolderLock, AHolderOfTheSameJobIsWaitedFor) {
   std::thread ends([&] { holder.let_go(); });
   EXPECT_EQ(refusal_of(folder.path()), "");
   ends.join();
-  // One of another job is not.
+  // One of another job is not,
   LockHolder stays(folder.path());
   ::setenv("TORCHELASTIC_RUN_ID", "job-8", 1);
   EXPECT_NE(refusal_of(folder.path()), "");
   ::unsetenv("TORCHELASTIC_RUN_ID");
+  // unless this is a rank that was started again.
+  ::setenv("LOCKSTEP_GENERATION", "1", 1);
+  std::thread goes([&] { stays.let_go(); });
+  EXPECT_EQ(refusal_of(folder.path()), "");
+  goes.join();
+  ::unsetenv("LOCKSTEP_GENERATION");
 }
 
 TEST(OutputFolderLock, AFileOfAnotherKindIsNoHolder) {

@@ -58,7 +58,7 @@ TEST(ResumeArguments, EachChangeIsOneLineWithBothValuesAndWhatHappens) {
        {"warning: learning_rate is 0.5, and 0.05 in the checkpoint: the checkpoint's goes on",
         "warning: seed is 7, and 42 in the checkpoint: the checkpoint's generators and order of samples go on",
         "warning: per_device_train_batch_size is 3, and 2 in the checkpoint: updates are of other samples",
-        "warning: max_length is 32, and 64 in the checkpoint: samples are others"}) {
+        "warning: max_length is 32, and 64 in the checkpoint: it was trained on other samples"}) {
     EXPECT_TRUE(second.has_printed(line)) << line;
   }
   EXPECT_FALSE(second.has_printed("disable_tqdm is"));
@@ -101,6 +101,30 @@ TEST(ResumeArguments, ACheckpointBeyondTheEndIsNotTrainedOnNorWrittenOver) {
   EXPECT_FALSE(std::filesystem::exists(folder / "checkpoint-4"));
 }
 
+TEST(ResumeArguments, WhatTheCheckpointsStateDoesNotFitIsRefusedWithTheWayOut) {
+  const TemporaryFolder folder;
+  TokenTraining first;
+  run_with_checkpoints(first, folder.path());
+  Trainer(first.options).train();
+  const auto refusal = [&](const ChangeOptions& change) {
+    TokenTraining again;
+    run_with_checkpoints(again, folder.path(), change);
+    again.options.args.resume_from_checkpoint = folder / "checkpoint-3";
+    return refusal_in([&] { Trainer(again.options).train(); });
+  };
+  const std::string sgd = refusal([](TrainerOptions& options) { options.args.optim = "sgd"; });
+  EXPECT_TRUE(holds(sgd, "optim is sgd, and adamw_torch in the checkpoint")) << sgd;
+  EXPECT_TRUE(holds(sgd, "--model " + (folder / "checkpoint-3"))) << sgd;
+  const std::string plateau = refusal([](TrainerOptions& options) {
+    options.args.lr_scheduler_type = "reduce_lr_on_plateau";
+    options.args.eval_strategy = "epoch";
+  });
+  EXPECT_TRUE(holds(plateau, "lr_scheduler_type is reduce_lr_on_plateau, and linear in the checkpoint")) << plateau;
+  const std::string fewer = refusal(
+      [](TrainerOptions& options) { options.train_dataset = std::make_shared<TokenTaskDataset>(11); });
+  EXPECT_TRUE(holds(fewer, "the training data has 11 samples, and 12 in the checkpoint")) << fewer;
+}
+
 TEST(ResumeArguments, AFolderThatIsNotThereIsSaidWithThoseThatAre) {
   const TemporaryFolder folder;
   TokenTraining first;
@@ -115,7 +139,7 @@ TEST(ResumeArguments, AFolderThatIsNotThereIsSaidWithThoseThatAre) {
     return refusal_in([&] { Trainer(again.options).train(); });
   };
   const std::string nowhere = refusal("nope");
-  EXPECT_TRUE(holds(nowhere, "there is no folder nope")) << nowhere;
+  EXPECT_TRUE(holds(nowhere, "there is no folder \"nope\"")) << nowhere;
   EXPECT_TRUE(holds(nowhere, folder / "checkpoint-6" + ", " + (folder / "checkpoint-3"))) << nowhere;
   EXPECT_TRUE(holds(refusal(folder.path()), "is no checkpoint, but holds some"));
   EXPECT_TRUE(holds(refusal(folder / "checkpoint-3/config.json"), "config.json"));

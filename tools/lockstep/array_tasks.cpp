@@ -29,6 +29,7 @@ TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKi
   files["config.json"] = array_config_json(model);
   task.model = std::make_shared<ModelAdapter>(model.model, std::move(files));
   set_metrics_of_flags(flags, static_cast<std::int64_t>(model.labels.size()), task);
+  task.data_arguments["classes"] = recorded_classes(model.labels);
   task.notice = model.notice;
   return task;
 }
@@ -72,7 +73,7 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
   const ArrayModel model =
       load_or_make_array_model(flags.model, options, encoding.classes(), flags.ignore_mismatched_sizes);
   TrainingTask task = array_task(flags, model, InputKind::Features, "mlp", {{TableEncoding::kFile, encoding.json()}});
-  task.warnings = warnings_of_labels(encoding.classes(), flags.train_file);
+  task.warnings = warnings_of_labels(encoding.classes(), train ? train->size() : 0, flags.train_file);
   task.warnings.insert(task.warnings.end(), warnings.begin(), warnings.end());
   task.train = first_samples(train, flags.max_train_samples);
   if (!flags.validation_file.empty()) {

@@ -72,6 +72,9 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
   TrainingTask task;
   task.model = text_model_of_flags(flags, args, text_task, tokenizer, {}, task.notice);
   const std::int64_t block = longest_of_flags(flags, task.model->model());
+  if (block < 2) {
+    throw UsageError("--block-size 1: a token alone says nothing about another", "command line", "take 2 or more");
+  }
   const auto seed = static_cast<std::uint64_t>(args.seed);
   if (!flags.train_file.empty()) {
     const auto blocks = read_blocks(flags, flags.train_file, flags.max_train_samples, tokenizer, block, seed);

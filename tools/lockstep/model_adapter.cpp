@@ -1,14 +1,11 @@
 #include "tools/lockstep/model_adapter.h"
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <stdlib.h>
 
 #include <filesystem>
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/data/padding_collator.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
@@ -47,13 +44,7 @@ at::Tensor ModelAdapter::forward_on(torch::nn::Module& replica, const Batch& bat
 LossSum ModelAdapter::loss(const at::Tensor& output, const Batch& batch) const { return model_->loss(output, batch); }
 
 LossSum ModelAdapter::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
-  if (dynamic_cast<const GPT2LMHeadModelImpl*>(model_.get()) == nullptr) {
-    return TrainableModel::smoothed_loss(output, batch, factor);
-  }
-  // Token i predicts token i + 1.
-  const at::Tensor& labels = batch.at("labels");
-  const at::Tensor last = at::full({labels.size(0), 1}, kIgnoredLabel, labels.options());
-  return smoothed_cross_entropy(output, at::cat({labels.slice(1, 1), last}, 1), factor);
+  return model_->smoothed_loss(output, batch, factor);
 }
 
 bool ModelAdapter::is_language_model() const {

@@ -30,6 +30,7 @@ class ModelAdapter : public TrainableModel {
   LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override;
   /// Nothing of language models: their loss is their metric, and their scores are large.
   at::Tensor predictions(const at::Tensor& output) const override;
+  double floating_point_ops(const Batch& batch) const override { return model_->floating_point_ops(batch); }
   bool recomputes_activations() const override { return recomputes_activations_; }
   std::map<std::string, std::string> files() const override;
 

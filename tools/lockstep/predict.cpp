@@ -29,6 +29,10 @@ constexpr std::uint64_t kLargestConfigBytes = 16 << 20;
 // The task that a folder was trained for, as its config.json says.
 std::string task_of_folder(const std::string& folder) {
   const std::string path = folder + "/config.json";
+  if (!std::filesystem::is_directory(folder)) {
+    throw UsageError("there is no folder " + folder, "--model",
+                     "give the folder of a model that lockstep train or Hugging Face's library saved");
+  }
   if (!std::filesystem::exists(path)) {
     throw UsageError("there is no config.json, so the folder does not say what its model is for", folder,
                      "give the folder of a model that lockstep train or Hugging Face's library saved");
@@ -150,6 +154,7 @@ void PredictFlags::read_lines(BlankLines blank_lines,
   if (!texts.empty()) pass_on();
   if (in.bad()) throw Error("cannot read it to its end: " + errno_text(errno), source, "check the file and its disk");
   if (!blank.empty()) log_warning("{}", passed_over_lines(blank, source));
+  if (number == 0) log_warning("{}: there are no texts", source);
 }
 
 std::unique_ptr<Subcommand> make_predict() { return std::make_unique<Predict>(); }

@@ -100,7 +100,9 @@ TokenId next_token(const at::Tensor& scores, const PredictFlags& flags) {
   if (flags.temperature == 0) return static_cast<TokenId>(scores.argmax().item<std::int64_t>());
   const std::int64_t kept = flags.top_k == 0 ? scores.numel() : std::min(flags.top_k, scores.numel());
   const auto [values, ids] = scores.topk(kept);
-  const at::Tensor drawn = at::multinomial(at::softmax(values / flags.temperature, -1), 1);
+  // From the best one on, and in double: a tiny temperature then leaves the best one, and no infinity.
+  const at::Tensor behind_best = values.to(at::kDouble) - values[0].to(at::kDouble);
+  const at::Tensor drawn = at::multinomial(at::softmax(behind_best / flags.temperature, -1), 1);
   return static_cast<TokenId>(ids[drawn.item<std::int64_t>()].item<std::int64_t>());
 }
 

@@ -15,6 +15,7 @@
 #include "lockstep/data/csv_tokenizer.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/nsl_kdd.h"
+#include "lockstep/data/text_row_checks.h"
 #include "tools/lockstep/training_task.h"
 
 namespace lockstep {
@@ -78,11 +79,30 @@ std::vector<CellCount> count_cells(CsvTokenizer& records, std::size_t columns) {
   return counts;
 }
 
+void require_something_to_learn(const CsvSchema& schema, const std::vector<CellCount>& counts, const std::string& path,
+                                const std::string& label) {
+  const auto is_empty = [](const CellCount& cells) { return cells.numbers + cells.missing + cells.others == 0; };
+  if (std::all_of(counts.begin(), counts.end(), is_empty)) {
+    throw UsageError("the file has a header and no rows", path, "add rows below the header");
+  }
+  const auto is_feature = [](const CsvColumn& column) {
+    return column.kind == CsvColumn::Kind::Number || column.kind == CsvColumn::Kind::Category;
+  };
+  if (std::any_of(schema.columns.begin(), schema.columns.end(), is_feature)) return;
+  throw UsageError("beside the label \"" + label + "\" there is no column with values", path,
+                   "give a table with columns to learn from");
+}
+
 // A table with a header: columns of numbers are scaled, others are one-hot, and those without a value are left out.
 CsvSchema schema_of_table(const std::string& train_file, const std::string& label, std::vector<std::string>& warnings) {
   const std::vector<std::string> names = columns_of_file(train_file);
   if (std::find(names.begin(), names.end(), label) == names.end()) {
-    throw UsageError("there is no column \"" + label + "\"", train_file, "give --label-column");
+    throw UsageError(no_such_column(label, names), train_file,
+                     "give --label-column; columns are parted by commas, in a file called .tsv by tabs");
+  }
+  for (const std::string& name : names) {
+    if (std::count(names.begin(), names.end(), name) == 1) continue;
+    throw UsageError("the column \"" + name + "\" comes twice", train_file + ":1", "give each column its own name");
   }
   const FileBytes file = FileBytes::open_text(train_file);
   CsvSchema schema;
@@ -110,6 +130,7 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
     }
     schema.columns.push_back(std::move(column));
   }
+  require_something_to_learn(schema, counts, train_file, label);
   return schema;
 }
 

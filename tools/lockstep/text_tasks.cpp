@@ -72,6 +72,14 @@ std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::
 
 std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const Tokenizer& tokenizer,
                                                   std::int64_t max_length) {
+  const EncodeOptions whole;
+  const bool are_pairs = rows.get(0).texts.size() == 2;
+  const auto special = are_pairs ? tokenizer.encode_pair("", "", whole).ids.size() : tokenizer.encode("", whole).ids.size();
+  if (max_length <= static_cast<std::int64_t>(special)) {
+    throw UsageError(fmt::format("--max-length {} leaves no token for a text beside the {} special ones", max_length,
+                                 special),
+                     "command line", fmt::format("take {} or more", special + 1));
+  }
   TokenizeOptions options;
   options.truncation = true;
   options.max_length = max_length;
@@ -91,7 +99,8 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, {}, seed);
     labels = names_of(train_rows->labels());
   }
-  const std::vector<std::string> warnings = warnings_of_labels(labels, flags.train_file);
+  const std::vector<std::string> warnings =
+      warnings_of_labels(labels, train_rows ? train_rows->size() : 0, flags.train_file);
   if (labels.empty() && !is_folder) {
     throw UsageError("--model " + flags.model + " has no labels of its own", "command line",
                      "give the folder of a trained model");
@@ -110,6 +119,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
         read_rows(flags, flags.validation_file, flags.max_eval_samples, numbered(task.model->labels()), seed);
     task.eval = tokenized(*rows, tokenizer, max_length);
   }
+  task.data_arguments["classes"] = recorded_classes(task.model->labels());
   task.collate = DataCollatorWithPadding(tokenizer);
   set_metrics_of_flags(flags, static_cast<std::int64_t>(task.model->labels().size()), task);
   return task;

@@ -12,6 +12,7 @@
 #include "lockstep/data/csv_tokenizer.h"
 #include "lockstep/data/file_bytes.h"
 #include "lockstep/data/subset_dataset.h"
+#include "lockstep/data/text/utf8.h"
 
 namespace lockstep {
 namespace {
@@ -99,9 +100,22 @@ TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments&
   return task;
 }
 
-std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, const std::string& train_file) {
-  if (labels.size() != 1) return {};
+std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, std::int64_t rows,
+                                            const std::string& train_file) {
+  constexpr std::int64_t kFewClasses = 20;
+  const auto classes = static_cast<std::int64_t>(labels.size());
+  if (classes > kFewClasses && classes > rows / 2) {
+    return {fmt::format("{} has {} classes in {} rows: is the label in another column (--label-column)?", train_file,
+                        classes, rows)};
+  }
+  if (classes != 1) return {};
   return {fmt::format("all rows of {} have the label \"{}\": there is nothing to tell apart", train_file, labels[0])};
+}
+
+nlohmann::json recorded_classes(const std::vector<std::string>& labels) {
+  constexpr std::size_t kMostNames = 100;
+  if (labels.size() > kMostNames) return labels.size();
+  return labels;
 }
 
 RowPolicy row_policy(const std::string& text) { return text == "skip" ? RowPolicy::Skip : RowPolicy::Refuse; }
@@ -144,7 +158,12 @@ std::vector<std::string> columns_of_file(const std::string& path) {
   std::vector<CsvField> fields;
   if (!records.next(fields)) throw Error("the file is empty", path, "name a file with a header and rows");
   std::string storage;
-  for (const CsvField& field : fields) columns.emplace_back(field.value(storage));
+  for (const CsvField& field : fields) {
+    columns.emplace_back(field.value(storage));
+    if (columns.back().find('\0') == std::string::npos && text::is_valid_utf8(columns.back())) continue;
+    throw Error("the header is no text in UTF-8", records.where(field),
+                "name a table as text; where it is one, iconv -f ENCODING -t UTF-8 FILE converts it");
+  }
   return columns;
 }
 

@@ -65,8 +65,13 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
 TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 TrainingTask make_tabular_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 
-/// Where the training file has less than two classes, a warning about it. @param labels  that it has
-std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, const std::string& train_file);
+/// Where the training file has less than two classes, or about as many as rows, a warning about it. @param labels  that
+/// it has
+std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, std::int64_t rows,
+                                            const std::string& train_file);
+/// The names of a task's classes, as its data arguments keep them: with others the numbers of a checkpoint mean other
+/// classes. Their number alone, where there are many.
+nlohmann::json recorded_classes(const std::vector<std::string>& labels);
 /// What --empty-texts, --invalid-texts and --unlisted-labels say.
 RowPolicy row_policy(const std::string& text);
 /// The first `count` of a dataset; all of it for 0 or where it has no more.

@@ -31,7 +31,8 @@ std::string nearest_name(const std::string& typed, const std::vector<std::string
   std::size_t least = std::max<std::size_t>(1, typed.size() / 3) + 1;
   for (const std::string& name : names) {
     const std::size_t edits = edits_between(typed, name);
-    if (edits < least) {
+    // Where no letter is left of what was typed, nothing was meant by it.
+    if (edits < least && edits < std::max(typed.size(), name.size())) {
       least = edits;
       best = name;
     }

@@ -97,6 +97,8 @@ Operation Communicator::operation_of(const Request& request, const Fingerprint& 
   operation.fingerprint = fingerprint;
   operation.deadline = Deadline::after(membership_.timeout);
   operation.tag = request.tag;
+  const auto copied = [](const at::Tensor& tensor) { return tensor.defined() && !tensor.is_contiguous(); };
+  operation.staged = copied(request.out) || copied(request.in);
   return operation;
 }
 
@@ -128,7 +130,7 @@ std::shared_ptr<Work> Communicator::start(Request request) {
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
   WorkQueue& queue = queue_of(fingerprint);
-  if (runs_on_streams()) return queue.push(enqueue(request, fingerprint));
+  if (enqueues()) return queue.push(enqueue(request, fingerprint));
   if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && queue.idle()) {
     if (auto work = do_start_all_reduce(request.out, operation_of(request, fingerprint))) return work;
   }
@@ -140,7 +142,7 @@ void Communicator::run(Request request) {
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
   WorkQueue& queue = queue_of(fingerprint);
-  if (runs_on_streams()) {
+  if (enqueues()) {
     const auto rest = enqueue(request, fingerprint);
     queue.idle() ? rest() : queue.push(rest)->wait();
     return;

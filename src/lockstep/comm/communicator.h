@@ -134,11 +134,11 @@ class Communicator {
   virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
   /// Does the calling thread's share of what do_start_all_reduce has started; does not throw.
   virtual void do_progress();
-  /// Whether the engine's work goes on a device's streams: operations then come through do_enqueue.
-  virtual bool runs_on_streams() const { return false; }
-  /// Gets one operation in line, in the calling thread, behind what that thread's current stream has been given.
-  /// @param call  makes the `do_*` call, which then only gets in line on the stream that is current to it
-  /// @return  what blocks, in any thread, until the device has done it, and throws as `do_*` do; it keeps `call`
+  /// Whether operations begin in the calling thread, by do_enqueue: on a device's stream, or as messages that are posted.
+  virtual bool enqueues() const { return false; }
+  /// Begins one operation in the calling thread, behind what that thread's current stream has been given.
+  /// @param call  makes the `do_*` call, which then only begins what it can
+  /// @return  what blocks, in any thread, until the operation is done, and throws as `do_*` do; it keeps `call`
   virtual std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation);
 
   /// One call: `out` alone for operations in place, `in` alone for send.

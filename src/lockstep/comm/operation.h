@@ -52,7 +52,8 @@ struct Fingerprint {
 struct Operation {
   Fingerprint fingerprint;
   Deadline deadline = Deadline::never();
-  int tag = 0;  ///< of send and recv
+  int tag = 0;          ///< of send and recv
+  bool staged = false;  ///< tensors are contiguous copies, which the `do_*` call does not outlive
 };
 
 }  // namespace lockstep

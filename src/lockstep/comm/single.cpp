@@ -30,7 +30,7 @@ class SingleCommunicator : public Communicator {
   void do_barrier(const Operation&) override {}
   void do_abort() override {}
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor&, const Operation&) override { return completed_work(); }
-  bool runs_on_streams() const override { return !device_.is_cpu(); }
+  bool enqueues() const override { return !device_.is_cpu(); }
   std::function<void()> do_enqueue(std::function<void()> call, const Operation&) override {
     call();
     return [call] {};

@@ -25,6 +25,12 @@ class WorkQueue::Item : public Work {
     return failure;
   }
 
+  /// Instead of `run` and `finish`: lets go of what the body holds, now, while its communicator is still there.
+  void abandon(std::exception_ptr failure) {
+    body_ = nullptr;
+    finish(std::move(failure));
+  }
+
   void finish(std::exception_ptr failure) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -67,7 +73,7 @@ WorkQueue::~WorkQueue() {
   const auto failure = std::make_exception_ptr(
       Error("the operation was still queued when its communicator was destroyed", "asynchronous operation",
             "wait for every Work before you let the communicator go"));
-  for (const auto& item : abandoned) item->finish(failure);
+  for (const auto& item : abandoned) item->abandon(failure);
   if (thread_.joinable()) thread_.join();
 }
 

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/decimal.h"
+#include "lockstep/data/text/utf8.h"
 
 namespace lockstep {
 namespace {
@@ -16,6 +17,15 @@ namespace {
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 40;
   return fmt::format("{:?}{}", text.substr(0, kMost), text.size() > kMost ? "…" : "");
+}
+
+// Values and names are kept with a model, as JSON. Looked at once for each different text.
+void require_utf8(std::string_view text, const std::string& column, const std::string& where) {
+  const std::optional<std::size_t> bad = text::find_invalid_utf8(text);
+  if (!bad) return;
+  throw Error(fmt::format("byte {} of {} in the column {}, {:#04x}, is no UTF-8", *bad + 1, shown(text), shown(column),
+                          static_cast<unsigned char>(text[*bad])),
+              where, "store the file as UTF-8; iconv -f ENCODING -t UTF-8 FILE converts it");
 }
 
 std::string names(const std::vector<CsvColumn>& columns) {
@@ -57,6 +67,7 @@ void CsvColumns::map_header(CsvTokenizer& tokenizer) {
   column_of_field_.clear();
   for (const CsvField& field : fields) {
     const std::string name(field.value(scratch_));
+    require_utf8(name, name, tokenizer.where(field));
     const auto found = std::find_if(schema_.columns.begin(), schema_.columns.end(),
                                     [&](const CsvColumn& column) { return column.name == name; });
     if (found == schema_.columns.end()) {
@@ -144,6 +155,7 @@ void CsvColumns::add_text(std::size_t column, const CsvField& field, const CsvTo
         fmt::format("more than {} different texts in the column \"{}\"", kMostTexts, schema_.columns[column].name),
         tokenizer.where(field), "declare the column as a number or as ignored");
   }
+  require_utf8(text, schema_.columns[column].name, tokenizer.where(field));
   const auto id = static_cast<std::int32_t>(data.texts.size());
   const std::string_view kept = text.data() == scratch_.data() ? unescaped_.emplace_back(text) : text;
   ids_[column].emplace(kept, id);

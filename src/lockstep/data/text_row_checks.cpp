@@ -143,6 +143,9 @@ void TextRowChecks::label(std::string_view value, const Where& where) {
 }
 
 void TextRowChecks::no_label(const Where& where) {
+  if (learns() && keep_) {
+    throw Error(fmt::format("the label \"{}\" is null", options_.label), where(), "mend the row, or take it out of the file");
+  }
   unlisted_label(fmt::format("the label \"{}\" is null", options_.label), where);
 }
 

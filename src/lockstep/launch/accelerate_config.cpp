@@ -66,7 +66,8 @@ bool asks_for_something(const YAML::Node& node) {
     const std::string text = lower_case(node.Scalar());
     return !text.empty() && text != "no" && text != "false" && text != "null" && text != "~";
   }
-  return node.size() > 0;
+  if (!node.IsMap()) return node.size() > 0;
+  return std::any_of(node.begin(), node.end(), [](const auto& item) { return asks_for_something(item.second); });
 }
 
 void refuse_foreign(const Entry& entry, const std::string& what) {

@@ -45,7 +45,7 @@ constexpr SettingSource kSettings[] = {
     {"rdzv_backend", "PET_RDZV_BACKEND", false, "static", "static, or c10d: machines get their rank as they come"},
     {"rdzv_conf", "PET_RDZV_CONF", false, "", "KEY=VALUE,... as in `lockstep run`"},
     {"max_restarts", "PET_MAX_RESTARTS", false, "0", "how often all processes are started again after a failure"},
-    {"monitor_interval", "PET_MONITOR_INTERVAL", false, "0.1", "seconds between two looks at the other machines"},
+    {"monitor_interval", "PET_MONITOR_INTERVAL", false, "0.1", "seconds between two looks at the launcher that serves the store"},
     {"tee", "PET_TEE", false, "0", "streams that go to log files and to the console, as in `lockstep run`"},
     {"log_dir", "PET_LOG_DIR", false, "", "folder for log files"},
     {"role", "PET_ROLE", false, "default", "name of the processes' role"},

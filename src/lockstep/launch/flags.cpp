@@ -58,7 +58,7 @@ void add_how(CLI::App& app, LaunchFlags& flags) {
   on(app, "--warm-spares", flags.warm_spares,
      "keep a process of the program for each rank loaded, so that ranks start again at once");
   text(app, "--monitor-interval", flags.monitor_interval,
-       "seconds between two looks at the other nodes; ranks of this node are watched without an interval");
+       "seconds between two looks at the launcher that serves the store, 1 to 3; all else is told at once");
   text(app, "--shutdown-timeout", flags.shutdown_timeout,
        "seconds between SIGTERM and SIGKILL; without it 0.9 after a failure, 30 after a signal")
       ->envname("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");

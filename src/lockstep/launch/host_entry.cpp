@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -26,7 +27,9 @@ std::string digest_of_file(const std::string& path) {
 
 std::string differ(const HostEntry& a, const HostEntry& b, const std::string& what, const std::string& of_a,
                    const std::string& of_b) {
-  return fmt::format("{} has {} {}, {} has {}", b.name, what, of_b, a.name, of_a);
+  const bool one_host = a.name == b.name;
+  return fmt::format("{} has {} {}, {} has {}", one_host ? b.label() : b.name, what, of_b,
+                     one_host ? a.label() : a.name, of_a);
 }
 
 std::string differ(const HostEntry& a, const HostEntry& b, const std::string& what, int of_a, int of_b) {
@@ -38,17 +41,25 @@ std::string nodes_text(const HostEntry& entry) {
                                             : fmt::format("{}:{}", entry.min_nodes, entry.max_nodes);
 }
 
+std::string backend_text(const HostEntry& entry) {
+  return entry.ranks_given ? "static, or --node-rank" : "c10d without --node-rank";
+}
+
 }  // namespace
+
+std::string HostEntry::label() const { return fmt::format("{} (pid {})", name, pid); }
 
 HostEntry HostEntry::of(const LaunchPlan& plan) {
   HostEntry entry;
   constexpr std::size_t kIdBytes = 8;
   entry.id = to_hex(random_bytes(kIdBytes));
   entry.name = host_name();
+  entry.pid = ::getpid();
   entry.local_ranks = plan.local_ranks;
   entry.min_nodes = plan.min_nodes;
   entry.max_nodes = plan.nodes;
   entry.max_restarts = plan.max_restarts;
+  entry.ranks_given = plan.node_ranks == NodeRanks::Given;
   entry.run_id = plan.run_id;
   entry.version = LOCKSTEP_VERSION;
   entry.program = plan.command.at(plan.program_word);
@@ -61,10 +72,12 @@ HostEntry HostEntry::of(const LaunchPlan& plan) {
 void to_json(nlohmann::json& json, const HostEntry& entry) {
   json = {{"id", entry.id},
           {"name", entry.name},
+          {"pid", entry.pid},
           {"local_ranks", entry.local_ranks},
           {"min_nodes", entry.min_nodes},
           {"max_nodes", entry.max_nodes},
           {"max_restarts", entry.max_restarts},
+          {"ranks_given", entry.ranks_given},
           {"run_id", entry.run_id},
           {"version", entry.version},
           {"program", entry.program},
@@ -75,10 +88,12 @@ void to_json(nlohmann::json& json, const HostEntry& entry) {
 void from_json(const nlohmann::json& json, HostEntry& entry) {
   json.at("id").get_to(entry.id);
   json.at("name").get_to(entry.name);
+  json.at("pid").get_to(entry.pid);
   json.at("local_ranks").get_to(entry.local_ranks);
   json.at("min_nodes").get_to(entry.min_nodes);
   json.at("max_nodes").get_to(entry.max_nodes);
   json.at("max_restarts").get_to(entry.max_restarts);
+  json.at("ranks_given").get_to(entry.ranks_given);
   json.at("run_id").get_to(entry.run_id);
   json.at("version").get_to(entry.version);
   json.at("program").get_to(entry.program);
@@ -86,18 +101,40 @@ void from_json(const nlohmann::json& json, HostEntry& entry) {
   json.at("rest").get_to(entry.rest);
 }
 
+HostEntry host_entry_of(const nlohmann::json& json) {
+  try {
+    return json.get<HostEntry>();
+  } catch (const nlohmann::json::exception&) {
+    HostEntry entry;
+    json.at("id").get_to(entry.id);
+    json.at("name").get_to(entry.name);
+    entry.pid = json.value("pid", 0);
+    entry.version = json.value("version", std::string("of another version"));
+    if (entry.version == LOCKSTEP_VERSION) entry.version += ", of another build";
+    return entry;
+  }
+}
+
 HostEntry parse_host_entry(const std::string& text) {
   try {
-    return nlohmann::json::parse(text).get<HostEntry>();
+    return host_entry_of(nlohmann::json::parse(text));
   } catch (const nlohmann::json::exception& error) {
     throw Error(std::string("what another launcher says of itself cannot be read: ") + error.what(), "lockstep run",
                 "run all hosts with one version of Lockstep");
   }
 }
 
-std::optional<std::string> difference(const HostEntry& job, const HostEntry& other) {
+std::optional<std::string> other_job(const HostEntry& job, const HostEntry& other) {
   if (job.version != other.version) return differ(job, other, "Lockstep", job.version, other.version);
   if (job.run_id != other.run_id) return differ(job, other, "--rdzv-id", job.run_id, other.run_id);
+  if (job.ranks_given != other.ranks_given) {
+    return differ(job, other, "--rdzv-backend", backend_text(job), backend_text(other));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> difference(const HostEntry& job, const HostEntry& other) {
+  if (auto reason = other_job(job, other)) return reason;
   if (job.min_nodes != other.min_nodes || job.max_nodes != other.max_nodes) {
     return differ(job, other, "--nnodes", nodes_text(job), nodes_text(other));
   }

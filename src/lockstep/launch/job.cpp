@@ -1,14 +1,19 @@
 #include "lockstep/launch/job.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/launch/attempt.h"
 #include "lockstep/launch/failure_report.h"
 #include "lockstep/launch/free_port.h"
@@ -68,19 +73,33 @@ Agreement agree(NodeGroup& nodes) {
   return nodes.agree();
 }
 
-// No rank runs any more: who is asked to end again does so at once, without a goodbye.
-void leave(NodeGroup& nodes) {
-  const SignalsLetThrough interruptible;
-  nodes.leave();
+// No rank runs any more: who is asked to end, or to end again, does so without a goodbye. What there is to report is
+// reported all the same, and the exit code is the one that it would have been.
+void leave(NodeGroup& nodes, SignalInbox& signals) {
+  OutcomeNews said;
+  std::thread goodbye([&] {
+    nodes.leave();
+    said.publish({});
+  });
+  std::array<pollfd, 2> events{pollfd{said.fd(), POLLIN, 0}, pollfd{signals.fd(), POLLIN, 0}};
+  while (!said.get()) {
+    ::poll(events.data(), events.size(), -1);
+    while (const std::optional<int> number = signals.take()) {
+      if (*number == SIGCHLD) continue;
+      log_warning("{} cuts the goodbye to the other launchers short", signal_name(*number));
+      nodes.cut_goodbye_short();
+    }
+  }
+  goodbye.join();
 }
 
 // The other nodes do not wait for ranks that never ran.
-void start(Attempt& ranks, NodeGroup& nodes, const std::vector<RankPlace>& places) {
+void start(Attempt& ranks, NodeGroup& nodes, SignalInbox& signals, const std::vector<RankPlace>& places) {
   try {
     ranks.start(places);
   } catch (const Error& error) {
     nodes.report_leaving(error.happened());
-    leave(nodes);
+    leave(nodes, signals);
     throw;
   }
 }
@@ -111,7 +130,7 @@ int run_job(const LaunchPlan& plan) {
   for (;;) {
     const Agreement agreement = agree(*nodes);
     Attempt ranks(parts, *nodes, signals);
-    start(ranks, *nodes, places_of(plan, *nodes, agreement, mark));
+    start(ranks, *nodes, signals, places_of(plan, *nodes, agreement, mark));
     ranks.run();
     ranks.clean_up();
     const Deadline shown = Deadline::after(std::chrono::seconds(5));
@@ -119,7 +138,7 @@ int run_job(const LaunchPlan& plan) {
     err.flush(shown);
     const std::optional<Outcome>& outcome = ranks.outcome();
     if (!ranks.signal() && !outcome->is_final) continue;
-    leave(*nodes);
+    leave(*nodes, signals);
     if (ranks.signal()) return 128 + *ranks.signal();
     if (outcome->well) return 0;
     throw failure_report(ranks.ends(), ranks.story_of_other_node(), agreement.restarts, folder.log_path(),

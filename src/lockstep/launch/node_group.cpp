@@ -1,14 +1,20 @@
 #include "lockstep/launch/node_group.h"
 
+#include <algorithm>
+
 #include "lockstep/base/topology.h"
 #include "lockstep/launch/elastic/elastic_nodes.h"
 #include "lockstep/launch/free_port.h"
+#include "lockstep/launch/launcher_name.h"
 #include "lockstep/launch/static_nodes.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/net/store_server.h"
 
 namespace lockstep {
 namespace {
+
+constexpr std::chrono::milliseconds kLeastLookInterval{1000};
+constexpr std::chrono::milliseconds kMostLookInterval{3000};
 
 // This node alone: nobody to ask.
 class OneNode : public NodeGroup {
@@ -39,6 +45,7 @@ class OneNode : public NodeGroup {
   void report_leaving(const std::string& why) override { news_.publish({false, true, false, why}); }
   void report_well() override { news_.publish({true, true, false, ""}); }
   void leave() override {}
+  void cut_goodbye_short() override {}
 
  private:
   static std::string own_secret() {
@@ -53,6 +60,14 @@ class OneNode : public NodeGroup {
 };
 
 }  // namespace
+
+StoreClientOptions store_client_options(const LaunchPlan& plan, std::chrono::milliseconds silence) {
+  StoreClientOptions options;
+  options.where = at_launcher("rendezvous");
+  options.heartbeat_interval =
+      std::min(std::clamp(plan.monitor_interval, kLeastLookInterval, kMostLookInterval), silence / 3);
+  return options;
+}
 
 SocketAddress store_address_of(const LaunchPlan& plan) {
   const std::string& host = plan.master_addr;

@@ -7,6 +7,7 @@
 #include "lockstep/launch/outcome_news.h"
 #include "lockstep/launch/plan.h"
 #include "lockstep/net/socket_address.h"
+#include "lockstep/net/store_client.h"
 
 namespace lockstep {
 
@@ -47,6 +48,8 @@ class NodeGroup {
   const OutcomeNews& news() const { return news_; }
   /// Says goodbye, and waits a little for the others where they need this node's store.
   virtual void leave() = 0;
+  /// Ends such a goodbye at once, from another thread.
+  virtual void cut_goodbye_short() = 0;
 
  protected:
   OutcomeNews news_;
@@ -58,6 +61,10 @@ class NodeGroup {
 /// @throws Error         if the address is taken, or the nodes do not fit together
 /// @throws TimeoutError  naming what did not come
 std::unique_ptr<NodeGroup> make_node_group(const LaunchPlan& plan, const std::string& socket);
+
+/// How a launcher of several nodes keeps in touch with the store: it looks after the server each --monitor-interval, of
+/// which 1 to 3 s count, and less than a third of `silence`.
+StoreClientOptions store_client_options(const LaunchPlan& plan, std::chrono::milliseconds silence);
 
 /// The address that --master-addr and --master-port name; [::1] loses its brackets.
 SocketAddress store_address_of(const LaunchPlan& plan);

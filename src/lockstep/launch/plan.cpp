@@ -204,6 +204,12 @@ bool LaunchPlan::wants_log_files() const {
   return std::any_of(redirects.begin(), redirects.end(), any) || std::any_of(tee.begin(), tee.end(), any);
 }
 
+bool LaunchPlan::may_start_again(int restarts) const {
+  const bool hosts_change = node_ranks == NodeRanks::AsTheyCome && nodes > 1;
+  // A fixed number of hosts and no restarts: the job ends with a lost host.
+  return restarts < max_restarts || (hosts_change && (min_nodes < nodes || max_restarts > 0));
+}
+
 LaunchPlan make_plan(const LaunchFlags& flags) {
   LaunchPlan plan;
   read_nodes(plan, flags.nnodes);
@@ -220,7 +226,7 @@ LaunchPlan make_plan(const LaunchFlags& flags) {
   plan.shown = parse_rank_filter("--local-ranks-filter", flags.local_ranks_filter, plan.local_ranks);
   plan.affinity = affinity_of(flags.cpu_affinity);
   plan.command = command_of(flags);
-  if (flags.warm_spares && plan.max_restarts == 0 && plan.nodes == 1) {
+  if (flags.warm_spares && !plan.may_start_again(0)) {
     refuse("--warm-spares without --max-restarts", "give --max-restarts: without it no rank is ever started again");
   }
   plan.warm_spares = flags.warm_spares;

@@ -107,8 +107,8 @@ void RankGroup::start(const std::vector<RankPlace>& places) {
       throw;
     }
   }
-  const bool starts_again = places.front().restart_count < parts_.plan.max_restarts || parts_.plan.nodes > 1;
-  if (parts_.plan.warm_spares && starts_again) prepare_at_ = Deadline::after(kSpareDelay);
+  if (parts_.plan.warm_spares && parts_.plan.may_start_again(places.front().restart_count))
+    prepare_at_ = Deadline::after(kSpareDelay);
 }
 
 void RankGroup::prepare_spares() {

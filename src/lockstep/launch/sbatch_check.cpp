@@ -42,22 +42,6 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// The long options of srun and sbatch that take no value, or one only behind "=".
-bool takes_no_value(const std::string& name) {
-  static const std::set<std::string> names{"exclusive",      "contiguous",        "help",         "hold",
-                                           "label",          "no-allocate",       "no-kill",      "overcommit",
-                                           "overlap",        "oversubscribe",     "pty",          "quiet",
-                                           "reboot",         "quit-on-interrupt", "requeue",      "no-requeue",
-                                           "spread-job",     "test-only",         "unbuffered",   "usage",
-                                           "use-min-nodes",  "verbose",           "version",      "exact",
-                                           "disable-status", "multi-prog",        "immediate",    "kill-on-bad-exit",
-                                           "nice",           "resv-ports",        "send-libs",    "bell",
-                                           "bcast",          "compress",          "get-user-env", "ignore-pbs",
-                                           "interactive",    "parsable",          "whole",        "propagate",
-                                           "stepmgr",        "external-launcher"};
-  return names.count(name) != 0;
-}
-
 // An option of srun or sbatch.
 struct SlurmOption {
   std::string name;  // long, without hyphens

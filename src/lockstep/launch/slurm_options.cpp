@@ -1,5 +1,7 @@
 #include "lockstep/launch/slurm_options.h"
 
+#include <set>
+
 namespace lockstep {
 
 const std::vector<std::string>& slurm_options() {
@@ -146,6 +148,21 @@ const std::vector<std::string>& slurm_options() {
                                                 "whole",
                                                 "wrap"};
   return options;
+}
+
+bool takes_no_value(const std::string& name) {
+  static const std::set<std::string> names{"exclusive",      "contiguous",        "help",         "hold",
+                                           "label",          "no-allocate",       "no-kill",      "overcommit",
+                                           "overlap",        "oversubscribe",     "pty",          "quiet",
+                                           "reboot",         "quit-on-interrupt", "requeue",      "no-requeue",
+                                           "spread-job",     "test-only",         "unbuffered",   "usage",
+                                           "use-min-nodes",  "verbose",           "version",      "exact",
+                                           "disable-status", "multi-prog",        "immediate",    "kill-on-bad-exit",
+                                           "nice",           "resv-ports",        "send-libs",    "bell",
+                                           "bcast",          "compress",          "get-user-env", "ignore-pbs",
+                                           "interactive",    "parsable",          "whole",        "propagate",
+                                           "stepmgr",        "external-launcher"};
+  return names.count(name) != 0;
 }
 
 }  // namespace lockstep

@@ -1,16 +1,15 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "lockstep/base/deadline.h"
+#include "lockstep/launch/host_entry.h"
 #include "lockstep/launch/node_group.h"
 #include "lockstep/launch/speaker.h"
+#include "lockstep/launch/wait_notice.h"
 #include "lockstep/net/store_client.h"
 #include "lockstep/net/store_server.h"
 
@@ -21,7 +20,7 @@ namespace lockstep {
 class StaticNodes : public NodeGroup {
  public:
   /// Waits for all nodes.
-  /// @throws Error         if two launchers claim a node rank, or what they run differs
+  /// @throws Error         if another job is served there, two launchers claim a node rank, or what they run differs
   /// @throws TimeoutError  naming the nodes that did not come
   explicit StaticNodes(const LaunchPlan& plan);
   ~StaticNodes() override;
@@ -37,27 +36,32 @@ class StaticNodes : public NodeGroup {
   void report_leaving(const std::string& why) override;
   void report_well() override;
   void leave() override;
+  void cut_goodbye_short() override;
 
  private:
+  void connect();
+  void claim_rank();
+  bool has_begun();
+  std::string last_in(const std::string& queue);
   void enroll();
+  void check_still_there(int node);
+  std::string missing_nodes(int from);
   void report(const Outcome& outcome);
   void watch_outcome();
-  void look_after_others();
-  void stop_watching();
-  std::string key(const std::string& what) const;
+  void leave_word(const std::string& queue);
+  std::string key(int attempt, const std::string& what) const;
 
   const LaunchPlan& plan_;
   SocketAddress address_;
   std::string secret_;
+  HostEntry self_;
   int node_rank_ = 0;
-  std::vector<int> ranks_per_node_;
   int attempt_ = 0;
   std::unique_ptr<StoreServer> server_;
   std::unique_ptr<StoreClient> client_;
-  std::thread watcher_;
-  std::map<int, std::pair<std::string, Deadline>> heard_;  // of the watcher: last sign of each node, and its limit
-  std::atomic<bool> stop_{false};
+  std::thread watcher_;  // of the outcome of an attempt
   std::atomic<bool> lost_one_{false};
+  WaitNotice notice_;
   Speaker speaker_;  // the last one: it uses the others
 };
 

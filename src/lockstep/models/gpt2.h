@@ -71,6 +71,7 @@ class GPT2LMHeadModelImpl : public Model {
   std::vector<InputField> inputs() const override;
   Batch random_batch(const RandomBatchOptions& options) const override;
   LossSum loss(const at::Tensor& output, const Batch& batch) const override;
+  LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override;
 
  private:
   at::Tensor forward_batch(const Batch& batch) override;

@@ -58,11 +58,15 @@ Batch GPT2LMHeadModelImpl::random_batch(const RandomBatchOptions& options) const
 }
 
 LossSum GPT2LMHeadModelImpl::loss(const at::Tensor& output, const Batch& batch) const {
+  return smoothed_loss(output, batch, 0);
+}
+
+LossSum GPT2LMHeadModelImpl::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
   // Token i predicts token i + 1. Moving the labels leaves the scores, which are large, where they are.
   const at::Tensor& labels = field(batch, "labels");
   const at::Tensor last = at::full({labels.size(0), 1}, kIgnoreIndex, labels.options());
   const at::Tensor next = at::cat({labels.slice(1, 1), last}, 1);
-  return cross_entropy_sum(output.flatten(0, -2), next.flatten(), kGpt2LmHead);
+  return cross_entropy_sum(output.flatten(0, -2), next.flatten(), kGpt2LmHead, factor);
 }
 
 at::Tensor GPT2LMHeadModelImpl::forward_batch(const Batch& batch) {

@@ -29,7 +29,8 @@ void check_range(const at::Tensor& labels, std::int64_t classes, const std::stri
 
 }  // namespace
 
-LossSum cross_entropy_sum(const at::Tensor& scores, const at::Tensor& labels, const std::string& model) {
+LossSum cross_entropy_sum(const at::Tensor& scores, const at::Tensor& labels, const std::string& model,
+                          double smoothing) {
   const std::string where = "loss of " + model + ", field \"labels\"";
   if (scores.dim() != 2 || labels.dim() != 1 || labels.size(0) != scores.size(0)) {
     throw Error("labels of shape " + shape_text(labels) + " do not fit scores of shape " + shape_text(scores), where,
@@ -40,7 +41,7 @@ LossSum cross_entropy_sum(const at::Tensor& scores, const at::Tensor& labels, co
                 "convert the labels to int64 class numbers");
   }
   check_range(labels, scores.size(1), where);
-  const at::Tensor sum = at::cross_entropy_loss(scores, labels, {}, at::Reduction::Sum, kIgnoreIndex);
+  const at::Tensor sum = at::cross_entropy_loss(scores, labels, {}, at::Reduction::Sum, kIgnoreIndex, smoothing);
   return {sum, labels.ne(kIgnoreIndex).sum()};
 }
 

@@ -4,6 +4,8 @@
 #include <c10/core/GradMode.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/layers.h"
+#include "lockstep/models/loss.h"
 
 namespace lockstep {
 namespace {
@@ -32,6 +34,21 @@ std::shared_ptr<torch::nn::Module> Model::clone(const OptionalDevice& device) co
 }
 
 void Model::clone_(torch::nn::Module& other, const OptionalDevice& device) { copy_state(other, *this, device); }
+
+LossSum Model::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
+  return cross_entropy_sum(output.flatten(0, -2), field(batch, "labels").flatten(), name(), factor);
+}
+
+double Model::floating_point_ops(const Batch& batch) const {
+  const auto ids = batch.find("input_ids");
+  if (input_kind() != InputKind::Text || ids == batch.end()) return 0;
+  std::int64_t numbers = 0;
+  for (const at::Tensor& parameter : parameters()) numbers += parameter.numel();
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (const auto* embedding = dynamic_cast<const Embedding*>(module.get())) numbers -= embedding->weight().numel();
+  }
+  return 6.0 * static_cast<double>(ids->second.numel()) * static_cast<double>(numbers);
+}
 
 const at::Tensor& Model::field(const Batch& batch, const std::string& name) const {
   const auto found = batch.find(name);

@@ -57,6 +57,12 @@ class Model : public torch::nn::Module {
   /// The loss of an output of `forward` for the labels in `batch`. Runs on any thread, keeps no state.
   /// @throws Error  if labels are missing or outside the head
   virtual LossSum loss(const at::Tensor& output, const Batch& batch) const = 0;
+  /// The same where all classes share `factor` of each label evenly, as Hugging Face's LabelSmoother. Default: cross
+  /// entropy of the output's last dimension and "labels". Throws as `loss`.
+  virtual LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const;
+  /// Floating-point operations of forward and backward, as Hugging Face's Trainer counts them for `total_flos`: 6 for
+  /// each token of "input_ids" and each number in a parameter that is no embedding. 0 for what reads no tokens.
+  double floating_point_ops(const Batch& batch) const;
 
   /// A model of the same configuration with copies of all parameters and buffers, training mode and requires_grad;
   /// parameters that are one tensor here are one tensor there.

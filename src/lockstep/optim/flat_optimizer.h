@@ -21,7 +21,7 @@ namespace lockstep {
 
 /// What a step does besides the update, in the same pass over memory.
 struct StepOptions {
-  double max_norm = 0;         ///< clip the 2-norm of all gradients together to this; 0: do not
+  double max_norm = 0;  ///< clip the 2-norm of all gradients together to this; 0: do not; infinity: measure it alone
   double gradient_factor = 1;  ///< gradients are multiplied by this first: 1 / loss scale
   bool zero_grad = false;      ///< leave zeros in the gradients
   bool check_finite = false;   ///< no update if a gradient holds an infinity or NaN

@@ -45,6 +45,7 @@ class NoopHook : public CommunicationHook {
 
 }  // namespace
 
+std::shared_ptr<Work> CommunicationHook::start_second(GradBucket&, Communicator&) { return nullptr; }
 void CommunicationHook::finish(GradBucket&, Communicator&) {}
 
 std::unique_ptr<CommunicationHook> allreduce_hook() { return std::make_unique<AllReduceHook>(); }

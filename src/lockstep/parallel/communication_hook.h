@@ -29,7 +29,10 @@ class CommunicationHook {
   /// Called when all gradients of the bucket are there: starts its communication and returns at once. Buckets come in
   /// the same order on every rank. Null where there is nothing to wait for.
   virtual std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) = 0;
-  /// Called after that work has ended: leaves the result in `bucket.buffer`.
+  /// Called after that work has ended, in the buckets' order: starts a second exchange of what the first one brought,
+  /// and returns at once, so that those of all buckets are under way together. Null where there is none.
+  virtual std::shared_ptr<Work> start_second(GradBucket& bucket, Communicator& communicator);
+  /// Called after that work, too, has ended: leaves the result in `bucket.buffer`.
   virtual void finish(GradBucket& bucket, Communicator& communicator);
   /// False for a hook that leaves the ranks apart; then nothing else is exchanged either.
   virtual bool synchronizes() const { return true; }

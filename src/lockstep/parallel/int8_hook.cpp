@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -29,26 +30,29 @@ class Int8Hook : public CommunicationHook {
     return communicator.all_to_all_async(exchange.received, exchange.sent);
   }
 
-  void finish(GradBucket& bucket, Communicator& communicator) override {
+  std::shared_ptr<Work> start_second(GradBucket& bucket, Communicator& communicator) override {
     Exchange& exchange = exchanges_.at(bucket.index);
-    const int world_size = communicator.world_size();
-    const float share = 1.0F / static_cast<float>(world_size);
-    if (exchange.parts == 1) {
-      put(bucket.buffer, [&](float* sum) { sum_of_all(exchange, world_size, share, sum); });
-      return;
-    }
-    const at::Tensor mine = at::empty({exchange.part_numel}, at::kFloat);
-    sum_of_all(exchange, world_size, share, mine.data_ptr<float>());
-    at::Tensor sent = at::empty({exchange.part_bytes}, at::kByte);
-    to_int8(mine.data_ptr<float>(), exchange.owner_error.data_ptr<float>(),
-            static_cast<std::size_t>(exchange.part_numel), sent.data_ptr<std::uint8_t>());
-    communicator.all_gather(exchange.received, sent);
-    const at::Tensor all = at::empty({exchange.parts * exchange.part_numel}, at::kFloat);
-    for (std::int64_t part = 0; part < exchange.parts; ++part) {
-      sum_int8({part_of(exchange, part)}, static_cast<std::size_t>(exchange.part_numel), 1,
-               all.data_ptr<float>() + part * exchange.part_numel);
-    }
-    bucket.buffer.copy_(all.narrow(0, 0, bucket.buffer.numel()));
+    if (exchange.parts == 1) return nullptr;
+    sum_of_all(exchange, communicator.world_size(), exchange.sum.data_ptr<float>());
+    to_int8(exchange.sum.data_ptr<float>(), exchange.owner_error.data_ptr<float>(),
+            static_cast<std::size_t>(exchange.part_numel), exchange.sent_sum.data_ptr<std::uint8_t>());
+    return communicator.all_gather_async(exchange.received, exchange.sent_sum);
+  }
+
+  void finish(GradBucket& bucket, Communicator& communicator) override {
+    const Exchange& exchange = exchanges_.at(bucket.index);
+    put(bucket.buffer, [&](float* result) {
+      if (exchange.parts == 1) return sum_of_all(exchange, communicator.world_size(), result);
+      for (std::int64_t part = 0; part < exchange.parts; ++part) {
+        const std::int64_t first = part * exchange.part_numel;
+        const std::int64_t wanted = std::min(exchange.part_numel, bucket.buffer.numel() - first);
+        if (wanted <= 0) return;
+        // What is padded at the end has no place in the buffer.
+        float* const place = wanted == exchange.part_numel ? result + first : exchange.sum.data_ptr<float>();
+        sum_int8({part_of(exchange, part)}, static_cast<std::size_t>(exchange.part_numel), 1, place);
+        if (place != result + first) std::copy_n(place, wanted, result + first);
+      }
+    });
   }
 
  private:
@@ -58,7 +62,8 @@ class Int8Hook : public CommunicationHook {
     std::int64_t part_bytes = 0;
     at::Tensor error;           // what this rank's numbers have lost so far, sent with the next [parts * part_numel]
     at::Tensor owner_error;     // the same of the sum of this rank's part [part_numel]
-    at::Tensor sent, received;  // uint8
+    at::Tensor sum;             // of all ranks' numbers of this rank's part, averaged [part_numel]
+    at::Tensor sent, sent_sum, received;  // uint8
   };
 
   Exchange& prepare(const GradBucket& bucket, int world_size) {
@@ -68,7 +73,10 @@ class Int8Hook : public CommunicationHook {
     exchange.part_numel = (bucket.buffer.numel() + exchange.parts - 1) / exchange.parts;
     exchange.part_bytes = static_cast<std::int64_t>(int8_bytes(static_cast<std::size_t>(exchange.part_numel)));
     exchange.error = at::zeros({exchange.parts * exchange.part_numel}, at::kFloat);
-    exchange.owner_error = at::zeros({exchange.parts > 1 ? exchange.part_numel : 0}, at::kFloat);
+    const bool two_rounds = exchange.parts > 1;
+    exchange.owner_error = at::zeros({two_rounds ? exchange.part_numel : 0}, at::kFloat);
+    exchange.sum = at::empty({two_rounds ? exchange.part_numel : 0}, at::kFloat);
+    exchange.sent_sum = at::empty({two_rounds ? exchange.part_bytes : 0}, at::kByte);
     exchange.sent = at::empty({exchange.parts * exchange.part_bytes}, at::kByte);
     exchange.received = at::empty({world_size * exchange.part_bytes}, at::kByte);
     return exchange;
@@ -86,8 +94,9 @@ class Int8Hook : public CommunicationHook {
     return exchange.received.data_ptr<std::uint8_t>() + rank * exchange.part_bytes;
   }
 
-  // What the ranks sent of one part, `factor` times.
-  static void sum_of_all(const Exchange& exchange, int world_size, float factor, float* sum) {
+  // The average of what the ranks sent of one part.
+  static void sum_of_all(const Exchange& exchange, int world_size, float* sum) {
+    const float factor = 1.0F / static_cast<float>(world_size);
     std::vector<const std::uint8_t*> parts;
     for (int rank = 0; rank < world_size; ++rank) parts.push_back(part_of(exchange, rank));
     sum_int8(parts, static_cast<std::size_t>(exchange.part_numel), factor, sum);

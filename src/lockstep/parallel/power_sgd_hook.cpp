@@ -45,14 +45,19 @@ class PowerSGDHook : public CommunicationHook {
     return communicator.all_reduce_async(state.first_message, ReduceOp::Avg);
   }
 
-  void finish(GradBucket& bucket, Communicator& communicator) override {
+  std::shared_ptr<Work> start_second(GradBucket& bucket, Communicator& communicator) override {
     State& state = states_.at(bucket.index);
-    if (!state.compressed) return;
+    if (!state.compressed || state.matrices.empty()) return nullptr;
     for (Matrix& matrix : state.matrices) {
       orthogonalize(matrix.p, options_.orthogonalization_epsilon);
       at::mm_out(matrix.q, view_of(state.input, matrix).t(), matrix.p);
     }
-    if (!state.matrices.empty()) communicator.all_reduce(state.second_message, ReduceOp::Avg);
+    return communicator.all_reduce_async(state.second_message, ReduceOp::Avg);
+  }
+
+  void finish(GradBucket& bucket, Communicator&) override {
+    State& state = states_.at(bucket.index);
+    if (!state.compressed) return;
     at::Tensor output = at::empty_like(state.input);
     for (const Piece& piece : state.rest) output.narrow(0, piece.offset, piece.sent.numel()).copy_(piece.sent);
     for (Matrix& matrix : state.matrices) {

@@ -60,14 +60,23 @@ void Reducer::wait_for_buckets() {
   if (leaves_in_backward(buckets_.back())) launch(buckets_.back());
   const auto start = Clock::now();
   double busy_s = 0;
+  const auto wait_for = [&](BucketState& bucket) {
+    if (!bucket.work) return;
+    bucket.work->wait();
+    busy_s += std::exchange(bucket.work, nullptr)->seconds();
+  };
+  for (auto& bucket : buckets_) {
+    if (!leaves_in_backward(bucket)) continue;
+    wait_for(bucket);
+    if (hook_) bucket.work = hook_->start_second(bucket.gradients, *communicator_);
+    if (hook_ && !bucket.work) hook_->finish(bucket.gradients, *communicator_);
+  }
   for (auto& bucket : buckets_) {
     if (!leaves_in_backward(bucket)) continue;
     if (bucket.work) {
-      bucket.work->wait();
-      busy_s += bucket.work->seconds();
+      wait_for(bucket);
+      hook_->finish(bucket.gradients, *communicator_);
     }
-    if (hook_) hook_->finish(bucket.gradients, *communicator_);
-    bucket.work.reset();
     statistics_.bytes += static_cast<std::int64_t>(bucket.gradients.buffer.nbytes());
     ++statistics_.buckets;
   }

@@ -83,7 +83,7 @@ std::vector<std::string> data_argument_changes(const nlohmann::json& saved, cons
   for (const auto& [name, value] : now.items()) {
     const auto before = saved.find(name);
     if (before == saved.end() || *before == value) continue;
-    lines.push_back(change_line(name, *before, value, "samples are others from here on than in the run that was stopped"));
+    lines.push_back(change_line(name, *before, value, "it was trained on other samples than those that follow"));
   }
   return lines;
 }

@@ -29,6 +29,7 @@ class AutocastModel : public TrainableModel {
   }
   at::Tensor predictions(const at::Tensor& output) const override { return model_->predictions(output); }
   bool is_decayed(const std::string& name) const override { return model_->is_decayed(name); }
+  double floating_point_ops(const Batch& batch) const override { return model_->floating_point_ops(batch); }
   bool recomputes_activations() const override { return model_->recomputes_activations(); }
   std::map<std::string, std::string> files() const override { return model_->files(); }
 

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
 #include "lockstep/base/error.h"
+#include "lockstep/checkpoint/json_number.h"
 
 namespace lockstep {
 
@@ -41,13 +46,13 @@ void EarlyStoppingCallback::on_evaluate(TrainerEvent& event) {
     throw UsageError("early stopping needs " + metric + ", and the evaluation has no such metric",
                      "EarlyStoppingCallback", "set metric_for_best_model to a metric that is computed");
   }
-  const double gain = best_ ? (is_greater_better(event.args) ? *value - *best_ : *best_ - *value) : 0;
-  if (!best_ || gain > threshold_) {
-    best_ = value;
-    counter_ = 0;
-  } else {
-    ++counter_;
-  }
+  // Against the best value so far, not the last that gained enough: steps that are each too small add up to nothing.
+  const bool is_greater = is_greater_better(event.args);
+  const bool is_better = best_ && (is_greater ? *value > *best_ : *value < *best_);
+  counter_ = !best_ || (is_better && std::abs(*value - *best_) > threshold_) ? 0 : counter_ + 1;
+  constexpr double kWorst = std::numeric_limits<double>::infinity();
+  if (!best_) best_ = std::isnan(*value) ? (is_greater ? -kWorst : kWorst) : *value;
+  if (is_better) best_ = value;
   if (counter_ >= patience_) event.control.should_training_stop = true;
 }
 
@@ -56,15 +61,14 @@ std::string EarlyStoppingCallback::state() const {
       {"args", {{"early_stopping_patience", patience_}, {"early_stopping_threshold", threshold_}}},
       {"attributes",
        {{"early_stopping_patience_counter", counter_},
-        {"best", best_ ? nlohmann::json(*best_) : nlohmann::json(nullptr)}}}};
+        {"best", best_ ? json_of_number(*best_) : nlohmann::json(nullptr)}}}};
   return json.dump();
 }
 
 void EarlyStoppingCallback::load_state(const std::string& state) {
   const nlohmann::json attributes = nlohmann::json::parse(state).at("attributes");
   counter_ = attributes.at("early_stopping_patience_counter").get<int>();
-  const nlohmann::json best = attributes.value("best", nlohmann::json(nullptr));
-  if (!best.is_null()) best_ = best.get<double>();
+  best_ = number_in(attributes.value("best", nlohmann::json(nullptr)));
 }
 
 }  // namespace lockstep

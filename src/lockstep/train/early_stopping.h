@@ -20,7 +20,7 @@ std::string best_model_metric(const TrainingArguments& args);
 class EarlyStoppingCallback : public TrainerCallback {
  public:
   /// @param patience   evaluations without an improvement that are put up with
-  /// @param threshold  what counts as one
+  /// @param threshold  an improvement is more than this, against the best value so far
   /// @throws Error  if patience is not positive or threshold negative
   explicit EarlyStoppingCallback(int patience = 1, double threshold = 0.0);
 

@@ -49,11 +49,14 @@ struct BatchResult {
 
 // Of an output, where it was computed; in any thread.
 BatchResult result_of(const TrainableModel& model, const at::Tensor& output, const Batch& batch,
-                      bool keep_predictions) {
+                      const EvaluationOptions& options) {
   BatchResult result;
   const auto labels = batch.find("labels");
-  if (labels != batch.end()) result.loss = model.loss(output, batch);
-  if (!keep_predictions) return result;
+  const double smoothing = options.label_smoothing_factor;
+  if (labels != batch.end()) {
+    result.loss = smoothing > 0 ? model.smoothed_loss(output, batch, smoothing) : model.loss(output, batch);
+  }
+  if (!options.keep_predictions) return result;
   const at::Tensor kept = model.predictions(output);
   if (!kept.defined()) return result;
   result.predictions = kept.detach().to(at::kCPU);
@@ -119,7 +122,7 @@ void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOption
   const c10::Device device = device_of(model);
   for (const Batch& batch : loader) {
     const Batch here = on_device(batch, device);
-    add_result(result_of(model, model.forward(here), here, options.keep_predictions), sums);
+    add_result(result_of(model, model.forward(here), here, options), sums);
     told.done();
   }
 }
@@ -131,7 +134,7 @@ void run_on_copies(TrainableModel& model, DataLoader& loader, const EvaluationOp
   const auto results = parallel_evaluate(copies, loader, [&](auto& replica, const Batch& batch) {
     const std::vector<at::Tensor> parameters = replica->parameters();
     const Batch here = parameters.empty() ? batch : on_device(batch, parameters.front().device());
-    BatchResult result = result_of(model, model.forward_on(*replica, here), here, options.keep_predictions);
+    BatchResult result = result_of(model, model.forward_on(*replica, here), here, options);
     told.done();
     return result;
   });

@@ -13,10 +13,11 @@
 namespace lockstep {
 
 struct EvaluationOptions {
-  std::int64_t batch_size = 8;   ///< of each rank
-  Collate collate{};             ///< as DataLoaderOptions
-  int num_workers = 0;           ///< as DataLoaderOptions
-  bool keep_predictions = true;  ///< false: the loss alone
+  std::int64_t batch_size = 8;        ///< of each rank
+  Collate collate{};                  ///< as DataLoaderOptions
+  int num_workers = 0;                ///< as DataLoaderOptions
+  bool keep_predictions = true;       ///< false: the loss alone
+  double label_smoothing_factor = 0;  ///< above 0: of the loss, as in training
   /// Copies of the model, which take batches in turn; fewer than two: the model itself. It must have a module then.
   std::vector<ReplicaDevice> replicas{};
   /// Called in the caller's thread for each batch, with how many are done and how many this rank has.

@@ -20,6 +20,8 @@ std::string duration_text(double seconds) {
 
 std::string metric_text(const std::string& name, double value) {
   if (ends_with(name, "_runtime") && std::isfinite(value)) return duration_text(value);
+  // Billions of operations, cut: so does Hugging Face's metrics_format.
+  if (name == "total_flos" && std::isfinite(value)) return fmt::format("{}GF", static_cast<long long>(value) >> 30);
   return python_number(rounded(value, 4));
 }
 
@@ -41,6 +43,7 @@ std::string python_number(double value) {
 std::string log_line_text(const Logs& logs) {
   std::string text;
   for (const auto& [name, value] : logs) {
+    if (name == "total_flos") continue;
     const double shown = name == "loss" ? rounded(value, 4) : name == "epoch" ? rounded(value, 2) : value;
     text += fmt::format("{}'{}': {}", text.empty() ? "" : ", ", name, python_number(shown));
   }

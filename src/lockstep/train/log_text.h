@@ -10,7 +10,7 @@ namespace lockstep {
 std::string python_number(double value);
 
 /// One line as Hugging Face's Trainer prints its logs: {'loss': 0.6931, 'learning_rate': 5e-05, 'epoch': 1.0}. The
-/// training loss and the epoch are rounded, to 4 and 2 digits.
+/// training loss and the epoch are rounded, to 4 and 2 digits; "total_flos" is left out, as there.
 std::string log_line_text(const Logs& logs);
 
 /// `***** train metrics *****`, and below it a line `  name = value` for each, aligned; "_runtime" as h:mm:ss.ms.

@@ -69,10 +69,16 @@ void write_holder(int fd) {
       fix + (host == host_name() ? "" : fmt::format("; where that host is gone for good, remove {}", path)));
 }
 
+// Whether the launcher has started these ranks before: those may just be ending, on another host perhaps.
+bool is_started_again() {
+  const auto times = env_int("LOCKSTEP_GENERATION");
+  return times.value_or(env_int("TORCHELASTIC_RESTART_COUNT").value_or(0)) > 0;
+}
+
 // A process of the same job, or another thread of this process that is just giving it back.
 bool ends_soon(const HolderJson& holder) {
   const bool is_own_job = !job_name().empty() && holder["job"] == job_name();
-  return is_own_job || (holder["pid"] == ::getpid() && holder["host"] == host_name());
+  return is_own_job || is_started_again() || (holder["pid"] == ::getpid() && holder["host"] == host_name());
 }
 
 // Whether `path` is still the file that was opened: its last holder removes it.

@@ -18,8 +18,8 @@ class OutputFolderLock {
  public:
   static constexpr const char* kFile = ".lockstep.lock";
 
-  /// Makes the folder where it is not there. A process of the same job (TORCHELASTIC_RUN_ID) that holds it is waited
-  /// for, at most `patience`: a launcher that starts ranks again may just be ending it.
+  /// Makes the folder where it is not there. A process of the same job (TORCHELASTIC_RUN_ID), or any where a launcher has
+  /// started this rank again, is waited for, at most `patience`: it may just be ending.
   /// @throws Error  if another process holds the folder: who, on which host, since when. Or if nothing can be written
   static std::shared_ptr<const OutputFolderLock> take(const std::string& folder,
                                                       std::chrono::milliseconds patience = std::chrono::seconds(20));

@@ -35,6 +35,16 @@ bool is_decayed_name(const std::string& name) {
   return true;
 }
 
+bool is_decayed_parameter(const torch::nn::Module& module, const std::string& name) {
+  if (!is_decayed_name(name)) return false;
+  const std::size_t point = name.rfind('.');
+  if (point == std::string::npos) return true;
+  for (const auto& each : module.named_modules("", /*include_self=*/false)) {
+    if (each.key() == name.substr(0, point)) return !each.value()->as<torch::nn::LayerNorm>();
+  }
+  return true;
+}
+
 bool TrainableModel::is_decayed(const std::string& name) const { return is_decayed_name(name); }
 
 at::Tensor TrainableModel::forward_on(torch::nn::Module&, const Batch&) {

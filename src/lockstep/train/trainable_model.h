@@ -45,6 +45,9 @@ class TrainableModel {
   virtual at::Tensor predictions(const at::Tensor& output) const { return output; }
   /// Whether weight decay is for this parameter. Default: as is_decayed_name.
   virtual bool is_decayed(const std::string& name) const;
+  /// Floating-point operations of forward and backward of a batch, which `total_flos` adds up. Default: 0, as in
+  /// Hugging Face's Trainer for a model that is none of theirs.
+  virtual double floating_point_ops(const Batch&) const { return 0; }
   /// Whether the module recomputes activations in backward: it must, where gradient_checkpointing asks for it.
   virtual bool recomputes_activations() const { return false; }
   /// Files beside the weights in a saved folder, by name, as bytes: config.json, those of the tokenizer.
@@ -55,9 +58,21 @@ class TrainableModel {
 /// letters, holds "bias", "layernorm" or "rmsnorm", or a part of it is "norm" or ends in "_norm"; nor for GPT-2's
 /// "ln_1", "ln_2", "ln_f".
 bool is_decayed_name(const std::string& name);
+/// The same for a parameter of `module`, and not for those of LibTorch's LayerNorm, whatever its name.
+bool is_decayed_parameter(const torch::nn::Module& module, const std::string& name);
 
 /// Parameters and buffers of a model, by name: what `model.safetensors` holds.
 NamedTensors weights_of(TrainableModel& model);
+
+// Whether a class has them; those of Lockstep's models do.
+template <typename Type, typename = void>
+inline constexpr bool kHasSmoothedLoss = false;
+template <typename Type>
+inline constexpr bool kHasSmoothedLoss<Type, std::void_t<decltype(&Type::smoothed_loss)>> = true;
+template <typename Type, typename = void>
+inline constexpr bool kHasFloatingPointOps = false;
+template <typename Type>
+inline constexpr bool kHasFloatingPointOps<Type, std::void_t<decltype(&Type::floating_point_ops)>> = true;
 
 /// Any module whose pointer can be copied, with its forward and its loss:
 ///
@@ -83,6 +98,18 @@ class AdaptedModule : public TrainableModel {
     return nullptr;
   }
   std::map<std::string, std::string> files() const override { return files_; }
+  LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override {
+    if constexpr (kHasSmoothedLoss<ModuleType>) return module_->smoothed_loss(output, batch, factor);
+    return TrainableModel::smoothed_loss(output, batch, factor);
+  }
+  bool is_decayed(const std::string& name) const override {
+    if constexpr (kIsModule) return is_decayed_parameter(*module_, name);
+    return TrainableModel::is_decayed(name);
+  }
+  double floating_point_ops(const Batch& batch) const override {
+    if constexpr (kHasFloatingPointOps<ModuleType>) return module_->floating_point_ops(batch);
+    return 0;
+  }
   bool recomputes_activations() const override { return recomputes_activations_; }
   /// The module was built so that it recomputes them: gradient_checkpointing may be asked for.
   void set_recomputes_activations(bool recomputes) { recomputes_activations_ = recomputes; }

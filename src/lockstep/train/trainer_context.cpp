@@ -51,6 +51,19 @@ void TrainerContext::agree_on_control() {
   for (std::size_t i = 0; i < flags.size(); ++i) *flags[i] = value[i] != 0;
 }
 
+void TrainerContext::keep_callback_states(const TrainerControl& seen) {
+  const nlohmann::json flags{{"should_training_stop", seen.should_training_stop},
+                             {"should_epoch_stop", seen.should_epoch_stop},
+                             {"should_save", seen.should_save},
+                             {"should_evaluate", seen.should_evaluate},
+                             {"should_log", seen.should_log}};
+  state.stateful_callbacks["TrainerControl"] =
+      nlohmann::json{{"args", flags}, {"attributes", nlohmann::json::object()}}.dump();
+  for (const auto& callback : options.callbacks) {
+    if (!callback->name().empty()) state.stateful_callbacks[callback->name()] = callback->state();
+  }
+}
+
 void TrainerContext::log(Logs logs) {
   logs.emplace_back("epoch", state.epoch);
   LogEntry entry;
@@ -70,6 +83,7 @@ EvaluationResult TrainerContext::evaluate(const std::shared_ptr<const Dataset>& 
   how.batch_size = args().per_device_eval_batch_size;
   how.collate = options.data_collator;
   how.num_workers = static_cast<int>(args().dataloader_num_workers);
+  how.label_smoothing_factor = args().label_smoothing_factor;
   const bool is_prediction = event == &TrainerCallback::on_predict;
   how.keep_predictions = is_prediction || (options.compute_metrics && !args().prediction_loss_only);
   how.on_batch = [this](std::int64_t done, std::int64_t batches) { notify_prediction_step(done, batches); };

@@ -32,6 +32,8 @@ struct TrainerContext {
   void notify_prediction_step(std::int64_t done, std::int64_t batches);
   /// A flag that one rank's callbacks set holds on every rank. Collective.
   void agree_on_control();
+  /// Puts what the callbacks keep, and `seen`, into the state, as Hugging Face's "stateful_callbacks".
+  void keep_callback_states(const TrainerControl& seen);
   /// Adds "epoch" and the step, keeps it in the history, and tells callbacks.
   void log(Logs logs);
   /// A line of rank 0.

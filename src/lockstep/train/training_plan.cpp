@@ -63,7 +63,9 @@ TrainingPlan make_training_plan(const TrainingArguments& args, std::int64_t samp
   plan.warmup_steps =
       args.warmup_steps == 0 && args.warmup_ratio == 1 ? plan.max_steps : resolved_steps(warmup, plan.max_steps);
   plan.logging_steps = resolved_steps(args.logging_steps, plan.max_steps);
-  plan.eval_steps = resolved_steps(args.eval_steps.value_or(args.logging_steps), plan.max_steps);
+  // Hugging Face's default where evaluations do not go by steps.
+  const double default_eval_steps = args.eval_strategy == "steps" ? args.logging_steps : 500;
+  plan.eval_steps = resolved_steps(args.eval_steps.value_or(default_eval_steps), plan.max_steps);
   plan.save_steps = resolved_steps(args.save_steps, plan.max_steps);
   return plan;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -111,8 +112,8 @@ TrainOutput TrainingSession::run() {
   // Dropout differs from rank to rank.
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
   resume();
-  engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
   if (!taken_up_.empty() && context_.state.global_step >= plan_.max_steps) return end_at_once();
+  engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
   const std::string fused = engine_->fuse(*optimizer_);
   if (!fused.empty()) choice_.text += ", fused update with " + fused;
   const bool has_eval = context_.options.eval_dataset != nullptr;
@@ -171,6 +172,7 @@ void TrainingSession::run_update(DataLoader::Iterator& batches, std::int64_t win
   ++state.global_step;
   state.epoch = static_cast<double>(epoch_) +
                 static_cast<double>(micro_batch_) / static_cast<double>(plan_.micro_batches_per_epoch);
+  state.total_flos += totals.operations;
   note_loss(totals);
   context_.notify(&TrainerCallback::on_step_end);
   if (stop_was_asked_) {
@@ -215,6 +217,7 @@ TrainingSession::UpdateTotals TrainingSession::accumulate(DataLoader::Iterator& 
       totals.loss += loss.sum.item<double>();
       totals.count += loss.count.item<std::int64_t>();
       totals.samples += batch_size(batch);
+      totals.operations += model_->floating_point_ops(batch);
     }
     ++micro_batch_;
     if (!pass.is_last) context_.notify(&TrainerCallback::on_substep_end);
@@ -227,7 +230,8 @@ void TrainingSession::reduce(UpdateTotals& totals) {
   bool stop = signal_ && signal_->received();
   if (context_.world_size() > 1) {
     at::Tensor sums = torch::tensor(
-        {totals.loss, static_cast<double>(totals.count), static_cast<double>(totals.samples), stop ? 1.0 : 0.0},
+        {totals.loss, static_cast<double>(totals.count), static_cast<double>(totals.samples), stop ? 1.0 : 0.0,
+         totals.operations},
         torch::kDouble);
     context_.group->all_reduce(sums);
     const auto* sum = sums.data_ptr<double>();
@@ -235,6 +239,7 @@ void TrainingSession::reduce(UpdateTotals& totals) {
     totals.count = static_cast<std::int64_t>(sum[1]);
     totals.samples = static_cast<std::int64_t>(sum[2]);
     stop = sum[3] != 0;
+    totals.operations = sum[4];
   }
   stop_was_asked_ = stop_was_asked_ || stop;
   const bool is_number = std::isfinite(totals.loss);
@@ -277,7 +282,8 @@ void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
 // False where fp16 left the update out: its scaled gradients held an infinity or NaN.
 bool TrainingSession::step_optimizer(const UpdateTotals& totals) {
   StepOptions options;
-  options.max_norm = args_.max_grad_norm;
+  // Without clipping the norm is measured all the same: it is logged.
+  options.max_norm = args_.max_grad_norm > 0 ? args_.max_grad_norm : std::numeric_limits<double>::infinity();
   options.gradient_factor = engine_->gradient_factor(totals.count);
   options.zero_grad = true;
   last_learning_rate_ = schedule_->learning_rate();

@@ -34,6 +34,7 @@ class TrainingSession {
     double loss = 0;
     std::int64_t count = 0;
     std::int64_t samples = 0;
+    double operations = 0;  // as total_flos counts them
   };
 
   void make_state();
@@ -64,9 +65,9 @@ class TrainingSession {
   // training_session_checkpoint.cpp
   void resume();
   void take_up(const class Checkpoint& checkpoint);
-  void save();
   std::vector<std::string> changes_since(const class Checkpoint& checkpoint) const;
   TrainOutput end_at_once();
+  void save();
   NamedTensors loss_memory() const;
 
   TrainerContext& context_;
@@ -103,9 +104,9 @@ class TrainingSession {
   bool last_was_number_ = true;
   std::int64_t losses_of_session_ = 0;
   std::int64_t saved_step_ = -1;
-  bool epoch_ended_ = false;  // on_epoch_end of this epoch was called
   std::string taken_up_;              // the checkpoint that this session goes on from
   std::vector<std::string> changes_;  // of the arguments, since that was saved
+  bool epoch_ended_ = false;  // on_epoch_end of this epoch was called
 };
 
 }  // namespace lockstep

@@ -1,6 +1,5 @@
 // What a training saves, and how it goes on from there.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -9,15 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file_system.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/output_folder.h"
 #include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/checkpoint/world_remap.h"
 #include "lockstep/train/argument_changes.h"
+#include "lockstep/train/resume_checks.h"
 #include "lockstep/train/training_session.h"
 
 namespace lockstep {
@@ -26,36 +24,6 @@ namespace {
 constexpr const char* kLossMemory = "loss_memory";
 constexpr const char* kArgumentsFile = "training_args.json";
 constexpr const char* kDataArgumentsFile = "data_args.json";
-
-// The checkpoints in `folder`, for who named another one.
-std::string checkpoints_in(const std::string& folder) {
-  std::vector<std::string> paths;
-  for (const auto& entry : OutputFolder(real_file_system(), folder).entries(true)) paths.push_back(entry.path);
-  if (paths.empty()) return "";
-  constexpr std::size_t kShown = 10;
-  const std::size_t shown = std::min(paths.size(), kShown);
-  return fmt::format("{} has {}{} (the newest first)", folder,
-                     fmt::join(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                     paths.size() > shown ? ", …" : "");
-}
-
-// A name that is no folder, or a folder of checkpoints, would otherwise be blamed for its lack of a manifest.
-void require_checkpoint_folder(const std::string& from, const std::string& output_dir) {
-  std::error_code ignored;
-  if (std::filesystem::exists(from + "/" + kManifestFile, ignored)) return;
-  const bool is_folder = std::filesystem::is_directory(from, ignored);
-  const std::string inside = is_folder ? checkpoints_in(from) : "";
-  if (is_folder && inside.empty()) return;  // opening it says what it lacks
-  const std::string there = is_folder ? inside : checkpoints_in(output_dir);
-  const std::string what = is_folder ? "resume_from_checkpoint: " + from + " is no checkpoint, but holds some"
-                           : std::filesystem::exists(from, ignored)
-                               ? "resume_from_checkpoint: " + from + " is no folder"
-                               : "resume_from_checkpoint: there is no folder " + from;
-  throw UsageError(what, "training arguments",
-                   (there.empty() ? "there are no checkpoints in " + output_dir + " either: leave it out to begin anew"
-                                  : there + ": give one of them") +
-                       ", or 'true' for the newest whole one in output_dir, if there is any");
-}
 
 nlohmann::json json_in(const Checkpoint& checkpoint, const std::string& name) {
   if (!checkpoint.has_file(name)) return nlohmann::json::object();
@@ -82,9 +50,9 @@ void TrainingSession::save() {
     options.save_total_limit = static_cast<int>(args_.save_total_limit.value_or(0));
     writer_ = std::make_unique<CheckpointWriter>(options, context_.group);
   }
-  for (const auto& callback : context_.options.callbacks) {
-    if (!callback->name().empty()) state.stateful_callbacks[callback->name()] = callback->state();
-  }
+  TrainerControl control = context_.control;
+  control.should_save = true;  // it was taken back to come here
+  context_.keep_callback_states(control);
   CheckpointContent content;
   content.step = state.global_step;
   content.trainer_state = state;
@@ -150,6 +118,7 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
     throw UsageError("the checkpoint holds the model alone (save_only_model): no training can go on from it",
                      checkpoint.path(), "give it as --model, or take a checkpoint with optimizer and generators");
   }
+  require_same_kinds(json_in(checkpoint, kArgumentsFile), args_, checkpoint.path());
   const NamedTensors weights = weights_of(*model_);
   checkpoint.load_weights(weights);
   const OptimizerContent saved = checkpoint.optimizer();
@@ -165,6 +134,7 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
   if (own.is_remapped) context_.print(own.notice);
   if (!own.generators.empty()) generators_.load_state(own.generators);
   const SamplerState& where = own.samplers.at("train");
+  require_same_samples(where, sampler_->dataset_size(), checkpoint.path());
   sampler_->load_state(where);
   epoch_ = where.epoch;
   position_ = where.position;
@@ -222,7 +192,8 @@ TrainOutput TrainingSession::end_at_once() {
   context_.print(fmt::format("Training is already complete: {} is of step {}, and this run ends with step {}. Nothing is "
                              "trained; to go on, ask for more (--max-steps, --num-train-epochs).",
                              taken_up_, step, plan_.max_steps));
-  if (args_.load_best_model_at_end && step == plan_.max_steps) load_best_model();
+  const bool has_best = !context_.state.best_model_checkpoint.empty();
+  if (args_.load_best_model_at_end && step == plan_.max_steps && has_best) load_best_model();
   TrainOutput output;
   output.global_step = step;
   output.already_complete = taken_up_;

@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file_system.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/output_folder.h"
 #include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/train/early_stopping.h"
 #include "lockstep/train/log_text.h"
@@ -24,9 +26,9 @@ void TrainingSession::log_evaluate_save() {
 
 void TrainingSession::log_training_loss() {
   if (steps_since_log_ == 0) return;
-  Logs logs{{"loss", loss_since_log_ / static_cast<double>(steps_since_log_)}};
-  if (args_.max_grad_norm > 0) logs.emplace_back("grad_norm", last_norm_);
-  logs.emplace_back("learning_rate", last_learning_rate_);
+  Logs logs{{"loss", loss_since_log_ / static_cast<double>(steps_since_log_)},
+            {"grad_norm", last_norm_},
+            {"learning_rate", last_learning_rate_}};
   loss_since_log_ = 0;
   steps_since_log_ = 0;
   context_.log(std::move(logs));
@@ -105,6 +107,11 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   engine_->finish();
   if (writer_) writer_->wait();
   if (args_.load_best_model_at_end && !stop_was_asked_) load_best_model();
+  // Who keeps one checkpoint keeps the best: the last one was there to go on from.
+  const std::optional<std::int64_t> best = context_.state.best_global_step;
+  if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !stop_was_asked_) {
+    OutputFolder(real_file_system(), args_.output_dir).rotate(1, *best, best);
+  }
 
   TrainOutput output;
   output.global_step = context_.state.global_step;
@@ -116,8 +123,10 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   output.metrics = {{"train_runtime", rounded(runtime_s, 4)},
                     {"train_samples_per_second", rounded(static_cast<double>(samples_of_session_) / training_s, 3)},
                     {"train_steps_per_second", rounded(steps / training_s, 3)},
+                    {"total_flos", context_.state.total_flos},
                     {"train_loss", output.training_loss}};
   context_.log(output.metrics);
+  context_.keep_callback_states(context_.control);
   output.metrics.emplace_back("epoch", context_.state.epoch);
   context_.notify(&TrainerCallback::on_train_end);
   return output;

@@ -139,16 +139,45 @@ TEST_F(Elastic, IsEndedBySignalsWhereTheServingLauncherStandsStill) {
       b->send(SIGTERM);
     }
     const ProgramEnd end = b->wait(soon());
-    EXPECT_EQ(end.code, twice ? -1 : 128 + SIGTERM) << end.err;
-    EXPECT_EQ(end.signal, twice ? SIGTERM : 0);
+    EXPECT_EQ(end.code, 128 + SIGTERM) << end.err;
+    EXPECT_EQ(has(end.err, "SIGTERM cuts the goodbye to the other launchers short"), twice) << end.err;
   }
 }
 
 TEST_F(Elastic, RefusesAnotherJobOnItsPort) {
   const Program a = start("1:2", {"--rdzv-id=one"});
   expect(a, "joined 1,");
-  expect_end(start("1:2", {"--rdzv-id=two"}), 1, "cannot join the job: ");
+  expect_end(start("1:2", {"--rdzv-id=two"}), 1, ") has --rdzv-id two, ");
   const Program c = start("1:2", {"--rdzv-id=one"});
+  expect(c, "joined 2,");
+}
+
+TEST_F(Elastic, RefusesAJobOfFixedRanksOnItsPort) {
+  const Program a = start("1:2");
+  expect(a, "joined 1,");
+  const Words fixed{"--nnodes=2", "--master-port=" + port_};
+  for (const std::string node : {"0", "1"}) {
+    Words flags = fixed;
+    flags.push_back("--node-rank=" + node);
+    const ProgramEnd end = run(flags, {kBin + "/launch_rank", "stay"});
+    EXPECT_EQ(end.code, 1);
+    const std::string owner = "(pid " + std::to_string(a->pid()) + ")";
+    EXPECT_TRUE(has(end.err, node == "0" ? ": job 'none' (" : "another job is served, by the launcher on ")) << end.err;
+    EXPECT_TRUE(has(end.err, owner)) << end.err;
+  }
+  const Program c = start("1:2");
+  expect(c, "joined 2,");
+}
+
+TEST_F(Elastic, SaysWhatAHostWaitsFor) {
+  const Program a = start("1:2");
+  expect(a, "joined 1,");
+  const Program b = start("1:2");
+  expect(b, "joined 2,");
+  const Program c = start("1:2");
+  expect(c, "(pid " + std::to_string(c->pid()) + "): the job has all its 2 hosts (");
+  expect(c, "; this host waits up to 600 s for a place. If it is of another job, that needs an endpoint of its own; ");
+  b->send(SIGKILL);
   expect(c, "joined 2,");
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "lockstep/base/topology.h"
 #include "tests/e2e/launch.h"
 
 namespace lockstep {
@@ -103,8 +104,9 @@ TEST_F(Nodes, EndWhereALauncherStandsStill) {
     const ProgramEnd end = (stop_first ? second : first).wait(soon());
     EXPECT_EQ(end.code, 1);
     EXPECT_TRUE(has(end.err, stop_first ? "the launcher of node 0, which serves the job's store, is lost: "
-                                        : "the launcher of node 1 was not heard of for 10 s"))
+                                        : "the launcher of node 1 on "))
         << end.err;
+    EXPECT_TRUE(stop_first || has(end.err, " is lost: not heard of for 10.0 s")) << end.err;
   }
 }
 
@@ -115,6 +117,9 @@ TEST_F(Nodes, AreEndedBySignalsWhereNode0StandsStill) {
   ASSERT_TRUE(second.wait_for("rank=", soon()));
   first.send(SIGSTOP);
   second.send(SIGTERM);
+  // Its ranks end; then it says goodbye to node 0, which does not hear it.
+  for (const pid_t pid : pids_after(second.out(), "rank")) EXPECT_TRUE(wait_until_gone(pid, soon()));
+  second.send(SIGHUP);
   const ProgramEnd end = second.wait(soon());
   EXPECT_EQ(end.code, 128 + SIGTERM) << end.err;
   for (const pid_t pid : pids_after(second.out(), "rank")) EXPECT_TRUE(wait_until_gone(pid, soon()));
@@ -124,6 +129,85 @@ TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
   const ProgramEnd end = run({"--nnodes=2", "--master-port", port_, "--rdzv-conf=timeout=0.5"}, {"true"});
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "node 1 of 2 did not come within 0.5 s")) << end.err;
+}
+
+TEST_F(Nodes, SayWhoIsMissingWhileTheyWait) {
+  const auto four = [&](const std::string& rank) {
+    return launch({"--nnodes=4", "--node-rank=" + rank, "--master-port", port_}, {"true"});
+  };
+  RunningProgram second(four("1"));
+  ASSERT_TRUE(
+      second.wait_for("waiting for the launcher of node 0, which is to serve at tcp:127.0.0.1:" + port_, soon()));
+  EXPECT_TRUE(has(second.err(), "(pid " + std::to_string(second.pid()) + "): waiting for")) << second.err();
+  RunningProgram first(four("0"));
+  ASSERT_TRUE(first.wait_for("waiting for nodes 2, 3 of 4; ", soon()));
+  ASSERT_TRUE(first.wait_for(" s left\n", soon()));
+}
+
+TEST_F(Nodes, MayStartAgainBeforeAllAreThere) {
+  const auto three = [&](int rank, int local_ranks) {
+    return launch({"--nnodes=3", "--node-rank=" + std::to_string(rank),
+                   "--nproc-per-node=" + std::to_string(local_ranks), "--master-port", port_},
+                  {kBin + "/launch_rank", "meet"});
+  };
+  RunningProgram first(three(0, 1));
+  ASSERT_TRUE(first.wait_for("waiting for nodes 1, 2 of 3; ", soon())) << first.err();
+  {
+    RunningProgram second(three(1, 1));
+    ASSERT_TRUE(second.wait_for("waiting for node 2 of 3; ", soon())) << second.err();
+    second.send(SIGINT);
+    second.wait(soon());
+  }
+  RunningProgram again(three(1, 2));
+  RunningProgram third(three(2, 1));
+  for (RunningProgram* program : {&first, &again, &third}) {
+    const ProgramEnd end = program->wait(soon());
+    EXPECT_EQ(end.code, 0) << end.err;
+    EXPECT_TRUE(has(end.out, ": met 4 of 4\n")) << end.out;
+  }
+}
+
+TEST_F(Nodes, NameOneThatEndedBeforeAllWereThere) {
+  const auto three = [&](int rank) {
+    return launch({"--nnodes=3", "--node-rank=" + std::to_string(rank), "--master-port", port_}, {"true"});
+  };
+  RunningProgram first(three(0));
+  RunningProgram second(three(1));
+  ASSERT_TRUE(second.wait_for("waiting for node 2 of 3; ", soon())) << second.err();
+  const std::string pid = std::to_string(second.pid());
+  second.send(SIGKILL);
+  second.wait(soon());
+  RunningProgram third(three(2));
+  const ProgramEnd end = first.wait(soon());
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(
+      has(end.err, "the launcher of node 1 on " + host_name() + " (pid " + pid + ") ended before all nodes were there"))
+      << end.err;
+  EXPECT_EQ(third.wait(soon()).code, 1);
+}
+
+TEST_F(Nodes, RefuseAnotherJobOnTheirPort) {
+  const Words one{"--rdzv-id=one"};
+  const Words two{"--rdzv-id=two"};
+  RunningProgram first(node(0, one, {kBin + "/launch_rank", "meet"}));
+  ASSERT_TRUE(first.wait_for("waiting for node 1 of 2", soon())) << first.err();
+  // Both of its nodes, while this job is not complete yet, and an elastic one.
+  const ProgramEnd server = run_program(node(0, two, {"true"}));
+  EXPECT_EQ(server.code, 1);
+  const std::string owner =
+      " is served there, by the launcher on " + host_name() + " (pid " + std::to_string(first.pid()) + ")";
+  EXPECT_TRUE(has(server.err, ": job 'one' (" + kBin + "/launch_rank)" + owner)) << server.err;
+  EXPECT_TRUE(has(server.err, "give each job an endpoint of its own")) << server.err;
+  const ProgramEnd other = run_program(node(1, two, {"true"}));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_TRUE(has(other.err, ") has --rdzv-id two, ")) << other.err;
+  const ProgramEnd elastic =
+      run({"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:" + port_, "--rdzv-id=one"}, {kBin + "/launch_rank", "meet"});
+  EXPECT_EQ(elastic.code, 1);
+  EXPECT_TRUE(has(elastic.err, ") has --rdzv-backend c10d without --node-rank, ")) << elastic.err;
+  RunningProgram second(node(1, one, {kBin + "/launch_rank", "meet"}));
+  EXPECT_EQ(second.wait(soon()).code, 0);
+  EXPECT_EQ(first.wait(soon()).code, 0) << "undisturbed";
 }
 
 TEST_F(Nodes, CannotClaimOneRank) {

@@ -114,6 +114,7 @@ class GlooMesh : public Mesh {
   }
 
   std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) override;
+  bool sends_unattended() const override { return true; }  // by Gloo's thread, and the kernel's buffers
 
   std::size_t packet_bytes() const override {
     const std::size_t fair = kPacketMemory / static_cast<std::size_t>(2 * PacketChannel::kRoom * (size_ - 1));

@@ -14,6 +14,43 @@ void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
 }
 
+// A message from each rank to each other.
+class Exchange : public BegunOperation {
+ public:
+  // Receives are posted before anything is sent, so that nothing waits for a receiver.
+  // @param part_for  where in `in` the part for a rank begins
+  template <typename PartFor>
+  Exchange(const MeshPlace& place, void* out, const void* in, std::size_t in_bytes, std::size_t bytes,
+           const PartFor& part_for)
+      : incoming_(place.mesh, out, bytes * static_cast<std::size_t>(place.size)),
+        outgoing_(place.mesh, in, in_bytes),
+        own_out_(static_cast<std::byte*>(out) + static_cast<std::size_t>(place.rank) * bytes),
+        own_in_(static_cast<const std::byte*>(in) + part_for(place.rank)),
+        bytes_(bytes) {
+    for (int distance = 1; distance < place.size; ++distance) {
+      const int peer = place.after(distance);
+      incoming_.recv(peer, place.slot_of_step(0), static_cast<std::size_t>(peer) * bytes, bytes);
+    }
+    for (int distance = 1; distance < place.size; ++distance) {
+      const int peer = place.after(distance);
+      outgoing_.send(peer, place.slot_of_step(0), part_for(peer), bytes);
+    }
+  }
+
+  void finish() override {
+    copy(own_out_, own_in_, bytes_);
+    incoming_.wait_all();
+    outgoing_.wait_all();
+  }
+
+ private:
+  Traffic incoming_;
+  Traffic outgoing_;
+  std::byte* const own_out_;
+  const std::byte* const own_in_;
+  const std::size_t bytes_;
+};
+
 }  // namespace
 
 bool MeshCollectives::small(std::size_t bytes) const {
@@ -35,25 +72,6 @@ void MeshCollectives::recv_small(int from, void* data, std::size_t bytes) {
 }
 
 std::size_t MeshCollectives::segment() const { return segment_bytes(size_); }
-
-std::byte* MeshCollectives::scratch(std::size_t bytes) {
-  if (scratch_.size() < bytes) scratch_.resize(bytes);
-  return scratch_.data();
-}
-
-std::vector<MeshCollectives::Shard> MeshCollectives::shards(std::size_t count) const {
-  const auto parts = static_cast<std::size_t>(size_);
-  // Whole cache lines where there are enough elements.
-  const std::size_t unit = count >= parts * 64 ? 64 : 1;
-  const std::size_t units = (count + unit - 1) / unit;
-  const std::size_t each = (units + parts - 1) / parts * unit;
-  std::vector<Shard> result;
-  for (std::size_t part = 0; part < parts; ++part) {
-    const std::size_t begin = std::min(count, part * each);
-    result.push_back({begin, std::min(count, begin + each) - begin});
-  }
-  return result;
-}
 
 void MeshCollectives::broadcast(void* data, std::size_t bytes, int root) {
   if (small(bytes)) return broadcast_small(data, bytes, root);
@@ -78,7 +96,7 @@ void MeshCollectives::broadcast_small(void* data, std::size_t bytes, int root) {
 // The root sends each rank a shard, and the ranks pass them on to each other: the root sends everything twice, not once
 // per rank.
 void MeshCollectives::broadcast_large(void* data, std::size_t bytes, int root) {
-  const std::vector<Shard> all = shards(bytes);
+  const std::vector<Shard> all = shards_of(bytes, size_);
   const std::size_t piece = segment();
   Traffic traffic(mesh_, data, bytes);
   const auto for_shard = [&](int rank, const auto& each) {
@@ -110,25 +128,18 @@ void MeshCollectives::broadcast_large(void* data, std::size_t bytes, int root) {
   traffic.wait_all();
 }
 
+std::unique_ptr<BegunOperation> MeshCollectives::begin_all_gather(std::uint64_t slot, void* out, const void* in,
+                                                                  std::size_t bytes) {
+  if (small(bytes)) return nullptr;
+  return std::make_unique<Exchange>(place(slot), out, in, bytes, bytes, [](int) { return std::size_t{0}; });
+}
+
 void MeshCollectives::all_gather(void* out, const void* in, std::size_t bytes) {
-  const auto place = [&](int rank) { return static_cast<std::size_t>(rank) * bytes; };
-  if (small(bytes)) {
-    for (int distance = 1; distance < size_; ++distance) send_small(after(distance), in, bytes);
-    copy(static_cast<std::byte*>(out) + place(rank_), in, bytes);
-    for (int distance = 1; distance < size_; ++distance) {
-      recv_small(after(distance), static_cast<std::byte*>(out) + place(after(distance)), bytes);
-    }
-    return;
-  }
-  Traffic incoming(mesh_, out, place(size_));
-  Traffic outgoing(mesh_, in, bytes);
-  for (int distance = 1; distance < size_; ++distance) {
-    incoming.recv(after(distance), slot(0), place(after(distance)), bytes);
-  }
-  for (int distance = 1; distance < size_; ++distance) outgoing.send(after(distance), slot(0), 0, bytes);
-  copy(static_cast<std::byte*>(out) + place(rank_), in, bytes);
-  incoming.wait_all();
-  outgoing.wait_all();
+  if (const auto large = begin_all_gather(slot_, out, in, bytes)) return large->finish();
+  const auto part = [&](int rank) { return static_cast<std::byte*>(out) + static_cast<std::size_t>(rank) * bytes; };
+  for (int distance = 1; distance < size_; ++distance) send_small(after(distance), in, bytes);
+  copy(part(rank_), in, bytes);
+  for (int distance = 1; distance < size_; ++distance) recv_small(after(distance), part(after(distance)), bytes);
 }
 
 void MeshCollectives::gather(void* out, const void* in, std::size_t bytes, int root) {
@@ -173,31 +184,25 @@ void MeshCollectives::scatter(void* out, const void* in, std::size_t bytes, int 
   outgoing.wait_all();
 }
 
+std::unique_ptr<BegunOperation> MeshCollectives::begin_all_to_all(std::uint64_t slot, void* out, const void* in,
+                                                                  std::size_t bytes) {
+  if (small(bytes)) return nullptr;
+  return std::make_unique<Exchange>(place(slot), out, in, bytes * static_cast<std::size_t>(size_), bytes,
+                                    [bytes](int rank) { return static_cast<std::size_t>(rank) * bytes; });
+}
+
 void MeshCollectives::all_to_all(void* out, const void* in, std::size_t bytes) {
-  const auto place = [&](int rank) { return static_cast<std::size_t>(rank) * bytes; };
+  if (const auto large = begin_all_to_all(slot_, out, in, bytes)) return large->finish();
+  const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * bytes; };
   const std::byte* const from = static_cast<const std::byte*>(in);
   std::byte* const to = static_cast<std::byte*>(out);
-  if (small(bytes)) {
-    for (int distance = 1; distance < size_; ++distance) {
-      send_small(after(distance), from + place(after(distance)), bytes);
-    }
-    copy(to + place(rank_), from + place(rank_), bytes);
-    for (int distance = 1; distance < size_; ++distance) {
-      recv_small(after(distance), to + place(after(distance)), bytes);
-    }
-    return;
-  }
-  Traffic incoming(mesh_, out, place(size_));
-  Traffic outgoing(mesh_, in, place(size_));
   for (int distance = 1; distance < size_; ++distance) {
-    incoming.recv(after(distance), slot(0), place(after(distance)), bytes);
+    send_small(after(distance), from + offset(after(distance)), bytes);
   }
+  copy(to + offset(rank_), from + offset(rank_), bytes);
   for (int distance = 1; distance < size_; ++distance) {
-    outgoing.send(after(distance), slot(0), place(after(distance)), bytes);
+    recv_small(after(distance), to + offset(after(distance)), bytes);
   }
-  copy(to + place(rank_), from + place(rank_), bytes);
-  incoming.wait_all();
-  outgoing.wait_all();
 }
 
 void MeshCollectives::barrier() {

@@ -59,6 +59,8 @@ class Mesh : public Connections {
   /// Every rank calls it for every other, in ascending order. `break_connections` ends the wait.
   virtual void connect(int peer, const std::string& address) = 0;
   virtual std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) = 0;
+  /// Whether messages that were posted travel while no thread of ours waits for them.
+  virtual bool sends_unattended() const { return false; }
 
   /// Packets: small messages that leave at once, whether the other side waits for them or not, of at most
   /// `packet_bytes()`, a multiple of 64. In one operation at most `packets_at_once()` may be sent to a rank before

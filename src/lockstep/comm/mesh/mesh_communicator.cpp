@@ -3,6 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,6 +32,31 @@ Reduction reduction_of(const Operation& operation) {
             shm::reduce(element, reduction, in.data(), static_cast<int>(in.size()), &out, 1, count);
           }};
 }
+
+// So many collectives may be begun and not ended: enough to keep a link busy while a thread waits for a core. More would
+// only take memory, for what comes before it is wanted.
+constexpr int kMostBegun = 2;
+
+// One collective from its call to its end. It is called in one thread, and carried out in another, perhaps.
+struct MeshTurn {
+  std::function<void()> call;  // holds the tensors
+  std::uint64_t slot = 0;
+  bool begins = false;  // now is the call; what it posts comes into `begun`
+  std::unique_ptr<BegunOperation> begun;
+};
+// Whose `do_*` this thread calls.
+thread_local MeshTurn* turn_of_this_thread = nullptr;
+
+class InMeshTurn {
+ public:
+  InMeshTurn(MeshTurn& turn, bool begins) {
+    turn.begins = begins;
+    turn_of_this_thread = &turn;
+  }
+  ~InMeshTurn() { turn_of_this_thread = nullptr; }
+  InMeshTurn(const InMeshTurn&) = delete;
+  InMeshTurn& operator=(const InMeshTurn&) = delete;
+};
 
 class MeshCommunicator : public Communicator {
  public:
@@ -91,25 +119,77 @@ class MeshCommunicator : public Communicator {
     }
   }
 
-  template <typename Body>
-  void collective(const Operation& operation, const Body& body) {
+  // A collective posts what it can in its caller's thread, while those ahead of it are still under way: so the network
+  // has something to carry while this host's threads compute, and wait for a core to go on with the operation ahead.
+  bool enqueues() const override { return true; }
+
+  std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation) override {
+    const Activity activity = activity_of(operation);
+    if (!activity.collective()) return call;
+    const auto turn = std::make_shared<MeshTurn>();
+    turn->call = std::move(call);
+    turn->slot = slot_of(activity, rank());
+    if (mesh_->sends_unattended() && !operation.staged && begun_ < kMostBegun) {
+      begin(*turn);
+    }
+    return [this, turn, activity] {
+      // Only now: a long line of operations is no reason to give up.
+      perform(activity, Deadline::after(membership().timeout), [&] {
+        if (!turn->begun) {
+          const InMeshTurn now(*turn, /*begins=*/false);
+          return turn->call();
+        }
+        turn->begun->finish();
+        turn->begun.reset();
+        --begun_;
+      });
+    };
+  }
+
+  void begin(MeshTurn& turn) {
+    const InMeshTurn now(turn, /*begins=*/true);
+    try {
+      turn.call();
+    } catch (const MeshError&) {
+      return;  // its turn says so
+    }
+    if (turn.begun) ++begun_;
+  }
+
+  static Activity activity_of(const Operation& operation) {
     Activity activity;
     activity.fingerprint = operation.fingerprint;
-    perform(activity, operation.deadline, [&] {
-      collectives_->begin(slot_of(activity, rank()));
-      // Where there is nothing to send the ranks meet all the same, so that one that has something is found out.
-      if (operation.fingerprint.count == 0) {
-        collectives_->barrier();
-      } else {
-        body(*collectives_);
-      }
-    });
+    return activity;
+  }
+
+  template <typename Body>
+  void collective(const Operation& operation, const Body& body) {
+    begun_or_whole(operation, [](std::uint64_t) { return nullptr; }, body);
+  }
+
+  // @param begin  posts what can be posted at once, where the operation is worth it
+  template <typename Begin, typename Body>
+  void begun_or_whole(const Operation& operation, const Begin& begin, const Body& body) {
+    MeshTurn& turn = *turn_of_this_thread;
+    if (turn.begins) {
+      if (operation.fingerprint.count != 0) turn.begun = begin(turn.slot);
+      return;
+    }
+    collectives_->begin(turn.slot);
+    // Where there is nothing to send the ranks meet all the same, so that one that has something is found out.
+    if (operation.fingerprint.count == 0) return collectives_->barrier();
+    body(*collectives_);
   }
 
   void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
-    collective(operation, [&](MeshCollectives& mesh) {
-      mesh.all_reduce(tensor.data_ptr(), count_of(operation), reduction_of(operation));
-    });
+    begun_or_whole(
+        operation,
+        [&](std::uint64_t slot) {
+          return collectives_->begin_all_reduce(slot, tensor.data_ptr(), count_of(operation), reduction_of(operation));
+        },
+        [&](MeshCollectives& mesh) {
+          mesh.all_reduce(tensor.data_ptr(), count_of(operation), reduction_of(operation));
+        });
   }
   void do_broadcast(at::Tensor& tensor, const Operation& operation) override {
     collective(operation, [&](MeshCollectives& mesh) {
@@ -122,13 +202,23 @@ class MeshCommunicator : public Communicator {
     });
   }
   void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    collective(operation,
-               [&](MeshCollectives& mesh) { mesh.all_gather(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
+    begun_or_whole(
+        operation,
+        [&](std::uint64_t slot) {
+          return collectives_->begin_all_gather(slot, out.data_ptr(), in.data_ptr(), bytes_of(operation));
+        },
+        [&](MeshCollectives& mesh) { mesh.all_gather(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
   }
   void do_reduce_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    collective(operation, [&](MeshCollectives& mesh) {
-      mesh.reduce_scatter(out.data_ptr(), in.data_ptr(), count_of(operation), reduction_of(operation));
-    });
+    begun_or_whole(
+        operation,
+        [&](std::uint64_t slot) {
+          return collectives_->begin_reduce_scatter(slot, out.data_ptr(), in.data_ptr(), count_of(operation),
+                                                    reduction_of(operation));
+        },
+        [&](MeshCollectives& mesh) {
+          mesh.reduce_scatter(out.data_ptr(), in.data_ptr(), count_of(operation), reduction_of(operation));
+        });
   }
   void do_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
     collective(operation, [&](MeshCollectives& mesh) {
@@ -143,8 +233,12 @@ class MeshCommunicator : public Communicator {
     });
   }
   void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    collective(operation,
-               [&](MeshCollectives& mesh) { mesh.all_to_all(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
+    begun_or_whole(
+        operation,
+        [&](std::uint64_t slot) {
+          return collectives_->begin_all_to_all(slot, out.data_ptr(), in.data_ptr(), bytes_of(operation));
+        },
+        [&](MeshCollectives& mesh) { mesh.all_to_all(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
   }
   void do_barrier(const Operation& operation) override {
     collective(operation, [](MeshCollectives& mesh) { mesh.barrier(); });
@@ -152,7 +246,7 @@ class MeshCommunicator : public Communicator {
 
   void do_send(const at::Tensor& tensor, const Operation& operation) override {
     const Activity activity = numbers_.activity_of(operation);
-    perform(activity, operation.deadline, [&] {
+    perform(activity, Deadline::after(membership().timeout), [&] {
       const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
       buffer->send(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
       buffer->wait_sent();
@@ -160,7 +254,7 @@ class MeshCommunicator : public Communicator {
   }
   void do_recv(at::Tensor& tensor, const Operation& operation) override {
     const Activity activity = numbers_.activity_of(operation);
-    perform(activity, operation.deadline, [&] {
+    perform(activity, Deadline::after(membership().timeout), [&] {
       const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
       buffer->recv(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
       buffer->wait_received();
@@ -179,7 +273,8 @@ class MeshCommunicator : public Communicator {
   const char* const engine_;
   std::shared_ptr<Mesh> mesh_;
   std::unique_ptr<Supervisor> supervisor_;
-  std::optional<MeshCollectives> collectives_;  // one at a time
+  std::optional<MeshCollectives> collectives_;
+  std::atomic<int> begun_{0};
   MessageNumbers numbers_;
 };
 

@@ -50,7 +50,8 @@ class Supervisor::Watch {
 
   GroupFailure report(const MeshError& error) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (error.kind() == MeshError::Kind::kLost && !lost_) lost_ = error;
+    const bool explains = error.kind() == MeshError::Kind::kLost || error.kind() == MeshError::Kind::kPart;
+    if (explains && !lost_) lost_ = error;
     changed_.notify_all();
     changed_.wait_for(lock, kPatience, [&] { return failure_.has_value(); });
     if (!failure_) failure_ = diagnosis_.unexplained(error);

@@ -75,7 +75,7 @@ class NcclCommunicator : public Communicator {
   c10::Device device() const override { return device_; }
 
  private:
-  bool runs_on_streams() const override { return true; }
+  bool enqueues() const override { return true; }
 
   std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation) override {
     const OperationKind kind = operation.fingerprint.kind;

@@ -7,18 +7,9 @@
 #include "lockstep/launch/outcome_news.h"
 
 namespace lockstep {
-
 namespace {
 
-HostOrder order_to(HostOrder::Kind kind, const std::string& text = {}, const std::string& fix = {}) {
-  HostOrder order;
-  order.kind = kind;
-  order.text = text;
-  order.fix = fix;
-  return order;
-}
-
-std::string hosts_text(int count) { return fmt::format("{} host{}", count, count == 1 ? "" : "s"); }
+constexpr int kMostNames = 16;
 
 }  // namespace
 
@@ -31,11 +22,11 @@ void Coordinator::take(const HostReport& report, Time now) {
   if (host == nullptr) return;  // it was taken for lost before
   if (report.kind == HostReport::Kind::Lost) {
     tell(*host, order_to(HostOrder::Kind::Rejoin,
-                         fmt::format("host {} was taken for lost: {}", host->entry.name, report.text)));
-    return lose(report.host, fmt::format("host {} was lost: {}", host->entry.name, report.text), now);
+                         fmt::format("host {} was taken for lost: {}", name_of(host->entry), report.text)));
+    return lose(report.host, fmt::format("host {} was lost: {}", name_of(host->entry), report.text), now);
   }
   if (report.kind == HostReport::Kind::Leaves) {
-    return lose(report.host, fmt::format("host {} left: {}", host->entry.name, report.text), now);
+    return lose(report.host, fmt::format("host {} left: {}", name_of(host->entry), report.text), now);
   }
   if (report.generation != worlds_) return;  // of a world that is no more
   const bool running = phase_ == Phase::Running || phase_ == Phase::InDoubt;
@@ -66,18 +57,23 @@ void Coordinator::admit(const HostReport& report, Time now) {
   if (phase_ == Phase::Over) return tell(host, order_to(HostOrder::Kind::Refuse, "the job is over", "start it again"));
   if (const auto reason = difference(job_, report.entry)) {
     return tell(host, order_to(HostOrder::Kind::Refuse,
-                               fmt::format("host {} cannot join the job: {}", report.entry.name, *reason), fix));
+                               fmt::format("host {} cannot join the job: {}", name_of(report.entry), *reason), fix));
   }
   const bool serves = report.entry.id == job_.id;
   hosts_.insert(serves ? hosts_.begin() : hosts_.end(), host);
   if (phase_ == Phase::Gathering) return begin_if_complete(now);
-  if (placed() < job_.max_nodes) return gather_again(fmt::format("host {} joined", report.entry.name), true, now);
+  if (placed() < job_.max_nodes) return gather_again(fmt::format("host {} joined", name_of(report.entry)), true, now);
   tell_to_wait(hosts_.back());
 }
 
 void Coordinator::tell_to_wait(const Host& host) {
-  tell(host, order_to(HostOrder::Kind::Wait, fmt::format("the job has all its {}; this host waits up to {} for a place",
-                                                         hosts_text(job_.max_nodes), seconds(rules_.join_timeout))));
+  HostOrder order = order_to(
+      HostOrder::Kind::Wait,
+      fmt::format("the job has all its {} ({}); this host waits up to {} for a place. If it is of another job, that "
+                  "needs an endpoint of its own",
+                  hosts_text(job_.max_nodes), names(true), seconds(rules_.join_timeout)));
+  order.time_left = rules_.join_timeout;
+  tell(host, std::move(order));
 }
 
 void Coordinator::doubt(const std::string& story, Time now) {
@@ -143,22 +139,25 @@ void Coordinator::begin_if_complete(Time now) {
   if (phase_ != Phase::Gathering || find(job_.id) == nullptr) return;
   if (count() < job_.min_nodes) {
     enough_since_.reset();
-    return tell_who_is_awaited();
+    return tell_who_is_awaited(now);
   }
   if (!enough_since_) enough_since_ = now;
   if (!all_ready()) return;
   const bool calls_last = short_of_hosts_ && count() < job_.max_nodes;
-  if (calls_last && now < *enough_since_ + rules_.last_call) return tell_who_is_awaited();
+  if (calls_last && now < *enough_since_ + rules_.last_call) return tell_who_is_awaited(now);
   begin(now);
 }
 
-void Coordinator::tell_who_is_awaited() {
+void Coordinator::tell_who_is_awaited(Time now) {
   const bool enough = count() >= job_.min_nodes;
-  const std::string text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to come", count(),
-                                                hosts_text(job_.max_nodes), names(), seconds(rules_.last_call))
-                                  : fmt::format("{} of at least {} here ({}); waiting up to {} for others", count(),
-                                                hosts_text(job_.min_nodes), names(), seconds(rules_.join_timeout));
-  for (const Host& host : hosts_) tell(host, order_to(HostOrder::Kind::Wait, text));
+  HostOrder order = order_to(HostOrder::Kind::Wait);
+  order.text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to come", count(),
+                                    hosts_text(job_.max_nodes), names(), seconds(rules_.last_call))
+                      : fmt::format("{} of at least {} here ({}); waiting up to {} for others", count(),
+                                    hosts_text(job_.min_nodes), names(), seconds(rules_.join_timeout));
+  const Time until = enough ? *enough_since_ + rules_.last_call : short_since_ + rules_.join_timeout;
+  order.time_left = std::chrono::ceil<std::chrono::milliseconds>(std::max(until, now) - now);
+  for (const Host& host : hosts_) tell(host, order);
 }
 
 void Coordinator::begin(Time now) {
@@ -173,7 +172,7 @@ void Coordinator::begin(Time now) {
     host.ready = !host.placed;
     host.well = false;
     if (host.placed) {
-      order.world.hosts.push_back({host.entry.id, host.entry.name, host.entry.local_ranks});
+      order.world.hosts.push_back({host.entry.id, name_of(host.entry), host.entry.local_ranks});
     } else {
       host.since = now;
       tell_to_wait(host);
@@ -198,55 +197,6 @@ void Coordinator::end(bool well, const std::string& story) {
   for (const Host& host : hosts_) tell(host, order);
 }
 
-void Coordinator::act_on_time(Time now) {
-  if (phase_ == Phase::InDoubt && now >= probed_ + rules_.probe_timeout) {
-    // The first: after it all others are asked to be ready again.
-    for (const Host& host : hosts_) {
-      if (!host.placed || host.answered) continue;
-      const std::string silence =
-          fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout));
-      tell(host,
-           order_to(HostOrder::Kind::Rejoin, fmt::format("host {} was taken for lost: {}", host.entry.name, silence)));
-      return lose(host.entry.id, fmt::format("host {} was lost: {}", host.entry.name, silence), now);
-    }
-  }
-  if (phase_ == Phase::Gathering && short_of_hosts_ && count() < job_.min_nodes &&
-      now >= short_since_ + rules_.join_timeout) {
-    return end(false, fmt::format("{} of at least {} came within {}: {}", count(), hosts_text(job_.min_nodes),
-                                  seconds(rules_.join_timeout), names()));
-  }
-  begin_if_complete(now);
-  if (phase_ == Phase::Running || phase_ == Phase::InDoubt) {
-    for (auto host = hosts_.begin(); host != hosts_.end();) {
-      const auto each = host++;
-      if (each->placed || now < each->since + rules_.join_timeout) continue;
-      tell(*each, order_to(HostOrder::Kind::Refuse,
-                           fmt::format("host {} cannot join the job: it had all its {} for {}", each->entry.name,
-                                       hosts_text(job_.max_nodes), seconds(rules_.join_timeout)),
-                           "start fewer hosts, or raise the maximum of --nnodes"));
-      hosts_.erase(each);
-    }
-  }
-}
-
-std::optional<Coordinator::Time> Coordinator::next_time() const {
-  std::optional<Time> next;
-  const auto at = [&next](Time time) { next = next ? std::min(*next, time) : time; };
-  if (phase_ == Phase::InDoubt) at(probed_ + rules_.probe_timeout);
-  if (phase_ == Phase::Gathering) {
-    if (enough_since_) {
-      if (short_of_hosts_ && all_ready()) at(*enough_since_ + rules_.last_call);
-    } else {
-      at(short_since_ + rules_.join_timeout);
-    }
-  } else {
-    for (const Host& host : hosts_) {
-      if (!host.placed) at(host.since + rules_.join_timeout);
-    }
-  }
-  return next;
-}
-
 std::vector<std::pair<std::string, HostOrder>> Coordinator::take_orders() { return std::exchange(orders_, {}); }
 
 Coordinator::Host* Coordinator::find(const std::string& id) {
@@ -264,13 +214,32 @@ int Coordinator::placed() const {
   return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.placed; }));
 }
 
-std::string Coordinator::names() const {
-  std::string text;
-  for (const Host& host : hosts_) text += (text.empty() ? "" : ", ") + host.entry.name;
-  return text;
+// With its launcher's process where another launcher is on the same host.
+std::string Coordinator::name_of(const HostEntry& entry) const {
+  const auto shares = [&](const HostEntry& other) { return other.name == entry.name && other.id != entry.id; };
+  const bool shared =
+      shares(job_) || std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) { return shares(host.entry); });
+  return shared ? entry.label() : entry.name;
 }
 
-std::string Coordinator::seconds(std::chrono::milliseconds time) const {
+std::string Coordinator::names(bool placed_alone) const {
+  std::string text;
+  int told = 0;
+  int more = 0;
+  for (const Host& host : hosts_) {
+    if (placed_alone && !host.placed) continue;
+    if (told == kMostNames) {
+      ++more;
+      continue;
+    }
+    text += (told++ == 0 ? "" : ", ") + name_of(host.entry);
+  }
+  return more == 0 ? text : fmt::format("{} and {} more", text, more);
+}
+
+std::string Coordinator::hosts_text(int count) { return fmt::format("{} host{}", count, count == 1 ? "" : "s"); }
+
+std::string Coordinator::seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", std::chrono::duration<double>(time).count());
 }
 

@@ -70,14 +70,16 @@ class Coordinator {
   void end_if_well();
   void end(bool well, const std::string& story);
   void tell(const Host& host, HostOrder order) { orders_.emplace_back(host.entry.id, std::move(order)); }
-  void tell_who_is_awaited();
+  void tell_who_is_awaited(Time now);
   void tell_to_wait(const Host& host);
   Host* find(const std::string& id);
   int count() const { return static_cast<int>(hosts_.size()); }
   bool all_ready() const;
   int placed() const;
-  std::string names() const;
-  std::string seconds(std::chrono::milliseconds time) const;
+  std::string name_of(const HostEntry& entry) const;
+  std::string names(bool placed_alone = false) const;
+  static std::string hosts_text(int count);
+  static std::string seconds(std::chrono::milliseconds time);
 
   const HostEntry job_;
   const Rules rules_;

@@ -32,10 +32,18 @@ CoordinatorService::~CoordinatorService() {
 bool CoordinatorService::wait_until_left(Deadline deadline) {
   std::unique_lock lock(mutex_);
   while (coordinator_.has_hosts()) {
-    if (deadline.passed()) return false;
+    if (deadline.passed() || waits_no_more_) return false;
     changed_.wait_for(lock, deadline.remaining());
   }
   return true;
+}
+
+void CoordinatorService::stop_waiting() {
+  {
+    const std::lock_guard lock(mutex_);
+    waits_no_more_ = true;
+  }
+  changed_.notify_all();
 }
 
 void CoordinatorService::serve() {

@@ -28,6 +28,8 @@ class CoordinatorService {
 
   /// Waits until every host has left or is lost. @return  false where that is not so at the deadline
   bool wait_until_left(Deadline deadline);
+  /// Ends such a wait, and those to come, at once.
+  void stop_waiting();
 
  private:
   void serve();
@@ -40,6 +42,7 @@ class CoordinatorService {
   std::mutex mutex_;
   std::condition_variable changed_;
   Coordinator coordinator_;
+  bool waits_no_more_ = false;
   std::thread thread_;
 };
 

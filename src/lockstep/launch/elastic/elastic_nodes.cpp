@@ -7,6 +7,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/topology.h"
+#include "lockstep/launch/job_sign.h"
+#include "lockstep/launch/launcher_name.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/net/signal_mask.h"
 
@@ -18,8 +20,6 @@ constexpr std::chrono::milliseconds kFarewellTimeout{5000};
 // while, it hears that it was taken for lost, and joins again, before it gives up itself.
 constexpr std::chrono::seconds kTimeToBeTakenBack{2};
 constexpr std::size_t kLongestReportBytes = 16UL * 1024;
-
-std::string on_this_host(const std::string& what) { return "lockstep run on " + host_name() + ", " + what; }
 
 Coordinator::Rules rules_of(const LaunchPlan& plan) {
   Coordinator::Rules rules;
@@ -44,22 +44,28 @@ void ElasticNodes::serve_or_find() {
   std::string refusal;
   if (plan_.serves_store.value_or(true)) {
     try {
-      server_ = std::make_unique<StoreServer>(address_, secret_);
+      server_ = plan_.serves_store ? serve_job(address_, secret_) : std::make_unique<StoreServer>(address_, secret_);
     } catch (const Error& error) {
       if (plan_.serves_store.has_value()) throw;
       refusal = error.happened();
     }
   }
   if (server_) coordinator_ = std::make_unique<CoordinatorService>(*server_, secret_, self_, rules_of(plan_));
+  const Deadline deadline = Deadline::after(plan_.join_timeout);
+  notice_.begin("waiting for the launcher that serves the rendezvous at " + address_.text(), deadline);
   try {
-    StoreClientOptions options;
-    options.where = on_this_host("rendezvous");
-    options.heartbeat_interval = std::min(options.heartbeat_interval, plan_.keep_alive / 3);
+    StoreClientOptions options = store_client_options(plan_, plan_.keep_alive);
     if (!server_) options.silence_limit = plan_.keep_alive + kTimeToBeTakenBack;
-    client_ = std::make_unique<StoreClient>(address_, secret_, Deadline::after(plan_.join_timeout), options);
+    client_ = std::make_unique<StoreClient>(address_, secret_, deadline, options);
   } catch (const TimeoutError& error) {
     const std::string also = refusal.empty() ? "" : "; and this host could not serve it: " + refusal;
     throw TimeoutError(error.happened() + also, error.where(), error.fix());
+  }
+  notice_.end();
+  if (server_) {
+    sign_store(*client_, self_);
+  } else {
+    check_sign(*client_, self_);
   }
 }
 
@@ -94,16 +100,19 @@ Agreement ElasticNodes::agree() {
     enter();
   } else {
     report(HostReport::Kind::Ready);
+    notice_.begin("waiting until the ranks of the other hosts have ended", Deadline::never());
   }
-  return agreement_of(await_world());
+  const World world = await_world();
+  notice_.end();
+  return agreement_of(world);
 }
 
 World ElasticNodes::await_world() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return world_ || refusal_ || over_ || joins_; });
-  if (refusal_) throw Error(refusal_->text, on_this_host("rendezvous at " + address_.text()), refusal_->fix);
+  if (refusal_) throw Error(refusal_->text, at_launcher("rendezvous at " + address_.text()), refusal_->fix);
   if (over_) {
-    throw Error(over_->story, on_this_host("rendezvous at " + address_.text()),
+    throw Error(over_->story, at_launcher("rendezvous at " + address_.text()),
                 "see what the launchers of the other hosts say");
   }
   if (!world_) {  // taken for lost while it waited
@@ -166,16 +175,9 @@ void ElasticNodes::take(const HostOrder& order) {
   std::unique_lock lock(mutex_);
   switch (order.kind) {
     case Kind::Wait:
-      if (std::exchange(last_wait_, order.text) == order.text) return;
-      if (generation_ > 0) {
-        log_warning("{}", order.text);
-      } else {
-        log_info("{}", order.text);
-      }
-      return;
+      return notice_.begin(order.text, Deadline::after(order.time_left));
     case Kind::Begin:
       world_ = order.world;
-      last_wait_.clear();
       break;
     case Kind::Probe:
       lock.unlock();
@@ -254,12 +256,18 @@ void ElasticNodes::leave() {
 
 // Ends the waits of all threads, also where the server does not answer.
 void ElasticNodes::say_goodbye(Deadline deadline) {
+  notice_.end();
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   speaker_.wait_until_said(deadline);
   client_->finish(deadline);
+}
+
+void ElasticNodes::cut_goodbye_short() {
+  if (coordinator_) coordinator_->stop_waiting();
+  say_goodbye(Deadline::after(std::chrono::milliseconds(0)));
 }
 
 }  // namespace lockstep

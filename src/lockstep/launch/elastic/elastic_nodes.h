@@ -11,6 +11,7 @@
 #include "lockstep/launch/elastic/messages.h"
 #include "lockstep/launch/node_group.h"
 #include "lockstep/launch/speaker.h"
+#include "lockstep/launch/wait_notice.h"
 #include "lockstep/net/store_client.h"
 #include "lockstep/net/store_server.h"
 
@@ -35,6 +36,7 @@ class ElasticNodes : public NodeGroup {
   void report_leaving(const std::string& why) override;
   void report_well() override;
   void leave() override;
+  void cut_goodbye_short() override;
 
  private:
   void serve_or_find();
@@ -65,9 +67,9 @@ class ElasticNodes : public NodeGroup {
   std::optional<Outcome> over_;  // of the job
   bool joins_ = true;            // it is not one of the coordinator's hosts (any more)
   std::string server_name_;      // host name of the server, once it is known
-  std::string last_wait_;
   bool stopping_ = false;
 
+  WaitNotice notice_;
   Speaker speaker_;  // the last one: it uses the others
 };
 

@@ -21,24 +21,18 @@ auto parsed(const std::string& text, Read read) {
   }
 }
 
-// Another version may have other fields: then it is refused by its version, not left without an answer.
-HostEntry entry_in(const json& object) {
-  const json& from = object.at("entry");
-  try {
-    return from.get<HostEntry>();
-  } catch (const json::exception&) {
-    HostEntry entry;
-    from.at("id").get_to(entry.id);
-    from.at("name").get_to(entry.name);
-    entry.version = from.value("version", std::string("of another version"));
-    return entry;
-  }
-}
-
 // A program may have written any bytes into what is told of it.
 std::string written(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
+
+HostOrder order_to(HostOrder::Kind kind, const std::string& text, const std::string& fix) {
+  HostOrder order;
+  order.kind = kind;
+  order.text = text;
+  order.fix = fix;
+  return order;
+}
 
 std::string to_text(const HostReport& report) {
   json object{{"kind", static_cast<int>(report.kind)},
@@ -68,7 +62,7 @@ HostReport parse_report(const std::string& text) {
     object.at("generation").get_to(report.generation);
     object.at("text").get_to(report.text);
     object.at("blames_a_peer").get_to(report.blames_a_peer);
-    if (report.kind == HostReport::Kind::Joins) report.entry = entry_in(object);
+    if (report.kind == HostReport::Kind::Joins) report.entry = host_entry_of(object.at("entry"));
     return report;
   });
 }
@@ -78,7 +72,8 @@ std::string to_text(const HostOrder& order) {
               {"text", order.text},
               {"fix", order.fix},
               {"well", order.well},
-              {"has_time", order.has_time}};
+              {"has_time", order.has_time},
+              {"time_left_ms", order.time_left.count()}};
   if (order.kind == HostOrder::Kind::Begin) {
     json hosts = json::array();
     for (const World::Host& host : order.world.hosts) {
@@ -100,6 +95,7 @@ HostOrder parse_order(const std::string& text) {
     object.at("fix").get_to(order.fix);
     object.at("well").get_to(order.well);
     object.at("has_time").get_to(order.has_time);
+    order.time_left = std::chrono::milliseconds(object.at("time_left_ms").get<std::int64_t>());
     if (order.kind != HostOrder::Kind::Begin) return order;
     const json& world = object.at("world");
     world.at("generation").get_to(order.world.generation);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,7 +44,7 @@ struct World {
 /// What the coordinator tells a host.
 struct HostOrder {
   enum class Kind {
-    Wait,    ///< `text` says for what
+    Wait,    ///< `text` says for what, `time_left` for how long at most
     Begin,   ///< start the ranks of `world`
     Stop,    ///< end the ranks, and say Ready: `text` says why
     Probe,   ///< answer
@@ -54,10 +55,13 @@ struct HostOrder {
   Kind kind = Kind::Wait;
   std::string text;
   std::string fix;
-  bool well = false;      ///< of End
-  bool has_time = false;  ///< of Stop: nothing has failed, the ranks may save what they have
+  bool well = false;                       ///< of End
+  bool has_time = false;                   ///< of Stop: nothing has failed, the ranks may save what they have
+  std::chrono::milliseconds time_left{0};  ///< of Wait
   World world;
 };
+
+HostOrder order_to(HostOrder::Kind kind, const std::string& text = {}, const std::string& fix = {});
 
 std::string to_text(const HostReport& report);
 std::string to_text(const HostOrder& order);

@@ -1,6 +1,7 @@
 #include "lockstep/parallel/forecast/step_forecast.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -92,13 +93,23 @@ StepForecast forecast_step(const StepProfile& profile, const std::vector<Forecas
   double now_s = std::max(overlap.backward_end_s(), profile.backward_s);
   // Second operations queue up behind the first ones of all buckets.
   double free_s = buckets.empty() ? now_s : overlap.end_s(buckets.size() - 1);
+  std::vector<std::pair<double, double>> comes;  // the end of a second operation, and seconds of what follows it
+  double beside_s = 0;                           // what the processor has to do while they are under way
   for (std::size_t k = 0; k < buckets.size(); ++k) {
     const BucketCost& cost = buckets[k].cost;
     forecast.communication_s += cost.leaving.seconds + cost.coming.seconds;
     now_s = std::max(now_s, overlap.end_s(k)) + cost.middle_s;
-    if (cost.coming.seconds > 0) now_s = free_s = std::max(now_s, free_s) + cost.coming.seconds;
-    now_s += cost.finish_s;
+    if (cost.coming.seconds <= 0) {
+      now_s += cost.finish_s;
+      continue;
+    }
+    free_s = std::max(now_s, free_s) + cost.coming.seconds;
+    comes.push_back({free_s, cost.finish_s});
+    beside_s += cost.finish_s + (profile.cores_are_busy ? cost.coming.cpu_s : 0);
   }
+  const double processor_end_s = now_s + beside_s;
+  for (const auto& [end_s, finish_s] : comes) now_s = std::max(now_s, end_s) + finish_s;
+  now_s = std::max(now_s, processor_end_s);
   forecast.exposed_s = now_s - profile.backward_s;
   forecast.step_s = profile.forward_s + now_s + profile.update_s;
   return forecast;

@@ -31,8 +31,8 @@ struct OperationCost {
 struct BucketCost {
   double start_s = 0;     ///< the computing thread prepares it, before it leaves
   OperationCost leaving;  ///< beside backward
-  double middle_s = 0;    ///< the waiting thread works on what came; then
-  OperationCost coming;   ///< a second operation, which that thread waits for; all zero: there is none
+  double middle_s = 0;    ///< the waiting thread works on what came, and starts
+  OperationCost coming;   ///< a second operation, which it waits for when it has started all; all zero: there is none
   double finish_s = 0;    ///< the waiting thread puts the result into its place
 };
 
@@ -50,7 +50,8 @@ struct StepForecast {
 
 /// What a step takes whose buckets are reduced while backward runs, as Reducer does it: a bucket leaves when all its
 /// gradients are ready and those before it have left, the last one when backward ends; the ranks carry out one
-/// operation at a time, in that order; and backward's thread waits for the results in that order, after its end.
+/// operation at a time, in that order; and backward's thread waits for the results in that order, after its end. Second
+/// operations are started as the first ones end, and finished when all are started.
 ///
 /// Where the cores are busy, an operation slows backward down by the share of its time that it computes.
 StepForecast forecast_step(const StepProfile& profile, const std::vector<ForecastBucket>& buckets);

@@ -1,0 +1,59 @@
+// What of an elastic job's rules is due when.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lockstep/launch/elastic/coordinator.h"
+
+namespace lockstep {
+
+void Coordinator::act_on_time(Time now) {
+  if (phase_ == Phase::InDoubt && now >= probed_ + rules_.probe_timeout) {
+    // The first: after it all others are asked to be ready again.
+    for (const Host& host : hosts_) {
+      if (!host.placed || host.answered) continue;
+      const std::string silence =
+          fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout));
+      tell(host, order_to(HostOrder::Kind::Rejoin,
+                          fmt::format("host {} was taken for lost: {}", name_of(host.entry), silence)));
+      return lose(host.entry.id, fmt::format("host {} was lost: {}", name_of(host.entry), silence), now);
+    }
+  }
+  if (phase_ == Phase::Gathering && short_of_hosts_ && count() < job_.min_nodes &&
+      now >= short_since_ + rules_.join_timeout) {
+    return end(false, fmt::format("{} of at least {} came within {}: {}", count(), hosts_text(job_.min_nodes),
+                                  seconds(rules_.join_timeout), names()));
+  }
+  begin_if_complete(now);
+  if (phase_ == Phase::Running || phase_ == Phase::InDoubt) {
+    for (auto host = hosts_.begin(); host != hosts_.end();) {
+      const auto each = host++;
+      if (each->placed || now < each->since + rules_.join_timeout) continue;
+      tell(*each, order_to(HostOrder::Kind::Refuse,
+                           fmt::format("host {} cannot join the job: it had all its {} for {}", name_of(each->entry),
+                                       hosts_text(job_.max_nodes), seconds(rules_.join_timeout)),
+                           "start fewer hosts, or raise the maximum of --nnodes"));
+      hosts_.erase(each);
+    }
+  }
+}
+
+std::optional<Coordinator::Time> Coordinator::next_time() const {
+  std::optional<Time> next;
+  const auto at = [&next](Time time) { next = next ? std::min(*next, time) : time; };
+  if (phase_ == Phase::InDoubt) at(probed_ + rules_.probe_timeout);
+  if (phase_ == Phase::Gathering) {
+    if (enough_since_) {
+      if (short_of_hosts_ && all_ready()) at(*enough_since_ + rules_.last_call);
+    } else {
+      at(short_since_ + rules_.join_timeout);
+    }
+  } else {
+    for (const Host& host : hosts_) {
+      if (!host.placed) at(host.since + rules_.join_timeout);
+    }
+  }
+  return next;
+}
+
+}  // namespace lockstep
