@@ -159,6 +159,7 @@ TEST_F(Nodes, MayStartAgainBeforeAllAreThere) {
     second.wait(soon());
   }
   RunningProgram again(three(1, 2));
+  ASSERT_TRUE(again.wait_for("waiting for node 2 of 3; ", soon())) << again.err();
   RunningProgram third(three(2, 1));
   for (RunningProgram* program : {&first, &again, &third}) {
     const ProgramEnd end = program->wait(soon());
