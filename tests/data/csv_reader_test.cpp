@@ -144,7 +144,8 @@ TEST_F(CsvReader, BadFilesAreErrorsWithFileLineAndColumn) {
   const std::string path = folder_ / "file.csv";
   expect_error("\"abc\" in the column \"x\" is no finite number\n  where: " + path + ":3:1",
                read("x,size,y\n1,2,a\nabc,2,b\n"));
-  expect_error("\"\" in the column \"x\" is no finite number\n  where: " + path + ":2:1", read("x,size,y\n,2,a\n"));
+  expect_error("the cell of the column \"x\", which holds numbers, is blank\n  where: " + path + ":2:1",
+               read("x,size,y\n,2,a\n"));
   expect_error("\"nan\" in the column \"size\" is no finite number\n  where: " + path + ":2:3",
                read("x,size,y\n1,nan,a\n"));
   expect_error("\"-1\" in the column \"size\" is negative", read("x,size,y\n1,-1,a\n"));
