@@ -251,14 +251,6 @@ TEST(DataParallel, ABackwardMayOutliveItsObject) {
   EXPECT_TRUE(model->first->weight.grad().defined());
 }
 
-TEST(DataParallel, RefusesToDifferentiateGradients) {
-  TwoLayers model;
-  DataParallel dp(model, cpu_devices(2));
-  const at::Tensor loss = dp(doubles({4, 5})).sum();
-  EXPECT_TRUE(contains(text_of_error([&] { loss.backward({}, true, /*create_graph=*/true); }),
-                       "cannot differentiate its gradients"));
-}
-
 // What a replica finds in its thread.
 struct ModesImpl : torch::nn::Cloneable<ModesImpl> {
   ModesImpl() { reset(); }

@@ -1,5 +1,6 @@
 #include "lockstep/parallel/replica_graph.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -9,10 +10,11 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
-#include "lockstep/base/error.h"
+#include "lockstep/parallel/gradient_hooks.h"
 #include "lockstep/parallel/gradient_sum.h"
 
 namespace lockstep {
@@ -37,33 +39,6 @@ Pointer make_node(Args&&... args) {
 
 bool needs_gradient(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
-bool has_gradient_hooks(const at::Tensor& parameter) {
-  const auto* meta = torch::autograd::impl::get_autograd_meta(parameter);  // null: frozen and never looked at
-  if (meta != nullptr && !meta->hooks_.empty()) return true;
-  const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(parameter);
-  return accumulator && (!accumulator->pre_hooks().empty() || !accumulator->post_hooks().empty());
-}
-
-// Takes the hooks off parameters while it lives: LibTorch 2 calls them for gradients that are only captured, too.
-class HooksOff {
- public:
-  explicit HooksOff(const std::vector<const ReplicaSet::State::Parameter*>& parameters) {
-    for (const auto* parameter : parameters) {
-      auto* meta = torch::autograd::impl::get_autograd_meta(parameter->tensor);
-      if (meta != nullptr && !meta->hooks_.empty()) kept_.emplace_back(meta, std::exchange(meta->hooks_, {}));
-    }
-  }
-  ~HooksOff() {
-    for (auto& [meta, hooks] : kept_) meta->hooks_ = std::move(hooks);
-  }
-  HooksOff(const HooksOff&) = delete;
-  HooksOff& operator=(const HooksOff&) = delete;
-
- private:
-  using Hooks = decltype(torch::autograd::AutogradMeta::hooks_);
-  std::vector<std::pair<torch::autograd::AutogradMeta*, Hooks>> kept_;
-};
-
 // Whether all gradients of this backward go to `.grad` and nobody looks at them on their way.
 bool is_plain_backward(const std::vector<ReplicaSet::State::Parameter>& parameters) {
   const auto* restriction = torch::autograd::get_current_graph_task_exec_info();
@@ -78,17 +53,14 @@ class DataParallelBackward : public Node {
  public:
   explicit DataParallelBackward(ReplicaGraph graph) : graph_(std::move(graph)) {
     torch::autograd::edge_list edges;
-    for (const Tensors& inputs : graph_.inputs) {
-      for (const at::Tensor& input : inputs) {
-        if (needs_gradient(input)) edges.push_back(torch::autograd::impl::gradient_edge(input));
-      }
+    for (const auto& inputs : graph_.edges) {
+      std::copy_if(inputs.begin(), inputs.end(), std::back_inserter(edges), [](const Edge& e) { return e.is_valid(); });
     }
     for (const auto& parameter : graph_.state->parameters) {
       if (!needs_gradient(parameter.tensor)) continue;
       parameters_.push_back(&parameter);
       edges.push_back(torch::autograd::impl::gradient_edge(parameter.tensor));
     }
-    graph_.inputs.clear();
     set_next_edges(std::move(edges));
   }
 
@@ -97,6 +69,7 @@ class DataParallelBackward : public Node {
   void will_release_variables() override { may_release_ = true; }
   void release_variables() override {
     is_released_ = true;
+    graph_.edges.clear();
     graph_.leaves.clear();
     graph_.outputs.clear();
   }
@@ -104,11 +77,8 @@ class DataParallelBackward : public Node {
  private:
   variable_list apply(variable_list&& gradients) override {
     TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
-    if (at::GradMode::is_enabled()) {
-      throw Error("DataParallel cannot differentiate its gradients (create_graph)", "backward",
-                  "differentiate twice on one replica: call the module itself");
-    }
-    const bool keeps_graph = !std::exchange(may_release_, false);
+    if (at::GradMode::is_enabled()) return differentiable_gradients(gradients);
+    const bool keeps_graph = !std::exchange(may_release_, false) || graph_.is_shared;
     const bool is_plain = is_plain_backward(graph_.state->parameters);
     clear_replica_gradients();
     const std::size_t count = graph_.outputs.size();
@@ -126,6 +96,71 @@ class DataParallelBackward : public Node {
     });
     variable_list results = input_gradients(captured, is_plain);
     reduce(captured, is_plain, results);
+    return results;
+  }
+
+  // With create_graph: the gradients are outputs of another step of the caller's graph, which has the inputs and output
+  // gradients of this one before it, and goes through the replicas' graphs of both.
+  variable_list differentiable_gradients(const variable_list& gradients) {
+    graph_.is_shared = true;
+    const std::size_t count = graph_.outputs.size();
+    std::vector<Tensors> roots(count);
+    std::vector<Tensors> seeds(count);
+    hand_out(gradients, roots, seeds);
+    ReplicaGraph step{graph_.state, graph_.edges, graph_.leaves, std::vector<Tensors>(count), true};
+    graph_.state->run(count, "backward", [&](std::size_t replica) {
+      if (roots[replica].empty()) return;
+      const Tensors leaves = leaves_of(seeds[replica]);
+      const Tensors wanted = wanted_in(replica);
+      const HooksOff quiet(wanted);
+      step.outputs[replica] = torch::autograd::grad(roots[replica], wanted, with_leaves(seeds[replica], leaves),
+                                                    /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
+      const auto edges = edges_of(seeds[replica]);
+      step.edges[replica].insert(step.edges[replica].end(), edges.begin(), edges.end());
+      step.leaves[replica].insert(step.leaves[replica].end(), leaves.begin(), leaves.end());
+    });
+    return sum_differentiably(join_replica_graphs(std::move(step)));
+  }
+
+  // A replica's inputs that need gradients, then its parameters.
+  Tensors wanted_in(std::size_t replica) const {
+    Tensors wanted;
+    for (const at::Tensor& leaf : graph_.leaves[replica]) {
+      if (leaf.defined()) wanted.push_back(leaf);
+    }
+    for (const auto* parameter : parameters_) {
+      if (replica == 0) wanted.push_back(parameter->tensor);
+      const Tensors& leaves = parameter->leaves[replica];
+      wanted.insert(wanted.end(), leaves.begin(), leaves.end());
+    }
+    return wanted;
+  }
+
+  // @param gradients  [replica] of `wanted_in`; none where nothing went back
+  variable_list sum_differentiably(const std::vector<Tensors>& gradients) const {
+    variable_list results;
+    std::vector<std::size_t> positions;
+    for (std::size_t replica = 0; replica < gradients.size(); ++replica) {
+      std::size_t position = 0;
+      for (const at::Tensor& leaf : graph_.leaves[replica]) {
+        if (leaf.defined()) results.push_back(gradients[replica].empty() ? at::Tensor() : gradients[replica][position++]);
+      }
+      positions.push_back(position);
+    }
+    for (const auto* parameter : parameters_) {
+      at::Tensor sum;
+      for (std::size_t replica = 0; replica < gradients.size(); ++replica) {
+        if (gradients[replica].empty()) continue;
+        const std::size_t parts = replica == 0 ? 1 : parameter->leaves[replica].size();
+        for (std::size_t part = 0; part < parts; ++part) {
+          const at::Tensor& gradient = gradients[replica][positions[replica]++];
+          if (!gradient.defined()) continue;
+          const at::Tensor here = gradient.to(parameter->tensor.device());
+          sum = sum.defined() ? sum + here : here;
+        }
+      }
+      results.push_back(sum);
+    }
     return results;
   }
 
@@ -162,12 +197,8 @@ class DataParallelBackward : public Node {
 
   // Gradients of replica 0 that go nowhere yet: first those of its inputs, then of the parameters.
   Tensors gradients_of_module(const Tensors& roots, const Tensors& seeds, bool keeps_graph) const {
-    Tensors wanted;
-    for (const at::Tensor& leaf : graph_.leaves[0]) {
-      if (leaf.defined()) wanted.push_back(leaf);
-    }
-    for (const auto* parameter : parameters_) wanted.push_back(parameter->tensor);
-    const HooksOff quiet(parameters_);  // the engine calls them with the sum
+    const Tensors wanted = wanted_in(0);
+    const HooksOff quiet(wanted);  // the engine calls them with the sum
     return torch::autograd::grad(roots, wanted, seeds, keeps_graph, /*create_graph=*/false, /*allow_unused=*/true);
   }
 
@@ -231,6 +262,29 @@ class DataParallelBackward : public Node {
 };
 
 }  // namespace
+
+std::vector<Edge> edges_of(const Tensors& inputs) {
+  std::vector<Edge> edges;
+  for (const at::Tensor& input : inputs) {
+    edges.push_back(needs_gradient(input) ? torch::autograd::impl::gradient_edge(input) : Edge());
+  }
+  return edges;
+}
+
+Tensors leaves_of(const Tensors& inputs) {
+  Tensors leaves;
+  for (const at::Tensor& input : inputs) {
+    leaves.push_back(needs_gradient(input) ? input.detach().requires_grad_() : at::Tensor());
+  }
+  return leaves;
+}
+
+Tensors with_leaves(Tensors inputs, const Tensors& leaves) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (leaves[i].defined()) inputs[i] = leaves[i];
+  }
+  return inputs;
+}
 
 std::vector<std::vector<at::Tensor>> join_replica_graphs(ReplicaGraph graph) {
   std::vector<Tensors> joined;

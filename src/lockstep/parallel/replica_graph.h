@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
 
 #include <memory>
 #include <vector>
@@ -12,11 +13,19 @@ namespace lockstep {
 /// What the forward of all replicas left for the backward: a graph of its own in each.
 struct ReplicaGraph {
   std::shared_ptr<ReplicaSet::State> state;
-  std::vector<std::vector<at::Tensor>> inputs;   ///< [replica][input]: the caller's
+  std::vector<std::vector<torch::autograd::Edge>> edges;  ///< [replica][input]: where the caller's graph goes on
   std::vector<std::vector<at::Tensor>> leaves;   ///< [replica][input]: where the replica's graph ends; undefined where
                                                  ///< the input needs no gradient
   std::vector<std::vector<at::Tensor>> outputs;  ///< [replica][output]: where the replica's graph begins
+  bool is_shared = false;  ///< another step of the caller's graph goes through the replicas' graphs, too
 };
+
+/// Of the tensors that need gradients; the others' are not valid.
+std::vector<torch::autograd::Edge> edges_of(const std::vector<at::Tensor>& inputs);
+/// Where a replica's own graph ends: a leaf of the same memory for each input that needs a gradient, else undefined.
+std::vector<at::Tensor> leaves_of(const std::vector<at::Tensor>& inputs);
+/// `inputs` with their leaves in their place.
+std::vector<at::Tensor> with_leaves(std::vector<at::Tensor> inputs, const std::vector<at::Tensor>& leaves);
 
 /// Makes one step of the caller's graph of them, with the module's parameters and the inputs before it, and the outputs
 /// behind it. @return  the outputs as the caller sees them

@@ -24,23 +24,6 @@ bool any_requires_grad(const std::vector<Tensors>& inputs) {
   return false;
 }
 
-// Where a replica's own graph ends.
-Tensors leaves_of(const Tensors& inputs) {
-  Tensors leaves;
-  for (const at::Tensor& input : inputs) {
-    const bool needs = input.defined() && input.requires_grad();
-    leaves.push_back(needs ? input.detach().requires_grad_() : at::Tensor());
-  }
-  return leaves;
-}
-
-Tensors with_leaves(Tensors inputs, const Tensors& leaves) {
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (leaves[i].defined()) inputs[i] = leaves[i];
-  }
-  return inputs;
-}
-
 }  // namespace
 
 ReplicaSet::ReplicaSet(std::vector<ReplicaModule> modules, std::vector<ReplicaDevice> devices, ReplicaOptions options)
@@ -81,7 +64,9 @@ std::vector<Tensors> ReplicaSet::apply(const std::vector<Tensors>& inputs, const
     outputs[i] = has_graph ? body(i, with_leaves(inputs[i], leaves[i])) : body(i, inputs[i]);
   });
   if (!has_graph) return outputs;
-  return join_replica_graphs({state_, inputs, std::move(leaves), std::move(outputs)});
+  std::vector<std::vector<torch::autograd::Edge>> edges;
+  for (const Tensors& tensors : inputs) edges.push_back(edges_of(tensors));
+  return join_replica_graphs({state_, std::move(edges), std::move(leaves), std::move(outputs)});
 }
 
 void ReplicaSet::run_all(const std::function<void(std::size_t)>& work) {

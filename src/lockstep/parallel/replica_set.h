@@ -55,7 +55,7 @@ class ReplicaSet {
   int threads_per_replica() const;
 
   /// Runs `body` on replica i with `inputs[i]`, for all i at once. Grad mode, autocast, inference mode and CUDA streams
-  /// are the caller's. Differentiable in `inputs` and the module's parameters, once.
+  /// are the caller's. Differentiable in `inputs` and the module's parameters, and so are the gradients (create_graph).
   /// @param inputs  at most `size()`, or it throws Error
   /// @throws what a replica threw, of the first in order if several did; its text names replica and device
   std::vector<std::vector<at::Tensor>> apply(const std::vector<std::vector<at::Tensor>>& inputs, const Body& body);
