@@ -1,17 +1,21 @@
 #include "lockstep/comm/spawn.h"
 
 #include <ATen/ATen.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <functional>
 #include <mutex>
 #include <thread>
 
+#include "lockstep/base/blas.h"
 #include "lockstep/base/error.h"
 #include "tests/support/sanitizers.h"
 
@@ -104,6 +108,26 @@ TEST_P(Spawn, RefusesNoRanks) {
     EXPECT_THROW(spawn(
                      0, [](const std::shared_ptr<Communicator>&) {}, options),
                  Error);
+  });
+}
+
+// OpenBLAS with more threads than one computes one product at a time: ranks would wait for each other's.
+TEST(SpawnThreads, ComputeProductsSideBySide) {
+  auto* const set_threads = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  auto* const kind = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
+  if (set_threads == nullptr || kind == nullptr || kind() != 1) GTEST_SKIP() << "no OpenBLAS with threads of its own";
+  in_a_fresh_process([&] {
+    set_threads(2);
+    const int before = loaded_blas().num_threads;
+    std::array<std::atomic<int>, 2> inside{};
+    spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {
+      inside.at(static_cast<std::size_t>(group->rank())) = loaded_blas().num_threads;
+    });
+    EXPECT_EQ(inside[0], 1);
+    EXPECT_EQ(inside[1], 1);
+    EXPECT_EQ(loaded_blas().num_threads, before);
+    spawn_threads(1, [&](const std::shared_ptr<Communicator>&) { inside[0] = loaded_blas().num_threads; });
+    EXPECT_EQ(inside[0], before) << "one rank has the machine for itself";
   });
 }
 

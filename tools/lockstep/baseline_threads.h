@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "lockstep/parallel/compute_threads.h"
+#include "lockstep/base/compute_threads.h"
 
 namespace lockstep {
 

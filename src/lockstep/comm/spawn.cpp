@@ -2,14 +2,14 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "lockstep/base/compute_threads.h"
 #include "lockstep/base/heap.h"
-#include "lockstep/base/topology.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/net/memory_store.h"
 #include "lockstep/net/thread_ranks.h"
@@ -57,12 +57,14 @@ void spawn_threads(int world_size, const RankFunction& body, const SpawnOptions&
   keep_freed_memory();
   const auto store = std::make_shared<MemoryStore>();
   const std::vector<Membership> memberships = thread_memberships(world_size, options.timeout, store);
-  const int threads_per_rank = std::max(1, available_cores() / world_size);
+  const ComputeShare share = share_cores_of_process(memberships.size(), 0, /*pin=*/false);
+  std::optional<SideBySideProducts> products;
+  if (world_size > 1) products.emplace();
   FirstFailure failure;
   std::vector<std::thread> threads;
   for (const Membership& membership : memberships) {
     threads.emplace_back([&, membership] {
-      at::set_num_threads(threads_per_rank);
+      at::set_num_threads(share.threads);
       std::shared_ptr<Communicator> group;
       try {
         group = make_communicator(options.engine, membership);

@@ -42,7 +42,9 @@ void spawn(int world_size, const RankFunction& body, const SpawnOptions& options
 void spawn_processes(int world_size, const RankFunction& body, const SpawnOptions& options = {});
 
 /// Runs `body` on `world_size` ranks, each a thread of this process with a communicator that connects them, and returns
-/// when all have ended. The threads share the cores: each sets LibTorch's intra-op threads to its part.
+/// when all have ended. The threads share the cores: each sets LibTorch's intra-op threads to its part, but not to more
+/// than OMP_NUM_THREADS. OpenBLAS with threads of its own would compute one rank's product at a time: meanwhile it uses
+/// one thread for each, in all of the process.
 ///
 /// @throws whatever the first rank to fail threw; the group is aborted then, so the others end too
 /// @throws Error  if `world_size` is not positive or the engine cannot connect threads

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lockstep/parallel/compute_threads.h"
+#include "lockstep/base/compute_threads.h"
 #include "lockstep/parallel/replica_random.h"
 #include "lockstep/parallel/replica_set.h"
 #include "lockstep/parallel/worker_threads.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "lockstep/parallel/compute_threads.h"
+#include "lockstep/base/compute_threads.h"
 #include "lockstep/parallel/replica_device.h"
 #include "lockstep/parallel/step_trace.h"
 #include "lockstep/parallel/worker_threads.h"

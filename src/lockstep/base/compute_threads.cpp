@@ -1,4 +1,4 @@
-#include "lockstep/parallel/compute_threads.h"
+#include "lockstep/base/compute_threads.h"
 
 #include <dlfcn.h>
 
