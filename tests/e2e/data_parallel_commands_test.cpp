@@ -91,6 +91,17 @@ TEST(Trace, SaysWhichDevicesThereAre) {
   EXPECT_NE(output.err.find("there is no cuda:77"), std::string::npos) << output.err;
 }
 
+TEST(Trace, RefusesTokensForAModelWithoutTexts) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"trace"}, {"bench", "inference"}, {"bench", "data-parallel"}}) {
+    std::vector<std::string> arguments = command;
+    for (const char* flag : {"--model", "mlp", "--seq", "8"}) arguments.emplace_back(flag);
+    const ProgramEnd end = replica_command(arguments);
+    EXPECT_EQ(end.code, 2) << command.back();
+    EXPECT_NE(end.err.find("--seq with --model mlp, which takes no texts"), std::string::npos) << end.err;
+  }
+}
+
 // One device, or one sample for two: what nobody shares out is shown all the same.
 TEST(Trace, ShowsTheBackwardOfOneReplica) {
   for (const std::vector<std::string>& alone : {std::vector<std::string>{"--devices", "cpu:0"}, {"--batch", "1"}}) {

@@ -112,6 +112,7 @@ class BenchBatchSize : public Subcommand {
   void check_arguments() {
     if (!plot_.empty()) check_chart_path(plot_);
     if (std::isnan(gain_percent_)) throw UsageError("--gain is nan", "command line", "give a number, zero or more");
+    if (std::isnan(work_.seconds)) throw UsageError("--seconds is nan", "command line", "give a number above zero");
     if (replicas_.empty()) {
       for (int n = 1; n <= available_cores(); n *= 2) replicas_.push_back(n);
     }
@@ -213,7 +214,7 @@ class BenchBatchSize : public Subcommand {
                    plateau == batch ? "  throughput stops growing" : "");
       }
       if (curve.times_ms.empty()) fmt::print("  no size can be cut into {} equal parts\n", curve.contender.replicas);
-      if (!plateau && !curve.times_ms.empty()) fmt::print("  throughput grows up to the largest size measured\n");
+      if (!plateau && curve.times_ms.size() > 1) fmt::print("  throughput grows up to the largest size measured\n");
     }
     fmt::print("\n{}\n", rule());
     if (*std::max_element(replicas_.begin(), replicas_.end()) > 1) {

@@ -18,6 +18,7 @@
 #include "tools/lockstep/measurement.h"
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/replica_flag.h"
+#include "tools/lockstep/sequence_flag.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -71,11 +72,16 @@ class BenchDataParallel : public Subcommand {
     keep_freed_memory();
     torch::manual_seed(0);
     model_object_ = make_model(model_);
+    check_sequence_flag(*model_object_, model_, sequence_length_);
     model_object_->train();
     RandomBatchOptions options;
     options.size = batch_;
     options.sequence_length = sequence_length_;
     whole_ = model_object_->random_batch(options);
+    const auto devices = replica_devices();
+    for (const ReplicaDevice& device : devices) device.require_present();
+    model_object_->to(devices.front().tensor_device());
+    for (auto& [name, tensor] : whole_) tensor = tensor.to(devices.front().tensor_device());
     return memory_ ? measure_memory() : measure_time();
   }
 

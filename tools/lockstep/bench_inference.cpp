@@ -16,6 +16,7 @@
 #include "tools/lockstep/measurement.h"
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/replica_flag.h"
+#include "tools/lockstep/sequence_flag.h"
 #include "tools/lockstep/shell.h"
 #include "tools/lockstep/subcommand.h"
 
@@ -60,6 +61,7 @@ class BenchInference : public Subcommand {
     check_peer();
     torch::manual_seed(0);
     const auto model = make_model(model_);
+    check_sequence_flag(*model, model_, sequence_length_);
     model->eval();
     const std::vector<ReplicaDevice> devices =
         devices_.empty() ? all_replica_devices() : std::vector<ReplicaDevice>(devices_.begin(), devices_.end());

@@ -13,13 +13,14 @@
 
 namespace lockstep {
 
-/// Refuses what is no device of a replica while the command line is read, so that the error names the flag; and shares
-/// of more cores than there are, which would measure nothing (two are always allowed).
-inline CLI::Validator replica_device_name() {
+/// Refuses what is no device of a replica while the command line is read, so that the error names the flag; and, where
+/// it measures, shares of more cores than there are, which would measure nothing (two are always allowed).
+inline CLI::Validator replica_device_name(bool measures = true) {
   return CLI::Validator(
-      [](const std::string& name) -> std::string {
+      [measures](const std::string& name) -> std::string {
         try {
           const ReplicaDevice device{name};
+          if (!measures) return "";
           const int cores = std::max(available_cores(), 2);
           if (!device.is_cpu() || device.index() < cores) return "";
           return fmt::format("there is no {}: of {} cores give cpu:0 to cpu:{}", name, available_cores(), cores - 1);

@@ -18,6 +18,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/parallel_loss.h"
 #include "tools/lockstep/replica_flag.h"
+#include "tools/lockstep/sequence_flag.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -47,9 +48,9 @@ class TraceCommand : public Subcommand {
     app.add_option("--devices", devices_,
                    "of the replicas, e.g. cpu:0,cpu:1; default: cpu:0,cpu:1, or all CUDA devices")
         ->delimiter(',')
-        ->check(replica_device_name());
+        ->check(replica_device_name(/*measures=*/false));
     app.add_option("--output-device", output_device_, "where data-parallel gathers; default: the first")
-        ->check(replica_device_name());
+        ->check(replica_device_name(/*measures=*/false));
     app.add_option("--mode", mode_, "data-parallel: gather outputs, loss on one device; parallel-loss: loss on each")
         ->capture_default_str()
         ->check(CLI::IsMember({"both", "data-parallel", "parallel-loss"}));
@@ -85,6 +86,7 @@ class TraceCommand : public Subcommand {
   ModeTrace trace_mode(const std::string& mode) const {
     torch::manual_seed(seed_);
     const auto model = make_model(model_);
+    check_sequence_flag(*model, model_, sequence_length_);
     RandomBatchOptions options;
     options.size = batch_;
     options.sequence_length = sequence_length_;

@@ -26,7 +26,7 @@ std::shared_ptr<const Dataset> verification_data(const Model& model, const std::
     case InputKind::Text:
       break;
   }
-  throw Error("a model of texts is verified on random tokens", "--data " + path, "leave --data out");
+  throw UsageError("a model of texts takes random tokens here, and no file", "--data " + path, "leave --data out");
 }
 
 Batch verification_batch(const Dataset& dataset, const std::string& path, std::int64_t size, int step) {

@@ -14,6 +14,7 @@
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/bench_program.h"
 #include "tools/lockstep/companion.h"
+#include "tools/lockstep/sequence_flag.h"
 #include "tools/lockstep/shell.h"
 #include "tools/lockstep/verify_data.h"
 
@@ -128,9 +129,7 @@ std::vector<WrapperResult> take_turn(const WrapperContender& contender, const Wr
 
 void check_work(const WrapperWork& work) {
   const auto model = make_model(work.model);
-  if (work.sequence_length > 0 && model->input_kind() != InputKind::Text) {
-    throw UsageError("--seq with --model " + work.model + ", which takes no texts", "command line", "leave --seq out");
-  }
+  check_sequence_flag(*model, work.model, work.sequence_length);
   const std::int64_t largest = *std::max_element(work.batches.begin(), work.batches.end());
   if (work.data.empty()) {
     RandomBatchOptions shape;
