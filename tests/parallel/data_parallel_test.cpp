@@ -209,6 +209,22 @@ TEST(DataParallel, HooksSeeTheWholeGradientOnce) {
   EXPECT_TRUE(model->first->weight.grad().allclose(want));
 }
 
+TEST(DataParallel, WhatIsFrozenAfterTheForwardGetsNoGradient) {
+  for (const bool is_hooked : {false, true}) {
+    TwoLayers model;
+    DataParallel dp(model, cpu_devices(2));
+    if (is_hooked) model->second->bias.register_hook([](const at::Tensor&) {});
+    const at::Tensor x = doubles({4, 5});
+    const at::Tensor want = torch::autograd::grad({model->forward(x).sum()}, {model->second->weight})[0];
+    const at::Tensor loss = dp(x).sum();
+    model->first->weight.set_requires_grad(false);
+    loss.backward();
+    EXPECT_FALSE(model->first->weight.grad().defined());
+    EXPECT_TRUE(model->second->weight.grad().allclose(want));
+    EXPECT_TRUE(model->second->bias.grad().allclose(torch::full({3}, 4.0, torch::kDouble)));
+  }
+}
+
 TEST(DataParallel, GradientsAddToThoseThatAreThere) {
   TwoLayers model;
   DataParallel dp(model, cpu_devices(2));

@@ -16,6 +16,7 @@
 
 #include "lockstep/parallel/gradient_hooks.h"
 #include "lockstep/parallel/gradient_sum.h"
+#include "lockstep/parallel/replica_leaves.h"
 
 namespace lockstep {
 namespace {
@@ -36,8 +37,6 @@ Pointer make_node(Args&&... args) {
     return c10::make_intrusive<NodeType>(std::forward<Args>(args)...);
   }
 }
-
-bool needs_gradient(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
 // Whether all gradients of this backward go to `.grad` and nobody looks at them on their way.
 bool is_plain_backward(const std::vector<ReplicaSet::State::Parameter>& parameters) {
@@ -112,6 +111,7 @@ class DataParallelBackward : public Node {
       if (roots[replica].empty()) return;
       const Tensors leaves = leaves_of(seeds[replica]);
       const Tensors wanted = wanted_in(replica);
+      if (wanted.empty()) return;
       const HooksOff quiet(wanted);
       step.outputs[replica] = torch::autograd::grad(roots[replica], wanted, with_leaves(seeds[replica], leaves),
                                                     /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
@@ -122,13 +122,14 @@ class DataParallelBackward : public Node {
     return sum_differentiably(join_replica_graphs(std::move(step)));
   }
 
-  // A replica's inputs that need gradients, then its parameters.
+  // A replica's inputs that need gradients, then its parameters but those frozen since the forward.
   Tensors wanted_in(std::size_t replica) const {
     Tensors wanted;
     for (const at::Tensor& leaf : graph_.leaves[replica]) {
       if (leaf.defined()) wanted.push_back(leaf);
     }
     for (const auto* parameter : parameters_) {
+      if (!needs_gradient(parameter->tensor)) continue;
       if (replica == 0) wanted.push_back(parameter->tensor);
       const Tensors& leaves = parameter->leaves[replica];
       wanted.insert(wanted.end(), leaves.begin(), leaves.end());
@@ -150,7 +151,7 @@ class DataParallelBackward : public Node {
     for (const auto* parameter : parameters_) {
       at::Tensor sum;
       for (std::size_t replica = 0; replica < gradients.size(); ++replica) {
-        if (gradients[replica].empty()) continue;
+        if (gradients[replica].empty() || !needs_gradient(parameter->tensor)) continue;
         const std::size_t parts = replica == 0 ? 1 : parameter->leaves[replica].size();
         for (std::size_t part = 0; part < parts; ++part) {
           const at::Tensor& gradient = gradients[replica][positions[replica]++];
@@ -198,6 +199,7 @@ class DataParallelBackward : public Node {
   // Gradients of replica 0 that go nowhere yet: first those of its inputs, then of the parameters.
   Tensors gradients_of_module(const Tensors& roots, const Tensors& seeds, bool keeps_graph) const {
     const Tensors wanted = wanted_in(0);
+    if (wanted.empty()) return {};
     const HooksOff quiet(wanted);  // the engine calls them with the sum
     return torch::autograd::grad(roots, wanted, seeds, keeps_graph, /*create_graph=*/false, /*allow_unused=*/true);
   }
@@ -224,21 +226,24 @@ class DataParallelBackward : public Node {
   void reduce(const Tensors& captured, bool is_plain, variable_list& results) const {
     StepTrace* const trace = graph_.state->trace;
     TraceScope scope(trace, "reduce", graph_.state->devices.front().name());
-    std::size_t position = captured.empty() ? 0 : captured.size() - parameters_.size();
+    const auto is_input = [](const at::Tensor& leaf) { return leaf.defined(); };
+    auto position = static_cast<std::size_t>(
+        std::count_if(graph_.leaves.front().begin(), graph_.leaves.front().end(), is_input));
     std::vector<GradientSum> sums;
     for (const auto* parameter : parameters_) {
       GradientSum sum;
       sum.device = parameter->tensor.device();
-      if (is_plain) {
+      const bool is_wanted = needs_gradient(parameter->tensor);
+      if (is_wanted && is_plain) {
         sum.target = parameter->tensor.grad();
-      } else if (!captured.empty()) {
+      } else if (is_wanted && !captured.empty()) {
         sum.target = captured[position++];
         sum.is_shared = true;
       }
       for (std::size_t replica = 1; replica < parameter->leaves.size(); ++replica) {
         for (const at::Tensor& leaf : parameter->leaves[replica]) {
           if (!leaf.grad().defined()) continue;
-          sum.sources.push_back(leaf.grad());
+          if (is_wanted) sum.sources.push_back(leaf.grad());
           leaf.mutable_grad() = at::Tensor();
         }
       }
@@ -262,29 +267,6 @@ class DataParallelBackward : public Node {
 };
 
 }  // namespace
-
-std::vector<Edge> edges_of(const Tensors& inputs) {
-  std::vector<Edge> edges;
-  for (const at::Tensor& input : inputs) {
-    edges.push_back(needs_gradient(input) ? torch::autograd::impl::gradient_edge(input) : Edge());
-  }
-  return edges;
-}
-
-Tensors leaves_of(const Tensors& inputs) {
-  Tensors leaves;
-  for (const at::Tensor& input : inputs) {
-    leaves.push_back(needs_gradient(input) ? input.detach().requires_grad_() : at::Tensor());
-  }
-  return leaves;
-}
-
-Tensors with_leaves(Tensors inputs, const Tensors& leaves) {
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (leaves[i].defined()) inputs[i] = leaves[i];
-  }
-  return inputs;
-}
 
 std::vector<std::vector<at::Tensor>> join_replica_graphs(ReplicaGraph graph) {
   std::vector<Tensors> joined;

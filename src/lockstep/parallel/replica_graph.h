@@ -20,13 +20,6 @@ struct ReplicaGraph {
   bool is_shared = false;  ///< another step of the caller's graph goes through the replicas' graphs, too
 };
 
-/// Of the tensors that need gradients; the others' are not valid.
-std::vector<torch::autograd::Edge> edges_of(const std::vector<at::Tensor>& inputs);
-/// Where a replica's own graph ends: a leaf of the same memory for each input that needs a gradient, else undefined.
-std::vector<at::Tensor> leaves_of(const std::vector<at::Tensor>& inputs);
-/// `inputs` with their leaves in their place.
-std::vector<at::Tensor> with_leaves(std::vector<at::Tensor> inputs, const std::vector<at::Tensor>& leaves);
-
 /// Makes one step of the caller's graph of them, with the module's parameters and the inputs before it, and the outputs
 /// behind it. @return  the outputs as the caller sees them
 std::vector<std::vector<at::Tensor>> join_replica_graphs(ReplicaGraph graph);

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/replica_graph.h"
+#include "lockstep/parallel/replica_leaves.h"
 #include "lockstep/parallel/replica_state.h"
 
 namespace lockstep {
@@ -17,11 +18,9 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 
 bool any_requires_grad(const std::vector<Tensors>& inputs) {
-  for (const Tensors& tensors : inputs) {
-    const auto needs = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
-    if (std::any_of(tensors.begin(), tensors.end(), needs)) return true;
-  }
-  return false;
+  return std::any_of(inputs.begin(), inputs.end(), [](const Tensors& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(), needs_gradient);
+  });
 }
 
 }  // namespace
