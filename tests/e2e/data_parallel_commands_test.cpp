@@ -135,7 +135,7 @@ TEST(BenchDataParallel, MeasuresStepsOverheadAndMemory) {
 }
 
 TEST(BenchInference, PrintsOneReplicaBesideSeveral) {
-  const ProgramEnd end = replica_command({"bench", "inference", "--model", "mlp", "--batch", "4,8", "--devices",
+  const ProgramEnd end = replica_command({"bench", "inference", "--model", "mlp", "--batch", "8,4,8", "--devices",
                                           "cpu:0,cpu:1", "--rounds", "1", "--steps", "2", "--json"});
   ASSERT_EQ(end.code, 0) << end.err;
   const Json rows = Json::parse(end.out);

@@ -69,6 +69,8 @@ class BenchInference : public Subcommand {
     model->to(devices.front().tensor_device());
     Parallel dp(model, devices);
     std::vector<InferenceRow> rows;
+    std::sort(batches_.begin(), batches_.end());
+    batches_.erase(std::unique(batches_.begin(), batches_.end()), batches_.end());
     for (const std::int64_t batch : batches_) measure(dp, batch, rows);
     progress_.show("");
     json_ ? print_json(rows) : print_table(dp, rows);
