@@ -20,6 +20,7 @@ TEST(LogText, NumbersAreAsPythonWritesThem) {
 TEST(LogText, ALineIsAPythonDictionary) {
   EXPECT_EQ(log_line_text({{"loss", 1.60943791}, {"learning_rate", 1.6875e-05}, {"epoch", 0.625}}),
             "{'loss': 1.6094, 'learning_rate': 1.6875e-05, 'epoch': 0.62}");
+  EXPECT_EQ(log_line_text({{"total_flos", 3e9}, {"train_loss", 0.5}}), "{'train_loss': 0.5}");
 }
 
 TEST(LogText, MetricsAreAligned) {
@@ -28,6 +29,7 @@ TEST(LogText, MetricsAreAligned) {
             "  epoch         =        3.0\n"
             "  train_loss    =        0.5\n"
             "  train_runtime = 1:02:03.45\n");
+  EXPECT_EQ(metrics_text("train", {{"total_flos", 3e9}}), "***** train metrics *****\n  total_flos = 2GF\n");
 }
 
 }  // namespace

@@ -100,7 +100,8 @@ DistributedDataParallelOptions Accelerator::ddp_options() const {
 }
 
 void Accelerator::begin_micro_batch() {
-  state_->accumulation.begin(loaders_->empty() ? -1 : loaders_->back()->batches_left);
+  const bool ends_with_loader = options_.sync_with_dataloader && !loaders_->empty();
+  state_->accumulation.begin(ends_with_loader ? loaders_->back()->batches_left : -1);
 }
 
 void Accelerator::backward(const at::Tensor& loss) {
@@ -232,6 +233,13 @@ at::Tensor Accelerator::split_between_processes(const at::Tensor& input, bool ap
   return part;
 }
 
+void Accelerator::require_same_length(const std::string& first, std::int64_t length, const std::string& other,
+                                      std::int64_t other_length) {
+  if (length == other_length) return;
+  throw Error(fmt::format("'{}' has {} elements and '{}' {}", first, length, other, other_length),
+              "Accelerator::split_between_processes", "give a map whose values have the same length");
+}
+
 void Accelerator::print(const std::string& line) const {
   if (!is_local_main_process()) return;
   std::printf("%s\n", line.c_str());
@@ -270,12 +278,17 @@ void Accelerator::log(const Logs& values, std::int64_t step) {
   for (const auto& tracker : trackers_) tracker->log(values, at);
 }
 
-void Accelerator::end_training() {
-  for (const auto& tracker : trackers_) tracker->finish();
-  trackers_.clear();
+void Accelerator::free_memory() {
   if (writer_) writer_->wait();
   writer_.reset();
   kept_ = std::make_shared<AcceleratorState>(state_);
+  state_->accumulation.go_on(0, 1);
+}
+
+void Accelerator::end_training() {
+  for (const auto& tracker : trackers_) tracker->finish();
+  trackers_.clear();
+  free_memory();
   group_.reset();
   if (std::exchange(owns_group_, false)) destroy_process_group();
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "lockstep/tensor/autocast.h"
 #include "lockstep/train/accelerator_state.h"
 #include "lockstep/train/mixed_precision.h"
+#include "lockstep/train/nested_tensors.h"
 #include "lockstep/train/prepared_loader.h"
 #include "lockstep/train/prepared_model.h"
 #include "lockstep/train/prepared_optimizer.h"
@@ -35,6 +37,7 @@ struct AcceleratorOptions {
   bool device_placement = true;        ///< `prepare` moves modules to `device()`, and prepared loaders their batches
   bool split_batches = false;          ///< a loader's batch size is that of all ranks together
   bool even_batches = true;            ///< ranks get equal numbers of batches, by repeating samples
+  bool sync_with_dataloader = true;    ///< GradientAccumulationPlugin: a window of accumulation ends with its loader
   DistributedDataParallelOptions ddp;  ///< DistributedDataParallelKwargs
   GradScaler::Options grad_scaler;     ///< GradScalerKwargs: of fp16
   std::vector<std::string> log_with;   ///< trackers: tensorboard, json, all
@@ -144,6 +147,25 @@ class Accelerator {
   /// `tensor`, grown along `dim` with `pad_index` to the largest size that it has on any rank.
   at::Tensor pad_across_processes(const at::Tensor& tensor, std::int64_t dim = 0, double pad_index = 0,
                                   bool pad_first = false);
+  /// The four above for each tensor of a map or vector of tensors, at any depth.
+  template <typename Nested, std::enable_if_t<kIsNested<Nested>, int> = 0>
+  Nested gather(const Nested& nested) {
+    return NestedTensors::apply(nested, [&](const at::Tensor& each) { return gather(each); });
+  }
+  template <typename Nested, std::enable_if_t<kIsNested<Nested>, int> = 0>
+  Nested gather_for_metrics(const Nested& nested) {
+    return NestedTensors::apply(nested, [&](const at::Tensor& each) { return gather_for_metrics(each); });
+  }
+  template <typename Nested, std::enable_if_t<kIsNested<Nested>, int> = 0>
+  Nested reduce(const Nested& nested, const std::string& reduction = "sum", double scale = 1) {
+    return NestedTensors::apply(nested, [&](const at::Tensor& each) { return reduce(each, reduction, scale); });
+  }
+  template <typename Nested, std::enable_if_t<kIsNested<Nested>, int> = 0>
+  Nested pad_across_processes(const Nested& nested, std::int64_t dim = 0, double pad_index = 0,
+                              bool pad_first = false) {
+    return NestedTensors::apply(
+        nested, [&](const at::Tensor& each) { return pad_across_processes(each, dim, pad_index, pad_first); });
+  }
   void wait_for_everyone() { group_->barrier(); }
   /// Runs `body` on the main process first, then on the others.
   void main_process_first(const std::function<void()>& body) { one_first(is_main_process(), body); }
@@ -166,6 +188,17 @@ class Accelerator {
     return part;
   }
   at::Tensor split_between_processes(const at::Tensor& input, bool apply_padding = false) const;
+  /// Each value of a map cut so, all at the same places. @throws Error  if they differ in length
+  template <typename Values>
+  std::map<std::string, Values> split_between_processes(const std::map<std::string, Values>& inputs,
+                                                        bool apply_padding = false) const {
+    std::map<std::string, Values> parts;
+    for (const auto& [name, values] : inputs) {
+      require_same_length(inputs.begin()->first, length_of(inputs.begin()->second), name, length_of(values));
+      parts.emplace(name, split_between_processes(values, apply_padding));
+    }
+    return parts;
+  }
 
   /// Runs `loop`, in which ranks may make different numbers of steps of `model` (see even_batches).
   template <typename Model>
@@ -229,6 +262,9 @@ class Accelerator {
   static ModuleType unwrap_model(PreparedModel<ModuleType>& model) {
     return model.module();
   }
+  /// Forgets all that was prepared and registered, and the window at hand, so that other objects may take its place:
+  /// checkpoints hold what is prepared from here on. Waits for a checkpoint that is being written.
+  void free_memory();
   /// Ends trackers, and leaves the job's group in order. The last call; prepared objects are of no more use.
   void end_training();
 
@@ -267,6 +303,13 @@ class Accelerator {
   void begin_micro_batch();
   void one_first(bool is_first, const std::function<void()>& body);
   std::pair<std::int64_t, std::int64_t> share_of(std::int64_t count, int rank) const;
+  static std::int64_t length_of(const at::Tensor& values) { return values.size(0); }
+  template <typename T>
+  static std::int64_t length_of(const std::vector<T>& values) {
+    return static_cast<std::int64_t>(values.size());
+  }
+  static void require_same_length(const std::string& first, std::int64_t length, const std::string& other,
+                                  std::int64_t other_length);
 
   AcceleratorOptions options_;
   std::shared_ptr<Communicator> group_;

@@ -16,10 +16,10 @@ import tempfile
 
 import accelerate
 import torch
+from torch.distributed.algorithms.join import Join
 import transformers
 from accelerate import Accelerator, skip_first_batches
-from accelerate.utils import (DataLoaderConfiguration, GradientAccumulationPlugin, ProjectConfiguration, broadcast,
-                              gather_object)
+from accelerate.utils import DataLoaderConfiguration, GradientAccumulationPlugin, ProjectConfiguration, gather_object
 
 
 def listed(value):
@@ -51,8 +51,7 @@ def collectives(accelerator):
     fresh = {"a": torch.tensor([rank + 1.0]), "b": [torch.tensor([rank + 2.0])]}
     yield "gather", accelerator.gather(nested)
     yield "reduce_sum", accelerator.reduce(fresh, "sum")
-    yield "reduce_mean", accelerator.reduce({"a": torch.tensor([rank + 1.0])}, "mean", scale=4.0)
-    yield "broadcast", broadcast({"a": torch.tensor([rank + 3.0])}, 1)
+    yield "reduce_mean", accelerator.reduce([torch.tensor([rank + 1.0])], "mean")
     for dim in (0, 1, -1, 2):
         for first in (False, True):
             value = ragged if dim == 0 else ragged.t().contiguous()
@@ -119,7 +118,8 @@ def triggers(accelerator):
 
 
 def join(accelerator_of):
-    """Weights after ranks trained on three and on two batches."""
+    """Weights after ranks trained on three and on two batches. Accelerate's join_uneven_inputs is torch's Join on GPUs,
+    and nothing on CPUs, where this would wait for ever."""
     accelerator = accelerator_of()
     torch.manual_seed(0)
     model = torch.nn.Linear(1, 1)
@@ -129,7 +129,7 @@ def join(accelerator_of):
     model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
     rank = accelerator.process_index
     batches = [torch.tensor([[0.5 * i + 0.1 * rank]]) for i in range(3 - rank)]
-    with accelerator.join_uneven_inputs([model]):
+    with Join([model]):
         for batch in batches:
             optimizer.zero_grad()
             accelerator.backward((model(batch) - batch * 0.3 + 1).square().mean())
@@ -182,8 +182,9 @@ def run_rank(file, folder):
 
     accelerator = accelerator_of()
     facts = {}
-    for part in (collectives(accelerator), splits(accelerator), loaders(accelerator), windows(accelerator_of),
-                 triggers(accelerator), join(accelerator_of), states(accelerator_of, folder)):
+    # Accumulation comes last: all Accelerators of a process share whether gradients are synchronised.
+    for part in (collectives(accelerator), splits(accelerator), loaders(accelerator), triggers(accelerator),
+                 join(accelerator_of), states(accelerator_of, folder), windows(accelerator_of)):
         for name, value in part:
             facts[name] = of_both(value)
     if accelerator.is_main_process:
