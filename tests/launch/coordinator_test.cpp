@@ -106,6 +106,36 @@ TEST(Coordinator, BeginsAtOnceWithTheMostHosts) {
   EXPECT_EQ(job.world().generation, 1);
 }
 
+TEST(Coordinator, TellsWhoIsAwaitedAtMostOnceASecond) {
+  Job job(4, 4);
+  job.join("a");
+  const std::string one = "1 of at least 4 hosts here (host-a); waiting up to 60 s for others";
+  EXPECT_EQ(job.last("a").text, one);
+  EXPECT_EQ(job.last("a").time_left, 60s);
+  job.join("b");
+  job.join("c");
+  EXPECT_EQ(job.last("a").text, one);
+  job.pass(1s);
+  for (const char* host : {"a", "b", "c"}) {
+    EXPECT_EQ(job.last(host).text,
+              "3 of at least 4 hosts here (host-a, host-b, host-c); waiting up to 60 s for others");
+    EXPECT_EQ(job.last(host).time_left, 59s);
+  }
+}
+
+TEST(Coordinator, TellsLaunchersOfOneHostApart) {
+  Job job(2, 2);
+  job.join("a");
+  HostEntry b = job.like("b");
+  b.name = "host-a";
+  b.pid = 4711;
+  job.join(b);
+  EXPECT_EQ(job.world().hosts[0].name, "host-a (pid 0)");
+  EXPECT_EQ(job.world().hosts[1].name, "host-a (pid 4711)");
+  job.say("b", Report::Lost, "connection closed");
+  EXPECT_EQ(job.last("a").text, "host host-a (pid 4711) was lost: connection closed");
+}
+
 TEST(Coordinator, BeginsWithTheLeastHostsAfterTheLastCall) {
   Job job(2, 3);
   job.join("a");
@@ -126,8 +156,10 @@ TEST(Coordinator, WaitsForTheHostThatServes) {
   EXPECT_EQ(job.running(), "");
   job.join("a");
   EXPECT_EQ(job.running(), "ab") << "the one that serves is the first; the last one finds no place";
-  EXPECT_EQ(job.last("c").text, "the job has all its 2 hosts (host-a, host-b); this host waits up to 60 s for a place. If it is of another job, "
-            "that needs an endpoint of its own");
+  EXPECT_EQ(
+      job.last("c").text,
+      "the job has all its 2 hosts (host-a, host-b); this host waits up to 60 s for a place. If it is of another job, "
+      "that needs an endpoint of its own");
 }
 
 TEST(Coordinator, EndsWhereTooFewCome) {

@@ -49,6 +49,9 @@ INSTANTIATE_TEST_SUITE_P(
         RankEndCase{"only_victims", {end_of(3, 1, 0, kVictim), end_of(1, 1, 0, kVictim)}, 3},
         RankEndCase{"asked_ones_do_not_count", {end_of(0, 1, 0, kVictim), asked(end_of(1, 0, SIGTERM))}, 0},
         RankEndCase{"a_signal_is_a_cause", {end_of(0, 0, SIGKILL, kVictim), end_of(1, 1)}, 0},
+        RankEndCase{"lockstep_names_who_left",
+                    {end_of(0, 1, 0, {"rank 3 on host-a left the group before all_reduce #5"}), end_of(3, 1)},
+                    3},
         RankEndCase{"lockstep_names_the_lost", {end_of(0, 1, 0, {"all_reduce lost rank 1"}), end_of(1, 9)}, 1}),
     [](const auto& test) { return test.param.name; });
 

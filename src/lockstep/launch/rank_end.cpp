@@ -14,7 +14,7 @@ constexpr std::uintmax_t kLargestErrorFileBytes = 1 << 20;
 constexpr std::array kBlame{"lost rank",
                             "lost the connection to",
                             "lost the store",
-                            "has left the group",
+                            " left the group",
                             "connections of this group ended",
                             "another rank ended the group",
                             "Connection closed by peer",

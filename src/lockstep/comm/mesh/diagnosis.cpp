@@ -100,6 +100,7 @@ std::optional<GroupFailure> Diagnosis::told_or_lost_any() {
 // The part names its own ranks and operations. Whoever knows the whole says it better, where there is time to find out.
 GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
   const Deadline deadline = Deadline::after(kOthersTell);
+  const Deadline store_notices = Deadline::after(kStoreNotices);  // a rank that fails leaves the group before it ends
   try {
     for (;;) {
       tell(view);
@@ -108,7 +109,9 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
       if (auto text = find_disagreement(states_, membership_)) {
         return {GroupFailure::Kind::kDisagreement, *text, "make the same calls in the same order on every rank"};
       }
-      if (auto failure = left_early(view)) return *failure;
+      if (store_notices.passed()) {
+        if (auto failure = left_early(view)) return *failure;
+      }
       if (deadline.passed()) break;
       std::this_thread::sleep_for(milliseconds(50));
     }

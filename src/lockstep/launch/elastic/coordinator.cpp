@@ -149,6 +149,9 @@ void Coordinator::begin_if_complete(Time now) {
 }
 
 void Coordinator::tell_who_is_awaited(Time now) {
+  untold_ = told_at_ && now < *told_at_ + rules_.tell_interval;
+  if (untold_) return;
+  told_at_ = now;
   const bool enough = count() >= job_.min_nodes;
   HostOrder order = order_to(HostOrder::Kind::Wait);
   order.text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to come", count(),
@@ -164,6 +167,8 @@ void Coordinator::begin(Time now) {
   phase_ = Phase::Running;
   short_of_hosts_ = false;
   enough_since_.reset();
+  told_at_.reset();
+  untold_ = false;
   HostOrder order = order_to(HostOrder::Kind::Begin);
   order.world.generation = ++worlds_;
   order.world.restarts = restarts_;

@@ -31,6 +31,7 @@ class Coordinator {
     std::chrono::milliseconds join_timeout{600000};  ///< for MIN hosts to come, and for a host to wait for a place
     std::chrono::milliseconds last_call{30000};
     std::chrono::milliseconds probe_timeout{2000};
+    std::chrono::milliseconds tell_interval{1000};  ///< between two words on who is awaited: many come at once
   };
 
   /// @param job  of the host that serves: all others must be like it
@@ -90,6 +91,8 @@ class Coordinator {
   bool short_of_hosts_ = true;  // since the last world, or ever
   Time short_since_;
   std::optional<Time> enough_since_;  // MIN hosts are there
+  std::optional<Time> told_at_;       // who is awaited, in this gathering
+  bool untold_ = false;               // that has changed since
   Time probed_;
   std::string doubtful_story_;
   std::vector<std::pair<std::string, HostOrder>> orders_;

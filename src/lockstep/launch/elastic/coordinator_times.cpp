@@ -24,6 +24,7 @@ void Coordinator::act_on_time(Time now) {
     return end(false, fmt::format("{} of at least {} came within {}: {}", count(), hosts_text(job_.min_nodes),
                                   seconds(rules_.join_timeout), names()));
   }
+  if (told_at_ && now >= *told_at_ + rules_.tell_interval) untold_ = false;  // or told now, or no more of interest
   begin_if_complete(now);
   if (phase_ == Phase::Running || phase_ == Phase::InDoubt) {
     for (auto host = hosts_.begin(); host != hosts_.end();) {
@@ -43,6 +44,7 @@ std::optional<Coordinator::Time> Coordinator::next_time() const {
   const auto at = [&next](Time time) { next = next ? std::min(*next, time) : time; };
   if (phase_ == Phase::InDoubt) at(probed_ + rules_.probe_timeout);
   if (phase_ == Phase::Gathering) {
+    if (untold_) at(*told_at_ + rules_.tell_interval);
     if (enough_since_) {
       if (short_of_hosts_ && all_ready()) at(*enough_since_ + rules_.last_call);
     } else {
