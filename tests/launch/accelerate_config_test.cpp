@@ -173,7 +173,7 @@ std::string answered(const std::string& answers, AccelerateConfig& config) {
 // The same answers give the same file, byte for byte.
 TEST(ConfigQuestions, WriteWhatAccelerateWrites) {
   for (const auto& [name, answers] :
-       {std::pair{"1.15.0-alone.yaml", "This machine\nNo distributed training\nno\nno\nno\nno\nno\nno\nall\nno\nno\n"},
+       {std::pair{"1.15.0-alone.yaml", "This machine\nNo distributed training\nno\nno\nno\nall\nno\nno\n"},
         std::pair{"1.15.0-cpu4-bf16.yaml", "This machine\nmulti-CPU\n1\nno\nno\nno\n4\nbf16\n"},
         std::pair{"1.15.0-cpu-two-machines.yaml",
                   "This machine\nmulti-CPU\n2\n1\n10.0.0.5\n29501\nno\nc10d\nyes\nno\nno\n8\nno\n"},
@@ -202,7 +202,7 @@ TEST(ConfigQuestions, AreThoseOfAccelerateInItsOrder) {
 
 TEST(ConfigQuestions, TakeDefaultsForEmptyLines) {
   AccelerateConfig config;
-  answered("\n\n\n\n\n\n\n", config);
+  answered("\n\n\n\n\n\n\n\n", config);
   EXPECT_EQ(config.distributed_type, "NO");
   EXPECT_EQ(config.num_processes, 1);
   EXPECT_EQ(config.mixed_precision, "no");

@@ -223,7 +223,8 @@ Json json_of(const AccelerateConfig& config) {
 std::string yaml_text(const std::string& text) {
   static const std::vector<std::string> taken{"no", "yes", "on", "off", "true", "false", "null", "~", ""};
   const bool is_word = std::find(taken.begin(), taken.end(), lower_case(text)) != taken.end();
-  const bool is_number = text.find_first_not_of("0123456789.+-eE") == std::string::npos;
+  const bool is_address = std::count(text.begin(), text.end(), '.') > 1;
+  const bool is_number = text.find_first_not_of("0123456789.+-eE") == std::string::npos && !is_address;
   const bool is_special = text.find_first_of(":#'\"{}[]&*!|>%@`\n\t") != std::string::npos;
   if (!is_word && !is_number && !is_special) return text;
   std::string quoted = "'";

@@ -138,7 +138,6 @@ void ask_gpus(Questions& ask, AccelerateConfig& config) {
   if (!has_gpus) return;
   config.gpu_ids = ask.text(
       "What GPU(s) (by id) should be used for training on this machine as a comma-separated list? [all]: ", "all");
-  if (config.distributed_type != "MULTI_GPU") return;
   config.enable_cpu_affinity =
       ask.yes_no("Would you like to enable numa efficiency? (Currently only supported on NVIDIA hardware). [yes/NO]: ");
 }
