@@ -113,8 +113,8 @@ void train(const Arguments& args) {
       total.backward();
       optimizer.step();
       if (!std::isfinite(total.item<double>())) {
-        throw ls::Error("the loss is no number (nan or infinity)", "epoch " + std::to_string(epoch + 1) + ", step " +
-                                                                       std::to_string(step),
+        throw ls::Error("the loss is no number (nan or infinity)",
+                        "epoch " + std::to_string(epoch + 1) + ", step " + std::to_string(step),
                         "lower --lr, or look at the data");
       }
       if (step % 10 == 0) std::printf("step:%ld, loss:%.4f\n", static_cast<long>(step), total.item<double>());

@@ -47,8 +47,8 @@ double accuracy(ls::Mlp& model, const ls::TensorDataset& test) {
 // A loss that is no number stays one: training on would only hide it
 void require_number(const torch::Tensor& loss, int epoch, long step) {
   if (std::isfinite(loss.item<double>())) return;
-  throw ls::Error("the loss is no number (nan or infinity)", "epoch " + std::to_string(epoch + 1) + ", step " +
-                                                                 std::to_string(step + 1),
+  throw ls::Error("the loss is no number (nan or infinity)",
+                  "epoch " + std::to_string(epoch + 1) + ", step " + std::to_string(step + 1),
                   "lower --lr, or look at the data");
 }
 

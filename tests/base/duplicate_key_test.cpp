@@ -19,7 +19,8 @@ std::string duplicate_in(const std::string& text) {
 TEST(DuplicateKey, IsNamedWithItsLineAndTheFirstOne) {
   EXPECT_EQ(duplicate_in("{\"a\": 1,\n \"b\": {\"a\": 2},\n \"a\": 3}"),
             "the key \"a\" comes twice: here and in line 1 | a.json:3");
-  EXPECT_EQ(duplicate_in("[{\"x\": {\"y\": 1,\n\"y\": 2}}]"), "the key \"y\" comes twice: here and in line 1 | a.json:2");
+  EXPECT_EQ(duplicate_in("[{\"x\": {\"y\": 1,\n\"y\": 2}}]"),
+            "the key \"y\" comes twice: here and in line 1 | a.json:2");
 }
 
 TEST(DuplicateKey, OfOtherObjectsIsNone) {

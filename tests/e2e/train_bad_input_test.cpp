@@ -39,8 +39,8 @@ std::string table_text(int rows) {
 }
 
 BadInputWords table_training(const std::string& file, const std::string& output, const BadInputWords& more) {
-  BadInputWords words{kBadInputBin, "train",        "--task", "tabular-classification", "--model", "mlp",
-                      "--train-file", file, "--output-dir", output};
+  BadInputWords words{kBadInputBin, "train",        "--task", "tabular-classification", "--model",
+                      "mlp",        "--train-file", file,     "--output-dir",           output};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -49,8 +49,9 @@ TEST(TrainBadInput, ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProce
   const TemporaryFolder folder;
   const std::string file = write_lines(folder / "table.csv", table_text(300));
   const std::string out = folder / "out";
-  RunningProgram first(table_training(file, out, {"--max-steps", "100000000", "--logging-steps", "50", "--save-steps",
-                                                  "200", "--save-total-limit", "2"}));
+  RunningProgram first(table_training(
+      file, out,
+      {"--max-steps", "100000000", "--logging-steps", "50", "--save-steps", "200", "--save-total-limit", "2"}));
   ASSERT_TRUE(first.wait_for("'loss'", Deadline::after(std::chrono::seconds(120)))) << first.err();
   const ProgramEnd second = run_bad(table_training(file, out, {"--max-steps", "2"}));
   EXPECT_EQ(second.code, 1) << second.out;
@@ -68,8 +69,7 @@ TEST(TrainBadInput, ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProce
   // Death alone gives the folder back.
   first.send(SIGKILL);
   first.wait(Deadline::after(std::chrono::seconds(60)));
-  const ProgramEnd third =
-      run_bad(table_training(file, out, {"--max-steps", "2", "--save-strategy", "no"}));
+  const ProgramEnd third = run_bad(table_training(file, out, {"--max-steps", "2", "--save-strategy", "no"}));
   EXPECT_EQ(third.code, 0) << third.err;
   EXPECT_FALSE(std::filesystem::exists(out + "/.lockstep.lock"));
 }
@@ -93,8 +93,7 @@ TEST(TrainBadInput, AShorterTrainingDoesNotReplaceTheModelOfTheLongerOne) {
   }
   // One that was ended between its last checkpoint and its end does get its model.
   std::filesystem::remove(out + "/model.safetensors");
-  const ProgramEnd ended =
-      run_bad(table_training(file, out, {"--max-steps", "8", "--resume-from-checkpoint", "true"}));
+  const ProgramEnd ended = run_bad(table_training(file, out, {"--max-steps", "8", "--resume-from-checkpoint", "true"}));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_TRUE(read_file(out + "/model.safetensors") == model);
 }
@@ -102,9 +101,9 @@ TEST(TrainBadInput, AShorterTrainingDoesNotReplaceTheModelOfTheLongerOne) {
 TEST(TrainBadInput, AMetricThatIsNoneIsSaidBeforeTraining) {
   const TemporaryFolder folder;
   const std::string file = write_lines(folder / "table.csv", table_text(100));
-  const ProgramEnd end =
-      run_bad(table_training(file, folder / "out", {"--validation-file", file, "--eval-strategy", "epoch",
-                                                    "--metric-for-best-model", "acuracy"}));
+  const ProgramEnd end = run_bad(
+      table_training(file, folder / "out",
+                     {"--validation-file", file, "--eval-strategy", "epoch", "--metric-for-best-model", "acuracy"}));
   EXPECT_EQ(end.code, 2) << end.err;
   EXPECT_TRUE(tells(end.err, "did you mean 'accuracy'?")) << end.err;
   EXPECT_FALSE(tells(end.out, "Running training")) << end.out;
@@ -146,10 +145,29 @@ TEST(TrainBadInput, ATableThatIsNoneSaysWhatItLacks) {
   EXPECT_TRUE(tells(latin, "0xe4, is no UTF-8") && tells(latin, "table.csv:3:")) << latin;
 }
 
+TEST(TrainBadInput, AValueThatTheTrainingFileHadNotIsSaid) {
+  const TemporaryFolder folder;
+  const std::string file = write_lines(folder / "table.csv", table_text(60));
+  ASSERT_EQ(run_bad(table_training(file, folder / "out", {"--max-steps", "1"})).code, 0);
+  const std::string rows = write_lines(folder / "rows.csv", "height,colour\n1,red\n2,pink\n");
+  const ProgramEnd end = run_bad({kBadInputBin, "predict", "--model", folder / "out", "--file", rows});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(tells(end.err, "rows.csv:3:3: 1 of 2 values of the column \"colour\" were not in the training file"))
+      << end.err;
+  EXPECT_TRUE(tells(end.err, "\"pink\"")) << end.err;
+  const std::string blank = write_lines(folder / "blank.csv", "height,colour\n,red\n");
+  const ProgramEnd refused = run_bad({kBadInputBin, "predict", "--model", folder / "out", "--file", blank});
+  EXPECT_EQ(refused.code, 1) << refused.out;
+  EXPECT_TRUE(tells(refused.err, "blank.csv:2:1")) << refused.err;
+}
+
 TEST(TrainBadInput, ALengthThatLeavesNothingIsRefused) {
   const auto refusal = [](const BadInputWords& more) {
-    BadInputWords words{kBadInputBin, "train",       "--train-file", kBadInputData + "reviews.csv",
-                        "--max-steps", "1", "--max-train-samples", "8", "--output-dir", "/nonexistent/out"};
+    BadInputWords words{kBadInputBin,          "train",
+                        "--train-file",        kBadInputData + "reviews.csv",
+                        "--max-steps",         "1",
+                        "--max-train-samples", "8",
+                        "--output-dir",        "/nonexistent/out"};
     words.insert(words.end(), more.begin(), more.end());
     const ProgramEnd end = run_bad(words);
     EXPECT_EQ(end.code, 2) << end.out;
@@ -168,8 +186,9 @@ TEST(TrainBadInput, AFractionIsNoClassAndAKeyComesOnce) {
   const std::string rows =
       write_lines(folder / "rows.jsonl", "{\"text\": \"good\", \"label\": 1}\n{\"text\": \"so\", \"label\": 0.5}\n");
   const auto train = [&](const std::string& file, const BadInputWords& more) {
-    BadInputWords words{kBadInputBin, "train", "--task", "text-classification", "--model", "bert-tiny", "--tokenizer",
-                        kBadInputData + "reviews-vocab", "--train-file", file, "--output-dir", folder / "out"};
+    BadInputWords words{kBadInputBin,   "train",     "--task",       "text-classification",
+                        "--model",      "bert-tiny", "--tokenizer",  kBadInputData + "reviews-vocab",
+                        "--train-file", file,        "--output-dir", folder / "out"};
     words.insert(words.end(), more.begin(), more.end());
     return run_bad(words);
   };
@@ -218,10 +237,26 @@ class PredictBadInput : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
-    const ProgramEnd end = run_bad({kBadInputBin, "train", "--task", "text-classification", "--model", "bert-tiny",
-                                    "--tokenizer", kBadInputData + "reviews-vocab", "--train-file",
-                                    kBadInputData + "reviews.csv", "--label-column", "division", "--max-train-samples",
-                                    "32", "--max-length", "16", "--max-steps", "1", "--output-dir", *folder_ / "model"});
+    const ProgramEnd end = run_bad({kBadInputBin,
+                                    "train",
+                                    "--task",
+                                    "text-classification",
+                                    "--model",
+                                    "bert-tiny",
+                                    "--tokenizer",
+                                    kBadInputData + "reviews-vocab",
+                                    "--train-file",
+                                    kBadInputData + "reviews.csv",
+                                    "--label-column",
+                                    "division",
+                                    "--max-train-samples",
+                                    "32",
+                                    "--max-length",
+                                    "16",
+                                    "--max-steps",
+                                    "1",
+                                    "--output-dir",
+                                    *folder_ / "model"});
     ASSERT_EQ(end.code, 0) << end.err;
   }
   static void TearDownTestSuite() {
@@ -237,7 +272,9 @@ class PredictBadInput : public ::testing::Test {
 TemporaryFolder* PredictBadInput::folder_ = nullptr;
 
 TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
-  const ProgramEnd invalid = predict("good\nb\xE4" "d\n");
+  const ProgramEnd invalid = predict(
+      "good\nb\xE4"
+      "d\n");
   EXPECT_EQ(invalid.code, 1) << invalid.out;
   EXPECT_TRUE(tells(invalid.err, "byte 2 of the line, 0xe4, is no UTF-8")) << invalid.err;
   EXPECT_TRUE(tells(invalid.err, "lines.txt:2")) << invalid.err;

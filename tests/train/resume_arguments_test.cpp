@@ -39,7 +39,8 @@ bool holds(const std::string& text, const std::string& part) { return text.find(
 TEST(ResumeArguments, EachChangeIsOneLineWithBothValuesAndWhatHappens) {
   const TemporaryFolder folder;
   TokenTraining first;
-  run_with_checkpoints(first, folder.path(), [](TrainerOptions& options) { options.data_arguments["max_length"] = 64; });
+  run_with_checkpoints(first, folder.path(),
+                       [](TrainerOptions& options) { options.data_arguments["max_length"] = 64; });
   Trainer(first.options).train();
   EXPECT_FALSE(first.has_printed("in the checkpoint"));
 
@@ -120,8 +121,8 @@ TEST(ResumeArguments, WhatTheCheckpointsStateDoesNotFitIsRefusedWithTheWayOut) {
     options.args.eval_strategy = "epoch";
   });
   EXPECT_TRUE(holds(plateau, "lr_scheduler_type is reduce_lr_on_plateau, and linear in the checkpoint")) << plateau;
-  const std::string fewer = refusal(
-      [](TrainerOptions& options) { options.train_dataset = std::make_shared<TokenTaskDataset>(11); });
+  const std::string fewer =
+      refusal([](TrainerOptions& options) { options.train_dataset = std::make_shared<TokenTaskDataset>(11); });
   EXPECT_TRUE(holds(fewer, "the training data has 11 samples, and 12 in the checkpoint")) << fewer;
 }
 
@@ -145,10 +146,10 @@ TEST(ResumeArguments, AFolderThatIsNotThereIsSaidWithThoseThatAre) {
   EXPECT_TRUE(holds(refusal(folder / "checkpoint-3/config.json"), "config.json"));
   const TemporaryFolder empty;
   TokenTraining none;
-  run_with_checkpoints(none, empty.path(), [](TrainerOptions& options) {
-    options.args.resume_from_checkpoint = "nope";
-  });
-  EXPECT_TRUE(holds(refusal_in([&] { Trainer(none.options).train(); }), "no checkpoints in " + empty.path() + " either"));
+  run_with_checkpoints(none, empty.path(),
+                       [](TrainerOptions& options) { options.args.resume_from_checkpoint = "nope"; });
+  EXPECT_TRUE(
+      holds(refusal_in([&] { Trainer(none.options).train(); }), "no checkpoints in " + empty.path() + " either"));
 }
 
 TEST(ResumeArguments, AMetricThatEvaluationsDoNotGiveIsRefusedBeforeTheFirst) {

@@ -65,8 +65,9 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
     throw UsageError("there is no folder " + flags.model, "--model", "give the folder of a model of tables");
   }
   std::vector<std::string> warnings;
-  const TableEncoding encoding = is_folder ? TableEncoding::of_folder(flags.model)
-                                           : TableEncoding::learn(flags.train_file, flags.label_column, train, warnings);
+  const TableEncoding encoding = is_folder
+                                     ? TableEncoding::of_folder(flags.model)
+                                     : TableEncoding::learn(flags.train_file, flags.label_column, train, warnings);
   if (is_folder && !flags.train_file.empty()) train = encoding.read(flags.train_file, flags.label_column);
   ModelOptions options;
   options.features = encoding.features();

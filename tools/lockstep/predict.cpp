@@ -54,10 +54,10 @@ void require_text(const std::string& line, const std::string& where) {
   const std::optional<std::size_t> bad = text::find_invalid_utf8(line);
   const std::size_t nul = line.find('\0');
   if (!bad && nul == std::string::npos) return;
-  throw Error(bad ? fmt::format("byte {} of the line, {:#04x}, is no UTF-8", *bad + 1,
-                                static_cast<unsigned char>(line[*bad]))
-                  : fmt::format("byte {} of the line is NUL", nul + 1),
-              where, "store the texts as UTF-8; iconv -f ENCODING -t UTF-8 FILE converts them");
+  throw Error(
+      bad ? fmt::format("byte {} of the line, {:#04x}, is no UTF-8", *bad + 1, static_cast<unsigned char>(line[*bad]))
+          : fmt::format("byte {} of the line is NUL", nul + 1),
+      where, "store the texts as UTF-8; iconv -f ENCODING -t UTF-8 FILE converts them");
 }
 
 std::string passed_over_lines(const std::vector<std::int64_t>& numbers, const std::string& source) {

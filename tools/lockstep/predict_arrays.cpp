@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/data/idx.h"
 #include "lockstep/data/mnist.h"
 #include "tools/lockstep/array_model.h"
@@ -37,6 +38,7 @@ void print_numbered(std::int64_t number, const at::Tensor& scores, const std::ve
 void predict_in_batches(Model& model, const char* input, std::int64_t count, const ReadSamples& read,
                         const std::vector<std::string>& labels, const PredictFlags& flags) {
   model.eval();
+  if (count == 0) log_warning("{}: there is nothing to predict", flags.file);
   for (std::int64_t begin = 0; begin < count; begin += flags.batch_size) {
     const std::int64_t end = std::min(begin + flags.batch_size, count);
     const at::Tensor scores = at::softmax(model.forward({{input, read(begin, end)}}), -1);

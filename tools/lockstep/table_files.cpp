@@ -119,11 +119,10 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
                                             : category_column(names[i]);
     if (column.kind == CsvColumn::Kind::Category) column.unknown_allowed = true;
     if (column.kind == CsvColumn::Kind::Category && cells.is_doubtful()) {
-      warnings.push_back(
-          fmt::format("the column \"{}\" of {} is taken for words: beside {} numbers it has {} other value{}, the first "
-                      "{}",
-                      names[i], train_file, cells.numbers, cells.others, cells.others == 1 ? "" : "s",
-                      cells.first_other));
+      warnings.push_back(fmt::format(
+          "the column \"{}\" of {} is taken for words: beside {} numbers it has {} other value{}, the first "
+          "{}",
+          names[i], train_file, cells.numbers, cells.others, cells.others == 1 ? "" : "s", cells.first_other));
     }
     if (column.kind == CsvColumn::Kind::Ignored) {
       warnings.push_back(fmt::format("the column \"{}\" of {} is left out: no cell has a value", names[i], train_file));
@@ -149,7 +148,8 @@ TableEncoding TableEncoding::learn(const std::string& train_file, const std::str
                                    std::shared_ptr<TensorDataset>& rows, std::vector<std::string>& warnings) {
   const bool is_nsl_kdd = looks_like_nsl_kdd(train_file);
   const std::string label = is_nsl_kdd ? "" : given_label.empty() ? kUsualLabel : given_label;
-  CsvData data = is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label, warnings));
+  CsvData data =
+      is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label, warnings));
   rows = std::move(data.dataset);
   return {std::move(data.encoding), label, is_nsl_kdd};
 }

@@ -74,11 +74,12 @@ std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const
                                                   std::int64_t max_length) {
   const EncodeOptions whole;
   const bool are_pairs = rows.get(0).texts.size() == 2;
-  const auto special = are_pairs ? tokenizer.encode_pair("", "", whole).ids.size() : tokenizer.encode("", whole).ids.size();
+  const auto special =
+      are_pairs ? tokenizer.encode_pair("", "", whole).ids.size() : tokenizer.encode("", whole).ids.size();
   if (max_length <= static_cast<std::int64_t>(special)) {
-    throw UsageError(fmt::format("--max-length {} leaves no token for a text beside the {} special ones", max_length,
-                                 special),
-                     "command line", fmt::format("take {} or more", special + 1));
+    throw UsageError(
+        fmt::format("--max-length {} leaves no token for a text beside the {} special ones", max_length, special),
+        "command line", fmt::format("take {} or more", special + 1));
   }
   TokenizeOptions options;
   options.truncation = true;

@@ -74,7 +74,8 @@ class Train : public Subcommand {
     const bool has_trained = output.already_complete.empty();
     if (!has_trained && !ends_an_interrupted_run(trainer, output.already_complete)) {
       if (trainer.is_world_process_zero()) {
-        print_line(args.output_dir + " stays as it is; " + output.already_complete + " is the folder of a model itself.");
+        print_line(args.output_dir + " stays as it is; " + output.already_complete +
+                   " is the folder of a model itself.");
       }
       return 0;
     }

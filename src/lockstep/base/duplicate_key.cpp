@@ -70,7 +70,7 @@ class KeyCheck : public nlohmann::json_sax<nlohmann::json> {
     const auto [first, is_new] = open_.back().emplace(name, line);
     if (is_new) return true;
     throw UsageError(fmt::format("the key \"{}\" comes twice: here and in line {}", name, first->second),
-                fmt::format("{}:{}", path_, line), "remove one of the two");
+                     fmt::format("{}:{}", path_, line), "remove one of the two");
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
 
@@ -78,7 +78,8 @@ class KeyCheck : public nlohmann::json_sax<nlohmann::json> {
   const char* begin_;
   const char* here_;
   const std::string& path_;
-  std::vector<std::map<std::string, std::int64_t>> open_;  // of each object that is not closed: its keys, and their lines
+  std::vector<std::map<std::string, std::int64_t>>
+      open_;  // of each object that is not closed: its keys, and their lines
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/data/class_order.h"
 
 namespace lockstep {
@@ -30,12 +31,22 @@ constexpr std::int64_t kNotListed = -1;
 // For each text of a category its place in the list of values. Empty for other columns.
 std::vector<std::int64_t> values_of_texts(const CsvColumn& column, const CsvColumnData& data) {
   std::vector<std::int64_t> places;
+  std::vector<std::size_t> unknown;
   for (std::size_t id = 0; id < data.texts.size(); ++id) {
     const auto found = std::find(column.values.begin(), column.values.end(), data.texts[id]);
     if (found == column.values.end() && !column.unknown_allowed) {
-      unknown_text(column, data, id, "mend the value; in a program list it, or let `unknown_allowed` make it all zeros");
+      unknown_text(column, data, id,
+                   "mend the value; in a program list it, or let `unknown_allowed` make it all zeros");
     }
+    if (found == column.values.end()) unknown.push_back(id);
     places.push_back(found == column.values.end() ? kNotListed : found - column.values.begin());
+  }
+  if (!unknown.empty()) {
+    log_warning(
+        "{}: {} of {} values of the column \"{}\" were not in the training file, and count as none of those that "
+        "were; the first is {:?}",
+        data.first_where[unknown.front()], unknown.size(), data.texts.size(), column.name,
+        data.texts[unknown.front()].substr(0, 40));
   }
   return places;
 }
@@ -183,7 +194,9 @@ at::Tensor CsvEncoding::labels(const CsvColumn& label, const CsvColumnData& data
   for (std::size_t id = 0; id < data.texts.size(); ++id) {
     const auto found = classes_.find(std::string(data.texts[id]));
     if (found == classes_.end() && !label.other_class) {
-      unknown_text(label, data, id, "mend the row, or take it out of the file; in a program list the text in `class_of`, or give `other_class`");
+      unknown_text(
+          label, data, id,
+          "mend the row, or take it out of the file; in a program list the text in `class_of`, or give `other_class`");
     }
     class_of_text.push_back(found == classes_.end() ? *label.other_class : found->second);
   }

@@ -144,16 +144,18 @@ void TextRowChecks::label(std::string_view value, const Where& where) {
 
 void TextRowChecks::no_label(const Where& where) {
   if (learns() && keep_) {
-    throw Error(fmt::format("the label \"{}\" is null", options_.label), where(), "mend the row, or take it out of the file");
+    throw Error(fmt::format("the label \"{}\" is null", options_.label), where(),
+                "mend the row, or take it out of the file");
   }
   unlisted_label(fmt::format("the label \"{}\" is null", options_.label), where);
 }
 
 void TextRowChecks::unlisted_label(const std::string& what, const Where& where) {
-  refuse_or_skip(options_.unlisted_labels, what, where,
-                 "mend the row, or leave such rows out: --unlisted-labels skip, in a program `unlisted_labels`; or list "
-                 "the label in `labels`",
-                 skipped_labels_);
+  refuse_or_skip(
+      options_.unlisted_labels, what, where,
+      "mend the row, or leave such rows out: --unlisted-labels skip, in a program `unlisted_labels`; or list "
+      "the label in `labels`",
+      skipped_labels_);
 }
 
 void TextRowChecks::learn(const std::string& value, const Where& where) {

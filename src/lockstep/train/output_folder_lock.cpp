@@ -62,11 +62,10 @@ void write_holder(int fd) {
   const std::string fix = "give another --output-dir, or wait until that training has ended";
   if (holder.is_null()) throw Error("another training writes into this folder", folder, fix);
   const auto host = holder["host"].get<std::string>();
-  throw Error(
-      fmt::format("another training writes into this folder: process {} on host {}, since {}",
-                  holder["pid"].get<std::int64_t>(), host, holder["since"].get<std::string>()),
-      folder,
-      fix + (host == host_name() ? "" : fmt::format("; where that host is gone for good, remove {}", path)));
+  throw Error(fmt::format("another training writes into this folder: process {} on host {}, since {}",
+                          holder["pid"].get<std::int64_t>(), host, holder["since"].get<std::string>()),
+              folder,
+              fix + (host == host_name() ? "" : fmt::format("; where that host is gone for good, remove {}", path)));
 }
 
 // Whether the launcher has started these ranks before: those may just be ending, on another host perhaps.
@@ -83,7 +82,8 @@ bool ends_soon(const HolderJson& holder) {
 
 // Whether `path` is still the file that was opened: its last holder removes it.
 bool is_file_at(int fd, const std::string& path) {
-  struct stat opened {}, there {};
+  struct stat opened {
+  }, there{};
   return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &there) == 0 && opened.st_ino == there.st_ino &&
          opened.st_dev == there.st_dev;
 }

@@ -60,10 +60,11 @@ void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& ar
 
 void require_same_samples(const SamplerState& saved, std::int64_t samples, const std::string& path) {
   if (saved.dataset_size == samples) return;
-  throw UsageError(fmt::format("the training data has {} samples, and {} in the checkpoint", samples, saved.dataset_size),
-                   path,
-                   "go on with the data of the saved run (--train-file, --max-train-samples), or begin anew from its "
-                   "weights: --model " + path);
+  throw UsageError(
+      fmt::format("the training data has {} samples, and {} in the checkpoint", samples, saved.dataset_size), path,
+      "go on with the data of the saved run (--train-file, --max-train-samples), or begin anew from its "
+      "weights: --model " +
+          path);
 }
 
 }  // namespace lockstep

@@ -178,8 +178,7 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
 
 std::vector<std::string> TrainingSession::changes_since(const Checkpoint& checkpoint) const {
   std::vector<std::string> changes = argument_changes(json_in(checkpoint, kArgumentsFile), to_json(args_));
-  const auto of_data =
-      data_argument_changes(json_in(checkpoint, kDataArgumentsFile), context_.options.data_arguments);
+  const auto of_data = data_argument_changes(json_in(checkpoint, kDataArgumentsFile), context_.options.data_arguments);
   changes.insert(changes.end(), of_data.begin(), of_data.end());
   return changes;
 }
@@ -189,9 +188,10 @@ std::vector<std::string> TrainingSession::changes_since(const Checkpoint& checkp
 TrainOutput TrainingSession::end_at_once() {
   const std::int64_t step = context_.state.global_step;
   for (const std::string& change : changes_) context_.print("warning: " + change);
-  context_.print(fmt::format("Training is already complete: {} is of step {}, and this run ends with step {}. Nothing is "
-                             "trained; to go on, ask for more (--max-steps, --num-train-epochs).",
-                             taken_up_, step, plan_.max_steps));
+  context_.print(
+      fmt::format("Training is already complete: {} is of step {}, and this run ends with step {}. Nothing is "
+                  "trained; to go on, ask for more (--max-steps, --num-train-epochs).",
+                  taken_up_, step, plan_.max_steps));
   const bool has_best = !context_.state.best_model_checkpoint.empty();
   if (args_.load_best_model_at_end && step == plan_.max_steps && has_best) load_best_model();
   TrainOutput output;
