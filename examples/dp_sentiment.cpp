@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -88,7 +89,7 @@ void train(const Arguments& args) {
   tokenize.truncation = true;
   tokenize.max_length = args.max_length;
   const auto ds = ls::tokenize(*rows, tokenizer, tokenize);
-  const std::int64_t valid_size = ds->size() / 10;
+  const std::int64_t valid_size = std::max<std::int64_t>(1, ds->size() / 10);
   const auto parts = ls::random_split(ds, {ds->size() - valid_size, valid_size}, 42);
   std::printf("%ld reviews to train on, %ld to validate\n", static_cast<long>(parts[0]->size()),
               static_cast<long>(parts[1]->size()));

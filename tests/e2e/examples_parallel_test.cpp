@@ -51,6 +51,18 @@ TEST(DpSentiment, LearnsTheShippedReviewsAndLeavesOutTheOthers) {
   EXPECT_GE(accuracies.back(), 0.70) << "the majority guess reaches 0.53\n" << end.out;
 }
 
+// A tenth of four is none: one is kept all the same.
+TEST(DpSentiment, KeepsOneOfFewReviews) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "few.csv", "review,division\ngood,positive\nbad,negative\nfine,positive\nso,negative\n");
+  const ProgramEnd end =
+      run_parallel("dp_sentiment", {"--data", folder / "few.csv", "--tokenizer", kParallelShipped + "reviews-vocab",
+                                    "--replicas", "2", "--batch_size", "3"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(printed(end.out, "3 reviews to train on, 1 to validate\n")) << end.out;
+  EXPECT_EQ(values_after(end.out, " : acc: ").size(), 1U) << end.out;
+}
+
 TEST(DpSentiment, LearnsRealSentencesOfMovieReviews) {
   const std::string folder = kParallelShared + "/text/rt-polarity/rt-polarity.";
   if (!std::filesystem::exists(folder + "pos")) GTEST_SKIP() << "the movie reviews are not at " << folder << "pos";
