@@ -63,9 +63,10 @@ struct OverlapBench {
     return python + " has no torch (Debian's package is python3-torch)";
   }
 
-  // The share of `hideable_ms` that a network could hide which is never idle once it has a bucket, and takes no
-  // processor's time: buckets leave when their gradients are ready, and the last one when backward ends.
-  double attainable(const HostProfile& profile, const nlohmann::ordered_json& measured, double hideable_ms) const {
+  // The share that a network could hide which is never idle once it has a bucket, and takes no processor's time: buckets
+  // leave when their gradients are ready, and the last one when backward ends. Of the profile's own backward, which
+  // also fills the buckets.
+  double attainable(const HostProfile& profile, const nlohmann::ordered_json& measured) const {
     const double exchange_s = measured["exchange_ms"].get<double>() / 1e3;
     const double sent = measured["bytes"].get<double>() * 2 * (host_count - 1) / host_count;
     constexpr double kFrames = 1514.0 / 1448.0;
@@ -73,7 +74,7 @@ struct OverlapBench {
     SendingPlan plan;
     if (cap > 0) plan.caps = {cap, cap};
     const StepForecast step = forecast_cluster(profile, {host_count, 1}, {sent * kFrames / exchange_s, 0}, plan);
-    return (exchange_s - (step.step_s - profile.host_step_s)) / (hideable_ms / 1e3);
+    return (exchange_s - (step.step_s - profile.host_step_s)) / std::min(exchange_s, profile.step.backward_s);
   }
 
   HostProfile profile_on(const NetworkHosts& hosts, const std::string& bin) const {
@@ -114,7 +115,7 @@ struct OverlapBench {
       const double communication = ms["exchange_ms"].back();
       const double hideable = std::min(communication, ms["backward_ms"].back());
       ms["hidden"].push_back((ms["alone_ms"].back() + communication - ms["step_ms"].back()) / hideable);
-      ms["attainable"].push_back(attainable(profile_on(hosts, bin), last, hideable));
+      ms["attainable"].push_back(attainable(profile_on(hosts, bin), last));
       ms["of attainable"].push_back(ms["hidden"].back() / ms["attainable"].back());
     }
     fmt::print(
