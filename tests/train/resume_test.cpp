@@ -25,6 +25,7 @@ struct StoppedRun {
 struct RunEnd {
   at::Tensor weights;
   std::vector<LogEntry> history;
+  TrainerState state;
 };
 
 // `resume_from` empty: from the start. Dropout where there is one rank: ranks that are threads share a generator.
@@ -58,7 +59,7 @@ RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communicator>& 
   if (!resume_from.empty()) options.args.resume_from_checkpoint = resume_from;
   Trainer trainer(options);
   trainer.train();
-  return {flat_weights(*net), trainer.state().log_history};
+  return {flat_weights(*net), trainer.state().log_history, trainer.state()};
 }
 
 // Times differ; everything else must not.
@@ -124,6 +125,35 @@ TEST(Resume, TrueTakesTheNewestAndAnotherWorldSizeMustBeAskedFor) {
     const RunEnd end = train_tokens(two, group, folder.path(), checkpoint, true);
     EXPECT_TRUE(torch::isfinite(end.weights).all().item<bool>());
   });
+}
+
+// 23 samples in batches of 2: an epoch is 12 updates on one rank, and 6 on two.
+TEST(Resume, OnOtherRanksTheEpochsAreTheSameAndTheUpdatesFollow) {
+  const TemporaryFolder folder, of_two;
+  const StoppedRun alone{"", 1, 1, 10, false, true};
+  const StoppedRun pair{"", 2, 1, 5, false, true};
+  const auto go_on_by_two = [&](const std::string& checkpoint) {
+    TrainerState end;
+    spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {
+      const RunEnd run = train_tokens(pair, group, of_two.path(), checkpoint, true);
+      if (group->rank() == 0) end = run.state;
+    });
+    return end;
+  };
+  EXPECT_EQ(train_tokens(alone, nullptr, folder.path(), "").state.global_step, 36);
+  for (const char* step : {"10", "20"}) {
+    // 10 updates are 20 samples, and leave one batch for both ranks; from 20 on, 8 of the second epoch leave two.
+    const TrainerState end = go_on_by_two(folder / "checkpoint-" + step);
+    EXPECT_EQ(end.global_step, std::string(step) == "10" ? 10 + 1 + 6 + 6 : 20 + 2 + 6);
+    EXPECT_EQ(end.max_steps, end.global_step);
+    EXPECT_DOUBLE_EQ(end.epoch, 3);
+  }
+  // The last of these runs saved at 25: three updates before its end, also for whoever goes on from there by two.
+  EXPECT_EQ(go_on_by_two(of_two / "checkpoint-25").global_step, 28);
+  // It is half way through the third epoch: 12 samples are behind, and 11 left.
+  const TrainerState end = train_tokens(alone, nullptr, folder.path(), of_two / "checkpoint-25", true).state;
+  EXPECT_EQ(end.global_step, 25 + 6);
+  EXPECT_DOUBLE_EQ(end.epoch, 3);
 }
 
 TEST(Resume, WhereAllIsDamagedNothingIsWrittenOver) {

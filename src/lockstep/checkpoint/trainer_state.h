@@ -24,7 +24,7 @@ struct TrainerState {
   std::int64_t logging_steps = 500;
   std::int64_t eval_steps = 500;
   std::int64_t save_steps = 500;
-  std::int64_t train_batch_size = 0;  ///< per device
+  std::int64_t train_batch_size = 0;  ///< per process: of all its devices
   std::int64_t num_input_tokens_seen = 0;
   double total_flos = 0;
   std::vector<LogEntry> log_history;

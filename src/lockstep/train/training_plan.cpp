@@ -51,23 +51,30 @@ TrainingPlan make_training_plan(const TrainingArguments& args, std::int64_t samp
   plan.accumulation = args.gradient_accumulation_steps;
   plan_epoch(args, plan);
 
-  const double updates = args.num_train_epochs * static_cast<double>(plan.updates_per_epoch);
-  if (updates > 1e15) {
-    throw UsageError(fmt::format("num_train_epochs {} makes {} updates", args.num_train_epochs, updates),
-                     "training arguments", "take fewer epochs");
-  }
-  plan.max_steps = args.max_steps > 0 ? args.max_steps : static_cast<std::int64_t>(std::ceil(updates));
+  set_max_steps(args, args.max_steps > 0 ? args.max_steps : updates_in(args.num_train_epochs, plan), plan);
   plan.num_epochs = divided_up(plan.max_steps, plan.updates_per_epoch);
+  return plan;
+}
+
+std::int64_t updates_in(double epochs, const TrainingPlan& plan) {
+  const double updates = epochs * static_cast<double>(plan.updates_per_epoch);
+  if (updates > 1e15) {
+    throw UsageError(fmt::format("num_train_epochs {} makes {} updates", epochs, updates), "training arguments",
+                     "take fewer epochs");
+  }
+  return static_cast<std::int64_t>(std::ceil(updates));
+}
+
+void set_max_steps(const TrainingArguments& args, std::int64_t max_steps, TrainingPlan& plan) {
+  plan.max_steps = max_steps;
   const double warmup = args.warmup_steps > 0 ? args.warmup_steps : args.warmup_ratio;
   // A ratio of exactly 1 is all updates, and not one of them.
-  plan.warmup_steps =
-      args.warmup_steps == 0 && args.warmup_ratio == 1 ? plan.max_steps : resolved_steps(warmup, plan.max_steps);
-  plan.logging_steps = resolved_steps(args.logging_steps, plan.max_steps);
+  plan.warmup_steps = args.warmup_steps == 0 && args.warmup_ratio == 1 ? max_steps : resolved_steps(warmup, max_steps);
+  plan.logging_steps = resolved_steps(args.logging_steps, max_steps);
   // Hugging Face's default where evaluations do not go by steps.
   const double default_eval_steps = args.eval_strategy == "steps" ? args.logging_steps : 500;
-  plan.eval_steps = resolved_steps(args.eval_steps.value_or(default_eval_steps), plan.max_steps);
-  plan.save_steps = resolved_steps(args.save_steps, plan.max_steps);
-  return plan;
+  plan.eval_steps = resolved_steps(args.eval_steps.value_or(default_eval_steps), max_steps);
+  plan.save_steps = resolved_steps(args.save_steps, max_steps);
 }
 
 }  // namespace lockstep

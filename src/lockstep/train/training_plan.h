@@ -24,7 +24,7 @@ struct TrainingPlan {
   std::int64_t last_update_samples = 0;
   std::int64_t dropped_samples = 0;  ///< in each epoch, with dataloader_drop_last
 
-  std::int64_t max_steps = 0;   ///< updates in all
+  std::int64_t max_steps = 0;   ///< updates in all; the four below may be given as a part of them
   std::int64_t num_epochs = 0;  ///< rounded up
   std::int64_t warmup_steps = 0;
   std::int64_t logging_steps = 0;
@@ -35,5 +35,12 @@ struct TrainingPlan {
 /// @throws UsageError  if there is nothing to train on: no samples, or drop_last leaves none
 TrainingPlan make_training_plan(const TrainingArguments& args, std::int64_t samples, std::int64_t world_size,
                                 std::int64_t replicas);
+
+/// Updates in so many epochs of this plan, rounded up.
+/// @throws UsageError  if no number can hold them
+std::int64_t updates_in(double epochs, const TrainingPlan& plan);
+
+/// Makes it a training of so many updates, with what is given as a part of them.
+void set_max_steps(const TrainingArguments& args, std::int64_t max_steps, TrainingPlan& plan);
 
 }  // namespace lockstep

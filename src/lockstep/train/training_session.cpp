@@ -84,7 +84,7 @@ void TrainingSession::make_state() {
   state.logging_steps = plan_.logging_steps;
   state.eval_steps = plan_.eval_steps;
   state.save_steps = plan_.save_steps;
-  state.train_batch_size = args_.per_device_train_batch_size;
+  state.train_batch_size = plan_.rank_batch_size;
   state.is_world_process_zero = context_.rank() == 0;
   state.is_local_process_zero = !context_.group || context_.group->membership().self().local_rank == 0;
   context_.control = TrainerControl();
@@ -229,10 +229,9 @@ void TrainingSession::reduce(UpdateTotals& totals) {
   const double own_loss = totals.loss;
   bool stop = signal_ && signal_->received();
   if (context_.world_size() > 1) {
-    at::Tensor sums = torch::tensor(
-        {totals.loss, static_cast<double>(totals.count), static_cast<double>(totals.samples), stop ? 1.0 : 0.0,
-         totals.operations},
-        torch::kDouble);
+    at::Tensor sums = torch::tensor({totals.loss, static_cast<double>(totals.count),
+                                     static_cast<double>(totals.samples), stop ? 1.0 : 0.0, totals.operations},
+                                    torch::kDouble);
     context_.group->all_reduce(sums);
     const auto* sum = sums.data_ptr<double>();
     totals.loss = sum[0];

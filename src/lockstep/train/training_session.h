@@ -65,6 +65,8 @@ class TrainingSession {
   // training_session_checkpoint.cpp
   void resume();
   void take_up(const class Checkpoint& checkpoint);
+  /// Updates of this run, those before the checkpoint among them.
+  std::int64_t steps_in_all(const class Checkpoint& checkpoint, const TrainerState& saved, bool is_remapped) const;
   std::vector<std::string> changes_since(const class Checkpoint& checkpoint) const;
   TrainOutput end_at_once();
   void save();
@@ -106,7 +108,7 @@ class TrainingSession {
   std::int64_t saved_step_ = -1;
   std::string taken_up_;              // the checkpoint that this session goes on from
   std::vector<std::string> changes_;  // of the arguments, since that was saved
-  bool epoch_ended_ = false;  // on_epoch_end of this epoch was called
+  bool epoch_ended_ = false;          // on_epoch_end of this epoch was called
 };
 
 }  // namespace lockstep

@@ -124,7 +124,6 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
   const OptimizerContent saved = checkpoint.optimizer();
   optimizer_->load_named_state(names_, saved.state);
   optimizer_->load_group_options(saved.groups);
-  schedule_->load_state(checkpoint.file(kSchedulerFile), checkpoint.path() + "/" + kSchedulerFile);
   if (scaler_ && checkpoint.has_file(kScalerFile)) {
     scaler_->load_state(parse_scaler(checkpoint.file(kScalerFile), checkpoint.path() + "/" + kScalerFile));
   }
@@ -152,13 +151,16 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
     position_ = 0;
   }
   TrainerState state = checkpoint.trainer_state();
+  set_max_steps(args_, steps_in_all(checkpoint, state, own.is_remapped), plan_);
+  schedule_ = std::make_unique<TrainingSchedule>(args_, plan_, *optimizer_);
+  schedule_->load_state(checkpoint.file(kSchedulerFile), checkpoint.path() + "/" + kSchedulerFile);
   // What the arguments of this run say holds.
   state.max_steps = plan_.max_steps;
   state.num_train_epochs = plan_.num_epochs;
   state.logging_steps = plan_.logging_steps;
   state.eval_steps = plan_.eval_steps;
   state.save_steps = plan_.save_steps;
-  state.train_batch_size = args_.per_device_train_batch_size;
+  state.train_batch_size = plan_.rank_batch_size;
   state.is_world_process_zero = context_.state.is_world_process_zero;
   state.is_local_process_zero = context_.state.is_local_process_zero;
   context_.state = state;
@@ -174,6 +176,25 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
   }
   context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by rank 0.",
                              checkpoint.path(), state.global_step, epoch_, position_));
+}
+
+// A number of epochs is what is asked for, and not a number of updates: where they had other batches up to the
+// checkpoint, on other ranks, the updates that are left are those of the samples that are left. Later runs with the
+// same batches go on to the same end.
+std::int64_t TrainingSession::steps_in_all(const Checkpoint& checkpoint, const TrainerState& saved,
+                                           bool is_remapped) const {
+  const nlohmann::json before = json_in(checkpoint, kArgumentsFile);
+  const nlohmann::json now = to_json(args_);
+  const auto is_same = [&](const char* name) { return before.value(name, nlohmann::json()) == now[name]; };
+  if (args_.max_steps > 0 || !before.contains("num_train_epochs") || !is_same("max_steps")) return plan_.max_steps;
+  const bool has_same_batches = !is_remapped && saved.train_batch_size == plan_.rank_batch_size &&
+                                is_same("gradient_accumulation_steps") && is_same("dataloader_drop_last");
+  if (has_same_batches)
+    return saved.max_steps + plan_.max_steps - updates_in(before["num_train_epochs"].get<double>(), plan_);
+  const std::int64_t batches_left = plan_.micro_batches_per_epoch - micro_batch_;
+  const std::int64_t updates_left = (batches_left + plan_.accumulation - 1) / plan_.accumulation;
+  const std::int64_t behind = (epoch_ + 1) * plan_.updates_per_epoch - updates_left;
+  return saved.global_step + std::max<std::int64_t>(0, plan_.max_steps - behind);
 }
 
 std::vector<std::string> TrainingSession::changes_since(const Checkpoint& checkpoint) const {
