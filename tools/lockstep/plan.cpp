@@ -166,11 +166,10 @@ class Plan : public Subcommand {
     return fmt::format(
         "Measured here: the step, memory inside the host, and what Gloo costs its processor (over loopback). Assumed: "
         "hosts like this one, all links full at a time, the given rate and latency. Held against measurements, within "
-        "15 %: a rank on each of 2 to {} hosts at 100 Mbit/s and 1 Gbit/s, int8 on 2 hosts alone (on 4 it took twice "
-        "as "
-        "long as forecast). More hosts, several ranks a host, other links: extrapolated, by the bytes and messages "
-        "that "
-        "the engines send; what a switch does to many senders at once, and the slowest of many hosts, are not in it.",
+        "15 %: a rank on each of 2 to {} hosts at 100 Mbit/s and 1 Gbit/s, and two on each of 2; int8 on 2 and 3 hosts "
+        "(where four ranks shared two cores it took a quarter longer than forecast). More hosts, more ranks a host, "
+        "other links: extrapolated, by the bytes and messages that the engines send; what a switch does to many "
+        "senders at once, and the slowest of many hosts, are not in it.",
         kCheckedHosts);
   }
 

@@ -170,8 +170,10 @@ std::vector<std::string> columns_of_file(const std::string& path) {
 Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
   const bool has_own = std::filesystem::is_directory(flags.model);
   if (flags.tokenizer.empty() && !has_own) {
-    throw UsageError("--model " + flags.model + " has no tokenizer of its own", "command line",
-                     "give --tokenizer FOLDER; lockstep tokenizer train --output FOLDER TEXTS learns one");
+    throw UsageError("there is no folder " + flags.model + ", and a model that is named has no tokenizer of its own",
+                     "--model",
+                     "give the folder of a model; or a name (bert-tiny, gpt2, ...) and --tokenizer FOLDER: lockstep "
+                     "tokenizer train --output FOLDER TEXTS learns one");
   }
   Tokenizer tokenizer = load_tokenizer(flags.tokenizer.empty() ? flags.model : flags.tokenizer);
   if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);

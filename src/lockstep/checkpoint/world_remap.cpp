@@ -66,11 +66,11 @@ ResumeState resume_state(const Checkpoint& checkpoint, int rank, int world_size,
   }
   const std::string what = remap_text(checkpoint, world_size);
   if (!allow_remap) {
-    throw Error(
-        what, checkpoint.path(),
-        fmt::format("start {} ranks; or set allow_world_size_change: data then goes on from the samples that all "
-                    "ranks had taken, and the result is not bit for bit that of the run that was not stopped",
-                    checkpoint.world_size()));
+    throw Error(what, checkpoint.path(),
+                fmt::format("start {} ranks; or set allow_world_size_change (--allow-world-size-change true): data "
+                            "then goes on from the samples that all "
+                            "ranks had taken, and the result is not bit for bit that of the run that was not stopped",
+                            checkpoint.world_size()));
   }
   result.is_remapped = true;
   result.notice = what + ":";

@@ -68,7 +68,7 @@ void warn_of_cadence(const TrainingArguments& args, const TrainingPlan& plan, bo
         fmt::format("eval_steps ({}) > total steps ({}): nothing will be evaluated", plan.eval_steps, plan.max_steps));
   }
   if (has_eval && args.eval_strategy == "no") {
-    warnings.push_back("there is evaluation data, and eval_strategy is no: training will not look at it");
+    warnings.push_back("there is evaluation data, and eval_strategy is no: no evaluation before training has ended");
   }
   if (args.load_best_model_at_end && args.save_strategy != "best" &&
       (args.save_strategy != args.eval_strategy ||
