@@ -36,8 +36,7 @@ void train(const Arguments& args) {
   tokenizer.set_pad_token(tokenizer.special_tokens().eos.value());
   ls::LoadOptions load;
   load.tokenizer_size = tokenizer.vocab_size();
-  auto model =
-      ls::load_or_make_model(args.model, ls::TextTask::CausalLanguageModel, load, tokenizer.pad_id()).model;
+  auto model = ls::load_or_make_model(args.model, ls::TextTask::CausalLanguageModel, load, tokenizer.pad_id()).model;
   ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(3e-5));
   ls::ready(model, parallel_context);
 

@@ -48,7 +48,8 @@ SamplerState sample_position(std::int64_t step, int world_size) { return {7, 2, 
 void expect_tensors(const NamedTensors& got, const NamedTensors& want) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [name, tensor] : want) {
-    const auto found = std::find_if(got.begin(), got.end(), [&name = name](const auto& item) { return item.first == name; });
+    const auto found =
+        std::find_if(got.begin(), got.end(), [&name = name](const auto& item) { return item.first == name; });
     ASSERT_NE(found, got.end()) << name;
     EXPECT_TRUE(torch::equal(found->second, tensor)) << name;
   }

@@ -82,9 +82,9 @@ TEST_P(Calls, LargeOperationsMayBeginBeforeThoseAheadEnd) {
     std::vector<Round> rounds;
     std::vector<std::shared_ptr<Work>> works;
     for (int i = 0; i < 4; ++i) {
-      Round round{full(kLarge + 7 * i, rank + i),     at::full({kLarge, 2}, rank + i, at::kFloat).select(1, 1),
-                  full(kLarge * size, -1),            full(kLarge, -1),
-                  full(kLarge * size, -1),            full(kSmall, rank + i)};
+      Round round{full(kLarge + 7 * i, rank + i), at::full({kLarge, 2}, rank + i, at::kFloat).select(1, 1),
+                  full(kLarge * size, -1),        full(kLarge, -1),
+                  full(kLarge * size, -1),        full(kSmall, rank + i)};
       works.push_back(group.all_reduce_async(round.sum));
       works.push_back(group.all_reduce_async(round.small));
       works.push_back(group.all_reduce_async(round.strided));

@@ -54,7 +54,8 @@ TEST(DpSentiment, LearnsTheShippedReviewsAndLeavesOutTheOthers) {
 // A tenth of four is none: one is kept all the same.
 TEST(DpSentiment, KeepsOneOfFewReviews) {
   const TemporaryFolder folder;
-  write_file_atomically(folder / "few.csv", "review,division\ngood,positive\nbad,negative\nfine,positive\nso,negative\n");
+  write_file_atomically(folder / "few.csv",
+                        "review,division\ngood,positive\nbad,negative\nfine,positive\nso,negative\n");
   const ProgramEnd end =
       run_parallel("dp_sentiment", {"--data", folder / "few.csv", "--tokenizer", kParallelShipped + "reviews-vocab",
                                     "--replicas", "2", "--batch_size", "3"});

@@ -119,7 +119,9 @@ class TwoRoundHook : public CommunicationHook {
     }
     return communicator.all_reduce_async(second_half(bucket), ReduceOp::Avg);
   }
-  void finish(GradBucket& bucket, Communicator&) override { calls_.push_back("finish " + std::to_string(bucket.index)); }
+  void finish(GradBucket& bucket, Communicator&) override {
+    calls_.push_back("finish " + std::to_string(bucket.index));
+  }
 
  private:
   static at::Tensor second_half(const GradBucket& bucket) {

@@ -95,7 +95,8 @@ TEST_P(CudaDdp, EqualsOneProcessOnTheCpu) {
     if (param.hook[0] != 0) ddp.register_comm_hook(make_communication_hook(param.hook));
     torch::optim::SGD optimizer(net->parameters(), 0.1);
     for (int step = 0; step < kCudaSteps; ++step) {
-      const at::Tensor mine = inputs_of(step, param.world_size * kCudaRows).narrow(0, membership.rank * kCudaRows, kCudaRows);
+      const at::Tensor mine =
+          inputs_of(step, param.world_size * kCudaRows).narrow(0, membership.rank * kCudaRows, kCudaRows);
       optimizer.zero_grad();
       ddp(mine.to(device_of_rank(membership.rank))).square().mean().backward();
       EXPECT_EQ(ddp.last_step().unused_parameters, 2u);

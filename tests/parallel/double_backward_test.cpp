@@ -10,12 +10,12 @@
 namespace lockstep {
 namespace {
 
+using replica_tests::contains;
 using replica_tests::cpu_devices;
 using replica_tests::forget_gradients;
 using replica_tests::gradients_of;
 using replica_tests::largest_difference;
 using replica_tests::text_of_error;
-using replica_tests::contains;
 using replica_tests::TwoLayers;
 
 using Call = std::function<at::Tensor(const at::Tensor&)>;

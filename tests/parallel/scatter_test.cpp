@@ -136,7 +136,8 @@ TEST(Gather, RefusesWhatDoesNotFit) {
   const std::vector<Map> maps{{{"a", torch::zeros({1})}}, {{"b", torch::zeros({1})}}};
   EXPECT_TRUE(contains(text_of_error([&] { gather(maps, "cpu:0"); }), "other keys"));
   const std::vector<std::vector<at::Tensor>> lists{{torch::zeros({1})}, {}};
-  EXPECT_TRUE(contains(text_of_error([&] { gather(lists, "cpu:0"); }), "replica 1 returned a list of 0, replica 0 one"));
+  EXPECT_TRUE(
+      contains(text_of_error([&] { gather(lists, "cpu:0"); }), "replica 1 returned a list of 0, replica 0 one"));
   EXPECT_TRUE(contains(text_of_error([] { gather(std::vector<at::Tensor>{}, "cpu:0"); }), "no outputs"));
 }
 
@@ -144,19 +145,28 @@ TEST(Gather, RefusesWhatDoesNotFit) {
 TEST(Gather, RefusesOtherStructuresInside) {
   const at::Tensor t = torch::zeros({1});
   using Maps = std::tuple<at::Tensor, std::map<std::string, at::Tensor>>;
-  EXPECT_TRUE(contains(text_of_error([&] { gather(std::vector<Maps>{{t, {{"a", t}}}, {t, {{"b", t}}}}, "cpu:0"); }),
+  EXPECT_TRUE(contains(text_of_error([&] {
+                         gather(std::vector<Maps>{{t, {{"a", t}}}, {t, {{"b", t}}}}, "cpu:0");
+                       }),
                        "other keys"));
   using Lists = std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>;
-  EXPECT_TRUE(contains(text_of_error([&] { gather(std::vector<Lists>{{{t, t}, {t}}, {{t}, {t, t}}}, "cpu:0"); }),
+  EXPECT_TRUE(contains(text_of_error([&] {
+                         gather(std::vector<Lists>{{{t, t}, {t}}, {{t}, {t, t}}}, "cpu:0");
+                       }),
                        "replica 1 returned a list of 1, replica 0 one of 2"));
   using Numbered = std::map<int, at::Tensor>;
-  EXPECT_TRUE(contains(text_of_error([&] { gather(std::vector<Numbered>{{{1, t}}, {{2, t}}}, "cpu:0"); }), "other keys"));
+  EXPECT_TRUE(contains(text_of_error([&] {
+                         gather(std::vector<Numbered>{{{1, t}}, {{2, t}}}, "cpu:0");
+                       }),
+                       "other keys"));
   const auto dict = [&](const std::string& key) {
     c10::Dict<std::string, at::Tensor> values;
     values.insert(key, t);
     return c10::IValue(c10::ivalue::Tuple::create({c10::IValue(values)}));
   };
-  EXPECT_TRUE(contains(text_of_error([&] { gather(std::vector<c10::IValue>{dict("a"), dict("b")}, "cpu:0"); }),
+  EXPECT_TRUE(contains(text_of_error([&] {
+                         gather(std::vector<c10::IValue>{dict("a"), dict("b")}, "cpu:0");
+                       }),
                        "other keys"));
 }
 

@@ -63,9 +63,9 @@ struct OverlapBench {
     return python + " has no torch (Debian's package is python3-torch)";
   }
 
-  // The share that a network could hide which is never idle once it has a bucket, and takes no processor's time: buckets
-  // leave when their gradients are ready, and the last one when backward ends. Of the profile's own backward, which
-  // also fills the buckets.
+  // The share that a network could hide which is never idle once it has a bucket, and takes no processor's time:
+  // buckets leave when their gradients are ready, and the last one when backward ends. Of the profile's own backward,
+  // which also fills the buckets.
   double attainable(const HostProfile& profile, const nlohmann::ordered_json& measured) const {
     const double exchange_s = measured["exchange_ms"].get<double>() / 1e3;
     const double sent = measured["bytes"].get<double>() * 2 * (host_count - 1) / host_count;

@@ -78,8 +78,8 @@ struct PlanCheck {
                          const EngineCosts& engine) const {
     std::vector<std::string> command{companion_program("lockstep-plan-worker")};
     for (const std::string& word : step_arguments(question)) command.push_back(word);
-    HostProfile profile = host_profile_of(run_on_hosts(places, bin, command, job(/*apart=*/true)),
-                                          shared_costs(engine, places.count()));
+    HostProfile profile =
+        host_profile_of(run_on_hosts(places, bin, command, job(/*apart=*/true)), shared_costs(engine, places.count()));
     profile.step.cores_are_busy = true;
     return profile;
   }
@@ -97,8 +97,8 @@ struct PlanCheck {
         std::vector<double> forecasts, measured;
         for (int round = 0; round < rounds; ++round) {
           const HostProfile profile = profile_on(places, bin, question, engine);
-          forecasts.push_back(1e3 * forecast_cluster(profile, {places.count(), ranks_per_host}, {kLinks.at(link), latency_us * 1e-6},
-                                                     plan_of(hook, cap))
+          forecasts.push_back(1e3 * forecast_cluster(profile, {places.count(), ranks_per_host},
+                                                     {kLinks.at(link), latency_us * 1e-6}, plan_of(hook, cap))
                                         .step_s);
           PlanQuestion steps_of = question;
           steps_of.steps = steps;

@@ -28,8 +28,8 @@ struct TaskFlags {
   std::int64_t max_length = 0;
   std::int64_t max_train_samples = 0;
   std::int64_t max_eval_samples = 0;
-  std::string empty_texts = "refuse";    ///< rows whose text is empty: refuse or skip
-  std::string invalid_texts = "refuse";  ///< rows whose text is no UTF-8: the same
+  std::string empty_texts = "refuse";      ///< rows whose text is empty: refuse or skip
+  std::string invalid_texts = "refuse";    ///< rows whose text is no UTF-8: the same
   std::string unlisted_labels = "refuse";  ///< rows to evaluate whose label the model does not have: the same
   bool mlm = false;
   std::vector<std::string> metrics;

@@ -120,7 +120,8 @@ std::vector<WrapperResult> take_turn(const WrapperContender& contender, const Wr
       result.steps = line.at("steps");
       result.parameters = line.at("parameters");
     }
-    if (result.steps == 0) throw Error(name + " printed nothing of rank 0", worker_command(contender, work), "report it");
+    if (result.steps == 0)
+      throw Error(name + " printed nothing of rank 0", worker_command(contender, work), "report it");
     result.memory_mb = memory.mb();
     results.push_back(result);
   }

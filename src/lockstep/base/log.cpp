@@ -16,11 +16,16 @@ std::atomic<int> log_rank{-1};
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::Debug: return spdlog::level::debug;
-    case LogLevel::Info: return spdlog::level::info;
-    case LogLevel::Warning: return spdlog::level::warn;
-    case LogLevel::Error: return spdlog::level::err;
-    case LogLevel::Off: return spdlog::level::off;
+    case LogLevel::Debug:
+      return spdlog::level::debug;
+    case LogLevel::Info:
+      return spdlog::level::info;
+    case LogLevel::Warning:
+      return spdlog::level::warn;
+    case LogLevel::Error:
+      return spdlog::level::err;
+    case LogLevel::Off:
+      return spdlog::level::off;
   }
   return spdlog::level::off;
 }
@@ -32,8 +37,7 @@ LogLevel level_from_environment() {
   if (*text == "info") return LogLevel::Info;
   if (*text == "error") return LogLevel::Error;
   if (*text == "off") return LogLevel::Off;
-  throw Error("LOCKSTEP_LOG_LEVEL is \"" + *text + "\"", "environment",
-              "set it to debug, info, warning, error or off");
+  throw Error("LOCKSTEP_LOG_LEVEL is \"" + *text + "\"", "environment", "set it to debug, info, warning, error or off");
 }
 
 spdlog::logger& logger() {

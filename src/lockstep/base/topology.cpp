@@ -41,7 +41,8 @@ std::string host_name() {
 std::string host_id() {
   std::array<char, 64> network{};
   const ssize_t length = ::readlink("/proc/self/ns/net", network.data(), network.size() - 1);
-  return first_line("/proc/sys/kernel/random/boot_id") + "/" + std::string(network.data(), std::max<ssize_t>(0, length));
+  return first_line("/proc/sys/kernel/random/boot_id") + "/" +
+         std::string(network.data(), std::max<ssize_t>(0, length));
 }
 
 std::vector<int> affinity_cores() {

@@ -134,7 +134,8 @@ class Communicator {
   virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
   /// Does the calling thread's share of what do_start_all_reduce has started; does not throw.
   virtual void do_progress();
-  /// Whether operations begin in the calling thread, by do_enqueue: on a device's stream, or as messages that are posted.
+  /// Whether operations begin in the calling thread, by do_enqueue: on a device's stream, or as messages that are
+  /// posted.
   virtual bool enqueues() const { return false; }
   /// Begins one operation in the calling thread, behind what that thread's current stream has been given.
   /// @param call  makes the `do_*` call, which then only begins what it can

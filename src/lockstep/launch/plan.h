@@ -47,8 +47,8 @@ struct LaunchPlan {
   std::vector<std::string> command;  ///< what is executed; may hold "${local_rank}"
 
   bool wants_log_files() const;
-  /// Whether ranks may be started once more where they were started `restarts` times after a failure: after another one,
-  /// or since hosts come and go.
+  /// Whether ranks may be started once more where they were started `restarts` times after a failure: after another
+  /// one, or since hosts come and go.
   bool may_start_again(int restarts) const;
 };
 

@@ -35,8 +35,8 @@ void append_script_tensors(const c10::IValue& first, const c10::IValue& other, s
 template <typename T, typename = void>
 struct IsMap : std::false_type {};
 template <typename T>
-struct IsMap<T, std::void_t<typename T::mapped_type, decltype(std::declval<const T&>().at(
-                                                         std::declval<const typename T::key_type&>()))>>
+struct IsMap<T, std::void_t<typename T::mapped_type,
+                            decltype(std::declval<const T&>().at(std::declval<const typename T::key_type&>()))>>
     : std::true_type {};
 
 template <typename T>

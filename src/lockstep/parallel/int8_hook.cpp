@@ -60,9 +60,9 @@ class Int8Hook : public CommunicationHook {
     std::int64_t parts = 0;  // 1 for two ranks, else one per rank
     std::int64_t part_numel = 0;
     std::int64_t part_bytes = 0;
-    at::Tensor error;           // what this rank's numbers have lost so far, sent with the next [parts * part_numel]
-    at::Tensor owner_error;     // the same of the sum of this rank's part [part_numel]
-    at::Tensor sum;             // of all ranks' numbers of this rank's part, averaged [part_numel]
+    at::Tensor error;        // what this rank's numbers have lost so far, sent with the next [parts * part_numel]
+    at::Tensor owner_error;  // the same of the sum of this rank's part [part_numel]
+    at::Tensor sum;          // of all ranks' numbers of this rank's part, averaged [part_numel]
     at::Tensor sent, sent_sum, received;  // uint8
   };
 

@@ -113,8 +113,9 @@ class DataParallelBackward : public Node {
       const Tensors wanted = wanted_in(replica);
       if (wanted.empty()) return;
       const HooksOff quiet(wanted);
-      step.outputs[replica] = torch::autograd::grad(roots[replica], wanted, with_leaves(seeds[replica], leaves),
-                                                    /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
+      step.outputs[replica] =
+          torch::autograd::grad(roots[replica], wanted, with_leaves(seeds[replica], leaves),
+                                /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
       const auto edges = edges_of(seeds[replica]);
       step.edges[replica].insert(step.edges[replica].end(), edges.begin(), edges.end());
       step.leaves[replica].insert(step.leaves[replica].end(), leaves.begin(), leaves.end());
@@ -144,7 +145,8 @@ class DataParallelBackward : public Node {
     for (std::size_t replica = 0; replica < gradients.size(); ++replica) {
       std::size_t position = 0;
       for (const at::Tensor& leaf : graph_.leaves[replica]) {
-        if (leaf.defined()) results.push_back(gradients[replica].empty() ? at::Tensor() : gradients[replica][position++]);
+        if (leaf.defined())
+          results.push_back(gradients[replica].empty() ? at::Tensor() : gradients[replica][position++]);
       }
       positions.push_back(position);
     }
@@ -227,8 +229,8 @@ class DataParallelBackward : public Node {
     StepTrace* const trace = graph_.state->trace;
     TraceScope scope(trace, "reduce", graph_.state->devices.front().name());
     const auto is_input = [](const at::Tensor& leaf) { return leaf.defined(); };
-    auto position = static_cast<std::size_t>(
-        std::count_if(graph_.leaves.front().begin(), graph_.leaves.front().end(), is_input));
+    auto position =
+        static_cast<std::size_t>(std::count_if(graph_.leaves.front().begin(), graph_.leaves.front().end(), is_input));
     std::vector<GradientSum> sums;
     for (const auto* parameter : parameters_) {
       GradientSum sum;

@@ -17,8 +17,8 @@ struct ReplicaRandom {
   at::Generator generator;  ///< LibTorch's operators
 };
 
-/// Seeds replicas for one forward, all by one number of LibTorch's generator: replicas draw different numbers, and a run
-/// repeats after `torch::manual_seed`, whichever replica is faster. That number is drawn when it is asked for, or a
+/// Seeds replicas for one forward, all by one number of LibTorch's generator: replicas draw different numbers, and a
+/// run repeats after `torch::manual_seed`, whichever replica is faster. That number is drawn when it is asked for, or a
 /// replica first draws: a forward that draws nothing leaves LibTorch's generator as it was.
 class ReplicaSeed {
  public:

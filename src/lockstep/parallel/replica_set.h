@@ -24,7 +24,7 @@ struct ReplicaModule {
   std::vector<at::Tensor> buffers;     ///< in the same order for every replica
   /// Asks anew which tensors the buffers are; empty for a module that keeps the same.
   std::function<std::vector<at::Tensor>()> find_buffers;
-  std::vector<std::string> names;      ///< of parameters, then of buffers
+  std::vector<std::string> names;  ///< of parameters, then of buffers
   /// Takes over training modes from replica 0, and says whether any part of the module trains; empty for replica 0.
   std::function<bool()> copy_modes;
 };

@@ -27,8 +27,8 @@ struct TrainerOptions {
   TrainingArguments args{};
   std::shared_ptr<const Dataset> train_dataset{};
   std::shared_ptr<const Dataset> eval_dataset{};
-  Collate data_collator{};                              ///< empty: samples are stacked
-  ComputeMetrics compute_metrics{};                     ///< empty: evaluations tell the loss alone
+  Collate data_collator{};           ///< empty: samples are stacked
+  ComputeMetrics compute_metrics{};  ///< empty: evaluations tell the loss alone
   /// Names of what compute_metrics gives. With them a metric_for_best_model that is none is refused before training
   /// begins; without, after the first evaluation.
   std::vector<std::string> metric_names{};
@@ -39,7 +39,7 @@ struct TrainerOptions {
   /// An object of what else makes the samples what they are, such as a maximal length: kept in checkpoints, and a
   /// training that goes on with another value says so.
   nlohmann::json data_arguments = nlohmann::json::object();
-  bool print_logs = true;               ///< add a PrinterCallback; false where another callback shows the logs
+  bool print_logs = true;        ///< add a PrinterCallback; false where another callback shows the logs
   PrintLine print = print_line;  ///< for the lines of rank 0: logs, what is said at start; empty: nobody sees them
   /// The ranks. Default: the group of init_process_group; where there is none, but a launcher's environment
   /// (WORLD_SIZE above 1), the trainer calls init_process_group. Else one process.

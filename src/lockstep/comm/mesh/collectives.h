@@ -42,8 +42,8 @@ class MeshCollectives {
   /// operation is small: its packets must go in its turn. From any thread, beside an operation and each other.
   std::unique_ptr<BegunOperation> begin_all_reduce(std::uint64_t slot, void* data, std::size_t count,
                                                    const Reduction& reduction);
-  std::unique_ptr<BegunOperation> begin_reduce_scatter(std::uint64_t slot, void* out, const void* in,
-                                                       std::size_t count, const Reduction& reduction);
+  std::unique_ptr<BegunOperation> begin_reduce_scatter(std::uint64_t slot, void* out, const void* in, std::size_t count,
+                                                       const Reduction& reduction);
   std::unique_ptr<BegunOperation> begin_all_gather(std::uint64_t slot, void* out, const void* in, std::size_t bytes);
   std::unique_ptr<BegunOperation> begin_all_to_all(std::uint64_t slot, void* out, const void* in, std::size_t bytes);
 

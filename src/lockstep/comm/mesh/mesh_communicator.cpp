@@ -33,8 +33,8 @@ Reduction reduction_of(const Operation& operation) {
           }};
 }
 
-// So many collectives may be begun and not ended: enough to keep a link busy while a thread waits for a core. More would
-// only take memory, for what comes before it is wanted.
+// So many collectives may be begun and not ended: enough to keep a link busy while a thread waits for a core. More
+// would only take memory, for what comes before it is wanted.
 constexpr int kMostBegun = 2;
 
 // One collective from its call to its end. It is called in one thread, and carried out in another, perhaps.
@@ -164,7 +164,8 @@ class MeshCommunicator : public Communicator {
 
   template <typename Body>
   void collective(const Operation& operation, const Body& body) {
-    begun_or_whole(operation, [](std::uint64_t) { return nullptr; }, body);
+    begun_or_whole(
+        operation, [](std::uint64_t) { return nullptr; }, body);
   }
 
   // @param begin  posts what can be posted at once, where the operation is worth it

@@ -24,7 +24,8 @@ class LargeAllReduce : public BegunOperation {
       const Shard& shard = shards_[static_cast<std::size_t>(peer)];
       for_segments(shard.count * reduction.element_bytes, segment_bytes(place_.size),
                    [&](std::size_t offset, std::size_t length) {
-                     results_.recv(peer, place_.slot_of_step(1), shard.offset * reduction.element_bytes + offset, length);
+                     results_.recv(peer, place_.slot_of_step(1), shard.offset * reduction.element_bytes + offset,
+                                   length);
                    });
     }
     sums_.emplace(place_, static_cast<std::byte*>(data) + own_offset_, data, shards_, reduction);

@@ -47,8 +47,8 @@ class ScratchMemory {
 
   void give(std::vector<std::byte> memory) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto place = std::find_if(free_.begin(), free_.end(),
-                                    [&](const auto& each) { return each.size() >= memory.size(); });
+    const auto place =
+        std::find_if(free_.begin(), free_.end(), [&](const auto& each) { return each.size() >= memory.size(); });
     free_.insert(place, std::move(memory));
   }
 

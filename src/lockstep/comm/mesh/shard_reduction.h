@@ -46,8 +46,7 @@ class ShardReduction {
 
   /// Posts all that leaves here, and the first segments that come.
   /// @param out  this rank's shard of the result, which may be that of `data`
-  ShardReduction(const MeshPlace& place, std::byte* out, const void* data, std::vector<Shard> all,
-                 Reduction reduction);
+  ShardReduction(const MeshPlace& place, std::byte* out, const void* data, std::vector<Shard> all, Reduction reduction);
   /// `ready`, where given, follows each segment of the result, with its place in the shard.
   void finish(const SegmentReady& ready);
 
