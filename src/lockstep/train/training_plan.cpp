@@ -32,7 +32,7 @@ void plan_epoch(const TrainingArguments& args, TrainingPlan& plan) {
                      "training data", "take a smaller per_device_train_batch_size, or leave dataloader_drop_last out");
   }
   plan.dropped_samples = args.dataloader_drop_last ? plan.samples - whole * per_micro_batch : 0;
-  plan.updates_per_epoch = divided_up(plan.micro_batches_per_epoch, plan.accumulation);
+  plan.updates_per_epoch = updates_of(plan.micro_batches_per_epoch, plan);
   const std::int64_t before_last = plan.updates_per_epoch - 1;
   plan.last_micro_batches = plan.micro_batches_per_epoch - before_last * plan.accumulation;
   plan.last_update_samples = plan.samples - plan.dropped_samples - before_last * plan.global_batch_size;
@@ -54,6 +54,10 @@ TrainingPlan make_training_plan(const TrainingArguments& args, std::int64_t samp
   set_max_steps(args, args.max_steps > 0 ? args.max_steps : updates_in(args.num_train_epochs, plan), plan);
   plan.num_epochs = divided_up(plan.max_steps, plan.updates_per_epoch);
   return plan;
+}
+
+std::int64_t updates_of(std::int64_t micro_batches, const TrainingPlan& plan) {
+  return divided_up(micro_batches, plan.accumulation);
 }
 
 std::int64_t updates_in(double epochs, const TrainingPlan& plan) {

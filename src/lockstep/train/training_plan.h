@@ -36,6 +36,9 @@ struct TrainingPlan {
 TrainingPlan make_training_plan(const TrainingArguments& args, std::int64_t samples, std::int64_t world_size,
                                 std::int64_t replicas);
 
+/// Updates that so many micro-batches of a rank make, the last of them from what is left.
+std::int64_t updates_of(std::int64_t micro_batches, const TrainingPlan& plan);
+
 /// Updates in so many epochs of this plan, rounded up.
 /// @throws UsageError  if no number can hold them
 std::int64_t updates_in(double epochs, const TrainingPlan& plan);

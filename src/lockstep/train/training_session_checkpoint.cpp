@@ -191,8 +191,7 @@ std::int64_t TrainingSession::steps_in_all(const Checkpoint& checkpoint, const T
                                 is_same("gradient_accumulation_steps") && is_same("dataloader_drop_last");
   if (has_same_batches)
     return saved.max_steps + plan_.max_steps - updates_in(before["num_train_epochs"].get<double>(), plan_);
-  const std::int64_t batches_left = plan_.micro_batches_per_epoch - micro_batch_;
-  const std::int64_t updates_left = (batches_left + plan_.accumulation - 1) / plan_.accumulation;
+  const std::int64_t updates_left = updates_of(plan_.micro_batches_per_epoch - micro_batch_, plan_);
   const std::int64_t behind = (epoch_ + 1) * plan_.updates_per_epoch - updates_left;
   return saved.global_step + std::max<std::int64_t>(0, plan_.max_steps - behind);
 }
