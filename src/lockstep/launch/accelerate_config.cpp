@@ -1,6 +1,7 @@
 #include "lockstep/launch/accelerate_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>

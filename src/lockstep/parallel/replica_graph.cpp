@@ -32,7 +32,8 @@ using NodePointer = decltype(Edge::function);
 template <typename NodeType, typename Pointer = NodePointer, typename... Args>
 Pointer make_node(Args&&... args) {
   if constexpr (std::is_same_v<Pointer, std::shared_ptr<Node>>) {
-    return Pointer(new NodeType(std::forward<Args>(args)...), torch::autograd::deleteNode);
+    // A generic lambda: where nodes are counted by themselves, there is no deleteNode, and nobody may look it up.
+    return Pointer(new NodeType(std::forward<Args>(args)...), [](auto* node) { deleteNode(node); });
   } else {
     return c10::make_intrusive<NodeType>(std::forward<Args>(args)...);
   }

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>

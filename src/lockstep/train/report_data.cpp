@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,10 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 std::string time_text(double seconds) {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds)));
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm local{};
+  ::localtime_r(&time, &local);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
 }
 
 std::string text_of(const Json& value) {
