@@ -99,7 +99,7 @@ void Coordinator::fail(const std::string& story, Time now) {
   gather_again(outcome.story, false, now);
 }
 
-void Coordinator::lose(const std::string& id, const std::string& what, Time now) {
+void Coordinator::lose(std::string id, const std::string& what, Time now) {
   const auto host = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& each) { return each.entry.id == id; });
   const bool mattered = host->placed && !host->well;
   hosts_.erase(host);

@@ -64,7 +64,8 @@ class Coordinator {
   void fail(const std::string& story, Time now);
   void doubt(const std::string& story, Time now);
   void fail_if_all_answered(Time now);
-  void lose(const std::string& id, const std::string& what, Time now);
+  /// @param id  by value: the caller's may be the lost host's own, which is erased here
+  void lose(std::string id, const std::string& what, Time now);
   void gather_again(const std::string& why, bool has_time, Time now);
   void begin_if_complete(Time now);
   void begin(Time now);
