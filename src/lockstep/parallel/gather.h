@@ -60,7 +60,7 @@ void append_tensors(const T& first, const T& other, std::size_t replica, std::ve
     if (first.has_value()) append_tensors(*first, *other, replica, tensors);
   } else if constexpr (IsTuple<T>::value) {
     append_parts(first, other, replica, tensors, std::make_index_sequence<std::tuple_size_v<T>>());
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_convertible_v<const T&, std::string>) {
+  } else if constexpr (kHoldsNoTensor<T>) {
     // nothing
   } else if constexpr (IsMap<T>::value) {
     if (first.size() != other.size()) refuse_unlike_keys(replica);
@@ -81,7 +81,7 @@ void append_tensors(const T& first, const T& other, std::size_t replica, std::ve
       append_tensors(left, right, replica, tensors);
     }
   } else {
-    other.visit_tensors([&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+    visit_tensors(other, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
   }
 }
 

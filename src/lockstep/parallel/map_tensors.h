@@ -38,22 +38,24 @@ void replace_from(T& value, const std::vector<at::Tensor>& tensors, std::size_t&
     if (value.has_value()) replace_from(*value, tensors, position);
   } else if constexpr (IsTuple<T>::value) {
     std::apply([&](auto&... parts) { (replace_from(parts, tensors, position), ...); }, value);
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_convertible_v<const T&, std::string>) {
+  } else if constexpr (kHoldsNoTensor<T>) {
     // nothing
   } else if constexpr (IsRange<T>::value) {
     if constexpr (!std::is_same_v<T, std::vector<bool>>) {
       for (auto& element : value) replace_from(element, tensors, position);
     }
+  } else if constexpr (IsExample<T>::value) {
+    replace_from(value.data, tensors, position);
+    if constexpr (HasTarget<T>::value) replace_from(value.target, tensors, position);
   } else {
     // The object is ours and not const, and what it shows are its members.
-    value.visit_tensors([&](const at::Tensor& tensor) { const_cast<at::Tensor&>(tensor) = tensors[position++]; });
+    visit_struct(value, [&](const at::Tensor& tensor) { const_cast<at::Tensor&>(tensor) = tensors[position++]; });
   }
 }
 
 }  // namespace detail
 
-/// `value` with other tensors in place of its own, in the order of `visit_tensors`. A struct's own `visit_tensors` must
-/// show its members themselves.
+/// `value` with other tensors in place of its own, in the order of `visit_tensors`.
 /// @param tensors  as many as `value` has
 template <typename T>
 T with_tensors(T value, const std::vector<at::Tensor>& tensors) {

@@ -4,9 +4,17 @@
 #include <ATen/core/ivalue.h>
 
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+
+namespace torch {
+namespace data {
+template <typename Data, typename Target>
+struct Example;
+}
+}  // namespace torch
 
 namespace lockstep {
 namespace detail {
@@ -29,31 +37,100 @@ struct IsTuple : std::false_type {};
 template <typename T>
 struct IsTuple<T, std::void_t<decltype(std::tuple_size<T>::value)>> : std::true_type {};
 
-}  // namespace detail
+// A function of somebody else's, beside the type that it is for.
+namespace found_by_argument {
 
-/// Calls `visit` with each tensor inside `value`: a tensor; a tuple, pair, optional or container of such; a map's
-/// values; a TorchScript value. Anything else must be a struct with a member `template <typename F> void
-/// visit_tensors(F&&) const`; numbers and texts hold no tensors.
+void visit_tensors();  // so that an unqualified call looks in the namespaces of its arguments
+
 template <typename T, typename Visit>
-void visit_tensors(const T& value, Visit&& visit) {
-  if constexpr (std::is_convertible_v<const T&, const at::Tensor&>) {
-    visit(value);
-  } else if constexpr (std::is_same_v<T, c10::IValue>) {
-    value.visit([&](const c10::IValue& inner) {
-      if (inner.isTensor()) visit(inner.toTensor());
-      return false;  // go on into containers
-    });
-  } else if constexpr (detail::IsOptional<T>::value) {
-    if (value.has_value()) visit_tensors(*value, visit);
-  } else if constexpr (detail::IsTuple<T>::value) {
-    std::apply([&](const auto&... parts) { (visit_tensors(parts, visit), ...); }, value);
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_convertible_v<const T&, std::string>) {
-    // nothing
-  } else if constexpr (detail::IsRange<T>::value) {
-    for (const auto& element : value) visit_tensors(element, visit);
-  } else {
+auto call(const T& value, Visit&& visit) -> decltype(visit_tensors(value, visit)) {
+  return visit_tensors(value, visit);
+}
+template <typename T, typename = void>
+struct Exists : std::false_type {};
+template <typename T>
+struct Exists<
+    T, std::void_t<decltype(visit_tensors(std::declval<const T&>(), std::declval<void (&)(const at::Tensor&)>()))>>
+    : std::true_type {};
+
+}  // namespace found_by_argument
+
+template <typename T, typename = void>
+struct HasVisitMember : std::false_type {};
+template <typename T>
+struct HasVisitMember<
+    T, std::void_t<decltype(std::declval<const T&>().visit_tensors(std::declval<void (&)(const at::Tensor&)>()))>>
+    : std::true_type {};
+
+// torch::data's pairs: Target may be NoTarget, which has no tensor.
+template <typename T>
+struct IsExample : std::false_type {};
+template <typename Data, typename Target>
+struct IsExample<torch::data::Example<Data, Target>> : std::true_type {};
+template <typename T, typename = void>
+struct HasTarget : std::false_type {};
+template <typename T>
+struct HasTarget<T, std::void_t<decltype(std::declval<const T&>().target)>> : std::true_type {};
+
+template <typename T>
+constexpr bool kHoldsNoTensor =
+    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_convertible_v<const T&, std::string>;
+
+// A struct's tensors, by what it says of itself or somebody says of it.
+template <typename T, typename Visit>
+void visit_struct(const T& value, Visit&& visit) {
+  if constexpr (HasVisitMember<T>::value) {
     value.visit_tensors(visit);
+  } else if constexpr (found_by_argument::Exists<T>::value) {
+    found_by_argument::call(value, visit);
+  } else {
+    static_assert(HasVisitMember<T>::value,
+                  "it is not known which tensors this type holds: give it a member `template <typename F> void "
+                  "visit_tensors(F&& visit) const` that calls visit(tensor) for each, or, if the type is not yours, "
+                  "write `template <typename F> void visit_tensors(const Type& value, F&& visit)` in its namespace");
   }
 }
+
+struct VisitTensors {
+  template <typename T, typename Visit>
+  void operator()(const T& value, Visit&& visit) const {
+    if constexpr (std::is_convertible_v<const T&, const at::Tensor&>) {
+      visit(value);
+    } else if constexpr (std::is_same_v<T, c10::IValue>) {
+      value.visit([&](const c10::IValue& inner) {
+        if (inner.isTensor()) visit(inner.toTensor());
+        return false;  // go on into containers
+      });
+    } else if constexpr (IsOptional<T>::value) {
+      if (value.has_value()) (*this)(*value, visit);
+    } else if constexpr (IsTuple<T>::value) {
+      std::apply([&](const auto&... parts) { ((*this)(parts, visit), ...); }, value);
+    } else if constexpr (kHoldsNoTensor<T>) {
+      // nothing
+    } else if constexpr (IsRange<T>::value) {
+      for (const auto& element : value) (*this)(element, visit);
+    } else if constexpr (IsExample<T>::value) {
+      (*this)(value.data, visit);
+      if constexpr (HasTarget<T>::value) (*this)(value.target, visit);
+    } else {
+      visit_struct(value, visit);
+    }
+  }
+};
+
+}  // namespace detail
+
+/// visit_tensors(value, visit) calls `visit` with each tensor inside `value`: a tensor; a tuple, pair, optional or
+/// container of such; a map's values; a torch::data::Example; a TorchScript value. Numbers and texts hold no tensors.
+/// Any other struct says what it holds by a member
+///
+///     template <typename F> void visit_tensors(F&& visit) const { visit(logits); visit(hidden); }
+///
+/// or, if it is somebody else's, by a function in its namespace, which is found by the argument:
+///
+///     template <typename F> void visit_tensors(const VAEOutput& output, F&& visit) { visit(output.reconstruction); }
+///
+/// They must show the members themselves, not copies: where replicas' outputs are put together, they are replaced.
+inline constexpr detail::VisitTensors visit_tensors{};
 
 }  // namespace lockstep
