@@ -12,6 +12,7 @@
 #include "lockstep/parallel/parallel_apply.h"
 #include "lockstep/parallel/replicate.h"
 #include "lockstep/parallel/scatter.h"
+#include "lockstep/parallel/wrapped_module.h"
 
 namespace lockstep {
 
@@ -31,7 +32,9 @@ namespace lockstep {
 ///
 /// A mean of such losses is exact only where chunks are equal: see parallel_loss. One thread at a time.
 template <typename ModuleType>
-class DataParallel {
+class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> {
+  static_assert(detail::require_wrappable<ModuleType>());
+
  public:
   /// @param device_ids     of the replicas; empty: all_replica_devices(). The module must be on the first
   /// @param output_device  of the gathered outputs; default: the first

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "lockstep/parallel/module_tensors.h"
 #include "lockstep/parallel/reducer.h"
 #include "lockstep/parallel/visit_tensors.h"
+#include "lockstep/parallel/wrapped_module.h"
 
 namespace lockstep {
 
@@ -85,6 +87,14 @@ class DistributedDataParallelBase {
   ///
   /// @throws Error  if an optimizer is fused already, or this one has none of the module's parameters
   FuseMode fuse(FlatOptimizer& optimizer, FuseOptions options = {});
+  template <typename Optimizer, std::enable_if_t<!std::is_base_of_v<FlatOptimizer, Optimizer>, int> = 0>
+  FuseMode fuse(Optimizer&, const FuseOptions& = {}) {
+    static_assert(
+        std::is_base_of_v<FlatOptimizer, Optimizer>,
+        "fuse takes one of Lockstep's optimizers: lockstep::Sgd, lockstep::Adam or lockstep::AdamW, which take "
+        "the options of torch::optim::SGD, Adam and AdamW and compute the same");
+    return FuseMode::Off;
+  }
   /// Takes it back: the optimizer has all of its state again. Collective. Nothing where nothing is fused.
   void unfuse();
   FuseMode fuse_mode() const { return fused_ ? fused_->mode() : FuseMode::Off; }
@@ -138,16 +148,23 @@ class DistributedDataParallelBase {
 ///     loss.backward();                                   // gradients are averaged while it runs
 ///     optimizer.step();                                  // over model->parameters(), the same on every rank
 ///
+/// `train`, `eval`, `is_training`, `parameters`, `buffers`, `zero_grad` and `->` are the wrapped module's own.
 /// The wrapped module is not changed: its parameters and state keep their plain names, and it can be saved or evaluated
 /// by itself through `module()`. All ranks make the same number of forwards and backwards in training; see `join` for
 /// those that cannot. After Li et al., 2020, arXiv:2006.15704.
 ///
 /// Errors: construction throws if the ranks' models differ; forward and backward throw as the communicator does.
 template <typename ModuleType>
-class DistributedDataParallel : public DistributedDataParallelBase {
+class DistributedDataParallel : public DistributedDataParallelBase,
+                                public ModuleMembers<DistributedDataParallel<ModuleType>, ModuleType> {
+  static_assert(detail::require_wrappable<ModuleType>());
+
  public:
+  using ModuleMembers<DistributedDataParallel<ModuleType>, ModuleType>::buffers;
+
   explicit DistributedDataParallel(ModuleType module, DistributedDataParallelOptions options = {})
-      : DistributedDataParallelBase(tensors_of(module), std::move(options)), module_(std::move(module)) {}
+      : DistributedDataParallelBase(module_tensors(detail::plain_module(module)), std::move(options)),
+        module_(std::move(module)) {}
 
   /// The module's own forward, made part of a synchronised step. See visit_tensors for what it may return.
   template <typename... Args>
@@ -165,14 +182,6 @@ class DistributedDataParallel : public DistributedDataParallelBase {
   ModuleType& module() { return module_; }
 
  private:
-  static ModuleTensors tensors_of(ModuleType& module) {
-    if constexpr (kIsScriptModule<ModuleType>) {
-      return module_tensors(module);
-    } else {
-      return module_tensors(*module);
-    }
-  }
-
   ModuleType module_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "lockstep/parallel/call_forward.h"
 #include "lockstep/parallel/replica_set.h"
+#include "lockstep/parallel/wrapped_module.h"
 
 namespace lockstep {
 namespace detail {
@@ -25,16 +26,6 @@ void share_parameter(const at::Tensor& source, at::Tensor& target, const Replica
 ReplicaModule replica_module(torch::nn::Module& first, torch::nn::Module& replica);
 ReplicaModule replica_module(torch::jit::Module& first, torch::jit::Module& replica);
 void check_devices(const std::vector<ReplicaDevice>& devices);
-
-// What a module holder (TORCH_MODULE) or a shared_ptr holds; TorchScript is its own.
-template <typename ModuleType>
-auto& plain_module(ModuleType& module) {
-  if constexpr (kIsScriptModule<ModuleType>) {
-    return module;
-  } else {
-    return *module;
-  }
-}
 
 template <typename ModuleType>
 ModuleType make_replica_like(ModuleType& first, const ReplicaDevice& device) {
@@ -52,6 +43,8 @@ ModuleType make_replica_like(ModuleType& first, const ReplicaDevice& device) {
 /// @tparam ModuleType  a module holder (TORCH_MODULE), a shared_ptr to a module, or torch::jit::Module
 template <typename ModuleType>
 class Replicas {
+  static_assert(detail::require_wrappable<ModuleType>());
+
  public:
   Replicas(ModuleType module, std::vector<ReplicaDevice> devices, ReplicaOptions options = {}) {
     detail::check_devices(devices);
