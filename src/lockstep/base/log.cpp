@@ -8,6 +8,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/printable.h"
 
 namespace lockstep {
 namespace {
@@ -55,10 +56,11 @@ spdlog::logger& logger() {
 
 void log_line(LogLevel level, std::string_view text) {
   const int rank = log_rank.load(std::memory_order_relaxed);
+  const std::string shown = printable_lines(text);  // it may quote a file or a peer
   if (rank >= 0) {
-    logger().log(to_spdlog(level), "[rank {}] {}", rank, text);
+    logger().log(to_spdlog(level), "[rank {}] {}", rank, shown);
   } else {
-    logger().log(to_spdlog(level), "{}", text);
+    logger().log(to_spdlog(level), "{}", shown);
   }
 }
 
