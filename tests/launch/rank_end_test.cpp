@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "lockstep/launch/failure_report.h"
+#include "lockstep/launch/last_words.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -17,6 +18,13 @@ RankEnd end_of(int rank, int code, int signal = 0, std::vector<std::string> line
   end.status.code = code;
   end.status.signal = signal;
   end.last_lines = std::move(lines);
+  return end;
+}
+
+RankEnd aborted(int rank, std::vector<std::string> lines) { return end_of(rank, 0, SIGABRT, std::move(lines)); }
+
+RankEnd with_file(RankEnd end, FailureCause::Kind kind, int blames = -1) {
+  end.error = {"its message", FailureCause{kind, blames}};
   return end;
 }
 
@@ -38,6 +46,7 @@ TEST_P(FirstFailure, IsTheCause) {
   EXPECT_EQ(first != nullptr ? first->rank : -1, GetParam().want);
 }
 
+using Kind = FailureCause::Kind;
 const std::vector<std::string> kVictim{"RuntimeError: [pair.cc:598] Connection closed by peer [127.0.0.1]:40113"};
 INSTANTIATE_TEST_SUITE_P(
     Table, FirstFailure,
@@ -52,6 +61,33 @@ INSTANTIATE_TEST_SUITE_P(
         RankEndCase{"lockstep_names_who_left",
                     {end_of(0, 1, 0, {"rank 3 on host-a left the group before all_reduce #5"}), end_of(3, 1)},
                     3},
+        RankEndCase{"what_nobody_caught_is_no_cause_by_itself", {aborted(0, kVictim), aborted(1, {"what():  x"})}, 1},
+        RankEndCase{"a_break_that_another_rank_found",
+                    {aborted(1, {"what():  the group was aborted: x (found by rank 0)"}), aborted(0, {"x"})},
+                    0},
+        RankEndCase{"the_file_is_believed_before_the_text",
+                    {with_file(end_of(0, 1, 0, kVictim), Kind::Own), with_file(end_of(1, 1), Kind::LostPeer, 0)},
+                    0},
+        RankEndCase{"the_file_says_who_is_a_victim",
+                    {with_file(aborted(0, {"x"}), Kind::AbortedByPeer, 1), with_file(end_of(1, 1), Kind::Own)},
+                    1},
+        RankEndCase{
+            "own_before_timeout", {with_file(end_of(2, 1), Kind::Timeout, 0), with_file(end_of(0, 1), Kind::Own)}, 0},
+        RankEndCase{"timeout_before_victim",
+                    {with_file(end_of(2, 1), Kind::LostPeer, 1), with_file(end_of(1, 1), Kind::Timeout, 0)},
+                    1},
+        RankEndCase{"blame_is_followed",
+                    {with_file(end_of(3, 1), Kind::LostPeer, 2), end_of(0, 1, 0, kVictim),
+                     with_file(end_of(2, 1), Kind::LostPeer, 1), with_file(end_of(1, 1), Kind::AbortedByPeer, 7)},
+                    1},
+        RankEndCase{"blame_in_a_circle",
+                    {with_file(end_of(0, 1), Kind::LostPeer, 1), with_file(end_of(1, 1), Kind::LostPeer, 0)},
+                    0},
+        RankEndCase{
+            "who_had_said_so_before_it_was_ended",
+            {with_file(end_of(0, 1), Kind::AbortedByPeer, 1), asked(with_file(end_of(1, 0, SIGTERM), Kind::Own))},
+            1},
+        RankEndCase{"the_peer_ended_well", {end_of(1, 0), with_file(end_of(0, 1), Kind::LostPeer, 1)}, 0},
         RankEndCase{"lockstep_names_the_lost", {end_of(0, 1, 0, {"all_reduce lost rank 1"}), end_of(1, 9)}, 1}),
     [](const auto& test) { return test.param.name; });
 
@@ -59,7 +95,7 @@ TEST(ErrorFile, GivesItsMessage) {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& text) {
     std::ofstream(folder / "error.json") << text;
-    return read_error_file(folder / "error.json");
+    return read_error_file(folder / "error.json").message;
   };
   EXPECT_EQ(read(R"({"message": {"message": "ValueError: bad", "extraInfo": {"timestamp": "1"}}})"), "ValueError: bad");
   EXPECT_EQ(read(R"({"message": "plain"})"), "plain");
@@ -68,14 +104,91 @@ TEST(ErrorFile, GivesItsMessage) {
   EXPECT_EQ(read("{\"message\": "), "");
   EXPECT_EQ(read("[1]"), "");
   EXPECT_EQ(read(""), "");
-  EXPECT_EQ(read_error_file(folder / "missing"), "");
+  EXPECT_EQ(read_error_file(folder / "missing").message, "");
+}
+
+TEST(ErrorFile, GivesTheCause) {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& ours) {
+    std::ofstream(folder / "error.json") << R"({"message": "x", "lockstep": )" << ours << "}";
+    return read_error_file(folder / "error.json").cause;
+  };
+  EXPECT_EQ(read(R"({"rank": 1, "cause": "lost_peer", "blames": 3})"), (FailureCause{Kind::LostPeer, 3}));
+  EXPECT_EQ(read(R"({"rank": 1, "cause": "own"})"), (FailureCause{Kind::Own, -1}));
+  EXPECT_EQ(read(R"({"cause": "disagreement", "blames": "x"})"), (FailureCause{Kind::Disagreement, -1}));
+  for (const char* none : {R"({"rank": 1})", R"({"cause": "of another version"})", R"({"cause": 3})", "[]", "7"}) {
+    EXPECT_EQ(read(none), std::nullopt) << none;
+  }
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(FailureReport, HasTheMessageOfAnErrorOfLibTorch) {
+  std::string stderr_text = "[W1122 10:00:00.123456789 Context.cpp:70] Warning: something is slow\n";
+  stderr_text += "terminate called after throwing an instance of 'c10::Error'\n";
+  stderr_text += "  what():  mat1 and mat2 shapes cannot be multiplied (3x5 and 4x8)\n";
+  stderr_text +=
+      "Exception raised from meta at ../aten/src/ATen/native/LinearAlgebra.cpp:193 (most recent call first):\n";
+  for (int i = 0; i < 60; ++i) {
+    stderr_text +=
+        "frame #" + std::to_string(i) + ": at::meta::structured_addmm::meta(" + std::string(600, 'x') + ")\n";
+  }
+  TextTail tail;
+  tail.feed(stderr_text);
+  const std::string text = tell_failure(end_of(1, 0, SIGABRT, last_words(tail, 20)));
+  EXPECT_TRUE(has(text, "| terminate called")) << text;
+  EXPECT_TRUE(has(text, "what():  mat1 and mat2 shapes cannot be multiplied (3x5 and 4x8)")) << text;
+  EXPECT_TRUE(has(text, "60 lines \"frame #\"")) << text;
+  EXPECT_FALSE(has(text, "structured_addmm")) << text;
+  EXPECT_FALSE(has(text, "is slow")) << text;
+}
+
+TEST(FailureReport, TellsWhoSaidThatItFailedBeforeItWasEnded) {
+  RankEnd cause = asked(with_file(end_of(0, 0, SIGTERM), Kind::Own));
+  RankEnd victim = with_file(end_of(1, 1), Kind::AbortedByPeer, 0);
+  const Error error = failure_report({victim, cause}, "", 0, "", false);
+  EXPECT_TRUE(has(error.what(), "rank 0 (local rank 0, ")) << error.what();
+  EXPECT_TRUE(has(error.what(), "failed first: it said so, and was then ended by the launcher")) << error.what();
+  EXPECT_TRUE(has(error.what(), "rank 1: failed too, exit code 1, since rank 0 had failed")) << error.what();
+}
+
+TEST(FailureReport, WritesNoControlCharacters) {
+  RankEnd end = end_of(0, 1, 0, {"a\x1b]0;title\x07"});
+  end.error.message = "b\x1b[31m";
+  const std::string text = tell_failure(end);
+  EXPECT_TRUE(has(text, "| a\\x1b]0;title\\x07")) << text;
+  EXPECT_TRUE(has(text, "its message: b\\x1b[31m")) << text;
+}
+
+TEST(LastWords, KeepTheMessageOfWhatNobodyCaught) {
+  TextTail tail;
+  for (int i = 0; i < 30; ++i) tail.feed("before " + std::to_string(i) + "\n");
+  tail.feed("terminate called after throwing an instance of 'x'\n  what():  the reason\n");
+  for (int i = 0; i < 100; ++i) tail.feed("after " + std::to_string(i) + "\n");
+  const auto words = last_words(tail, 20);
+  ASSERT_EQ(words.size(), 20U);
+  EXPECT_EQ(words[0], "terminate called after throwing an instance of 'x'");
+  EXPECT_EQ(words[1], "  what():  the reason");
+  EXPECT_EQ(words[9], "after 7");
+  EXPECT_EQ(words[10], "(83 lines are left out)");
+  EXPECT_EQ(words[11], "after 91");
+  EXPECT_EQ(words.back(), "after 99");
+}
+
+TEST(LastWords, AreTheNoiseWhereThereIsNothingElse) {
+  TextTail tail;
+  tail.feed("[W Context.cpp:70] Warning: x (function operator())\nI1122 10:00:00.1 77 file.cc:5] note\n");
+  EXPECT_EQ(last_words(tail, 20).size(), 2U);
+  tail.feed("E1122 10:00:00.1 77 file.cc:6] the reason\n[rank0]:[W1122 10:00:00.2 Context.cpp:71] x\nWait for it] x\n");
+  EXPECT_EQ(last_words(tail, 20),
+            (std::vector<std::string>{"E1122 10:00:00.1 77 file.cc:6] the reason", "Wait for it] x"}));
 }
 
 TEST(FailureReport, TellsWhoHowAndWhatToTry) {
   RankEnd killed = end_of(1, 0, SIGKILL, {"loading", "allocating"});
   killed.local_rank = 1;
   killed.pid = 77;
-  killed.message = "out of memory";
+  killed.error.message = "out of memory";
   const Error error =
       failure_report({killed, asked(end_of(0, 0, SIGTERM)), end_of(2, 0), end_of(3, 4)}, "", 2, "/logs", true);
   const std::string text = error.what();

@@ -14,7 +14,9 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/nearest_name.h"
+#include "lockstep/base/printable.h"
 #include "tools/lockstep/companion.h"
 
 namespace lockstep {
@@ -167,7 +169,7 @@ std::string nested_names(const CLI::App& app) {
 void print_failure(const std::string& name, const std::string& text) {
   const auto rank = env_string("RANK");
   std::cout.flush();
-  fmt::print(stderr, "{}lockstep {}: error: {}\n", rank ? "[rank " + *rank + "] " : "", name, text);
+  fmt::print(stderr, "{}lockstep {}: error: {}\n", rank ? "[rank " + *rank + "] " : "", name, printable_lines(text));
 }
 
 // A full disk shows when the last bytes are written, not before.
@@ -175,6 +177,16 @@ void require_written() {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return;
   throw Error("cannot write the output: " + errno_text(errno), "standard output", "give it a place with room");
+}
+
+// The launcher of a rank reads its error file.
+int run_as_rank(Subcommand& subcommand) {
+  try {
+    return subcommand.run();
+  } catch (const std::exception& error) {
+    record_failure(error);
+    throw;
+  }
 }
 
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
@@ -197,7 +209,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
       return kNotUnderstood;
     }
     if (entry.name != kEnvironment) require_readable_environment();
-    const int code = subcommand->run();
+    const int code = run_as_rank(*subcommand);
     require_written();
     return code;
   } catch (const UsageError& error) {

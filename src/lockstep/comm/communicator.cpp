@@ -4,14 +4,22 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <stdexcept>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/communicator_state.h"
 #include "lockstep/comm/work_queue.h"
 
 namespace lockstep {
+namespace {
+
+// Parts of a group that an engine makes for itself have other names; their failures are told by the whole group.
+constexpr const char* kDefaultGroup = "default";
+
+}  // namespace
 
 Communicator::Communicator(Membership membership)
     : membership_(std::move(membership)), state_(std::make_unique<State>()) {}
@@ -23,6 +31,7 @@ void Communicator::stop_queues() {
   for (auto& [key, queue] : state_->queues) busy = busy || !queue->idle();
   if (busy && !state_->dead) {
     try {
+      state_->is_closing = true;
       abort("the communicator was destroyed while operations were under way");
     } catch (const std::exception& error) {
       log_warning("{}", error.what());
@@ -57,13 +66,20 @@ void Communicator::throw_if_dead() {
 }
 
 void Communicator::fail(std::exception_ptr failure) {
+  bool is_first = false;
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    if (!state_->failure) state_->failure = failure;  // the first one is the cause, later ones are its echo
+    is_first = !state_->failure;
+    if (is_first) state_->failure = failure;  // the first one is the cause, later ones are its echo
     failure = state_->failure;
     state_->dead = true;
   }
-  std::rethrow_exception(failure);
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    if (is_first && membership_.group == kDefaultGroup) record_failure(error);
+    throw;
+  }
 }
 
 std::string Communicator::why_ended() const {
@@ -82,10 +98,8 @@ void Communicator::guard(const Fingerprint& fingerprint, const std::function<voi
   throw_if_dead();
   try {
     body();
-  } catch (const TimeoutError& error) {
-    fail(std::make_exception_ptr(TimeoutError(error.happened(), where(&fingerprint), error.fix())));
   } catch (const Error& error) {
-    fail(std::make_exception_ptr(Error(error.happened(), where(&fingerprint), error.fix())));
+    fail(moved_to(error, where(&fingerprint)));
   } catch (const std::exception& error) {
     fail(std::make_exception_ptr(Error(fmt::format("{} failed: {}", to_string(fingerprint.kind), error.what()),
                                        where(&fingerprint), "read the other ranks' messages too")));
@@ -155,6 +169,14 @@ void Communicator::run(Request request) {
 }
 
 void Communicator::abort(const std::string& reason) {
+  bool is_told = false;
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    is_told = state_->failure != nullptr || state_->is_closing;
+  }
+  if (!is_told && membership_.group == kDefaultGroup) {
+    record_failure(std::runtime_error(reason));  // before other ranks hear of it
+  }
   Communicator* companion = nullptr;
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);

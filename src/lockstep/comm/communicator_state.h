@@ -26,6 +26,7 @@ struct Communicator::State {
   Communicator* origin = nullptr;           // whose companion this is
   std::exception_ptr failure;
   std::atomic<bool> dead{false};
+  std::atomic<bool> is_closing{false};  // it is being destroyed: what ends now has failed for another reason
 };
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/heap.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/factory.h"
@@ -57,6 +58,7 @@ void init_process_group(const ProcessGroupOptions& options) {
     throw Error("init_process_group was called twice", current.group->membership().where(),
                 "call destroy_process_group first, or use new_group for a part of the ranks");
   }
+  record_failures_as(-1);
   require_readable_environment();
   adopt_launcher_environment();
   shm::require_known_isa();
@@ -70,6 +72,7 @@ void init_process_group(const ProcessGroupOptions& options) {
   if (options.init_method == "env://") prepare_rendezvous(Deadline::after(meeting.timeout));
   const Membership membership = rendezvous(meeting);
   set_log_rank(membership.rank);
+  record_failures_as(membership.rank);
   choose_device_for(options.backend);
   current.group = make_communicator(options.backend, membership);
   current.store = membership.store;

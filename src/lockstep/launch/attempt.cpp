@@ -12,12 +12,12 @@
 namespace lockstep {
 namespace {
 
-// A rank that lost a peer may end before the peer itself does, which is still unwinding: it gets this long to show.
+// A rank that lost a peer may end before the peer itself does, which is still unwinding: it gets this long to show;
 constexpr std::chrono::milliseconds kWaitForCause{300};
+// or this long if it runs on this node and was named. Its end cuts that short.
+constexpr std::chrono::seconds kWaitForTheNamed{5};
 
 bool by_time(const Deadline& a, const Deadline& b) { return a.at() < b.at(); }
-
-bool is_victim(const RankEnd& end) { return end.status.signal == 0 && blames_a_peer(end); }
 
 }  // namespace
 
@@ -56,24 +56,33 @@ std::string Attempt::story_of_other_node() const {
 }
 
 void Attempt::take_end(const RankEnd& end) {
-  if (end.status.well() || end.was_asked) {
-    if (ranks_.all_ended() && !failed_ && !signal_) nodes_.report_well();
-    return;
+  if (!end.status.well() && !end.was_asked) {
+    failed_ = true;
+    nodes_.mark_lost(end.rank, end.status.describe());
   }
-  failed_ = true;
-  nodes_.mark_lost(end.rank, end.status.describe());
-  if (!is_victim(*first_failure(ranks_.ends())) || ranks_.all_ended()) {
-    report_failure();
-  } else if (report_at_.is_never()) {
-    report_at_ = Deadline::after(kWaitForCause);
+  if (failed_) {
+    if (!end.was_asked) report_once_cause_is_known();
+  } else if (ranks_.all_ended() && !signal_) {
+    nodes_.report_well();
   }
+}
+
+void Attempt::report_once_cause_is_known() {
+  const RankEnd& first = *first_failure(ranks_.ends());
+  const int named = is_consequence(first) ? blamed_by(first) : -1;
+  const auto is_named = [named](const RankEnd& end) { return end.rank == named; };
+  const bool named_has_ended = std::any_of(ranks_.ends().begin(), ranks_.ends().end(), is_named);
+  if (!is_consequence(first) || named_has_ended || ranks_.all_ended()) return report_failure();
+  const bool runs_here = named >= 0 && ranks_.is_running_rank(named);
+  const Deadline by = runs_here ? Deadline::after(kWaitForTheNamed) : Deadline::after(kWaitForCause);
+  if (report_at_.is_never()) report_at_ = by;
 }
 
 void Attempt::report_failure() {
   report_at_ = Deadline::never();
   const RankEnd& first = *first_failure(ranks_.ends());
   own_story_ = tell_failure(first);
-  nodes_.report_failure(own_story_, is_victim(first));
+  nodes_.report_failure(own_story_, is_consequence(first));
   ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
 }
 

@@ -35,6 +35,7 @@ class Attempt {
 
  private:
   void take_end(const RankEnd& end);
+  void report_once_cause_is_known();
   void report_failure();
   void take_news();
   bool stop_was_asked_for();

@@ -1,18 +1,51 @@
 #include "lockstep/launch/failure_report.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
+#include <algorithm>
+
+#include "lockstep/base/printable.h"
 #include "lockstep/base/topology.h"
+#include "lockstep/launch/text_tail.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::size_t kMostOthers = 16;
+constexpr std::size_t kMostMessageLines = 20;
+constexpr std::size_t kMostOfALine = 1000;
 
+// A rank may write anything, to the terminal too.
 std::string indented(const std::vector<std::string>& lines) {
   std::string text;
-  for (const std::string& line : lines) text += "\n    | " + line;
+  for (const std::string& line : lines) text += "\n    | " + printable(line, kMostOfALine);
   return text;
+}
+
+// Without the stack that LibTorch adds.
+std::vector<std::string> lines_of(const std::string& message) {
+  TextTail tail;
+  tail.feed(message);
+  return tail.last_lines(kMostMessageLines);
+}
+
+// The message of an exception that nobody caught stands in both places.
+bool says_all_of(const std::vector<std::string>& lines, const std::vector<std::string>& message) {
+  return !message.empty() && std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.find(message.front()) != std::string::npos;
+  });
+}
+
+std::string because(const RankEnd& end) {
+  if (!is_consequence(end) || blamed_by(end) < 0) return "";
+  return fmt::format(", since rank {} had failed", blamed_by(end));
+}
+
+std::string how(const RankEnd& end) {
+  if (end.status.well()) return "had ended well";
+  if (end.was_asked) return "was ended by the launcher";
+  return "failed too, " + end.status.describe() + because(end);
 }
 
 std::string tell_others(const std::vector<RankEnd>& ends, const RankEnd* first) {
@@ -21,20 +54,33 @@ std::string tell_others(const std::vector<RankEnd>& ends, const RankEnd* first) 
   for (const RankEnd& end : ends) {
     if (&end == first || told == kMostOthers) continue;
     ++told;
-    const char* how = end.status.well() ? "had ended well" : end.was_asked ? "was ended by the launcher" : nullptr;
-    text += fmt::format("\n  rank {}: {}", end.rank, how != nullptr ? how : "failed too, " + end.status.describe());
+    text += fmt::format("\n  rank {}: {}", end.rank, how(end));
   }
   const std::size_t others = ends.size() - (first != nullptr ? 1 : 0);
   if (others > told) text += fmt::format("\n  and {} more ranks", others - told);
   return text;
 }
 
+std::string advice_after(const RankEnd& first, bool out_of_memory) {
+  if (!first.error.message.empty() && (first.was_asked || first.status.signal == SIGABRT)) {
+    return "it gave up by itself: its message has the reason";
+  }
+  if (first.status.signal == SIGABRT && first.last_lines.empty()) {
+    return "it gave up by itself and wrote nothing on standard error: run one rank under gdb; where its output goes to "
+           "files, look whether their disk is full";
+  }
+  return advice_for(first.status, out_of_memory);
+}
+
 }  // namespace
 
 std::string tell_failure(const RankEnd& first) {
+  const std::string end = first.was_asked ? "it said so, and was then ended by the launcher" : first.status.describe();
   std::string text = fmt::format("rank {} (local rank {}, pid {}) on {} failed first: {}", first.rank, first.local_rank,
-                                 first.pid, host_name(), first.status.describe());
-  if (!first.message.empty()) text += "\n  its message: " + first.message;
+                                 first.pid, host_name(), end);
+  const std::vector<std::string> message = lines_of(first.error.message);
+  if (message.size() == 1) text += "\n  its message: " + printable(message.front(), kMostOfALine);
+  if (message.size() > 1 && !says_all_of(first.last_lines, message)) text += "\n  its message:" + indented(message);
   if (!first.last_lines.empty()) text += "\n  its last lines on standard error:" + indented(first.last_lines);
   return text;
 }
@@ -48,7 +94,7 @@ Error failure_report(const std::vector<RankEnd>& ends, const std::string& story,
   if (restarts > 0) where += fmt::format(", after {} restart{}", restarts, restarts == 1 ? "" : "s");
   if (!log_path.empty()) where += ", logs in " + log_path;
   const std::string fix =
-      first != nullptr ? advice_for(first->status, out_of_memory) : "see what the launcher of that node says";
+      first != nullptr ? advice_after(*first, out_of_memory) : "see what the launcher of that node says";
   return Error(what, where, fix);
 }
 

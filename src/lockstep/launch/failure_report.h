@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// "rank 1 (local rank 1, pid 4242) on host-a failed first: killed by SIGSEGV (Segmentation fault)", with the message
-/// of its error file and the last lines of its stderr below.
+/// of its error file and the last lines of its stderr below, without the stack of a LibTorch error.
 std::string tell_failure(const RankEnd& first);
 
 /// The error that ends a job: who failed first, how, what it wrote last, what became of the others, and what to try.

@@ -2,12 +2,20 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/launch/exit_status.h"
 
 namespace lockstep {
+
+/// What a rank left in its error file.
+struct ErrorFile {
+  std::string message;                ///< empty: there is no such file, or nothing in it
+  std::optional<FailureCause> cause;  ///< as a program of Lockstep's writes it; nothing from any other
+};
 
 /// How one rank of this node ended.
 struct RankEnd {
@@ -17,17 +25,23 @@ struct RankEnd {
   ExitStatus status;
   bool was_asked = false;               ///< the launcher had told it to end before
   std::vector<std::string> last_lines;  ///< of its stderr
-  std::string message;                  ///< that it left in its error file
+  ErrorFile error;
 };
 
-/// True if the text says that another rank, or the connection to it, was lost: the writer is a victim, not the cause.
-bool blames_a_peer(const RankEnd& end);
+/// True if another rank's failure explains this one: its error file says so; or, where that has no cause, its message
+/// or its last lines do, in the words of Lockstep, Gloo, NCCL, MPI or PyTorch. A signal from outside is a cause by
+/// itself, whatever was written before.
+bool is_consequence(const RankEnd& end);
 
-/// The rank that failed first, of `ends` in the order in which they ended: the first that was not asked to and blames
-/// no peer; failing that, the first that was not asked to. Null where none failed by itself.
+/// The rank to which such a rank points; -1 where it names none.
+int blamed_by(const RankEnd& end);
+
+/// The rank that failed first, of `ends` in the order in which they ended, and first by cause: whoever failed by itself
+/// comes before a timeout or a disagreement, and these before those whom another failure explains. A rank that was
+/// asked to end counts only if it had said before that it failed. Null where none failed by itself.
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
-/// What the error file of a rank says, as PyTorch's `@record` writes it; empty where there is none, or no JSON in it.
-std::string read_error_file(const std::string& path);
+/// Reads what PyTorch's `@record` or Lockstep's own record (base/failure_record.h) wrote.
+ErrorFile read_error_file(const std::string& path);
 
 }  // namespace lockstep

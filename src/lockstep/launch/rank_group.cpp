@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <map>
@@ -13,6 +14,7 @@
 #include "lockstep/base/blas_core_type.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/heap.h"
+#include "lockstep/launch/last_words.h"
 
 namespace lockstep {
 namespace {
@@ -207,8 +209,8 @@ void RankGroup::take_end(Rank& rank) {
   end.pid = rank.process.pid;
   end.status = status_of(info);
   end.was_asked = stopping_;
-  end.last_lines = rank.tail().last_lines(kLastLines);
-  end.message = read_error_file(rank.place.error_file);
+  end.last_lines = last_words(rank.tail(), kLastLines);
+  end.error = read_error_file(rank.place.error_file);
   ends_.push_back(end);
   on_end_(ends_.back());
 }
@@ -247,6 +249,11 @@ bool RankGroup::is_running(pid_t pid) const {
     if (rank->process.pid == pid && !rank->ended) return true;
   }
   return false;
+}
+
+bool RankGroup::is_running_rank(int rank) const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [rank](const auto& each) { return each->place.rank == rank && !each->ended; });
 }
 
 void RankGroup::resume_output() {

@@ -62,6 +62,8 @@ class RankGroup {
 
   bool all_ended() const { return running_ == 0; }
   bool is_running(pid_t pid) const;
+  /// @param rank  in the job
+  bool is_running_rank(int rank) const;
   /// In the order of their ends.
   const std::vector<RankEnd>& ends() const { return ends_; }
   /// Passes on the last output.

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "lockstep/base/failure_record.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/fused_memory.h"
@@ -92,6 +93,7 @@ class FusedStep final : public StepDelegate {
       return body();
     } catch (const std::exception& error) {
       const std::string text = error.what();
+      if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, and not that of who aborts
       communicator_->abort("a fused step failed: " + text.substr(0, text.find('\n')));
       throw;
     }

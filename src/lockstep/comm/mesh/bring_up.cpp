@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/comm/mesh/activity.h"
 
 namespace lockstep {
@@ -61,8 +62,9 @@ void throw_if_lost(const Membership& membership) {
   for (const LostRank& lost : membership.store->lost_ranks()) {
     for (int rank = 0; rank < membership.world_size; ++rank) {
       if (membership.peers[static_cast<std::size_t>(rank)].global_rank != lost.rank) continue;
-      throw Error(fmt::format("lost {} while the group came up: {}", name_of(membership, rank), lost.cause),
-                  membership.where(), "read that rank's own message: it failed first");
+      throw_caused(Error(fmt::format("lost {} while the group came up: {}", name_of(membership, rank), lost.cause),
+                         membership.where(), "read that rank's own message: it failed first"),
+                   {FailureCause::Kind::LostPeer, lost.rank});
     }
   }
 }

@@ -138,7 +138,8 @@ GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error
   return {
       GroupFailure::Kind::kLost, fmt::format("lost the connection to {}{}", names(error.peers()), detail),
       "it ended, or left the group in the middle of an operation: read its own message, and check that all ranks make "
-      "the same number of calls"};
+      "the same number of calls",
+      first_of(error.peers())};
 }
 
 // A rank that is not lost but takes part no more, and has not ended what this rank is in.
@@ -153,7 +154,8 @@ std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
           fmt::format("{} left the group before {} ({})", name_of(membership_, rank), doing.activity.describe(),
                       describe_state(state)),
           "make the same number of calls on every rank: a loop that ends earlier on one of them, such as "
-          "one over fewer batches, leaves the others waiting"};
+          "one over fewer batches, leaves the others waiting",
+          first_of({rank})};
     }
   }
   return std::nullopt;
@@ -161,8 +163,8 @@ std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
 
 GroupFailure Diagnosis::unexplained(const MeshError& error) const {
   if (error.kind() == MeshError::Kind::kLost && !error.peers().empty()) {
-    return {GroupFailure::Kind::kLost, "lost the connection to " + names(error.peers()),
-            "read that rank's own message"};
+    return {GroupFailure::Kind::kLost, "lost the connection to " + names(error.peers()), "read that rank's own message",
+            first_of(error.peers())};
   }
   if (error.kind() == MeshError::Kind::kTimeout) {
     return {
@@ -177,7 +179,7 @@ GroupFailure Diagnosis::unexplained(const MeshError& error) const {
 
 GroupFailure Diagnosis::lost_rank(int rank, const std::string& cause) const {
   return {GroupFailure::Kind::kLost, fmt::format("lost {}: {} ({})", name_of(membership_, rank), cause, last_of(rank)),
-          "read that rank's own message: it failed first"};
+          "read that rank's own message: it failed first", first_of({rank})};
 }
 
 std::string Diagnosis::last_of(int rank) const {
@@ -194,7 +196,7 @@ std::string Diagnosis::last_of(int rank) const {
 
 GroupFailure Diagnosis::aborted(const std::string& reason) const {
   return {GroupFailure::Kind::kAborted, fmt::format("{}, by {}", reason, name_of(membership_, membership_.rank)),
-          "build a new group, or end the job"};
+          "build a new group, or end the job", first_of({membership_.rank})};
 }
 
 GroupFailure Diagnosis::publish(const GroupFailure& failure) {
@@ -209,6 +211,7 @@ GroupFailure Diagnosis::publish(const GroupFailure& failure) {
 GroupFailure Diagnosis::timed_out(const Doing& late, const View& view) {
   const auto now = Clock::now();
   std::string detail;
+  int blamed = -1;
   try {
     if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
     tell(view);
@@ -216,16 +219,16 @@ GroupFailure Diagnosis::timed_out(const Doing& late, const View& view) {
     if (auto text = find_disagreement(states_, membership_)) {
       return {GroupFailure::Kind::kDisagreement, *text, "make the same calls in the same order on every rank"};
     }
-    detail = who_is_late(late, now);
+    detail = who_is_late(late, now, blamed);
   } catch (const Error& error) {
     detail = "the store does not answer: " + error.happened();
   }
   return {GroupFailure::Kind::kTimeout,
           fmt::format("{} did not end in {:.1f} s: {}", late.activity.describe(), seconds(now - late.since), detail),
-          "read the log of the rank named; if it is only slow, raise the timeout (LOCKSTEP_TIMEOUT_S)"};
+          "read the log of the rank named; if it is only slow, raise the timeout (LOCKSTEP_TIMEOUT_S)", blamed};
 }
 
-std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now) const {
+std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now, int& blamed) const {
   std::vector<int> suspects;
   std::string verb = "has not come";
   if (late.activity.coming_up) {
@@ -247,6 +250,7 @@ std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now) con
     verb = "came, but has fallen silent";
   }
   if (suspects.empty()) return "every rank has come, so the network is slow, or was cut";
+  blamed = first_of(suspects);
   std::string text;
   for (const int rank : suspects) {
     text += fmt::format("\n    {} {} ({})", name_of(membership_, rank), verb, last_of(rank));
@@ -301,6 +305,10 @@ void Diagnosis::hear(Clock::time_point now) {
     if (!known || known->beat != state.beat) heard_[static_cast<std::size_t>(rank)] = now;
     known = std::move(state);
   }
+}
+
+int Diagnosis::first_of(const std::vector<int>& ranks) const {
+  return ranks.empty() ? -1 : membership_.peers[static_cast<std::size_t>(ranks.front())].global_rank;
 }
 
 std::string Diagnosis::names(const std::vector<int>& ranks) const {

@@ -53,11 +53,14 @@ class Diagnosis {
   std::optional<GroupFailure> told_or_lost_any();
   std::optional<GroupFailure> left_early(const View& view) const;
   GroupFailure timed_out(const Doing& late, const View& view);
-  std::string who_is_late(const Doing& late, Clock::time_point now) const;
+  /// @param blamed  set to the rank in the job of the first that is late
+  std::string who_is_late(const Doing& late, Clock::time_point now, int& blamed) const;
   std::optional<GroupFailure> talk(const View& view, Clock::time_point now);
   void tell(const View& view, bool left = false);
   void hear(Clock::time_point now);
   std::string names(const std::vector<int>& ranks) const;
+  /// The rank in the job of the first of them; -1 where there is none.
+  int first_of(const std::vector<int>& ranks) const;
   GroupFailure lost_rank(int rank, const std::string& cause) const;
   /// The last that is known of a rank: what it told, or an operation that could not have ended here without it.
   std::string last_of(int rank) const;

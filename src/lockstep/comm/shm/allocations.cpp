@@ -97,8 +97,9 @@ void Allocations::check_same_bytes(std::size_t bytes) {
 void Allocations::throw_if_failed(std::size_t bytes) {
   for (int rank = 0; rank < group_.world_size(); ++rank) {
     if (group_.load(setup(rank).failed) == 0) continue;
-    throw Error(fmt::format("{} could not allocate its {} bytes of shared memory", group_.name_of(rank), bytes),
-                "allocate", fmt::format("read the error of rank {}, which has the cause", rank));
+    throw_caused(Error(fmt::format("{} could not allocate its {} bytes of shared memory", group_.name_of(rank), bytes),
+                       "allocate", fmt::format("read the error of rank {}, which has the cause", rank)),
+                 group_.caused_by(FailureCause::Kind::AbortedByPeer, rank));
   }
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t kLineBytes = 64;
 constexpr int kMaxRanks = 256;
 /// Operations whose slots can be in use at once; the next one waits until all ranks are done with the oldest.
 constexpr std::uint64_t kSlots = 32;
-constexpr std::uint64_t kMagic = 0x33706574736b636cULL;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x34706574736b636cULL;  // changes with the layout
 
 /// What a rank is about to do, as others compare it and print it: three opaque words.
 struct Announcement {
@@ -55,6 +55,7 @@ enum class RankState : std::uint64_t { Absent = 0, Present = 1, Member = 2, Left
 /// Why a rank ended the group. Written by that rank before it sets `broken`, and then no more.
 struct BreakRecord {
   HalfWord kind;
+  HalfWord blamed;  ///< 1 + the rank that is lost, has left, or is late; 0: none
   std::array<char, 700> what;
   std::array<char, 300> fix;
 };

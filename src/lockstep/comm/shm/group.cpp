@@ -113,14 +113,14 @@ void Group::check_peers(const Call& call, const Predicate& ready, const RankPred
     fail(BreakKind::Lost,
          fmt::format("{} lost {}: {}. It {}", describe(call.announcement), names_.rank(peer.rank), peer.cause,
                      last_entered(peer.rank)),
-         fmt::format("read the log of rank {}; build a new group, or restart the job", peer.rank));
+         fmt::format("read the log of rank {}; build a new group, or restart the job", peer.rank), peer.rank);
   }
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank_ || state(other) != RankState::Left || !missing(other) || ready()) continue;
     fail(BreakKind::Left,
          fmt::format("{} waits for {}, which has left the group: its communicator is gone. It {}",
                      describe(call.announcement), names_.rank(other), last_entered(other)),
-         fmt::format("make the same calls on every rank; read the log of rank {}", other));
+         fmt::format("make the same calls on every rank; read the log of rank {}", other), other);
   }
 }
 
@@ -137,16 +137,18 @@ std::string Group::last_entered(int rank) const {
 void Group::fail_timeout(const Call& call, double waited_s, const RankPredicate& missing) {
   std::string who;
   std::string logs;
+  int first = -1;
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank_ || !missing(other)) continue;
+    if (first < 0) first = other;
     who += fmt::format("{}{}, which {}", who.empty() ? "" : "; ", names_.rank(other), last_entered(other));
     logs += fmt::format("{}{}", logs.empty() ? "" : ", ", other);
   }
-  fail(
-      BreakKind::Timeout,
-      fmt::format("{} timed out after {:.1f} s, waiting for {}", describe(call.announcement), waited_s,
-                  who.empty() ? "peers" : who),
-      fmt::format("read the log of rank {}; if it is only slow, raise the group's timeout", logs.empty() ? "0" : logs));
+  fail(BreakKind::Timeout,
+       fmt::format("{} timed out after {:.1f} s, waiting for {}", describe(call.announcement), waited_s,
+                   who.empty() ? "peers" : who),
+       fmt::format("read the log of rank {}; if it is only slow, raise the group's timeout", logs.empty() ? "0" : logs),
+       first);
 }
 
 void Group::fail_disagreement(const std::vector<Announcement>& by_rank) {
@@ -175,18 +177,19 @@ void Group::fail_disagreement(const Announcement& mine, int other, const Announc
        kSameCalls);
 }
 
-void Group::fail(BreakKind kind, const std::string& what, const std::string& fix) {
-  break_group(kind, what, fix);
+void Group::fail(BreakKind kind, const std::string& what, const std::string& fix, int blamed) {
+  break_group(kind, what, fix, blamed);
   throw_broken();
 }
 
-void Group::break_group(BreakKind kind, const std::string& what, const std::string& fix) noexcept {
+void Group::break_group(BreakKind kind, const std::string& what, const std::string& fix, int blamed) noexcept {
   {
     const std::lock_guard<std::mutex> lock(break_mutex_);
     if (broken() || record_written_) return;
     BreakRecord& record = cell(rank_).why;
     put_text(record.what, what);
     put_text(record.fix, fix);
+    record.blamed.store(static_cast<std::uint32_t>(blamed + 1), std::memory_order_relaxed);
     record.kind.store(static_cast<std::uint32_t>(kind), std::memory_order_relaxed);
     record_written_ = true;
     WorkProtocol<Group>(*this).break_group();
@@ -204,8 +207,33 @@ void Group::throw_broken() {
   const auto kind = static_cast<BreakKind>(record.kind.load(std::memory_order_relaxed));
   std::string what = get_text(record.what);
   if (static_cast<int>(who) != rank_) what += fmt::format(" (found by rank {})", who);
-  if (kind == BreakKind::Timeout) throw TimeoutError(what, "", get_text(record.fix));
-  throw Error(what, "", get_text(record.fix));
+  const auto named = static_cast<int>(record.blamed.load(std::memory_order_relaxed)) - 1;
+  const FailureCause cause = cause_of_break(kind, kind == BreakKind::Aborted ? static_cast<int>(who) : named);
+  if (kind == BreakKind::Timeout) throw_caused(TimeoutError(what, "", get_text(record.fix)), cause);
+  throw_caused(Error(what, "", get_text(record.fix)), cause);
+}
+
+FailureCause Group::cause_of_break(BreakKind kind, int blamed) const {
+  FailureCause cause;
+  if (blamed >= 0 && blamed < world_size()) cause.rank = names_.global_rank(blamed);
+  switch (kind) {
+    case BreakKind::Lost:
+    case BreakKind::Left:
+      cause.kind = FailureCause::Kind::LostPeer;
+      break;
+    case BreakKind::Timeout:
+      cause.kind = FailureCause::Kind::Timeout;
+      break;
+    case BreakKind::Mismatch:
+      cause.kind = FailureCause::Kind::Disagreement;
+      break;
+    case BreakKind::Aborted:
+      cause.kind = FailureCause::Kind::AbortedByPeer;
+      break;
+    case BreakKind::None:
+      break;
+  }
+  return cause;
 }
 
 bool Group::is_lost(int rank) noexcept {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/deadline.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/comm/shm/control_block.h"
 #include "lockstep/comm/shm/layout.h"
 #include "lockstep/comm/shm/memory_segment.h"
@@ -33,6 +34,7 @@ enum class BreakKind : std::uint32_t { None = 0, Lost = 1, Timeout = 2, Mismatch
 struct Names {
   std::function<std::string(int rank)> rank;  ///< "rank 2 (process 4711)"
   std::function<std::string(const Announcement&)> operation;
+  std::function<int(int rank)> global_rank;  ///< its rank in the job
 };
 
 /// The ranks that share a control block: loads and stores on it, waiting, and the end of the group.
@@ -119,10 +121,13 @@ class Group {
   void throw_if_broken() {
     if (broken()) throw_broken();
   }
-  /// Ends the group for all ranks, unless it has ended already, and throws the reason.
-  [[noreturn]] void fail(BreakKind kind, const std::string& what, const std::string& fix);
+  /// Ends the group for all ranks, unless it has ended already, and throws the reason, with its cause.
+  /// @param blamed  the rank that is lost, has left, or is late; -1: none
+  [[noreturn]] void fail(BreakKind kind, const std::string& what, const std::string& fix, int blamed = -1);
   /// Ends the group without throwing.
-  void break_group(BreakKind kind, const std::string& what, const std::string& fix) noexcept;
+  void break_group(BreakKind kind, const std::string& what, const std::string& fix, int blamed = -1) noexcept;
+  /// The cause of an error of this rank's for which `rank` is to blame.
+  FailureCause caused_by(FailureCause::Kind kind, int rank) const { return {kind, names_.global_rank(rank)}; }
   /// Once the group has ended: returns when no other rank touches memory of this one any more.
   void await_idle_writers() noexcept;
   /// Names both sides of a disagreement: whose operation is which, of those that all have entered.
@@ -151,6 +156,7 @@ class Group {
   [[noreturn]] void fail_timeout(const Call& call, double waited_s, const RankPredicate& missing);
   bool time_to_check() noexcept;
   [[noreturn]] void throw_broken();
+  FailureCause cause_of_break(BreakKind kind, int blamed) const;
   bool is_lost(int rank) noexcept;
   std::string last_entered(int rank) const;
 

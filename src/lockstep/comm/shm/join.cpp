@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/comm/shm/process_watch.h"
 #include "lockstep/comm/shm/store_watch.h"
@@ -58,8 +59,10 @@ std::unique_ptr<PeerWatch> make_watch(const Membership& membership, bool threads
 void throw_if_lost(const Membership& membership, PeerWatch& watch, const std::vector<int>& ranks) {
   for (const LostPeer& peer : watch.lost()) {
     if (std::count(ranks.begin(), ranks.end(), peer.rank) == 0) continue;
-    throw Error(fmt::format("joining the group lost rank {}: {}", peer.rank, peer.cause), membership.where(),
-                fmt::format("read the log of rank {}", peer.rank));
+    const int global_rank = membership.peers[static_cast<std::size_t>(peer.rank)].global_rank;
+    throw_caused(Error(fmt::format("joining the group lost rank {}: {}", peer.rank, peer.cause), membership.where(),
+                       fmt::format("read the log of rank {}", peer.rank)),
+                 {FailureCause::Kind::LostPeer, global_rank});
   }
 }
 
@@ -183,6 +186,9 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
     return fmt::format("rank {}{} on {}{}", rank, global, peer.host, process);
   };
   names.operation = std::move(describe_operation);
+  names.global_rank = [peers = membership.peers](int rank) {
+    return peers[static_cast<std::size_t>(rank)].global_rank;
+  };
   auto group = std::make_unique<Group>(std::move(block.mapping), membership.rank, membership.world_size,
                                        std::move(names), std::move(watch));
   RankCell& mine = group->cell(membership.rank);

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/comm/elements.h"
 #include "lockstep/comm/enclosing_operation.h"
 #include "lockstep/comm/shm/allocations.h"
@@ -63,10 +64,9 @@ template <class Body>
 void with_where(const std::string& where, Body&& body) {
   try {
     body();
-  } catch (const TimeoutError& error) {
-    throw TimeoutError(error.happened(), where, error.fix());
   } catch (const Error& error) {
-    throw Error(error.happened(), where, error.fix());
+    if (cause_of(error) != nullptr) record_failure(error);
+    std::rethrow_exception(moved_to(error, where));
   }
 }
 

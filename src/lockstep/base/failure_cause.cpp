@@ -1,0 +1,48 @@
+#include "lockstep/base/failure_cause.h"
+
+#include <array>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using Kind = FailureCause::Kind;
+constexpr std::array<std::pair<Kind, const char*>, 5> kNames{{{Kind::Own, "own"},
+                                                              {Kind::LostPeer, "lost_peer"},
+                                                              {Kind::AbortedByPeer, "aborted_by_peer"},
+                                                              {Kind::Disagreement, "disagreement"},
+                                                              {Kind::Timeout, "timeout"}}};
+
+template <class AnError>
+std::exception_ptr caused(const AnError& error, const FailureCause* cause) {
+  if (cause == nullptr) return std::make_exception_ptr(error);
+  return std::make_exception_ptr(Caused<AnError>(error, *cause));
+}
+
+}  // namespace
+
+const char* to_string(FailureCause::Kind kind) {
+  for (const auto& [each, name] : kNames) {
+    if (each == kind) return name;
+  }
+  return "own";
+}
+
+std::optional<FailureCause::Kind> failure_kind(const std::string& text) {
+  for (const auto& [kind, name] : kNames) {
+    if (text == name) return kind;
+  }
+  return std::nullopt;
+}
+
+const FailureCause* cause_of(const std::exception& error) { return dynamic_cast<const FailureCause*>(&error); }
+
+std::exception_ptr moved_to(const Error& error, const std::string& where) {
+  const FailureCause* cause = cause_of(error);
+  if (dynamic_cast<const TimeoutError*>(&error) != nullptr) {
+    return caused(TimeoutError(error.happened(), where, error.fix()), cause);
+  }
+  return caused(Error(error.happened(), where, error.fix()), cause);
+}
+
+}  // namespace lockstep

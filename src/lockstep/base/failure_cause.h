@@ -1,0 +1,54 @@
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+/// Whose fault a failure is, as data: the launcher of a job tells by it the rank that failed from those that only saw
+/// it fail.
+struct FailureCause {
+  enum class Kind {
+    Own,            ///< this rank failed by itself
+    LostPeer,       ///< another rank ended, or left the group
+    AbortedByPeer,  ///< another rank failed, and ended the group for all
+    Disagreement,   ///< the ranks made different calls
+    Timeout,        ///< a rank did not come in time
+  };
+  Kind kind = Kind::Own;
+  int rank = -1;  ///< the one that is blamed, by its rank in the job; -1: none, or it is not known
+
+  /// True if another rank's failure explains this one.
+  bool is_consequence() const { return kind == Kind::LostPeer || kind == Kind::AbortedByPeer; }
+
+  friend bool operator==(const FailureCause& a, const FailureCause& b) { return a.kind == b.kind && a.rank == b.rank; }
+};
+
+/// "own", "lost_peer", "aborted_by_peer", "disagreement", "timeout".
+const char* to_string(FailureCause::Kind kind);
+/// The other way round; nothing for any other text.
+std::optional<FailureCause::Kind> failure_kind(const std::string& text);
+
+/// An error with its cause.
+template <class AnError>
+class Caused : public AnError, public FailureCause {
+ public:
+  Caused(const AnError& error, const FailureCause& cause) : AnError(error), FailureCause(cause) {}
+};
+
+/// Throws `error` so that `cause_of` finds `cause` in what is caught.
+template <class AnError>
+[[noreturn]] void throw_caused(const AnError& error, const FailureCause& cause) {
+  throw Caused<AnError>(error, cause);
+}
+
+/// The cause that `error` was thrown with; null where it was thrown without one.
+const FailureCause* cause_of(const std::exception& error);
+
+/// `error` with another `where`: text, cause, and being a TimeoutError or not, are kept.
+std::exception_ptr moved_to(const Error& error, const std::string& where);
+
+}  // namespace lockstep

@@ -1,0 +1,122 @@
+#include "lockstep/base/failure_record.h"
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <typeinfo>
+
+#include "lockstep/base/environment.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kMostMessageBytes = std::size_t{1} << 16;
+
+struct Recorder {
+  std::mutex mutex;
+  bool is_on = false;
+  int rank = -1;
+  std::optional<FailureCause> last;  // of what was recorded
+  std::terminate_handler next = nullptr;
+};
+
+Recorder& the_recorder() {
+  static auto* const instance = new Recorder;  // never destroyed: statics may still fail while the process ends
+  return *instance;
+}
+
+std::string type_of_current() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  if (type == nullptr) return "no exception";
+  int status = 0;
+  char* name = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
+  std::string text = status == 0 ? name : type->name();
+  std::free(name);
+  return "an exception of type " + text;
+}
+
+nlohmann::json content(const std::string& message, int rank, const std::optional<FailureCause>& cause) {
+  nlohmann::json ours = nlohmann::json::object();
+  if (rank >= 0) ours["rank"] = rank;
+  if (cause) ours["cause"] = to_string(cause->kind);
+  if (cause && cause->rank >= 0) ours["blames"] = cause->rank;
+  return {{"message",
+           {{"message", message.substr(0, kMostMessageBytes)},
+            {"extraInfo", {{"timestamp", std::to_string(std::time(nullptr))}}}}},
+          {"lockstep", ours}};
+}
+
+// Whole or not at all: the launcher may read it at any moment. Not forced to the disk, since only the living read it.
+void write(const std::string& path, const std::string& text) {
+  const std::string part = path + ".part" + std::to_string(::getpid());
+  std::ofstream file(part, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file || std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
+}
+
+void record(const std::string& message, std::optional<FailureCause> cause) {
+  Recorder& recorder = the_recorder();
+  const std::lock_guard<std::mutex> lock(recorder.mutex);
+  const auto path = env_string("TORCHELASTIC_ERROR_FILE");
+  if (!recorder.is_on || !path) return;
+  if (!cause) cause = recorder.last;
+  if (cause && cause->rank >= 0 && cause->rank == recorder.rank) *cause = {FailureCause::Kind::Own, -1};
+  recorder.last = cause;
+  write(*path, content(message, recorder.rank, cause).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void record_current_exception() noexcept {
+  try {
+    try {
+      if (std::current_exception()) throw;
+      record("std::terminate was called without an exception", std::nullopt);
+    } catch (const std::exception& error) {
+      record_failure(error);
+    } catch (...) {
+      record(type_of_current(), std::nullopt);
+    }
+  } catch (...) {  // no memory: the process ends without a file
+  }
+}
+
+[[noreturn]] void on_terminate() {
+  record_current_exception();
+  if (const std::terminate_handler next = the_recorder().next) next();
+  std::abort();
+}
+
+}  // namespace
+
+void record_failures_as(int rank) {
+  Recorder& recorder = the_recorder();
+  const std::lock_guard<std::mutex> lock(recorder.mutex);
+  recorder.rank = rank;
+  if (recorder.is_on) return;
+  recorder.is_on = true;
+  recorder.next = std::set_terminate(on_terminate);
+}
+
+void record_failure(const std::string& message, const FailureCause& cause) noexcept {
+  try {
+    record(message, cause);
+  } catch (...) {  // no memory: the launcher reads the text that the rank leaves
+  }
+}
+
+void record_failure(const std::exception& error) noexcept {
+  try {
+    const FailureCause* cause = cause_of(error);
+    record(error.what(), cause != nullptr ? std::optional(*cause) : std::nullopt);
+  } catch (...) {  // as above
+  }
+}
+
+}  // namespace lockstep

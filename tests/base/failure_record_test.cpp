@@ -1,0 +1,135 @@
+#include "lockstep/base/failure_record.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using Kind = FailureCause::Kind;
+
+TEST(FailureCause, TravelsWithTheErrorToAnotherPlace) {
+  try {
+    try {
+      throw_caused(TimeoutError("a", "b", "c"), {Kind::Timeout, 3});
+    } catch (const Error& error) {
+      std::rethrow_exception(moved_to(error, "there"));
+    }
+  } catch (const TimeoutError& error) {
+    EXPECT_EQ(error.where(), "there");
+    ASSERT_NE(cause_of(error), nullptr);
+    EXPECT_EQ(*cause_of(error), (FailureCause{Kind::Timeout, 3}));
+  }
+}
+
+TEST(FailureCause, IsNullWhereNoneWasGiven) {
+  EXPECT_EQ(cause_of(std::runtime_error("x")), nullptr);
+  try {
+    std::rethrow_exception(moved_to(Error("a", "b", "c"), "there"));
+  } catch (const std::exception& error) {
+    EXPECT_EQ(cause_of(error), nullptr);
+    EXPECT_EQ(dynamic_cast<const TimeoutError*>(&error), nullptr);
+  }
+}
+
+TEST(FailureCause, HasNames) {
+  for (const Kind kind : {Kind::Own, Kind::LostPeer, Kind::AbortedByPeer, Kind::Disagreement, Kind::Timeout}) {
+    EXPECT_EQ(failure_kind(to_string(kind)), kind);
+  }
+  EXPECT_EQ(failure_kind("x"), std::nullopt);
+}
+
+// What a process of its own, which runs `body` as rank 1, leaves in its file; null where there is none.
+nlohmann::json file_after(const std::function<void()>& body) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "error.json";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+    record_failures_as(1);
+    // As a thread's start does: what `body` throws is caught by nobody.
+    [&]() noexcept { body(); }();
+    ::_exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}),
+            std::filesystem::exists(path) ? 1 : 0);
+  std::ifstream file(path);
+  return file ? nlohmann::json::parse(file) : nlohmann::json();
+}
+
+TEST(FailureRecord, IsWrittenForWhatNobodyCatches) {
+  const nlohmann::json json = file_after([] { throw std::runtime_error("shapes\nframe #0: x"); });
+  EXPECT_EQ(json["message"]["message"], "shapes\nframe #0: x");
+  EXPECT_TRUE(json["message"]["extraInfo"]["timestamp"].is_string());
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}}));
+}
+
+TEST(FailureRecord, NamesTheTypeOfWhatIsNoException) {
+  EXPECT_EQ(file_after([] { throw 7; })["message"]["message"], "an exception of type int");
+}
+
+TEST(FailureRecord, HasTheCause) {
+  const nlohmann::json json = file_after([] { throw_caused(Error("lost", "here", "none"), {Kind::LostPeer, 3}); });
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "lost_peer"}, {"blames", 3}}));
+}
+
+TEST(FailureRecord, TakesBlameOfItselfForItsOwnFault) {
+  const nlohmann::json json = file_after([] { throw_caused(Error("x", "here", "none"), {Kind::AbortedByPeer, 1}); });
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "own"}}));
+}
+
+TEST(FailureRecord, KeepsTheCauseOfWhatWasThrownBefore) {
+  const nlohmann::json json = file_after([] {
+    try {
+      throw_caused(Error("lost", "here", "none"), {Kind::LostPeer, 3});
+    } catch (const std::exception& error) {
+      record_failure(error);
+    }
+    throw std::runtime_error("training failed");
+  });
+  EXPECT_EQ(json["message"]["message"], "training failed");
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "lost_peer"}, {"blames", 3}}));
+}
+
+TEST(FailureRecord, CallsTheHandlerThatWasThereBefore) {
+  const TemporaryFolder folder;
+  const std::string mark = folder / "mark";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    static std::string path;
+    path = mark;
+    std::set_terminate([] {
+      std::ofstream(path) << "seen";
+      ::_exit(7);
+    });
+    record_failures_as(0);
+    std::terminate();
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_TRUE(std::filesystem::exists(mark));
+}
+
+TEST(FailureRecord, WritesNothingWithoutAFile) {
+  EXPECT_TRUE(file_after([] {
+                ::unsetenv("TORCHELASTIC_ERROR_FILE");
+                record_failure("x", {});
+              }).is_null());
+}
+
+}  // namespace
+}  // namespace lockstep

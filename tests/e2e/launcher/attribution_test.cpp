@@ -1,0 +1,73 @@
+// `lockstep run` when programs of LibTorch fail: whom it names, and with which words.
+#include <gtest/gtest.h>
+
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+ProgramEnd run_failing(const std::string& mode, const std::string& engine, const Words& flags = {}) {
+  Words all{"--nproc-per-node=2"};
+  all.insert(all.end(), flags.begin(), flags.end());
+  return run(all, {kBin + "/failing_rank", mode, engine});
+}
+
+TEST(Attribution, ReportsTheMessageOfLibTorchAndNotItsStack) {
+  const ProgramEnd end = run_failing("shapes", "shm");
+  EXPECT_EQ(end.code, 1);
+  const std::string report = end.err.substr(std::min(end.err.find("lockstep run: error:"), end.err.size()));
+  EXPECT_TRUE(has(report, "rank 0 (local rank 0, ")) << end.err;
+  EXPECT_TRUE(has(report, "mat1 and mat2 shapes cannot be multiplied (3x5 and 4x8)")) << report;
+  EXPECT_FALSE(has(report, "| frame #")) << report;
+}
+
+TEST(Attribution, ReportsTheMessageFromALogFileToo) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_failing("shapes", "shm", {"--redirects=3", "--log-dir", folder.path()});
+  EXPECT_TRUE(has(end.err, "mat1 and mat2 shapes cannot be multiplied (3x5 and 4x8)")) << end.err;
+}
+
+class NamesTheCause : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+// Where it can, rank 0 ends after rank 1, which saw it fail; so this is no matter of who is quicker.
+TEST_P(NamesTheCause, InEveryRun) {
+  const auto [mode, engine] = GetParam();
+  for (int i = 0; i < 5; ++i) {
+    const ProgramEnd end = run_failing(mode, engine);
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, "error: rank 0 (local rank 0, ")) << end.err;
+    EXPECT_TRUE(has(end.err, "this is the fault")) << end.err;
+    EXPECT_FALSE(has(end.err, "rank 1 (local rank 1, ")) << end.err;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, NamesTheCause,
+                         ::testing::Values(std::tuple("throw", "shm"), std::tuple("catch", "shm"),
+                                           std::tuple("abort", "shm"), std::tuple("leave", "shm"),
+                                           std::tuple("abort", "gloo"), std::tuple("leave", "gloo")),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
+                         });
+
+TEST(Attribution, NamesARankThatFailedAndDoesNotEnd) {
+  const ProgramEnd end = run_failing("hang", "shm");
+  EXPECT_TRUE(has(end.err, "error: rank 0 (local rank 0, ")) << end.err;
+  EXPECT_TRUE(has(end.err, "it said so, and was then ended by the launcher")) << end.err;
+  EXPECT_TRUE(has(end.err, "rank 0 has seen the fault")) << end.err;
+  EXPECT_TRUE(has(end.err, "since rank 0 had failed")) << end.err;
+}
+
+// The file is PyTorch's, so that torchrun reads it too.
+TEST(Attribution, LeavesTheErrorFileOfEachRank) {
+  const TemporaryFolder folder;
+  run_failing("abort", "shm", {"--redirects=3", "--log-dir", folder.path()});
+  const fs::path attempt = job_log(folder.path()) / "attempt_0";
+  const std::string cause = content(attempt / "0/error.json"), victim = content(attempt / "1/error.json");
+  EXPECT_TRUE(has(cause, R"("message":"this is the fault")")) << cause;
+  EXPECT_TRUE(has(cause, R"("timestamp":")")) << cause;
+  EXPECT_TRUE(has(victim, R"("cause":"aborted_by_peer")")) << victim;
+  EXPECT_TRUE(has(victim, R"("blames":0)")) << victim;
+}
+
+}  // namespace
+}  // namespace lockstep

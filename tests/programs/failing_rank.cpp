@@ -1,0 +1,79 @@
+// A rank that fails in the way that its first argument says, or sees another one fail. Rank 0 is at fault, and where
+// that is possible it ends after the others, which saw it fail.
+//   shapes   rank 0 calls a network with a batch of a wrong shape; nobody catches what LibTorch throws
+//   throw    rank 0 throws; nobody catches it
+//   catch    rank 0 throws; main catches it, prints it and returns 1
+//   abort    rank 0 ends the group for all, and throws once the others have ended
+//   leave    rank 0 leaves the group, and throws once the others have ended
+//   hang     rank 0 ends the group for all, and stays
+// A second argument is the engine.
+#include <poll.h>
+#include <sys/syscall.h>
+#include <torch/nn/modules/linear.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+#include "lockstep/base/unique_fd.h"
+#include "lockstep/comm/process_group.h"
+
+namespace {
+
+using lockstep::Peer;
+
+std::vector<lockstep::UniqueFd> watch_others() {
+  std::vector<lockstep::UniqueFd> others;
+  const lockstep::Membership& membership = lockstep::default_group()->membership();
+  for (const Peer& peer : membership.peers) {
+    if (peer.pid != ::getpid()) others.emplace_back(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  }
+  return others;
+}
+
+void await_ends(const std::vector<lockstep::UniqueFd>& others) {
+  for (const lockstep::UniqueFd& other : others) {
+    pollfd event{other.get(), POLLIN, 0};
+    while (::poll(&event, 1, -1) != 1) {
+    }
+  }
+}
+
+void fail(const std::string& mode) {
+  if (mode == "shapes") torch::nn::Linear(4, 8)->forward(torch::ones({3, 5}));
+  if (mode == "abort" || mode == "leave") {
+    const auto others = watch_others();
+    if (mode == "abort") lockstep::default_group()->abort("rank 0 has seen the fault");
+    if (mode == "leave") lockstep::destroy_process_group();
+    await_ends(others);
+  }
+  if (mode == "hang") {
+    lockstep::default_group()->abort("rank 0 has seen the fault");
+    for (;;) ::pause();
+  }
+  throw std::runtime_error("this is the fault");
+}
+
+void run(const std::string& mode, const std::string& engine) {
+  lockstep::init_process_group(engine);
+  at::Tensor sum = torch::ones({1000});
+  lockstep::default_group()->all_reduce(sum);
+  if (lockstep::get_rank() == 0) fail(mode);
+  lockstep::default_group()->all_reduce(sum);
+  throw std::runtime_error("nobody failed");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const std::string engine = argc > 2 ? argv[2] : "shm";
+  if (mode != "catch") run(mode, engine);
+  try {
+    run(mode, engine);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
