@@ -105,7 +105,11 @@ TEST(SlurmTime, ReadsWhatSbatchReads) {
   EXPECT_EQ(slurm_seconds("1-2"), 26 * 3600);
   EXPECT_EQ(slurm_seconds("1-2:03"), 26 * 3600 + 180);
   EXPECT_EQ(slurm_seconds("1-2:03:04"), 26 * 3600 + 184);
-  for (const char* none : {"", "abc", "1:", "-1", "1:2:3:4", "1-"}) EXPECT_FALSE(slurm_seconds(none)) << none;
+  for (const char* none : {"", "abc", "1:", "-1", "1:2:3:4", "1-", "1-2:", "1-2:3:4:5", "1:234", "1234567-1", "1 "}) {
+    EXPECT_FALSE(slurm_seconds(none)) << none;
+  }
+  EXPECT_EQ(slurm_seconds("0"), 0);
+  EXPECT_EQ(slurm_seconds("123456789"), 123456789LL * 60);
 }
 
 TEST(SbatchCheck, NamesAProgramWithoutSrun) {
@@ -137,9 +141,9 @@ TEST(SbatchCheck, ReadsCommandsAsAShellDoes) {
        {"module load x && torchrun a.py", "cd x; torchrun a.py", "FOO=1 lockstep run ./x",
         "for i in 1 2; do A=$i srun ./t; done", "time srun -n 2 ./t > log 2>&1 &\nwait", "./prepare; srun ./t",
         "M=$(scontrol show hostnames | head -n 1)\nsrun ./t", "srun sh -c './a; ./b\n./c'",
-        "cat > f <<'END'\n./a; ./b\nEND\nsrun ./t", "case $A in\n  a|b) srun ./a;;\n  *) srun ./b;;\nesac",
-        "f() {\n  srun ./t \"$@\"\n}\nf 1", "((n = 2 > 1)) && srun ./t  # ; ./u",
-        "srun --gpus 2 -N 2 ./t --num_gpus=2"}) {
+        "cat > f <<'END'\n./a; ./b\nEND\nsrun ./t", "cat <<< word\nsrun ./t",
+        "case $A in\n  a|b) srun ./a;;\n  *) srun ./b;;\nesac", "f() {\n  srun ./t \"$@\"\n}\nf 1",
+        "((n = 2 > 1)) && srun ./t  # ; ./u", "srun --gpus 2 -N 2 ./t --num_gpus=2"}) {
     EXPECT_TRUE(problems_of(two + harmless + "\n").empty())
         << harmless << ::testing::PrintToString(problems_of(two + harmless + "\n"));
   }
@@ -152,6 +156,62 @@ TEST(SbatchCheck, NamesValuesThatSbatchRefuses) {
   expect_only("#!/bin/bash\n#SBATCH --time=abc\nsrun ./t\n", "2", "--time is \"abc\"");
   expect_only("#!/bin/bash\n#SBATCH --ntasks=0\nsrun ./t\n", "2", "--ntasks is \"0\"");
   EXPECT_TRUE(problems_of("#!/bin/bash\n#SBATCH -N 2-4 -n 8 --time UNLIMITED --exclusive  # all\nsrun ./t\n").empty());
+}
+
+TEST(SbatchCheck, TakesUnitsOfMemoryAsSlurmDoes) {
+  for (const char* memory : {"64", "64G", "64g", "64gb", "64GB", "500Mb", "2t", "100K", "0"}) {
+    const std::string job = std::string("#!/bin/bash\n#SBATCH --mem=") + memory + "\nsrun ./t\n";
+    EXPECT_TRUE(problems_of(job).empty()) << memory;
+    SbatchOptions options = four_by_four();
+    options.mem = memory;
+    EXPECT_NO_THROW(sbatch_file(options)) << memory;
+  }
+  for (const char* memory : {"gb", "64b", "64GiB", "64 G", "-1", "1.5G", "64P"}) {
+    const std::string job = std::string("#!/bin/bash\n#SBATCH --mem=") + memory + "\nsrun ./t\n";
+    if (std::string(memory) != "64 G") expect_only(job, "2", "--mem is");
+    SbatchOptions options = four_by_four();
+    options.mem = memory;
+    EXPECT_THROW(sbatch_file(options), UsageError) << memory;
+  }
+}
+
+std::string repeated(const std::string& part, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+// Each of these was read by something that calls itself once per character, or compares all with all.
+TEST(SbatchCheck, ReadsAnyText) {
+  const std::string two = "#!/bin/bash\n#SBATCH --ntasks=2\n";
+  for (const std::string& part : {"A",  "(",   "{\"a\":", "$(", "`", "\"", "'",          "\\",     "<<", "<<<", "<<A ",
+                                  "${", "[[ ", "((",      "A=", "$", "; ", "case x in ", "1 node", "0",  "f()"}) {
+    problems_of(two + repeated(part, 50000) + "\n");
+    problems_of(two + "# " + repeated(part, 50000) + "\n");
+    problems_of(two + "#SBATCH --sig" + repeated(part, 50000) + "\n");
+    problems_of(two + "#SBATCH --signal=" + repeated(part, 50000) + "\n#SBATCH --time=" + repeated(part, 50000) + "\n");
+    problems_of(two + "#SBATCH --nodes=" + repeated(part, 50000) + "\n#SBATCH --gres=" + repeated(part, 50000) + "\n");
+    problems_of(two + "srun --" + repeated(part, 50000) + " x\n");
+  }
+  problems_of(two + repeated("#SBATCH --sigAAAA\n", 20000));
+}
+
+TEST(SbatchCheck, ShowsLittleOfALongValue) {
+  const auto problems = problems_of("#!/bin/bash\n#SBATCH --sig" + repeated("A", 100000) + "\nsrun ./t\n");
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_LT(problems[0].size(), 500U);
+  EXPECT_EQ(problems_of("#!/bin/bash\n#SBATCH --nodes=\x1b[31m\nsrun ./t\n")[0].find('\x1b'), std::string::npos);
+}
+
+TEST(SbatchFile, TakesWordsOfAnyLength) {
+  SbatchOptions options = four_by_four();
+  const std::string plain = repeated("A", 50000), other = repeated("A b", 50000);
+  options.command = {"./train", plain, other};
+  options.job_name = plain;
+  const std::string text = sbatch_file(options);
+  EXPECT_NE(text.find(" " + plain + " '" + other + "'"), std::string::npos);
+  options.job_name = other;
+  EXPECT_THROW(sbatch_file(options), UsageError);
 }
 
 TEST(SbatchCheck, NamesASignalThatComesAtTheStart) {

@@ -30,6 +30,9 @@ std::string nearest_name(const std::string& typed, const std::vector<std::string
   std::string best;
   std::size_t least = std::max<std::size_t>(1, typed.size() / 3) + 1;
   for (const std::string& name : names) {
+    // So many letters have to go or to come at least; what was typed may be of any length.
+    const std::size_t excess = typed.size() > name.size() ? typed.size() - name.size() : name.size() - typed.size();
+    if (excess >= least) continue;
     const std::size_t edits = edits_between(typed, name);
     // Where no letter is left of what was typed, nothing was meant by it.
     if (edits < least && edits < std::max(typed.size(), name.size())) {

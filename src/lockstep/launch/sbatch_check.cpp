@@ -1,19 +1,20 @@
 // What is wrong with scripts for sbatch that are to start data-parallel jobs.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <regex>
 #include <set>
 #include <sstream>
 
 #include "lockstep/base/nearest_name.h"
+#include "lockstep/base/printable.h"
 #include "lockstep/launch/sbatch_file.h"
 #include "lockstep/launch/shell_commands.h"
 #include "lockstep/launch/slurm_options.h"
 #include "lockstep/launch/slurm_time.h"
+#include "lockstep/launch/slurm_values.h"
+#include "lockstep/launch/text_cursor.h"
 
 namespace lockstep {
 namespace {
@@ -21,6 +22,13 @@ namespace {
 using Words = std::vector<std::string>;
 
 std::string file_name_of(const std::string& word) { return word.substr(word.rfind('/') + 1); }
+
+// An expansion, or a redirection.
+bool begins_no_program(const std::string& word) {
+  TextCursor at(word);
+  if (at.take("$<>({}&`")) return true;
+  return !at.digits(1).empty() && at.take("<>");
+}
 
 // What prepares and reports in a job, and is no training.
 bool is_harmless(const std::string& word) {
@@ -34,8 +42,28 @@ bool is_harmless(const std::string& word) {
       "pushd",      "popd",   "shopt",  "read",   "kill",  "continue", "squeue", "sacct",  "sinfo",    "sbcast",
       "scancel",    "env",    "rsync",  "tar",    "unzip", "function", "shift",  "curl",   "wget",     "openssl",
       "micromamba", "mamba",  "ml",     "sbatch", "umask", "type"};
-  static const std::regex no_program(R"([$<>({}&`][\s\S]*|\d[<>][\s\S]*)");  // an expansion, a redirection
-  return names.count(file_name_of(word)) != 0 || std::regex_match(word, no_program);
+  return names.count(file_name_of(word)) != 0 || begins_no_program(word);
+}
+
+// What starts the ranks of one host.
+bool is_launcher(const Words& words) {
+  const std::string name = file_name_of(words.front());
+  const std::string verb = words.size() > 1 ? words[1] : "";
+  if (name == "torchrun" || name == "deepspeed") return true;
+  return (name == "accelerate" && verb == "launch") || (name == "lockstep" && (verb == "run" || verb == "launch"));
+}
+
+// "4 nodes" or "1 node" in a comment: the digits; empty where there is no such thing.
+std::string nodes_in(const std::string& line) {
+  for (std::size_t at = 0; (at = line.find_first_of("0123456789", at)) != std::string::npos;) {
+    TextCursor text(std::string_view(line).substr(at));
+    const std::string_view digits = text.digits();
+    at += digits.size();
+    if (text.take_all(kBlanks).empty() || !text.take_word("node")) continue;
+    text.take("s");
+    if (!text.take(kNameCharacters)) return std::string(digits);
+  }
+  return "";
 }
 
 bool is_number(const std::string& text) {
@@ -94,7 +122,6 @@ std::vector<SlurmOption> options_of(const Words& words, std::size_t* program) {
 
 // What the value of an option of a #SBATCH line must look like; nothing where any will do.
 std::optional<std::string> wrong_value(const SlurmOption& option) {
-  const auto has = [&](const std::string& form) { return std::regex_match(*option.value, std::regex(form)); };
   static const std::set<std::string> numbers{"ntasks",          "ntasks-per-node", "cpus-per-task", "ntasks-per-socket",
                                              "ntasks-per-core", "ntasks-per-gpu"};
   static const std::set<std::string> others{"gpus",      "gpus-per-node", "gpus-per-task", "mem",    "gres",
@@ -104,13 +131,12 @@ std::optional<std::string> wrong_value(const SlurmOption& option) {
   if (!is_number_of && !is_nodes && !is_time && others.count(option.name) == 0) return std::nullopt;
   if (!option.value || option.value->empty()) return "a value";
   if (option.value->find('$') != std::string::npos) return std::nullopt;
-  if (is_number_of && !has("0*[1-9][0-9]*")) return "a number from 1";
-  if (is_nodes && !has(R"(0*[1-9]\d*[kKmM]?([-,:]\d+[kKmM]?)*)")) return "a number from 1, or a range of them";
-  if (is_time && !slurm_seconds(*option.value) &&
-      !has("(?:[Uu][Nn][Ll][Ii][Mm][Ii][Tt][Ee][Dd]|[Ii][Nn][Ff][Ii][Nn][Ii][Tt][Ee])")) {
+  if (is_number_of && !is_slurm_count(*option.value)) return "a number from 1";
+  if (is_nodes && !is_slurm_nodes(*option.value)) return "a number from 1, or a range of them";
+  if (is_time && !slurm_seconds(*option.value) && !is_slurm_unlimited(*option.value)) {
     return "minutes, minutes:seconds, hours:minutes:seconds, or days-hours[:minutes[:seconds]]";
   }
-  if (option.name == "mem" && !has(R"(\d+[KMGT]?B?)")) return "a number and K, M, G or T, as 64G";
+  if (option.name == "mem" && !is_slurm_memory(*option.value)) return "a number and K, M, G or T, as 64G";
   return std::nullopt;
 }
 
@@ -158,8 +184,9 @@ class SbatchCheck {
     for (const SlurmOption& option : options_of(words, &end)) {
       check_name(option.name);
       if (const auto wanted = wrong_value(option)) {
-        find(fmt::format("--{} {}", option.name,
-                         option.value && !option.value->empty() ? "is \"" + *option.value + "\"" : "has no value"),
+        find(fmt::format(
+                 "--{} {}", option.name,
+                 option.value && !option.value->empty() ? "is \"" + printable(*option.value) + "\"" : "has no value"),
              "give it " + *wanted);
       }
       values_[option.name] = {option.value.value_or(""), line_};
@@ -168,9 +195,8 @@ class SbatchCheck {
 
   // "4 nodes" in a comment, beside --nodes=8.
   void look_at_comment(const std::string& line) {
-    static const std::regex nodes(R"((\d+)\s+nodes?\b)");
-    std::smatch match;
-    if (std::regex_search(line, match, nodes)) comment_nodes_ = {match[1], line_};
+    const std::string nodes = nodes_in(line);
+    if (!nodes.empty()) comment_nodes_ = {nodes, line_};
   }
 
   void look_at_command(const ShellCommand& command) {
@@ -182,7 +208,7 @@ class SbatchCheck {
       for (const SlurmOption& option : options_of(arguments, &program)) check_name(option.name);
       has_srun_ = has_srun_ || program >= arguments.size() || !is_harmless(arguments[program]);
     } else if (!is_harmless(words.front())) {
-      unstarted_.emplace_back(line_, fmt::format("{}", fmt::join(words, " ")));
+      unstarted_.emplace_back(line_, is_launcher(words));
     }
   }
 
@@ -196,16 +222,14 @@ class SbatchCheck {
     std::string hyphens = name;
     std::replace(hyphens.begin(), hyphens.end(), '_', '-');
     const std::string near = nearest_name(hyphens, known);
-    find("Slurm has no --" + name, near.empty() ? "see the manual of sbatch and srun" : "did you mean --" + near + "?");
+    find("Slurm has no --" + printable(name),
+         near.empty() ? "see the manual of sbatch and srun" : "did you mean --" + near + "?");
   }
 
   std::optional<int> number_of(const std::string& option) const {
     const auto found = values_.find(option);
     if (found == values_.end()) return std::nullopt;
-    static const std::regex digits(R"((?:.*:)?(\d{1,6}))");  // "gpu:4", "gpu:a100:4"
-    std::smatch match;
-    if (!std::regex_match(found->second.text, match, digits)) return std::nullopt;
-    return std::stoi(match[1]);
+    return slurm_number(found->second.text);
   }
 
   void look_at_the_whole() {
@@ -222,7 +246,7 @@ class SbatchCheck {
     }
     if (!comment_nodes_.text.empty() && values_.count("nodes") != 0 && comment_nodes_.text != std::to_string(nodes)) {
       line_ = comment_nodes_.line;
-      find(fmt::format("the comment says {} nodes, --nodes says {}", comment_nodes_.text, nodes),
+      find(fmt::format("the comment says {} nodes, --nodes says {}", printable(comment_nodes_.text), nodes),
            "correct one of them");
     }
   }
@@ -232,9 +256,7 @@ class SbatchCheck {
     const auto signal = values_.find("signal"), time = values_.find("time");
     if (signal == values_.end() || time == values_.end()) return;
     const auto limit_s = slurm_seconds(time->second.text);
-    static const std::regex lead(R"([^@]*@(\d{1,6}))");
-    std::smatch match;
-    const int lead_s = std::regex_match(signal->second.text, match, lead) ? std::stoi(match[1]) : 60;
+    const int lead_s = slurm_signal_lead(signal->second.text).value_or(60);
     if (!limit_s || !is_signalled_at_start(*limit_s, lead_s)) return;
     line_ = signal->second.line;
     find(fmt::format("--signal comes {} s before the limit, which --time sets to {} s: the job would be signalled as "
@@ -244,14 +266,13 @@ class SbatchCheck {
   }
 
   void look_at_unstarted(int nodes, int per_node, int tasks) {
-    static const std::regex launcher(R"((\S*/)?(torchrun|accelerate\s+launch|lockstep\s+(run|launch)|deepspeed)\b.*)");
     if (unstarted_.empty()) {
       line_ = 0;
       find("nothing in the file starts a program", "end it with srun and the program");
     }
-    for (const auto& [line, command] : unstarted_) {
+    for (const auto& [line, is_launcher] : unstarted_) {
       line_ = line;
-      if (std::regex_match(command, launcher)) {
+      if (is_launcher) {
         if (nodes > 1) {
           find("without srun this launcher runs on the first node only",
                fmt::format("srun --nodes={} --ntasks-per-node=1 before it, with --nnodes {} and the node's rank", nodes,
@@ -275,7 +296,7 @@ class SbatchCheck {
   bool has_srun_ = false;
   std::map<std::string, Place> values_;  // of #SBATCH options
   Place comment_nodes_;
-  std::vector<std::pair<int, std::string>> unstarted_;  // commands that srun does not start
+  std::vector<std::pair<int, bool>> unstarted_;  // lines of commands that srun does not start; true: a launcher
   std::vector<SbatchFinding> findings_;
 };
 

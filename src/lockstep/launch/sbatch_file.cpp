@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <regex>
+#include <string_view>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/printable.h"
 #include "lockstep/launch/slurm_time.h"
+#include "lockstep/launch/slurm_values.h"
+#include "lockstep/launch/text_cursor.h"
 
 namespace lockstep {
 namespace {
@@ -16,7 +20,7 @@ namespace {
 constexpr int kSavedAndStopped = 143;
 
 void require_option(bool holds, const std::string& flag, const std::string& value, const std::string& fix) {
-  if (!holds) throw UsageError(fmt::format("{} is \"{}\"", flag, value), "lockstep slurm", fix);
+  if (!holds) throw UsageError(fmt::format("{} is \"{}\"", flag, printable(value)), "lockstep slurm", fix);
 }
 
 void check_time(const SbatchOptions& options) {
@@ -50,14 +54,12 @@ void check_options(const SbatchOptions& options) {
       options.gpus_per_node == 0 || options.gpus_per_node == options.ntasks_per_node, "--gpus-per-node",
       std::to_string(options.gpus_per_node),
       fmt::format("a rank takes one GPU: give the number of --ntasks-per-node, which is {}", options.ntasks_per_node));
-  static const std::regex memory(R"(\d+[KMGT]?)");
-  require_option(options.mem.empty() || std::regex_match(options.mem, memory), "--mem", options.mem,
+  require_option(options.mem.empty() || is_slurm_memory(options.mem), "--mem", options.mem,
                  "write a number and K, M, G or T, as 64G");
-  static const std::regex one_word(R"(\S*)");
   for (const auto& [flag, value] :
        {std::pair{"--job-name", &options.job_name}, std::pair{"--output", &options.output},
         std::pair{"--partition", &options.partition}, std::pair{"--account", &options.account}}) {
-    require_option(std::regex_match(*value, one_word), flag, *value, "write it without spaces");
+    require_option(value->find_first_of(kBlanks) == std::string::npos, flag, *value, "write it without spaces");
   }
   if (options.command.empty()) {
     throw UsageError("the program is missing", "lockstep slurm", "name it with its arguments after the flags");
@@ -65,8 +67,11 @@ void check_options(const SbatchOptions& options) {
 }
 
 std::string quoted(const std::string& word) {
-  static const std::regex plain("[A-Za-z0-9_./:=,@%+-]+");
-  if (std::regex_match(word, plain)) return word;
+  constexpr std::string_view kPlainMarks = "./:=,@%+-";
+  const bool is_plain = std::all_of(word.begin(), word.end(), [&](char c) {
+    return kNameCharacters.find(c) != std::string_view::npos || kPlainMarks.find(c) != std::string_view::npos;
+  });
+  if (is_plain && !word.empty()) return word;
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";

@@ -2,12 +2,24 @@
 
 #include <algorithm>
 #include <cctype>
-#include <regex>
 #include <set>
+#include <string_view>
+
+#include "lockstep/launch/text_cursor.h"
 
 namespace lockstep {
 namespace {
 
+// "NAME=...", "NAME+=...": set for a command, or for all that follow.
+bool is_assignment(std::string_view word) {
+  TextCursor at(word);
+  if (!at.take(kNameLetters)) return false;
+  at.take_all(kNameCharacters);
+  at.take("+");
+  return at.take("=");
+}
+
+// One pass, without recursion: any text is read in a time that is linear in it.
 class ShellReader {
  public:
   explicit ShellReader(const std::string& text) : text_(text) {}
@@ -35,7 +47,8 @@ class ShellReader {
     if (next_is("$(") || (next_is("((") && word_.empty())) return parentheses();
     if (next_is("${")) return until_brace();
     if (c == '#' && word_.empty()) return comment();
-    if (next_is("<<") && !next_is("<<<")) here_document();
+    if (next_is("<<<")) return here_string();
+    if (next_is("<<")) return here_document();
     if (c == '\n') return end_line();
     if (c == ' ' || c == '\t' || c == '\r') {
       ++at_;
@@ -119,12 +132,20 @@ class ShellReader {
     end_command();
   }
 
+  void here_string() {
+    for (int i = 0; i < 3; ++i) take();
+  }
+
+  // "<<END", "<<-END", "<< 'END'": the lines that follow this one belong to it.
   void here_document() {
-    static const std::regex mark(R"(<<-?\s*['"\\]?(\w+))");
-    std::smatch match;
-    const std::string rest = text_.substr(at_, text_.find('\n', at_) - at_);
-    if (std::regex_search(rest, match, mark, std::regex_constants::match_continuous))
-      document_ends_.push_back(match[1]);
+    TextCursor mark(std::string_view(text_).substr(at_));
+    mark.take_word("<<");
+    mark.take("-");
+    mark.take_all(" \t");
+    mark.take("'\"\\");
+    const std::string_view end = mark.take_all(kNameCharacters);
+    if (!end.empty()) document_ends_.emplace_back(end);
+    take();
     take();
   }
 
@@ -156,8 +177,7 @@ class ShellReader {
     if (words_.empty()) {
       static const std::set<std::string> keywords{"if", "then", "elif", "else", "while", "until", "do",
                                                   "!",  "time", "{",    "exec", "env",   "nohup", "command"};
-      static const std::regex assignment(R"([A-Za-z_]\w*\+?=[\s\S]*)");
-      if (keywords.count(word) != 0 || std::regex_match(word, assignment)) return;
+      if (keywords.count(word) != 0 || is_assignment(word)) return;
       if (word == "[[") in_test_ = true;
       first_line_ = word_line_;
     }

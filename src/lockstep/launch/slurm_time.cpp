@@ -1,20 +1,45 @@
 #include "lockstep/launch/slurm_time.h"
 
-#include <regex>
+#include <array>
+#include <string_view>
+
+#include "lockstep/launch/text_cursor.h"
 
 namespace lockstep {
+namespace {
+
+constexpr std::int64_t kMinute = 60;
+constexpr std::int64_t kHour = 60 * kMinute;
+constexpr std::int64_t kDay = 24 * kHour;
+
+std::int64_t number(std::string_view digits) { return digits.empty() ? 0 : std::stoll(std::string(digits)); }
+
+// ":MM" or ":SS"; false where a colon has no digits behind it.
+bool take_part(TextCursor& at, std::string_view& digits) {
+  if (!at.take(":")) return true;
+  digits = at.digits(2);
+  return !digits.empty();
+}
+
+}  // namespace
 
 std::optional<std::int64_t> slurm_seconds(const std::string& limit) {
-  static const std::regex with_days(R"((\d{1,6})-(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?)");
-  static const std::regex without(R"((\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?)");
-  const auto number = [](const std::ssub_match& text) { return text.matched ? std::stoll(text) : 0; };
-  std::smatch part;
-  if (std::regex_match(limit, part, with_days)) {
-    return ((number(part[1]) * 24 + number(part[2])) * 60 + number(part[3])) * 60 + number(part[4]);
+  constexpr std::size_t kMostDigits = 9;
+  constexpr std::size_t kMostDigitsOfDays = 6;
+  TextCursor at(limit);
+  const std::string_view first = at.digits(kMostDigits);
+  if (first.empty()) return std::nullopt;
+  const bool has_days = at.take("-");
+  const std::string_view hours = has_days ? at.digits(kMostDigitsOfDays) : std::string_view();
+  if (has_days && (hours.empty() || first.size() > kMostDigitsOfDays)) return std::nullopt;
+  std::array<std::string_view, 2> parts;
+  for (std::string_view& part : parts) {
+    if (!take_part(at, part)) return std::nullopt;
   }
-  if (!std::regex_match(limit, part, without)) return std::nullopt;
-  if (part[3].matched) return (number(part[1]) * 60 + number(part[2])) * 60 + number(part[3]);
-  return number(part[1]) * 60 + number(part[2]);
+  if (!at.at_end()) return std::nullopt;
+  if (has_days) return number(first) * kDay + number(hours) * kHour + number(parts[0]) * kMinute + number(parts[1]);
+  if (!parts[1].empty()) return number(first) * kHour + number(parts[0]) * kMinute + number(parts[1]);
+  return number(first) * kMinute + number(parts[0]);
 }
 
 bool is_signalled_at_start(std::int64_t limit_s, std::int64_t lead_s) {
