@@ -110,6 +110,96 @@ TEST(ParallelLoss, RecomputedActivationsDropTheSame) {
   EXPECT_LT(largest_difference(gradients(true), gradients(false)), 1e-6);
 }
 
+// A module that returns the mean loss of its chunk, as Hugging Face's do.
+struct OwnMeanLossImpl : torch::nn::Cloneable<OwnMeanLossImpl> {
+  OwnMeanLossImpl() { reset(); }
+  void reset() override { weight = register_parameter("weight", torch::full({}, 3.0, torch::kDouble)); }
+  at::Tensor forward(const at::Tensor& x) { return (x * weight).pow(2).mean(); }
+  at::Tensor weight;
+};
+TORCH_MODULE(OwnMeanLoss);
+
+// By hand: x = 1, 2, 3, 4, 5 and w = 3. Σ(xw)² / 5 = 9 * 55 / 5 = 99, of gradient 2 * 3 * 55 / 5 = 66. Chunks of 2, 2
+// and 1 have means 22.5, 112.5 and 225, whose mean is 120.
+class OwnLoss : public ::testing::TestWithParam<int> {};
+
+TEST_P(OwnLoss, IsTheBatchsWhateverTheChunks) {
+  OwnMeanLoss model;
+  DataParallel dp(model, cpu_devices(GetParam()));
+  const at::Tensor x = torch::arange(1, 6, torch::kDouble);
+  testing::internal::CaptureStderr();
+  const ReplicaLosses losses = parallel_loss(dp, own_loss, x);
+  losses.mean().backward();
+  EXPECT_DOUBLE_EQ(losses.mean().item<double>(), 99);
+  EXPECT_DOUBLE_EQ(losses.counts().sum().item<double>(), 5);
+  EXPECT_NEAR(model->weight.grad().item<double>(), 66, 1e-12);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+INSTANTIATE_TEST_SUITE_P(Replicas, OwnLoss, ::testing::Values(1, 2, 3, 5));
+
+TEST(OwnLossOfScript, IsTheBatchsWhateverTheChunks) {
+  torch::jit::Module model("OwnLoss");
+  model.register_parameter("weight", torch::full({}, 3.0, torch::kDouble), false);
+  model.define("def forward(self, x):\n    return ((x * self.weight) ** 2).mean()\n");
+  DataParallel dp(model, cpu_devices(2));
+  EXPECT_DOUBLE_EQ(parallel_loss(dp, own_loss, torch::arange(1, 6, torch::kDouble)).mean().item<double>(), 99);
+}
+
+// What a program writes that ports Python's `model(inputs).mean()`.
+TEST(LossHint, NamesTheExactLineOnceWhereChunksAreUnequal) {
+  OwnMeanLoss model;
+  DataParallel dp(model, cpu_devices(3));
+  const at::Tensor x = torch::arange(1, 6, torch::kDouble);
+  const auto words_of = [&](auto&& body) {
+    testing::internal::CaptureStderr();
+    body();
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(words_of([&] { dp(torch::arange(1, 7, torch::kDouble)).mean().backward(); }), "") << "equal chunks";
+  EXPECT_EQ(words_of([&] {
+              const torch::NoGradGuard no_grad;
+              dp(x).mean();
+            }),
+            "")
+      << "no gradient: perhaps a count";
+  const std::string said = words_of([&] { EXPECT_DOUBLE_EQ(dp(x).mean().item<double>(), 120); });
+  EXPECT_TRUE(contains(said, "chunks of 2, 2, 1 samples")) << said;
+  EXPECT_TRUE(contains(said, "lockstep::parallel_loss(dp, lockstep::own_loss, inputs...).mean()")) << said;
+  EXPECT_EQ(words_of([&] { dp(x).mean(); }), "") << "once";
+  const std::string again = words_of([&] {
+    for (int i = 0; i < 3; ++i) data_parallel(model, cpu_devices(3), x);
+  });
+  EXPECT_TRUE(contains(again, "chunks of 2, 2, 1 samples")) << again;
+  EXPECT_EQ(again.find("chunks of"), again.rfind("chunks of")) << "once, though each call has an object of its own";
+}
+
+TEST(LossHint, AloneWhereLossesDoNotSayWhatTheyCount) {
+  const auto model = make_model("mlp");
+  RandomBatchOptions shape;
+  shape.size = 7;
+  const Batch batch = model->random_batch(shape);
+  const double want = model->loss(model->forward(batch), batch).mean().item<double>();
+  DataParallel dp(model, cpu_devices(2));
+  testing::internal::CaptureStderr();
+  const auto [loss, scores] = dp.apply(
+      [](auto& replica, const Batch& chunk) {
+        const at::Tensor output = replica->forward(chunk);
+        return std::make_tuple(replica->loss(output, chunk), output);
+      },
+      batch);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(loss.sum.sizes(), (std::vector<std::int64_t>{2})) << "of each replica";
+  EXPECT_EQ(scores.size(0), 7);
+  EXPECT_NEAR(loss.mean().template item<double>(), want, 1e-6);
+}
+
+TEST(ParallelLoss, CannotCountTheSamplesOfAMeanWithoutATensor) {
+  OwnMeanLoss model;
+  DataParallel dp(model, cpu_devices(2));
+  const auto mean = [](auto& replica, double) { return replica->weight * 1; };
+  EXPECT_TRUE(contains(text_of_error([&] { parallel_loss(dp, mean, 1.0); }), "return a struct with sum and count"));
+}
+
 TEST(ParallelLoss, RefusesALossThatIsNotOneNumber) {
   const auto model = make_model("mlp");
   DataParallel dp(model, cpu_devices(2));

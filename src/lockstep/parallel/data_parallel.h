@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <type_traits>
@@ -9,6 +11,7 @@
 
 #include "lockstep/parallel/call_forward.h"
 #include "lockstep/parallel/gather.h"
+#include "lockstep/parallel/loss_hint.h"
 #include "lockstep/parallel/parallel_apply.h"
 #include "lockstep/parallel/replicate.h"
 #include "lockstep/parallel/scatter.h"
@@ -30,7 +33,8 @@ namespace lockstep {
 /// vector with one element per replica. With one device it is the module's own forward; without arguments the first
 /// replica alone runs.
 ///
-/// A mean of such losses is exact only where chunks are equal: see parallel_loss. One thread at a time.
+/// The mean of such losses is that of the batch only if the chunks are equal; a warning says so once. parallel_loss, or
+/// a `LossSum` among the outputs, is exact for any chunks. One thread at a time.
 template <typename ModuleType>
 class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> {
   static_assert(detail::require_wrappable<ModuleType>());
@@ -74,6 +78,7 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
       count_bytes(trace, scope, *chunks);
     }
     const auto outputs = parallel_apply(replicas_, *chunks, function);
+    loss_hint_.look(*chunks, outputs, dim_);
     TraceScope scope(trace, "gather", output_device_.name());
     auto gathered = gather(outputs, output_device_, dim_);
     count_bytes(trace, scope, gathered);
@@ -88,6 +93,8 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
   Replicas<ModuleType>& replicas() { return replicas_; }
   /// Spans of each step go to `trace` from now on, which must outlive its use; null ends it.
   void set_trace(StepTrace* trace) { replicas_.set().set_trace(trace); }
+  /// Who warns of losses whose mean is not the batch's; default: each object by itself.
+  void set_loss_hint(LossHint hint) { loss_hint_ = std::move(hint); }
 
  private:
   template <typename T>
@@ -108,13 +115,17 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
   Replicas<ModuleType> replicas_;
   ReplicaDevice output_device_;
   std::int64_t dim_;
+  LossHint loss_hint_;
 };
 
 /// One forward without an object to keep, as PyTorch's functional `data_parallel`. Makes the replicas anew: in a loop a
 /// DataParallel is faster.
 template <typename ModuleType, typename... Args>
 auto data_parallel(ModuleType module, std::vector<ReplicaDevice> device_ids, const Args&... args) {
-  return DataParallel<ModuleType>(std::move(module), std::move(device_ids)).forward(args...);
+  static const auto was_hinted = std::make_shared<std::atomic<bool>>(false);
+  DataParallel<ModuleType> dp(std::move(module), std::move(device_ids));
+  dp.set_loss_hint(LossHint(was_hinted));
+  return dp.forward(args...);
 }
 
 }  // namespace lockstep

@@ -2,10 +2,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "lockstep/parallel/data_parallel.h"
+#include "lockstep/tensor/loss_sum.h"
 
 namespace lockstep {
 
@@ -33,21 +36,27 @@ class ReplicaLosses {
 
 namespace detail {
 
-struct SumAndCount {
-  at::Tensor sum;
-  at::Tensor count;
-  template <typename Visit>
-  void visit_tensors(Visit&& visit) const {
-    visit(sum);
-    visit(count);
-  }
-};
-
 /// @throws Error  unless both are one number
-SumAndCount checked_loss(const at::Tensor& sum, const at::Tensor& count);
-ReplicaLosses losses_of(SumAndCount gathered);
+LossSum checked_loss(const at::Tensor& sum, const at::Tensor& count);
+/// Of a mean over `samples`. @throws Error  unless it is one number, or if `samples` is negative
+LossSum checked_loss_of_mean(const at::Tensor& mean, std::int64_t samples);
+ReplicaLosses losses_of(const LossSum& gathered);
+
+template <typename Result>
+LossSum loss_of_chunk(const Result& result, std::int64_t samples) {
+  if constexpr (std::is_same_v<Result, c10::IValue>) {
+    return checked_loss_of_mean(result.toTensor(), samples);
+  } else if constexpr (std::is_convertible_v<const Result&, const at::Tensor&>) {
+    return checked_loss_of_mean(result, samples);
+  } else {
+    return checked_loss(result.sum, result.count);
+  }
+}
 
 }  // namespace detail
+
+/// For parallel_loss: the module's forward itself returns the mean loss of its chunk.
+inline constexpr auto own_loss = [](auto& replica, auto&... chunk) { return call_forward(replica, chunk...); };
 
 /// Computes the loss where the output is: no output leaves its replica, one number does.
 ///
@@ -56,15 +65,17 @@ ReplicaLosses losses_of(SumAndCount gathered);
 ///     }, batch);
 ///     loss.mean().backward();
 ///
-/// @param loss  called with a replica and the chunk of each argument; returns a struct with tensors `sum`, a scalar of
-/// the graph, and `count`, how many samples or tokens it sums over
-/// @throws Error  if `sum` or `count` is not one number; what a replica threw, with its number and device
+/// @param loss  called with a replica and the chunk of each argument. Returns a struct with tensors `sum`, a scalar of
+/// the graph, and `count`, how many samples or tokens it sums over; or a scalar, the mean loss of the chunk's samples,
+/// which counts as many times as the chunk has samples. Where samples count differently (class weights, an ignored
+/// label, tokens), only the struct is exact
+/// @throws Error  if `sum`, `count` or the scalar is not one number; what a replica threw, with its number and device
 template <typename ModuleType, typename Loss, typename... Args>
 ReplicaLosses parallel_loss(DataParallel<ModuleType>& dp, Loss&& loss, const Args&... args) {
   return detail::losses_of(dp.apply(
-      [&loss](ModuleType& replica, auto&... chunk) {
-        const auto result = loss(replica, chunk...);
-        return detail::checked_loss(result.sum, result.count);
+      [&loss, dim = dp.dim()](ModuleType& replica, auto&... chunk) {
+        const std::int64_t samples = LossHint::samples_of(std::tie(chunk...), dim);
+        return detail::loss_of_chunk(loss(replica, chunk...), samples);
       },
       args...));
 }

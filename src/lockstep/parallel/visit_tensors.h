@@ -37,6 +37,13 @@ struct IsTuple : std::false_type {};
 template <typename T>
 struct IsTuple<T, std::void_t<decltype(std::tuple_size<T>::value)>> : std::true_type {};
 
+// Whether a visitor passes values of a type by, which it says by `template <typename T> static constexpr bool
+// kPassesBy`.
+template <typename Visit, typename T, typename = void>
+struct PassesBy : std::false_type {};
+template <typename Visit, typename T>
+struct PassesBy<Visit, T, std::enable_if_t<std::decay_t<Visit>::template kPassesBy<T>>> : std::true_type {};
+
 // A function of somebody else's, beside the type that it is for.
 namespace found_by_argument {
 
@@ -94,7 +101,9 @@ void visit_struct(const T& value, Visit&& visit) {
 struct VisitTensors {
   template <typename T, typename Visit>
   void operator()(const T& value, Visit&& visit) const {
-    if constexpr (std::is_convertible_v<const T&, const at::Tensor&>) {
+    if constexpr (PassesBy<Visit, T>::value) {
+      // nothing
+    } else if constexpr (std::is_convertible_v<const T&, const at::Tensor&>) {
       visit(value);
     } else if constexpr (std::is_same_v<T, c10::IValue>) {
       value.visit([&](const c10::IValue& inner) {

@@ -10,8 +10,15 @@ namespace lockstep {
 struct LossSum {
   at::Tensor sum;    ///< scalar of the graph: backward starts here
   at::Tensor count;  ///< scalar int64: samples (or tokens) that `sum` counts
-  /// sum / count, as PyTorch's losses return it; NaN where nothing counts.
-  at::Tensor mean() const { return sum.div(count); }
+  /// sum / count, as PyTorch's losses return it; NaN if nothing counts. The losses of several replicas, which
+  /// DataParallel gathers as vectors, become one: Σsum / Σcount.
+  at::Tensor mean() const { return sum.dim() == 0 ? sum.div(count) : sum.sum().div(count.sum()); }
+
+  template <typename Visit>
+  void visit_tensors(Visit&& visit) const {
+    visit(sum);
+    visit(count);
+  }
 };
 
 }  // namespace lockstep
