@@ -127,6 +127,35 @@ TEST(DataParallel, CutsAlongAnotherDimension) {
   EXPECT_TRUE(dp(x).allclose(torch::tensor({1.0, 9.0}, torch::kDouble)));
 }
 
+TEST(DataParallel, TakesDevicesByNameOrNumberFromAVector) {
+  TwoLayers model;
+  const std::vector<std::string> names{"cpu:0", "cpu:1"};
+  DataParallel by_name(model, names);
+  EXPECT_EQ(by_name.device_ids(), cpu_devices(2));
+  EXPECT_EQ(replicate(model, names).devices(), cpu_devices(2));
+  if (!torch::cuda::is_available()) {
+    EXPECT_EQ(DataParallel(model, std::vector<int>{0, 1, 2}).device_ids(), cpu_devices(3));
+  }
+  const std::vector<std::string> wrong{"cpu:0", "gpu:1"};
+  EXPECT_TRUE(contains(text_of_error([&] { DataParallel dp(model, wrong); }), "\"gpu:1\" is no device"));
+}
+
+// Cloneable calls reset() on the clone, and finds less than the original has.
+struct RegistersInConstructorImpl : torch::nn::Cloneable<RegistersInConstructorImpl> {
+  RegistersInConstructorImpl() { linear = register_module("linear", torch::nn::Linear(2, 2)); }
+  void reset() override {}
+  at::Tensor forward(const at::Tensor& x) { return linear(x); }
+  torch::nn::Linear linear{nullptr};
+};
+TORCH_MODULE(RegistersInConstructor);
+
+TEST(DataParallel, SaysWhereACloneableMustRegister) {
+  RegistersInConstructor model;
+  const std::string text = text_of_error([&] { DataParallel dp(model, cpu_devices(2)); });
+  EXPECT_TRUE(contains(text, "in `void reset() override`, and call reset() in the constructor")) << text;
+  EXPECT_FALSE(contains(text, "derive it from")) << "it is";
+}
+
 struct ManyThingsImpl : torch::nn::Cloneable<ManyThingsImpl> {
   using Batch = std::map<std::string, at::Tensor>;
   void reset() override {

@@ -52,6 +52,12 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
         dim_(dim) {
     output_device_.require_present("output_device");
   }
+  /// The same for a vector of names, such as std::vector<std::string>, or of numbers.
+  template <typename Name, std::enable_if_t<kNamesDevice<Name>, int> = 0>
+  explicit DataParallel(ModuleType module, const std::vector<Name>& device_ids,
+                        std::optional<ReplicaDevice> output_device = {}, std::int64_t dim = 0,
+                        ReplicaOptions options = {})
+      : DataParallel(std::move(module), replica_devices_named(device_ids), std::move(output_device), dim, options) {}
 
   template <typename... Args>
   auto forward(const Args&... args) {

@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace lockstep {
@@ -36,6 +37,17 @@ class ReplicaDevice {
   bool is_cpu_ = true;
   int index_ = 0;
 };
+
+/// A list of names or numbers as devices: for those that a program has in a vector of its own.
+/// @throws Error  if one is no device
+template <typename Name>
+std::vector<ReplicaDevice> replica_devices_named(const std::vector<Name>& names) {
+  return {names.begin(), names.end()};
+}
+/// Whether a vector of these is a list of devices by another name.
+template <typename Name>
+inline constexpr bool kNamesDevice =
+    std::is_convertible_v<const Name&, ReplicaDevice> && !std::is_same_v<Name, ReplicaDevice>;
 
 /// All CUDA devices; without CUDA, one CPU replica per core that this process may use.
 std::vector<ReplicaDevice> all_replica_devices();

@@ -53,6 +53,11 @@ Modules modules_inside(torch::nn::Module& module) {
   return modules;
 }
 
+// What LibTorch's Cloneable says of a class that registers in its constructor instead of reset().
+bool is_registered_outside_reset(const std::string& cause) {
+  return cause.find("after calling reset()") != std::string::npos;
+}
+
 // A clone, which has weights of its own at first.
 std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module, const ReplicaDevice& device) {
   device.require_present();
@@ -61,8 +66,12 @@ std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module,
   try {
     return device.is_cpu() ? module.clone() : module.clone(device.tensor_device());
   } catch (const c10::Error& error) {
-    throw Error("the module " + module.name() + " cannot be cloned: " + error.what_without_backtrace(), "replicate",
-                "derive it from torch::nn::Cloneable, or override `clone`");
+    const std::string cause = error.what_without_backtrace();
+    throw Error("the module " + module.name() + " cannot be cloned: " + cause, "replicate",
+                is_registered_outside_reset(cause)
+                    ? "create and register parameters, buffers and submodules in `void reset() override`, and call "
+                      "reset() in the constructor: a clone is made by reset() alone"
+                    : "derive it from torch::nn::Cloneable, or override `clone`");
   }
 }
 

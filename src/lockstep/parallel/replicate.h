@@ -78,5 +78,10 @@ template <typename ModuleType>
 Replicas<ModuleType> replicate(ModuleType module, std::vector<ReplicaDevice> devices, ReplicaOptions options = {}) {
   return Replicas<ModuleType>(std::move(module), std::move(devices), options);
 }
+/// The same for a vector of names, such as std::vector<std::string>, or of numbers.
+template <typename ModuleType, typename Name, std::enable_if_t<kNamesDevice<Name>, int> = 0>
+Replicas<ModuleType> replicate(ModuleType module, const std::vector<Name>& devices, ReplicaOptions options = {}) {
+  return replicate(std::move(module), replica_devices_named(devices), options);
+}
 
 }  // namespace lockstep
