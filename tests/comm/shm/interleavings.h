@@ -54,6 +54,8 @@ class CheckedMemory {
   explicit CheckedMemory(Machine& machine, int rank) : machine_(machine), rank_(rank) {}
 
   int rank() const { return rank_; }
+  /// The program is another thread of that rank: memory cells are chosen by it.
+  void act_for(int rank) { rank_ = rank; }
   int world_size() const;
   std::uint64_t slots() const;
   GroupHeader& header();

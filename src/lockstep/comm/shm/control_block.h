@@ -72,7 +72,7 @@ struct RankCell {
   alignas(kLineBytes) Word state;     ///< RankState
   Word inbox;                         ///< where it receives memory
   Word entered;                       ///< 1 + sequence number of the operation that it entered last
-  alignas(kLineBytes) Word working;   ///< 1 while this rank touches memory of others
+  alignas(kLineBytes) Word working;   ///< how many of this rank's threads touch memory of others
   alignas(kLineBytes) Word round;     ///< of staged operations
   alignas(kLineBytes) Word retired;   ///< operations that this rank is done with: all below this number
   alignas(kLineBytes) Word setup_round;

@@ -8,7 +8,7 @@ namespace lockstep::shm {
 
 /// Keeps ranks out of each other's memory once a group has ended: who wants to touch it says so first, and then looks
 /// whether the group lives; who ends the group, or finds it ended, waits for those who said so. Sequentially
-/// consistent, so one of the two sees the other. One thread at a time per rank.
+/// consistent, so one of the two sees the other. Several threads of a rank may be inside at once: each counts.
 ///
 /// `Memory` is Group, or the model checker's.
 template <class Memory>
@@ -18,12 +18,12 @@ class WorkProtocol {
 
   /// False where the group has ended: then nothing may be touched. Else `end` must follow.
   bool begin() {
-    memory_.store_in_order(memory_.cell(memory_.rank()).working, 1);
+    memory_.fetch_add(memory_.cell(memory_.rank()).working, 1);
     if (memory_.load(memory_.header().broken) == 0) return true;
     end();
     return false;
   }
-  void end() { memory_.store(memory_.cell(memory_.rank()).working, 0); }
+  void end() { memory_.fetch_add(memory_.cell(memory_.rank()).working, ~std::uint64_t{0}); }
 
   /// Ends the group; true where nobody had before.
   bool break_group() {
