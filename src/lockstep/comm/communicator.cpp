@@ -146,7 +146,9 @@ std::shared_ptr<Work> Communicator::start(Request request) {
   WorkQueue& queue = queue_of(fingerprint);
   if (enqueues()) return queue.push(enqueue(request, fingerprint));
   if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && queue.idle()) {
-    if (auto work = do_start_all_reduce(request.out, operation_of(request, fingerprint))) return work;
+    std::shared_ptr<Work> work;
+    guard(fingerprint, [&] { work = do_start_all_reduce(request.out, operation_of(request, fingerprint)); });
+    if (work) return work;
   }
   return queue.push([this, request = std::move(request), fingerprint]() mutable { run_guarded(request, fingerprint); });
 }

@@ -1,6 +1,7 @@
 // The engine below the tensors, on threads, without LibTorch: what the thread sanitizer can see through.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -26,7 +27,7 @@ class CoreRank {
         sharing_(share_between_threads()),
         group_(join(membership, *sharing_, [](const Announcement&) { return "an operation"; })),
         allocations_(*group_, *sharing_),
-        order_(*group_, allocations_, true),
+        order_(*group_, allocations_, true, membership.timeout),
         collectives_(*group_, order_),
         channels_(*group_, *sharing_) {}
   ~CoreRank() { order_.close(); }
@@ -148,6 +149,35 @@ TEST(EngineCore, RandomOperationsOnThreads) {
     on_ranks(world_size, [](CoreRank& me) {
       std::mt19937 dice(7);
       for (std::uint64_t step = 0; step < 60; ++step) core_step(me, dice, step);
+    });
+  }
+}
+
+TEST(EngineCore, ManyMayBePendingWhileAnotherThreadWaits) {
+  for (const int world_size : {2, 3}) {
+    std::atomic<int> not_started{world_size - 1};  // the last rank comes when all others have started theirs
+    on_ranks(world_size, [&](CoreRank& me) {
+      std::vector<std::vector<float>> values(200);
+      std::vector<std::shared_ptr<Started>> works;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i].resize(i % 5 == 0 ? 50000 : 1 + i % 700);
+        fill(values[i], me.rank(), i);
+      }
+      while (me.rank() == world_size - 1 && not_started.load() != 0) std::this_thread::yield();
+      std::thread waiter;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        auto& one = values[i];
+        works.push_back(me.order().start(me.next(one.size()), elements_of(one), Reduction::Sum, nullptr));
+        if (i == 0) waiter = std::thread([&order = me.order(), first = works.front()] { order.wait(*first); });
+      }
+      --not_started;
+      if (me.rank() == 0) me.collectives().barrier(me.next(0));
+      if (me.rank() != 0) {
+        for (std::size_t i = works.size(); i-- > 0;) me.order().wait(*works[i]);
+        me.collectives().barrier(me.next(0));
+      }
+      waiter.join();
+      for (std::size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(is_sum(values[i], world_size, i)) << i;
     });
   }
 }

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "lockstep/comm/shm/spin.h"
-#include "lockstep/comm/shm/staged_all_reduce.h"
 
 namespace lockstep::shm {
 namespace {
@@ -49,29 +48,45 @@ Location AllReduce::locate(const std::byte* data, const SymmetricBuffer* buffer)
   return {buffer->segment(), static_cast<std::uint64_t>(data - buffer->part(group_.rank()))};
 }
 
-void AllReduce::enter(const Call& call, const std::byte* data, const SymmetricBuffer* buffer) {
+void AllReduce::prepare(Started& it, const Call& call, const Elements& elements, Reduction reduction) {
+  it.call = call;
+  it.elements = elements;
+  it.reduction = reduction;
+  it.way = Started::Way::Slot;
+  it.stage = Started::Stage::Queued;
+  it.awaited = false;
+  it.failure = nullptr;
+  it.over.store(false, std::memory_order_relaxed);
+}
+
+void AllReduce::meet(const Call& call, const std::byte* data, const SymmetricBuffer* buffer) {
   slots_.enter(call, locate(data, buffer));
   slots_.await_entered(call);
   check_announcements(call);
 }
 
-void AllReduce::launch(Started& started) {
-  group_.throw_if_broken();
-  if (is_tiny(started.elements)) {
-    launch_tiny(started);
-  } else {
-    launch_slot(started);
-  }
+bool AllReduce::may_enter(const Started& started) {
+  return slots_.may_enter(started.call.sequence) && (!is_tiny(started.elements) || tiny_.may_send());
 }
 
-void AllReduce::launch_tiny(Started& started) {
+void AllReduce::enter(Started& started) {
+  group_.throw_if_broken();
+  if (is_tiny(started.elements)) {
+    enter_tiny(started);
+  } else {
+    enter_slot(started);
+  }
+  started.stage = Started::Stage::Entered;
+}
+
+void AllReduce::enter_tiny(Started& started) {
   started.way = Started::Way::Tiny;
   started.tiny_number = tiny_.next();
   slots_.announce(started.call);  // for ranks that wait elsewhere, and for messages
   tiny_.send(started.call.announcement, started.elements.data, started.elements.bytes());
 }
 
-void AllReduce::launch_slot(Started& started) {
+void AllReduce::enter_slot(Started& started) {
   const Elements& elements = started.elements;
   started.buffer = one_address_space_ ? nullptr : allocations_.find(elements.data, elements.bytes());
   Location location = locate(elements.data, started.buffer.get());
@@ -88,23 +103,93 @@ void AllReduce::advance(Started& started) {
   if (started.stage == Started::Stage::InPlace) work_slice(started, group_.rank());
 }
 
-bool AllReduce::step(Started& started, bool may_wait) {
-  if (started.way == Started::Way::Tiny) return step_tiny(started, may_wait);
-  if (may_wait && started.stage == Started::Stage::Entered) slots_.await_entered(started.call);
+bool AllReduce::step(Started& started) {
+  if (started.way == Started::Way::Tiny) return step_tiny(started);
   advance(started);
-  if (started.stage == Started::Stage::Entered) return false;
-  if (started.stage == Started::Stage::InPlace && !slots_.all_done(started.call.sequence, started.chunks_per_slice)) {
-    if (!may_wait) return false;
-    help_others(started);
-    slots_.await_done(started.call, started.chunks_per_slice);
+  switch (started.stage) {
+    case Started::Stage::InPlace:
+      if (!slots_.all_done(started.call.sequence, started.chunks_per_slice)) return false;
+      break;
+    case Started::Stage::Small:
+      run_small(started);
+      break;
+    case Started::Stage::Staged:  // here and not in `advance`: rounds are those of the oldest operation
+      if (!started.staged->move_on(rounds_)) return false;
+      break;
+    default:
+      return false;
   }
+  started.stage = Started::Stage::Finished;
   slots_.retire(started.call.sequence);
   return true;
 }
 
-bool AllReduce::step_tiny(Started& started, bool may_wait) {
-  if (!may_wait && !tiny_.all_arrived(started.tiny_number)) return false;
-  tiny_.await_arrived(started.call, started.tiny_number);
+AllReduce::Hurdle AllReduce::hurdle(const Started& started) const {
+  using What = Hurdle::What;
+  if (started.stage == Started::Stage::Queued) return {What::Slot, 0, started.call};
+  if (started.way == Started::Way::Tiny) return {What::Arrivals, started.tiny_number, started.call};
+  if (started.stage == Started::Stage::InPlace) return {What::Chunks, started.chunks_per_slice, started.call};
+  if (started.stage == Started::Stage::Staged) return {What::Round, started.staged->round(), started.call};
+  return {What::Entries, 0, started.call};
+}
+
+bool AllReduce::is_taken(const Hurdle& hurdle) {
+  switch (hurdle.what) {
+    case Hurdle::What::Slot:
+      return slots_.is_slot_free(hurdle.call.sequence);
+    case Hurdle::What::Arrivals:
+      return tiny_.all_arrived(hurdle.number);
+    case Hurdle::What::Entries:
+      return slots_.all_entered(hurdle.call.sequence);
+    case Hurdle::What::Chunks:
+      return slots_.all_done(hurdle.call.sequence, hurdle.number);
+    case Hurdle::What::Round:
+      return rounds_.all_there(hurdle.number);
+  }
+  return true;
+}
+
+bool AllReduce::is_missing(const Hurdle& hurdle, int rank) {
+  switch (hurdle.what) {
+    case Hurdle::What::Slot:
+      return slots_.holds_slot(hurdle.call.sequence, rank);
+    case Hurdle::What::Arrivals:
+      return !tiny_.has_arrived(hurdle.number, rank);
+    case Hurdle::What::Entries:
+      return !slots_.has_entered(hurdle.call.sequence, rank);
+    case Hurdle::What::Chunks:
+      return slots_.is_working(rank);
+    case Hurdle::What::Round:
+      return rounds_.is_missing(hurdle.number, rank);
+  }
+  return false;
+}
+
+// Once another thread has finished the operation, its slot may be another one's: `over` is looked at as well.
+void AllReduce::await(const Hurdle& hurdle, const std::atomic<bool>& over) {
+  const auto ready = [&] { return is_taken(hurdle) || over.load(std::memory_order_acquire); };
+  const auto missing = [&](int rank) { return is_missing(hurdle, rank); };
+  if (hurdle.what == Hurdle::What::Slot) {
+    group_.await_without_bell(hurdle.call, ready, missing);
+  } else {
+    group_.await(hurdle.call, ready, missing);
+  }
+}
+
+void AllReduce::look_at_peers(const Started& started) {
+  const Hurdle what = hurdle(started);
+  group_.look_at_peers(
+      what.call, [&] { return is_taken(what); }, [&](int rank) { return is_missing(what, rank); });
+}
+
+void AllReduce::finish(Started& started) {
+  while (!step(started)) {
+    if (!help(started)) await(hurdle(started), started.over);
+  }
+}
+
+bool AllReduce::step_tiny(Started& started) {
+  if (!tiny_.all_arrived(started.tiny_number)) return false;
   std::array<const std::byte*, kMaxRanks> sources;
   for (int rank = 0; rank < group_.world_size(); ++rank) {
     if (tiny_.announcement(started.tiny_number, rank) != started.call.announcement) check_announcements(started.call);
@@ -113,6 +198,7 @@ bool AllReduce::step_tiny(Started& started, bool may_wait) {
   reduce(started.elements.type, started.reduction, sources.data(), group_.world_size(), &started.elements.data, 1,
          started.elements.count);
   tiny_.finish_read();
+  started.stage = Started::Stage::Finished;
   slots_.retire(started.call.sequence);
   return true;
 }
@@ -123,7 +209,6 @@ void AllReduce::resolve(Started& started) {
   const std::size_t all_bytes = started.elements.bytes();
   find_copies(
       started.copies, started.call, [all_bytes](int) { return all_bytes; }, started.buffer.get());
-  started.stage = Started::Stage::Finished;
   if (!started.copies.empty()) {
     const auto [begin, end] = slice_of(started.elements, 0, group_.world_size());
     const std::size_t bytes = (end - begin) * element_bytes(started.elements.type);
@@ -136,9 +221,10 @@ void AllReduce::resolve(Started& started) {
     all_in_boxes = all_in_boxes && slots_.location(started.call.sequence, rank).segment == kStaged;
   }
   if (all_in_boxes) {
-    run_small(started);
+    started.stage = Started::Stage::Small;
   } else {
-    run_staged_all_reduce(group_, rounds_, started.call, started.elements, started.reduction);
+    started.staged.emplace(group_, started.elements, started.reduction);
+    started.stage = Started::Stage::Staged;
   }
 }
 
@@ -168,15 +254,17 @@ void AllReduce::work_slice(Started& started, int owner) {
 }
 
 // Takes what others have not begun: they may be busy elsewhere, or wait for this very core.
-void AllReduce::help_others(Started& started) {
+bool AllReduce::help(Started& started) {
+  if (started.stage != Started::Stage::InPlace) return false;
   const int looks = group_.ranks_share_cores() ? 0 : kPatienceLooks;
   for (int look = 0; look < looks; ++look) {
-    if (slots_.all_done(started.call.sequence, started.chunks_per_slice)) return;
+    if (slots_.all_done(started.call.sequence, started.chunks_per_slice)) return true;
     if (look >= kEagerLooks) relax_cpu();
   }
   for (int step = 1; step < group_.world_size(); ++step) {
     work_slice(started, (group_.rank() + step) % group_.world_size());
   }
+  return slots_.all_done(started.call.sequence, started.chunks_per_slice);
 }
 
 // All have entered.

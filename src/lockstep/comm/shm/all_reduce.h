@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -25,24 +26,52 @@ std::pair<std::size_t, std::size_t> slice_of(const Elements& elements, int rank,
 /// - small: through a box of each rank, reduced by everybody;
 /// - staged: in pieces through staging buffers.
 ///
-/// No locks: OperationOrder lets one thread in at a time.
+/// One thread at a time, apart from `await`: OperationOrder sees to that.
 class AllReduce {
  public:
   AllReduce(Group& group, Allocations& allocations, bool one_address_space);
 
   std::size_t largest_tiny_bytes() const { return tiny_bytes_; }
   bool is_tiny(const Elements& elements) const { return elements.bytes() <= tiny_bytes_; }
-  /// True where one more may be launched before the oldest tiny one is over.
-  bool may_launch(const Elements& elements) const { return !is_tiny(elements) || tiny_.may_send(); }
-  /// Tells the other ranks that this one is there with its data.
-  void launch(Started& started);
-  /// This rank's share, if all have entered. Waits for nobody, unless some rank's data cannot be reached by all.
+  /// Makes `it` an operation that has not entered.
+  static void prepare(Started& it, const Call& call, const Elements& elements, Reduction reduction);
+
+  // What PendingOperations asks for: nothing here waits.
+
+  /// True where `enter` has a slot, and a box if the operation is tiny.
+  bool may_enter(const Started& started);
+  /// Tells the other ranks that this one is there with its data. Waits for the slot where it may not enter.
+  void enter(Started& started);
+  /// This rank's share, if all have entered.
   void advance(Started& started);
-  /// Moves on an operation before which none is pending; true once it is over. `may_wait` makes it so.
-  bool step(Started& started, bool may_wait);
+  /// Moves on an operation before which none is pending; true once it is over.
+  bool step(Started& started);
+
+  // Waiting.
+
+  /// What the operation cannot go on without: something that other ranks do.
+  struct Hurdle {
+    enum class What { Slot, Arrivals, Entries, Chunks, Round };
+    What what = What::Slot;
+    std::uint64_t number = 0;  ///< of the message or the round, or chunks of a slice
+    Call call;
+  };
+  /// Of an operation before which none is pending, and for which `step` returned false.
+  Hurdle hurdle(const Started& started) const;
+  /// Returns once it is taken, or `over`, which another thread of this rank may make true. From any thread.
+  void await(const Hurdle& hurdle, const std::atomic<bool>& over);
+  /// Notices that ranks for which the operation waits have gone, without waiting for anybody.
+  /// @throws Error  if the group has ended, or ends it
+  void look_at_peers(const Started& started);
+  /// Takes chunks of an operation that others have not begun; true if all are finished then.
+  bool help(Started& started);
+  /// Brings an operation that has entered to its end, where none is pending.
+  void finish(Started& started);
 
   // For the other collectives.
-  void enter(const Call& call, const std::byte* data, const SymmetricBuffer* buffer);
+
+  /// Enters; returns when all have, and agree.
+  void meet(const Call& call, const std::byte* data, const SymmetricBuffer* buffer);
   void pass_round(const Call& call) { rounds_.pass(call); }
   void retire(const Call& call) { slots_.retire(call.sequence); }
   /// Where every rank's data begin, by rank; empty unless all ranks can reach all of it. Equal on all ranks: they look
@@ -66,13 +95,14 @@ class AllReduce {
   }
 
  private:
-  void launch_tiny(Started& started);
-  void launch_slot(Started& started);
-  bool step_tiny(Started& started, bool may_wait);
+  void enter_tiny(Started& started);
+  void enter_slot(Started& started);
+  bool step_tiny(Started& started);
+  bool is_taken(const Hurdle& hurdle);
+  bool is_missing(const Hurdle& hurdle, int rank);
   void resolve(Started& started);
   void run_small(Started& started);
   void work_slice(Started& started, int owner);
-  void help_others(Started& started);
   void check_announcements(const Call& call);
   Location locate(const std::byte* data, const SymmetricBuffer* buffer) const;
 

@@ -71,7 +71,7 @@ void Group::look_until(const Call& call, const Predicate& ready, const RankPredi
 bool Group::check(const Call& call, const Predicate& ready, const RankPredicate& missing, Clock::time_point since) {
   if (ready()) return true;
   throw_if_broken();
-  if (time_to_check()) check_peers(call, ready, missing);
+  if (time_to_check(next_check_ns_)) check_peers(call, ready, missing);
   if (ready()) return true;
   if (call.deadline.passed()) {
     fail_timeout(call, std::chrono::duration<double>(Clock::now() - since).count(), missing);
@@ -90,13 +90,13 @@ std::string Group::describe(const Announcement& announcement) const {
   return names_.operation(announcement);
 }
 
-// One look per interval for all waits of this rank together.
-bool Group::time_to_check() noexcept {
+// One look per interval for all that share it.
+bool Group::time_to_check(std::atomic<std::int64_t>& next_ns) noexcept {
   const std::int64_t now = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  std::int64_t next = next_check_ns_.load(std::memory_order_relaxed);
+  std::int64_t next = next_ns.load(std::memory_order_relaxed);
   if (now < next) return false;
   const std::int64_t interval = std::chrono::nanoseconds(kCheckInterval).count();
-  return next_check_ns_.compare_exchange_strong(next, now + interval, std::memory_order_relaxed);
+  return next_ns.compare_exchange_strong(next, now + interval, std::memory_order_relaxed);
 }
 
 void Group::check_peers(const Call& call, const Predicate& ready, const RankPredicate& missing) {

@@ -111,6 +111,13 @@ class Group {
     } while (spin.again());
     look_until(call, ready, missing);
   }
+  /// For a rank that computes and does not wait: looks now and then whether the ranks that are missing still live.
+  /// @throws Error  if the group has ended, or ends it, as `await` does
+  template <class Ready, class Missing>
+  void look_at_peers(const Call& call, Ready&& ready, Missing&& missing) {
+    throw_if_broken();
+    if (time_to_check(next_look_ns_)) check_peers(call, ready, missing);
+  }
   /// Between these, and only there, this rank touches memory of other ranks: who leaves a broken group waits for it.
   void begin_work() {
     if (!WorkProtocol<Group>(*this).begin()) throw_broken();
@@ -154,7 +161,7 @@ class Group {
              std::chrono::steady_clock::time_point since);
   void check_peers(const Call& call, const Predicate& ready, const RankPredicate& missing);
   [[noreturn]] void fail_timeout(const Call& call, double waited_s, const RankPredicate& missing);
-  bool time_to_check() noexcept;
+  static bool time_to_check(std::atomic<std::int64_t>& next_ns) noexcept;
   [[noreturn]] void throw_broken();
   FailureCause cause_of_break(BreakKind kind, int blamed) const;
   bool is_lost(int rank) noexcept;
@@ -170,8 +177,9 @@ class Group {
   SpinPolicy spin_policy_;
   int cores_ = 0;
   std::function<void()> detach_;
-  std::atomic<std::int64_t> next_check_ns_{0};
-  bool record_written_ = false;  // guarded by break_mutex_
+  std::atomic<std::int64_t> next_check_ns_{0};  // of all waits together
+  std::atomic<std::int64_t> next_look_ns_{0};   // of look_at_peers
+  bool record_written_ = false;                 // guarded by break_mutex_
 };
 
 }  // namespace lockstep::shm

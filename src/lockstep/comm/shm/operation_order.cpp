@@ -1,37 +1,59 @@
 #include "lockstep/comm/shm/operation_order.h"
 
-#include <chrono>
-#include <thread>
+#include <system_error>
 #include <utility>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep::shm {
-namespace {
 
-constexpr std::chrono::microseconds kLockedOut(50);  // until the next look
+/// Lets this thread use `ways_` without the lock: it may wait for other ranks then, and keeps nobody from seeing that
+/// an earlier operation is over. Nothing is pending meanwhile that could be moved on.
+class OperationOrder::Alone {
+ public:
+  Alone(OperationOrder& order, Lock& lock) : order_(order), lock_(lock) {
+    order_.occupied_ = true;
+    lock_.unlock();
+  }
+  ~Alone() {
+    lock_.lock();
+    order_.occupied_ = false;
+    order_.vacated_.notify_all();
+    if (order_.pending_.has_waiting()) order_.helper_needed_.notify_one();
+  }
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
 
-}  // namespace
+ private:
+  OperationOrder& order_;
+  Lock& lock_;
+};
 
-OperationOrder::OperationOrder(Group& group, Allocations& allocations, bool one_address_space)
+OperationOrder::OperationOrder(Group& group, Allocations& allocations, bool one_address_space,
+                               std::chrono::milliseconds timeout)
     : group_(group),
       allocations_(allocations),
       one_address_space_(one_address_space),
-      ways_(group, allocations, one_address_space) {}
+      timeout_(timeout),
+      ways_(group, allocations, one_address_space),
+      pending_(ways_) {}
 
 void OperationOrder::all_reduce(const Call& call, const Elements& elements, Reduction reduction) {
-  const Lock lock(mutex_);
-  Started& it = immediate_;
-  it.call = call;
-  it.elements = elements;
-  it.reduction = reduction;
-  it.way = Started::Way::Slot;
-  it.stage = Started::Stage::Entered;
-  launch(it);
-  finish_until(nullptr);
-  while (!ways_.step(it, true)) {
+  Lock lock(mutex_);
+  vacated_.wait(lock, [this] { return !occupied_; });
+  if (pending_.empty()) {
+    const Alone alone(*this, lock);
+    AllReduce::prepare(immediate_, call, elements, reduction);
+    ways_.enter(immediate_);
+    ways_.finish(immediate_);
+    immediate_.end(nullptr);
+    return;
   }
-  it.buffer.reset();
+  const auto it = std::make_shared<Started>();
+  AllReduce::prepare(*it, call, elements, reduction);
+  pending_.add(it);
+  drive(lock, it.get());
+  if (it->failure) std::rethrow_exception(it->failure);
 }
 
 std::shared_ptr<Started> OperationOrder::start(const Call& call, const Elements& elements, Reduction reduction,
@@ -40,35 +62,33 @@ std::shared_ptr<Started> OperationOrder::start(const Call& call, const Elements&
     return nullptr;
   }
   auto started = std::make_shared<Started>();
-  started->call = call;
-  started->elements = elements;
-  started->reduction = reduction;
+  AllReduce::prepare(*started, call, elements, reduction);
   started->keep = std::move(keep);
   const Lock lock(mutex_);
-  move_on();
-  launch(*started);
-  pending_.push_back(started);
-  has_pending_.store(true, std::memory_order_relaxed);
+  try {
+    group_.throw_if_broken();
+    pending_.add(started);
+    if (!occupied_) pending_.move_on();
+    if (pending_.has_waiting()) call_helper();
+  } catch (...) {
+    fail_all(std::current_exception());
+    throw;
+  }
+  note_pending();
   return started;
 }
 
 bool OperationOrder::poll(Started& started) {
   if (started.over.load(std::memory_order_acquire)) return true;
-  const Lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) move_on();
+  if (!try_move_on()) return false;
   return started.over.load(std::memory_order_acquire);
 }
 
 void OperationOrder::wait(Started& started) {
-  while (!started.over.load(std::memory_order_acquire)) {
-    // Whoever holds the lock may be waiting for peers in a later operation: then this one is over already.
-    const Lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) {
-      std::this_thread::sleep_for(kLockedOut);
-      continue;
-    }
+  if (!started.over.load(std::memory_order_acquire)) {
+    Lock lock(mutex_);
     try {
-      finish_until(&started);
+      drive(lock, &started);
     } catch (...) {  // kept in `failure`
     }
   }
@@ -76,85 +96,139 @@ void OperationOrder::wait(Started& started) {
 }
 
 void OperationOrder::progress() noexcept {
-  if (!has_pending_.load(std::memory_order_relaxed)) return;
-  const Lock lock(mutex_, std::try_to_lock);  // who holds it moves them on
-  if (lock.owns_lock()) move_on();
+  if (has_pending_.load(std::memory_order_relaxed)) try_move_on();
 }
 
 void OperationOrder::run(const Call& call, std::byte* data, const std::function<std::size_t(int rank)>& bytes_of,
                          const Body& body) {
-  const Lock lock(mutex_);
-  finish_until(nullptr);
+  Lock lock(mutex_);
+  vacated_.wait(lock, [this] { return !occupied_; });
+  Call now = call;
+  if (!pending_.empty()) {
+    drive(lock, nullptr);
+    now.deadline = Deadline::after(timeout_);  // those before it had their own
+  }
+  const Alone alone(*this, lock);
   group_.throw_if_broken();
   const auto buffer = allocations_.find(data, bytes_of(group_.rank()));
-  ways_.enter(call, data, buffer.get());
+  ways_.meet(now, data, buffer.get());
   std::vector<std::byte*> copies;
-  ways_.find_copies(copies, call, bytes_of, buffer.get());
-  body(copies, [&] { ways_.pass_round(call); });
-  ways_.retire(call);
+  ways_.find_copies(copies, now, bytes_of, buffer.get());
+  body(copies, [&] { ways_.pass_round(now); });
+  ways_.retire(now);
 }
 
 void OperationOrder::close() noexcept {
+  {
+    const Lock lock(mutex_);
+    closing_ = true;
+    if (!pending_.empty()) {
+      group_.break_group(BreakKind::Aborted, "a communicator was destroyed while operations were under way",
+                         "wait for every Work before you let the communicator go");
+    }
+  }
+  helper_needed_.notify_all();
+  if (helper_.joinable()) helper_.join();
   const Lock lock(mutex_);
   if (pending_.empty()) return;
-  group_.break_group(BreakKind::Aborted, "a communicator was destroyed while operations were under way",
-                     "wait for every Work before you let the communicator go");
   group_.await_idle_writers();
   fail_all(std::make_exception_ptr(Error("the communicator was destroyed before this operation was over", "",
                                          "wait for every Work before you let the communicator go")));
 }
 
-void OperationOrder::launch(Started& started) {
+// Everything that can be done without waiting. What goes wrong is kept in each operation's `failure`. False where
+// another thread is at it.
+bool OperationOrder::try_move_on() noexcept {
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || occupied_) return false;
   try {
-    while (!ways_.may_launch(started.elements)) finish_first(true);
-    ways_.launch(started);
-  } catch (...) {
-    fail_all(std::current_exception());
-    throw;
-  }
-}
-
-// Everything that can be done without waiting.
-void OperationOrder::move_on() {
-  try {
-    while (!pending_.empty() && finish_first(false)) {
-    }
-    // The first one may wait for chunks that others took; this rank's share of those behind it need not.
-    for (const auto& started : pending_) ways_.advance(*started);
+    pending_.move_on();
+    if (!pending_.empty()) ways_.look_at_peers(*pending_.first());
   } catch (...) {
     fail_all(std::current_exception());
   }
-}
-
-// True where the oldest operation is over and taken off.
-bool OperationOrder::finish_first(bool may_wait) {
-  const std::shared_ptr<Started> first = pending_.front();
-  if (!ways_.step(*first, may_wait)) return false;
-  pending_.pop_front();
-  has_pending_.store(!pending_.empty(), std::memory_order_relaxed);
-  first->keep.reset();
-  first->buffer.reset();
-  first->over.store(true, std::memory_order_release);
+  note_pending();
   return true;
 }
 
-// All, where `last` is null.
-void OperationOrder::finish_until(const Started* last) {
+// Until `last` is over: all, where it is null. Holds the lock except while it waits for other ranks.
+void OperationOrder::drive(Lock& lock, const Started* last) {
+  ++drivers_;
   try {
-    while (!pending_.empty() && (last == nullptr || !last->over.load(std::memory_order_relaxed))) finish_first(true);
+    const auto is_over = [&] { return pending_.empty() || (last != nullptr && last->over.load()); };
+    for (;;) {
+      vacated_.wait(lock, [&] { return !occupied_ || is_over(); });
+      if (is_over()) break;
+      pending_.move_on();
+      if (is_over()) break;
+      if (!ways_.help(*pending_.first())) await_first(lock, /*in_time=*/true);
+    }
   } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    --drivers_;
     fail_all(std::current_exception());
     throw;
   }
+  --drivers_;
+  note_pending();
+  if (drivers_ == 0 && pending_.has_waiting()) helper_needed_.notify_one();
 }
 
+// Waits, without the lock, for what the oldest operation needs of the other ranks.
+void OperationOrder::await_first(Lock& lock, bool in_time) {
+  const std::shared_ptr<Started> first = pending_.first();
+  if (in_time && !std::exchange(first->awaited, true)) first->call.deadline = Deadline::after(timeout_);
+  AllReduce::Hurdle hurdle = ways_.hurdle(*first);
+  if (!in_time) hurdle.call.deadline = Deadline::never();
+  lock.unlock();
+  ways_.await(hurdle, first->over);
+  lock.lock();
+}
+
+// An error that the group does not know about would leave the others waiting.
 void OperationOrder::fail_all(const std::exception_ptr& failure) {
-  for (const auto& started : pending_) {
-    started->failure = failure;
-    started->over.store(true, std::memory_order_release);
+  if (!group_.broken()) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      group_.break_group(BreakKind::Aborted, std::string("a rank failed: ") + error.what(), "read that rank's log");
+    } catch (...) {
+      group_.break_group(BreakKind::Aborted, "a rank failed: an exception of unknown type", "read that rank's log");
+    }
   }
-  pending_.clear();
-  has_pending_.store(false, std::memory_order_relaxed);
+  pending_.fail(failure);
+  note_pending();
+}
+
+void OperationOrder::note_pending() { has_pending_.store(!pending_.empty(), std::memory_order_relaxed); }
+
+void OperationOrder::call_helper() {
+  if (!helper_.joinable()) {
+    try {
+      helper_ = std::thread([this] { help(); });
+    } catch (const std::system_error& error) {
+      throw Error(std::string("no thread for operations that wait for a slot: ") + error.what(), "",
+                  "raise the limit of threads, or wait for operations before more are started");
+    }
+  }
+  if (drivers_ == 0) helper_needed_.notify_one();
+}
+
+// The helper's thread.
+void OperationOrder::help() {
+  Lock lock(mutex_);
+  for (;;) {
+    helper_needed_.wait(lock, [this] { return closing_ || (drivers_ == 0 && !occupied_ && pending_.has_waiting()); });
+    if (closing_) return;
+    try {
+      pending_.move_on();
+      if (pending_.has_waiting()) await_first(lock, /*in_time=*/false);
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      fail_all(std::current_exception());
+    }
+    note_pending();
+  }
 }
 
 }  // namespace lockstep::shm

@@ -17,21 +17,31 @@ class RoundProtocol {
 
   template <class Call>
   void pass(const Call& call) {
-    ++round_;
-    memory_.publish(memory_.cell(memory_.rank()).round, round_, [this] { return all_there(); });
-    memory_.await(
-        call, [this] { return all_there(); }, [this](int rank) { return is_missing(rank); });
+    const std::uint64_t round = arrive();
+    await(call, round);
   }
 
- private:
-  bool is_missing(int rank) { return memory_.load(memory_.cell(rank).round) < round_; }
-  bool all_there() {
+  /// The first half of `pass`: says that this rank is there, and returns the number of the round.
+  std::uint64_t arrive() {
+    const std::uint64_t round = ++round_;
+    memory_.publish(memory_.cell(memory_.rank()).round, round, [this, round] { return all_there(round); });
+    return round;
+  }
+  bool is_missing(std::uint64_t round, int rank) { return memory_.load(memory_.cell(rank).round) < round; }
+  bool all_there(std::uint64_t round) {
     for (int rank = 0; rank < memory_.world_size(); ++rank) {
-      if (is_missing(rank)) return false;
+      if (is_missing(round, rank)) return false;
     }
     return true;
   }
+  /// The second half.
+  template <class Call>
+  void await(const Call& call, std::uint64_t round) {
+    memory_.await(
+        call, [&] { return all_there(round); }, [&](int rank) { return is_missing(round, rank); });
+  }
 
+ private:
   Memory& memory_;
   std::uint64_t round_ = 0;
 };

@@ -128,7 +128,7 @@ class SharedMemoryCommunicator : public Communicator {
         : sharing(std::move(how)),
           group(shm::join(membership, *sharing, describe)),
           allocations(*group, *sharing),
-          order(*group, allocations, sharing->one_address_space()),
+          order(*group, allocations, sharing->one_address_space(), membership.timeout),
           collectives(*group, order),
           point_to_point(*group, *sharing) {
       if (!sharing->one_address_space()) {
@@ -251,13 +251,13 @@ class SharedMemoryCommunicator : public Communicator {
   void do_progress() override { core_->order.progress(); }
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation) override {
     if (has_thread_) return nullptr;
-    std::string here = fmt::format("{}, {}", where(), operation.fingerprint.describe());
     std::shared_ptr<shm::Started> started;
-    with_where(here, [&] {
+    guarded([&] {
       started = core_->order.start(call_of(operation), elements_of(tensor), reduction_of(operation.fingerprint.op),
                                    std::make_shared<at::Tensor>(tensor));
     });
     if (!started) return nullptr;
+    std::string here = fmt::format("{}, {}", where(), operation.fingerprint.describe());
     return std::make_shared<StartedWork>(core_, std::move(started), std::move(here));
   }
 

@@ -20,7 +20,18 @@ class SlotProtocol {
  public:
   explicit SlotProtocol(Memory& memory) : memory_(memory) {}
 
-  /// Says that this rank's data of the operation is complete, and where it lies.
+  /// True once all ranks have retired the operation that had the slot before.
+  bool may_enter(std::uint64_t sequence) {
+    if (sequence < all_retired_ + memory_.slots()) return true;
+    all_retired_ = least_retired();
+    return sequence < all_retired_ + memory_.slots();
+  }
+  /// The same from any thread, which waits for it. Nobody rings for it.
+  bool is_slot_free(std::uint64_t sequence) { return sequence < least_retired() + memory_.slots(); }
+  bool holds_slot(std::uint64_t sequence, int rank) { return sequence >= retired(rank) + memory_.slots(); }
+
+  /// Says that this rank's data of the operation is complete, and where it lies. Waits where it may not enter yet: only
+  /// for a rank that has retired all operations before this one, else it waits for itself.
   template <class Call>
   void enter(const Call& call, const Location& location) {
     SlotCell& mine = prepare(call, location);
@@ -86,9 +97,11 @@ class SlotProtocol {
   template <class Call>
   void await_done(const Call& call, std::uint64_t chunks_per_slice) {
     memory_.await(
-        call, [&] { return all_done(call.sequence, chunks_per_slice); },
-        [&](int rank) { return memory_.load(memory_.cell(rank).working) != 0; });
+        call, [&] { return all_done(call.sequence, chunks_per_slice); }, [&](int rank) { return is_working(rank); });
   }
+
+  /// True while the rank has taken a chunk, of any operation, that it has not finished.
+  bool is_working(int rank) { return memory_.load(memory_.cell(rank).working) != 0; }
 
   /// This rank is done with the operation, and with all before it, and looks at their slots no more. To be called for
   /// each operation.
@@ -97,7 +110,10 @@ class SlotProtocol {
  private:
   template <class Call>
   SlotCell& prepare(const Call& call, const Location& location) {
-    await_free_slot(call);
+    if (!may_enter(call.sequence)) {
+      memory_.await_without_bell(
+          call, [&] { return is_slot_free(call.sequence); }, [&](int rank) { return holds_slot(call.sequence, rank); });
+    }
     SlotCell& mine = memory_.slot(call.sequence, memory_.rank());
     memory_.store(mine.done, 0);  // `claimed` carries its operation: its line stays where it is
     for (std::size_t i = 0; i < call.announcement.words.size(); ++i) {
@@ -121,17 +137,6 @@ class SlotProtocol {
     }
   }
 
-  template <class Call>
-  void await_free_slot(const Call& call) {
-    if (call.sequence < all_retired_ + memory_.slots()) return;
-    const std::uint64_t oldest = call.sequence - memory_.slots();  // had this slot
-    all_retired_ = least_retired();
-    if (all_retired_ > oldest) return;
-    // Rare, so nobody rings for it.
-    memory_.await_without_bell(
-        call, [&] { return least_retired() > oldest; }, [&](int rank) { return retired(rank) <= oldest; });
-    all_retired_ = oldest + 1;
-  }
   std::uint64_t retired(int rank) { return memory_.load(memory_.cell(rank).retired); }
   std::uint64_t least_retired() {
     std::uint64_t least = retired(0);

@@ -4,19 +4,24 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/shm/allocations.h"
 #include "lockstep/comm/shm/elements.h"
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/reduce.h"
+#include "lockstep/comm/shm/staged_all_reduce.h"
 
 namespace lockstep::shm {
 
 /// An all-reduce of this rank, from its start to its end.
 struct Started {
   enum class Way { Tiny, Slot };
-  enum class Stage { Entered, InPlace, Finished };
+  /// Queued: other ranks do not see it yet. Entered: they do. The three after that: all have entered, and all take this
+  /// way. Finished: this rank needs nothing of it any more.
+  enum class Stage { Queued, Entered, InPlace, Small, Staged, Finished };
 
   Call call;
   Elements elements;
@@ -25,13 +30,24 @@ struct Started {
   std::shared_ptr<SymmetricBuffer> buffer;  ///< where the elements lie in symmetric memory, or null
 
   Way way = Way::Slot;
-  Stage stage = Stage::Entered;
+  Stage stage = Stage::Queued;
+  bool awaited = false;  ///< somebody waits for it, or has: its deadline runs
   std::uint64_t tiny_number = 0;
   std::vector<std::byte*> copies;  ///< every rank's elements, once known
   std::uint64_t chunks_per_slice = 0;
+  std::optional<StagedAllReduce> staged;
 
   std::atomic<bool> over{false};
   std::exception_ptr failure;  ///< valid once over
+
+  /// Makes it over: well, or with `why`.
+  void end(std::exception_ptr why) {
+    failure = std::move(why);
+    staged.reset();
+    keep.reset();
+    buffer.reset();
+    over.store(true, std::memory_order_release);
+  }
 };
 
 }  // namespace lockstep::shm

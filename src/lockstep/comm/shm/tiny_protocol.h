@@ -33,6 +33,9 @@ class TinyProtocol {
     memory_.publish(box.arrived, sent_, [&] { return all_arrived(number); });
   }
 
+  bool has_arrived(std::uint64_t number, int rank) {
+    return memory_.load(memory_.tiny_box(number, rank).arrived) == number + 1;
+  }
   bool all_arrived(std::uint64_t number) {
     for (int rank = 0; rank < memory_.world_size(); ++rank) {
       if (!has_arrived(number, rank)) return false;
@@ -57,10 +60,6 @@ class TinyProtocol {
   void finish_read() { ++read_; }
 
  private:
-  bool has_arrived(std::uint64_t number, int rank) {
-    return memory_.load(memory_.tiny_box(number, rank).arrived) == number + 1;
-  }
-
   Memory& memory_;
   std::uint64_t sent_ = 0;
   std::uint64_t read_ = 0;

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace lockstep::shm {
+
+/// What a rank has started and not finished, in order: any number of operations. Those in front have entered, which
+/// takes shared memory, a slot or a box for each; those behind them wait here, in this rank's memory, until they may
+/// enter. So a rank that is far ahead of its peers only gets a longer queue.
+///
+/// Nothing here waits for other ranks. Whoever wants to wait lets `move_on` do what it can, waits for what the first
+/// operation needs, and lets it do more. A rank must not wait in any other way before one of its operations enters: the
+/// place for which it waits may be one that it takes itself.
+///
+/// `Ways` says how operations enter and go on; `Item` is one of them, and `end()` makes it over. Both are the engine's,
+/// or the model checker's. No locks.
+template <class Ways, class Item>
+class PendingOperations {
+ public:
+  explicit PendingOperations(Ways& ways) : ways_(ways) {}
+
+  bool empty() const { return items_.empty(); }
+  /// True where some have not entered yet: the other ranks may be waiting for them, and only this rank can enter them.
+  bool has_waiting() const { return entered_ < items_.size(); }
+  const std::shared_ptr<Item>& first() const { return items_.front(); }
+  void add(std::shared_ptr<Item> item) { items_.push_back(std::move(item)); }
+
+  /// Does everything that can be done without waiting. After an exception `fail` must follow.
+  void move_on() {
+    do {
+      enter_what_may();
+    } while (take_off_first());
+    // The first one may wait for chunks that others took; this rank's share of those behind it need not.
+    for (std::size_t i = 1; i < entered_; ++i) ways_.advance(*items_[i]);
+  }
+
+  /// Ends all of them with `failure`.
+  void fail(const std::exception_ptr& failure) {
+    entered_ = 0;
+    for (; !items_.empty(); items_.pop_front()) items_.front()->end(failure);
+  }
+
+ private:
+  void enter_what_may() {
+    while (entered_ < items_.size() && ways_.may_enter(*items_[entered_])) {
+      ways_.enter(*items_[entered_]);
+      ++entered_;
+    }
+  }
+
+  // True where the oldest operation is over and taken off.
+  bool take_off_first() {
+    if (entered_ == 0 || !ways_.step(*items_.front())) return false;
+    const std::shared_ptr<Item> first = std::move(items_.front());
+    items_.pop_front();
+    --entered_;
+    first->end(nullptr);
+    return true;
+  }
+
+  Ways& ways_;
+  std::deque<std::shared_ptr<Item>> items_;
+  std::size_t entered_ = 0;  // of them, from the front
+};
+
+}  // namespace lockstep::shm

@@ -1,0 +1,291 @@
+// Many asynchronous operations under way while a rank is late, busy, or waits elsewhere: no call waits for it, and what
+// was started gets done without this rank's help.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "tests/comm/contract.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Where there are cores to spare, shared memory's engines give all operations to a thread; here they must not.
+class ManyPending : public Contract {
+ protected:
+  static void SetUpTestSuite() { ::setenv("LOCKSTEP_COMMUNICATION_THREAD", "0", 1); }
+  static void TearDownTestSuite() { ::unsetenv("LOCKSTEP_COMMUNICATION_THREAD"); }
+};
+INSTANTIATE_TEST_SUITE_P(Engines, ManyPending, ::testing::ValuesIn(placements({2, 3})), placement_name);
+
+enum class MemoryKind { Allocated, Own, Mixed };
+
+// All-reduces of sizes for every way of every engine, with values that name the operation and the rank.
+class Sums {
+ public:
+  Sums(Communicator& group, int count, MemoryKind kind) : group_(group) {
+    constexpr std::int64_t kSizes[] = {1, 700, 3, 5000, 20000, 0, 100};
+    const auto size_of = [&](int i) { return kSizes[i % 7]; };
+    std::int64_t total = 0;
+    for (int i = 0; i < count; ++i) total += size_of(i);
+    const at::Tensor block = group.allocate({total}, at::kFloat);
+    std::int64_t begin = 0;
+    for (int i = 0; i < count; ++i) {
+      const bool allocated = kind == MemoryKind::Allocated || (kind == MemoryKind::Mixed && i % 3 != 0);
+      tensors_.push_back(allocated ? block.narrow(0, begin, size_of(i)) : at::empty({size_of(i)}, at::kFloat));
+      tensors_.back().fill_(i + group.rank());
+      begin += size_of(i);
+    }
+  }
+
+  void start() {
+    for (const at::Tensor& tensor : tensors_) works_.push_back(group_.all_reduce_async(tensor));
+  }
+  void wait(bool last_first = false) {
+    for (std::size_t i = 0; i < works_.size(); ++i) works_[last_first ? works_.size() - 1 - i : i]->wait();
+  }
+  void check() const {
+    const int size = group_.world_size();
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const double want = static_cast<double>(size) * static_cast<double>(i) + size * (size - 1) / 2.0;
+      EXPECT_TRUE(tensors_[i].eq(want).all().item<bool>()) << "operation " << i << " of " << tensors_.size();
+    }
+  }
+  std::vector<std::shared_ptr<Work>>& works() { return works_; }
+
+ private:
+  Communicator& group_;
+  std::vector<at::Tensor> tensors_;
+  std::vector<std::shared_ptr<Work>> works_;
+};
+
+// Events between ranks that are not the group's.
+void announce_event(Communicator& group, const std::string& what) { group.membership().store->set(what, "1"); }
+void await_event(Communicator& group, const std::string& what) {
+  group.membership().store->get(what, Deadline::after(seconds(30)));
+}
+
+TEST_P(ManyPending, WhileOneRankIsLate) {
+  each_rank([](Communicator& group) {
+    const int late = group.world_size() - 1;
+    for (const MemoryKind kind : {MemoryKind::Allocated, MemoryKind::Own, MemoryKind::Mixed}) {
+      for (const int count : {1, 31, 32, 33, 34, 100, 500}) {
+        Sums sums(group, count, kind);
+        const std::string event = "all started " + std::to_string(count) + "." + std::to_string(static_cast<int>(kind));
+        if (group.rank() == late) {
+          for (int rank = 0; rank < late; ++rank) await_event(group, event + "/" + std::to_string(rank));
+        }
+        sums.start();
+        announce_event(group, event + "/" + std::to_string(group.rank()));
+        sums.wait(count % 2 == 0);
+        sums.check();
+      }
+    }
+  });
+}
+
+TEST_P(ManyPending, BeforeACallThatWaits) {
+  each_rank([](Communicator& group) {
+    Sums sums(group, 100, MemoryKind::Allocated);
+    Sums more(group, 40, MemoryKind::Mixed);
+    sums.start();
+    at::Tensor now = at::full({3}, group.rank(), at::kFloat);
+    group.broadcast(now, 1);
+    EXPECT_TRUE(now.eq(1).all().item<bool>());
+    sums.check();  // a call that waits comes after all that were started
+    more.start();
+    group.all_reduce(now);
+    EXPECT_TRUE(now.eq(group.world_size()).all().item<bool>());
+    more.check();
+    sums.wait();
+    more.wait();
+  });
+}
+
+TEST_P(ManyPending, WhileThisRankWaitsForSomethingElse) {
+  // Rank 0 waits for what rank 1 does only once all operations are over.
+  each_rank([](Communicator& group) {
+    const auto part = group.split(0);
+    for (const int round : {0, 1, 2}) {
+      Sums sums(group, 150, MemoryKind::Allocated);
+      sums.start();
+      const std::string event = "all over " + std::to_string(round);
+      at::Tensor message = at::full({10}, group.rank(), at::kFloat);
+      if (group.rank() != 0) sums.wait();
+      if (round == 0 && group.rank() == 0) await_event(group, event);
+      if (round == 0 && group.rank() == 1) announce_event(group, event);
+      if (round == 1 && group.rank() == 0) group.recv(message, 1);
+      if (round == 1 && group.rank() == 1) group.send(message, 0);
+      if (round == 2) part->barrier();
+      sums.wait();
+      sums.check();
+    }
+  });
+}
+
+TEST_P(ManyPending, TinyOnesDoNotWaitInTheCall) {
+  each_rank([](Communicator& group) {
+    std::vector<at::Tensor> tensors;
+    std::vector<std::shared_ptr<Work>> works;
+    const auto start = [&] {
+      for (int i = 0; i < 3; ++i) {
+        tensors.push_back(at::full({2}, i, at::kFloat));
+        works.push_back(group.all_reduce_async(tensors.back()));
+      }
+    };
+    at::Tensor message = at::zeros({4});
+    if (group.rank() == 1) group.recv(message, 0);
+    start();
+    if (group.rank() == 0) group.send(message, 1);
+    for (const auto& work : works) work->wait();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(tensors[static_cast<std::size_t>(i)].eq(i * group.world_size()).all().item<bool>()) << i;
+    }
+  });
+}
+
+TEST_P(ManyPending, AnotherThreadMayWaitMeanwhile) {
+  each_rank([](Communicator& group) {
+    Sums first(group, 1, MemoryKind::Allocated);
+    Sums rest(group, 100, MemoryKind::Allocated);
+    if (group.rank() != 0) await_event(group, "rank 0 has started all");
+    first.start();
+    std::thread other([&] { first.wait(); });
+    rest.start();
+    if (group.rank() == 0) announce_event(group, "rank 0 has started all");
+    group.barrier();
+    other.join();
+    first.check();
+    rest.check();
+    rest.wait();
+  });
+}
+
+TEST_P(ManyPending, AnAbortEndsThemAll) {
+  const auto ends = ends_of([](Communicator& group) {
+    Sums sums(group, 500, MemoryKind::Mixed);
+    group.barrier();
+    if (group.rank() != 0) {
+      await_event(group, "aborted");
+      EXPECT_THROW(group.barrier(), Error);
+      announce_event(group, "noticed " + std::to_string(group.rank()));
+      return;
+    }
+    sums.start();
+    group.abort("the plug was pulled");
+    announce_event(group, "aborted");
+    for (const auto& work : sums.works()) {
+      try {
+        work->wait();
+        ADD_FAILURE() << "an operation ended well";
+      } catch (const Error& error) {
+        EXPECT_NE(error.happened().find("the plug was pulled"), std::string::npos) << error.what();
+      }
+    }
+    for (int rank = 1; rank < group.world_size(); ++rank) await_event(group, "noticed " + std::to_string(rank));
+  });
+  for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
+}
+
+TEST_P(ManyPending, AreEndedWithTheirCommunicator) {
+  const auto ends = ends_of([](Communicator& group) {
+    auto part = group.split(0);
+    Sums sums(*part, 500, MemoryKind::Allocated);
+    part->barrier();
+    if (group.rank() != 0) {
+      await_event(group, "its communicator is gone");
+      EXPECT_THROW(part->barrier(), Error);
+      announce_event(group, "noticed " + std::to_string(group.rank()));
+      return;
+    }
+    sums.start();
+    part.reset();
+    announce_event(group, "its communicator is gone");
+    for (const auto& work : sums.works()) {
+      EXPECT_TRUE(work->is_completed());
+      EXPECT_THROW(work->wait(), Error);
+    }
+    for (int rank = 1; rank < group.world_size(); ++rank) await_event(group, "noticed " + std::to_string(rank));
+  });
+  for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
+}
+
+class SharedMemoryPending : public ManyPending {};
+std::vector<Placement> with_shared_memory() {
+  std::vector<Placement> found;
+  for (const Placement& placement : placements({2, 3})) {
+    if (placement.engine == "shm" || placement.engine == "thread") found.push_back(placement);
+  }
+  return found;
+}
+INSTANTIATE_TEST_SUITE_P(Engines, SharedMemoryPending, ::testing::ValuesIn(with_shared_memory()), placement_name);
+
+TEST_P(SharedMemoryPending, TheLimitRunsFromTheWaitNotFromTheStart) {
+  RanksOptions options;
+  options.timeout = milliseconds(400);
+  each_rank(
+      [](Communicator& group) {
+        Sums sums(group, 3, MemoryKind::Allocated);
+        group.barrier();
+        if (group.rank() != 0) await_event(group, "computed");
+        sums.start();
+        if (group.rank() == 0) {
+          std::this_thread::sleep_for(milliseconds(600));  // it computes longer than the limit: that is what is tested
+          announce_event(group, "computed");
+        }
+        sums.wait();
+        sums.check();
+      },
+      options);
+}
+
+TEST_P(SharedMemoryPending, DifferentMemoryOnEachRankKeepsTheOrder) {
+  // Parts of different allocations, and tensors of a rank's own: the others cannot reach them, so all go in rounds.
+  each_rank([](Communicator& group) {
+    for (int round = 0; round < 20; ++round) {
+      const at::Tensor one = group.allocate({60000}, at::kFloat);
+      const at::Tensor other = group.allocate({60000}, at::kFloat);
+      std::vector<at::Tensor> tensors;
+      std::vector<std::shared_ptr<Work>> works;
+      for (int i = 0; i < 6; ++i) {
+        const at::Tensor& block = (group.rank() + i) % 2 == 0 ? one : other;
+        tensors.push_back(block.narrow(0, 10000 * i, 10000).fill_(i + group.rank()));
+        works.push_back(group.all_reduce_async(tensors.back()));
+        group.progress();
+      }
+      while (!works.back()->is_completed()) {
+        group.progress();
+        std::this_thread::yield();
+      }
+      const int size = group.world_size();
+      for (int i = 0; i < 6; ++i) {
+        works[static_cast<std::size_t>(i)]->wait();
+        const double want = size * i + size * (size - 1) / 2.0;
+        EXPECT_TRUE(tensors[static_cast<std::size_t>(i)].eq(want).all().item<bool>()) << i;
+      }
+    }
+  });
+}
+
+TEST_P(SharedMemoryPending, AskingAgainAndAgainNoticesALostRank) {
+  const auto ends = ends_of([](Communicator& group) {
+    const at::Tensor tensor = group.allocate({5000}, at::kFloat);
+    if (group.rank() == 1) throw std::runtime_error("it leaves");
+    const auto work = group.all_reduce_async(tensor);
+    while (!work->is_completed()) std::this_thread::yield();
+    EXPECT_THROW(work->wait(), Error);
+  });
+  EXPECT_TRUE(ends[1].failed);
+  EXPECT_FALSE(ends[0].failed) << ends[0].text;
+}
+
+}  // namespace
+}  // namespace lockstep
