@@ -23,6 +23,7 @@
 #include "lockstep/train/prepared_loader.h"
 #include "lockstep/train/prepared_model.h"
 #include "lockstep/train/prepared_optimizer.h"
+#include "lockstep/train/prepared_torch_loader.h"
 #include "lockstep/train/project_configuration.h"
 #include "lockstep/train/state_hooks.h"
 #include "lockstep/train/tracker.h"
@@ -93,9 +94,10 @@ class Accelerator {
   c10::Device device() const { return device_; }  ///< this rank's: a CUDA device where there is one, else the CPU
 
   /// Each argument made ready, in a tuple: a module (holder, shared_ptr or TorchScript) becomes a PreparedModel, an
-  /// optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a scheduler a
-  /// PreparedScheduler. Modules are compared and made equal over the ranks. Optimizers and schedulers are not copied
-  /// and must outlive what is returned. Collective.
+  /// optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a loader of torch::data a
+  /// PreparedTorchLoader, a scheduler a PreparedScheduler. Modules are compared and made equal over the ranks.
+  /// Optimizers, schedulers and `*loader` of torch::data are not copied and must outlive what is returned;
+  /// `std::move(loader)` hands a loader over. Collective.
   template <typename... Objects>
   auto prepare(Objects&&... objects) {
     // In braces arguments are evaluated in their order: that of a checkpoint's files, and of what ranks compare.
@@ -245,6 +247,12 @@ class Accelerator {
     loader.skip_first_batches(batches);
     return loader;
   }
+  /// The same for a loader of torch::data, which reads them to get past them.
+  template <typename Loader>
+  static PreparedTorchLoader<Loader>& skip_first_batches(PreparedTorchLoader<Loader>& loader, std::int64_t batches) {
+    loader.skip_first_batches(batches);
+    return loader;
+  }
 
   /// Starts the trackers of `log_with`, in `logging_dir/project_name`. @param config  a JSON object: hyper-parameters
   /// @throws Error  if there is no logging_dir, or it cannot be written
@@ -280,23 +288,22 @@ class Accelerator {
     } else if constexpr (std::is_base_of_v<torch::optim::LRScheduler, Type>) {
       kept_->add_scheduler(object);
       return PreparedScheduler(object, state_);
+    } else if constexpr (kIsTorchLoader<Type>) {
+      auto loader = torch_loader_of(std::forward<Object>(object));
+      using Loader = typename decltype(loader)::element_type;
+      return PreparedTorchLoader<Loader>(std::move(loader), loader_share(), group_, batches_to_read_ahead(), loaders_);
     } else {
-      place(tensors_of_module(object));
+      static_assert(detail::require_preparable<Type>());
+      place(module_tensors(detail::plain_module(object)));
       PreparedModel<Type> model(object, ddp_options(), precision_);
       kept_->add_model([model]() mutable { return model.tensors(); });
       return model;
     }
   }
   void save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes);
-  template <typename ModuleType>
-  static ModuleTensors tensors_of_module(ModuleType& module) {
-    if constexpr (kIsScriptModule<ModuleType>) {
-      return module_tensors(module);
-    } else {
-      return module_tensors(*module);
-    }
-  }
   void place(const ModuleTensors& tensors) const;
+  LoaderShare loader_share() const;
+  std::int64_t batches_to_read_ahead() const;
   PreparedLoader prepare_loader(const DataLoader& loader);
   DistributedDataParallelOptions ddp_options() const;
   void unscale_gradients_of(const std::vector<at::Tensor>* parameters);

@@ -48,6 +48,13 @@ Checkpoint checkpoint_at(const CheckpointPlace& place, Communicator& group) {
               damage.empty() ? "give a folder that save_state wrote" : "the newest one: " + damage);
 }
 
+void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
+  if (std::all_of(loaders.begin(), loaders.end(), [](const LoaderPosition* each) { return each->is_kept; })) return;
+  log_warning(
+      "save_state: the position in a loader of torch::data is not kept; save between epochs, or count its batches and "
+      "call skip_first_batches after load_state");
+}
+
 }  // namespace
 
 void Accelerator::save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes) {
@@ -71,6 +78,7 @@ std::string Accelerator::save_state(const std::string& output_dir, SaveStateOpti
     writer_ = std::make_unique<CheckpointWriter>(options, group_);
     writer_key_ = key;
   }
+  if (is_main_process()) warn_of_positions_that_are_not_kept(*loaders_);
   CheckpointContent content;
   run_together(*group_, [&] {
     content = kept_->content(project.iteration, is_main_process());

@@ -12,10 +12,12 @@ namespace lockstep {
 
 /// What a prepared loader tells the Accelerator of the batch that it handed out last.
 struct LoaderPosition {
-  std::int64_t samples_before = 0;  ///< that this rank took before the batch
+  std::int64_t samples_before = 0;  ///< that this rank took before the batch; -1: samples were not dealt out one by one
   std::int64_t batches_left = 0;    ///< after it
   std::int64_t dataset_size = 0;
   bool repeats_samples = false;  ///< the sampler fills the last batches of ranks with samples that came before
+  std::int64_t unrepeated = -1;  ///< samples at the batch's begin that did not come before; -1: not said
+  bool is_kept = true;           ///< save_state keeps it
 };
 
 /// Loaders that are being read, the one that handed out a batch last at the end.

@@ -8,15 +8,28 @@
 
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/map_tensors.h"
+#include "lockstep/parallel/wrapped_module.h"
 #include "lockstep/tensor/autocast.h"
 #include "lockstep/train/mixed_precision.h"
 
 namespace lockstep {
+namespace detail {
+
+template <typename Type>
+constexpr bool require_preparable() {
+  static_assert(std::is_base_of_v<torch::nn::Module, Type> || kIsScriptModule<Type> || PointsToModule<Type>::value,
+                "Accelerator::prepare takes modules (a holder, a shared_ptr or a torch::jit::Module), optimizers, "
+                "schedulers, lockstep::DataLoader and loaders of torch::data; this argument is none of them. Pass "
+                "`*optimizer` where a pointer holds it");
+  return require_wrappable<Type>();
+}
+
+}  // namespace detail
 
 /// A module under DistributedDataParallel, with autocast around its forward where mixed precision asks for it; outputs
 /// are fp32 then. Copies are the same model.
 template <typename ModuleType>
-class PreparedModel {
+class PreparedModel : public ModuleMembers<PreparedModel<ModuleType>, ModuleType> {
  public:
   /// @throws Error  as DistributedDataParallel, and if the module's device cannot compute in that precision
   PreparedModel(ModuleType module, DistributedDataParallelOptions options, MixedPrecision precision)
@@ -46,19 +59,9 @@ class PreparedModel {
   ModuleType& module() { return ddp_->module(); }
   const ModuleType& module() const { return ddp_->module(); }
   DistributedDataParallel<ModuleType>& ddp() { return *ddp_; }
-  ModuleTensors tensors() { return module_tensors(reach()); }
-  void train(bool on = true) { reach().train(on); }
-  void eval() { reach().eval(); }
+  ModuleTensors tensors() { return module_tensors(detail::plain_module(ddp_->module())); }
 
  private:
-  auto& reach() {
-    if constexpr (std::is_base_of_v<torch::jit::Module, ModuleType>) {
-      return ddp_->module();
-    } else {
-      return *ddp_->module();
-    }
-  }
-
   std::shared_ptr<DistributedDataParallel<ModuleType>> ddp_;
   MixedPrecision precision_;
   c10::DeviceType device_ = c10::DeviceType::CPU;

@@ -1,0 +1,60 @@
+"""Compiles each program beside this file and expects that the first error has the words after its `// error:`.
+
+usage: check_errors.py COMPILE_COMMANDS TARGET
+    flags and compiler are those of a file of TARGET in COMPILE_COMMANDS; wrappers.h is compiled once, before the programs.
+"""
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+FOLDER = pathlib.Path(__file__).parent
+
+
+def command_of(commands, target):
+    """Compiler and flags for headers, macros and the language, without those of a precompiled header."""
+    entry = next(each for each in json.loads(pathlib.Path(commands).read_text())
+                 if f"/{target}.dir/" in each["command"] and each["file"].endswith((".cpp", ".cxx")))
+    words = shlex.split(entry["command"])
+    start = next(i for i, word in enumerate(words) if re.search(r"(\+\+|clang|gcc)(-[\d.]+)?$", pathlib.Path(word).name))
+    command, i = [words[start]], start + 1
+    while i < len(words):
+        if words[i] in ("-I", "-isystem", "-D"):
+            command += words[i:i + 2]
+            i += 1
+        elif words[i].startswith(("-I", "-isystem", "-D", "-std=")):
+            command.append(words[i])
+        i += 1
+    return command
+
+
+def first_error(command, program, header):
+    done = subprocess.run([*command, "-fsyntax-only", "-Wfatal-errors", "-include", str(header), str(program)],
+                          timeout=600, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    lines = [line for line in done.stderr.splitlines() if "error: " in line]
+    return lines[0] if done.returncode != 0 and lines else None
+
+
+def main():
+    command = command_of(sys.argv[1], sys.argv[2])
+    programs = sorted(FOLDER.glob("*.cpp"))
+    mistakes = [] if programs else ["no program was found, so nothing was checked"]
+    with tempfile.TemporaryDirectory(prefix="lockstep-compile-") as folder:
+        header = pathlib.Path(folder) / "wrappers.h"
+        header.write_text((FOLDER / "wrappers.h").read_text())
+        subprocess.run([*command, "-x", "c++-header", str(header), "-o", f"{header}.gch"], timeout=600, check=True)
+        for program in programs:
+            words = re.match(r"// error: (.*)", program.read_text()).group(1)
+            error = first_error(command, program, header)
+            print(f"{program.name}: {error}", flush=True)
+            if error is None:
+                mistakes.append(f"{program.name} compiles, or no error was printed")
+            elif words not in error:
+                mistakes.append(f"{program.name}: the first error does not say: {words}")
+    sys.exit("\n".join(mistakes) or 0)
+
+
+main()
