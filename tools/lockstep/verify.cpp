@@ -21,7 +21,7 @@
 namespace lockstep {
 namespace {
 
-struct Row {
+struct TensorRow {
   std::string name;
   std::string shape;
   double gradient = 0;   // largest difference of any element, relative as relative_difference has it
@@ -107,7 +107,7 @@ class VerifyRanks : public Subcommand {
     std::vector<Batch> batches;
     for (int step = 0; step < steps_; ++step) batches.push_back(make_batch(*whole, step));
     train_whole(*whole, batches);
-    std::vector<Row> rows;
+    std::vector<TensorRow> rows;
     spawn_threads(
         ranks_, [&](const std::shared_ptr<Communicator>& group) { train_rank(group, batches, *whole, rows); },
         SpawnOptions{engine_});
@@ -170,7 +170,7 @@ class VerifyRanks : public Subcommand {
   }
 
   void train_rank(const std::shared_ptr<Communicator>& group, const std::vector<Batch>& batches, Model& whole,
-                  std::vector<Row>& rows) {
+                  std::vector<TensorRow>& rows) {
     const auto model = make();
     DistributedDataParallelOptions options;
     options.process_group = group;
@@ -191,8 +191,8 @@ class VerifyRanks : public Subcommand {
     group->barrier();
   }
 
-  static std::vector<Row> compare(const Model& got, const Model& want) {
-    std::vector<Row> rows;
+  static std::vector<TensorRow> compare(const Model& got, const Model& want) {
+    std::vector<TensorRow> rows;
     const auto expected = want.named_parameters();
     double gradient_floor = 0;
     double parameter_floor = 0;
@@ -202,7 +202,7 @@ class VerifyRanks : public Subcommand {
     }
     for (const auto& item : got.named_parameters()) {
       const at::Tensor& other = expected[item.key()];
-      Row row;
+      TensorRow row;
       row.name = item.key();
       row.shape = fmt::format("[{}]", fmt::join(item.value().sizes().vec(), ", "));
       const at::Tensor no_gradient = torch::zeros_like(other);
@@ -214,9 +214,9 @@ class VerifyRanks : public Subcommand {
     return rows;
   }
 
-  int report(const std::vector<Row>& rows) const {
-    Row worst;
-    for (const Row& row : rows) {
+  int report(const std::vector<TensorRow>& rows) const {
+    TensorRow worst;
+    for (const TensorRow& row : rows) {
       worst.gradient = std::max(worst.gradient, row.gradient);
       worst.parameter = std::max(worst.parameter, row.parameter);
     }
@@ -230,7 +230,7 @@ class VerifyRanks : public Subcommand {
                                  {"max_parameter_difference", worst.parameter},
                                  {"tolerance", tolerance_},
                                  {"equal", equal}};
-      for (const Row& row : rows) {
+      for (const TensorRow& row : rows) {
         out["tensors"].push_back({{"name", row.name}, {"gradient", row.gradient}, {"parameter", row.parameter}});
       }
       fmt::print("{}\n", out.dump(2));
@@ -240,9 +240,9 @@ class VerifyRanks : public Subcommand {
                steps_ == 1 ? "step" : "steps", batch_, dtype_);
     fmt::print("(in evaluation mode: with dropout or batch statistics a shard is another function than the whole)\n\n");
     std::size_t width = 9;
-    for (const Row& row : rows) width = std::max(width, row.name.size());
+    for (const TensorRow& row : rows) width = std::max(width, row.name.size());
     fmt::print("{:<{}}  {:<16}  {:>9}  {:>9}\n", "parameter", width, "shape", "gradient", "updated");
-    for (const Row& row : rows) {
+    for (const TensorRow& row : rows) {
       fmt::print("{:<{}}  {:<16}  {:>9.1e}  {:>9.1e}\n", row.name, width, row.shape, row.gradient, row.parameter);
     }
     fmt::print("\nlargest relative difference: {:.1e} in gradients, {:.1e} in parameters; tolerance {:.0e}: {}\n",

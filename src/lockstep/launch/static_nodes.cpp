@@ -29,12 +29,12 @@ std::string text_of_outcome(const Outcome& outcome) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a program may write any bytes
 }
 
-constexpr const char* kLostMark = "lost:";  // then the story, of which the store adds the end
+constexpr const char* kLostLauncherMark = "lost:";  // then the story, of which the store adds the end
 constexpr std::size_t kMostMissing = 16;
 
 // Where the store wrote a node's last word in place of what the node itself would have said.
 std::optional<std::string> story_of_loss(const std::string& text) {
-  const std::string mark = kLostMark;
+  const std::string mark = kLostLauncherMark;
   if (text.compare(0, mark.size(), mark) != 0) return std::nullopt;
   return text.substr(mark.size());
 }
@@ -97,7 +97,8 @@ void StaticNodes::connect() {
 void StaticNodes::leave_word(const std::string& queue) {
   if (server_) return;  // with it the store is gone
   client_->set_will(
-      queue, fmt::format("{}the launcher of node {} on {} is lost: ", kLostMark, node_rank_, self_.label()), kSilence);
+      queue, fmt::format("{}the launcher of node {} on {} is lost: ", kLostLauncherMark, node_rank_, self_.label()),
+      kSilence);
 }
 
 // A launcher that ended before all were there may be started again.

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::chrono::microseconds kPoll{50};
+constexpr std::chrono::microseconds kHandlePoll{50};
 /// How long the other ranks may take to end a communicator together with this one, at its end.
 constexpr std::chrono::milliseconds kFarewell{2000};
 
@@ -87,7 +87,7 @@ void NcclHandle::settle(const char* what, ncclResult_t result, std::unique_lock<
   while (result == ncclInProgress) {
     if (deadline.passed()) throw NcclError(fmt::format("{} did not end in time", what), false);
     lock.unlock();  // for `abort`
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kHandlePoll);
     lock.lock();
     const ncclResult_t asked = ncclCommGetAsyncError(usable(), &result);
     if (asked != ncclSuccess) result = asked;

@@ -13,7 +13,7 @@ namespace lockstep {
 namespace {
 
 /// Between two looks whether the group has ended meanwhile.
-constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::milliseconds kPairLook{250};
 
 }  // namespace
 
@@ -26,7 +26,7 @@ ncclUniqueId share_nccl_id(Store& store, const std::string& key, bool makes_it, 
   for (;;) {
     if (connections.broken()) throw NcclAborted();
     try {
-      const std::string text = store.get(key, Deadline::after(kLook));
+      const std::string text = store.get(key, Deadline::after(kPairLook));
       ncclUniqueId id;
       if (text.size() != sizeof(id.internal)) {
         throw Error("the id of NCCL in the store is not one", "this group", "run the same build on every rank");
