@@ -116,6 +116,18 @@ TEST_P(Arguments, AreRefusedAndTheGroupLivesOn) {
   });
 }
 
+TEST_P(Arguments, MayBeConstAndTemporary) {
+  each_rank([](Communicator& group) {
+    const at::Tensor parameter = floats(4).requires_grad_(true);
+    parameter.mutable_grad() = floats(4);
+    group.all_reduce(parameter.grad());
+    EXPECT_TRUE(parameter.grad().eq(group.world_size()).all().item<bool>());
+    const at::Tensor both = floats(6);
+    group.all_reduce(both.narrow(0, 0, 3));
+    EXPECT_EQ(both.sum().item<double>(), 3.0 * group.world_size() + 3);
+  });
+}
+
 TEST(Factory, NamesTheEnginesWhereOneDoesNotExist) {
   run_ranks_as_threads(1, [](const Membership& membership) {
     try {

@@ -20,8 +20,13 @@ class WorkQueue;
 /// Collectives over a fixed group of ranks; every rank makes the same calls in the same order.
 ///
 /// Tensors: fp32, fp64, fp16, bf16, int32, int64 or uint8, the same dtype and number of elements on every rank (fp16
-/// and bf16 are summed in fp32). They may be empty and need not be contiguous. One thread at a time per object; `abort`
-/// may come from any thread.
+/// and bf16 are summed in fp32). They may be empty and need not be contiguous. A tensor is a handle, so calls write to
+/// what a `const` one refers to, as LibTorch's in-place functions do: `all_reduce(parameter.grad())`. One thread at a
+/// time per object; `abort` and `Work` may be called from any thread.
+///
+/// `out` and `in` must not share memory, except that where one of them is a share of the other the share may be exactly
+/// this rank's place: `in` of all_gather and gather in `out`, `out` of reduce_scatter and scatter in `in`. An `out`
+/// whose elements share memory with each other, such as an expanded tensor, is refused.
 ///
 /// Errors: all calls throw Error, with rank, host, engine, group and operation in it, if arguments are wrong (nothing
 /// was sent then), if a peer is lost, if the ranks disagree on the operation, or (TimeoutError) if it takes longer than
@@ -47,30 +52,31 @@ class Communicator {
   Communicator& carrier(c10::Device device);
 
   /// In place: `tensor` becomes the reduction over all ranks, the same bits on every rank.
-  void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
+  void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
   /// In place: `tensor` becomes that of `root`.
-  void broadcast(at::Tensor& tensor, int root = 0);
+  void broadcast(const at::Tensor& tensor, int root = 0);
   /// In place: on `root`, `tensor` becomes the reduction over all ranks; elsewhere its content is unspecified
   /// afterwards.
-  void reduce(at::Tensor& tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
+  void reduce(const at::Tensor& tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
   /// `out` [world_size * n] becomes all ranks' `in` [n], in rank order.
-  void all_gather(at::Tensor& out, const at::Tensor& in);
+  void all_gather(const at::Tensor& out, const at::Tensor& in);
   /// `out` [n] becomes this rank's shard of the reduction over ranks of `in` [world_size * n].
-  void reduce_scatter(at::Tensor& out, const at::Tensor& in, ReduceOp op = ReduceOp::Sum);
+  void reduce_scatter(const at::Tensor& out, const at::Tensor& in, ReduceOp op = ReduceOp::Sum);
   /// On `root`, `out` [world_size * n] becomes all ranks' `in` [n]; elsewhere `out` is not looked at and may be
   /// undefined.
-  void gather(at::Tensor& out, const at::Tensor& in, int root = 0);
+  void gather(const at::Tensor& out, const at::Tensor& in, int root = 0);
   /// `out` [n] becomes this rank's part of `root`'s `in` [world_size * n]; `in` is looked at on `root` only.
-  void scatter(at::Tensor& out, const at::Tensor& in, int root = 0);
+  void scatter(const at::Tensor& out, const at::Tensor& in, int root = 0);
   /// `in` and `out` [world_size * n]: part i of `in` goes to rank i, part i of `out` comes from rank i.
-  void all_to_all(at::Tensor& out, const at::Tensor& in);
+  void all_to_all(const at::Tensor& out, const at::Tensor& in);
   /// Point to point; the k-th send to a rank with a tag meets that rank's k-th recv from here with this tag.
   void send(const at::Tensor& tensor, int to, int tag = 0);
-  void recv(at::Tensor& tensor, int from, int tag = 0);
+  void recv(const at::Tensor& tensor, int from, int tag = 0);
   /// Returns when every rank has called it.
   void barrier();
 
-  /// Asynchronous forms: they return once the operation is queued. Tensors are the operation's until `Work::wait`.
+  /// Asynchronous forms: they return once the operation is queued, however many are under way and however late the
+  /// other ranks are. Tensors are the operation's until `Work::wait`. Operations end in the order of the calls.
   std::shared_ptr<Work> all_reduce_async(at::Tensor tensor, ReduceOp op = ReduceOp::Sum);
   std::shared_ptr<Work> broadcast_async(at::Tensor tensor, int root = 0);
   std::shared_ptr<Work> reduce_async(at::Tensor tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
@@ -158,6 +164,8 @@ class Communicator {
   /// Checks the arguments and takes a sequence number. @throws Error  before anything is sent
   Fingerprint check(const Request& request);
   std::int64_t check_sizes(const Request& request, const std::string& what) const;
+  void check_memory(const Request& request, const std::string& what) const;
+  bool writes_out(const Request& request) const;
   void check_tensor(const at::Tensor& tensor, const std::string& what) const;
   void run_guarded(Request& request, const Fingerprint& fingerprint);
   /// Runs `body`; what it throws ends the group, and gets where it happened.

@@ -138,6 +138,7 @@ Fingerprint Communicator::check(const Request& request) {
   fingerprint.op = request.op;
   fingerprint.root = request.root;
   fingerprint.count = check_sizes(request, what);
+  check_memory(request, what);
   const at::Tensor& tensor = request.in.defined() ? request.in : request.out;
   if (tensor.defined()) fingerprint.dtype = tensor.scalar_type();
   if (request.op == ReduceOp::Avg && tensor.defined() && !c10::isFloatingType(fingerprint.dtype)) {
@@ -152,8 +153,7 @@ Fingerprint Communicator::check(const Request& request) {
 
 void Communicator::dispatch(Request& request, const Operation& operation) {
   const at::Tensor in = readable(request.in);
-  const bool writes = request.kind != OperationKind::Gather || rank() == request.root;
-  Writable out(writes ? request.out : at::Tensor());
+  Writable out(writes_out(request) ? request.out : at::Tensor());
   switch (request.kind) {
     case OperationKind::AllReduce:
       do_all_reduce(out.flat(), operation);
@@ -192,26 +192,28 @@ void Communicator::dispatch(Request& request, const Operation& operation) {
   out.finish();
 }
 
-void Communicator::all_reduce(at::Tensor& tensor, ReduceOp op) { run({OperationKind::AllReduce, tensor, {}, 0, op}); }
-void Communicator::broadcast(at::Tensor& tensor, int root) { run({OperationKind::Broadcast, tensor, {}, root}); }
-void Communicator::reduce(at::Tensor& tensor, int root, ReduceOp op) {
+void Communicator::all_reduce(const at::Tensor& tensor, ReduceOp op) {
+  run({OperationKind::AllReduce, tensor, {}, 0, op});
+}
+void Communicator::broadcast(const at::Tensor& tensor, int root) { run({OperationKind::Broadcast, tensor, {}, root}); }
+void Communicator::reduce(const at::Tensor& tensor, int root, ReduceOp op) {
   run({OperationKind::Reduce, tensor, {}, root, op});
 }
-void Communicator::all_gather(at::Tensor& out, const at::Tensor& in) { run({OperationKind::AllGather, out, in}); }
-void Communicator::reduce_scatter(at::Tensor& out, const at::Tensor& in, ReduceOp op) {
+void Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) { run({OperationKind::AllGather, out, in}); }
+void Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in, ReduceOp op) {
   run({OperationKind::ReduceScatter, out, in, 0, op});
 }
-void Communicator::gather(at::Tensor& out, const at::Tensor& in, int root) {
+void Communicator::gather(const at::Tensor& out, const at::Tensor& in, int root) {
   run({OperationKind::Gather, out, in, root});
 }
-void Communicator::scatter(at::Tensor& out, const at::Tensor& in, int root) {
+void Communicator::scatter(const at::Tensor& out, const at::Tensor& in, int root) {
   run({OperationKind::Scatter, out, rank() == root ? in : at::Tensor(), root});
 }
-void Communicator::all_to_all(at::Tensor& out, const at::Tensor& in) { run({OperationKind::AllToAll, out, in}); }
+void Communicator::all_to_all(const at::Tensor& out, const at::Tensor& in) { run({OperationKind::AllToAll, out, in}); }
 void Communicator::send(const at::Tensor& tensor, int to, int tag) {
   run({OperationKind::Send, {}, tensor, to, ReduceOp::Sum, tag});
 }
-void Communicator::recv(at::Tensor& tensor, int from, int tag) {
+void Communicator::recv(const at::Tensor& tensor, int from, int tag) {
   run({OperationKind::Recv, tensor, {}, from, ReduceOp::Sum, tag});
 }
 void Communicator::barrier() { run({OperationKind::Barrier, {}, {}}); }
