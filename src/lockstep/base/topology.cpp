@@ -30,6 +30,13 @@ std::string first_line(const char* path) {
   return line;
 }
 
+// What the kernel calls a namespace of this process, "net:[4026531840]".
+std::string namespace_name(const char* link) {
+  std::array<char, 64> name{};
+  const ssize_t length = ::readlink(link, name.data(), name.size() - 1);
+  return std::string(name.data(), static_cast<std::size_t>(std::max<ssize_t>(0, length)));
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -39,10 +46,13 @@ std::string host_name() {
 }
 
 std::string host_id() {
-  std::array<char, 64> network{};
-  const ssize_t length = ::readlink("/proc/self/ns/net", network.data(), network.size() - 1);
-  return first_line("/proc/sys/kernel/random/boot_id") + "/" +
-         std::string(network.data(), std::max<ssize_t>(0, length));
+  return first_line("/proc/sys/kernel/random/boot_id") + "/" + namespace_name("/proc/self/ns/net") + "/" +
+         namespace_name("/proc/self/ns/pid");
+}
+
+std::string network_of_host(const std::string& host_id) {
+  const std::size_t kernel_end = host_id.find('/');
+  return kernel_end == std::string::npos ? host_id : host_id.substr(0, host_id.find('/', kernel_end + 1));
 }
 
 std::vector<int> affinity_cores() {

@@ -8,10 +8,14 @@ namespace lockstep {
 /// Name of this host, as gethostname(2) gives it.
 std::string host_name();
 
-/// Identifies the kernel and network namespace that this process runs on: two ranks are on one host, and may share
-/// memory and Unix sockets, exactly if these texts are equal. Host names are not enough: containers and clones share
-/// them.
+/// Identifies the kernel, the network namespace and the PID namespace that this process runs in: two ranks are on one
+/// host, and may share memory and Unix sockets and watch each other's processes, exactly if these texts are equal. Host
+/// names are not enough, since containers and clones share them. Containers of one machine may share its network and
+/// not its process numbers (docker run --network=host, the containers of a pod): they count as several hosts.
 std::string host_id();
+
+/// The part of a `host_id` that two processes share if they have one network, and so one loopback interface.
+std::string network_of_host(const std::string& host_id);
 
 /// Cores that this process may run on (its affinity mask, cut by a cgroup's CPU quota), at least 1.
 int available_cores();

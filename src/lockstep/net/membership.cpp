@@ -2,7 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "lockstep/base/topology.h"
+
 namespace lockstep {
+
+bool Membership::on_one_network() const {
+  return std::all_of(peers.begin(), peers.end(), [this](const Peer& peer) {
+    return network_of_host(peer.host_id) == network_of_host(peers.front().host_id);
+  });
+}
 
 std::string Membership::where() const {
   const auto index = static_cast<std::size_t>(rank);

@@ -36,6 +36,8 @@ struct Membership {
     }
     return true;
   }
+  /// True also where all share one machine's network, and some are in containers that number processes on their own.
+  bool on_one_network() const;
   /// "rank 1 of 4 on host-a", for the where line of errors.
   std::string where() const;
 };

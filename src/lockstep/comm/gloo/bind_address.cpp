@@ -117,7 +117,7 @@ std::string gloo_bind_address(const Membership& membership, Deadline deadline) {
   if (interface) {
     address = address_of_interface(interface->substr(0, interface->find(',')), membership.where());
   } else {
-    address = membership.on_one_host() ? kLoopback : address_between_hosts(membership, deadline);
+    address = membership.on_one_network() ? kLoopback : address_between_hosts(membership, deadline);
   }
   // Between hosts the choice may be wrong, so it can be read: once for each host.
   if (!membership.on_one_host() && membership.self().local_rank == 0) {

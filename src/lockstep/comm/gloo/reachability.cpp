@@ -56,7 +56,7 @@ std::string unreachable(const Membership& membership, const std::vector<int>& ot
 }  // namespace
 
 void check_reachable(const Membership& membership, const std::string& address, Deadline deadline) {
-  if (membership.on_one_host()) return;
+  if (membership.on_one_network()) return;
   const std::vector<int> ranks = one_of_each_host(membership);
   Listener listener;  // until all have tried
   if (std::find(ranks.begin(), ranks.end(), membership.rank) != ranks.end()) {

@@ -1,0 +1,66 @@
+// Ranks in containers that share a machine and its network, and number processes each on their own: as with
+// docker run --network=host, or in the containers of a pod.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/factory.h"
+#include "tests/support/ranks.h"
+
+namespace lockstep {
+namespace {
+
+// Only a process's children are in a PID namespace that it has made: the rank goes on in one, and this process waits.
+void enter_container(int) {
+  if (::unshare(CLONE_NEWPID) != 0) ::_exit(3);
+  const pid_t rank = ::fork();
+  if (rank == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return;
+  }
+  int status = 0;
+  ::waitpid(rank, &status, 0);
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 4);
+}
+
+bool may_make_containers() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::unshare(CLONE_NEWPID) == 0 ? 0 : 1);
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Containers, WithOneNetworkAreServedByTheDefaultEngine) {
+  const auto& engines = available_engines();
+  const bool has_gloo =
+      std::any_of(engines.begin(), engines.end(), [](const Engine& e) { return e.name == std::string("gloo"); });
+  if (!has_gloo) GTEST_SKIP() << "this build has no engine between hosts that needs no mpirun";
+  if (!may_make_containers()) GTEST_SKIP() << "this process may not make PID namespaces (it takes CAP_SYS_ADMIN)";
+  RanksOptions options;
+  options.prepare = enter_container;
+  run_ranks_as_processes(
+      2,
+      [](const Membership& membership) {
+        EXPECT_EQ(membership.peers[0].pid, membership.peers[1].pid);  // each is the first process of its container
+        EXPECT_FALSE(membership.on_one_host());
+        EXPECT_TRUE(membership.on_one_network());
+        const auto group = make_communicator("", membership);
+        EXPECT_NE(group->engine(), std::string("thread"));
+        EXPECT_NE(group->engine(), std::string("shm"));
+        at::Tensor tensor = at::full({1000}, group->rank() + 1, at::kFloat);
+        group->all_reduce(tensor);
+        EXPECT_TRUE(tensor.eq(3).all().item<bool>());
+      },
+      options);
+}
+
+}  // namespace
+}  // namespace lockstep
