@@ -15,7 +15,6 @@
 namespace lockstep {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Where there are cores to spare, shared memory's engines give all operations to a thread; here they must not.
@@ -216,75 +215,6 @@ TEST_P(ManyPending, AreEndedWithTheirCommunicator) {
     for (int rank = 1; rank < group.world_size(); ++rank) await_event(group, "noticed " + std::to_string(rank));
   });
   for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
-}
-
-class SharedMemoryPending : public ManyPending {};
-std::vector<Placement> with_shared_memory() {
-  std::vector<Placement> found;
-  for (const Placement& placement : placements({2, 3})) {
-    if (placement.engine == "shm" || placement.engine == "thread") found.push_back(placement);
-  }
-  return found;
-}
-INSTANTIATE_TEST_SUITE_P(Engines, SharedMemoryPending, ::testing::ValuesIn(with_shared_memory()), placement_name);
-
-TEST_P(SharedMemoryPending, TheLimitRunsFromTheWaitNotFromTheStart) {
-  RanksOptions options;
-  options.timeout = milliseconds(400);
-  each_rank(
-      [](Communicator& group) {
-        Sums sums(group, 3, MemoryKind::Allocated);
-        group.barrier();
-        if (group.rank() != 0) await_event(group, "computed");
-        sums.start();
-        if (group.rank() == 0) {
-          std::this_thread::sleep_for(milliseconds(600));  // it computes longer than the limit: that is what is tested
-          announce_event(group, "computed");
-        }
-        sums.wait();
-        sums.check();
-      },
-      options);
-}
-
-TEST_P(SharedMemoryPending, DifferentMemoryOnEachRankKeepsTheOrder) {
-  // Parts of different allocations, and tensors of a rank's own: the others cannot reach them, so all go in rounds.
-  each_rank([](Communicator& group) {
-    for (int round = 0; round < 20; ++round) {
-      const at::Tensor one = group.allocate({60000}, at::kFloat);
-      const at::Tensor other = group.allocate({60000}, at::kFloat);
-      std::vector<at::Tensor> tensors;
-      std::vector<std::shared_ptr<Work>> works;
-      for (int i = 0; i < 6; ++i) {
-        const at::Tensor& block = (group.rank() + i) % 2 == 0 ? one : other;
-        tensors.push_back(block.narrow(0, 10000 * i, 10000).fill_(i + group.rank()));
-        works.push_back(group.all_reduce_async(tensors.back()));
-        group.progress();
-      }
-      while (!works.back()->is_completed()) {
-        group.progress();
-        std::this_thread::yield();
-      }
-      const int size = group.world_size();
-      for (int i = 0; i < 6; ++i) {
-        works[static_cast<std::size_t>(i)]->wait();
-        const double want = size * i + size * (size - 1) / 2.0;
-        EXPECT_TRUE(tensors[static_cast<std::size_t>(i)].eq(want).all().item<bool>()) << i;
-      }
-    }
-  });
-}
-
-TEST_P(SharedMemoryPending, AskingAgainAndAgainNoticesALostRank) {
-  const auto ends = ends_of([](Communicator& group) {
-    const at::Tensor tensor = group.allocate({5000}, at::kFloat);
-    if (group.rank() == 1) throw std::runtime_error("it leaves");
-    const auto work = group.all_reduce_async(tensor);
-    while (!work->is_completed()) std::this_thread::yield();
-    EXPECT_THROW(work->wait(), Error);
-  });
-  EXPECT_TRUE(ends[1].failed);
-  EXPECT_FALSE(ends[0].failed) << ends[0].text;
 }
 
 }  // namespace

@@ -139,18 +139,25 @@ WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
   return *queue;
 }
 
+std::shared_ptr<Work> Communicator::push(WorkQueue& queue, const Fingerprint& fingerprint, std::function<void()> body) {
+  std::shared_ptr<Work> work;
+  guard(fingerprint, [&] { work = queue.push(std::move(body)); });
+  return work;
+}
+
 std::shared_ptr<Work> Communicator::start(Request request) {
   if (Communicator& other = carrier_of(request); &other != this) return other.start(std::move(request));
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
   WorkQueue& queue = queue_of(fingerprint);
-  if (enqueues()) return queue.push(enqueue(request, fingerprint));
+  if (enqueues()) return push(queue, fingerprint, enqueue(request, fingerprint));
   if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && queue.idle()) {
     std::shared_ptr<Work> work;
     guard(fingerprint, [&] { work = do_start_all_reduce(request.out, operation_of(request, fingerprint)); });
     if (work) return work;
   }
-  return queue.push([this, request = std::move(request), fingerprint]() mutable { run_guarded(request, fingerprint); });
+  return push(queue, fingerprint,
+              [this, request = std::move(request), fingerprint]() mutable { run_guarded(request, fingerprint); });
 }
 
 void Communicator::run(Request request) {
@@ -160,14 +167,14 @@ void Communicator::run(Request request) {
   WorkQueue& queue = queue_of(fingerprint);
   if (enqueues()) {
     const auto rest = enqueue(request, fingerprint);
-    queue.idle() ? rest() : queue.push(rest)->wait();
+    queue.idle() ? rest() : push(queue, fingerprint, rest)->wait();
     return;
   }
   if (queue.idle()) {
     run_guarded(request, fingerprint);  // here and now: saves two thread switches
     return;
   }
-  queue.push([this, &request, fingerprint] { run_guarded(request, fingerprint); })->wait();
+  push(queue, fingerprint, [this, &request, fingerprint] { run_guarded(request, fingerprint); })->wait();
 }
 
 void Communicator::abort(const std::string& reason) {

@@ -173,6 +173,8 @@ class Communicator {
   Operation operation_of(const Request& request, const Fingerprint& fingerprint) const;
   void dispatch(Request& request, const Operation& operation);
   WorkQueue& queue_of(const Fingerprint& fingerprint);
+  /// Queues `body`; where it cannot, the group has ended: the other ranks make this call.
+  std::shared_ptr<Work> push(WorkQueue& queue, const Fingerprint& fingerprint, std::function<void()> body);
   void throw_if_dead();
   /// Ends the group with `failure`, unless an earlier one did, and throws the one that did.
   [[noreturn]] void fail(std::exception_ptr failure);

@@ -99,6 +99,11 @@ void OperationOrder::progress() noexcept {
   if (has_pending_.load(std::memory_order_relaxed)) try_move_on();
 }
 
+void OperationOrder::finish_pending() {
+  Lock lock(mutex_);
+  if (!pending_.empty()) drive(lock, nullptr);
+}
+
 void OperationOrder::run(const Call& call, std::byte* data, const std::function<std::size_t(int rank)>& bytes_of,
                          const Body& body) {
   Lock lock(mutex_);

@@ -48,6 +48,9 @@ class OperationOrder {
   /// Moves on what is pending, without waiting: a thread that computes calls it between two pieces of its work.
   void progress() noexcept;
 
+  /// Returns when all that was started is over: before calls that all ranks make, and that are no operations.
+  void finish_pending();
+
   /// Runs another collective: when `body` is called, all that was started before is over, all ranks have entered and
   /// agree. It gets where every rank's data begin, or nothing where some can't be reached by all, and the barrier.
   /// @param data      what this rank has in the operation

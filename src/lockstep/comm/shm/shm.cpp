@@ -100,8 +100,10 @@ class SharedMemoryCommunicator : public Communicator {
       throw Error("allocate: too many elements", where(), "ask for less");
     }
     std::shared_ptr<shm::SymmetricBuffer> buffer;
-    with_where(where() + ", allocate",
-               [&] { buffer = core_->allocations.allocate(bytes * size, Deadline::after(membership().timeout)); });
+    with_where(where() + ", allocate", [&] {
+      core_->order.finish_pending();  // others may need this rank for them before they come here
+      buffer = core_->allocations.allocate(bytes * size, Deadline::after(membership().timeout));
+    });
     return at::from_blob(
         buffer->part(rank()), sizes, [buffer](void*) {}, at::TensorOptions().dtype(dtype));
   }

@@ -1,0 +1,110 @@
+// Started operations where ranks share memory: their limits, their order, and ranks that are lost meanwhile.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "tests/comm/contract.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Where there are cores to spare, these engines give all operations to a thread; here they must not.
+class SharedMemoryPending : public Contract {
+ protected:
+  static void SetUpTestSuite() { ::setenv("LOCKSTEP_COMMUNICATION_THREAD", "0", 1); }
+  static void TearDownTestSuite() { ::unsetenv("LOCKSTEP_COMMUNICATION_THREAD"); }
+};
+std::vector<Placement> with_shared_memory() {
+  std::vector<Placement> found;
+  for (const Placement& placement : placements({2, 3})) {
+    if (placement.engine == "shm" || placement.engine == "thread") found.push_back(placement);
+  }
+  return found;
+}
+INSTANTIATE_TEST_SUITE_P(Engines, SharedMemoryPending, ::testing::ValuesIn(with_shared_memory()), placement_name);
+
+TEST_P(SharedMemoryPending, TheLimitRunsFromTheWaitNotFromTheStart) {
+  RanksOptions options;
+  options.timeout = milliseconds(400);
+  each_rank(
+      [](Communicator& group) {
+        const at::Tensor tensor = group.allocate({5000}, at::kFloat).fill_(group.rank());
+        Store& store = *group.membership().store;
+        group.barrier();
+        if (group.rank() != 0) store.get("computed", Deadline::after(seconds(30)));
+        const auto work = group.all_reduce_async(tensor);
+        if (group.rank() == 0) {
+          std::this_thread::sleep_for(milliseconds(600));  // it computes longer than the limit: that is what is tested
+          store.set("computed", "1");
+        }
+        work->wait();
+        EXPECT_TRUE(tensor.eq(group.world_size() * (group.world_size() - 1) / 2.0).all().item<bool>());
+      },
+      options);
+}
+
+TEST_P(SharedMemoryPending, DifferentMemoryOnEachRankKeepsTheOrder) {
+  // Parts of different allocations, and tensors of a rank's own: the others cannot reach them, so all go in rounds.
+  each_rank([](Communicator& group) {
+    for (int round = 0; round < 20; ++round) {
+      const at::Tensor one = group.allocate({60000}, at::kFloat);
+      const at::Tensor other = group.allocate({60000}, at::kFloat);
+      std::vector<at::Tensor> tensors;
+      std::vector<std::shared_ptr<Work>> works;
+      for (int i = 0; i < 6; ++i) {
+        const at::Tensor& block = (group.rank() + i) % 2 == 0 ? one : other;
+        tensors.push_back(block.narrow(0, 10000 * i, 10000).fill_(i + group.rank()));
+        works.push_back(group.all_reduce_async(tensors.back()));
+        group.progress();
+      }
+      while (!works.back()->is_completed()) {
+        group.progress();
+        std::this_thread::yield();
+      }
+      const int size = group.world_size();
+      for (int i = 0; i < 6; ++i) {
+        works[static_cast<std::size_t>(i)]->wait();
+        const double want = size * i + size * (size - 1) / 2.0;
+        EXPECT_TRUE(tensors[static_cast<std::size_t>(i)].eq(want).all().item<bool>()) << i;
+      }
+    }
+  });
+}
+
+TEST_P(SharedMemoryPending, AskingAgainAndAgainNoticesALostRank) {
+  const auto ends = ends_of([](Communicator& group) {
+    const at::Tensor tensor = group.allocate({5000}, at::kFloat);
+    if (group.rank() == 1) throw std::runtime_error("it leaves");
+    const auto work = group.all_reduce_async(tensor);
+    while (!work->is_completed()) std::this_thread::yield();
+    EXPECT_THROW(work->wait(), Error);
+  });
+  EXPECT_TRUE(ends[1].failed);
+  EXPECT_FALSE(ends[0].failed) << ends[0].text;
+}
+
+TEST_P(SharedMemoryPending, AllocateComesAfterWhatWasStarted) {
+  // All ranks take part in rounds, so one that is in `allocate` must have finished what others wait for.
+  each_rank([](Communicator& group) {
+    const at::Tensor one = group.allocate({60000}, at::kFloat);
+    const at::Tensor other = group.allocate({60000}, at::kFloat);
+    const at::Tensor tensor = (group.rank() == 0 ? one : other).fill_(group.rank());
+    const auto work = group.all_reduce_async(tensor);
+    if (group.rank() != 0) work->wait();
+    const at::Tensor more = group.allocate({10}, at::kFloat);
+    work->wait();
+    EXPECT_TRUE(tensor.eq(group.world_size() * (group.world_size() - 1) / 2.0).all().item<bool>());
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
