@@ -68,6 +68,15 @@ const std::vector<at::ScalarType>& all_dtypes() {
   return dtypes;
 }
 
+const std::vector<at::ScalarType>& moved_dtypes() {
+  static const std::vector<at::ScalarType> dtypes = [] {
+    std::vector<at::ScalarType> all = all_dtypes();
+    all.insert(all.end(), {at::kBool, at::kChar, at::kShort, at::kComplexHalf, at::kComplexFloat, at::kComplexDouble});
+    return all;
+  }();
+  return dtypes;
+}
+
 std::vector<ReduceOp> reductions_of(at::ScalarType dtype) {
   std::vector<ReduceOp> reductions = {ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max, ReduceOp::Product};
   if (at::isFloatingType(dtype)) reductions.push_back(ReduceOp::Avg);
@@ -76,6 +85,7 @@ std::vector<ReduceOp> reductions_of(at::ScalarType dtype) {
 
 at::Tensor values_of(at::ScalarType dtype, ReduceOp op, int rank, std::int64_t count) {
   const at::Tensor index = at::arange(count, at::kLong);
+  if (dtype == at::kBool) return index.mul(3).add(5 * rank).remainder(11).gt(4);
   if (op == ReduceOp::Product) return index.add(rank).remainder(2).add(1).to(dtype);
   return index.mul(3).add(5 * rank).remainder(11).add(1).to(dtype);
 }

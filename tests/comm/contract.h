@@ -42,6 +42,8 @@ class Contract : public ::testing::TestWithParam<Placement> {
 };
 
 const std::vector<at::ScalarType>& all_dtypes();
+/// These, and those that no engine computes with: what only moves values takes them.
+const std::vector<at::ScalarType>& moved_dtypes();
 /// Reductions that `dtype` has: Avg is of floating point only.
 std::vector<ReduceOp> reductions_of(at::ScalarType dtype);
 

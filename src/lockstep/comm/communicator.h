@@ -19,10 +19,10 @@ class WorkQueue;
 
 /// Collectives over a fixed group of ranks; every rank makes the same calls in the same order.
 ///
-/// Tensors: fp32, fp64, fp16, bf16, int32, int64 or uint8, the same dtype and number of elements on every rank (fp16
-/// and bf16 are summed in fp32). They may be empty and need not be contiguous. A tensor is a handle, so calls write to
-/// what a `const` one refers to, as LibTorch's in-place functions do: `all_reduce(parameter.grad())`. One thread at a
-/// time per object; `abort` and `Work` may be called from any thread.
+/// Tensors: dense, of the same dtype and number of elements on every rank, perhaps empty or not contiguous. What moves
+/// values takes any dtype; what reduces takes fp32, fp64, fp16 and bf16 (summed in fp32), int32, int64 and uint8. A
+/// tensor is a handle, so calls write to what a `const` one refers to, as LibTorch's in-place functions do:
+/// `all_reduce(parameter.grad())`. One thread at a time per object; `abort` and `Work` may be called from any thread.
 ///
 /// `out` and `in` must not share memory, except that where one of them is a share of the other the share may be exactly
 /// this rank's place: `in` of all_gather and gather in `out`, `out` of reduce_scatter and scatter in `in`. An `out`

@@ -1,5 +1,7 @@
 // The public calls of Communicator: what they check, and which do_* they reach.
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
@@ -16,7 +18,8 @@ namespace {
 
 bool is_point_to_point(OperationKind kind) { return kind == OperationKind::Send || kind == OperationKind::Recv; }
 
-bool supported(c10::ScalarType dtype) {
+// What engines compute with. Other values are moved as bytes, which needs no arithmetic.
+bool is_computed_with(c10::ScalarType dtype) {
   switch (dtype) {
     case c10::ScalarType::Float:
     case c10::ScalarType::Double:
@@ -29,6 +32,20 @@ bool supported(c10::ScalarType dtype) {
     default:
       return false;
   }
+}
+
+bool is_reduction(OperationKind kind) {
+  return kind == OperationKind::AllReduce || kind == OperationKind::Reduce || kind == OperationKind::ReduceScatter;
+}
+
+// A contiguous tensor as engines take it: its bytes, if they do not compute with its dtype.
+at::Tensor carried(const at::Tensor& tensor) {
+  if (!tensor.defined() || is_computed_with(tensor.scalar_type())) return tensor;
+  const at::NoGradGuard no_grad;
+  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+  const auto offset = tensor.storage_offset() * static_cast<std::int64_t>(tensor.element_size());
+  return at::empty({0}, tensor.options().dtype(at::kByte).requires_grad(false))
+      .set_(tensor.storage(), offset, {bytes}, {1});
 }
 
 // What an engine reads: the tensor itself where contiguous, else a copy. `detach` costs more than a small collective,
@@ -66,9 +83,9 @@ void Communicator::check_tensor(const at::Tensor& tensor, const std::string& wha
                             tensor.device().str(), engine(), device().str()),
                 where(nullptr), "move the tensor there");
   }
-  if (tensor.layout() != at::kStrided || !supported(tensor.scalar_type())) {
+  if (tensor.layout() != at::kStrided || tensor.is_quantized()) {
     throw Error(fmt::format("{}: a tensor is of type {}, which collectives do not carry", what, tensor.toString()),
-                where(nullptr), "convert it to fp32, fp64, fp16, bf16, int32, int64 or uint8, dense");
+                where(nullptr), "give a dense tensor, not a sparse or quantized one");
   }
 }
 
@@ -141,6 +158,17 @@ Fingerprint Communicator::check(const Request& request) {
   check_memory(request, what);
   const at::Tensor& tensor = request.in.defined() ? request.in : request.out;
   if (tensor.defined()) fingerprint.dtype = tensor.scalar_type();
+  if (tensor.defined() && !is_computed_with(fingerprint.dtype)) {
+    if (is_reduction(request.kind)) {
+      throw Error(
+          fmt::format("{}: a tensor is of type {}, which reductions do not carry", what, tensor.toString()),
+          where(nullptr),
+          "convert it to fp32, fp64, fp16, bf16, int32, int64 or uint8; what only moves values (broadcast, all_gather, "
+          "send, ...) takes any");
+    }
+    fingerprint.count *= static_cast<std::int64_t>(tensor.element_size());
+    fingerprint.dtype = at::kByte;
+  }
   if (request.op == ReduceOp::Avg && tensor.defined() && !c10::isFloatingType(fingerprint.dtype)) {
     throw Error(fmt::format("{}: the average of {} is not defined", what, tensor.toString()), where(nullptr),
                 "use ReduceOp::Sum and divide, or a floating-point tensor");
@@ -152,38 +180,39 @@ Fingerprint Communicator::check(const Request& request) {
 }
 
 void Communicator::dispatch(Request& request, const Operation& operation) {
-  const at::Tensor in = readable(request.in);
+  const at::Tensor in = carried(readable(request.in));
   Writable out(writes_out(request) ? request.out : at::Tensor());
+  at::Tensor to = carried(out.flat());
   switch (request.kind) {
     case OperationKind::AllReduce:
-      do_all_reduce(out.flat(), operation);
+      do_all_reduce(to, operation);
       break;
     case OperationKind::Broadcast:
-      do_broadcast(out.flat(), operation);
+      do_broadcast(to, operation);
       break;
     case OperationKind::Reduce:
-      do_reduce(out.flat(), operation);
+      do_reduce(to, operation);
       break;
     case OperationKind::AllGather:
-      do_all_gather(out.flat(), in, operation);
+      do_all_gather(to, in, operation);
       break;
     case OperationKind::ReduceScatter:
-      do_reduce_scatter(out.flat(), in, operation);
+      do_reduce_scatter(to, in, operation);
       break;
     case OperationKind::Gather:
-      do_gather(out.flat(), in, operation);
+      do_gather(to, in, operation);
       break;
     case OperationKind::Scatter:
-      do_scatter(out.flat(), in, operation);
+      do_scatter(to, in, operation);
       break;
     case OperationKind::AllToAll:
-      do_all_to_all(out.flat(), in, operation);
+      do_all_to_all(to, in, operation);
       break;
     case OperationKind::Send:
       do_send(in, operation);
       break;
     case OperationKind::Recv:
-      do_recv(out.flat(), operation);
+      do_recv(to, operation);
       break;
     case OperationKind::Barrier:
       do_barrier(operation);
