@@ -16,6 +16,7 @@
 #include "lockstep/optim/lr_scheduler.h"
 #include "lockstep/optim/schedule.h"
 #include "tests/support/ranks.h"
+#include "tests/train/same_values.h"
 
 namespace lockstep {
 namespace {
@@ -247,6 +248,30 @@ TEST(Accelerator, GathersReducesAndPads) {
     EXPECT_FALSE(accelerator.check_trigger());
   });
 }
+
+class AcceleratorOfDtype : public ::testing::TestWithParam<at::ScalarType> {};
+
+TEST_P(AcceleratorOfDtype, GathersAndPads) {
+  const at::ScalarType dtype = GetParam();
+  const auto of_dtype = [&](std::vector<std::int64_t> values) { return torch::tensor(values, torch::kLong).to(dtype); };
+  on_ranks(2, [&](Accelerator& accelerator) {
+    const int rank = accelerator.process_index();
+    const at::Tensor mine = rank == 0 ? of_dtype({0, 1}) : of_dtype({1});
+    const auto expect = [](const at::Tensor& got, const at::Tensor& want, const char* what) {
+      EXPECT_TRUE(same_values(got, want)) << what;
+    };
+    expect(accelerator.gather(mine.slice(0, 0, 1)), of_dtype({0, 1}), "gather");
+    expect(accelerator.gather(mine[0]), of_dtype({0, 1}), "gather of scalars");
+    expect(accelerator.pad_across_processes(mine, 0, 1), of_dtype({rank, 1}), "pad at the end");
+    expect(accelerator.pad_across_processes(mine, 0, 0, true), of_dtype({0, 1}), "pad at the beginning");
+    expect(accelerator.gather_for_metrics(mine), of_dtype({0, 1, 1}), "gather_for_metrics");
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Table, AcceleratorOfDtype,
+                         ::testing::Values(at::kBool, at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf,
+                                           at::kBFloat16, at::kFloat, at::kDouble, at::kComplexHalf, at::kComplexFloat,
+                                           at::kComplexDouble),
+                         [](const auto& test) { return std::string(c10::toString(test.param)); });
 
 TEST(Accelerator, SplitsWhatEachRankIsToDo) {
   on_ranks(3, [](Accelerator& accelerator) {

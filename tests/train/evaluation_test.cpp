@@ -11,6 +11,7 @@
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/train/trainer.h"
+#include "tests/train/same_values.h"
 #include "tests/train/token_task.h"
 
 namespace lockstep {
@@ -77,6 +78,47 @@ TEST(Evaluation, OutputsOfDifferentLengthsArePaddedToTheLongestOfAllRanks) {
     EXPECT_NEAR(shared.loss, whole.loss, 1e-6);
   });
 }
+
+class EvaluationOfDtype : public ::testing::TestWithParam<at::ScalarType> {};
+
+// Outputs [n, 1 + n % 3] and labels of one dtype; 5 samples on 3 ranks, one on 2: shares differ, and one is empty.
+TEST_P(EvaluationOfDtype, GathersOutputsAndLabels) {
+  const at::ScalarType dtype = GetParam();
+  for (const std::int64_t samples : {1, 5}) {
+    const at::Tensor values = torch::arange(samples, torch::kLong).remainder(2).to(dtype);
+    const auto data = std::make_shared<TensorDataset>(Batch{{"x", torch::arange(samples)}, {"labels", values}});
+    const auto model = adapt(
+        std::make_shared<CountingNet>(),
+        [&](CountingNet&, const Batch& batch) {
+          const std::int64_t width = 1 + batch.at("x")[0].item<std::int64_t>() % 3;
+          return values.index_select(0, batch.at("x")).unsqueeze(1).expand({-1, width}).contiguous();
+        },
+        [](const at::Tensor&, const Batch& batch) {
+          return LossSum{torch::zeros({}), torch::tensor(batch.at("x").size(0), torch::kLong)};
+        });
+    EvaluationOptions options;
+    options.batch_size = 1;
+    for (const int ranks : {2, 3}) {
+      spawn_threads(ranks, [&](const std::shared_ptr<Communicator>& group) {
+        const EvaluationResult result = evaluate_dataset(*model, data, options, group);
+        EXPECT_EQ(result.label_ids.scalar_type(), dtype);
+        EXPECT_TRUE(same_values(result.label_ids, values));
+        ASSERT_EQ(result.predictions.sizes(), (std::vector<std::int64_t>{samples, std::min<std::int64_t>(samples, 3)}));
+        EXPECT_TRUE(same_values(result.predictions.select(1, 0), values));
+        // What is missing in a row is -100, as that dtype has it.
+        const at::Tensor filling = torch::full({1}, -100.0, torch::kDouble).to(dtype);
+        if (samples > 1) {
+          EXPECT_TRUE(same_values(result.predictions[0].slice(0, 1, 2), filling));
+        }
+      });
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Table, EvaluationOfDtype,
+                         ::testing::Values(at::kBool, at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf,
+                                           at::kBFloat16, at::kFloat, at::kDouble, at::kComplexHalf, at::kComplexFloat,
+                                           at::kComplexDouble),
+                         [](const auto& test) { return std::string(c10::toString(test.param)); });
 
 TEST(Evaluation, LeavesTheModelInTheModeItFound) {
   const auto model = counting_model();

@@ -14,6 +14,7 @@
 #include "lockstep/train/early_stopping.h"
 #include "lockstep/train/evaluation.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/train/same_values.h"
 #include "tests/train/token_training.h"
 
 namespace lockstep {
@@ -150,6 +151,62 @@ TEST(Trainer, AllRanksEvaluateTheModelThatIsSaved) {
     EXPECT_NEAR(evaluate_dataset(*options.model, data, {}, nullptr).loss, shared, 1e-6);
   });
 }
+
+const std::vector<at::ScalarType> kBufferDtypes{
+    at::kBool,     at::kByte,  at::kChar,   at::kShort,       at::kInt,          at::kLong,         at::kHalf,
+    at::kBFloat16, at::kFloat, at::kDouble, at::kComplexHalf, at::kComplexFloat, at::kComplexDouble};
+
+// A buffer of each dtype, such as an attention mask; those of rank 0 are even, of rank 1 odd.
+struct NetWithBuffers : torch::nn::Module {
+  explicit NetWithBuffers(int rank) {
+    head = register_module("head", torch::nn::Linear(4, 3));
+    for (const at::ScalarType dtype : kBufferDtypes) {
+      buffers_of_each.push_back(register_buffer(std::string("buffer_of_") + c10::toString(dtype),
+                                                (torch::arange(3, torch::kLong) * 2 + rank).to(dtype)));
+    }
+  }
+  torch::nn::Linear head{nullptr};
+  std::vector<at::Tensor> buffers_of_each;
+};
+
+class TrainerOverEngines : public ::testing::TestWithParam<std::string> {};
+
+// 3 samples on 2 ranks: shares differ by one. 1 sample: one rank has none.
+TEST_P(TrainerOverEngines, EvaluatesModelsWithBuffersOfEveryDtype) {
+  SpawnOptions how;
+  how.engine = GetParam();
+  for (const std::int64_t samples : {1, 3, 4}) {
+    const Batch fields{{"x", torch::arange(samples * 4, torch::kFloat).reshape({samples, 4})},
+                       {"labels", torch::arange(samples, torch::kLong).remainder(3)}};
+    const auto data = std::make_shared<TensorDataset>(fields);
+    spawn_threads(
+        2,
+        [&](const std::shared_ptr<Communicator>& group) {
+          auto net = std::make_shared<NetWithBuffers>(group->rank());
+          {
+            const torch::NoGradGuard no_grad;
+            for (at::Tensor& parameter : net->parameters()) parameter.fill_(0.25);
+          }
+          TrainerOptions options;
+          options.model = adapt(
+              net, [](NetWithBuffers& each, const Batch& batch) { return each.head(batch.at("x")); }, token_loss);
+          options.train_dataset = options.eval_dataset = data;
+          options.process_group = group;
+          options.print = nullptr;
+          Trainer trainer(options);
+          // All scores are equal, whatever the sample: ln 3.
+          EXPECT_NEAR(*find_log(trainer.evaluate(), "eval_loss"), std::log(3.0), 1e-6) << samples;
+          EXPECT_EQ(trainer.predict(data).predictions.size(0), samples);
+          const at::Tensor want = torch::arange(3, torch::kLong) * 2;
+          for (const at::Tensor& buffer : net->buffers_of_each) {
+            EXPECT_TRUE(same_values(buffer, want.to(buffer.scalar_type()))) << c10::toString(buffer.scalar_type());
+          }
+        },
+        how);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Engines, TrainerOverEngines, ::testing::Values("thread", "gloo"),
+                         [](const auto& engine) { return engine.param; });
 
 TEST(Trainer, TheBestModelIsFoundWhereTheFolderWasMovedTo) {
   TokenTraining training(12);

@@ -139,7 +139,7 @@ class Accelerator {
   Autocast autocast() const;
 
   /// All ranks' tensors one behind the other along the first dimension, the same on every rank; scalars become a
-  /// vector. The same shape on every rank. Collective, as all that follow.
+  /// vector. The same shape on every rank, any dtype. Collective, as all that follow.
   at::Tensor gather(const at::Tensor& tensor);
   /// The same for something that belongs to the samples of the batch at hand: without those that were repeated to make
   /// batches even, and in the order of the dataset (or of the epoch, if that is shuffled).

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/train/accelerator.h"
+#include "lockstep/train/filled_tensor.h"
 
 namespace lockstep {
 namespace {
@@ -23,7 +24,6 @@ ReduceOp operation_of(const std::string& reduction) {
 }  // namespace
 
 at::Tensor Accelerator::gather(const at::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kBool) return gather(tensor.to(at::kByte)).to(at::kBool);  // no engine has it
   const at::Tensor part = (tensor.dim() == 0 ? tensor.reshape({1}) : tensor).detach().contiguous();
   std::vector<std::int64_t> sizes = part.sizes().vec();
   sizes[0] *= num_processes();
@@ -77,9 +77,10 @@ at::Tensor Accelerator::pad_across_processes(const at::Tensor& tensor, std::int6
   const std::int64_t missing = largest.item<std::int64_t>() - tensor.size(dim);
   if (missing == 0) return tensor;
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
-  sizes[static_cast<std::size_t>(dim)] = missing;
-  const at::Tensor padding = at::full(sizes, pad_index, tensor.options());
-  return pad_first ? torch::cat({padding, tensor}, dim) : torch::cat({tensor, padding}, dim);
+  sizes[static_cast<std::size_t>(dim)] += missing;
+  const at::Tensor padded = filled_tensor(sizes, pad_index, tensor.options());
+  padded.narrow(dim, pad_first ? missing : 0, tensor.size(dim)).copy_(tensor);
+  return padded;
 }
 
 }  // namespace lockstep

@@ -16,21 +16,13 @@
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/parallel/parallel_inference.h"
 #include "lockstep/train/batch_device.h"
+#include "lockstep/train/filled_tensor.h"
 
 namespace lockstep {
 namespace {
 
 // What a rank without samples must learn of the others' outputs: dtype, number of dimensions, and their sizes.
 constexpr std::int64_t kMostDimensions = 8;
-
-at::Tensor padded_to(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes) {
-  if (tensor.sizes().vec() == sizes) return tensor;
-  at::Tensor out = at::full(sizes, kIgnoredLabel, tensor.options());
-  at::Tensor place = out;
-  for (std::int64_t d = 0; d < tensor.dim(); ++d) place = place.narrow(d, 0, tensor.size(d));
-  place.copy_(tensor);
-  return out;
-}
 
 struct LocalSums {
   std::vector<at::Tensor> predictions;
@@ -179,12 +171,15 @@ at::Tensor concatenate_padded(const std::vector<at::Tensor>& parts) {
       sizes[d] = std::max(sizes[d], part.size(static_cast<std::int64_t>(d)));
     }
   }
-  std::vector<at::Tensor> padded;
+  sizes[0] = 0;
+  for (const at::Tensor& part : parts) sizes[0] += part.size(0);
+  at::Tensor all = filled_tensor(sizes, kIgnoredLabel, parts.front().options());
+  std::int64_t begin = 0;
   for (const at::Tensor& part : parts) {
-    sizes[0] = part.size(0);
-    padded.push_back(padded_to(part, sizes));
+    put_into(all.narrow(0, begin, part.size(0)), part);
+    begin += part.size(0);
   }
-  return at::cat(padded);
+  return all;
 }
 
 at::Tensor gather_in_order(Communicator& group, const at::Tensor& local, std::int64_t samples) {
@@ -205,7 +200,8 @@ at::Tensor gather_in_order(Communicator& group, const at::Tensor& local, std::in
   const std::int64_t share = (samples + group.world_size() - 1) / group.world_size();
   std::vector<std::int64_t> sizes{share};
   for (std::int64_t d = 1; d < dims; ++d) sizes.push_back(shape[d + 1].item<std::int64_t>());
-  const at::Tensor mine = local.defined() ? padded_to(local, sizes).contiguous() : at::zeros(sizes, dtype);
+  const at::Tensor mine = filled_tensor(sizes, kIgnoredLabel, at::TensorOptions(dtype));
+  if (local.defined()) put_into(mine, local);
   sizes[0] = share * group.world_size();
   at::Tensor all = at::empty(sizes, dtype);
   group.all_gather(all, mine);

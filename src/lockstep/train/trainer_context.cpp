@@ -6,6 +6,7 @@
 #include <array>
 
 #include "lockstep/base/error.h"
+#include "lockstep/parallel/module_sync.h"
 #include "lockstep/train/gradient_engine.h"
 #include "lockstep/train/log_text.h"
 
@@ -15,10 +16,9 @@ namespace {
 // In training each rank's batch statistics moved on with its own batches; the saved model is rank 0's, and that is what
 // is evaluated.
 void take_buffers_of_rank_0(TrainableModel& model, Communicator& group) {
-  for (const NamedTensor& buffer : model.tensors().buffers()) {
-    at::Tensor tensor = buffer.tensor.detach();
-    group.broadcast(tensor);
-  }
+  std::vector<at::Tensor> buffers;
+  for (const NamedTensor& buffer : model.tensors().buffers()) buffers.push_back(buffer.tensor);
+  broadcast_coalesced(group, buffers, 0);
 }
 
 double per_second(double amount, double seconds) { return rounded(seconds > 0 ? amount / seconds : 0, 3); }
