@@ -15,6 +15,8 @@
 namespace lockstep {
 namespace {
 
+thread_local int without_samples = 0;
+
 // All dimensions but that of the channels.
 std::vector<std::int64_t> sample_dims(const at::Tensor& input) {
   std::vector<std::int64_t> dims{0};
@@ -38,7 +40,7 @@ struct BatchMoments {
 // which loses no digits where the mean is large.
 BatchMoments moments_of_all(const at::Tensor& input, Communicator& group) {
   const std::int64_t channels = input.size(1);
-  const double count = static_cast<double>(input.numel()) / static_cast<double>(channels);
+  const double count = without_samples > 0 ? 0 : static_cast<double>(input.numel()) / static_cast<double>(channels);
   const auto numbers = at::TensorOptions().dtype(at::kDouble).device(input.device());
   at::Tensor own = at::zeros({2 * channels + 1}, numbers);
   own[2 * channels] = count;
@@ -68,6 +70,7 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
     const at::Tensor normal = (input - per_channel(mean, input)) * per_channel(inverse_deviation, input);
     context->save_for_backward({normal, weight, inverse_deviation});
     context->saved_data["count"] = count;
+    context->saved_data["counts"] = without_samples == 0;
     context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);  // the module keeps it alive
     at::Tensor output = normal;
     if (weight.defined()) output = output * per_channel(weight, input) + per_channel(bias, input);
@@ -83,16 +86,19 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
     const at::Tensor& gradient = gradients[0];
     const auto dims = sample_dims(normal);
     const std::int64_t channels = normal.size(1);
-    const at::Tensor own_bias = gradient.sum(dims, false, at::kDouble);
-    const at::Tensor own_weight = (gradient * normal).sum(dims, false, at::kDouble);
+    const bool counts = context->saved_data["counts"].toBool();
+    const at::Tensor nothing = at::zeros({channels}, normal.options().dtype(at::kDouble));
+    const at::Tensor own_bias = counts ? gradient.sum(dims, false, at::kDouble) : nothing;
+    const at::Tensor own_weight = counts ? (gradient * normal).sum(dims, false, at::kDouble) : nothing;
     at::Tensor sums = at::cat({own_bias, own_weight});
     group->all_reduce(sums, ReduceOp::Sum);
     sums.div_(count);
     at::Tensor scale = inverse_deviation;
     if (weight.defined()) scale = scale * weight.to(at::kDouble);
-    const at::Tensor of_input = (gradient - per_channel(sums.narrow(0, 0, channels), normal) -
-                                 normal * per_channel(sums.narrow(0, channels, channels), normal)) *
-                                per_channel(scale, normal);
+    const at::Tensor of_input = !counts ? at::zeros_like(normal)
+                                        : (gradient - per_channel(sums.narrow(0, 0, channels), normal) -
+                                           normal * per_channel(sums.narrow(0, channels, channels), normal)) *
+                                              per_channel(scale, normal);
     const auto as_parameter = [&](const at::Tensor& sum) {
       return weight.defined() ? sum.to(weight.scalar_type()) : at::Tensor();
     };
@@ -101,6 +107,9 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
 };
 
 }  // namespace
+
+SyncBatchNormWithoutSamples::SyncBatchNormWithoutSamples() { ++without_samples; }
+SyncBatchNormWithoutSamples::~SyncBatchNormWithoutSamples() { --without_samples; }
 
 SyncBatchNormImpl::SyncBatchNormImpl(SyncBatchNormOptions module_options) : options(std::move(module_options)) {
   const auto require = [](bool holds, const std::string& what, const std::string& fix) {

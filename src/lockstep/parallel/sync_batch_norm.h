@@ -51,4 +51,15 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 };
 TORCH_MODULE(SyncBatchNorm);
 
+/// While it lives, what SyncBatchNorm normalises in this thread counts for nothing, in forward and in the backward of
+/// that forward: a rank without samples gives some input to keep step with the others, and what it holds is left out of
+/// the statistics and of all gradients.
+class SyncBatchNormWithoutSamples {
+ public:
+  SyncBatchNormWithoutSamples();
+  ~SyncBatchNormWithoutSamples();
+  SyncBatchNormWithoutSamples(const SyncBatchNormWithoutSamples&) = delete;
+  SyncBatchNormWithoutSamples& operator=(const SyncBatchNormWithoutSamples&) = delete;
+};
+
 }  // namespace lockstep

@@ -1,20 +1,32 @@
 #include "lockstep/train/gradient_engine.h"
 
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
+
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/parallel_loss.h"
+#include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/train/batch_device.h"
 
 namespace lockstep {
 namespace {
 
-void backward_weighted(const at::Tensor& sum, const GradientEngine::Pass& pass) {
-  const double weight = pass.weight * pass.loss_scale;
-  (weight == 1 ? sum : sum.mul(weight)).backward();
+void backward_scaled(const at::Tensor& sum, const GradientEngine::Pass& pass) {
+  (pass.loss_scale == 1 ? sum : sum.mul(pass.loss_scale)).backward();
+}
+
+bool meets_ranks_in_forward(TrainableModel& model) {
+  const auto module = model.module();
+  if (!module) return false;
+  for (const auto& part : module->modules()) {
+    if (part->as<SyncBatchNorm>() != nullptr) return true;
+  }
+  return false;
 }
 
 class SingleEngine : public GradientEngine {
@@ -23,7 +35,7 @@ class SingleEngine : public GradientEngine {
 
   LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
     const LossSum result = loss(model_->forward(batch), batch);
-    backward_weighted(result.sum, pass);
+    backward_scaled(result.sum, pass);
     return {result.sum.detach(), result.count};
   }
 
@@ -44,19 +56,55 @@ class AdaptedDdp : public DistributedDataParallelBase {
     return output;
   }
 
+  // A gradient of zeros for one parameter starts the averaging, in which the others have none from this rank. It is one
+  // that batches reach, so that a parameter which no rank uses stays without a gradient.
+  void backward_of_nothing() {
+    before_forward();
+    if (!reached_.defined() || !reached_.requires_grad())
+      reached_ = first_parameter([](const at::Tensor&) { return true; });
+    reached_.backward(at::zeros_like(reached_));
+  }
+  void note_reached() {
+    if (reached_.defined()) return;
+    reached_ = first_parameter([](const at::Tensor& parameter) { return parameter.grad().defined(); });
+  }
+
  private:
+  template <typename Predicate>
+  at::Tensor first_parameter(const Predicate& is_meant) {
+    for (const NamedTensor& parameter : model_->tensors().parameters) {
+      if (parameter.tensor.requires_grad() && is_meant(parameter.tensor)) return parameter.tensor;
+    }
+    return {};
+  }
+
   std::shared_ptr<TrainableModel> model_;
+  at::Tensor reached_;  // a parameter that got a gradient from a batch
 };
 
 class DdpEngine : public GradientEngine {
  public:
   DdpEngine(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options, bool fuse)
-      : ddp_(std::move(model), std::move(options)), wants_fuse_(fuse) {}
+      : meets_in_forward_(meets_ranks_in_forward(*model)),
+        ddp_(std::move(model), std::move(options)),
+        wants_fuse_(fuse) {}
 
   LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
     if (pass.is_last) return run_pass(batch, loss, pass);
     const auto no_sync = ddp_.no_sync();
     return run_pass(batch, loss, pass);
+  }
+
+  void accumulate_nothing(const std::function<Batch()>& stand_in, const Pass& pass) override {
+    std::optional<DistributedDataParallelBase::NoSync> no_sync;
+    if (!pass.is_last) no_sync.emplace(ddp_.no_sync());
+    if (meets_in_forward_) {
+      const SyncBatchNormWithoutSamples count_nothing;
+      const at::Tensor output = ddp_.forward(stand_in());
+      output.backward(at::zeros_like(output));
+    } else if (pass.is_last) {
+      ddp_.backward_of_nothing();
+    }
   }
 
   // Gradients are averaged over the ranks.
@@ -75,10 +123,12 @@ class DdpEngine : public GradientEngine {
  private:
   LossSum run_pass(const Batch& batch, const Loss& loss, const Pass& pass) {
     const LossSum result = loss(ddp_.forward(batch), batch);
-    backward_weighted(result.sum, pass);
+    backward_scaled(result.sum, pass);
+    ddp_.note_reached();
     return {result.sum.detach(), result.count};
   }
 
+  bool meets_in_forward_;
   AdaptedDdp ddp_;
   bool wants_fuse_;
   double world_size_ = ddp_.process_group().world_size();
@@ -97,7 +147,7 @@ class ReplicaEngine : public GradientEngine {
         },
         batch);
     const at::Tensor sum = losses.sum();
-    backward_weighted(sum, pass);
+    backward_scaled(sum, pass);
     return {sum.detach(), losses.counts().sum()};
   }
 

@@ -32,20 +32,23 @@ ParallelChoice choose_parallel_mode(const TrainingArguments& args, TrainableMode
 /// Where the replicas of DataParallel are: the first ones of the kind that the model is on.
 std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model);
 
-/// Turns micro-batches into gradients. One update is any number of `accumulate`, of which the last says so, the same
-/// number on every rank; then a step of the optimizer with `gradient_factor`.
+/// Turns micro-batches into gradients. One update is any number of `accumulate` and `accumulate_nothing`, of which the
+/// last says so, the same number on every rank; then a step of the optimizer with `gradient_factor`.
 class GradientEngine {
  public:
   virtual ~GradientEngine() = default;
 
   using Loss = std::function<LossSum(const at::Tensor& output, const Batch& batch)>;
   struct Pass {
-    double weight = 1;      ///< of the loss; 0: the batch is there to keep step with other ranks
     double loss_scale = 1;  ///< of the gradients: see GradScaler
     bool is_last = true;
   };
   /// Forward and backward; gradients of Σloss add up. @return  sum and count of this batch, without the graph
   virtual LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) = 0;
+  /// Keeps step with the other ranks' `accumulate` where this one has no samples left: its part of the gradients is
+  /// zero, whatever its data hold. No model is run, unless ranks meet in its forward (SyncBatchNorm).
+  /// @param stand_in  makes some batch for a model that must be run; its values count for nothing
+  virtual void accumulate_nothing(const std::function<Batch()>& /*stand_in*/, const Pass& /*pass*/) {}
   /// What gradients must be multiplied by to be those of Σloss / Σcount, where `count` is over all ranks.
   virtual double gradient_factor(std::int64_t count) const { return count == 0 ? 0 : 1 / static_cast<double>(count); }
   /// Lets ranks share the optimizer's work where they can. @return  how, as one line; empty where nothing is shared

@@ -194,30 +194,35 @@ void TrainingSession::note_loss(const UpdateTotals& totals) {
   ++losses_of_session_;
 }
 
-Batch TrainingSession::next_batch(DataLoader::Iterator& batches, double& weight) {
+// None where this rank's share is one sample smaller than others', which have a batch more.
+std::optional<Batch> TrainingSession::next_batch(DataLoader::Iterator& batches) {
   if (more_) ++batches;
   more_ = batches != loader_->end();
-  weight = more_ ? 1 : 0;
-  // A rank whose share is one sample smaller keeps step with a batch that weighs nothing.
-  if (!more_) return batch_of_first_sample(*context_.options.train_dataset, context_.options.data_collator);
+  if (!more_) return std::nullopt;
   const std::int64_t size = batch_size(*batches);
   position_ += size;
   return std::move(*batches);
 }
 
 TrainingSession::UpdateTotals TrainingSession::accumulate(DataLoader::Iterator& batches, std::int64_t window) {
+  const auto stand_in = [this] {
+    const TrainerOptions& options = context_.options;
+    return on_device(batch_of_first_sample(*options.train_dataset, options.data_collator), device_);
+  };
   UpdateTotals totals;
   for (std::int64_t i = 0; i < window; ++i) {
     GradientEngine::Pass pass;
-    const Batch batch = on_device(next_batch(batches, pass.weight), device_);
     pass.is_last = i + 1 == window;
     if (scaler_) pass.loss_scale = scaler_->get_scale();
-    const LossSum loss = engine_->accumulate(batch, loss_, pass);
-    if (pass.weight != 0) {
+    if (const std::optional<Batch> read = next_batch(batches)) {
+      const Batch batch = on_device(*read, device_);
+      const LossSum loss = engine_->accumulate(batch, loss_, pass);
       totals.loss += loss.sum.item<double>();
       totals.count += loss.count.item<std::int64_t>();
       totals.samples += batch_size(batch);
       totals.operations += model_->floating_point_ops(batch);
+    } else {
+      engine_->accumulate_nothing(stand_in, pass);
     }
     ++micro_batch_;
     if (!pass.is_last) context_.notify(&TrainerCallback::on_substep_end);

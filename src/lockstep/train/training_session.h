@@ -43,7 +43,7 @@ class TrainingSession {
   void run_epoch();
   void run_update(DataLoader::Iterator& batches, std::int64_t window);
   UpdateTotals accumulate(DataLoader::Iterator& batches, std::int64_t window);
-  Batch next_batch(DataLoader::Iterator& batches, double& weight);
+  std::optional<Batch> next_batch(DataLoader::Iterator& batches);
   void reduce(UpdateTotals& totals);
   void note_loss(const UpdateTotals& totals);
   void report_no_number(double own_loss);
