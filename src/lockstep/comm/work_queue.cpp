@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/start_thread.h"
 
 namespace lockstep {
 
@@ -81,7 +82,7 @@ std::shared_ptr<Work> WorkQueue::push(std::function<void()> body) {
   auto item = std::make_shared<Item>(std::move(body));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (!thread_.joinable()) thread_ = start_thread("runs operations", [this] { run(); });
     waiting_.push_back(item);
   }
   changed_.notify_all();

@@ -16,12 +16,22 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/start_thread.h"
 
 namespace lockstep {
 namespace {
 
 [[noreturn]] void refuse(const std::string& program, int code, const std::string& fix) {
   throw Error(fmt::format("cannot start {}: {}", program, errno_text(code)), "lockstep run", fix);
+}
+
+[[noreturn]] void refuse_watch(const std::string& program, int code) {
+  const bool is_full = code == EMFILE || code == ENFILE;
+  throw Error(fmt::format("cannot watch {}: pidfd_open: {}", program, errno_text(code)), "lockstep run",
+              is_full
+                  ? "raise the limit of open files (ulimit -n)"
+                  : "the system call pidfd_open is needed: Linux 5.4 or newer, and a sandbox (seccomp) that lets it "
+                    "and waitid pass");
 }
 
 std::string advice(const std::string& program, int code) {
@@ -146,14 +156,14 @@ ChildProcess start_child(const ChildCommand& command) {
   for (const int core : command.cores) CPU_SET(core, &prepared.cores);
 
   child.pid = ::fork();
-  if (child.pid < 0) refuse(prepared.program, errno, "end other processes, or raise ulimit -u");
+  if (child.pid < 0) refuse(prepared.program, errno, advice_without_process(errno));
   if (child.pid == 0) become_program(prepared);
   child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
   if (!child.pidfd) {
     const int code = errno;
     ::kill(child.pid, SIGKILL);
     ::waitpid(child.pid, nullptr, 0);
-    refuse(prepared.program, code, "Linux 5.4 or newer is needed, and enough free descriptors (ulimit -n)");
+    refuse_watch(prepared.program, code);
   }
   return child;
 }

@@ -14,6 +14,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/launch/attempt.h"
 #include "lockstep/launch/failure_report.h"
 #include "lockstep/launch/free_port.h"
@@ -77,7 +78,7 @@ Agreement agree(NodeGroup& nodes) {
 // reported all the same, and the exit code is the one that it would have been.
 void leave(NodeGroup& nodes, SignalInbox& signals) {
   OutcomeNews said;
-  std::thread goodbye([&] {
+  std::thread goodbye = start_thread("says goodbye", [&] {
     nodes.leave();
     said.publish({});
   });

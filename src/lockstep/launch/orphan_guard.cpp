@@ -15,6 +15,7 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/launch/process_table.h"
 #include "lockstep/launch/rank_environment.h"
 
@@ -84,7 +85,8 @@ OrphanGuard::OrphanGuard(const std::string& mark, const std::string& folder) {
   pipe_ = UniqueFd(ends[1]);
   pid_ = ::fork();
   if (pid_ < 0)
-    throw Error("cannot fork: " + errno_text(errno), "lockstep run", "end other processes, or raise ulimit -u");
+    throw Error("cannot start the guard process of the job: " + errno_text(errno), "lockstep run",
+                advice_without_process(errno));
   if (pid_ == 0) {
     pipe_.reset();  // else it would wait for itself
     stand_guard(read_end.get(), mark, folder);

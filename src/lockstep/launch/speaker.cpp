@@ -2,13 +2,14 @@
 
 #include <utility>
 
+#include "lockstep/base/start_thread.h"
 #include "lockstep/net/signal_mask.h"
 
 namespace lockstep {
 
 Speaker::Speaker() {
   const SignalsBlocked blocked;
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("speaks to the other launchers", [this] { run(); });
 }
 
 Speaker::~Speaker() {

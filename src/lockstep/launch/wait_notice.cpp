@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/launch/launcher_name.h"
 #include "lockstep/net/signal_mask.h"
 
@@ -34,7 +35,7 @@ void tell_wait(const std::function<std::string()>& what, Deadline until) {
 
 WaitNotice::WaitNotice() {
   const SignalsBlocked blocked;
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("tells who is waited for", [this] { run(); });
 }
 
 WaitNotice::~WaitNotice() {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/net/signal_mask.h"
 #include "lockstep/net/store_errors.h"
 #include "lockstep/net/wire.h"
@@ -52,7 +53,7 @@ RequestChannel::RequestChannel(const SocketAddress& address, const std::string& 
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_) throw Error("cannot create an eventfd: " + errno_text(errno), where_, "raise the limit of open files");
   const SignalsBlocked blocked;
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("speaks to the store", [this] { run(); });
 }
 
 RequestChannel::~RequestChannel() {

@@ -20,6 +20,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/base/unique_fd.h"
 #include "lockstep/net/server_connection.h"
@@ -74,7 +75,7 @@ class StoreServer::Implementation {
           listener_.address.text());
     }
     const SignalsBlocked blocked;
-    thread_ = std::thread([this] { serve(); });
+    thread_ = start_thread("serves the store", [this] { serve(); });
   }
 
   ~Implementation() {

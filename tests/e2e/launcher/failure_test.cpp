@@ -1,4 +1,5 @@
 // `lockstep run` when a rank fails, and command lines that make no sense.
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -59,6 +60,42 @@ TEST(Failure, ShowsTheMessageOfTheErrorFile) {
                                        "> $TORCHELASTIC_ERROR_FILE; exit 1"));
   EXPECT_TRUE(has(end.err, "its message: ValueError: bad batch")) << end.err;
 }
+
+struct Refused {
+  const char* name;
+  const char* call;
+  int code;
+  const char* says;
+  const char* fix;
+  friend std::ostream& operator<<(std::ostream& out, const Refused& c) { return out << c.name; }
+};
+class RefusedCalls : public ::testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedCalls, AreNamedWithWhatToDo) {
+  const Refused& each = GetParam();
+  Words words{kBin + "/refuse_call", each.call, std::to_string(each.code)};
+  const Words command = launch({}, {"/bin/true"});
+  words.insert(words.end(), command.begin(), command.end());
+  const ProgramEnd end = run_program(words);
+  if (end.code == 77) GTEST_SKIP() << "this kernel lets no process sandbox itself";
+  if (end.code == 0) GTEST_SKIP() << "this C library does not call " << each.call;
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, each.says)) << end.err;
+  EXPECT_TRUE(has(end.err, each.fix)) << end.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, RefusedCalls,
+                         ::testing::Values(Refused{"pidfd_open_missing", "pidfd_open", ENOSYS,
+                                                   "pidfd_open: Function not implemented", "Linux 5.4 or newer"},
+                                           Refused{"pidfd_open_forbidden", "pidfd_open", EPERM,
+                                                   "pidfd_open: Operation not permitted", "seccomp"},
+                                           Refused{
+                                               "no_thread", "clone3", EPERM,
+                                               "cannot start the thread that serves the store: Operation not permitted",
+                                               "answer ENOSYS to clone3"},
+                                           Refused{"limit_of_processes", "clone3", EAGAIN,
+                                                   "cannot start the thread that serves the store", "raise ulimit -u"}),
+                         [](const auto& test) { return test.param.name; });
 
 struct BadCommand {
   const char* name;

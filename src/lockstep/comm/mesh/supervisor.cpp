@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/comm/mesh/diagnosis.h"
 #include "lockstep/comm/mesh/failure.h"
 
@@ -161,7 +162,7 @@ class Supervisor::Watch {
 
 Supervisor::Supervisor(const Membership& membership, std::shared_ptr<Connections> connections)
     : watch_(std::make_shared<Watch>(membership, std::move(connections))) {
-  watch_->thread = std::thread([watch = watch_] { watch->run(); });
+  watch_->thread = start_thread("watches the group", [watch = watch_] { watch->run(); });
 }
 
 Supervisor::~Supervisor() {

@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/launch/free_port.h"
 #include "lockstep/net/signal_mask.h"
 #include "lockstep/net/store_errors.h"
@@ -21,7 +22,7 @@ CoordinatorService::CoordinatorService(StoreServer& server, const std::string& s
       client_(server.address(), secret, Deadline::after(kConnectTimeout)),
       coordinator_(job, rules, Deadline::Clock::now()) {
   const SignalsBlocked blocked;
-  thread_ = std::thread([this] { serve(); });
+  thread_ = start_thread("serves the rendezvous", [this] { serve(); });
 }
 
 CoordinatorService::~CoordinatorService() {

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/launch/job_sign.h"
 #include "lockstep/launch/launcher_name.h"
@@ -86,7 +87,7 @@ void ElasticNodes::enter() {
   report.entry = self_;
   client_->push(kReportQueue, to_text(report));
   const SignalsBlocked blocked;
-  listener_ = std::thread([this] { listen(); });
+  listener_ = start_thread("hears the rendezvous", [this] { listen(); });
 }
 
 Agreement ElasticNodes::agree() {
