@@ -23,6 +23,16 @@ TEST(DuplicateKey, IsNamedWithItsLineAndTheFirstOne) {
             "the key \"y\" comes twice: here and in line 1 | a.json:2");
 }
 
+// Counting the lines before each key from the first one on would take hours here.
+TEST(DuplicateKey, IsFoundBehindManyOthers) {
+  std::string text = "{";
+  for (int i = 0; i < 200000; ++i) text += "\"" + std::to_string(i) + "\": " + std::string(20, ' ') + "1,\n";
+  EXPECT_EQ(duplicate_in(text + "\"7\": 1}"), "the key \"7\" comes twice: here and in line 8 | a.json:200001");
+  std::string nested;
+  for (int i = 0; i < 200000; ++i) nested += "{\"a\":";
+  EXPECT_EQ(duplicate_in(nested), "") << "left to the parser";
+}
+
 TEST(DuplicateKey, OfOtherObjectsIsNone) {
   EXPECT_EQ(duplicate_in(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]})"), "");
   EXPECT_EQ(duplicate_in(""), "");

@@ -2,6 +2,7 @@
 #include "lockstep/launch/accelerate_config.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -163,6 +164,27 @@ TEST_F(AccelerateFile, NamesLineAndFixOfWhatDoesNotFit) {
     EXPECT_NE(text.find(each.says), std::string::npos) << each.text << "\n" << text;
     EXPECT_NE(text.find(each.line), std::string::npos) << each.text << "\n" << text;
   }
+}
+
+TEST_F(AccelerateFile, IsNoPipeAndNotEndless) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero")}) {
+    try {
+      read_accelerate_config(path);
+      ADD_FAILURE() << path << " was read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.happened(), path + " is no regular file");
+    }
+  }
+}
+
+TEST_F(AccelerateFile, IsQuotedInShortAndInPrintableCharacters) {
+  const std::string text = refusal("distributed_type: NO\n" + std::string(1000, 'A') + ": 2\n");
+  EXPECT_LT(text.size(), 600U);
+  const std::string escape = refusal("distributed_type: NO\ndebug: \"\\x1b]0;title\\x07\"\n");
+  EXPECT_NE(escape.find("debug is '\\x1b]0;title\\x07'"), std::string::npos) << escape;
+  EXPECT_EQ(escape.find('\x1b'), std::string::npos) << escape;
 }
 
 std::string answered(const std::string& answers, AccelerateConfig& config) {

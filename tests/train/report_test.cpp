@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -118,6 +119,25 @@ TEST(ReportData, PassesOverATornStateForThatOfTheLastCheckpoint) {
   ASSERT_EQ(data.warnings.size(), 1u);
   EXPECT_NE(data.warnings[0].find("passed over " + (folder / "trainer_state.json")), std::string::npos)
       << data.warnings[0];
+}
+
+// Nobody writes to these pipes, and the log of 3 GiB is one line of zeros.
+TEST(ReportData, ComesFromFilesOfABoundedSize) {
+  for (const char* name : {"metrics.jsonl", "trainer_state.json"}) {
+    const TemporaryFolder folder;
+    ASSERT_EQ(::mkfifo(std::string(folder / name).c_str(), 0600), 0);
+    EXPECT_THROW(read_report_data(folder.path()), Error) << name;
+    std::filesystem::remove(folder / name);
+    std::ofstream(folder / name).close();
+    std::filesystem::resize_file(folder / name, std::uintmax_t{3} << 30);
+    try {
+      read_report_data(folder.path());
+      ADD_FAILURE() << name << " was read";
+    } catch (const Error& error) {
+      EXPECT_NE(error.happened().find(name), std::string::npos) << error.what();
+      EXPECT_NE(error.happened().find("the most is"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(ReportData, SaysWhatItNeeds) {

@@ -1,8 +1,10 @@
 #include "lockstep/train/training_arguments.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 
 #include "lockstep/base/error.h"
@@ -44,6 +46,32 @@ TEST(TrainingArguments, DefaultsAreHuggingFaces) {
   EXPECT_EQ(values.at("seed"), 42);
   EXPECT_TRUE(values.at("save_total_limit").is_null());
   check_training_arguments(TrainingArguments());
+}
+
+TEST(TrainingArguments, AreRefusedWithTheFileAndInWords) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "args.json";
+  const auto refusal = [&](const std::string& content) {
+    std::ofstream(path) << content;
+    try {
+      parsed_flags({"--config", path});
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find("json.exception"), std::string::npos) << error.what();
+      EXPECT_LT(std::string(error.what()).size(), 1000U);
+      return error.happened();
+    }
+    return std::string("taken");
+  };
+  std::string nested;
+  for (int i = 0; i < 100000; ++i) nested += "{\"a\":";
+  EXPECT_NE(refusal(nested).find("nested too deeply"), std::string::npos);
+  EXPECT_NE(refusal("{\"learning_rate\": 1e999}").find("this is no JSON"), std::string::npos);
+  EXPECT_NE(refusal("{\"optim\": \"" + std::string(1 << 20, 'A') + "\"}").find("1048576 bytes"), std::string::npos);
+  EXPECT_NE(refusal("{\"" + std::string(1 << 20, 'A') + "\": 1}").find("1048576 bytes"), std::string::npos);
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THROW(parsed_flags({"--config", path}), Error) << "nobody writes to this pipe";
 }
 
 TEST(TrainingArguments, AreReadFromAFileAndFlagsWin) {

@@ -1,19 +1,19 @@
 // `lockstep slurm`: a script for sbatch that starts a program's ranks; and what is wrong with one that exists.
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/launch/sbatch_file.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
 namespace {
+
+constexpr std::uint64_t kMostScriptBytes = std::uint64_t{1} << 20;
 
 class Slurm : public Subcommand {
  public:
@@ -74,13 +74,9 @@ class Slurm : public Subcommand {
     if (!std::filesystem::is_regular_file(status)) {
       throw Error("it is no regular file", path, "write the script to a file first");
     }
-    std::ifstream file(path);
-    if (!file) throw Error("cannot open it: " + errno_text(errno), path, "check its permissions");
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (text.str().empty())
-      throw Error("it is empty", path, "write a script with: lockstep slurm --file FILE -- PROGRAM");
-    return text.str();
+    const std::string text = read_regular_file(path, kMostScriptBytes);
+    if (text.empty()) throw Error("it is empty", path, "write a script with: lockstep slurm --file FILE -- PROGRAM");
+    return text;
   }
 
   int check() const {

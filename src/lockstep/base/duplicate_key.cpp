@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/printable.h"
 
 namespace lockstep {
 namespace {
@@ -45,7 +46,7 @@ class CountedText {
 
 class KeyCheck : public nlohmann::json_sax<nlohmann::json> {
  public:
-  KeyCheck(const std::string& text, const std::string& path) : begin_(text.data()), here_(begin_), path_(path) {}
+  KeyCheck(const std::string& text, const std::string& path) : here_(text.data()), counted_(here_), path_(path) {}
 
   const char** here() { return &here_; }
   bool null() override { return true; }
@@ -66,17 +67,25 @@ class KeyCheck : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return true; }
   bool end_array() override { return true; }
   bool key(std::string& name) override {
-    const auto line = 1 + std::count(begin_, here_, '\n');
+    const std::int64_t line = line_here();
     const auto [first, is_new] = open_.back().emplace(name, line);
     if (is_new) return true;
-    throw UsageError(fmt::format("the key \"{}\" comes twice: here and in line {}", name, first->second),
+    throw UsageError(fmt::format("the key \"{}\" comes twice: here and in line {}", printable(name), first->second),
                      fmt::format("{}:{}", path_, line), "remove one of the two");
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
 
  private:
-  const char* begin_;
+  // Each line is counted once, however many keys there are.
+  std::int64_t line_here() {
+    line_ += std::count(counted_, here_, '\n');
+    counted_ = here_;
+    return line_;
+  }
+
   const char* here_;
+  const char* counted_;  // up to here, the lines are in line_
+  std::int64_t line_ = 1;
   const std::string& path_;
   std::vector<std::map<std::string, std::int64_t>>
       open_;  // of each object that is not closed: its keys, and their lines

@@ -1,11 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace lockstep {
+
+/// The objects and arrays that stand in one another in a JSON file, at most: recursion over its value is safe then.
+constexpr int kMaxJsonDepth = 64;
+
+/// Refuses text that opens more than kMaxJsonDepth brackets before it closes them, whether it is JSON or not. @param
+/// path named in errors
+void refuse_deep_json(const std::string& text, const std::string& path);
+
+/// What the JSON library says of its failure, in words: without its own tag, and as printable text of bounded length.
+std::string json_problem(const std::exception& error);
 
 /// `text` as one JSON object. @param path  named in errors
 /// @throws Error  if it is nested deeper than 64, or no JSON object

@@ -15,6 +15,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/lower_case.h"
 #include "lockstep/base/nearest_name.h"
+#include "lockstep/base/printable.h"
+#include "lockstep/base/regular_file.h"
 
 namespace lockstep {
 namespace {
@@ -42,13 +44,14 @@ bool switch_of(const Entry& entry) {
   const std::string text = lower_case(entry.text());
   if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
   if (text == "false" || text == "no" || text == "off" || text == "0") return false;
-  entry.refuse("is '" + entry.text() + "'", "write true or false");
+  entry.refuse("is '" + printable(entry.text()) + "'", "write true or false");
 }
 
 int number_of(const Entry& entry, int least, int most) {
   int value = 0;
   if (!YAML::convert<int>::decode(entry.node, value) || value < least || value > most) {
-    entry.refuse("is '" + entry.text() + "'", fmt::format("write a whole number from {} to {}", least, most));
+    entry.refuse("is '" + printable(entry.text()) + "'",
+                 fmt::format("write a whole number from {} to {}", least, most));
   }
   return value;
 }
@@ -58,7 +61,7 @@ std::string choice_of(const Entry& entry, const std::string& text, const std::ve
   for (const std::string& choice : choices) {
     if (text == choice) return choice;
   }
-  entry.refuse("is '" + text + "'" + why_not, fmt::format("write {}", fmt::join(choices, ", ")));
+  entry.refuse("is '" + printable(text) + "'" + why_not, fmt::format("write {}", fmt::join(choices, ", ")));
 }
 
 // What other tools of Accelerate's are configured by: Lockstep has none of it.
@@ -151,7 +154,7 @@ void refuse_unknown(const std::string& path, const YAML::Node& key) {
   std::vector<std::string> known;
   for (const auto& reader : readers()) known.push_back(reader.first);
   const std::string near = nearest_name(key.Scalar(), known);
-  throw Error(fmt::format("unknown key '{}'", key.Scalar()), fmt::format("{}:{}", path, key.Mark().line + 1),
+  throw Error(fmt::format("unknown key '{}'", printable(key.Scalar())), fmt::format("{}:{}", path, key.Mark().line + 1),
               near.empty() ? "remove it" : fmt::format("did you mean '{}'?", near));
 }
 
@@ -173,8 +176,9 @@ void refuse_duplicates(const YAML::Node& node, const std::string& path, int dept
       const int line = item.first.Mark().line + 1;
       const auto [first, is_new] = lines.emplace(item.first.Scalar(), line);
       if (!is_new) {
-        throw Error(fmt::format("the key '{}' comes twice: here and in line {}", item.first.Scalar(), first->second),
-                    fmt::format("{}:{}", path, line), "remove one of the two");
+        throw Error(
+            fmt::format("the key '{}' comes twice: here and in line {}", printable(item.first.Scalar()), first->second),
+            fmt::format("{}:{}", path, line), "remove one of the two");
       }
     }
     if (value.IsMap() || value.IsSequence()) refuse_duplicates(value, path, depth + 1, nodes);
@@ -240,9 +244,9 @@ bool is_json(const std::string& path) { return std::filesystem::path(path).exten
 AccelerateConfig read_accelerate_config(const std::string& path) {
   YAML::Node root;
   try {
-    root = YAML::Load(read_file(path));  // JSON is YAML
+    root = YAML::Load(read_regular_file(path, kMostSettingsBytes));  // JSON is YAML
   } catch (const YAML::Exception& error) {
-    throw Error("this is no YAML: " + error.msg, fmt::format("{}:{}", path, error.mark.line + 1),
+    throw Error("this is no YAML: " + printable(error.msg), fmt::format("{}:{}", path, error.mark.line + 1),
                 "correct the line, or write the file again with `lockstep config --config-file " + path + "`");
   }
   if (!root.IsMap()) {

@@ -8,12 +8,13 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/printable.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/json_number.h"
 #include "lockstep/checkpoint/trainer_state.h"
@@ -24,6 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+
+constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostStateBytes = std::uint64_t{256} << 20;
 
 std::string time_text(double seconds) {
   const auto time = static_cast<std::time_t>(seconds);
@@ -51,11 +55,13 @@ class MetricsReader {
   explicit MetricsReader(ReportData& data) : data_(data) {}
 
   void read(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) throw Error("cannot open " + path, path, "check that you may read it");
+    const std::string text = read_regular_file(path, kMostMetricsBytes);
     std::vector<std::int64_t> unreadable;
     std::int64_t number = 0;
-    for (std::string line; std::getline(file, line);) {
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view line(text.data() + at, end - at);
+      at = end + 1;
       ++number;
       if (line.empty()) continue;
       const Json entry = Json::parse(line, nullptr, false);
@@ -107,7 +113,7 @@ class MetricsReader {
       if (!number) continue;
       data_.logs[name].emplace_back(step, *number);
       if (!std::isfinite(*number)) {
-        data_.warnings.push_back(fmt::format("{} is {} at step {}", name, text_of(value), step));
+        data_.warnings.push_back(fmt::format("{} is {} at step {}", printable(name), printable(text_of(value)), step));
       }
     }
   }
@@ -173,7 +179,7 @@ std::string checkpoint_text(const std::string& path) {
 }
 
 void read_trainer_state(const std::string& path, ReportData& data) {
-  const TrainerState state = parse_trainer_state(read_file(path), path);
+  const TrainerState state = parse_trainer_state(read_regular_file(path, kMostStateBytes), path);
   for (const LogEntry& entry : state.log_history) {
     for (const auto& [name, value] : entry.values) {
       data.logs[name].emplace_back(static_cast<double>(entry.step), value);

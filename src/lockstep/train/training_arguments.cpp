@@ -7,10 +7,12 @@
 #include <cmath>
 #include <type_traits>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/duplicate_key.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_file.h"
 #include "lockstep/base/nearest_name.h"
+#include "lockstep/base/printable.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/train/training_argument_table.h"
 
 namespace lockstep {
@@ -57,13 +59,16 @@ void check_number(const TrainingArgumentRow& row, double value, const std::strin
 void check_choice(const TrainingArgumentRow& row, const std::string& value, const std::string& where) {
   if (row.choices.empty() || std::find(row.choices.begin(), row.choices.end(), value) != row.choices.end()) return;
   const std::string near = nearest_name(value, row.choices);
-  refuse_argument(row, fmt::format("there is no '{}'{}", value, near.empty() ? "" : "; did you mean '" + near + "'?"),
-                  where, fmt::format("give one of {}", fmt::join(row.choices, ", ")));
+  refuse_argument(
+      row, fmt::format("there is no '{}'{}", printable(value), near.empty() ? "" : "; did you mean '" + near + "'?"),
+      where, fmt::format("give one of {}", fmt::join(row.choices, ", ")));
 }
 
 [[noreturn]] void wrong_type(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
-  refuse_argument(row, "the value " + value.dump() + " is no " + expected_kind(row), where,
-                  "give " + expected_kind(row));
+  refuse_argument(row,
+                  "the value " + printable(value.dump(-1, ' ', false, ArgumentJson::error_handler_t::replace)) +
+                      " is no " + expected_kind(row),
+                  where, "give " + expected_kind(row));
 }
 
 // A number of the JSON, which must be whole where `T` is.
@@ -128,7 +133,7 @@ const TrainingArgumentRow& row_of(std::string name, const std::string& where) {
     names.insert(names.end(), row.aliases.begin(), row.aliases.end());
   }
   const std::string near = nearest_name(name, names);
-  throw UsageError("there is no training argument " + name, where,
+  throw UsageError("there is no training argument " + printable(name), where,
                    near.empty() ? "docs/reference/trainer.md lists them" : "did you mean " + near + "?");
 }
 
@@ -214,12 +219,13 @@ void set_training_argument(TrainingArguments& arguments, const std::string& name
 
 void read_training_arguments(TrainingArguments& arguments, const std::string& path) {
   ArgumentJson document;
-  const std::string text = read_file(path);
+  const std::string text = read_regular_file(path, kMostSettingsBytes);
+  refuse_deep_json(text, path);
   refuse_duplicate_keys(text, path);
   try {
     document = ArgumentJson::parse(text);
-  } catch (const ArgumentJson::parse_error& error) {
-    throw UsageError(std::string("this is no JSON: ") + error.what(), path, "correct the file");
+  } catch (const ArgumentJson::exception& error) {
+    throw UsageError("this is no JSON: " + json_problem(error), path, "correct the file");
   }
   if (!document.is_object()) {
     throw UsageError("training arguments must be a JSON object", path, R"(write {"learning_rate": 2e-5, ...})");
