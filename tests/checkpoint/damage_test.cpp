@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
@@ -147,6 +148,20 @@ TEST_F(DamagedCheckpoints, AreNamedWhenNoneIsWhole) {
   ASSERT_EQ(search.damaged.size(), 2u);
   EXPECT_EQ(search.damaged[0].path, folder_ / "checkpoint-20");
   EXPECT_FALSE(find_newest_checkpoint(folder_ / "nowhere").newest);
+}
+
+TEST_F(DamagedCheckpoints, ShowTheWholeOfBothSums) {
+  const std::string path = newest("vocab.txt");
+  const std::string written = Checkpoint(folder_ / "checkpoint-20").manifest().files.at("vocab.txt").sha256;
+  std::string content = read_file(path);
+  content[0] = static_cast<char>(content[0] ^ 1);
+  std::ofstream(path, std::ios::binary) << content;
+  try {
+    Checkpoint(folder_ / "checkpoint-20");
+    ADD_FAILURE() << "the changed file was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(error.happened().find("the manifest says " + written), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(DamagedCheckpoints, SumsAreThoseOfSha256sum) {

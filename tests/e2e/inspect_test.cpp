@@ -58,6 +58,17 @@ TEST(InspectCommand, CountsTheLabelsOfATable) {
   EXPECT_TRUE(mentions(text.out, "negative 1507")) << text.out;
 }
 
+TEST(InspectCommand, WritesNothingThatATerminalWouldObey) {
+  const TemporaryFolder folder;
+  put(folder / "a.csv", "a\x1b]0;title\x07,label\n1,\x1b[31mx\n");
+  const ProgramEnd end = inspect({folder / "a.csv"});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_EQ(end.out.find('\x1b'), std::string::npos) << end.out;
+  EXPECT_NE(end.out.find("a\\x1b]0;title\\x07"), std::string::npos) << end.out;
+  put(folder / "b.csv", std::string(1 << 20, 'A') + ",label\n1,x\n");
+  EXPECT_LT(inspect({folder / "b.csv"}).out.size(), 2000U);
+}
+
 TEST(InspectCommand, ReadsTablesAsTheyAreToldTo) {
   const TemporaryFolder folder;
   put(folder / "glue.tsv", "a \"b\tx\nc\ty\n");

@@ -1,6 +1,7 @@
 // What `lockstep inspect` found, for people to read.
 #include <fmt/format.h>
 
+#include "lockstep/base/printable.h"
 #include "tools/lockstep/inspection.h"
 
 namespace lockstep {
@@ -156,9 +157,22 @@ std::string json_text(const Inspection& found) {
   return out;
 }
 
-}  // namespace
+// Names and values come from the file: each is shown in one line, and a long one by its beginning.
+Inspection printable_copy(const Inspection& found) {
+  if (found.is_string()) return printable(found.get_ref<const std::string&>());
+  if (!found.is_structured()) return found;
+  Inspection copy = found.is_array() ? Inspection::array() : Inspection::object();
+  for (const auto& [key, value] : found.items()) {
+    if (found.is_array()) {
+      copy.push_back(printable_copy(value));
+    } else {
+      copy[printable(key)] = printable_copy(value);
+    }
+  }
+  return copy;
+}
 
-std::string inspection_text(const Inspection& found) {
+std::string text_of(const Inspection& found) {
   const auto kind = found["kind"].get<std::string>();
   if (kind == "safetensors") return weights_text(found);
   if (kind == "config") return config_text(found);
@@ -170,8 +184,12 @@ std::string inspection_text(const Inspection& found) {
   if (kind == "json") return json_text(found);
   if (kind != "folder") return rows_text(found);
   std::string out;
-  for (const auto& file : found["files"]) out += inspection_text(file);
+  for (const auto& file : found["files"]) out += text_of(file);
   return out;
 }
+
+}  // namespace
+
+std::string inspection_text(const Inspection& found) { return text_of(printable_copy(found)); }
 
 }  // namespace lockstep

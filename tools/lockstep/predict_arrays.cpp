@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/printable.h"
 #include "lockstep/data/idx.h"
 #include "lockstep/data/mnist.h"
 #include "tools/lockstep/array_model.h"
@@ -25,7 +26,7 @@ void print_numbered(std::int64_t number, const at::Tensor& scores, const std::ve
   const double score = scores[best].item<double>();
   const std::string& label = labels.at(static_cast<std::size_t>(best));
   if (!json) {
-    fmt::print("{}\t{}\t{:.4f}\n", number, label, score);
+    fmt::print("{}\t{}\t{:.4f}\n", number, printable(label), score);
     return;
   }
   nlohmann::ordered_json out{{"sample", number}, {"label", label}, {"score", score}};

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/printable.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/models/config_file.h"
@@ -85,7 +86,7 @@ void print_label(const std::string& text, const at::Tensor& scores, const std::v
   const auto best = scores.argmax().item<std::int64_t>();
   const std::string& label = labels.at(static_cast<std::size_t>(best));
   if (!json) {
-    fmt::print("{}\t{:.4f}\t{}\n", label, scores[best].item<double>(), text);
+    fmt::print("{}\t{:.4f}\t{}\n", printable(label), scores[best].item<double>(), printable(text, text.size()));
     return;
   }
   OrderedJson out{{"label", label}, {"score", scores[best].item<double>()}, {"text", text}};
@@ -155,7 +156,9 @@ void fill_masks(const std::string& text, const TextPredictor& predictor, const P
     for (std::int64_t k = 0; k < kMaskedWords; ++k) {
       const std::string word = predictor.tokenizer.decode({static_cast<TokenId>(words[k].item<std::int64_t>())});
       found.push_back({{"token", word}, {"score", values[k].item<double>()}});
-      if (!flags.json) fmt::print("{}\t{:.4f}\t{}\n", word, values[k].item<double>(), text);
+      if (!flags.json) {
+        fmt::print("{}\t{:.4f}\t{}\n", printable(word), values[k].item<double>(), printable(text, text.size()));
+      }
     }
     out["masks"].push_back(found);
   }

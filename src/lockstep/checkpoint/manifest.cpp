@@ -119,8 +119,7 @@ void check_files(const std::string& folder, const Manifest& manifest, bool with_
   for (const auto& [name, file] : manifest.files) {
     const std::string found = sha256_of_file(path_of(name));
     if (found == file.sha256) continue;
-    throw Error(fmt::format("{} was changed: its SHA-256 is {}…, the manifest says {}…", name, found.substr(0, 12),
-                            file.sha256.substr(0, 12)),
+    throw Error(fmt::format("{} was changed: its SHA-256 is {}, the manifest says {}", name, found, file.sha256),
                 folder, kManifestFix);
   }
 }
