@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_file.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/launch/child_process.h"
 #include "lockstep/net/hmac.h"
@@ -119,8 +120,9 @@ HostEntry parse_host_entry(const std::string& text) {
   try {
     return host_entry_of(nlohmann::json::parse(text));
   } catch (const nlohmann::json::exception& error) {
-    throw Error(std::string("what another launcher says of itself cannot be read: ") + error.what(), "lockstep run",
-                "run all hosts with one version of Lockstep");
+    throw Error("what another launcher says of itself cannot be read: " + json_problem(error), "lockstep run",
+                "run all hosts with one version of Lockstep; give the job a secret (LOCKSTEP_SECRET) where others "
+                "reach its store");
   }
 }
 

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/printable.h"
+#include "lockstep/base/start_thread.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/launch/free_port.h"
 #include "lockstep/launch/job_sign.h"
@@ -23,6 +26,8 @@ constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others hear the outcome at once
 constexpr std::chrono::seconds kSilence{10};
 constexpr std::size_t kLongestStoryBytes = 16UL * 1024;
+constexpr int kMostRanks = 1 << 20;
+constexpr int kMostPorts = 65535;
 
 std::string text_of_outcome(const Outcome& outcome) {
   const nlohmann::json json{{"well", outcome.well}, {"final", outcome.is_final}, {"story", outcome.story}};
@@ -39,10 +44,32 @@ std::optional<std::string> story_of_loss(const std::string& text) {
   return text.substr(mark.size());
 }
 
-Outcome outcome_in(const std::string& text) {
+// Not from a launcher: without a secret, everyone who reaches the store may write to it.
+[[noreturn]] void refuse_foreign(const std::string& key, const std::string& text) {
+  throw Error(
+      fmt::format("the key \"{}\" of the job's store holds what no launcher of this version wrote: \"{}\"", key,
+                  printable(text)),
+      at_launcher("rendezvous"),
+      "give the job a secret, the same in LOCKSTEP_SECRET on every node: without one, other users of a host can "
+      "reach its store; and run one version of Lockstep on all nodes");
+}
+
+Outcome outcome_in(const std::string& key, const std::string& text) {
   if (const auto story = story_of_loss(text)) return {false, true, false, *story};
-  const auto json = nlohmann::json::parse(text);
-  return {json.at("well").get<bool>(), json.at("final").get<bool>(), false, json.at("story").get<std::string>()};
+  try {
+    const auto json = nlohmann::json::parse(text);
+    return {json.at("well").get<bool>(), json.at("final").get<bool>(), false, json.at("story").get<std::string>()};
+  } catch (const nlohmann::json::exception&) {
+    refuse_foreign(key, text);
+  }
+}
+
+int number_in(const std::string& key, const std::string& text, int least, int most) {
+  int value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  if (problem != std::errc() || stop != end || value < least || value > most) refuse_foreign(key, text);
+  return value;
 }
 
 // It ends by itself where it has a reason, which it tells.
@@ -206,7 +233,7 @@ Agreement StaticNodes::agree() {
       const auto story = story_of_loss(local_ranks);
       if (story) throw Error(*story, at_launcher("restart"), "see what it says; start the job again");
       if (node == node_rank_) agreement.first_rank = agreement.world_size;
-      agreement.world_size += std::stoi(local_ranks);
+      agreement.world_size += number_in(ready(node) + "/1", local_ranks, 1, kMostRanks);
     } catch (const StoreLostError& error) {
       throw server_gone(error, "before the ranks started");
     } catch (const TimeoutError&) {
@@ -215,9 +242,10 @@ Agreement StaticNodes::agree() {
     }
   }
   notice_.end();
-  agreement.master_port = static_cast<std::uint16_t>(std::stoi(client_->get(port_key, deadline)));
+  agreement.master_port =
+      static_cast<std::uint16_t>(number_in(port_key, client_->get(port_key, deadline), 1, kMostPorts));
   const SignalsBlocked blocked;
-  watcher_ = std::thread([this] { watch_outcome(); });
+  watcher_ = start_thread("hears of the other nodes", [this] { watch_outcome(); });
   return agreement;
 }
 
@@ -255,17 +283,20 @@ void StaticNodes::report_well() {
 
 // Runs in a thread of its own, for one attempt.
 void StaticNodes::watch_outcome() {
+  const std::string place = key(attempt_, "outcome") + "/1";
   try {
-    const std::string text = client_->get(key(attempt_, "outcome") + "/1", Deadline::never());
-    const Outcome outcome = outcome_in(text);
+    const std::string text = client_->get(place, Deadline::never());
+    const Outcome outcome = outcome_in(place, text);
     if (story_of_loss(text)) lost_one_ = true;
     if (!outcome.is_final) leave_word(key(attempt_ + 1, "ready/" + std::to_string(node_rank_)));
     news_.publish(outcome);
+  } catch (const StoreLostError& error) {
+    news_.publish(
+        {false, true, false, "the launcher of node 0, which serves the job's store, is lost: " + error.happened()});
+  } catch (const Error& error) {
+    news_.publish({false, true, false, error.happened() + "\n  " + error.fix()});
   } catch (const std::exception& error) {
-    const auto* known = dynamic_cast<const Error*>(&error);
-    news_.publish({false, true, false,
-                   fmt::format("the launcher of node 0, which serves the job's store, is lost: {}",
-                               known != nullptr ? known->happened() : error.what())});
+    news_.publish({false, true, false, std::string("the job's store cannot be read: ") + error.what()});
   }
 }
 

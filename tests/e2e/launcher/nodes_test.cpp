@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "lockstep/base/topology.h"
+#include "lockstep/net/store_client.h"
 #include "tests/e2e/launch.h"
 
 namespace lockstep {
@@ -50,6 +51,26 @@ TEST_F(Nodes, EndWhenARankOfAnotherNodeFails) {
     EXPECT_TRUE(has(end.err, "rank 1 (local rank 0, ")) << end.err;
     EXPECT_TRUE(has(end.err, "failed first: exit code 9\n  its last lines on standard error:\n    | last word"))
         << end.err;
+  }
+}
+
+// Without a secret, whoever reaches the port may write to the store.
+TEST_F(Nodes, SayWhatAStrangerWroteIntoTheirStore) {
+  const Words program{"sleep", "300"};
+  RunningProgram second(node(1, {}, program));
+  RunningProgram first(node(0, {}, program));
+  {
+    StoreClient stranger(SocketAddress::parse("tcp:127.0.0.1:" + port_), "", soon());
+    for (const char* ready : {"launcher/attempt/0/ready/0/1", "launcher/attempt/0/ready/1/1"})
+      stranger.get(ready, soon());
+    stranger.set("launcher/attempt/0/outcome/1", "over\x1b[31m");
+    stranger.finish(soon());
+  }
+  for (const ProgramEnd& end : {first.wait(soon()), second.wait(soon())}) {
+    EXPECT_EQ(end.code, 1);
+    EXPECT_TRUE(has(end.err, "holds what no launcher of this version wrote: \"over\\x1b[31m\"")) << end.err;
+    EXPECT_TRUE(has(end.err, "LOCKSTEP_SECRET")) << end.err;
+    EXPECT_FALSE(has(end.err, "is lost")) << end.err;
   }
 }
 

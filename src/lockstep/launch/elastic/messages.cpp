@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json_file.h"
 
 namespace lockstep {
 namespace {
@@ -16,8 +17,9 @@ auto parsed(const std::string& text, Read read) {
   try {
     return read(json::parse(text));
   } catch (const json::exception& error) {
-    throw Error(std::string("a launcher's message cannot be read: ") + error.what(), "lockstep run",
-                "run all hosts with one version of Lockstep");
+    throw Error("a launcher's message cannot be read: " + json_problem(error), "lockstep run",
+                "run all hosts with one version of Lockstep; give the job a secret (LOCKSTEP_SECRET) where others "
+                "reach its store");
   }
 }
 
