@@ -21,6 +21,7 @@
 #include "lockstep/net/meeting_file.h"
 #include "lockstep/net/runtime_folder.h"
 #include "lockstep/net/secret.h"
+#include "lockstep/net/start_line.h"
 #include "lockstep/net/store_errors.h"
 #include "lockstep/net/thread_ranks.h"
 
@@ -81,9 +82,9 @@ class Rendezvous {
     if (given) return *given;
     if (in_method) return *in_method;
     if (const auto value = env_int(variable)) return static_cast<int>(std::clamp<std::int64_t>(*value, -1, 1 << 30));
-    throw Error(
-        fmt::format("{} is not known: {} is not set", argument, variable), "rendezvous on " + host_name(),
-        fmt::format("start the program with `lockstep run` or torchrun, or set {}, or pass {}", variable, argument));
+    throw Error(fmt::format("{} is not known: {} is not set", argument, variable), "rendezvous on " + host_name(),
+                fmt::format("start its ranks together: {} (torchrun, mpirun and srun do, too); or set {}, or pass {}",
+                            start_line(), variable, argument));
   }
 
   // A world of one needs nobody, so it opens no socket.

@@ -1,0 +1,44 @@
+#include "lockstep/net/start_line.h"
+
+#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/printable.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kLongest = 300;
+
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,@%+-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string own_words() {
+  std::string words;
+  try {
+    words = read_file("/proc/self/cmdline");  // each ends with a zero byte
+  } catch (const Error&) {
+    return "";
+  }
+  std::string line;
+  for (std::size_t at = 0; at < words.size() && line.size() <= kLongest;) {
+    const std::size_t end = std::min(words.find('\0', at), words.size());
+    line += " " + quoted(words.substr(at, end - at));
+    at = end + 1;
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string start_line() {
+  const std::string words = own_words();
+  const bool fits = !words.empty() && words.size() <= kLongest && printable(words, kLongest) == words;
+  return "lockstep run --nproc-per-node 2" + (fits ? words : " PROGRAM");
+}
+
+}  // namespace lockstep
