@@ -53,19 +53,6 @@ bool is_launcher(const Words& words) {
   return (name == "accelerate" && verb == "launch") || (name == "lockstep" && (verb == "run" || verb == "launch"));
 }
 
-// "4 nodes" or "1 node" in a comment: the digits; empty where there is no such thing.
-std::string nodes_in(const std::string& line) {
-  for (std::size_t at = 0; (at = line.find_first_of("0123456789", at)) != std::string::npos;) {
-    TextCursor text(std::string_view(line).substr(at));
-    const std::string_view digits = text.digits();
-    at += digits.size();
-    if (text.take_all(kBlanks).empty() || !text.take_word("node")) continue;
-    text.take("s");
-    if (!text.take(kNameCharacters)) return std::string(digits);
-  }
-  return "";
-}
-
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -195,7 +182,7 @@ class SbatchCheck {
 
   // "4 nodes" in a comment, beside --nodes=8.
   void look_at_comment(const std::string& line) {
-    const std::string nodes = nodes_in(line);
+    const std::string nodes = nodes_in_comment(line);
     if (!nodes.empty()) comment_nodes_ = {nodes, line_};
   }
 

@@ -61,4 +61,16 @@ std::optional<int> slurm_signal_lead(const std::string& text) {
   return mark == std::string::npos ? std::nullopt : whole(std::string_view(text).substr(mark + 1));
 }
 
+std::string nodes_in_comment(const std::string& line) {
+  for (std::size_t at = 0; (at = line.find_first_of("0123456789", at)) != std::string::npos;) {
+    TextCursor text(std::string_view(line).substr(at));
+    const std::string_view digits = text.digits();
+    at += digits.size();
+    if (text.take_all(kBlanks).empty() || !text.take_word("node")) continue;
+    text.take("s");
+    if (!text.take(kNameCharacters)) return std::string(digits);
+  }
+  return "";
+}
+
 }  // namespace lockstep

@@ -19,5 +19,7 @@ bool is_slurm_unlimited(const std::string& text);
 std::optional<int> slurm_number(const std::string& text);
 /// The seconds of "B:USR1@120": at most six digits.
 std::optional<int> slurm_signal_lead(const std::string& text);
+/// The digits of "4 nodes" or "1 node" in a comment; empty if there is no such thing.
+std::string nodes_in_comment(const std::string& line);
 
 }  // namespace lockstep

@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/printable.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/launch/free_port.h"
 #include "lockstep/launch/job_sign.h"
 #include "lockstep/launch/launcher_name.h"
+#include "lockstep/launch/launcher_words.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/net/signal_mask.h"
 #include "lockstep/net/store_errors.h"
@@ -26,51 +25,9 @@ constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others hear the outcome at once
 constexpr std::chrono::seconds kSilence{10};
 constexpr std::size_t kLongestStoryBytes = 16UL * 1024;
-constexpr int kMostRanks = 1 << 20;
-constexpr int kMostPorts = 65535;
-
-std::string text_of_outcome(const Outcome& outcome) {
-  const nlohmann::json json{{"well", outcome.well}, {"final", outcome.is_final}, {"story", outcome.story}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a program may write any bytes
-}
-
-constexpr const char* kLostLauncherMark = "lost:";  // then the story, of which the store adds the end
 constexpr std::size_t kMostMissing = 16;
-
-// Where the store wrote a node's last word in place of what the node itself would have said.
-std::optional<std::string> story_of_loss(const std::string& text) {
-  const std::string mark = kLostLauncherMark;
-  if (text.compare(0, mark.size(), mark) != 0) return std::nullopt;
-  return text.substr(mark.size());
-}
-
-// Not from a launcher: without a secret, everyone who reaches the store may write to it.
-[[noreturn]] void refuse_foreign(const std::string& key, const std::string& text) {
-  throw Error(
-      fmt::format("the key \"{}\" of the job's store holds what no launcher of this version wrote: \"{}\"", key,
-                  printable(text)),
-      at_launcher("rendezvous"),
-      "give the job a secret, the same in LOCKSTEP_SECRET on every node: without one, other users of a host can "
-      "reach its store; and run one version of Lockstep on all nodes");
-}
-
-Outcome outcome_in(const std::string& key, const std::string& text) {
-  if (const auto story = story_of_loss(text)) return {false, true, false, *story};
-  try {
-    const auto json = nlohmann::json::parse(text);
-    return {json.at("well").get<bool>(), json.at("final").get<bool>(), false, json.at("story").get<std::string>()};
-  } catch (const nlohmann::json::exception&) {
-    refuse_foreign(key, text);
-  }
-}
-
-int number_in(const std::string& key, const std::string& text, int least, int most) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  if (problem != std::errc() || stop != end || value < least || value > most) refuse_foreign(key, text);
-  return value;
-}
+constexpr int kMostRanksOfNode = 1 << 20;
+constexpr int kMostPorts = 65535;
 
 // It ends by itself where it has a reason, which it tells.
 Error server_gone(const StoreLostError& error, const std::string& when) {
@@ -233,7 +190,7 @@ Agreement StaticNodes::agree() {
       const auto story = story_of_loss(local_ranks);
       if (story) throw Error(*story, at_launcher("restart"), "see what it says; start the job again");
       if (node == node_rank_) agreement.first_rank = agreement.world_size;
-      agreement.world_size += number_in(ready(node) + "/1", local_ranks, 1, kMostRanks);
+      agreement.world_size += launcher_number(ready(node) + "/1", local_ranks, 1, kMostRanksOfNode);
     } catch (const StoreLostError& error) {
       throw server_gone(error, "before the ranks started");
     } catch (const TimeoutError&) {
@@ -243,7 +200,7 @@ Agreement StaticNodes::agree() {
   }
   notice_.end();
   agreement.master_port =
-      static_cast<std::uint16_t>(number_in(port_key, client_->get(port_key, deadline), 1, kMostPorts));
+      static_cast<std::uint16_t>(launcher_number(port_key, client_->get(port_key, deadline), 1, kMostPorts));
   const SignalsBlocked blocked;
   watcher_ = start_thread("hears of the other nodes", [this] { watch_outcome(); });
   return agreement;
