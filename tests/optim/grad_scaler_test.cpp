@@ -186,7 +186,10 @@ TEST(GradScalerTest, RefusesOptionsThatMakeNoSense) {
 class NoDelegate : public StepDelegate {
   StepResult step(const StepOptions&) override { return {}; }
   bool gradients_are_zero() const override { return false; }
-  double clip_grad_norm(double, double, bool) override { return 0; }
+  void gradients_dropped() override {}
+  bool covers(const at::Tensor&) const override { return true; }
+  double gradient_norm(const std::vector<at::Tensor>&, double) override { return 0; }
+  void scale_gradients(const std::vector<at::Tensor>&, double) override {}
   void optimizer_destroyed() noexcept override {}
 };
 

@@ -360,11 +360,22 @@ class CountingDelegate : public StepDelegate {
     return {options.max_norm, true};
   }
   bool gradients_are_zero() const override { return zero; }
-  double clip_grad_norm(double max_norm, double norm_type, bool) override { return max_norm * norm_type; }
+  void gradients_dropped() override { ++drops; }
+  bool covers(const at::Tensor&) const override { return true; }
+  double gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) override {
+    return norm_type * static_cast<double>(parameters.size());
+  }
+  void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) override {
+    scaled = parameters.size();
+    scale = factor;
+  }
   void optimizer_destroyed() noexcept override { gone = true; }
   bool gone = false;
   int steps = 0;
+  int drops = 0;
   bool zero = true;
+  std::size_t scaled = 0;
+  double scale = 0;
 };
 
 TEST(Delegate, TakesOverSteps) {
@@ -382,8 +393,10 @@ TEST(Delegate, TakesOverSteps) {
   expect_equal(parameters, before);
   optimizer.zero_grad();
   EXPECT_NE(parameters[0].grad().count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_EQ(delegate.drops, 0);
   delegate.zero = false;
   optimizer.zero_grad();
+  EXPECT_EQ(delegate.drops, 1);
   EXPECT_EQ(parameters[0].grad().count_nonzero().item<std::int64_t>(), 0);
   optimizer.set_step_delegate(nullptr);
   optimizer.step();
@@ -395,7 +408,9 @@ TEST(Delegate, ClipsAndLearnsThatTheOptimizerIsGone) {
   {
     Adam optimizer(two_parameters(), AdamOptions(0.1));
     optimizer.set_step_delegate(&delegate);
-    EXPECT_EQ(clip_grad_norm_(optimizer, 3, 2), 6);
+    EXPECT_EQ(clip_grad_norm_(optimizer, 3, 2), 4);
+    EXPECT_EQ(delegate.scaled, 2U);
+    EXPECT_NEAR(delegate.scale, 0.75, 1e-6);
     EXPECT_FALSE(delegate.gone);
   }
   EXPECT_TRUE(delegate.gone);

@@ -119,6 +119,10 @@ TEST(FuseRefusal, RefusesWhatMakesNoSense) {
     EXPECT_NE(fuse_error([&] { scaler.unscale_(it.optimizer); }).find("fused optimizer"), std::string::npos);
     torch::serialize::OutputArchive archive;
     EXPECT_NE(fuse_error([&] { it.optimizer.save(archive); }).find("named_state"), std::string::npos);
+    EXPECT_NE(fuse_error([&] { it.optimizer.save(archive); }).find("call ddp.unfuse()"), std::string::npos);
+    torch::optim::SGD strange(it.model->parameters(), SGDOptions(0.1));
+    torch::optim::Optimizer& of_any_kind = strange;
+    EXPECT_NE(fuse_error([&] { it.ddp.fuse(of_any_kind); }).find("lockstep::Sgd"), std::string::npos);
   });
 }
 

@@ -1,14 +1,49 @@
 #include "lockstep/optim/clip_grad_norm.h"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/optim/gradient_memory.h"
+#include "lockstep/optim/optimizer_registry.h"
 
 namespace lockstep {
+namespace {
+
+// Parameters whose gradients one fused step averages.
+struct FusedPart {
+  StepDelegate* step;
+  std::vector<at::Tensor> parameters;
+};
+
+// Takes those of fused steps out of `parameters`.
+std::vector<FusedPart> take_fused_parts(std::vector<at::Tensor>& parameters) {
+  std::vector<FusedPart> parts;
+  for (FlatOptimizer* optimizer : optimizer_registry::find(parameters)) {
+    StepDelegate* step = optimizer->step_delegate();
+    if (step == nullptr) continue;
+    const auto others = std::stable_partition(parameters.begin(), parameters.end(),
+                                              [&](const at::Tensor& parameter) { return !step->covers(parameter); });
+    if (others != parameters.end()) parts.push_back({step, {others, parameters.end()}});
+    parameters.erase(others, parameters.end());
+  }
+  return parts;
+}
+
+// The norm of two pieces together.
+double joint_norm(double a, double b, double p) {
+  if (p == 0) return a + b;  // numbers of gradients
+  if (p == std::numeric_limits<double>::infinity()) return std::isnan(a) || a > b ? a : b;
+  return p == 2 ? std::sqrt(a * a + b * b) : std::pow(std::pow(a, p) + std::pow(b, p), 1 / p);
+}
+
+}  // namespace
 
 double clip_factor(double norm, double max_norm) {
   const double factor = max_norm / (norm + 1e-6);
@@ -23,19 +58,38 @@ void check_norm_is_finite(double norm, double norm_type, std::size_t gradients) 
 
 double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
-  const GradientMemory gradients(parameters);
-  if (gradients.count() == 0) return 0;
-  const double norm = gradients.norm(norm_type);
-  if (error_if_nonfinite) check_norm_is_finite(norm, norm_type, gradients.count());
+  std::vector<at::Tensor> own = parameters;
+  const std::vector<FusedPart> fused = take_fused_parts(own);
+  const GradientMemory gradients(own);
+  if (gradients.count() == 0 && fused.empty()) return 0;
+  double norm = gradients.count() == 0 ? 0 : gradients.norm(norm_type);
+  for (const FusedPart& part : fused) {
+    const double averages = part.step->gradient_norm(part.parameters, norm_type);
+    norm = gradients.count() == 0 && fused.size() == 1 ? averages : joint_norm(norm, averages, norm_type);
+  }
+  if (error_if_nonfinite) check_norm_is_finite(norm, norm_type, fused.empty() ? gradients.count() : parameters.size());
   const double factor = clip_factor(norm, max_norm);
-  if (factor != 1) gradients.scale(factor);
+  if (factor == 1) return norm;
+  for (const FusedPart& part : fused) part.step->scale_gradients(part.parameters, factor);
+  gradients.scale(factor);
   return norm;
 }
 
-double clip_grad_norm_(FlatOptimizer& optimizer, double max_norm, double norm_type, bool error_if_nonfinite) {
-  if (StepDelegate* delegate = optimizer.step_delegate()) {
-    return delegate->clip_grad_norm(max_norm, norm_type, error_if_nonfinite);
+void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
+  std::vector<at::Tensor> own = parameters;
+  if (!take_fused_parts(own).empty()) {
+    throw Error(
+        "an optimizer of these parameters is fused: each rank holds gradients of its own, and cutting their "
+        "elements is not cutting those of the average",
+        "clip_grad_value_", "clip by norm, with clip_grad_norm_, or leave out fuse");
   }
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : own) {
+    if (parameter.grad().defined()) parameter.mutable_grad().clamp_(-clip_value, clip_value);
+  }
+}
+
+double clip_grad_norm_(FlatOptimizer& optimizer, double max_norm, double norm_type, bool error_if_nonfinite) {
   std::vector<at::Tensor> parameters;
   for (const auto& group : optimizer.param_groups()) {
     parameters.insert(parameters.end(), group.params().begin(), group.params().end());

@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/gradient_memory.h"
+#include "lockstep/optim/optimizer_registry.h"
 
 namespace lockstep {
 namespace {
@@ -66,7 +67,14 @@ at::Tensor FlatOptimizer::step(LossClosure closure) {
   return loss;
 }
 
+FlatOptimizer::FlatOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
+                             std::unique_ptr<OptimizerOptions> defaults)
+    : torch::optim::Optimizer(std::move(groups), std::move(defaults)) {
+  for (const auto& group : param_groups_) optimizer_registry::add(*this, group.params());
+}
+
 FlatOptimizer::~FlatOptimizer() {
+  optimizer_registry::remove(*this);
   if (delegate_ != nullptr) delegate_->optimizer_destroyed();
 }
 
@@ -105,8 +113,16 @@ StepResult FlatOptimizer::step_local(const StepOptions& options) {
   return result;
 }
 
+void FlatOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group) {
+  torch::optim::Optimizer::add_param_group(group);
+  optimizer_registry::add(*this, group.params());
+}
+
 void FlatOptimizer::zero_grad() {
-  if (delegate_ != nullptr && delegate_->gradients_are_zero()) return;
+  if (delegate_ != nullptr) {
+    if (delegate_->gradients_are_zero()) return;
+    delegate_->gradients_dropped();
+  }
   const at::NoGradGuard no_grad;
   for (auto& group : param_groups_) {
     for (at::Tensor& parameter : group.params()) {
@@ -257,27 +273,6 @@ void FlatOptimizer::run_kernels(const RunList& runs, const GradientSource& gradi
     source.type = run.gradient_type;
     update_run(param_groups_[run.group].options(), run, source, begin, end);
   });
-}
-
-void FlatOptimizer::throw_if_sharded(const std::string& operation) const {
-  if (!is_sharded()) return;
-  throw Error(operation + " needs all of the optimizer's state, but ranks hold a part of it each", "fused optimizer",
-              "use named_state on every rank, and merge_states");
-}
-
-void FlatOptimizer::copy_state_to(torch::optim::Optimizer& other) const {
-  throw_if_sharded("save");
-  for (const auto& group : param_groups_) {
-    for (const at::Tensor& parameter : group.params()) {
-      const StateSlot* slot = states_.find(parameter);
-      if (slot == nullptr || !slot->shown) continue;
-      Buffers copies;
-      for (std::size_t i = 0; i < copies.size(); ++i) {
-        if (slot->buffers[i].defined()) copies[i] = slot->buffers[i].clone();
-      }
-      other.state()[slot->torch_key] = make_torch_state(copies, slot->step);
-    }
-  }
 }
 
 void FlatOptimizer::refresh_all_state() {

@@ -40,8 +40,14 @@ class StepDelegate {
   virtual StepResult step(const StepOptions& options) = 0;
   /// True if no gradient was written since they were left zero: `zero_grad` then has nothing to do.
   virtual bool gradients_are_zero() const = 0;
-  /// In place of clip_grad_norm_: scales the gradients, and returns their norm before.
-  virtual double clip_grad_norm(double max_norm, double norm_type, bool error_if_nonfinite) = 0;
+  /// `zero_grad` is about to write zeros: the gradients will be in no step.
+  virtual void gradients_dropped() = 0;
+  /// Whether the gradient of `parameter` is this delegate's business: `grad` is then not what a step updates by.
+  virtual bool covers(const at::Tensor& parameter) const = 0;
+  /// The norm of what a step would update by, of those of `parameters` that it covers.
+  virtual double gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) = 0;
+  /// Multiplies that by `factor`.
+  virtual void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) = 0;
   /// The optimizer goes: it makes no more steps.
   virtual void optimizer_destroyed() noexcept = 0;
 };
@@ -66,6 +72,8 @@ class FlatOptimizer : public torch::optim::Optimizer {
   StepResult step_with(const StepOptions& options);
   /// As torch::optim::Optimizer::zero_grad, which it hides, but gradients may also be views.
   void zero_grad();
+  /// As torch::optim::Optimizer::add_param_group, which it hides.
+  void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
   /// State by name: views, valid until the next step. Parameters that have no state yet, or no part here, are left out.
   /// @throws Error  if a parameter of this optimizer has no name in `names`
@@ -98,7 +106,8 @@ class FlatOptimizer : public torch::optim::Optimizer {
   StepDelegate* step_delegate() const { return delegate_; }
 
  protected:
-  using torch::optim::Optimizer::Optimizer;
+  FlatOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
+                std::unique_ptr<torch::optim::OptimizerOptions> defaults);
   using Buffers = std::array<at::Tensor, UpdateRun::kMaxBuffers>;
   using OptionValues = std::map<std::string, double>;
 

@@ -151,4 +151,27 @@ void FlatOptimizer::load_group_options(const std::vector<std::map<std::string, d
   }
 }
 
+void FlatOptimizer::throw_if_sharded(const std::string& operation) const {
+  if (!is_sharded()) return;
+  throw Error(
+      operation + " needs all of the optimizer's state, but ranks hold a part of it each", "fused optimizer",
+      "call ddp.unfuse() on every rank before it, and ddp.fuse(optimizer) after it; state by name needs neither: "
+      "ddp.optimizer_state(optimizer) gives all of it on every rank, named_state this rank's part");
+}
+
+void FlatOptimizer::copy_state_to(torch::optim::Optimizer& other) const {
+  throw_if_sharded("save");
+  for (const auto& group : param_groups_) {
+    for (const at::Tensor& parameter : group.params()) {
+      const StateSlot* slot = states_.find(parameter);
+      if (slot == nullptr || !slot->shown) continue;
+      Buffers copies;
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        if (slot->buffers[i].defined()) copies[i] = slot->buffers[i].clone();
+      }
+      other.state()[slot->torch_key] = make_torch_state(copies, slot->step);
+    }
+  }
+}
+
 }  // namespace lockstep

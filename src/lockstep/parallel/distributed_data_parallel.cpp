@@ -135,6 +135,7 @@ void DistributedDataParallelBase::synchronise_buffers(int root) {
 void DistributedDataParallelBase::before_forward() {
   if (!at::GradMode::is_enabled()) return;
   check_requires_grad();
+  if (fuse_mode() != FuseMode::Off) fused_->before_forward();
   reducer_->prepare(synchronise_);
   // Only in training: a rank may evaluate by itself.
   if (synchronise_ && tensors_.is_training()) synchronise_buffers(reducer_->lowest_active_rank());
@@ -185,6 +186,13 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
     log_warning("fuse: {}; gradients are averaged in backward, and every rank updates all weights", fuse_reason_);
   }
   return fuse_mode();
+}
+
+FuseMode DistributedDataParallelBase::fuse(torch::optim::Optimizer& optimizer, FuseOptions options) {
+  if (auto* flat = dynamic_cast<FlatOptimizer*>(&optimizer)) return fuse(*flat, options);
+  throw Error("the optimizer is not one of Lockstep's, whose step the ranks can share",
+              communicator_->membership().where() + ", fuse",
+              "build a lockstep::Adam, lockstep::AdamW or lockstep::Sgd with the same options");
 }
 
 void DistributedDataParallelBase::unfuse() {

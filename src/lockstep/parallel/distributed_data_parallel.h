@@ -85,8 +85,16 @@ class DistributedDataParallelBase {
   /// are shared, what one rank writes to them, all see. The end of DistributedDataParallel or of the optimizer gives
   /// every rank weights of its own again.
   ///
+  /// Weights may be written by hand before backward, after the step, and after `optimizer.zero_grad()`; torch::load of
+  /// the same file on every rank is taken up by the next step. What writes to them between backward and step, as
+  /// another optimizer does, and LibTorch's own clipping, which takes this rank's gradients for the average, end in an
+  /// Error that says what to write instead.
+  ///
   /// @throws Error  if an optimizer is fused already, or this one has none of the module's parameters
   FuseMode fuse(FlatOptimizer& optimizer, FuseOptions options = {});
+  /// The same for one whose kind is known at run time only. @throws Error  if it is none of Lockstep's, too
+  FuseMode fuse(torch::optim::Optimizer& optimizer, FuseOptions options = {});
+  /// Others do not compile.
   template <typename Optimizer, std::enable_if_t<!std::is_base_of_v<FlatOptimizer, Optimizer>, int> = 0>
   FuseMode fuse(Optimizer&, const FuseOptions& = {}) {
     static_assert(

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "lockstep/comm/symmetric_memory.h"
@@ -51,7 +52,7 @@ class SharedMemory : public FusedMemory {
     }
   }
   bool zeroes_buckets() const override { return true; }
-  void follow_scaling(double) override {}
+  void follow_scaling(std::size_t, std::int64_t, std::int64_t, double) override {}
   void publish(std::size_t) override {}
   void finish() override {
     if (!symmetric_.empty()) communicator_.barrier();
@@ -75,6 +76,7 @@ class MessageMemory : public FusedMemory {
                         bucket.weights,
                         bucket.weights.narrow(0, bucket.begin, bucket.end - bucket.begin),
                         at::empty({bucket.end - bucket.begin}, memory.options()),
+                        bucket.begin,
                         {},
                         nullptr,
                         nullptr});
@@ -97,8 +99,11 @@ class MessageMemory : public FusedMemory {
   }
   void access(const std::function<void()>& body) override { body(); }
   bool zeroes_buckets() const override { return false; }
-  void follow_scaling(double factor) override {
-    for (Part& part : parts_) part.sum.mul_(factor);
+  void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) override {
+    Part& part = parts_[bucket];
+    begin = std::max(begin, part.begin) - part.begin;
+    end = std::min(end, part.begin + part.sum.numel()) - part.begin;
+    if (begin < end) part.sum.narrow(0, begin, end - begin).mul_(factor);
   }
   void publish(std::size_t bucket) override {
     Part& part = parts_[bucket];
@@ -115,8 +120,9 @@ class MessageMemory : public FusedMemory {
   struct Part {
     at::Tensor gradients;
     at::Tensor weights;
-    at::Tensor owned;  // of the weights
-    at::Tensor sum;    // of all ranks' gradients, in the owned elements
+    at::Tensor owned;    // of the weights
+    at::Tensor sum;      // of all ranks' gradients, in the owned elements
+    std::int64_t begin;  // of these
     std::vector<void*> sources;
     std::shared_ptr<Work> reduction;
     std::shared_ptr<Work> publication;

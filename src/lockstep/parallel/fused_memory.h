@@ -39,8 +39,8 @@ class FusedMemory {
   virtual void access(const std::function<void()>& body) = 0;
   /// True where a pass over `gradients` with `zero` leaves zeros in the buckets.
   virtual bool zeroes_buckets() const = 0;
-  /// Every rank has multiplied its gradients in the buckets by `factor`: so are their sums.
-  virtual void follow_scaling(double factor) = 0;
+  /// Every rank has multiplied its gradients in elements [begin, end) of the bucket by `factor`: so are their sums.
+  virtual void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) = 0;
   virtual void publish(std::size_t bucket) = 0;
   /// Returns when all weights are up to date here, and nobody reads this rank's gradients any more.
   virtual void finish() = 0;

@@ -7,13 +7,14 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "lockstep/base/failure_record.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/fused_memory.h"
+#include "lockstep/parallel/fused_watch.h"
 #include "lockstep/parallel/owned_gradients.h"
 #include "lockstep/parallel/reducer.h"
 #include "lockstep/parallel/step_agreement.h"
@@ -52,12 +53,18 @@ class FusedStep final : public StepDelegate {
 
   bool is_active() const { return optimizer_ != nullptr; }  ///< not collective
   FuseMode mode() const;                                    ///< not collective
-  bool covers(const at::Tensor& parameter) const;           ///< not collective
+  bool covers(const at::Tensor& parameter) const override;  ///< not collective
 
   StepResult step(const StepOptions& options) override;
   bool gradients_are_zero() const override;
-  double clip_grad_norm(double max_norm, double norm_type, bool error_if_nonfinite) override;
+  void gradients_dropped() override;
+  double gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) override;
+  void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) override;
   void optimizer_destroyed() noexcept override;
+
+  /// To be called before each forward whose backward may follow. Not collective.
+  /// @throws Error  if something else than the step has updated weights or clipped gradients; the group then ends
+  void before_forward();
 
   /// Takes part in one step of the others with no gradient of its own. @return  true where no rank has inputs left
   bool shadow_step();
@@ -70,14 +77,26 @@ class FusedStep final : public StepDelegate {
   void choose_buckets();
   void take_over(FuseOptions options);
   void place_gradients(at::ScalarType dtype);
-  void check_weights_are_here() const;
+  void watch();
   void agree(const StepRequest* request);
+  bool find_faults();
+  bool is_moved(const FusedBucket& bucket, std::size_t place) const;
+  bool any_moved() const;
+  [[noreturn]] void throw_agreed_fault();
+  void throw_own_fault();
+  void adopt_moved_weights();
+  void adopt_moved_weight(const FusedBucket& bucket, std::size_t place);
   void share_group_options();
+  void share_selection();
   StepResult run_step();
-  double run_clip();
+  double run_norm();
+  void run_scale();
+  std::uint64_t select(const std::vector<at::Tensor>& parameters);
   OwnedGradients owned_gradients(std::size_t bucket);
   std::vector<OwnedGradients> owned_gradients();
+  std::vector<OwnedGradients> selected_gradients();
   double global_norm(double p);
+  double norm_of(const std::vector<OwnedGradients>& parts, double own, double p);
   bool global_all_finite();
   void update(double factor, bool zero);
   void zero_buckets();
@@ -91,6 +110,8 @@ class FusedStep final : public StepDelegate {
     const at::NoGradGuard no_grad;
     try {
       return body();
+    } catch (const AgreedError&) {
+      throw;
     } catch (const std::exception& error) {
       const std::string text = error.what();
       if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, and not that of who aborts
@@ -103,8 +124,11 @@ class FusedStep final : public StepDelegate {
   Reducer& reducer_;
   std::shared_ptr<Communicator> communicator_;
   std::vector<FusedBucket> buckets_;
-  std::unordered_set<const c10::TensorImpl*> covered_;
+  std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // the reducer's index of each
   std::unique_ptr<FusedMemory> memory_;
+  std::unique_ptr<FusedWatch> watch_;   // by the reducer's indices, as the two below
+  std::vector<std::uint8_t> faults_;    // on this rank
+  std::vector<std::uint8_t> selected_;  // of what Norm and Scale are asked for
   StepAgreement agreement_;
   bool zeroed_ = false;              // by the last step
   std::uint64_t zeroed_writes_ = 0;  // Reducer::writes_for_step at that time

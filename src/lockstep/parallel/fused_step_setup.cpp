@@ -29,17 +29,6 @@ std::unordered_set<const c10::TensorImpl*> parameters_of(const FlatOptimizer& op
   return result;
 }
 
-// Names for a journey within this process.
-NamedParameters numbered_parameters(const FlatOptimizer& optimizer) {
-  NamedParameters result;
-  for (const auto& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      result.emplace_back(fmt::format("{:06}", result.size()), parameter);
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 const char* to_string(FuseMode mode) {
@@ -58,6 +47,8 @@ FusedStep::FusedStep(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr
     : optimizer_(&optimizer),
       reducer_(reducer),
       communicator_(std::move(communicator)),
+      faults_(reducer.num_parameters(), 0),
+      selected_(reducer.num_parameters(), 0),
       agreement_(reducer.num_parameters(), communicator_->world_size()) {}
 
 FusedStep::~FusedStep() { release(); }
@@ -132,19 +123,27 @@ void FusedStep::take_over(FuseOptions options) {
     FusedSegment segment{{}, bucket.gradients.offsets, bucket.begin, bucket.end};
     for (const std::size_t i : bucket.gradients.parameters) {
       segment.parameters.push_back(reducer_.parameter(i));
-      covered_.insert(reducer_.parameter(i).unsafeGetTensorImpl());
+      covered_.emplace(reducer_.parameter(i).unsafeGetTensorImpl(), i);
     }
     segments.push_back(std::move(segment));
   }
   optimizer_->shard(std::move(segments));
   optimizer_->set_step_delegate(this);
   reducer_.leave_to_step(indices);
+  watch();
   // Shared memory needs no messages that backward could hide.
   if (memory_->shares_weights()) return;
   reducer_.reduce_for_step_in_backward([this, indices](std::size_t bucket) {
     const auto found = std::find(indices.begin(), indices.end(), bucket);
     return memory_->begin_reduction(static_cast<std::size_t>(found - indices.begin()));
   });
+}
+
+void FusedStep::watch() {
+  std::vector<at::Tensor> watched(reducer_.num_parameters());
+  for (const auto& entry : covered_) watched[entry.second] = reducer_.parameter(entry.second);
+  watch_ = std::make_unique<FusedWatch>(std::move(watched));
+  reducer_.watch_gradients_for_step([this](std::size_t index) { watch_->gradient_arrived(index); });
 }
 
 // fp64 weights keep gradients of their own dtype.

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <string>
@@ -57,6 +58,16 @@ at::Tensor gather_elements(Communicator& communicator, const at::Tensor& paramet
 }
 
 }  // namespace
+
+NamedParameters numbered_parameters(const FlatOptimizer& optimizer) {
+  NamedParameters result;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      result.emplace_back(fmt::format("{:06}", result.size()), parameter);
+    }
+  }
+  return result;
+}
 
 NamedState gather_optimizer_state(Communicator& communicator, const FlatOptimizer& optimizer,
                                   const NamedParameters& names) {

@@ -89,7 +89,8 @@ void Reducer::on_gradient(std::size_t index) {
   BucketState& bucket = buckets_[parameter.bucket];
   if (bucket.left_to_step) {
     ++arrivals_;
-    if (!bucket.launched) take_gradient(parameter);  // now, while the cache has it
+    // Now, while the cache has it.
+    if (!bucket.launched && take_gradient(parameter) && watch_for_step_) watch_for_step_(index);
   }
   if (!synchronise_) return;
   if (!in_backward_) begin_backward();

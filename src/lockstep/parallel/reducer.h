@@ -103,6 +103,8 @@ class Reducer {
   void reduce_for_step_in_backward(std::function<std::shared_ptr<Work>(std::size_t)> start) {
     start_for_step_ = std::move(start);
   }
+  /// Calls `watch` with the parameter's index whenever backward has added to a gradient that is left to the step.
+  void watch_gradients_for_step(std::function<void(std::size_t)> watch) { watch_for_step_ = std::move(watch); }
   /// True where the last backward did so, and nothing was written to the gradients since.
   bool is_reduced_for_step() const { return reduced_for_step_ && *reduced_for_step_ == gradients_for_step(); }
   /// What was reduced is used up.
@@ -127,6 +129,8 @@ class Reducer {
   void set_lowest_active_rank(int rank) { lowest_active_rank_ = rank; }
   std::size_t num_parameters() const { return parameters_.size(); }
   const at::Tensor& parameter(std::size_t index) const { return parameters_[index].tensor; }
+  /// Where its gradient lies in its bucket, in the parameter's shape.
+  const at::Tensor& gradient_place(std::size_t index) const { return parameters_[index].view; }
   const std::string& name(std::size_t index) const { return parameters_[index].name; }
 
   StepStatistics& statistics() { return statistics_; }
@@ -184,7 +188,7 @@ class Reducer {
   void reduce_late_gradients();
   void scale_by_active_ranks();
   void restore_gradients();
-  void restore_gradient_for_step(Parameter& parameter);
+  void restore_gradient_for_step(std::size_t index);
   void learn_static_graph();
   ReduceOp reduce_op() const { return divide_by_active_ranks_ ? ReduceOp::Sum : ReduceOp::Avg; }
   bool is_left_to_step(std::size_t parameter) const { return buckets_[parameters_[parameter].bucket].left_to_step; }
@@ -205,6 +209,7 @@ class Reducer {
   StepFlags flags_;
   std::function<void()> at_end_;
   std::function<std::shared_ptr<Work>(std::size_t)> start_for_step_;
+  std::function<void(std::size_t)> watch_for_step_;
   std::optional<std::vector<std::uint64_t>> reduced_for_step_;
   const bool static_graph_;
   bool graph_learned_ = false;

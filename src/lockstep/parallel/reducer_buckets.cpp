@@ -147,6 +147,7 @@ void Reducer::take_back_from_step() {
   const std::lock_guard<std::mutex> lock(mutex_);
   all_left_ = false;
   start_for_step_ = nullptr;
+  watch_for_step_ = nullptr;
   reduced_for_step_.reset();
   for (auto& bucket : buckets_) {
     bucket.left_to_step = false;

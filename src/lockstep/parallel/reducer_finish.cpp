@@ -135,7 +135,7 @@ void Reducer::restore_gradients() {
     Parameter& parameter = parameters_[i];
     if (is_left_to_step(i)) {
       any_late_for_step = any_late_for_step || parameter.late.defined();
-      if (buckets_[parameter.bucket].launched) restore_gradient_for_step(parameter);
+      if (buckets_[parameter.bucket].launched) restore_gradient_for_step(i);
       continue;
     }
     parameter.late.reset();
@@ -151,13 +151,16 @@ void Reducer::restore_gradients() {
   if (start_for_step_ && !joining_ && !any_late_for_step) reduced_for_step_ = gradients_for_step();
 }
 
-void Reducer::restore_gradient_for_step(Parameter& parameter) {
-  if (parameter.late.defined()) {
+void Reducer::restore_gradient_for_step(std::size_t index) {
+  Parameter& parameter = parameters_[index];
+  const bool is_late = parameter.late.defined();
+  if (is_late) {
     parameter.view.add_(std::exchange(parameter.late, at::Tensor()));
     parameter.held = true;
     ++statistics_.late_gradients;
   }
   if (parameter.held) parameter.tensor.mutable_grad() = parameter.view;
+  if (is_late && watch_for_step_) watch_for_step_(index);
 }
 
 bool Reducer::shadow_step() {

@@ -137,9 +137,7 @@ double Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, d
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
   if (!sync_gradients()) return;
   unscale_gradients_of(&parameters);
-  for (const at::Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) parameter.mutable_grad().clamp_(-clip_value, clip_value);
-  }
+  lockstep::clip_grad_value_(parameters, clip_value);
 }
 
 Autocast Accelerator::autocast() const { return Autocast(device_.type(), precision_.dtype, precision_.autocast); }
