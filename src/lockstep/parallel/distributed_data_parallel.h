@@ -40,6 +40,8 @@ struct JoinOptions {
   /// true: the average counts ranks that have run out of inputs as zero gradients, as PyTorch does by default.
   /// false: it is over the ranks that still have inputs.
   bool divide_by_initial_world_size = true;
+  /// LibTorch's optimizers that the loop steps; those of Lockstep are known. Each rank's own, in the same order.
+  std::vector<torch::optim::Optimizer*> optimizers = {};
 };
 
 /// What DistributedDataParallel does that does not depend on the type of the module.
@@ -67,9 +69,12 @@ class DistributedDataParallelBase {
   NoSync no_sync() { return NoSync(synchronise_); }
 
   /// Runs `loop`, which may make fewer steps than on other ranks; then takes part in the others' steps with empty hands
-  /// until all are through, and takes over the parameters and buffers of a rank that was last. Collective.
+  /// until all are through, and takes over the parameters and buffers of a rank that was last, and the state and
+  /// options of its optimizers: of Lockstep's own by itself, of others where they are named in the options; else a
+  /// warning says what is missing. Collective.
+  /// @return  the rank that was last: the source of whatever else the loop has changed, such as schedulers
   /// @throws Error  if the communication hook leaves the ranks apart (noop, post-local SGD)
-  void join(const std::function<void()>& loop, JoinOptions options = {});
+  int join(const std::function<void()>& loop, JoinOptions options = {});
 
   /// Puts `hook` in place of the averaging all-reduce. Once, before the first backward, the same on every rank.
   void register_comm_hook(std::unique_ptr<CommunicationHook> hook);
@@ -135,6 +140,7 @@ class DistributedDataParallelBase {
   void check_requires_grad() const;
   std::vector<at::Tensor> buffers() const;
   void synchronise_buffers(int root);
+  void take_over_from(int last, const JoinOptions& options, bool was_through_early);
 
   std::shared_ptr<Communicator> communicator_;
   DistributedDataParallelOptions options_;

@@ -202,10 +202,13 @@ class Accelerator {
     return parts;
   }
 
-  /// Runs `loop`, in which ranks may make different numbers of steps of `model` (see even_batches).
+  /// Runs `loop`, in which ranks may make different numbers of steps of `model` (see even_batches). Afterwards all have
+  /// the weights of a rank that was last, and the state of its prepared optimizers and schedulers and of its scale.
   template <typename Model>
   void join_uneven_inputs(Model& model, const std::function<void()>& loop) {
-    model.ddp().join(loop);
+    JoinOptions options;
+    options.optimizers = kept_->optimizers();
+    kept_->take_over_from(model.ddp().join(loop, std::move(options)), *group_);
   }
 
   /// Writes what a training needs to go on: weights of prepared models, state of prepared optimizers and schedulers,

@@ -10,6 +10,7 @@
 #include "lockstep/checkpoint/generators.h"
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/optimizer_sync.h"
 #include "lockstep/train/scheduler_state.h"
 
 namespace lockstep {
@@ -92,6 +93,20 @@ nlohmann::json AcceleratorState::counts() const {
           {"schedulers", schedulers_.size()},
           {"loaders", loaders_.size()},
           {"registered objects", objects_.size()}};
+}
+
+void AcceleratorState::take_over_from(int rank, Communicator& group) {
+  if (group.world_size() == 1) return;
+  const bool is_source = group.rank() == rank;
+  const auto bring = [&](const std::string& mine) { return broadcast_bytes(group, is_source ? mine : "", rank); };
+  for (torch::optim::LRScheduler* scheduler : schedulers_) {
+    const std::string state = bring(scheduler_state(*scheduler));
+    if (!is_source) load_scheduler_state(*scheduler, state, "join_uneven_inputs");
+  }
+  if (update_->scaler) {
+    const std::string state = bring(scaler_json(update_->scaler->state()));
+    if (!is_source) update_->scaler->load_state(parse_scaler(state, "join_uneven_inputs"));
+  }
 }
 
 std::vector<NamedTensors> AcceleratorState::weights() const {

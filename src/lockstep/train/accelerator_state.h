@@ -12,6 +12,8 @@
 
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/world_remap.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/module_tensors.h"
 #include "lockstep/train/checkpointable.h"
 #include "lockstep/train/prepared_loader.h"
@@ -35,6 +37,10 @@ class AcceleratorState {
   void add_object(Checkpointable object) { objects_.push_back(std::move(object)); }
 
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
+
+  /// What a rank that ran out of batches has missed beside updates of weights and optimizers: steps of schedulers and
+  /// of the scale. Collective.
+  void take_over_from(int rank, Communicator& group);
 
   /// Of each model, what a checkpoint keeps.
   std::vector<NamedTensors> weights() const;

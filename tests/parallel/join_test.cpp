@@ -1,0 +1,152 @@
+// What `join` leaves behind: replicas that stay equal in the steps that follow.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "lockstep/optim/adam.h"
+#include "lockstep/optim/sgd.h"
+#include "tests/parallel/fuse_ranks.h"
+
+namespace lockstep {
+namespace {
+
+using torch::nn::Linear;
+using JoinedOptimizer = std::unique_ptr<torch::optim::Optimizer>;
+
+struct JoinCase {
+  const char* name;
+  bool is_given;  // to join, which knows Lockstep's own
+  JoinedOptimizer (*make)(const std::vector<at::Tensor>& parameters);
+};
+
+template <typename Optimizer, typename Options>
+JoinedOptimizer joined(const std::vector<at::Tensor>& parameters, const Options& options) {
+  return std::make_unique<Optimizer>(parameters, options);
+}
+
+const JoinCase kJoinCases[] = {
+    {"Sgd", false, [](const auto& p) { return joined<Sgd>(p, torch::optim::SGDOptions(0.01).momentum(0.9)); }},
+    {"Adam", false, [](const auto& p) { return joined<Adam>(p, torch::optim::AdamOptions(0.01).amsgrad(true)); }},
+    {"AdamW", false, [](const auto& p) { return joined<AdamW>(p, torch::optim::AdamWOptions(0.01)); }},
+    {"TorchSgd", true,
+     [](const auto& p) { return joined<torch::optim::SGD>(p, torch::optim::SGDOptions(0.01).momentum(0.9)); }},
+    {"TorchAdam", true, [](const auto& p) { return joined<torch::optim::Adam>(p, torch::optim::AdamOptions(0.01)); }},
+    {"TorchAdamW", true,
+     [](const auto& p) { return joined<torch::optim::AdamW>(p, torch::optim::AdamWOptions(0.01)); }},
+    {"TorchRmsprop", true,
+     [](const auto& p) { return joined<torch::optim::RMSprop>(p, torch::optim::RMSpropOptions(0.01).momentum(0.5)); }},
+    {"TorchAdagrad", true,
+     [](const auto& p) { return joined<torch::optim::Adagrad>(p, torch::optim::AdagradOptions(0.01)); }},
+};
+
+bool same_on_all_ranks(Communicator& group, const Linear& model) {
+  const at::Tensor mine = torch::cat({model->weight.detach().flatten(), model->bias.detach()});
+  at::Tensor all = torch::empty({group.world_size() * mine.numel()});
+  group.all_gather(all, mine);
+  return torch::equal(all.view({group.world_size(), -1}), mine.expand({group.world_size(), -1}));
+}
+
+void joined_step(DistributedDataParallel<Linear>& ddp, torch::optim::Optimizer& optimizer, int rank, int step) {
+  for (at::Tensor& parameter : ddp.module()->parameters()) parameter.mutable_grad().reset();
+  ddp(fuse_batch(rank, step, 20)).pow(2).mean().backward();
+  optimizer.step();
+}
+
+class JoinLeavesReplicasEqual : public ::testing::TestWithParam<JoinCase> {};
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, JoinLeavesReplicasEqual, ::testing::ValuesIn(kJoinCases),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(JoinLeavesReplicasEqual, InTheStepsThatFollow) {
+  for (const char* engine : {"thread", "gloo"}) {
+    fuse_ranks(engine, 3, [](Group group) {
+      Linear model = make_linear(20, 4);
+      DistributedDataParallel ddp(model, fuse_on(group));
+      const JoinedOptimizer optimizer = GetParam().make(model->parameters());
+      JoinOptions options;
+      if (GetParam().is_given) options.optimizers = {optimizer.get()};
+      joined_step(ddp, *optimizer, group->rank(), 0);
+      const int last = ddp.join(
+          [&] {
+            for (int step = 0; step < 3 * (group->rank() == 1 ? 2 : group->rank() == 2 ? 1 : 0); ++step) {
+              joined_step(ddp, *optimizer, group->rank(), step);
+              auto& each = optimizer->param_groups()[0].options();
+              each.set_lr(each.get_lr() * 0.9);
+            }
+          },
+          options);
+      EXPECT_EQ(last, 1);
+      EXPECT_TRUE(same_on_all_ranks(*group, model));
+      for (int step = 0; step < 5; ++step) joined_step(ddp, *optimizer, group->rank(), step);
+      EXPECT_TRUE(same_on_all_ranks(*group, model));
+    });
+  }
+}
+
+// A rank that never stepped has no state at all before.
+TEST(Join, GivesStateToARankWithoutAnyStep) {
+  fuse_ranks("thread", 2, [](Group group) {
+    Linear model = make_linear(20, 4);
+    DistributedDataParallel ddp(model, fuse_on(group));
+    Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
+    ddp.join([&] {
+      for (int step = 0; step < 2 * group->rank(); ++step) joined_step(ddp, optimizer, group->rank(), step);
+    });
+    for (int step = 0; step < 5; ++step) joined_step(ddp, optimizer, group->rank(), step);
+    EXPECT_TRUE(same_on_all_ranks(*group, model));
+  });
+}
+
+// A bucket that holds a strange parameter is not fused: its state is kept equal as without fuse.
+TEST(Join, EqualsWhatAFusedStepDoesNotCover) {
+  fuse_ranks("thread", 3, [](Group group) {
+    Linear model = make_linear(20, 4);
+    const torch::NoGradGuard no_grad;
+    model->weight.set_data(model->weight.detach().t().contiguous().t());  // not contiguous: no business of the step
+    const torch::AutoGradMode with_grad(true);
+    DistributedDataParallelOptions small = fuse_on(group);
+    small.bucket_cap_mb = 0.00001;
+    DistributedDataParallel ddp(model, small);
+    Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
+    ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off);
+    ddp.join([&] {
+      for (int step = 0; step < 1 + 2 * group->rank(); ++step) joined_step(ddp, optimizer, group->rank(), step);
+    });
+    for (int step = 0; step < 5; ++step) joined_step(ddp, optimizer, group->rank(), step);
+    EXPECT_TRUE(same_on_all_ranks(*group, model));
+  });
+}
+
+TEST(Join, WarnsOfAnOptimizerThatItDoesNotKnow) {
+  for (const bool is_uneven : {true, false}) {
+    ::testing::internal::CaptureStderr();
+    fuse_ranks("thread", 2, [is_uneven](Group group) {
+      Linear model = make_linear(20, 4);
+      DistributedDataParallel ddp(model, fuse_on(group));
+      torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
+      ddp.join([&] {
+        for (int step = 0; step < (is_uneven ? 1 + group->rank() : 2); ++step) {
+          joined_step(ddp, optimizer, group->rank(), step);
+        }
+      });
+    });
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.find("Name it in JoinOptions::optimizers") != std::string::npos, is_uneven) << log;
+    EXPECT_EQ(log.find("parameter \"weight\"") != std::string::npos, is_uneven) << log;
+  }
+}
+
+TEST(Join, RefusesRanksThatNameDifferentOptimizers) {
+  fuse_ranks("thread", 2, [](Group group) {
+    Linear model = make_linear(20, 4);
+    DistributedDataParallel ddp(model, fuse_on(group));
+    torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
+    JoinOptions options;
+    if (group->rank() == 0) options.optimizers = {&optimizer};
+    const std::string text = fuse_error([&] { ddp.join([] {}, options); });
+    EXPECT_NE(text.find("rank 1 knows 0 optimizers over the module, and rank 0 knows 1"), std::string::npos) << text;
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
