@@ -16,9 +16,9 @@ namespace {
 
 // The gradient of parameter i is (i + 1) times the sum of the batch's rows.
 struct ChainImpl : torch::nn::Module {
-  explicit ChainImpl(int length) {
+  ChainImpl(int length, std::int64_t width) {
     for (int i = 0; i < length; ++i) {
-      weights.push_back(register_parameter("weight" + std::to_string(i), torch::ones({4}, torch::kDouble)));
+      weights.push_back(register_parameter("weight" + std::to_string(i), torch::ones({width}, torch::kDouble)));
     }
   }
   torch::Tensor forward(torch::Tensor start, const torch::Tensor& batch) {
@@ -37,12 +37,13 @@ constexpr int kChainSteps = 3;
 void train_chain(Communicator& group, DistributedDataParallel<Chain>& ddp, Chain& chain, const std::string& run) {
   Store& store = *group.membership().store;
   const int size = group.world_size();
+  const std::int64_t width = chain->weights.front().numel();
   for (int step = 0; step < kChainSteps; ++step) {
     const int late = (step + static_cast<int>(chain->weights.size())) % size;
     const std::string event = run + " " + std::to_string(step) + "/";
     for (auto& weight : chain->weights) weight.mutable_grad().reset();
-    const torch::Tensor start = torch::zeros({2, 4}, torch::kDouble).requires_grad_(true);
-    const torch::Tensor batch = torch::full({2, 4}, 1.0 + group.rank() + step, torch::kDouble);
+    const torch::Tensor start = torch::zeros({2, width}, torch::kDouble).requires_grad_(true);
+    const torch::Tensor batch = torch::full({2, width}, 1.0 + group.rank() + step, torch::kDouble);
     const torch::Tensor output = ddp(start, batch);
     if (group.rank() == late) {
       for (int rank = 0; rank < size; ++rank) {
@@ -62,13 +63,17 @@ void train_chain(Communicator& group, DistributedDataParallel<Chain>& ddp, Chain
 void train_chains(const std::string& engine, const Membership& membership) {
   const std::shared_ptr<Communicator> group = make_communicator(engine, membership);
   for (const int length : {1, 2, 31, 33, 80, 500}) {
-    for (const double cap_mb : {0.0, 32.0 / (1 << 20)}) {  // few buckets, and one for each parameter
-      Chain chain(length);
-      DistributedDataParallelOptions options;
-      options.process_group = group;
-      options.bucket_cap_mb = cap_mb;
-      DistributedDataParallel<Chain> ddp(chain, options);
-      train_chain(*group, ddp, chain, std::to_string(length) + " parameters, cap " + std::to_string(cap_mb));
+    for (const std::int64_t width : {4, 600}) {  // messages that need a box, and messages that need a slot
+      for (const bool one_each : {false, true}) {
+        Chain chain(length, width);
+        DistributedDataParallelOptions options;
+        options.process_group = group;
+        if (one_each) options.bucket_cap_mb = static_cast<double>(width * 8) / (1 << 20);
+        DistributedDataParallel<Chain> ddp(chain, options);
+        std::string run = std::to_string(length) + " parameters of " + std::to_string(width);
+        if (one_each) run += ", a bucket for each";
+        train_chain(*group, ddp, chain, run);
+      }
     }
   }
 }
