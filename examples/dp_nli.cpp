@@ -6,7 +6,6 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -17,7 +16,8 @@
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/parallel/data_parallel.h"
+#include "lockstep/parallel/parallel_loss.h"
+#include "require_number.h"
 
 namespace ls = lockstep;
 
@@ -105,19 +105,16 @@ void train(const Arguments& args) {
   for (int epoch = 0; epoch < args.epochs && step <= args.steps; ++epoch) {
     for (auto& data : data_loader) {
       optimizer.zero_grad();
-      // A loss from each replica, the mean over its pairs
-      auto loss = model.apply(
-          [](auto& replica, const ls::Batch& part) { return replica->loss(replica->forward(part), part).mean(); },
-          data);
-      auto total = loss.sum();
-      total.backward();
+      // From each replica the sum of its pairs' losses and their count: the mean is the batch's, however it was cut
+      auto loss =
+          ls::parallel_loss(
+              model, [](auto& replica, const ls::Batch& part) { return replica->loss(replica->forward(part), part); },
+              data)
+              .mean();
+      loss.backward();
       optimizer.step();
-      if (!std::isfinite(total.item<double>())) {
-        throw ls::Error("the loss is no number (nan or infinity)",
-                        "epoch " + std::to_string(epoch + 1) + ", step " + std::to_string(step),
-                        "lower --lr, or look at the data");
-      }
-      if (step % 10 == 0) std::printf("step:%ld, loss:%.4f\n", static_cast<long>(step), total.item<double>());
+      require_number(loss, epoch, step);
+      if (step % 10 == 0) std::printf("step:%ld, loss:%.4f\n", static_cast<long>(step), loss.item<double>());
       if (++step > args.steps) break;
     }
   }

@@ -19,6 +19,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/data_parallel.h"
+#include "require_number.h"
 
 namespace ls = lockstep;
 
@@ -58,12 +59,13 @@ std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer
 
 using Parallel = ls::DataParallel<std::shared_ptr<ls::Model>>;
 
-// What Hugging Face's models return: the loss for the labels, and the scores.
-std::tuple<torch::Tensor, torch::Tensor> output_of(Parallel& model, const ls::Batch& batch) {
+// What Hugging Face's models return: the loss for the labels, and the scores. The loss is a sum and a count of each
+// replica, so that its mean is that of the batch, whether the batch divides or not.
+std::tuple<ls::LossSum, torch::Tensor> output_of(Parallel& model, const ls::Batch& batch) {
   return model.apply(
       [](auto& replica, const ls::Batch& part) {
         auto logits = replica->forward(part);
-        return std::make_tuple(replica->loss(logits, part).mean(), logits);
+        return std::make_tuple(replica->loss(logits, part), logits);
       },
       batch);
 }
@@ -123,10 +125,11 @@ void train(const Arguments& args) {
     module->train();
     for (auto& batch : trainloader) {
       optimizer.zero_grad();
-      // B. DataParallel scatters the data. C. The loss is a vector, one of each replica
+      // B. DataParallel scatters the data. C. The loss comes as two vectors with an element of each replica
       auto [loss, logits] = output_of(model, batch);
       loss.mean().backward();
       optimizer.step();
+      require_number(loss.mean(), e, step);
       if (step++ % args.log_step == 0) {
         std::printf("epoch %d / %d: global step: %ld, loss: %.4f\n", e + 1, args.epochs, step - 1,
                     loss.mean().item<double>());

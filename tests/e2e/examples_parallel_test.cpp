@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 
@@ -49,6 +50,71 @@ TEST(DpSentiment, LearnsTheShippedReviewsAndLeavesOutTheOthers) {
   const auto accuracies = values_after(end.out, " : acc: ");
   ASSERT_EQ(accuracies.size(), 2U) << end.out;
   EXPECT_GE(accuracies.back(), 0.70) << "the majority guess reaches 0.53\n" << end.out;
+}
+
+// A small BERT with the labels of `reviews` that drops nothing, so that runs with any number of replicas compute the
+// same.
+void save_bert_without_dropout(const std::string& folder, const std::string& reviews) {
+  const ProgramEnd made = run_parallel("lockstep", {"run",
+                                                    "--nproc-per-node",
+                                                    "1",
+                                                    std::string(LOCKSTEP_BIN_DIR) + "/ddp_reviews",
+                                                    "--model",
+                                                    "bert-tiny",
+                                                    "--train",
+                                                    reviews,
+                                                    "--test",
+                                                    reviews,
+                                                    "--train_samples",
+                                                    "8",
+                                                    "--test_samples",
+                                                    "8",
+                                                    "--epochs",
+                                                    "1",
+                                                    "--tokenizer",
+                                                    kParallelShipped + "reviews-vocab",
+                                                    "--save",
+                                                    folder});
+  ASSERT_EQ(made.code, 0) << made.err;
+  auto config = nlohmann::json::parse(std::ifstream(folder + "/config.json"));
+  config["hidden_dropout_prob"] = 0.0;
+  config["attention_probs_dropout_prob"] = 0.0;
+  write_file_atomically(folder + "/config.json", config.dump());
+}
+
+// 7 samples are chunks of 3, 3 and 1: the mean of the replicas' means would count the last sample three times.
+void expect_the_losses_of_one_replica(const std::string& example, ParallelWords flags) {
+  flags.insert(flags.end(), {"--batch_size", "7", "--lr", "1e-3", "--replicas"});
+  std::vector<std::vector<double>> losses;
+  for (const char* replicas : {"1", "3"}) {
+    ParallelWords words = flags;
+    words.emplace_back(replicas);
+    const ProgramEnd end = run_parallel(example, words);
+    ASSERT_EQ(end.code, 0) << end.err;
+    EXPECT_FALSE(printed(end.err, "their mean is not the loss of the batch")) << end.err;
+    losses.push_back(values_after(end.out, "loss:"));
+  }
+  ASSERT_EQ(losses[0].size(), losses[1].size());
+  ASSERT_GE(losses[0].size(), 4U);
+  for (std::size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[1][i], losses[0][i], 5e-4) << "line " << i;
+}
+
+TEST(ExamplesParallel, ABatchThatDoesNotDivideHasTheLossOfOneReplica) {
+  const TemporaryFolder folder;
+  std::ofstream few(folder / "few.csv");
+  few << "review,division\n";
+  for (int i = 0; i < 40; ++i) {
+    few << (i % 3 == 0 ? "a good book that I read twice" : "bad") << " and " << i
+        << (i % 3 == 0 ? ",positive" : ",negative") << "\n";
+  }
+  few.close();
+  save_bert_without_dropout(folder / "two", folder / "few.csv");
+  save_bert_without_dropout(folder / "three", kParallelShipped + "reviews.csv");
+  if (HasFatalFailure()) return;
+  expect_the_losses_of_one_replica("dp_sentiment",
+                                   {"--model", folder / "two", "--data", folder / "few.csv", "--log_step", "1"});
+  expect_the_losses_of_one_replica(
+      "dp_nli", {"--model", folder / "three", "--train", kParallelShipped + "pairs.csv", "--steps", "40"});
 }
 
 // A tenth of four is none: one is kept all the same.
@@ -102,9 +168,9 @@ TEST(DpNli, LearnsFromPairsOfSentences) {
   ASSERT_EQ(end.code, 0) << end.err;
   const auto losses = values_after(end.out, "loss:");
   ASSERT_EQ(losses.size(), 21U) << end.out;
-  EXPECT_NEAR(losses.front(), 2 * 1.0986, 0.2) << "the sum of two replicas' losses: three classes, nothing learned yet";
+  EXPECT_NEAR(losses.front(), 1.0986, 0.1) << "three classes, nothing learned yet";
   const double late = std::accumulate(losses.end() - 5, losses.end(), 0.0) / 5;
-  EXPECT_LT(late, 2 * 1.07) << "learned something of the pairs it was shown\n" << end.out;
+  EXPECT_LT(late, 1.07) << "learned something of the pairs it was shown\n" << end.out;
   EXPECT_EQ(values_after(end.out, "Accuracy on the test pairs: ").size(), 1U) << end.out;
 }
 
@@ -115,7 +181,7 @@ TEST(DpNli, ReadsMultiNliInItsOwnFormats) {
                                                  "--tokenizer", kParallelShared + "/tokenizers/bert-base-uncased",
                                                  "--replicas", "3", "--batch_size", "31", "--steps", "10"});
   ASSERT_EQ(end.code, 0) << end.err;
-  EXPECT_TRUE(printed(end.out, "step:0, loss:3.")) << "three replicas\n" << end.out;
+  EXPECT_TRUE(printed(end.out, "step:0, loss:1.")) << "the mean over the batch, whatever the replicas\n" << end.out;
   EXPECT_TRUE(printed(end.out, "step:10, loss:")) << end.out;
   const TemporaryFolder folder;
   write_file_atomically(folder / "mnli.jsonl",
