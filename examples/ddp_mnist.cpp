@@ -17,6 +17,7 @@
 #include "lockstep/models/convnet.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "require_number.h"
 
 namespace ls = lockstep;
 
@@ -92,6 +93,7 @@ void train(const Arguments& args) {
       optimizer->zero_grad();
       loss.backward();
       optimizer->step();
+      require_number(loss, epoch, i + 1);
       if (++i % 100 == 0 || (total_step < 100 && i == total_step)) {
         std::printf("Epoch [%d/%d], Step [%ld/%ld], Loss: %.4f\n", epoch + 1, args.epochs, static_cast<long>(i),
                     static_cast<long>(total_step), loss.item<double>());

@@ -17,6 +17,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "require_number.h"
 
 namespace ls = lockstep;
 
@@ -110,6 +111,7 @@ void train(const Arguments& args) {
       auto loss = model->loss(ddp(batch), batch).mean();
       loss.backward();
       optimizer.step();
+      require_number(loss, epoch, global_step);
       if (global_step % 10 == 0 && rank == 0) {
         std::printf("Epoch: %d, Step: %ld, Loss: %.4f\n", epoch, static_cast<long>(global_step), loss.item<double>());
       }

@@ -17,6 +17,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "require_number.h"
 
 namespace ls = lockstep;
 
@@ -88,6 +89,7 @@ void train(const Arguments& args) {
       auto loss = model->loss(ddp(batch), batch).mean();
       loss.backward();
       optimizer.step();
+      require_number(loss, epoch, step + 1);
       ++step;
       if (rank == 0 && (step == 1 || step % 10 == 0)) {
         std::printf("Step: %ld, Loss: %.4f\n", static_cast<long>(step), loss.item<double>());

@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "require_number.h"
 
 namespace ls = lockstep;
 
@@ -42,14 +42,6 @@ double accuracy(ls::Mlp& model, const ls::TensorDataset& test) {
   model->eval();
   const auto prediction = model->forward(test.fields().at("features")).argmax(1);
   return 100.0 * prediction.eq(test.fields().at("labels")).to(torch::kDouble).mean().item<double>();
-}
-
-// A loss that is no number stays one: training on would only hide it
-void require_number(const torch::Tensor& loss, int epoch, long step) {
-  if (std::isfinite(loss.item<double>())) return;
-  throw ls::Error("the loss is no number (nan or infinity)",
-                  "epoch " + std::to_string(epoch + 1) + ", step " + std::to_string(step + 1),
-                  "lower --lr, or look at the data");
 }
 
 void train(const Arguments& args) {
@@ -102,7 +94,7 @@ void train(const Arguments& args) {
       loss.backward();
       // update parameters
       optimizer.step();
-      require_number(loss, epoch, batch_id);
+      require_number(loss, epoch, batch_id + 1);
       if (++batch_id == total_step && share.rank == 0) {
         std::printf("Epoch [%d/%d], Step [%ld/%ld], Loss: %.4f\n", epoch + 1, args.epochs, batch_id, total_step,
                     loss.item<double>());

@@ -8,6 +8,7 @@
 #include "lockstep/data/mnist.h"
 #include "lockstep/models/convnet.h"
 #include "mnist_arguments.h"
+#include "require_number.h"
 
 namespace ls = lockstep;
 
@@ -35,6 +36,7 @@ void train(const MnistArguments& args) {
       optimizer.zero_grad();
       loss.backward();
       optimizer.step();
+      require_number(loss, epoch, i + 1);
       if (++i % 100 == 0 || (total_step < 100 && i == total_step)) {
         std::printf("Epoch [%d/%d], Step [%ld/%ld], Loss: %.4f\n", epoch + 1, args.epochs, i, total_step,
                     loss.item<double>());

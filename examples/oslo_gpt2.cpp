@@ -14,6 +14,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/parallel_context.h"
+#include "require_number.h"
 
 namespace ls = lockstep;
 
@@ -67,6 +68,7 @@ void train(const Arguments& args) {
       auto loss = model->loss(model->forward(batch), batch).mean();
       loss.backward();
       optimizer.step();
+      require_number(loss, epoch, step + 1);
       ++step;
       if (rank == 0 && step % 10 == 0) std::printf("Step: %d, Loss: %.4f\n", int(step), loss.item<double>());
       if (rank == 0 && !args.save.empty() && step % args.save_interval == 0) ls::save_model(*model, args.save);

@@ -1,9 +1,11 @@
 // What the examples say to somebody who asks for help, or asks for something that is not there.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -63,15 +65,60 @@ TEST(ExamplesEnd, ThoseOfTheTrainerEndWithTwoAsWell) {
   EXPECT_LT(none.err.size(), 200U) << none.err;
 }
 
-TEST(ExamplesEnd, ALossThatIsNoNumberEndsTheTraining) {
-  const std::string shipped = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
-  const ProgramEnd end =
-      run_example("dp_nli", {"--tokenizer", shipped + "reviews-vocab", "--train", shipped + "pairs.csv", "--lr", "1e30",
-                             "--steps", "50", "--replicas", "1"});
+// A rate that no training survives; the shipped data, small models.
+struct ExampleLoop {
+  const char* program;
+  bool on_ranks;
+  std::vector<std::string> flags;
+  friend std::ostream& operator<<(std::ostream& out, const ExampleLoop& loop) { return out << loop.program; }
+};
+class ExamplesLoop : public ::testing::TestWithParam<ExampleLoop> {};
+
+const std::string kShippedData = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+
+TEST_P(ExamplesLoop, ALossThatIsNoNumberEndsTheTraining) {
+  const TemporaryFolder folder;
+  std::vector<std::string> flags = GetParam().flags;
+  if (std::find(flags.begin(), flags.end(), "DIGITS") != flags.end()) {
+    const ProgramEnd made =
+        run_example("lockstep", {"data", "digits", "--output", folder / "digits", "--train", "200", "--test", "20"});
+    ASSERT_EQ(made.code, 0) << made.err;
+    std::replace(flags.begin(), flags.end(), std::string("DIGITS"), folder / "digits");
+  }
+  std::string program = GetParam().program;
+  if (GetParam().on_ranks) {
+    flags.insert(flags.begin(), {"run", "--nproc-per-node", "2", std::string(LOCKSTEP_BIN_DIR) + "/" + program});
+    program = "lockstep";
+  }
+  const ProgramEnd end = run_example(program, flags);
   EXPECT_EQ(end.code, 1) << end.out;
   EXPECT_TRUE(text_has(end.err, "the loss is no number")) << end.err;
   EXPECT_TRUE(text_has(end.err, "epoch 1, step ")) << end.err;
 }
+INSTANTIATE_TEST_SUITE_P(
+    Table, ExamplesLoop,
+    ::testing::Values(
+        ExampleLoop{"dp_nli",
+                    false,
+                    {"--tokenizer", kShippedData + "reviews-vocab", "--train", kShippedData + "pairs.csv", "--steps",
+                     "50", "--replicas", "1", "--lr", "1e30"}},
+        ExampleLoop{"dp_sentiment",
+                    false,
+                    {"--tokenizer", kShippedData + "reviews-vocab", "--data", kShippedData + "reviews.csv",
+                     "--replicas", "2", "--lr", "1e30"}},
+        ExampleLoop{"mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e6"}},
+        ExampleLoop{
+            "accelerate_mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e6"}},
+        ExampleLoop{"ddp_mnist", true, {"--data", "DIGITS", "--batch_size", "20", "--lr", "1e30"}},
+        ExampleLoop{"ddp_reviews",
+                    true,
+                    {"--tokenizer", kShippedData + "reviews-vocab", "--train", kShippedData + "reviews.csv", "--test",
+                     kShippedData + "reviews-test.csv", "--max_length", "16", "--lr", "1e30"}},
+        ExampleLoop{"gpt2_lm",
+                    true,
+                    {"--tokenizer", kShippedData + "bytes-vocab", "--data", kShippedData + "reviews.csv", "--seq_len",
+                     "16", "--lr", "1e30"}}),
+    [](const auto& test) { return test.param.program; });
 
 class ExamplesModel : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
