@@ -1,6 +1,7 @@
 #include "lockstep/data/csv_reader.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -108,6 +109,16 @@ TEST_F(CsvReader, KeepsWhatTheTrainingFileTaughtAsJson) {
   EXPECT_TRUE(got.at("labels").equal(want.at("labels")));
   for (const char* bad : {"", "{}", "[]", R"({"columns": [{"name": "x", "kind": "numbr"}], "classes": {}})"}) {
     expect_error("this is no encoding of a table", [&] { CsvEncoding::from_json(bad, "folder/file.json"); });
+  }
+  expect_error("\"scaling\" is of another type: number", [] {
+    CsvEncoding::from_json(R"({"columns": [{"name": "x", "kind": "number", "scaling": 1}], "classes": {}})", "a.json");
+  });
+  expect_error("a.json, column 1", [] { CsvEncoding::from_json(R"({"columns": [7], "classes": {}})", "a.json"); });
+  expect_error("there is no \"classes\"", [] { CsvEncoding::from_json(R"({"columns": []})", "a.json"); });
+  for (const char* classes : {R"({"a": 1})", R"({"a": 0, "b": 0})", R"({"a": -1})"}) {
+    expect_error("out of order", [&] {
+      CsvEncoding::from_json(fmt::format(R"({{"columns": [], "classes": {}}})", classes), "a.json");
+    });
   }
 }
 

@@ -75,7 +75,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"huge", "\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s,
                 "promises [4294967295, 4294967295, 4294967295] elements of 1 bytes, more than the file can hold"},
         BadFile{"huge_times_zero", "\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\x01"s,
-                "goes on after its last element: 0 bytes"}),
+                "goes on after its last element: 0 bytes"},
+        BadFile{"many_dimensions_times_zero", "\0\0\x08\xc8"s + std::string(796, '\xff') + std::string(4, '\0'),
+                "promises no elements, in 200 dimensions whose product overflows"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(Idx, RefusesToWriteWhatItHasNoTypeFor) {

@@ -42,6 +42,10 @@ std::string task_of_folder(const std::string& folder) {
   if (type == "convnet") return "image-classification";
   if (type == "mlp") return "tabular-classification";
   const auto names = config->value("architectures", nlohmann::json::array());
+  if (!names.is_array()) {
+    throw Error(fmt::format("\"architectures\" is a {}, not a list", names.type_name()),
+                path + ", field \"architectures\"", "give a list with the name of the model's class");
+  }
   const std::string name = names.empty() || !names[0].is_string() ? "" : names[0].get<std::string>();
   return name.find("LMHead") != std::string::npos || name.find("MaskedLM") != std::string::npos ? "language-modeling"
                                                                                                 : "text-classification";

@@ -161,7 +161,12 @@ TableEncoding TableEncoding::of_folder(const std::string& folder) {
   if (encoding == json->end() || !json->value("nsl_kdd", nlohmann::json()).is_boolean()) {
     throw Error("this is no encoding of a table", path, "give the folder of a model that lockstep train wrote");
   }
-  return {CsvEncoding::from_json(encoding->dump(), path), json->value("label_column", ""), json->at("nsl_kdd")};
+  const auto label = json->value("label_column", nlohmann::json(""));
+  if (!label.is_string()) {
+    throw Error(fmt::format("\"label_column\" is a {}, not a text", label.type_name()),
+                path + ", field \"label_column\"", "give the folder of a model that lockstep train wrote");
+  }
+  return {CsvEncoding::from_json(encoding->dump(), path), label.get<std::string>(), json->at("nsl_kdd").get<bool>()};
 }
 
 std::string TableEncoding::json() const {

@@ -34,14 +34,45 @@ EncodedScaling scaling_named(const std::string& wanted) {
   throw std::invalid_argument("there is no scaling \"" + wanted + "\"");
 }
 
+// A value of a key, or why there is none: the library's own text names no key where the type is another.
+template <typename T>
+T value_of(const EncodingJson& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  if (!json.is_object() || found == json.end()) throw std::invalid_argument(fmt::format("there is no \"{}\"", key));
+  try {
+    return found->get<T>();
+  } catch (const nlohmann::json::exception&) {
+    throw std::invalid_argument(fmt::format("\"{}\" is of another type: {}", key, found->type_name()));
+  }
+}
+
 CsvColumn column_of(const EncodingJson& json) {
-  const auto name = json.at("name").get<std::string>();
-  if (json.at("kind") == "number") return number_column(name, scaling_named(json.at("scaling").get<std::string>()));
-  if (json.at("kind") != "category") throw std::invalid_argument("column " + name + " is neither number nor category");
-  const EncodedAs as = json.at("encoding") == "index" ? EncodedAs::Index : EncodedAs::OneHot;
-  CsvColumn column = category_column(name, json.at("values").get<std::vector<std::string>>(), as);
-  column.unknown_allowed = json.at("unknown_allowed").get<bool>();
+  const auto name = value_of<std::string>(json, "name");
+  const auto kind = value_of<std::string>(json, "kind");
+  if (kind == "number") return number_column(name, scaling_named(value_of<std::string>(json, "scaling")));
+  if (kind != "category") throw std::invalid_argument("\"kind\" is neither number nor category");
+  const EncodedAs as = value_of<std::string>(json, "encoding") == "index" ? EncodedAs::Index : EncodedAs::OneHot;
+  CsvColumn column = category_column(name, value_of<std::vector<std::string>>(json, "values"), as);
+  column.unknown_allowed = value_of<bool>(json, "unknown_allowed");
   return column;
+}
+
+double number_or(const EncodingJson& json, const char* key, double fallback) {
+  return json.contains(key) ? value_of<double>(json, key) : fallback;
+}
+
+// Classes are numbered from 0 on.
+std::map<std::string, std::int64_t> classes_of(const EncodingJson& json) {
+  auto classes = value_of<std::map<std::string, std::int64_t>>(json, "classes");
+  std::vector<bool> seen(classes.size());
+  for (const auto& [name, number] : classes) {
+    const auto place = static_cast<std::size_t>(number);
+    if (number < 0 || place >= seen.size() || seen[place]) {
+      throw std::invalid_argument(fmt::format("\"classes\": {} of {:?} is out of order", number, name.substr(0, 80)));
+    }
+    seen[place] = true;
+  }
+  return classes;
 }
 
 }  // namespace
@@ -74,17 +105,21 @@ std::string CsvEncoding::json() const {
 
 CsvEncoding CsvEncoding::from_json(const std::string& text, const std::string& path) {
   CsvEncoding encoding;
+  std::string where = path;
+  int number = 0;
   try {
     const EncodingJson json = EncodingJson::parse(text);
-    for (const EncodingJson& column : json.at("columns")) {
+    for (const EncodingJson& column : value_of<std::vector<EncodingJson>>(json, "columns")) {
+      where = fmt::format("{}, column {}", path, ++number);
       Feature feature{column_of(column)};
-      feature.offset = column.value("offset", 0.0);
-      feature.factor = column.value("factor", 1.0);
+      feature.offset = number_or(column, "offset", 0);
+      feature.factor = number_or(column, "factor", 1);
       encoding.add(std::move(feature));
     }
-    encoding.classes_ = json.at("classes").get<std::map<std::string, std::int64_t>>();
+    where = path;
+    encoding.classes_ = classes_of(json);
   } catch (const std::exception& error) {
-    throw Error(std::string("this is no encoding of a table: ") + error.what(), path,
+    throw Error(std::string("this is no encoding of a table: ") + error.what(), where,
                 "give the folder of a model that lockstep train wrote");
   }
   return encoding;

@@ -46,8 +46,11 @@ class Source {
     left_.remove_prefix(size);
     return size;
   }
-  /// No more than so many bytes are in the file.
-  std::size_t most_bytes() const { return file_.view().size() * (gzip_ ? kGzipMostExpansion : 1); }
+  /// No more than so many bytes are in the file, or may be.
+  std::size_t most_bytes() const {
+    const std::size_t size = file_.view().size();
+    return gzip_ ? std::min(size * kGzipMostExpansion, most_inflated_bytes(size)) : size;
+  }
 
  private:
   FileBytes file_;
@@ -90,6 +93,13 @@ Header read_header(Source& source, const std::string& path) {
   }
   Header header{type->dtype, read_sizes(source, magic[3], path), c10::elementSize(type->dtype)};
   const bool empty = std::find(header.sizes.begin(), header.sizes.end(), 0) != header.sizes.end();
+  std::uint64_t bytes = header.payload_bytes;
+  for (const std::int64_t size : header.sizes) {  // LibTorch multiplies the other dimensions of an empty tensor too
+    if (!empty || !__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1)), &bytes))
+      continue;
+    fail(path, fmt::format("the IDX header promises no elements, in {} dimensions whose product overflows",
+                           header.sizes.size()));
+  }
   for (const std::int64_t size : header.sizes) {
     if (!empty && header.payload_bytes > source.most_bytes() / static_cast<std::size_t>(size)) {
       fail(path,
