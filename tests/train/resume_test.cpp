@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <filesystem>
 
+#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/checkpoint/manifest.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/train/early_stopping.h"
 #include "lockstep/train/trainer.h"
@@ -126,6 +128,43 @@ TEST(Resume, TrueTakesTheNewestAndAnotherWorldSizeMustBeAskedFor) {
     EXPECT_TRUE(torch::isfinite(end.weights).all().item<bool>());
   });
 }
+
+// A manifest that was written anew around other files: its checksum is right.
+struct ForgedCheckpoint {
+  const char* name;
+  std::function<void(Manifest&)> forge;
+  const char* says;
+  friend std::ostream& operator<<(std::ostream& out, const ForgedCheckpoint& forged) { return out << forged.name; }
+};
+class ResumeOfForged : public ::testing::TestWithParam<ForgedCheckpoint> {};
+
+TEST_P(ResumeOfForged, IsRefused) {
+  const TemporaryFolder folder;
+  const StoppedRun run{"", 1, 1, 10, false, true};
+  train_tokens(run, nullptr, folder.path(), "");
+  const std::string checkpoint = folder.path() + "/checkpoint-10";
+  Manifest manifest = read_manifest(checkpoint);
+  GetParam().forge(manifest);
+  write_file_atomically(checkpoint + "/manifest.json", manifest_json(manifest));
+  try {
+    train_tokens(run, nullptr, folder.path(), checkpoint);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(error.happened().find(GetParam().says), std::string::npos) << error.what();
+    EXPECT_NE(error.where().find(checkpoint), std::string::npos) << error.what();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    Table, ResumeOfForged,
+    ::testing::Values(ForgedCheckpoint{"no_generators", [](Manifest& m) { m.files.erase("rng_state_0.safetensors"); },
+                                       "there is no rng_state_0.safetensors"},
+                      ForgedCheckpoint{"no_position", [](Manifest& m) { m.files.erase("position_0.json"); },
+                                       "position_0.json does not say where rank 0 was"},
+                      ForgedCheckpoint{"another_step", [](Manifest& m) { m.step = 999; },
+                                       "trainer_state.json is of step 10, and manifest.json of step 999"},
+                      ForgedCheckpoint{"negative_step", [](Manifest& m) { m.step = -1; }, "says \"step\": -1"},
+                      ForgedCheckpoint{"no_ranks", [](Manifest& m) { m.world_size = 0; }, "says \"world_size\": 0"}),
+    [](const auto& test) { return test.param.name; });
 
 // 23 samples in batches of 2: an epoch is 12 updates on one rank, and 6 on two.
 TEST(Resume, OnOtherRanksTheEpochsAreTheSameAndTheUpdatesFollow) {

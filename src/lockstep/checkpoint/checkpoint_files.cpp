@@ -83,6 +83,12 @@ std::map<std::string, SamplerState> parse_positions(const nlohmann::json& json, 
       state.position = entry.at("position").get<std::int64_t>();
       state.dataset_size = entry.at("dataset_size").get<std::int64_t>();
       state.num_replicas = entry.at("num_replicas").get<std::int64_t>();
+      const bool is_sound =
+          state.epoch >= 0 && state.position >= 0 && state.dataset_size >= 0 && state.num_replicas > 0;
+      if (!is_sound) {
+        throw Error(fmt::format("{} holds a position that no training has: {}", path, entry.dump().substr(0, 200)),
+                    fmt::format("{}, field {:?}", path, name), "resume from another checkpoint");
+      }
     }
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("{} holds no positions: {}", path, error.what()), path, "resume from another checkpoint");

@@ -82,6 +82,11 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     manifest.step = json.at("step").get<std::int64_t>();
     manifest.world_size = json.at("world_size").get<int>();
     manifest.sequence = json.at("sequence").get<std::int64_t>();
+    if (manifest.step < 0)
+      refuse_manifest(path, fmt::format("says \"step\": {}, which no training has", manifest.step));
+    if (manifest.world_size < 1) {
+      refuse_manifest(path, fmt::format("says \"world_size\": {}, which no job has", manifest.world_size));
+    }
     for (const auto& [name, file] : json.at("files").items()) {
       if (!is_file_name(name)) refuse_manifest(path, fmt::format("names \"{}\", which is no plain file name", name));
       manifest.files[name] = {file.at("bytes").get<std::uint64_t>(), file.at("sha256").get<std::string>()};

@@ -140,6 +140,7 @@ TrainerState parse_trainer_state(const std::string& text, const std::string& pat
   reader.read("best_model_checkpoint", state.best_model_checkpoint);
   reader.read("is_local_process_zero", state.is_local_process_zero);
   reader.read("is_world_process_zero", state.is_world_process_zero);
+  if (state.global_step < 0) refuse_state(path, fmt::format("\"global_step\" is {}", state.global_step));
   if (const Json* log = reader.find("log_history")) {
     if (!log->is_array()) reader.refuse_type("log_history", *log, "a list");
     for (const Json& entry : *log) state.log_history.push_back(entry_of(entry, path));

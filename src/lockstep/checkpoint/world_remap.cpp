@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/checkpoint/checkpoint_files.h"
 
 namespace lockstep {
 namespace {
@@ -54,6 +55,15 @@ SamplerState remap_sampler(const std::vector<SamplerState>& saved, std::int64_t 
   result.num_replicas = num_replicas;
   repeated = taken % num_replicas;
   return result;
+}
+
+void require_generators(const Checkpoint& checkpoint) {
+  for (int rank = 0; rank < checkpoint.world_size(); ++rank) {
+    if (checkpoint.has_file(generators_file(rank))) continue;
+    throw Error(
+        fmt::format("there is no {}: the random numbers of rank {} would be others", generators_file(rank), rank),
+        checkpoint.path(), "resume from another checkpoint, or copy this one again from where it is whole");
+  }
 }
 
 ResumeState resume_state(const Checkpoint& checkpoint, int rank, int world_size, bool allow_remap) {

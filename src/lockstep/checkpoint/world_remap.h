@@ -20,6 +20,10 @@ struct ResumeState {
   std::string notice;
 };
 
+/// Refuses a checkpoint without the generators of a rank that wrote it: a training would go on from it with other
+/// random numbers, and end with other weights. @throws Error  naming the file, on every rank alike
+void require_generators(const Checkpoint& checkpoint);
+
 /// This rank's part of `checkpoint`.
 ///
 /// Where the job has another number of ranks, data goes on from the samples that all ranks together had taken: in an

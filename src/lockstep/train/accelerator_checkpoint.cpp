@@ -101,6 +101,7 @@ void Accelerator::load_state(const std::string& input_dir, LoadStateOptions opti
   if (writer_) writer_->wait();
   const Checkpoint checkpoint = checkpoint_at(place_of(options_.project_config, input_dir, "load_state"), *group_);
   run_together(*group_, [&] {
+    require_generators(checkpoint);
     const ResumeState own = resume_state(checkpoint, process_index(), num_processes(), options.allow_world_size_change);
     std::vector<NamedTensors> weights = kept_->weights();
     StateToLoad state{checkpoint.path(), weights};

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file_system.h"
+#include "lockstep/checkpoint/checkpoint_files.h"
 #include "lockstep/checkpoint/output_folder.h"
 
 namespace lockstep {
@@ -56,6 +57,20 @@ void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& ar
   require("optim", optim, args.optim, (optim == "sgd") == (args.optim == "sgd"));
   const std::string type = saved.value("lr_scheduler_type", args.lr_scheduler_type);
   require("lr_scheduler_type", type, args.lr_scheduler_type, is_plateau(type) == is_plateau(args.lr_scheduler_type));
+}
+
+void require_same_step(const Checkpoint& checkpoint, const TrainerState& state) {
+  if (state.global_step == checkpoint.step()) return;
+  throw Error(fmt::format("trainer_state.json is of step {}, and manifest.json of step {}", state.global_step,
+                          checkpoint.step()),
+              checkpoint.path(), "resume from another checkpoint");
+}
+
+const SamplerState& training_position(const ResumeState& own, const Checkpoint& checkpoint, int rank) {
+  const auto found = own.samplers.find("train");
+  if (found != own.samplers.end()) return found->second;
+  throw Error(fmt::format("{} does not say where rank {} was in the training data", positions_file(rank), rank),
+              checkpoint.path() + "/" + positions_file(rank) + ", field \"train\"", "resume from another checkpoint");
 }
 
 void require_same_samples(const SamplerState& saved, std::int64_t samples, const std::string& path) {

@@ -118,6 +118,9 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
     throw UsageError("the checkpoint holds the model alone (save_only_model): no training can go on from it",
                      checkpoint.path(), "give it as --model, or take a checkpoint with optimizer and generators");
   }
+  require_generators(checkpoint);
+  TrainerState state = checkpoint.trainer_state();
+  require_same_step(checkpoint, state);
   require_same_kinds(json_in(checkpoint, kArgumentsFile), args_, checkpoint.path());
   const NamedTensors weights = weights_of(*model_);
   checkpoint.load_weights(weights);
@@ -132,7 +135,7 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
       resume_state(checkpoint, context_.rank(), context_.world_size(), args_.allow_world_size_change);
   if (own.is_remapped) context_.print(own.notice);
   if (!own.generators.empty()) generators_.load_state(own.generators);
-  const SamplerState& where = own.samplers.at("train");
+  const SamplerState where = training_position(own, checkpoint, context_.rank());
   require_same_samples(where, sampler_->dataset_size(), checkpoint.path());
   sampler_->load_state(where);
   epoch_ = where.epoch;
@@ -150,7 +153,6 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
     micro_batch_ = 0;
     position_ = 0;
   }
-  TrainerState state = checkpoint.trainer_state();
   set_max_steps(args_, steps_in_all(checkpoint, state, own.is_remapped), plan_);
   schedule_ = std::make_unique<TrainingSchedule>(args_, plan_, *optimizer_);
   schedule_->load_state(checkpoint.file(kSchedulerFile), checkpoint.path() + "/" + kSchedulerFile);
