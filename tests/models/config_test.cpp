@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/models/bert_config.h"
 #include "lockstep/models/gpt2_config.h"
+#include "lockstep/models/registry.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -57,6 +58,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "not supported"},
         BadConfig{"decoder", R"({"is_decoder":true})", "is_decoder", "not supported"},
         BadConfig{"cross_attention", R"({"add_cross_attention":true})", "add_cross_attention", "not supported"},
+        BadConfig{"label_named_twice", R"({"id2label":{"0":"good","1":"bad","2":"good"}})", "id2label",
+                  "gives 0 and 2 the same name, \"good\""},
         BadConfig{"pruned", R"({"pruned_heads":{"1":[0]}})", "pruned_heads", "not supported"},
         BadConfig{"quantised", R"({"quantization_config":{"bits":8}})", "quantization_config", "not supported"},
         BadConfig{"pad_outside", R"({"vocab_size":10,"pad_token_id":10})", "pad_token_id", "out of range"},
@@ -136,6 +139,25 @@ TEST(Gpt2Config, ReadsBothSetsOfNames) {
   EXPECT_EQ(config.pad_token_id, 7);
   write_file_atomically(folder / "config.json", config.to_json("GPT2LMHeadModel"));
   EXPECT_EQ(Gpt2Config::from_file(folder.path()).n_embd, 64);
+}
+
+// Each size alone is one that a model may have. Where memory is granted on trust, the product would be tried.
+TEST(ModelSizes, ThatNoHostHoldsAreRefusedBeforeAnythingIsAllocated) {
+  const std::pair<const char*, TextTask> cases[] = {
+      {R"({"model_type":"bert","vocab_size":10000000,"hidden_size":10000000,"num_attention_heads":1})",
+       TextTask::SequenceClassification},
+      {R"({"model_type":"gpt2","vocab_size":10000000,"n_embd":10000000,"n_head":1})", TextTask::CausalLanguageModel}};
+  for (const auto& [json, task] : cases) {
+    const TemporaryFolder folder;
+    write_file_atomically(folder / "config.json", json);
+    try {
+      load_pretrained_model(folder.path(), task);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_NE(error.happened().find("GB of memory"), std::string::npos) << error.what();
+      EXPECT_NE(error.where().find(folder / "config.json, fields vocab_size"), std::string::npos) << error.what();
+    }
+  }
 }
 
 }  // namespace

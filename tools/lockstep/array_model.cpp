@@ -10,6 +10,7 @@
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/convnet.h"
 #include "lockstep/models/mlp.h"
+#include "lockstep/models/model_memory.h"
 #include "lockstep/models/pretrained.h"
 #include "lockstep/models/sequence_head.h"
 
@@ -29,10 +30,23 @@ ModelOptions sizes_in(const ConfigFile& config, const std::string& kind) {
     return options;
   }
   options.features = config.integer({"num_features"}, 0, 1, ConfigFile::kMaxSize);
-  for (const auto& width : config.json().value("hidden_sizes", nlohmann::json::array())) {
-    if (!width.is_number_integer()) config.refuse("hidden_sizes", "holds no whole number", "give the layers' widths");
+  const char* const fix = "give a list of the layers' widths";
+  const auto widths = config.json().value("hidden_sizes", nlohmann::json::array());
+  if (!widths.is_array()) config.refuse("hidden_sizes", "is no list", fix);
+  double parameters = 0;
+  double last = static_cast<double>(options.features);
+  for (const auto& width : widths) {
+    if (!width.is_number_integer()) config.refuse("hidden_sizes", "holds no whole number", fix);
+    if (width < 1 || width > ConfigFile::kMaxSize) {
+      config.refuse("hidden_sizes", "holds a width out of range",
+                    fmt::format("give widths from 1 to {}", ConfigFile::kMaxSize));
+    }
     options.hidden.push_back(width.get<std::int64_t>());
+    parameters += last * static_cast<double>(options.hidden.back());
+    last = static_cast<double>(options.hidden.back());
   }
+  require_memory_for(parameters + last * static_cast<double>(options.num_labels), config.path(),
+                     "num_features, hidden_sizes, id2label");
   return options;
 }
 

@@ -1,4 +1,5 @@
 #include "lockstep/models/bert_weights.h"
+#include "lockstep/models/model_memory.h"
 
 namespace lockstep {
 
@@ -23,6 +24,11 @@ WeightRules bert_weight_rules(const BertConfig& config, const std::string& archi
 
 BertConfig bert_config_for(const std::string& folder, const LoadOptions& options) {
   BertConfig config = BertConfig::from_file(folder);
+  const double hidden = static_cast<double>(config.hidden_size);
+  const double words = static_cast<double>(config.vocab_size + config.max_position_embeddings + config.type_vocab_size);
+  const double layer = hidden * (4 * hidden + 2 * static_cast<double>(config.intermediate_size));
+  require_memory_for(hidden * words + static_cast<double>(config.num_hidden_layers) * layer, folder + "/config.json",
+                     "vocab_size, max_position_embeddings, hidden_size, intermediate_size, num_hidden_layers");
   check_tokenizer_size(config.vocab_size, folder, options);
   if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
   if (!options.labels.empty()) config.head.labels = options.labels;

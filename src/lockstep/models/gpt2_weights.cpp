@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <regex>
+#include "lockstep/models/model_memory.h"
 
 namespace lockstep {
 
@@ -29,6 +30,11 @@ WeightRules gpt2_weight_rules(const Gpt2Config& config, const std::string& archi
 
 Gpt2Config gpt2_config_for(const std::string& folder, const LoadOptions& options) {
   Gpt2Config config = Gpt2Config::from_file(folder);
+  const double width = static_cast<double>(config.n_embd);
+  const double words = static_cast<double>(config.vocab_size + config.n_positions);
+  const double layer = width * (4 * width + 2 * static_cast<double>(config.n_inner.value_or(4 * config.n_embd)));
+  require_memory_for(width * words + static_cast<double>(config.n_layer) * layer, folder + "/config.json",
+                     "vocab_size, n_positions, n_embd, n_inner, n_layer");
   check_tokenizer_size(config.vocab_size, folder, options);
   if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
   if (!options.labels.empty()) config.head.labels = options.labels;
