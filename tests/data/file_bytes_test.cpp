@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "lockstep/base/atomic_file.h"
 #include "lockstep/data/gzip.h"
 #include "tests/data/expect_error.h"
@@ -56,6 +59,55 @@ TEST(FileBytes, DamageIsAnError) {
   expect_error("the gzip file is damaged", [&] { bytes_of(folder, flipped); });
   expect_error("3 bytes that are not gzip follow", [&] { bytes_of(folder, good + "abc"); });
   expect_error("more than 10 bytes", [&] { gunzip(gzip_bytes(std::string(11, 'z')), "file", 10); });
+}
+
+// Holes cost no disk.
+void write_sparse(const std::string& path, std::size_t bytes) {
+  write_file_atomically(path, "begin");
+  std::filesystem::resize_file(path, bytes);
+}
+
+TEST(FileBytes, AFileThatIsCutWhileItIsInUseIsAnErrorAndNoSignal) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  write_sparse(path, FileBytes::kMappedFromBytes - 1);
+  const FileBytes small = FileBytes::open_raw(path);
+  std::filesystem::resize_file(path, 0);
+  EXPECT_EQ(small.view().size(), FileBytes::kMappedFromBytes - 1);
+  EXPECT_EQ(small.view().back(), '\0') << "it was read whole";
+
+  write_sparse(path, FileBytes::kMappedFromBytes + 5);
+  FileBytes large = FileBytes::open_raw(path);
+  EXPECT_EQ(large.view().substr(0, 5), "begin");
+  std::filesystem::resize_file(path, FileBytes::kMappedFromBytes + 100);
+  EXPECT_EQ(large.view().size(), FileBytes::kMappedFromBytes + 5) << "what is appended is no harm";
+  std::filesystem::resize_file(path, 10);
+  expect_error("cut from 16777221 to 10 bytes", [&] { large.view(); });
+  const FileBytes moved = std::move(large);
+  expect_error("rename it over the old one", [&] { moved.view(); });
+}
+
+TEST(FileBytes, AFileThatIsReplacedMeanwhileIsReadAsItWas) {
+  const TemporaryFolder folder;
+  write_sparse(folder / "file", FileBytes::kMappedFromBytes);
+  const FileBytes large = FileBytes::open_raw(folder / "file");
+  write_file_atomically(folder / "file", "another");
+  EXPECT_EQ(large.view().substr(0, 5), "begin");
+}
+
+TEST(FileBytes, AGzipFileInflatesWithinALimitThatCanBeRaised) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "bomb.csv.gz", gzip_bytes(std::string((64 << 20) + 1, '\0')));
+  const auto open = [&] { FileBytes::open(folder / "bomb.csv.gz"); };
+  expect_error("holds more than 67108864 bytes", open);
+  expect_error("LOCKSTEP_INFLATE_LIMIT_MB", open);
+  ::setenv("LOCKSTEP_INFLATE_LIMIT_MB", "65", 1);
+  EXPECT_NO_THROW(open());
+  ::setenv("LOCKSTEP_INFLATE_LIMIT_MB", "0", 1);
+  expect_error("LOCKSTEP_INFLATE_LIMIT_MB is 0", open);
+  ::unsetenv("LOCKSTEP_INFLATE_LIMIT_MB");
+  EXPECT_EQ(most_inflated_bytes(1 << 20), std::size_t{100} << 20);
+  EXPECT_EQ(most_inflated_bytes(std::size_t{1} << 30), std::size_t{4} << 30);
 }
 
 TEST(FileBytes, WhatIsNoFileIsAnError) {

@@ -241,6 +241,30 @@ TEST(SafetensorsFile, TensorsOutliveItAndChangeOnlyThemselves) {
   EXPECT_TRUE(torch::equal(SafetensorsFile(path).tensor("w"), torch::arange(4, torch::kFloat)));
 }
 
+TEST(SafetensorsFile, ThatIsCutWhileItIsInUseIsAnErrorAndNoSignal) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file.safetensors";
+  const at::Tensor small = torch::arange(1000, torch::kFloat);
+  write_safetensors(path, {{"w", small}});
+  const SafetensorsFile read(path);
+  std::filesystem::resize_file(path, 0);
+  EXPECT_TRUE(read.tensor("w").equal(small)) << "it was read whole";
+
+  write_safetensors(path, {{"w", torch::zeros({5 << 20}, torch::kFloat)}});
+  const SafetensorsFile mapped(path);
+  EXPECT_EQ(mapped.tensor("w").sum().item<float>(), 0);
+  const auto bytes = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, bytes / 2);
+  try {
+    mapped.tensor("w");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(error.happened().find(std::to_string(bytes) + " to " + std::to_string(bytes / 2)), std::string::npos)
+        << error.what();
+    EXPECT_EQ(error.where(), path);
+  }
+}
+
 TEST(SafetensorsFile, CopiesWhatIsNotAligned) {
   const TemporaryFolder folder;
   const std::string path = folder / "file.safetensors";

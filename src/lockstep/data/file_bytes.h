@@ -4,15 +4,21 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/base/unique_fd.h"
+
 namespace lockstep {
 
-/// The content of a file as one piece of memory, read-only: a plain file is mapped, so only what is looked at is read,
-/// and ranks of one host share it; a gzip file, recognised by its content, is inflated. Views into it live as long as
-/// the object, and a move keeps them. Do not shorten a file that is mapped.
+/// The content of a file as one piece of memory, read-only: a small plain file is read, a larger one is mapped, so only
+/// what is looked at is read, and ranks of one host share it; a gzip file, recognised by its content, is inflated.
+/// Views into it live as long as the object, and a move keeps them.
+///
+/// A mapped file must not be cut short: what is no more there cannot be read, and the system ends the process (SIGBUS).
+/// `view` looks, so that a file which was cut since is an Error; one that is cut while a view is read cannot be helped.
+/// To change a file in use, write a new one and rename it over the old one.
 class FileBytes {
  public:
-  /// Most bytes that a gzip file may inflate to.
-  static constexpr std::size_t kMostInflatedBytes = std::size_t{4} << 30;
+  /// Plain files from this size on are mapped.
+  static constexpr std::size_t kMappedFromBytes = std::size_t{16} << 20;
 
   /// @throws Error  with path and cause: not there, a folder, no permission, damaged gzip content
   static FileBytes open(const std::string& path);
@@ -28,17 +34,23 @@ class FileBytes {
   /// Tells the system that what is read next lies anywhere, not behind what was read last.
   void expect_random_access();
 
-  std::string_view view() const { return view_; }
+  /// @throws Error  if the file is mapped and was cut short
+  std::string_view view() const {
+    if (map_ != nullptr) require_whole();
+    return view_;
+  }
   const std::string& path() const { return path_; }
 
  private:
   FileBytes() = default;
+  void require_whole() const;
 
   std::string path_;
   std::string_view view_;
-  void* map_ = nullptr;  // null where the content is in inflated_, or empty
+  UniqueFd fd_;          // of a mapped file
+  void* map_ = nullptr;  // null where the content is in content_
   std::size_t map_bytes_ = 0;
-  std::string inflated_;
+  std::string content_;
 };
 
 }  // namespace lockstep

@@ -7,9 +7,28 @@
 #include <limits>
 #include <new>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr const char* kInflateLimit = "LOCKSTEP_INFLATE_LIMIT_MB";
+
+}  // namespace
+
+std::size_t most_inflated_bytes(std::size_t compressed_bytes) {
+  constexpr std::size_t kUsualExpansion = 100;
+  constexpr std::int64_t kLargestLimit = std::int64_t{1} << 40;
+  const auto limit = env_int(kInflateLimit);
+  if (!limit) return std::min(std::max(64 * kMebibyte, kUsualExpansion * compressed_bytes), 4096 * kMebibyte);
+  if (*limit < 1 || *limit > kLargestLimit) {
+    throw Error(fmt::format("{} is {}", kInflateLimit, *limit), "environment", "give a number of MiB from 1 on");
+  }
+  return static_cast<std::size_t>(*limit) * kMebibyte;
+}
 
 bool is_gzip(std::string_view bytes) { return bytes.substr(0, 2) == "\x1f\x8b"; }
 
@@ -78,11 +97,14 @@ std::string gunzip(std::string_view compressed, const std::string& path, std::si
   std::string content;
   std::size_t size = 0;
   for (;;) {
-    content.resize(std::max<std::size_t>(1 << 16, size * 2));
+    content.resize(std::min(std::max<std::size_t>(1 << 16, size * 2), most_bytes + 1));
     size += reader.read(content.data() + size, content.size() - size);
     if (size > most_bytes) {
-      throw Error(fmt::format("the gzip file holds more than {} bytes", most_bytes), path,
-                  "decompress it to a file first: plain files are read without loading them whole");
+      throw Error(
+          fmt::format("the gzip file of {} bytes holds more than {} bytes", compressed.size(), most_bytes), path,
+          fmt::format("decompress it to a file first: plain files are read without loading them whole; or raise "
+                      "{}, if it is to be that large",
+                      kInflateLimit));
     }
     if (size < content.size()) break;
   }

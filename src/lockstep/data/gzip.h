@@ -13,6 +13,11 @@ bool is_gzip(std::string_view bytes);
 /// No gzip file of n bytes holds more than this times n: deflate's bound.
 constexpr std::size_t kGzipMostExpansion = 1032;
 
+/// What a gzip file of so many bytes may inflate to in memory, unless LOCKSTEP_INFLATE_LIMIT_MB says otherwise: 64 MiB,
+/// or 100 times its size where that is more, and at most 4 GiB. Texts and images shrink 3 to 20 times; a file that
+/// holds more is hardly one, and could fill the memory. @throws Error  if the variable is no number
+std::size_t most_inflated_bytes(std::size_t compressed_bytes);
+
 /// Inflates a gzip file that stands in memory, piece by piece. Several members after each other are one content
 /// (RFC 1952). Check sums are verified when the end is reached.
 class GzipReader {

@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <unordered_map>
 
 #include "lockstep/base/error.h"
@@ -26,10 +28,18 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors is little-
               "check that the file exists and that you may read it");
 }
 
+// Files from this size on are mapped, smaller ones are read.
+constexpr std::size_t kMappedFromBytes = std::size_t{16} << 20;
+
+struct Unmap {
+  std::size_t size = 0;
+  void operator()(char* data) const { ::munmap(data, size); }
+};
+
 class Mapping {
  public:
   explicit Mapping(const std::string& path) {
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not block
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not block
     if (!fd) fail("open", path);
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) fail("examine", path);
@@ -39,21 +49,40 @@ class Mapping {
     size_ = static_cast<std::size_t>(status.st_size);
     if (size_ == 0) return;
     // Private and writable: who changes a tensor in place changes its own copy of the page.
-    void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd.get(), 0);
+    const bool is_mapped = size_ >= kMappedFromBytes;
+    const int flags = MAP_PRIVATE | (is_mapped ? MAP_NORESERVE : MAP_ANONYMOUS);
+    void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags, is_mapped ? fd.get() : -1, 0);
     if (data == MAP_FAILED) fail("map", path);
-    data_ = static_cast<char*>(data);
+    data_ = {static_cast<char*>(data), Unmap{size_}};
+    if (is_mapped) {
+      fd_ = std::move(fd);
+    } else {
+      read_all(fd, path);
+    }
   }
-  ~Mapping() {
-    if (data_ != nullptr) ::munmap(data_, size_);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  char* data() const { return data_; }
+  char* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
+  // What is cut off a mapped file cannot be read any more: the system ends a process that tries.
+  void require_whole(const std::string& path) const {
+    struct stat status {};
+    if (!fd_ || ::fstat(fd_.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) >= size_) return;
+    throw Error(fmt::format("the file was cut from {} to {} bytes while it was in use", size_, status.st_size), path,
+                "load it again when it is whole; to change a file in use, write a new one and rename it over it");
+  }
 
  private:
-  char* data_ = nullptr;
+  void read_all(const UniqueFd& fd, const std::string& path) {
+    for (std::size_t got = 0; got < size_;) {
+      const ssize_t more = ::pread(fd.get(), data_.get() + got, size_ - got, static_cast<off_t>(got));
+      if (more < 0 && errno == EINTR) continue;
+      if (more < 0) fail("read", path);
+      if (more == 0) throw Error(fmt::format("the file ended after {} of {} bytes", got, size_), path, "load it again");
+      got += static_cast<std::size_t>(more);
+    }
+  }
+
+  UniqueFd fd_;  // of a mapped file
+  std::unique_ptr<char, Unmap> data_;
   std::size_t size_ = 0;
 };
 
@@ -129,6 +158,7 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   }
   check_dimensions(found, path());
   if (found.bytes() == 0) return at::empty(found.shape, *dtype);
+  content_->mapping->require_whole(path());
   char* data = content_->mapping->data() + content_->header.data_offset + found.begin_byte;
   const auto keep = [mapping = content_->mapping](void*) {};
   if (*dtype == at::kBool) return at::from_blob(data, found.shape, keep, at::kByte).ne(0);  // a byte may be any

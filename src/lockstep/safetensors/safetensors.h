@@ -19,10 +19,12 @@ namespace lockstep {
 /// Tensors by name, in an order that matters to whoever made the list.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// A safetensors file, mapped into memory and checked when it is opened; data is read from disk when it is touched.
+/// A safetensors file, mapped into memory and checked when it is opened; data is read from disk when it is touched. A
+/// small file (under 16 MiB) is read at once.
 ///
-/// Copies share the mapping. Reading is thread-safe. The file must not be cut short while it is mapped (what this
-/// library writes is replaced by renaming, so that is safe).
+/// Copies share the memory. Reading is thread-safe. A mapped file must not be cut short (what this library writes is
+/// replaced by renaming, so that is safe): `tensor` looks, but a tensor that was handed out before reads what is not
+/// there any more, and the system ends the process (SIGBUS).
 /// Format: https://github.com/huggingface/safetensors#format
 class SafetensorsFile {
  public:
@@ -39,7 +41,7 @@ class SafetensorsFile {
 
   /// The tensor on the CPU. It lies in the mapping, which lives as long as any of its tensors; writing to it changes
   /// a private copy of the page and never the file. Where the data is not aligned for its type, it is a copy instead.
-  /// @throws Error  if there is no such tensor, or LibTorch has no such dtype
+  /// @throws Error  if there is no such tensor, LibTorch has no such dtype, or the file was cut short
   at::Tensor tensor(const std::string& name) const;
 
  private:
