@@ -1,0 +1,75 @@
+// Standard streams that are closed or full: the command does its work, or says what is missing.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+const std::string kCommand = kBin + "/lockstep";
+
+// A training of two steps on texts, so that a tokenizer is saved.
+std::string text_training(const std::string& output) {
+  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+  return kCommand + " train --task text-classification --model bert-tiny --tokenizer " + data +
+         "reviews-vocab --train-file " + data +
+         "reviews.csv --label-column division --max-length 32 --max-train-samples 64 --max-steps 2 --logging-steps 1 "
+         "--save-steps 1 --output-dir " +
+         output;
+}
+
+bool is_lines_of_json(const std::string& text) {
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (!nlohmann::json::accept(line)) return false;
+  }
+  return true;
+}
+
+struct Closed {
+  const char* name;
+  const char* redirections;
+  friend std::ostream& operator<<(std::ostream& out, const Closed& c) { return out << c.name; }
+};
+class ClosedStreams : public ::testing::TestWithParam<Closed> {};
+
+TEST_P(ClosedStreams, NeverBecomeFilesOfTheTraining) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const ProgramEnd end = run_program(shell(text_training(out) + " " + GetParam().redirections));
+  EXPECT_EQ(end.signal, 0) << end.err;
+  EXPECT_EQ(end.code, 0) << end.err;
+  const std::string metrics = content(fs::path(out) / "metrics.jsonl");
+  EXPECT_FALSE(metrics.empty());
+  EXPECT_TRUE(is_lines_of_json(metrics)) << metrics;
+  EXPECT_FALSE(has(content(fs::path(out) / ".lockstep.lock"), "Running training"));
+  EXPECT_TRUE(fs::exists(fs::path(out) / "model.safetensors"));
+}
+
+TEST_P(ClosedStreams, LeaveTheExitCodeOfAFailure) {
+  for (const char* arguments : {" predict --model /nowhere", " nosuch", " train --nosuch"}) {
+    const ProgramEnd end = run_program(shell(kCommand + arguments + " " + GetParam().redirections));
+    EXPECT_EQ(end.signal, 0) << arguments;
+    EXPECT_TRUE(end.code == 1 || end.code == 2) << arguments << ": " << end.code;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, ClosedStreams,
+                         ::testing::Values(Closed{"in_and_out", "<&- >&-"}, Closed{"out", ">&-"},
+                                           Closed{"all", "<&- >&- 2>&-"}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(FullStreams, AreAFailure) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  for (const char* arguments : {" --version", " --help", " train --help", " run --help", " sampler --dataset-size 4"}) {
+    const ProgramEnd end = run_program(shell(kCommand + arguments + " >/dev/full"));
+    EXPECT_EQ(end.code, 1) << arguments;
+    EXPECT_TRUE(has(end.err, "cannot write the output: No space left on device")) << arguments << ": " << end.err;
+  }
+  EXPECT_EQ(run_program(shell(kCommand + " --version >/dev/full 2>/dev/full")).code, 1);
+}
+
+}  // namespace
+}  // namespace lockstep

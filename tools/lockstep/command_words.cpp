@@ -1,0 +1,149 @@
+#include "tools/lockstep/command_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "lockstep/base/nearest_name.h"
+#include "tools/lockstep/command_line.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<std::string> long_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const CLI::App* nested : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(nested->get_name());
+  }
+  return names;
+}
+
+// The first word of the command line that nothing takes, with what was probably meant; empty if there is none.
+std::string unknown_word(const CLI::App& root, const std::vector<std::string>& arguments) {
+  const CLI::App* app = &root;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    if (argument.empty() || argument[0] != '-') {
+      if (app->get_prefix_command()) break;
+      const auto nested = app->get_subcommands([&](const CLI::App* each) { return each->check_name(argument); });
+      if (nested.empty() && app->get_require_subcommand_min() > 0) {
+        return fmt::format("unknown argument '{}'.{}", argument, did_you_mean(argument, long_names(*app)));
+      }
+      if (!nested.empty()) app = nested.front();
+      continue;
+    }
+    const std::size_t equals = argument.find('=');
+    std::string name = argument.substr(0, equals);
+    if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+    const CLI::Option* option = app->get_option_no_throw(name);
+    if (option == nullptr && name.rfind("--", 0) == 0) {
+      return fmt::format("unknown flag '{}'.{}", name, did_you_mean(name, long_names(*app)));
+    }
+    if (option != nullptr && option->get_expected_min() > 0 && equals == std::string::npos) ++i;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string with_hyphens(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+std::string did_you_mean(const std::string& typed, const std::vector<std::string>& names) {
+  const std::string near = nearest_name(typed, names);
+  return near.empty() ? "" : fmt::format(" Did you mean '{}'?", near);
+}
+
+std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> arguments) {
+  CLI::App* app = &root;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string& argument = arguments[i];
+    if (argument == "--") break;
+    if (argument.size() < 2 || argument[0] != '-') {
+      if (app->get_prefix_command()) break;
+      const auto nested = app->get_subcommands([&](CLI::App* candidate) { return candidate->check_name(argument); });
+      if (!nested.empty()) app = nested.front();
+      continue;
+    }
+    const std::size_t equals = argument.find('=');
+    std::string name = argument.substr(0, equals);
+    if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+    const CLI::Option* option = app->get_option_no_throw(name);
+    if (option == nullptr && name[1] != '-') option = app->get_option_no_throw(name.substr(0, 2));
+    if (option == nullptr) {
+      if (app->get_prefix_command()) throw CLI::ExtrasError({argument});
+      continue;
+    }
+    if (name[1] == '-') argument = name + (equals == std::string::npos ? "" : argument.substr(equals));
+    const bool value_attached = equals != std::string::npos || (name[1] != '-' && name.size() > 2);
+    if (option->get_expected_min() > 0 && option->get_type_size_min() > 0 && !value_attached) ++i;
+  }
+  return arguments;
+}
+
+void refuse_too_large(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.find("INT") == std::string::npos) continue;
+    for (const std::string& text : option->results()) {
+      errno = 0;
+      if (type.rfind("UINT", 0) == 0) {
+        std::strtoull(text.c_str(), nullptr, 0);
+      } else {
+        std::strtoll(text.c_str(), nullptr, 0);
+      }
+      if (errno == ERANGE) throw CLI::ValidationError(option->get_name(), "the number " + text + " is out of range");
+    }
+  }
+  for (const CLI::App* nested : app.get_subcommands()) refuse_too_large(*nested);
+}
+
+std::string explain_words(const CLI::ParseError& error, const CLI::App& app,
+                          const std::vector<std::string>& arguments) {
+  const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
+  if (extras == nullptr) {
+    // What is missing was perhaps misspelt.
+    const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+    const std::string unknown = is_missing ? unknown_word(app, arguments) : "";
+    if (!unknown.empty()) return unknown;
+    const std::string text = error.what();
+    // CLI11 writes the largest double in full, 309 digits.
+    const std::size_t endless = text.find(" not in range 0.000000 to 1797");
+    return endless == std::string::npos ? text : text.substr(0, endless) + " is too small";
+  }
+  const CLI::App* innermost = &app;
+  while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().front();
+  const std::vector<std::string> known = long_names(*innermost);
+  // What CLI11 lists as left over, word by word. Flags first: other words may be their values.
+  const std::string text = error.what();
+  const std::string words = text.substr(std::min(text.find(':'), text.size() - 1) + 1) + " ";
+  for (const bool is_flag : {true, false}) {
+    for (const std::string& argument : arguments) {
+      std::string name = argument.substr(0, argument.find('='));
+      if (name.empty() || (name[0] == '-') != is_flag || words.find(" " + argument + " ") == std::string::npos)
+        continue;
+      if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+      if (is_flag && innermost->get_option_no_throw(name) != nullptr) continue;
+      return fmt::format("unknown {} '{}'.{}", is_flag ? "flag" : "argument", argument, did_you_mean(name, known));
+    }
+  }
+  return text;
+}
+
+std::string nested_names(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* each = &app; !each->get_subcommands().empty();) {
+    each = each->get_subcommands().front();
+    names += " " + each->get_name();
+  }
+  return names;
+}
+
+}  // namespace lockstep
