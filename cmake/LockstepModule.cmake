@@ -16,7 +16,10 @@ function(lockstep_module folder)
     target_link_libraries(lockstep_${name} PUBLIC lockstep_${dep})
   endforeach()
   if(arg_TORCH)
-    target_link_libraries(lockstep_${name} PUBLIC lockstep_torch)
+    target_link_libraries(lockstep_${name} PUBLIC lockstep_torch lockstep_start)
+    # An executable starts as src/lockstep/start/preinit.cpp says; a shared library may hold no such function.
+    target_link_options(lockstep_${name} INTERFACE
+                        $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:LINKER:-u,lockstep_preinit>)
     if(NOT arg_PRECOMPILE)
       set(arg_PRECOMPILE TENSOR)
     endif()

@@ -73,23 +73,6 @@ TEST(LocalRankMacro, IsReplacedEverywhere) {
             (std::vector<std::string>{"a", "3", "x3y3", "$local_rank"}));
 }
 
-TEST(ThreadVariables, ShareTheCores) {
-  const auto nothing_set = [](const std::string&) { return false; };
-  const auto threads = [&](int cores, int ranks) { return as_map(thread_variables(cores, ranks, nothing_set)); };
-  EXPECT_EQ(threads(8, 2), (std::map<std::string, std::string>{
-                               {"OMP_NUM_THREADS", "4"}, {"OPENBLAS_NUM_THREADS", "4"}, {"MKL_NUM_THREADS", "4"}}));
-  EXPECT_EQ(threads(7, 2).at("OMP_NUM_THREADS"), "3");
-  EXPECT_EQ(threads(2, 4).at("OMP_NUM_THREADS"), "1");
-}
-
-TEST(ThreadVariables, LeaveTheUsersChoice) {
-  const auto omp_set = [](const std::string& name) { return name == "OMP_NUM_THREADS"; };
-  EXPECT_TRUE(thread_variables(8, 2, omp_set).empty());
-  const auto blas_set = [](const std::string& name) { return name == "OPENBLAS_NUM_THREADS"; };
-  EXPECT_EQ(as_map(thread_variables(8, 2, blas_set)),
-            (std::map<std::string, std::string>{{"OMP_NUM_THREADS", "4"}, {"MKL_NUM_THREADS", "4"}}));
-}
-
 struct ShareCase {
   const char* name;
   CpuAffinity affinity;

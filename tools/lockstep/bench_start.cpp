@@ -11,6 +11,7 @@
 #include "lockstep/base/topology.h"
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/measurement.h"
+#include "tools/lockstep/shell.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -72,8 +73,8 @@ class BenchStart : public Subcommand {
   // Without redirection Debian's torchrun fails under Python 3.11.
   std::string theirs() const {
     return fmt::format(
-        "{} -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node {} {}/pytorch_start.py",
-        python_, ranks_, LOCKSTEP_BENCH_DIR);
+        "{}{} -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node {} {}/pytorch_start.py",
+        as_the_user_started(), python_, ranks_, LOCKSTEP_BENCH_DIR);
   }
 
   void report(const std::vector<Start>& starts) const {

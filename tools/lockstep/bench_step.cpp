@@ -126,8 +126,9 @@ class BenchStep : public Subcommand {
     std::ostringstream line;
     if (contender.system == "pytorch-default") {
       // Without redirection Debian's torchrun fails under Python 3.11.
-      line << shell_quoted(python_) << " -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node "
-           << contender.ranks << " ";
+      line << as_the_user_started() << shell_quoted(python_)
+           << " -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node " << contender.ranks
+           << " ";
     } else {
       line << run_command(contender.ranks, threads_);
     }

@@ -141,7 +141,8 @@ class BenchTrainer : public Subcommand {
              " train --task text-classification" + flags +
              " --save_strategy no --logging_first_step --logging_steps 1000000 --disable_tqdm true";
     }
-    std::string variables = "PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 ";
+    std::string variables = system == "huggingface" ? "" : as_the_user_started();
+    variables += "PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 ";
     if (system == "huggingface") {
       variables += fmt::format("OMP_NUM_THREADS={0} OPENBLAS_NUM_THREADS={0} MKL_NUM_THREADS={0} ", threads_);
     }

@@ -19,6 +19,7 @@
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/printable.h"
 #include "lockstep/start/standard_streams.h"
+#include "lockstep/start/start_variables.h"
 #include "tools/lockstep/command_words.h"
 #include "tools/lockstep/companion.h"
 
@@ -119,9 +120,21 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
   return kFailed;
 }
 
+// What a process that computes is to find in its environment, for the program that this one becomes.
+void set_start_variables(const std::string& subcommand) {
+  try {
+    for (const auto& [name, value] : variables_for_this_process(/*heap=*/true)) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  } catch (const Error&) {
+    if (subcommand != kEnvironment) throw;
+  }
+}
+
 // The companion lies beside this program, whatever way this program was found.
 [[noreturn]] void become(const std::string& companion, std::vector<std::string> arguments) {
   const std::string path = companion_program(companion);
+  set_start_variables(arguments.front());
   std::vector<char*> argv{const_cast<char*>(path.c_str())};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/blas.h"
-#include "lockstep/base/blas_core_type.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/start/kernel_choice.h"
+#include "lockstep/start/process_threads.h"
+#include "lockstep/start/start_variables.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -46,20 +48,48 @@ std::string kernel() {
 
 Json versions() { return {{"lockstep", LOCKSTEP_VERSION}, {"libtorch", TORCH_VERSION}, {"compiler", compiler()}}; }
 
+// Why a variable of a library below LibTorch is as it is.
+std::string with_origin(const char* name) {
+  const auto value = env_string(name);
+  if (!value) return "unset";
+  return *value + (is_users_choice(name) ? "" : ", set by Lockstep");
+}
+
 Json threads() {
-  Json out{{"torch", at::get_num_threads()}, {"torch_inter_op", at::get_num_interop_threads()}};
-  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE"}) {
-    out[name] = env_string(name).value_or("unset");
+  Json out{{"torch", at::get_num_threads()},
+           {"torch_inter_op", at::get_num_interop_threads()},
+           {"ranks_on_this_host", ranks_on_host()}};
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) out[name] = with_origin(name);
+  return out;
+}
+
+Json heap() {
+  Json out = Json::object();
+  for (const char* name : {"LOCKSTEP_MALLOC", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"}) {
+    out[name] = with_origin(name);
   }
   return out;
 }
 
+std::string kernels_chosen_by() {
+  const std::string who = chosen_by("OPENBLAS_CORETYPE");
+  if (who == "user") return "the user, by OPENBLAS_CORETYPE";
+  if (who == "lockstep") return "Lockstep, by OPENBLAS_CORETYPE: OpenBLAS may not know this processor";
+  return "OpenBLAS, by the processor's model";
+}
+
 Json blas() {
   const BlasLibrary library = loaded_blas();
-  return {{"name", library.name},
-          {"path", library.path},
-          {"description", library.description},
-          {"threads", library.num_threads}};
+  Json out{{"name", library.name},
+           {"path", library.path},
+           {"description", library.description},
+           {"threads", library.num_threads},
+           {"OPENBLAS_CORETYPE", with_origin("OPENBLAS_CORETYPE")}};
+  const std::string kernels = blas_kernels();
+  if (kernels.empty()) return out;
+  out["kernels"] = kernels;
+  out["kernels_chosen_by"] = kernels_chosen_by();
+  return out;
 }
 
 Json engines() {
@@ -74,6 +104,7 @@ Json host() {
   return {{"name", host_name()},
           {"kernel", kernel()},
           {"cpu", field("/proc/cpuinfo", "model name")},
+          {"vectors", widest_vectors().empty() ? "older than AVX2, or another kind of processor" : widest_vectors()},
           {"cores", available_cores()},
           {"memory", field("/proc/meminfo", "MemTotal")},
           {"cuda_devices", static_cast<int>(torch::cuda::device_count())}};
@@ -86,12 +117,12 @@ Json warnings() {
         "the reference BLAS is loaded: matrix products are many times slower than they could be. "
         "Install libopenblas0-pthread (apt-get install libopenblas0-pthread)");
   }
-  const std::string kernels = loaded_blas().description;
-  if (kernels.find("Prescott") != std::string::npos && !blas_core_type().empty()) {
+  const int factor = slowdown_of(blas_kernels(), widest_vectors());
+  if (factor > 1) {
     out.push_back(
-        "OpenBLAS does not know this processor and uses its slowest kernels. `lockstep run` sets OPENBLAS_CORETYPE for "
-        "its ranks; for other programs set OPENBLAS_CORETYPE=" +
-        blas_core_type());
+        fmt::format("OpenBLAS uses its {} kernels on a processor that has {}: products of matrices take up to {} times "
+                    "as long as they need to. Kernels chosen by: {}",
+                    blas_kernels(), widest_vectors(), factor, kernels_chosen_by()));
   }
   return out;
 }
@@ -117,8 +148,8 @@ class Env : public Subcommand {
   }
 
   int run() override {
-    Json report{
-        {"versions", versions()}, {"engines", engines()}, {"threads", threads()}, {"blas", blas()}, {"host", host()}};
+    Json report{{"versions", versions()}, {"engines", engines()}, {"threads", threads()},
+                {"heap", heap()},         {"blas", blas()},       {"host", host()}};
     report["warning"] = warnings();
     if (json_) {
       fmt::print("{}\n", report.dump(2));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/start/start_variables.h"
 
 namespace lockstep {
 
@@ -16,6 +17,14 @@ inline std::string shell_quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
+}
+
+/// Begins a command line of a shell whose program gets the environment that the user gave this one, without what
+/// Lockstep chose by itself: for a peer that is measured as others start it.
+inline std::string as_the_user_started() {
+  std::string words = "env";
+  for (const std::string& name : chosen_names()) words += " -u " + name;
+  return words + " -u " + kChosenVariable + " ";
 }
 
 /// Runs `command` in a shell: its exit code (-1 after a signal), and what it printed on its standard output.

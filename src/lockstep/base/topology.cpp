@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <memory>
 
@@ -16,11 +16,12 @@ namespace {
 // The quota of the cgroup in whole cores, or a large number. Reads cgroup v2's cpu.max at the root that the process
 // sees, which is its own group inside a container.
 int quota_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
-  return std::max(1, static_cast<int>(std::ceil(std::stod(quota) / period)));
+  // By the C library: this may run before the C++ library's constructors.
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/sys/fs/cgroup/cpu.max", "re"), &std::fclose);
+  long long quota = 0;
+  long long period = 0;
+  if (!file || std::fscanf(file.get(), "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0) return INT_MAX;
+  return static_cast<int>(std::min<long long>(INT_MAX, (quota + period - 1) / period));
 }
 
 std::string first_line(const char* path) {

@@ -17,6 +17,7 @@
 #include "lockstep/comm/shm/reduce.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
+#include "lockstep/start/kernel_choice.h"
 
 namespace lockstep {
 namespace {
@@ -63,6 +64,7 @@ void init_process_group(const ProcessGroupOptions& options) {
   adopt_launcher_environment();
   shm::require_known_isa();
   keep_freed_memory();
+  warn_of_slow_kernels();
   RendezvousOptions meeting;
   meeting.init_method = options.init_method;
   meeting.world_size = options.world_size;

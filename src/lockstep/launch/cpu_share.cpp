@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "lockstep/base/topology.h"
+#include "lockstep/start/process_threads.h"
 
 namespace lockstep {
 namespace {
@@ -25,7 +26,7 @@ NodeCores node_cores() {
   std::sort(placed.begin(), placed.end());
   NodeCores node;
   for (const auto& place : placed) node.cores.push_back(std::get<2>(place));
-  node.available = available_cores();
+  node.available = cores_to_share();
   return node;
 }
 
@@ -43,17 +44,6 @@ std::vector<std::vector<int>> share_cores(CpuAffinity affinity, const NodeCores&
                         node.cores.begin() + static_cast<std::ptrdiff_t>(begin + size));
   }
   return blocks;
-}
-
-std::vector<std::pair<std::string, std::string>> thread_variables(int available_cores, int local_ranks,
-                                                                  bool (*is_set)(const std::string& name)) {
-  const std::string threads = std::to_string(std::max(1, available_cores / local_ranks));
-  std::vector<std::pair<std::string, std::string>> variables;
-  if (is_set("OMP_NUM_THREADS")) return variables;
-  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
-    if (!is_set(name)) variables.emplace_back(name, threads);
-  }
-  return variables;
 }
 
 }  // namespace lockstep

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "lockstep/launch/plan.h"
@@ -25,11 +23,5 @@ NodeCores node_cores();
 /// such as those that wait for the network, on that core too: measured with Gloo, a 64 KiB all-reduce then takes 15
 /// times as long. It does not split under a quota either, which counts time and not cores.
 std::vector<std::vector<int>> share_cores(CpuAffinity affinity, const NodeCores& node, int local_ranks);
-
-/// OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and MKL_NUM_THREADS for each rank: cores / local ranks, at least 1. What the
-/// user set stays; and where OMP_NUM_THREADS is set, the other two libraries follow it by themselves.
-/// @param is_set  whether the user's environment has the variable
-std::vector<std::pair<std::string, std::string>> thread_variables(int available_cores, int local_ranks,
-                                                                  bool (*is_set)(const std::string& name));
 
 }  // namespace lockstep

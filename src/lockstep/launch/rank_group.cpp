@@ -11,10 +11,9 @@
 #include <map>
 #include <utility>
 
-#include "lockstep/base/blas_core_type.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/heap.h"
 #include "lockstep/launch/last_words.h"
+#include "lockstep/start/start_variables.h"
 
 namespace lockstep {
 namespace {
@@ -60,8 +59,6 @@ ExitStatus status_of(const siginfo_t& info) {
   }
   return status;
 }
-
-bool is_set(const std::string& name) { return std::getenv(name.c_str()) != nullptr; }
 
 }  // namespace
 
@@ -168,12 +165,8 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
 
   rank.command.arguments = with_local_rank(parts_.plan.command, place.local_rank);
   Variables variables = rank_variables(rank.place);
-  for (auto& variable : thread_variables(node.available, place.local_world_size, is_set)) {
-    variables.push_back(std::move(variable));
-  }
-  const std::string core_type = blas_core_type();
-  if (!core_type.empty() && !is_set("OPENBLAS_CORETYPE")) variables.emplace_back("OPENBLAS_CORETYPE", core_type);
-  for (auto& variable : heap_variables(is_set)) variables.push_back(std::move(variable));
+  const int threads = std::max(1, node.available / place.local_world_size);
+  for (auto& variable : variables_for_rank(threads)) variables.push_back(std::move(variable));
   rank.command.environment = merged_environment(own_environment(), variables);
   rank.command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
   rank.command.out = connect_stdout(rank, folder);

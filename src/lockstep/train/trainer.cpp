@@ -24,6 +24,7 @@
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
+#include "lockstep/start/kernel_choice.h"
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/early_stopping.h"
@@ -169,6 +170,7 @@ struct Trainer::Implementation {
 
 Trainer::Trainer(TrainerOptions options) {
   require_readable_environment();
+  warn_of_slow_kernels();
   check_trainer_options(options);
   implementation_ = std::make_unique<Implementation>(std::move(options));
   TrainerContext& context = implementation_->context;

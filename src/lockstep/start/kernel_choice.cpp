@@ -1,0 +1,71 @@
+#include "lockstep/start/kernel_choice.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/log.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kAvx512 = "AVX-512";
+constexpr const char* kAvx2 = "AVX2";
+
+// OpenBLAS's kernels of before AVX2. A closed list: those of processors to come are wider.
+constexpr std::array kOldKernels{"Prescott",    "Core2",     "Penryn",       "Dunnington",   "Nehalem",   "Atom",
+                                 "Nano",        "Opteron",   "Athlon",       "Opteron_SSE3", "Barcelona", "Bobcat",
+                                 "Sandybridge", "Bulldozer", "Piledriver",   "Steamroller",  "Katmai",    "Coppermine",
+                                 "Northwood",   "Banias",    "Opteron(SSE3)"};
+
+}  // namespace
+
+std::string widest_vectors() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();  // this may run before every constructor
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512) return kAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2;
+#endif
+  return "";
+}
+
+std::string blas_core_type() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_is("intel")) return "";
+#endif
+  const std::string vectors = widest_vectors();
+  return vectors == kAvx512 ? "SkylakeX" : vectors == kAvx2 ? "Haswell" : "";
+}
+
+std::string blas_kernels() {
+  auto* const name = reinterpret_cast<char* (*)()>(::dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  return name == nullptr ? "" : name();
+}
+
+int slowdown_of(const std::string& kernels, const std::string& vectors) {
+  if (std::find(kOldKernels.begin(), kOldKernels.end(), kernels) == kOldKernels.end()) return 1;
+  return vectors == kAvx512 ? 4 : vectors == kAvx2 ? 2 : 1;
+}
+
+void warn_of_slow_kernels() {
+  static std::atomic<bool> looked{false};
+  if (looked.exchange(true) || env_string("OPENBLAS_CORETYPE")) return;
+  const std::string kernels = blas_kernels();
+  const std::string vectors = widest_vectors();
+  const int factor = slowdown_of(kernels, vectors);
+  if (factor == 1) return;
+  log_warning(
+      "OpenBLAS does not know this processor, which has {}, and uses its {} kernels: products of matrices take up to "
+      "{} "
+      "times as long as they need to. It read its environment before Lockstep could help. Set it before the program "
+      "starts: export OPENBLAS_CORETYPE={}",
+      vectors, kernels, factor, vectors == kAvx512 ? "SkylakeX" : "Haswell");
+}
+
+}  // namespace lockstep

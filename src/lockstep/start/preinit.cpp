@@ -1,0 +1,108 @@
+// What a program that is linked with the library does first of all, however it is started.
+//
+// OpenBLAS chooses its kernels and starts its threads in its constructor, OpenMP reads its variables in its own, and
+// both run before the program's. Only functions in .preinit_array of an executable run earlier (the ELF specification
+// has them for this), which is why sanitizers use them as well. This file stands alone in its object, which the linker
+// is told to take by name (src/lockstep/CMakeLists.txt), and only for executables: a shared library may not have such
+// functions. A program that has no part in this, such as Python with an extension module, hears of slow kernels by
+// warn_of_slow_kernels.
+//
+// At that time the C library has not set `environ` yet. Soon after it sets it to the array that the kernel put on the
+// stack, so what setenv(3) has added is lost. The array itself cannot grow: the auxiliary vector follows. But the
+// dynamic linker has read that vector, and its first entry says where the kernel's vDSO is, which only the linker asks.
+// So until the constructors of the libraries are through, two variables take its place:
+//
+//     before   A=1  B=2  NULL        | {AT_SYSINFO_EHDR, address} {type, value} ...
+//     during   A=1  B=2  OMP_..=2    | {OPENBLAS_..=.., NULL}     {type, value} ...
+//
+// The first constructor of the program itself puts it back as it was, and sets the variables as one usually does.
+#include <elf.h>
+#include <link.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "lockstep/base/heap.h"
+#include "lockstep/start/standard_streams.h"
+#include "lockstep/start/start_variables.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kRoom = 2;
+
+// Not freed: libraries may keep what getenv(3) gave them.
+StartVariables* chosen = nullptr;
+char* texts[kRoom] = {};
+
+// The end of the environment on the stack, while it is extended.
+struct ExtendedEnvironment {
+  char** end = nullptr;
+  ElfW(auxv_t) replaced{};
+};
+ExtendedEnvironment extended;
+
+bool may_be_replaced(const ElfW(auxv_t) & entry) {
+  return entry.a_type == AT_SYSINFO_EHDR || entry.a_type == AT_IGNORE;  // valgrind leaves the latter
+}
+
+void extend(char** environment) {
+  char** end = environment;
+  while (*end != nullptr) ++end;
+  auto* const first = reinterpret_cast<ElfW(auxv_t)*>(end + 1);
+  if (!may_be_replaced(*first)) return;
+  // OpenBLAS follows OMP_NUM_THREADS where its own variable is not set.
+  std::size_t used = 0;
+  for (const auto& [name, value] : *chosen) {
+    if (used == kRoom || (name != "OPENBLAS_CORETYPE" && name != "OMP_NUM_THREADS")) continue;
+    char* const text = ::strdup((name + "=" + value).c_str());
+    if (text == nullptr) return;
+    texts[used++] = text;
+  }
+  if (used == 0) return;
+  extended = {end, *first};
+  // All of the room: a vector whose first type is zero would look empty. The first of two equal entries counts.
+  for (std::size_t i = 0; i < kRoom; ++i) end[i] = texts[i < used ? i : 0];
+  end[kRoom] = nullptr;
+}
+
+// The heap and the standard streams want no variables.
+void prepare_process(int, char**, char** environment) {
+  open_missing_streams();
+  const bool libc_has_started = environ != nullptr;  // so it is in a program that is linked statically
+  if (!libc_has_started) environ = environment;
+  try {
+    keep_freed_memory();
+  } catch (...) {  // a misspelt LOCKSTEP_MALLOC is said when the program joins its group
+  }
+  try {
+    chosen = new StartVariables(variables_for_this_process(/*heap=*/false));
+    if (!libc_has_started && !chosen->empty()) extend(environment);
+  } catch (...) {  // no memory: the program starts as if this were not here
+  }
+}
+
+// Before all other constructors of the program, and after those of its libraries.
+__attribute__((constructor(101))) void finish_environment() {
+  if (extended.end != nullptr) {
+    *extended.end = nullptr;
+    std::memcpy(extended.end + 1, &extended.replaced, sizeof(extended.replaced));
+    extended.end = nullptr;
+  }
+  if (chosen == nullptr) return;
+  for (const auto& [name, value] : *chosen) {
+    ::setenv(name.c_str(), value.c_str(), name == kChosenVariable ? 1 : 0);  // a constructor may have set its own
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
+
+extern "C" {
+/// The linker is told to look for this name, and so takes the object.
+__attribute__((section(".preinit_array"), used)) void (*lockstep_preinit)(int, char**,
+                                                                          char**) = lockstep::prepare_process;
+}

@@ -1,0 +1,99 @@
+#include "lockstep/start/process_threads.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "lockstep/base/topology.h"
+#include "lockstep/start/start_variables.h"
+
+namespace lockstep {
+namespace {
+
+constexpr long kMostRanks = 1 << 20;
+
+// A positive number, or 0 for anything else. What cannot be read is said later, when the program joins its peers: this
+// may run before main.
+int positive(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return 0;
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  return end == text || *end != '\0' || value < 1 || value > kMostRanks ? 0 : static_cast<int>(value);
+}
+
+// The tasks of node `node` in a list as "4(x2),3": 4, 4, 3. 0 if the list says nothing of the node.
+int tasks_of_node(const char* list, long node) {
+  while (*list != '\0') {
+    char* end = nullptr;
+    const long tasks = std::strtol(list, &end, 10);
+    if (end == list || tasks < 1 || tasks > kMostRanks) return 0;
+    long nodes = 1;
+    if (std::strncmp(end, "(x", 2) == 0) {
+      nodes = std::strtol(end + 2, &end, 10);
+      if (nodes < 1 || *end++ != ')') return 0;
+    }
+    if (node < nodes) return static_cast<int>(tasks);
+    node -= nodes;
+    if (*end != ',') return 0;
+    list = end + 1;
+  }
+  return 0;
+}
+
+bool is_task_of_srun() { return std::getenv("SLURM_STEP_NUM_TASKS") != nullptr; }
+
+int tasks_of_srun() {
+  const char* const list = std::getenv("SLURM_STEP_TASKS_PER_NODE");
+  const char* const node = std::getenv("SLURM_NODEID");
+  if (!is_task_of_srun() || list == nullptr || node == nullptr) return 0;
+  return tasks_of_node(list, std::max(0L, std::strtol(node, nullptr, 10)));
+}
+
+bool has_quota() { return available_cores() < static_cast<int>(affinity_cores().size()); }
+
+// A quota is of the container, so of the launcher too.
+int cores_of_launcher() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(::getppid(), sizeof(set), &set) != 0) return 0;
+  return has_quota() ? std::min(CPU_COUNT(&set), available_cores()) : CPU_COUNT(&set);
+}
+
+CoresInReach cores_in_reach() {
+  CoresInReach cores;
+  cores.own = available_cores();
+  cores.launcher = cores_of_launcher();
+  if (is_task_of_srun()) {
+    cores.allotted = positive("SLURM_CPUS_ON_NODE");
+    cores.per_rank = positive("SLURM_CPUS_PER_TASK");
+  }
+  return cores;
+}
+
+}  // namespace
+
+int ranks_on_host() {
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    if (const int ranks = positive(name)) return ranks;
+  }
+  return std::max(1, tasks_of_srun());
+}
+
+int threads_for(const CoresInReach& cores, int ranks) {
+  if (cores.per_rank > 0) return std::min(cores.per_rank, cores.own);
+  const int all = cores.allotted > 0 ? cores.allotted : std::max(cores.own, cores.launcher);
+  return std::clamp(all / ranks, 1, std::max(1, cores.own));
+}
+
+int threads_of_process() { return threads_for(cores_in_reach(), ranks_on_host()); }
+
+int cores_to_share() {
+  const int own_share = is_users_choice("OMP_NUM_THREADS") ? 0 : positive("OMP_NUM_THREADS");
+  return own_share > 0 ? std::min(own_share, available_cores()) : available_cores();
+}
+
+}  // namespace lockstep

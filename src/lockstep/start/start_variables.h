@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+/// How a process that computes is to start: with the kernels of OpenBLAS that fit the processor, with its share of the
+/// cores as threads, with a heap that keeps what was freed. Libraries read such things from the environment, once, when
+/// they are loaded. This is the one place that says which variables those are; three ways of starting use it:
+///   - `lockstep run` and `lockstep launch`, for their ranks;
+///   - the command `lockstep`, before it becomes `lockstep-torch`;
+///   - any other program that is linked with the library, before the constructors of its libraries (preinit.cpp).
+/// What the user set is left alone. What was set here is listed in LOCKSTEP_CHOSEN, so that a launcher that is started
+/// by such a process does not take it for the user's choice.
+using StartVariables = std::vector<std::pair<std::string, std::string>>;
+
+constexpr const char* kChosenVariable = "LOCKSTEP_CHOSEN";
+
+/// For a rank to be started by this process. @param threads  that it shall compute with, at least 1
+/// @throws Error  if LOCKSTEP_MALLOC is neither "keep" nor "system"
+StartVariables variables_for_rank(int threads);
+
+/// For this process, where they are not set yet, in the order of their importance. Those of malloc count from the next
+/// execve(2) on, the others until the libraries have started. @throws Error  as above, with `heap`
+StartVariables variables_for_this_process(bool heap);
+
+/// Whether the environment has the variable `name`, and not because Lockstep chose it.
+bool is_users_choice(const std::string& name);
+
+/// Who decided what the variable `name` says: "user", "lockstep", or "" where it is not set.
+std::string chosen_by(const std::string& name);
+
+/// The names of the variables that Lockstep set in this process's environment.
+std::vector<std::string> chosen_names();
+
+/// OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and MKL_NUM_THREADS for `threads` of them. What is set stays; and if
+/// OMP_NUM_THREADS is set, the other two libraries follow it by themselves.
+/// @param is_set  whether the environment has a variable that stays
+StartVariables thread_variables(int threads, bool (*is_set)(const std::string& name));
+
+}  // namespace lockstep
