@@ -1,4 +1,5 @@
-// Standard streams that are closed or full: the command does its work, or says what is missing.
+// Standard streams that are closed or full, and a folder for temporary files that cannot be used: the command does its
+// work, or says what is missing.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -69,6 +70,16 @@ TEST(FullStreams, AreAFailure) {
     EXPECT_TRUE(has(end.err, "cannot write the output: No space left on device")) << arguments << ": " << end.err;
   }
   EXPECT_EQ(run_program(shell(kCommand + " --version >/dev/full 2>/dev/full")).code, 1);
+}
+
+TEST(TemporaryFiles, AreNotNeededToSaveAModel) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const ProgramEnd end = run_program(shell(text_training(out)), {{"TMPDIR", folder / "not there"}});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(fs::exists(fs::path(out) / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(fs::path(out) / "vocab.txt"));
+  EXPECT_TRUE(fs::exists(fs::path(out) / "tokenizer.json"));
 }
 
 }  // namespace

@@ -1,34 +1,10 @@
 #include "tools/lockstep/model_adapter.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
-
-#include "lockstep/base/atomic_file.h"
-#include "lockstep/base/error.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 
 namespace lockstep {
-namespace {
-
-// The tokenizer writes a folder; a checkpoint wants the bytes.
-std::map<std::string, std::string> tokenizer_files(const Tokenizer& tokenizer) {
-  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-tokenizer-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) {
-    throw Error("cannot make a folder for the tokenizer: " + errno_text(errno), folder, "set TMPDIR to another folder");
-  }
-  std::map<std::string, std::string> files;
-  tokenizer.save(folder);
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    files[entry.path().filename().string()] = read_file(entry.path().string());
-  }
-  std::filesystem::remove_all(folder);
-  return files;
-}
-
-}  // namespace
 
 ModelAdapter::ModelAdapter(std::shared_ptr<Model> model, std::optional<Tokenizer> tokenizer,
                            bool recomputes_activations)
@@ -60,7 +36,7 @@ std::vector<std::string> ModelAdapter::labels() const { return labels_of(*model_
 
 std::map<std::string, std::string> ModelAdapter::files() const {
   std::map<std::string, std::string> files = files_;
-  if (tokenizer_) files = tokenizer_files(*tokenizer_);
+  if (tokenizer_) files = tokenizer_->files();
   const std::string config = config_json_of(*model_);
   if (!config.empty()) files["config.json"] = config;
   return files;

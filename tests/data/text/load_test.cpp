@@ -124,6 +124,7 @@ TEST(Save, WritesWhatLoadsAgain) {
     EXPECT_EQ(from_files.encode("the Boats don't [MASK] hi <mask>").ids,
               original.encode("the Boats don't [MASK] hi <mask>").ids);
     original.save(saved / "all");  // over what is there
+    for (const auto& [name, content] : original.files()) EXPECT_EQ(read_file(saved / ("all/" + name)), content) << name;
     EXPECT_EQ(read_file(saved / "all/tokenizer_config.json").empty(), false);
   }
 }

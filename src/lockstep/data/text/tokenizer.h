@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,6 +103,9 @@ class Tokenizer {
 
   /// All that decides about the ids, as text: where it is equal, so are the ids. For digests.
   std::string to_json() const;
+
+  /// The files of the tokenizer's folder, by name, as `save` writes them: for those who write them in their own way.
+  std::map<std::string, std::string> files() const;
 
   /// Writes the tokenizer to the folder `dir`, which is made if it does not exist: `tokenizer.json`,
   /// `tokenizer_config.json`, and `vocab.txt` or `vocab.json` and `merges.txt`. `load_tokenizer` and Hugging Face's

@@ -88,22 +88,27 @@ std::string Tokenizer::to_json() const {
   return dump({{"tokenizer", write_tokenizer_json(document)}, {"config", config_json(document, special_)}}, -1);
 }
 
+std::map<std::string, std::string> Tokenizer::files() const {
+  const TokenizerDocument& document = core_->document();
+  std::map<std::string, std::string> files;
+  if (is_word_piece(document)) {
+    files["vocab.txt"] = vocab_txt(document.vocabulary);
+  } else {
+    files["vocab.json"] = vocab_json(document.vocabulary);
+    files["merges.txt"] = merges_txt(document.merges);
+  }
+  files["tokenizer.json"] = dump(write_tokenizer_json(document), -1);
+  files["tokenizer_config.json"] = dump(config_json(document, special_), 2);
+  return files;
+}
+
 void Tokenizer::save(const std::string& dir) const {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) throw Error("cannot make the folder: " + error.message(), dir, "check the path and its permissions");
-  const TokenizerDocument& document = core_->document();
-  const auto write = [&](const char* name, const std::string& content) {
+  for (const auto& [name, content] : files()) {
     write_file_atomically((std::filesystem::path(dir) / name).string(), content);
-  };
-  if (is_word_piece(document)) {
-    write("vocab.txt", vocab_txt(document.vocabulary));
-  } else {
-    write("vocab.json", vocab_json(document.vocabulary));
-    write("merges.txt", merges_txt(document.merges));
   }
-  write("tokenizer.json", dump(write_tokenizer_json(document), -1));
-  write("tokenizer_config.json", dump(config_json(document, special_), 2));
 }
 
 }  // namespace lockstep
