@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -22,9 +23,11 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr long kKillAfterStep = 45;  // two checkpoints are there
+constexpr int kTrainingBatch = 8;    // of a rank of `lockstep train`
 
 struct System {
   std::string name;
+  RankOutput output;
   Words command;
   std::string sign;  // that it is ready for a failure
   std::vector<double> seconds;
@@ -49,16 +52,19 @@ class BenchRestart : public Subcommand {
     ::setenv("LOCKSTEP_LOG_LEVEL", "info", 1);  // says when spares are loaded
     for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) ::setenv(name, "1", 1);
     std::vector<System> systems{
-        {"lockstep run", ours({}), "", {}},
-        {"lockstep run --warm-spares", ours({"--warm-spares"}), fmt::format("warm spares are loaded: {}", ranks_), {}}};
+        {"lockstep run", RankOutput::Worker, ours({}), "", {}},
+        {"lockstep run --warm-spares", RankOutput::Worker, ours({"--warm-spares"}), spares_sign(), {}},
+        {"lockstep run lockstep train", RankOutput::Training, ours({}), "", {}},
+        {"the same --warm-spares", RankOutput::Training, ours({"--warm-spares"}), spares_sign(), {}}};
     if (has_torchrun()) {
-      systems.push_back({"torchrun", theirs({}), "", {}});
-      systems.push_back({"torchrun --monitor-interval 0.1", theirs({"--monitor_interval", "0.1"}), "", {}});
+      systems.push_back({"torchrun", RankOutput::Worker, theirs({}), "", {}});
+      systems.push_back(
+          {"torchrun --monitor-interval 0.1", RankOutput::Worker, theirs({"--monitor_interval", "0.1"}), "", {}});
     }
     for (int round = 0; round < rounds_; ++round) {
       for (System& system : systems) {
         const ScratchFolder folder("lockstep-restart");
-        RestartJob job(system.command, folder.path());
+        RestartJob job(with_program(system, folder), ranks_, system.output);
         system.seconds.push_back(job.seconds_to_next_step(kKillAfterStep, system.sign));
       }
     }
@@ -79,8 +85,57 @@ class BenchRestart : public Subcommand {
     Words words{
         companion_program("lockstep"), "run", "--nproc-per-node", std::to_string(ranks_), "--max-restarts", "1"};
     words.insert(words.end(), more.begin(), more.end());
-    words.push_back(companion_program("lockstep-restart-worker"));
     return words;
+  }
+
+  std::string spares_sign() const { return fmt::format("warm spares are loaded: {}", ranks_); }
+
+  // The launcher's command line with the program behind it, which writes into `folder`.
+  Words with_program(const System& system, const ScratchFolder& folder) const {
+    const std::string steps = std::to_string(RestartJob::kStepsPerSave);
+    Words words = system.command;
+    if (system.output == RankOutput::Worker) {
+      if (words.front() != python_) words.push_back(companion_program("lockstep-restart-worker"));
+      words.insert(words.end(), {folder.path(), steps});
+      return words;
+    }
+    const Words program{companion_program("lockstep"),
+                        "train",
+                        "--task",
+                        "tabular-classification",
+                        "--model",
+                        "mlp",
+                        "--train-file",
+                        table_file(folder),
+                        "--output-dir",
+                        folder / "output",
+                        "--max-steps",
+                        "1000000",
+                        "--logging-steps",
+                        "1",
+                        "--save-steps",
+                        steps,
+                        "--save-total-limit",
+                        "2",
+                        "--per-device-train-batch-size",
+                        std::to_string(kTrainingBatch),
+                        "--resume-from-checkpoint",
+                        "true",
+                        "--disable-tqdm",
+                        "true"};
+    words.insert(words.end(), program.begin(), program.end());
+    return words;
+  }
+
+  // So many rows that an epoch has RestartJob::kStepsPerEpoch steps.
+  std::string table_file(const ScratchFolder& folder) const {
+    const std::string path = folder / "table.csv";
+    std::ofstream file(path);
+    file << "height,label\n";
+    const int rows = RestartJob::kStepsPerEpoch * kTrainingBatch * ranks_;
+    for (int row = 0; row < rows; ++row) file << row % 17 << (row % 17 > 8 ? ",tall\n" : ",short\n");
+    if (!file.flush()) throw Error("cannot write the rows to train on", path, "point TMPDIR to where there is room");
+    return path;
   }
 
   // Without redirection Debian's torchrun fails under Python 3.11.

@@ -1,5 +1,6 @@
 #include "tools/lockstep/command_line.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/printable.h"
+#include "lockstep/launch/spare_message.h"
 #include "lockstep/start/standard_streams.h"
 #include "lockstep/start/start_variables.h"
 #include "tools/lockstep/command_words.h"
@@ -131,6 +133,12 @@ void set_start_variables(const std::string& subcommand) {
   }
 }
 
+// A process that `lockstep run --warm-spares` keeps waits here if it does not become another program, and there if it
+// does. The library that waits was preloaded.
+void wait_if_spare() {
+  if (auto* const wait = reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, kSpareWait))) wait();
+}
+
 // The companion lies beside this program, whatever way this program was found.
 [[noreturn]] void become(const std::string& companion, std::vector<std::string> arguments) {
   const std::string path = companion_program(companion);
@@ -168,6 +176,7 @@ int run_words(const std::vector<SubcommandEntry>& entries, const std::string& co
     return !arguments.empty() && candidate.name == arguments[0];
   });
   if (entry != entries.end() && entry->make == nullptr) become(companion, arguments);
+  wait_if_spare();
   if (entry != entries.end()) return run_subcommand(*entry, {arguments.begin() + 1, arguments.end()}, describe);
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     print_overview(entries);

@@ -11,6 +11,9 @@ namespace lockstep {
 #undef NEEDS_TORCH
 }  // namespace lockstep
 
+// A warm spare of `lockstep train` waits in lockstep-torch, which has loaded LibTorch, and not here.
+extern "C" __attribute__((visibility("default"), used)) const char lockstep_waits_when_ready = 1;
+
 int main(int argc, char** argv) {
   using namespace lockstep;
   const std::vector<SubcommandEntry> entries{

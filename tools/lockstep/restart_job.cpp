@@ -11,7 +11,12 @@
 
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "lockstep/base/error.h"
@@ -20,7 +25,6 @@ namespace lockstep {
 namespace {
 
 constexpr int kPatienceMs = 60000;
-constexpr int kStepsPerSave = 20;
 constexpr std::size_t kLinesKept = 12;
 
 pid_t start(const std::vector<std::string>& command, int output) {
@@ -45,9 +49,8 @@ pid_t start(const std::vector<std::string>& command, int output) {
 
 }  // namespace
 
-RestartJob::RestartJob(std::vector<std::string> command, const std::string& folder) : command_(std::move(command)) {
-  command_.push_back(folder);
-  command_.push_back(std::to_string(kStepsPerSave));
+RestartJob::RestartJob(std::vector<std::string> command, int ranks, RankOutput output)
+    : command_(std::move(command)), ranks_(ranks), format_(output) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("no pipe: " + errno_text(errno), "bench restart", "ulimit -n");
   output_ = UniqueFd(ends[0]);
@@ -90,6 +93,10 @@ std::string RestartJob::next_line() {
 }
 
 void RestartJob::take(const std::string& line) {
+  format_ == RankOutput::Worker ? take_worker(line) : take_training(line);
+}
+
+void RestartJob::take_worker(const std::string& line) {
   int rank = 0;
   int pid = 0;
   if (std::sscanf(line.c_str(), "rank %d pid %d", &rank, &pid) == 2) {
@@ -99,15 +106,35 @@ void RestartJob::take(const std::string& line) {
   std::sscanf(line.c_str(), "step %ld", &step_);
 }
 
+void RestartJob::take_training(const std::string& line) {
+  if (line.find("Running training") != std::string::npos) ++starts_;
+  const std::size_t at = line.find("'epoch': ");
+  if (line.rfind("{'loss'", 0) != 0 || at == std::string::npos) return;
+  step_ = std::lround(std::strtod(line.c_str() + at + std::strlen("'epoch': "), nullptr) * kStepsPerEpoch);
+}
+
+// A training does not say who its processes are, but the environment of each does.
+pid_t RestartJob::last_rank() const {
+  if (format_ == RankOutput::Worker) return last_rank_;
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", pid_));
+  for (pid_t child = 0; children >> child;) {
+    std::ifstream file(fmt::format("/proc/{}/environ", child));
+    const std::string environment{std::istreambuf_iterator<char>(file), {}};
+    const bool is_rank = environment.find(fmt::format("LOCAL_RANK={}", ranks_ - 1) + '\0') != std::string::npos;
+    if (is_rank && environment.find("LOCKSTEP_SPARE=") == std::string::npos) return child;
+  }
+  return -1;
+}
+
 double RestartJob::seconds_to_next_step(long after, const std::string& sign) {
   bool seen = sign.empty();
-  while (step_ < after || !seen || last_rank_ < 0) {
+  while (step_ < after || !seen || last_rank() < 0) {
     const std::string line = next_line();
     take(line);
     seen = seen || line.find(sign) != std::string::npos;
   }
   const int starts = starts_;
-  ::kill(last_rank_, SIGKILL);
+  ::kill(last_rank(), SIGKILL);
   const auto killed = Clock::now();
   while (starts_ == starts) take(next_line());
   step_ = 0;

@@ -12,12 +12,20 @@
 
 namespace lockstep {
 
+/// What the ranks print.
+enum class RankOutput {
+  Worker,   ///< bench/restart_worker.cpp and its Python twin: "rank R pid P", "step N"
+  Training  ///< `lockstep train` that logs each step, kStepsPerEpoch of which make an epoch
+};
+
 class RestartJob {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr int kStepsPerSave = 20;
+  static constexpr int kStepsPerEpoch = 100;
 
-  /// Starts it. @param command  the launcher's, without its last arguments: the folder, and steps between two saves
-  RestartJob(std::vector<std::string> command, const std::string& folder);
+  /// Starts it. @param ranks  of the job
+  RestartJob(std::vector<std::string> command, int ranks, RankOutput output);
   /// Ends it with all its processes.
   ~RestartJob();
   RestartJob(const RestartJob&) = delete;
@@ -32,13 +40,19 @@ class RestartJob {
   std::string next_line();
   void take(const std::string& line);
 
+  void take_worker(const std::string& line);
+  void take_training(const std::string& line);
+  pid_t last_rank() const;
+
   std::vector<std::string> command_;
+  int ranks_;
+  RankOutput format_;
   pid_t pid_ = -1;
   UniqueFd output_;
   std::string text_;               // that was read, up to the next line
   std::vector<std::string> last_;  // lines, for errors
-  pid_t last_rank_ = -1;
-  int starts_ = 0;  // of rank 0
+  pid_t last_rank_ = -1;           // as it said itself
+  int starts_ = 0;                 // of rank 0
   long step_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // liblockstep_spare.so: preloaded into a program, it stops the program before its main function, when the dynamic
 // linker has loaded and relocated all its libraries, until the launcher says which rank it is to be. See
-// lockstep/launch/spare_message.h. Uses the C library alone.
+// lockstep/launch/spare_message.h. A program that only becomes another one waits there instead. Uses the C library
+// alone.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +76,7 @@ bool receive_environment(int socket, size_t bytes) {
   return true;
 }
 
-// The last of the libraries' initialisers: none of the others depends on this one.
-__attribute__((constructor)) void wait_as_spare() {
+void wait_as_spare() {
   const char* const number = ::getenv(lockstep::kSpareVariable);
   if (number == nullptr) return;
   const int socket = ::atoi(number);
@@ -86,6 +86,21 @@ __attribute__((constructor)) void wait_as_spare() {
                     receive_environment(socket, start.environment_bytes);
   if (!told) ::_exit(0);  // the job has ended
   ::close(socket);
+}
+
+}  // namespace
+
+// Exported by a program that chooses its time itself, as `lockstep` does, which becomes another program.
+extern "C" __attribute__((weak)) const char lockstep_waits_when_ready;
+
+/// For such a program. Does nothing where no launcher waits for a spare.
+extern "C" __attribute__((visibility("default"))) void lockstep_wait_as_spare() { wait_as_spare(); }
+
+namespace {
+
+// The last of the libraries' initialisers: none of the others depends on this one.
+__attribute__((constructor)) void wait_unless_later() {
+  if (&lockstep_waits_when_ready == nullptr) wait_as_spare();
 }
 
 }  // namespace

@@ -17,5 +17,8 @@ struct SpareStart {
 
 constexpr const char* kSpareVariable = "LOCKSTEP_SPARE";
 constexpr const char* kSpareLibrary = "liblockstep_spare.so";
+/// The function of that library that waits, for a program that exports the symbol `lockstep_waits_when_ready`: such a
+/// program is not stopped before its main function.
+constexpr const char* kSpareWait = "lockstep_wait_as_spare";
 
 }  // namespace lockstep

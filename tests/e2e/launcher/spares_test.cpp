@@ -26,6 +26,20 @@ class Spares : public ::testing::Test {
     }
     return found;
   }
+  // The launcher's child that LibTorch is loaded into and that is no spare.
+  static pid_t rank_of(const RunningProgram& launcher, const std::vector<pid_t>& spares) {
+    std::istringstream pids(run_program({"pgrep", "-P", std::to_string(launcher.pid())}).out);
+    for (pid_t pid = 0; pids >> pid;) {
+      const bool is_spare = std::find(spares.begin(), spares.end(), pid) != spares.end();
+      if (!is_spare && has(content("/proc/" + std::to_string(pid) + "/maps"), "libtorch")) return pid;
+    }
+    throw std::runtime_error("the launcher has no rank: " + launcher.err());
+  }
+  static int count_of(const std::string& text, const std::string& part) {
+    int count = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+  }
 };
 
 TEST_F(Spares, BecomeTheRanksOfTheNextStart) {
@@ -61,6 +75,38 @@ TEST_F(Spares, AreThereAgainForEachRestart) {
   ASSERT_TRUE(run.wait_for("n=3\n", soon()));
   run.send(SIGINT);
   EXPECT_EQ(run.wait(soon()).code, 128 + SIGINT);
+}
+
+// The command becomes the program that holds LibTorch, and a spare waits there.
+TEST_F(Spares, OfTheCommandHaveLoadedLibTorch) {
+  const TemporaryFolder folder;
+  const std::string table = folder / "table.csv";
+  std::ofstream file(table);
+  file << "height,label\n";
+  for (int i = 0; i < 64; ++i) file << i % 17 << (i % 17 > 8 ? ",tall\n" : ",short\n");
+  file.close();
+  RunningProgram run(job({}, {kBin + "/lockstep", "train", "--task", "tabular-classification", "--model", "mlp",
+                              "--train-file", table, "--output-dir", folder / "out", "--max-steps", "100000000",
+                              "--logging-steps", "1000", "--save-strategy", "no"}),
+                     kTold);
+  ASSERT_TRUE(run.wait_for("warm spares are loaded: 1", soon())) << run.err();
+  const std::vector<pid_t> spares = waiting(run);
+  ASSERT_EQ(spares.size(), 1U);
+  EXPECT_TRUE(has(content("/proc/" + std::to_string(spares[0]) + "/maps"), "libtorch")) << run.err();
+  ASSERT_TRUE(run.wait_for("'loss'", soon())) << run.err();
+  ASSERT_EQ(::kill(rank_of(run, spares), SIGKILL), 0);
+  while (count_of(run.out(), "Running training") < 2) ASSERT_TRUE(run.wait_for_more(soon())) << run.err();
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait(soon()).code, 128 + SIGTERM);
+}
+
+TEST_F(Spares, OfASubcommandWithoutLibTorchDoNothingToo) {
+  RunningProgram run(job({}, {kBin + "/lockstep", "run", "sh", "-c", "echo pid=$$; exec sleep 300"}), kTold);
+  ASSERT_TRUE(run.wait_for("warm spares are loaded: 1", soon())) << run.err();
+  const std::vector<pid_t> spares = waiting(run);
+  ASSERT_EQ(spares.size(), 1U);
+  EXPECT_EQ(run_program({"pgrep", "-P", std::to_string(spares[0])}).out, "") << "it has started its job";
+  EXPECT_EQ(pids_after(run.out(), "pid").size(), 1U);
 }
 
 TEST_F(Spares, EndWithTheJob) {
