@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/environment_check.h"
@@ -66,6 +67,17 @@ void require_written() {
   throw Error("cannot write the output: " + errno_text(errno), "standard output", "give it a place with room");
 }
 
+// The C++ library says neither that it was a thread that could not be started, nor what to do.
+std::string explain(const std::system_error& error) {
+  const int code = error.code().value();
+  const std::string text = error.what();
+  const bool is_bare = text == error.code().message();  // others name a file, or what they did
+  if (!is_bare || (code != EAGAIN && code != EPERM && code != ENOSYS)) return text;
+  return text + ": a thread could not be started\n  fix: " +
+         (code == EAGAIN ? "raise the limit on processes (ulimit -u, or pids.max of the container)"
+                         : "allow clone3 and clone in the seccomp profile of the container");
+}
+
 // The launcher of a rank reads its error file.
 int run_as_rank(Subcommand& subcommand) {
   try {
@@ -116,6 +128,8 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
     print_failure(entry.name, "not enough memory for what was asked\n  fix: ask for less at once");
   } catch (const std::length_error&) {
     print_failure(entry.name, "more was asked for than any memory holds\n  fix: ask for less at once");
+  } catch (const std::system_error& error) {
+    print_failure(entry.name, explain(error));
   } catch (const std::exception& error) {
     print_failure(entry.name, describe(error));
   }

@@ -7,11 +7,12 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/kernel_call.h"
 
 namespace lockstep {
 
 EventLoop::EventLoop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (!epoll_) throw Error("cannot wait for events: " + errno_text(errno), "lockstep run", "raise ulimit -n");
+  if (!epoll_) throw_failed_call("cannot wait for events", "epoll_create1", errno, "lockstep run", "raise ulimit -n");
 }
 
 EventLoop::Token EventLoop::watch(int fd, std::uint32_t events, std::function<void()> ready) {

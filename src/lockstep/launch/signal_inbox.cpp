@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/kernel_call.h"
 
 namespace lockstep {
 namespace {
@@ -36,7 +37,7 @@ SignalInbox::SignalInbox() {
   if (!fd_) {
     const int code = errno;
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    throw Error("cannot wait for signals: " + errno_text(code), "lockstep run", "raise ulimit -n");
+    throw_failed_call("cannot wait for signals", "signalfd4", code, "lockstep run", "raise ulimit -n");
   }
 }
 

@@ -4,12 +4,16 @@
 #include <cerrno>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/kernel_call.h"
 #include "lockstep/base/topology.h"
 
 namespace lockstep {
 
 SocketPoller::SocketPoller() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (!epoll_) throw Error("epoll_create1 failed: " + errno_text(errno), host_name(), "raise the limit of open files");
+  if (!epoll_) {
+    throw_failed_call("cannot wait for connections", "epoll_create1", errno, host_name(),
+                      "raise the limit of open files (ulimit -n)");
+  }
 }
 
 bool SocketPoller::add(int fd, std::uint64_t id) {

@@ -101,6 +101,36 @@ class ScarceMemory : public ::testing::TestWithParam<Scarcity> {
 INSTANTIATE_TEST_SUITE_P(Table, ScarceMemory, ::testing::ValuesIn(scarcities()),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// Some sandboxes have no fallocate(2).
+TEST(SharedMemory, DoesWithoutTheCallThatReservesPages) {
+  if (!can_deny()) GTEST_SKIP() << "this sandbox allows no seccomp filters";
+  for (const int code : {ENOSYS, EPERM}) {
+    const auto body = [&](const Membership& membership) {
+      if (!deny(SYS_fallocate, code)) throw std::runtime_error("seccomp: " + errno_text(errno));
+      const auto group = make_communicator("shm", membership);
+      at::Tensor shared = group->allocate({kScarceFloats}, at::kFloat);
+      shared.fill_(membership.rank + 1);
+      group->all_reduce(shared);
+      EXPECT_EQ(shared[kScarceFloats - 1].item<float>(), 6.0F);
+    };
+    run_ranks_as_processes(3, body);
+  }
+}
+
+TEST(SharedMemory, NamesTheCallThatIsNotThere) {
+  if (!can_deny()) GTEST_SKIP() << "this sandbox allows no seccomp filters";
+  for (const auto& [call, name] :
+       {std::pair<long, const char*>{SYS_memfd_create, "memfd_create"}, {SYS_pidfd_open, "pidfd_open"}}) {
+    const auto ends = ranks_as_processes(2, [call = call](const Membership& membership) {
+      if (!deny(call, ENOSYS)) throw std::runtime_error("seccomp: " + errno_text(errno));
+      make_communicator("shm", membership);
+    });
+    // One of them is perhaps quicker, and the other hears of its loss.
+    EXPECT_TRUE(ends[0].failed && ends[1].failed);
+    EXPECT_NE((ends[0].text + ends[1].text).find(name), std::string::npos) << ends[0].text << ends[1].text;
+  }
+}
+
 TEST_P(ScarceMemory, OnOneRankIsAnErrorOnAllAndTheGroupLivesOn) {
   for (const int poor : {0, 2}) {
     const auto body = [&](const Membership& membership) {

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/kernel_call.h"
 #include "lockstep/comm/shm/free_memory.h"
 
 namespace lockstep::shm {
@@ -33,6 +34,18 @@ constexpr unsigned kNoExec = MFD_NOEXEC_SEAL;
   throw Error(fmt::format("{} bytes of shared memory do not fit into the {} bytes that are left", bytes,
                           available_memory_bytes()),
               "shared memory", "free memory, raise the container's memory limit, or use fewer or smaller buffers");
+}
+
+// In place of fallocate(2), which some sandboxes do not have: a page that is written is there, and if there is none the
+// write says so. @return  0, or errno
+int write_pages(int fd, std::size_t offset, std::size_t bytes) {
+  const std::size_t end = offset + bytes;
+  for (std::size_t at = offset; at < end; at = (at / page_bytes() + 1) * page_bytes()) {
+    char byte = 0;
+    const auto place = static_cast<off_t>(at);
+    if (::pread(fd, &byte, 1, place) != 1 || ::pwrite(fd, &byte, 1, place) != 1) return errno;
+  }
+  return 0;
 }
 
 std::byte* map_pages(std::size_t bytes, int flags, int fd) {
@@ -73,7 +86,8 @@ UniqueFd create_segment(std::size_t bytes) {
   UniqueFd fd(::memfd_create("lockstep", kFlags | kNoExec));
   if (!fd && errno == EINVAL) fd = UniqueFd(::memfd_create("lockstep", kFlags));
   if (!fd) {
-    throw_errno("memfd_create failed", errno, "raise the limit of open files (ulimit -n) or use another engine");
+    throw_failed_call("cannot make a memory file", "memfd_create", errno, "shared memory",
+                      "raise the limit of open files (ulimit -n) or use another engine");
   }
   // Asked first: the kernel would send SIGXFSZ.
   rlimit files{};
@@ -97,6 +111,7 @@ void reserve_pages(int fd, std::size_t offset, std::size_t bytes) {
   do {
     code = ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (code == EINTR);
+  if (code == ENOSYS || code == EPERM) code = write_pages(fd, offset, bytes);
   if (code == ENOSPC || code == ENOMEM) throw_too_little_memory(bytes);
   if (code != 0) throw_errno(fmt::format("cannot allocate {} bytes of shared memory", bytes), code, "free memory");
 }

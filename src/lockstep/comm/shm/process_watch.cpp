@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/kernel_call.h"
 #include "lockstep/base/unique_fd.h"
 
 namespace lockstep::shm {
@@ -39,9 +40,8 @@ class ProcessWatch : public PeerWatch {
       return;
     }
     if (!fd) {
-      throw Error(fmt::format("cannot watch process {} of rank {}: {}", pid, rank, errno_text(errno)), "pidfd_open",
-                  errno == ENOSYS ? "run on Linux 5.3 or newer, or use engine gloo"
-                                  : "raise the limit of open files (ulimit -n), or use engine gloo");
+      throw_failed_call(fmt::format("cannot watch process {} of rank {}", pid, rank), "pidfd_open", errno,
+                        "shared memory", "raise the limit of open files (ulimit -n), or use engine gloo");
     }
     polls_.push_back({fd.get(), POLLIN, 0});
     ranks_.push_back(rank);
