@@ -63,6 +63,23 @@ TEST(PreparedTorchTraining, TrainsOnSeveralRanksAsOneProcessDoes) {
   }
 }
 
+// Ranks that were seeded alike draw alike afterwards, and ranks that were not do not.
+TEST(PreparedTorchTraining, LeavesEachRankItsRandomNumbers) {
+  for (const bool alike : {true, false}) {
+    run_ranks_as_processes(2, [&](const Membership& membership) {
+      Accelerator accelerator(options_on("", membership));
+      torch::manual_seed(alike ? 3 : 3 + static_cast<std::uint64_t>(membership.rank));
+      auto data = torch::data::make_data_loader(stacked_rows(8), torch_options(2));
+      auto [loader] = accelerator.prepare(*data);
+      for (int pass = 0; pass < 2; ++pass) {
+        for (auto& batch : loader) EXPECT_EQ(batch.data.size(0), 2);
+        const at::Tensor drawn = accelerator.gather(torch::rand({3})).view({2, 3});
+        EXPECT_EQ(drawn[0].equal(drawn[1]), alike);
+      }
+    });
+  }
+}
+
 TEST(PreparedTorchTraining, EndsAWindowOfAccumulationWithTheLoader) {
   run_ranks_as_threads(2, [](const Membership& membership) {
     AcceleratorOptions options = options_on("thread", membership);

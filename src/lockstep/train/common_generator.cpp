@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <mutex>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -22,7 +23,7 @@ void set_generator_state(const at::Tensor& state) {
 // Puts a state back at the end of a scope.
 class KeptGeneratorState {
  public:
-  KeptGeneratorState() : state_(generator_state()) {}
+  explicit KeptGeneratorState(at::Tensor state) : state_(std::move(state)) {}
   KeptGeneratorState(const KeptGeneratorState&) = delete;
   KeptGeneratorState& operator=(const KeptGeneratorState&) = delete;
   ~KeptGeneratorState() { set_generator_state(state_); }
@@ -38,14 +39,15 @@ void with_common_generator(Communicator& communicator, const std::function<void(
     body();
     return;
   }
-  at::Tensor state = generator_state();
-  communicator.broadcast(state, 0);
-  if (communicator.rank() == 0) {
+  const at::Tensor own = generator_state();
+  at::Tensor common = own.clone();
+  communicator.broadcast(common, 0);
+  if (own.equal(common)) {
     body();
     return;
   }
-  const KeptGeneratorState own;
-  set_generator_state(state);
+  const KeptGeneratorState kept(own);
+  set_generator_state(common);
   body();
 }
 
