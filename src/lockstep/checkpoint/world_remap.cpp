@@ -92,7 +92,11 @@ ResumeState resume_state(const Checkpoint& checkpoint, int rank, int world_size,
                        : "\n  generators: those of the ranks that are left";
   bool has_tensors = false;
   for (int each = 0; each < checkpoint.world_size(); ++each) has_tensors |= !checkpoint.rank_tensors(each).empty();
-  if (has_tensors) result.notice += "\n  what each rank had not shared yet (gradients of an open window) is dropped";
+  if (has_tensors) {
+    result.notice +=
+        "\n  what each rank had not shared yet is dropped: gradients of an open window, residuals of a hook, "
+        "weights of its own in local SGD";
+  }
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include "lockstep/parallel/communication_hook.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -47,6 +48,36 @@ class NoopHook : public CommunicationHook {
 
 std::shared_ptr<Work> CommunicationHook::start_second(GradBucket&, Communicator&) { return nullptr; }
 void CommunicationHook::finish(GradBucket&, Communicator&) {}
+void CommunicationHook::attach(Communicator&) {}
+void CommunicationHook::load_state(const HookState& state) {
+  if (!state.empty()) refuse_hook_state("this hook", "it keeps no state, and was given " + state.front().first);
+}
+
+at::Tensor take_out(HookState& state, const std::string& name) {
+  const auto found = std::find_if(state.begin(), state.end(), [&](const auto& entry) { return entry.first == name; });
+  if (found == state.end()) return {};
+  at::Tensor tensor = found->second;
+  state.erase(found);
+  return tensor;
+}
+
+void ResidualGuard::set_void(GradBucket& bucket) {
+  is_void_ = true;
+  const auto* begin = static_cast<const char*>(bucket.buffer.data_ptr());
+  const auto element_bytes = static_cast<std::int64_t>(bucket.buffer.element_size());
+  std::int64_t covered = 0;
+  for (const at::Tensor& gradient : bucket.gradients) {
+    const std::int64_t offset = (static_cast<const char*>(gradient.data_ptr()) - begin) / element_bytes;
+    bucket.buffer.narrow(0, covered, offset - covered).zero_();
+    covered = offset + gradient.numel();
+  }
+  bucket.buffer.narrow(0, covered, bucket.buffer.numel() - covered).zero_();
+}
+
+void refuse_hook_state(const char* hook, const std::string& what) {
+  throw Error(what, std::string("state of the communication hook ") + hook,
+              "register the hook, with the options and the number of ranks, that the state was saved with");
+}
 
 std::unique_ptr<CommunicationHook> allreduce_hook() { return std::make_unique<AllReduceHook>(); }
 std::unique_ptr<CommunicationHook> fp16_compress_hook() { return std::make_unique<CompressHook>(at::kHalf); }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -20,6 +21,9 @@ struct GradBucket {
   std::vector<at::Tensor> parameters;  ///< in the same order
   std::vector<std::string> names;      ///< of the parameters
 };
+
+/// What a hook keeps from step to step on this rank, by name.
+using HookState = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// How a bucket's gradients become the same on all ranks, in place of an averaging all-reduce. The hook divides by the
 /// number of ranks itself. Every rank registers the same hook.
@@ -39,6 +43,38 @@ class CommunicationHook {
   /// False for a hook that leaves the ranks apart in some steps: `join` could not learn there who has run out of
   /// inputs.
   virtual bool allows_join() const { return true; }
+  /// Called once, on every rank, when the hook is registered: collective calls may be made here.
+  virtual void attach(Communicator& communicator);
+  /// What a training that is stopped and resumed needs of this rank's hook: copies. Empty for hooks that keep nothing.
+  virtual HookState state() const { return {}; }
+  /// Takes it up, on a hook of the same kind and options in a group of the same size.
+  /// @throws Error  here or in the next backward, if `state` does not fit
+  virtual void load_state(const HookState& state);
+};
+
+/// Takes the tensor of that name out of `state`; undefined where there is none.
+at::Tensor take_out(HookState& state, const std::string& name);
+/// @throws Error  naming `hook`: what was saved is not its state
+[[noreturn]] void refuse_hook_state(const char* hook, const std::string& what);
+
+/// When error feedback must forget. A gradient that is infinite or NaN makes its step void: either it is left out, as
+/// GradScaler does, and then what the hook kept of it belongs to no update, or the training has diverged.
+class ResidualGuard {
+ public:
+  /// At `start` of a bucket. @return  whether what is kept of its gradients is of a void step
+  bool begins_after_void_step(const GradBucket& bucket) {
+    if (bucket.index == 0) was_void_ = std::exchange(is_void_, false);
+    return was_void_;
+  }
+  /// A gradient of this bucket, on any rank, is infinite or NaN. The same on every rank. Writes zeros to what lies
+  /// between the gradients in the bucket: nothing else does, and what is there is sent with the next step.
+  void set_void(GradBucket& bucket);
+  /// The step that has ended last was void.
+  bool is_void() const { return is_void_; }
+
+ private:
+  bool is_void_ = false;
+  bool was_void_ = false;
 };
 
 /// Averages, as without a hook.

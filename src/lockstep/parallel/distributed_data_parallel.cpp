@@ -246,7 +246,15 @@ void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<Communicati
                 communicator_->membership().where() + ", DistributedDataParallel",
                 "register the hook instead of calling fuse, or call unfuse first");
   }
+  CommunicationHook& registered = *hook;
   reducer_->register_hook(std::move(hook));
+  hook_ = &registered;
+  registered.attach(*communicator_);
+}
+
+void DistributedDataParallelBase::load_comm_hook_state(const HookState& state) {
+  if (hook_ != nullptr) return hook_->load_state(state);
+  if (!state.empty()) refuse_hook_state("that is registered", "none is registered here");
 }
 
 const StepStatistics& DistributedDataParallelBase::last_step() const { return reducer_->last_step(); }

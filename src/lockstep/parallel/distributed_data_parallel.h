@@ -78,6 +78,13 @@ class DistributedDataParallelBase {
 
   /// Puts `hook` in place of the averaging all-reduce. Once, before the first backward, the same on every rank.
   void register_comm_hook(std::unique_ptr<CommunicationHook> hook);
+  /// What the registered hook keeps from step to step on this rank, as residuals of compression: copies, for a
+  /// checkpoint of this rank. Empty without a hook, or with one that keeps nothing.
+  HookState comm_hook_state() const { return hook_ == nullptr ? HookState() : hook_->state(); }
+  /// Takes it up. @throws Error  if no hook or one of another kind is registered
+  void load_comm_hook_state(const HookState& state);
+  /// The registered hook leaves the ranks' weights apart in some steps: a checkpoint needs those of each rank.
+  bool replicas_may_differ() const { return hook_ != nullptr && !hook_->allows_join(); }
 
   /// Lets the ranks share the work of `optimizer`, which is one of Lockstep's own over this module's parameters: its
   /// `step` then adds up the ranks' gradients, clips, updates and publishes in one pass, each rank a share of every
@@ -150,6 +157,7 @@ class DistributedDataParallelBase {
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<FusedStep> fused_;  // uses the reducer
   std::string fuse_reason_;
+  CommunicationHook* hook_ = nullptr;  // the reducer's
   bool synchronise_ = true;
   bool has_buffers_ = false;
 };

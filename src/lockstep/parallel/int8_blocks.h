@@ -14,8 +14,12 @@ constexpr std::size_t kInt8Block = 256;
 std::size_t int8_bytes(std::size_t count);
 
 /// Writes `numbers` + `error` [count] as blocks to `bytes` [int8_bytes(count)], and what that lost to `error`.
-/// NaN and infinities make their whole block NaN: a diverged training must not be hidden.
+/// NaN and infinities make their whole block NaN, for a diverged training must not be hidden, and leave its `error`
+/// alone: the next numbers are sent as if these had not been.
 void to_int8(const float* numbers, float* error, std::size_t count, std::uint8_t* bytes);
+
+/// Whether every block of `bytes` [int8_bytes(count)] holds numbers: none of them was NaN or infinite.
+bool int8_is_finite(const std::uint8_t* bytes, std::size_t count);
 
 /// `sum` [count] becomes `factor` times the sum of the numbers in `parts`, each [int8_bytes(count)], added in their
 /// order.

@@ -1,9 +1,13 @@
 // The communication hook int8: a quarter of fp32's bytes.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +23,10 @@ class Int8Hook : public CommunicationHook {
  public:
   std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) override {
     Exchange& exchange = prepare(bucket, communicator.world_size());
+    if (guard_.begins_after_void_step(bucket)) {
+      exchange.error.zero_();
+      exchange.owner_error.zero_();
+    }
     const at::Tensor numbers = padded(bucket.buffer, exchange.error.numel());
     const auto part_numel = static_cast<std::size_t>(exchange.part_numel);
     for (std::int64_t part = 0; part < exchange.parts; ++part) {
@@ -41,6 +49,7 @@ class Int8Hook : public CommunicationHook {
 
   void finish(GradBucket& bucket, Communicator& communicator) override {
     const Exchange& exchange = exchanges_.at(bucket.index);
+    bool is_void = !all_received_is_finite(exchange, communicator.world_size());
     put(bucket.buffer, [&](float* result) {
       if (exchange.parts == 1) return sum_of_all(exchange, communicator.world_size(), result);
       for (std::int64_t part = 0; part < exchange.parts; ++part) {
@@ -53,6 +62,25 @@ class Int8Hook : public CommunicationHook {
         if (place != result + first) std::copy_n(place, wanted, result + first);
       }
     });
+    // fp16 holds less than was received.
+    const bool is_narrow = bucket.buffer.scalar_type() != at::kFloat;
+    is_void = is_void || (is_narrow && !at::isfinite(bucket.buffer).all().item<bool>());
+    if (is_void) guard_.set_void(bucket);
+  }
+
+  HookState state() const override {
+    HookState state;
+    for (const auto& [index, exchange] : exchanges_) {
+      const auto kept = [&](const at::Tensor& each) { return guard_.is_void() ? at::zeros_like(each) : each.clone(); };
+      state.emplace_back(key_of(index, "error"), kept(exchange.error));
+      state.emplace_back(key_of(index, "owner_error"), kept(exchange.owner_error));
+    }
+    return state;
+  }
+  void load_state(const HookState& state) override {
+    exchanges_.clear();
+    guard_ = {};
+    loaded_ = state;
   }
 
  private:
@@ -79,7 +107,29 @@ class Int8Hook : public CommunicationHook {
     exchange.sent_sum = at::empty({two_rounds ? exchange.part_bytes : 0}, at::kByte);
     exchange.sent = at::empty({exchange.parts * exchange.part_bytes}, at::kByte);
     exchange.received = at::empty({world_size * exchange.part_bytes}, at::kByte);
+    take_loaded(exchange.error, key_of(bucket.index, "error"));
+    take_loaded(exchange.owner_error, key_of(bucket.index, "owner_error"));
     return exchange;
+  }
+
+  static std::string key_of(std::size_t bucket, const char* name) { return fmt::format("{}.{}", bucket, name); }
+
+  void take_loaded(at::Tensor& target, const std::string& name) {
+    if (loaded_.empty()) return;
+    const at::Tensor saved = take_out(loaded_, name);
+    if (!saved.defined() || saved.numel() != target.numel()) {
+      refuse_hook_state("int8", fmt::format("{} has {} numbers here and {} in the state", name, target.numel(),
+                                            saved.defined() ? saved.numel() : 0));
+    }
+    target.copy_(saved);
+  }
+
+  static bool all_received_is_finite(const Exchange& exchange, int world_size) {
+    const auto count = static_cast<std::size_t>(exchange.part_numel);
+    for (int rank = 0; rank < world_size; ++rank) {
+      if (!int8_is_finite(part_of(exchange, rank), count)) return false;
+    }
+    return true;
   }
 
   // As fp32 on the CPU, whose kernels make and add bytes; with zeros behind up to `numel`.
@@ -112,6 +162,8 @@ class Int8Hook : public CommunicationHook {
   }
 
   std::map<std::size_t, Exchange> exchanges_;  // by bucket
+  ResidualGuard guard_;
+  HookState loaded_;  // for buckets that were not seen yet
 };
 
 }  // namespace

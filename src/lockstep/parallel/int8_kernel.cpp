@@ -2,6 +2,7 @@
 // the compiler turns them into vector code at -O2.
 #include <algorithm>
 #include <cfloat>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -46,8 +47,7 @@ LOCKSTEP_INT8_INLINE float encode_block(const float* numbers, float* error, std:
   for (std::size_t i = 0; i < kInt8Block; ++i) sums[i] = error[i] + numbers[i];
   const std::uint32_t bits = largest_bits(sums);
   if (bits >= kInfinityBits) {
-    std::memset(codes, 0, kInt8Block);
-    std::fill_n(error, kInt8Block, std::numeric_limits<float>::quiet_NaN());
+    std::memset(codes, 0, kInt8Block);  // `error` stays as it was: what cannot be sent is not owed either
     return std::numeric_limits<float>::quiet_NaN();
   }
   float largest = 0;
@@ -154,6 +154,15 @@ const Int8Kernel& int8_kernel() {
 }  // namespace
 
 std::size_t int8_bytes(std::size_t count) { return int8_blocks_of(count) * sizeof(float) + count; }
+
+bool int8_is_finite(const std::uint8_t* bytes, std::size_t count) {
+  for (std::size_t block = 0; block < int8_blocks_of(count); ++block) {
+    float factor = 0;
+    std::memcpy(&factor, bytes + block * sizeof(float), sizeof(factor));
+    if (!std::isfinite(factor)) return false;
+  }
+  return true;
+}
 
 void to_int8(const float* numbers, float* error, std::size_t count, std::uint8_t* bytes) {
   int8_kernel().encode(numbers, error, count, bytes);

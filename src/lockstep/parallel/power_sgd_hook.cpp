@@ -3,8 +3,12 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,7 +34,9 @@ class PowerSGDHook : public CommunicationHook {
   explicit PowerSGDHook(const PowerSGDOptions& options) : options_(options) {}
 
   std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) override {
-    State& state = states_[bucket.index];
+    State& state = state_of(bucket);
+    const bool forgets = guard_.begins_after_void_step(bucket);
+    if (forgets && state.error.defined()) state.error.zero_();
     if (state.step++ < options_.start_powerSGD_iter) {
       state.compressed = false;
       return communicator.all_reduce_async(bucket.buffer, ReduceOp::Avg);
@@ -48,6 +54,8 @@ class PowerSGDHook : public CommunicationHook {
   std::shared_ptr<Work> start_second(GradBucket& bucket, Communicator& communicator) override {
     State& state = states_.at(bucket.index);
     if (!state.compressed || state.matrices.empty()) return nullptr;
+    state.is_void = !at::isfinite(state.first_message).all().item<bool>();
+    if (state.is_void) return nullptr;  // on every rank: all have received the same
     for (Matrix& matrix : state.matrices) {
       orthogonalize(matrix.p, options_.orthogonalization_epsilon);
       at::mm_out(matrix.q, view_of(state.input, matrix).t(), matrix.p);
@@ -58,6 +66,7 @@ class PowerSGDHook : public CommunicationHook {
   void finish(GradBucket& bucket, Communicator&) override {
     State& state = states_.at(bucket.index);
     if (!state.compressed) return;
+    if (state.is_void || !at::isfinite(state.second_message).all().item<bool>()) return give_up(state, bucket);
     at::Tensor output = at::empty_like(state.input);
     for (const Piece& piece : state.rest) output.narrow(0, piece.offset, piece.sent.numel()).copy_(piece.sent);
     for (Matrix& matrix : state.matrices) {
@@ -69,9 +78,33 @@ class PowerSGDHook : public CommunicationHook {
       for (const Piece& piece : state.rest) state.error.narrow(0, piece.offset, piece.sent.numel()).zero_();
     }
     bucket.buffer.copy_(output);
+    // fp16 holds less than was received.
+    const bool is_narrow = bucket.buffer.scalar_type() != at::kFloat;
+    if (is_narrow && !at::isfinite(bucket.buffer).all().item<bool>()) guard_.set_void(bucket);
     if (!options_.warm_start) {
       for (Matrix& matrix : state.matrices) fill_randomly(matrix.q);
     }
+  }
+
+  HookState state() const override {
+    HookState state;
+    for (const auto& [index, kept] : states_) {
+      state.emplace_back(key_of(index, "step"), at::full({1}, kept.step, at::kLong));
+      if (!kept.error.defined()) continue;
+      state.emplace_back(key_of(index, "error"), guard_.is_void() ? at::zeros_like(kept.error) : kept.error.clone());
+      state.emplace_back(key_of(index, "q"), kept.second_message.clone());
+    }
+    if (!state.empty()) state.emplace_back("generator", bytes_of(generator_));
+    return state;
+  }
+  void load_state(const HookState& state) override {
+    states_.clear();
+    guard_ = {};
+    loaded_ = state;
+    const at::Tensor generator = take_out(loaded_, "generator");
+    if (!generator.defined()) return;
+    const at::Tensor bytes = generator.contiguous();
+    std::istringstream(std::string(static_cast<const char*>(bytes.data_ptr()), bytes.nbytes())) >> generator_;
   }
 
  private:
@@ -86,6 +119,7 @@ class PowerSGDHook : public CommunicationHook {
   struct State {
     std::int64_t step = 0;
     bool compressed = false;  // in this step
+    bool is_void = false;     // the first message of this step holds an infinity or NaN
     std::vector<Matrix> matrices;
     std::vector<Piece> rest;
     at::Tensor first_message, second_message;
@@ -102,6 +136,46 @@ class PowerSGDHook : public CommunicationHook {
   }
   std::int64_t rank_of(std::int64_t rows, std::int64_t columns) const {
     return std::min(options_.matrix_approximation_rank, std::min(rows, columns));
+  }
+
+  static std::string key_of(std::size_t bucket, const char* name) { return fmt::format("{}.{}", bucket, name); }
+
+  static at::Tensor bytes_of(const std::mt19937_64& generator) {
+    std::ostringstream text;
+    text << generator;
+    const std::string content = text.str();
+    at::Tensor bytes = at::empty({static_cast<std::int64_t>(content.size())}, at::kByte);
+    std::copy(content.begin(), content.end(), bytes.data_ptr<std::uint8_t>());
+    return bytes;
+  }
+
+  State& state_of(const GradBucket& bucket) {
+    const auto [entry, is_new] = states_.try_emplace(bucket.index);
+    const at::Tensor step = is_new ? take_out(loaded_, key_of(bucket.index, "step")) : at::Tensor();
+    if (step.defined()) entry->second.step = step.item<std::int64_t>();
+    return entry->second;
+  }
+
+  // @return  false where it was saved before the bucket was compressed
+  bool take_loaded(at::Tensor& target, std::size_t bucket, const char* name) {
+    const at::Tensor saved = take_out(loaded_, key_of(bucket, name));
+    if (!saved.defined()) return false;
+    if (saved.numel() != target.numel()) {
+      refuse_hook_state("powersgd", fmt::format("{} has {} numbers here and {} in the state", key_of(bucket, name),
+                                                target.numel(), saved.numel()));
+    }
+    target.copy_(saved);
+    return true;
+  }
+
+  // A gradient that is infinite or NaN is not hidden, and leaves nothing behind.
+  void give_up(State& state, GradBucket& bucket) {
+    if (!state.is_void) {
+      for (Matrix& matrix : state.matrices) fill_randomly(matrix.q);
+    }
+    state.is_void = false;
+    bucket.buffer.fill_(std::numeric_limits<double>::quiet_NaN());
+    guard_.set_void(bucket);
   }
 
   void prepare(State& state, const GradBucket& bucket) {
@@ -133,8 +207,11 @@ class PowerSGDHook : public CommunicationHook {
     add_rest(covered, numel);
     state.first_message = at::empty({first_numel}, floats);
     state.second_message = at::empty({second_numel}, floats);
+    const std::mt19937_64 before = generator_;
     place_in_messages(state);
     state.error = at::zeros({numel}, floats);
+    take_loaded(state.error, bucket.index, "error");
+    if (take_loaded(state.second_message, bucket.index, "q")) generator_ = before;  // which has drawn for it already
   }
 
   void place_in_messages(State& state) {
@@ -164,6 +241,8 @@ class PowerSGDHook : public CommunicationHook {
   const PowerSGDOptions options_;
   std::mt19937_64 generator_{options_.random_seed};
   std::map<std::size_t, State> states_;  // by bucket
+  ResidualGuard guard_;
+  HookState loaded_;  // for buckets that were not seen yet
 };
 
 }  // namespace

@@ -212,8 +212,9 @@ class Accelerator {
   }
 
   /// Writes what a training needs to go on: weights of prepared models, state of prepared optimizers and schedulers,
-  /// positions of prepared loaders, gradients of a window that is not full, the scale, each rank's generators, and what
-  /// was registered. Whole or not there: see docs/reference/checkpoints.md. Call it after `step`. Collective.
+  /// positions of prepared loaders, gradients of a window that is not full, the scale, each rank's generators, what its
+  /// communication hooks keep, and what was registered. Of models whose hook leaves the ranks apart, each rank's
+  /// weights and optimizers. Whole or not there: see docs/reference/checkpoints.md. Call it after `step`. Collective.
   /// @param output_dir  the folder, which is replaced; empty: by automatic_checkpoint_naming
   /// @return  the folder, which is there on return unless it is written in the background
   /// @throws Error  on every rank, if it cannot be written
@@ -299,7 +300,8 @@ class Accelerator {
       static_assert(detail::require_preparable<Type>());
       place(module_tensors(detail::plain_module(object)));
       PreparedModel<Type> model(object, ddp_options(), precision_);
-      kept_->add_model([model]() mutable { return model.tensors(); });
+      kept_->add_model([model]() mutable { return model.tensors(); },
+                       [model]() mutable -> DistributedDataParallelBase& { return model.ddp(); });
       return model;
     }
   }

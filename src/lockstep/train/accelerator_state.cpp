@@ -133,6 +133,7 @@ CheckpointContent AcceleratorState::content(std::int64_t iteration, bool is_main
   }
   content.generators = Generators(cuda_device()).state();
   content.rank_tensors = gradients_of_open_window();
+  for (auto& entry : state_of_this_replica()) content.rank_tensors.push_back(std::move(entry));
   if (!is_main) return content;
   for (std::size_t i = 0; i < schedulers_.size(); ++i) {
     content.files[scheduler_file(i)] = scheduler_state(*schedulers_[i]);
@@ -222,6 +223,7 @@ void AcceleratorState::load(const Checkpoint& checkpoint, const ResumeState& own
     update_->scaler->load_state(parse_scaler(checkpoint.file(kScalerFile), checkpoint.path() + "/" + kScalerFile));
   }
   load_window(own.rank_tensors);
+  if (!own.is_remapped) load_replica(own.rank_tensors);
   if (!own.generators.empty()) Generators(cuda_device()).load_state(own.generators);
 }
 

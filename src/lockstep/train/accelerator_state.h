@@ -30,7 +30,10 @@ class AcceleratorState {
  public:
   explicit AcceleratorState(std::shared_ptr<UpdateState> update) : update_(std::move(update)) {}
 
-  void add_model(std::function<ModuleTensors()> tensors) { models_.push_back(std::move(tensors)); }
+  void add_model(std::function<ModuleTensors()> tensors, std::function<DistributedDataParallelBase&()> ddp) {
+    models_.push_back(std::move(tensors));
+    wrappers_.push_back(std::move(ddp));
+  }
   void add_optimizer(torch::optim::Optimizer& optimizer) { optimizers_.push_back(&optimizer); }
   void add_scheduler(torch::optim::LRScheduler& scheduler) { schedulers_.push_back(&scheduler); }
   void add_loader(const PreparedLoader& loader) { loaders_.emplace_back(loader.reading()); }
@@ -56,6 +59,8 @@ class AcceleratorState {
  private:
   NamedParameters parameter_names() const;
   NamedTensors gradients_of_open_window() const;
+  NamedTensors state_of_this_replica() const;
+  void load_replica(const NamedTensors& saved);
   void check_counts(const Checkpoint& checkpoint) const;
   void load_optimizer(std::size_t index, const Checkpoint& checkpoint);
   void load_window(const NamedTensors& saved);
@@ -64,6 +69,7 @@ class AcceleratorState {
 
   std::shared_ptr<UpdateState> update_;
   std::vector<std::function<ModuleTensors()>> models_;
+  std::vector<std::function<DistributedDataParallelBase&()>> wrappers_;  // of each
   std::vector<torch::optim::Optimizer*> optimizers_;
   std::vector<torch::optim::LRScheduler*> schedulers_;
   std::vector<std::weak_ptr<PreparedLoader::Reading>> loaders_;
