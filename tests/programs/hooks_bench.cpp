@@ -33,7 +33,7 @@ double step_ms(const SlowNetworkWay& way, const std::shared_ptr<Communicator>& g
   options.process_group = group;
   DistributedDataParallel<torch::nn::Sequential> ddp(model, options);
   ddp.register_comm_hook(way.hook());
-  const auto after_step = way.after_step(group);
+  const auto after_step = way.after_step(group, model->parameters());
   torch::optim::SGD optimizer(model->parameters(), 0.01);
   const at::Tensor input = torch::randn({32, 512}), labels = torch::zeros({32}, torch::kLong);
   std::vector<double> times;

@@ -53,7 +53,7 @@ inline TrainingEnd train_on_digits(const SlowNetworkWay& way, const std::shared_
   options.process_group = group;
   DistributedDataParallel<torch::nn::Sequential> ddp(net, options);
   ddp.register_comm_hook(way.hook());
-  const auto after_step = way.after_step(group);
+  const auto after_step = way.after_step(group, net->parameters());
   torch::optim::SGD optimizer(net->parameters(),
                               torch::optim::SGDOptions(0.05 * way.learning_rate_factor).momentum(0.9));
   const std::int64_t batch = 32, all = batch * group->world_size();

@@ -26,13 +26,15 @@ struct SlowNetworkWay {
   /// Of the learning rate: an outer momentum lengthens each rank's way.
   double learning_rate_factor = 1;
   std::function<std::unique_ptr<CommunicationHook>()> hook;
-  std::function<AfterStep(std::shared_ptr<Communicator>)> after_step;
+  /// To be called before the first step, with the parameters that are equal on all ranks then.
+  std::function<AfterStep(std::shared_ptr<Communicator>, const std::vector<at::Tensor>& parameters)> after_step;
 };
 
 /// Plain averages first. @param warm_up  steps until those that meet now and then, and PowerSGD, begin
 inline std::vector<SlowNetworkWay> slow_network_ways(int warm_up) {
   using Ranks = std::shared_ptr<Communicator>;
-  const auto nothing = [](Ranks) { return [](const std::vector<at::Tensor>&) {}; };
+  using Parameters = std::vector<at::Tensor>;
+  const auto nothing = [](Ranks, const Parameters&) { return [](const Parameters&) {}; };
   const auto power = [warm_up] {
     PowerSGDOptions options;
     options.matrix_approximation_rank = 4;
@@ -42,20 +44,18 @@ inline std::vector<SlowNetworkWay> slow_network_ways(int warm_up) {
   const auto post_local = [warm_up] {
     PostLocalSGDOptions options;
     options.start_localSGD_iter = warm_up;
+    options.post_local_gradient_allreduce = false;  // each rank by itself, not each host
     return post_local_sgd_hook(options);
   };
-  const auto averager = [warm_up](Ranks group) {
+  const auto averager = [warm_up](Ranks group, const Parameters&) {
     auto periodic = std::make_shared<PeriodicModelAverager>(kSlowNetworkPeriod, warm_up, std::move(group));
-    return [periodic](const std::vector<at::Tensor>& parameters) { periodic->average_parameters(parameters); };
+    return [periodic](const Parameters& parameters) { periodic->average_parameters(parameters); };
   };
-  const auto diloco = [](Ranks group) {
-    auto outer = std::make_shared<std::unique_ptr<DiLoCo>>();
-    return [outer, group](const std::vector<at::Tensor>& parameters) {
-      DiLoCoOptions options;
-      options.sync_every = kSlowNetworkPeriod;
-      if (!*outer) *outer = std::make_unique<DiLoCo>(parameters, options, group);
-      (*outer)->step();
-    };
+  const auto diloco = [](Ranks group, const Parameters& parameters) {
+    DiLoCoOptions options;
+    options.sync_every = kSlowNetworkPeriod;
+    auto outer = std::make_shared<DiLoCo>(parameters, options, std::move(group));
+    return [outer](const Parameters&) { outer->step(); };
   };
   // DiLoCo's outer optimizer has a learning rate of 0.7 and a momentum of 0.9: 7 times the way.
   constexpr double kDiLoCoRate = 1.0 / 7;

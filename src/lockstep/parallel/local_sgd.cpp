@@ -3,12 +3,15 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+#include <torch/serialize/archive.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/parallel/tensor_digest.h"
 
 namespace lockstep {
 namespace {
@@ -21,16 +24,38 @@ class PostLocalSGDHook : public CommunicationHook {
     is_global_ = step_ < options_.start_localSGD_iter;
     if (bucket.is_last) ++step_;
     if (is_global_) return communicator.all_reduce_async(bucket.buffer, ReduceOp::Avg);
-    if (!in_subgroup()) return nullptr;
-    return options_.subgroup->all_reduce_async(bucket.buffer, ReduceOp::Avg);
+    if (subgroup_ == nullptr) return nullptr;
+    return subgroup_->all_reduce_async(bucket.buffer, ReduceOp::Avg);
   }
-  bool synchronizes() const override { return is_global_ || in_subgroup(); }
+  bool synchronizes() const override { return is_global_ || subgroup_ != nullptr; }
   bool allows_join() const override { return false; }
 
+  void attach(Communicator& communicator) override {
+    if (!options_.post_local_gradient_allreduce) return;
+    if (!options_.subgroup && !communicator.membership().on_one_host()) {
+      options_.subgroup = communicator.split(first_of_host(communicator.membership()));
+    }
+    subgroup_ = options_.subgroup ? options_.subgroup.get() : &communicator;
+  }
+
+  HookState state() const override { return {{"step", at::full({1}, step_, at::kLong)}}; }
+  void load_state(const HookState& state) override {
+    HookState rest = state;
+    const at::Tensor step = take_out(rest, "step");
+    if (!step.defined() || !rest.empty()) refuse_hook_state("post_local_sgd", "it is not a number of steps alone");
+    step_ = step.item<std::int64_t>();
+  }
+
  private:
-  bool in_subgroup() const { return options_.subgroup && options_.post_local_gradient_allreduce; }
+  // The lowest rank on this rank's host.
+  static int first_of_host(const Membership& membership) {
+    const auto first = std::find_if(membership.peers.begin(), membership.peers.end(),
+                                    [&](const Peer& peer) { return peer.host_id == membership.self().host_id; });
+    return static_cast<int>(first - membership.peers.begin());
+  }
 
   PostLocalSGDOptions options_;
+  Communicator* subgroup_ = nullptr;  // null: no gradients are averaged after the first steps
   std::int64_t step_ = 0;
   bool is_global_ = true;  // in this step
 };
@@ -80,6 +105,15 @@ void PeriodicModelAverager::average_parameters(const std::vector<at::Tensor>& pa
   if (step >= warmup_steps_ && (step - warmup_steps_) % period_ == 0) average(parameters, *group_);
 }
 
+void PeriodicModelAverager::load_state_dict(const std::string& text) {
+  std::istringstream stream(text);
+  std::int64_t step = -1;
+  stream >> step;
+  require_setting(!stream.fail() && stream.eof() && step >= 0, "PeriodicModelAverager",
+                  fmt::format("its state is not a number of steps: \"{}\"", text), "load what its state_dict gave");
+  step_ = step;
+}
+
 DiLoCo::DiLoCo(std::vector<at::Tensor> parameters, DiLoCoOptions options, std::shared_ptr<Communicator> group)
     : parameters_(std::move(parameters)), options_(options), group_(group ? std::move(group) : default_group()) {
   require_setting(options.sync_every >= 1, "DiLoCo", fmt::format("sync_every is {}", options.sync_every),
@@ -91,6 +125,49 @@ DiLoCo::DiLoCo(std::vector<at::Tensor> parameters, DiLoCoOptions options, std::s
   for (const at::Tensor& parameter : parameters_) {
     met_at_.push_back(parameter.clone());
     momentum_.push_back(at::zeros_like(parameter));
+  }
+  if (const auto difference = find_tensor_difference(*group_, parameters_)) {
+    throw Error(fmt::format("parameter {} of {} differs between rank 0 and rank {}", difference->index,
+                            parameters_.size(), difference->rank),
+                group_->membership().where() + ", DiLoCo",
+                "construct DiLoCo after DistributedDataParallel, which makes the ranks' weights equal, and before the "
+                "first step");
+  }
+}
+
+std::string DiLoCo::state_dict() const {
+  torch::serialize::OutputArchive archive;
+  archive.write("steps", at::full({1}, steps_, at::kLong));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    archive.write(fmt::format("met_at_{}", i), met_at_[i]);
+    archive.write(fmt::format("momentum_{}", i), momentum_[i]);
+  }
+  std::ostringstream stream;
+  archive.save_to(stream);
+  return stream.str();
+}
+
+void DiLoCo::load_state_dict(const std::string& bytes) {
+  const at::NoGradGuard no_grad;
+  torch::serialize::InputArchive archive;
+  std::istringstream stream(bytes);
+  archive.load_from(stream);
+  at::Tensor steps;
+  bool fits = archive.try_read("steps", steps);
+  std::vector<at::Tensor> met_at(parameters_.size()), momentum(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size() && fits; ++i) {
+    fits = archive.try_read(fmt::format("met_at_{}", i), met_at[i]) &&
+           archive.try_read(fmt::format("momentum_{}", i), momentum[i]) &&
+           met_at[i].sizes() == parameters_[i].sizes() && momentum[i].sizes() == parameters_[i].sizes();
+  }
+  at::Tensor beyond;
+  fits = fits && !archive.try_read(fmt::format("met_at_{}", parameters_.size()), beyond);
+  require_setting(fits, "DiLoCo", "the state is not that of these parameters",
+                  "load what state_dict of the same model gave");
+  steps_ = steps.item<std::int64_t>();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    met_at_[i].copy_(met_at[i]);
+    momentum_[i].copy_(momentum[i]);
   }
 }
 
