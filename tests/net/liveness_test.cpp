@@ -91,6 +91,7 @@ TEST_P(Liveness, AKilledRankIsLost) {
   EXPECT_EQ(lost[0].rank, 2);
   EXPECT_EQ(lost[0].host, host_name());
   EXPECT_FALSE(lost[0].cause.empty());
+  EXPECT_FALSE(lost[0].silent);
   first->signal(SIGKILL);
   ASSERT_TRUE(eventually([this] { return client_->lost_ranks().size() == 2; }));
   EXPECT_EQ(server_->lost_ranks().at(1).rank, 1);
@@ -116,6 +117,7 @@ TEST_P(Liveness, AStoppedRankIsLostUntilItGoesOn) {
   ASSERT_TRUE(eventually([this] { return !client_->lost_ranks().empty(); }));
   EXPECT_EQ(client_->lost_ranks()[0].rank, 1);
   EXPECT_NE(client_->lost_ranks()[0].cause.find("no heartbeat for"), std::string::npos);
+  EXPECT_TRUE(client_->lost_ranks()[0].silent);
   stopped->signal(SIGCONT);
   EXPECT_TRUE(eventually([this] { return client_->lost_ranks().empty(); }));
   client_->set("end", "");

@@ -207,7 +207,9 @@ std::vector<RankEnd> processes(int world_size, const RankBody& body, const Ranks
     if (child.pid == 0) run_child(rank, world_size, address.text(), body, options, places.get(), write_end.get());
   }
   // After the forks: a child of a process with threads may inherit their locks. The ranks wait for the socket.
-  StoreServer server(address, "");
+  StoreServerOptions serving;
+  serving.heartbeat_timeout = options.heartbeat_timeout;
+  StoreServer server(address, "", serving);
 
   const Deadline deadline = Deadline::after(options.deadline);
   first = -1;

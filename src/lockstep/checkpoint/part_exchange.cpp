@@ -86,6 +86,7 @@ void PartExchange::throw_if_ended() {
 
 void PartExchange::throw_if_lost(const std::string& key) const {
   for (const LostRank& lost : membership_.store->lost_ranks()) {
+    if (lost.silent) continue;  // it is stopped, and may go on: it has until the deadline
     for (std::size_t rank = 0; rank < membership_.peers.size(); ++rank) {
       if (membership_.peers[rank].global_rank != lost.rank || static_cast<int>(rank) == membership_.rank) continue;
       throw Error(fmt::format("the checkpoint was not written: rank {} on {} was lost ({}) before \"{}\"", rank,

@@ -34,6 +34,7 @@ std::string lost_field(const std::vector<LostRank>& lost) {
     writer.u32(static_cast<std::uint32_t>(rank.rank));
     writer.text(rank.host.substr(0, kMaxHostBytes));
     writer.text(std::string_view(rank.cause).substr(0, kMaxMessageBytes));
+    writer.u8(rank.silent ? 1 : 0);
   }
   return writer.bytes();
 }

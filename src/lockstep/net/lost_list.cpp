@@ -4,23 +4,20 @@
 
 namespace lockstep {
 
-void LostList::add(std::int64_t generation, int round, const LostRank& lost, bool silent, bool replace) {
+void LostList::add(std::int64_t generation, int round, const LostRank& lost, bool replace) {
   for (Entry& entry : entries_) {
     const bool same_round = entry.round == round || entry.round == kAnyRound || round == kAnyRound;
     if (entry.generation != generation || entry.lost.rank != lost.rank || !same_round) continue;
-    if (replace || (entry.silent && !silent)) {
-      entry.lost = lost;
-      entry.silent = silent;
-    }
+    if (replace || (entry.lost.silent && !lost.silent)) entry.lost = lost;
     return;
   }
-  entries_.push_back({generation, round, silent, lost});
+  entries_.push_back({generation, round, lost});
 }
 
 void LostList::heard_again(std::int64_t generation, int round, int rank) {
   entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
                                 [&](const Entry& entry) {
-                                  return entry.silent && entry.generation == generation && entry.round == round &&
+                                  return entry.lost.silent && entry.generation == generation && entry.round == round &&
                                          entry.lost.rank == rank;
                                 }),
                  entries_.end());

@@ -14,7 +14,7 @@ class LostList {
 
   /// Adds a rank that is not on the list; replaces the cause of one that is where `replace` is set, or where it was
   /// only silent before.
-  void add(std::int64_t generation, int round, const LostRank& lost, bool silent, bool replace);
+  void add(std::int64_t generation, int round, const LostRank& lost, bool replace);
   /// Takes a rank off that was only silent.
   void heard_again(std::int64_t generation, int round, int rank);
   /// Takes a rank off, whatever the cause: another process has taken its place.
@@ -29,7 +29,6 @@ class LostList {
   struct Entry {
     std::int64_t generation = 0;
     int round = 0;
-    bool silent = false;
     LostRank lost;
   };
   std::vector<Entry> entries_;

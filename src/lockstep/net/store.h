@@ -9,11 +9,13 @@
 
 namespace lockstep {
 
-/// A rank whose connection ended without a goodbye: it crashed, was killed, or its host went away.
+/// A rank whose connection ended without a goodbye: it crashed, was killed, or its host went away. Or one that is only
+/// silent, and may be heard of again: its process or its host is stopped for a while.
 struct LostRank {
-  int rank = 0;       ///< in the whole job
-  std::string host;   ///< name of the host it ran on
-  std::string cause;  ///< what is known: "connection closed", "no heartbeat for 5.0 s", ...
+  int rank = 0;         ///< in the whole job
+  std::string host;     ///< name of the host it ran on
+  std::string cause;    ///< what is known: "connection closed", "no heartbeat for 5.0 s", ...
+  bool silent = false;  ///< no reason to give up before a timeout
 };
 
 /// Small key-value memory that all ranks of a job share; they meet and tell each other addresses and failures through
@@ -44,7 +46,7 @@ class Store {
   virtual std::int64_t num_keys() = 0;
 
   /// Ranks that the server saw leave without a goodbye or fall silent, in the order in which it saw them. A rank that
-  /// was only silent is taken off when it is heard of again.
+  /// was only silent (LostRank::silent) is taken off when it is heard of again.
   virtual std::vector<LostRank> lost_ranks() = 0;
 
   /// Leaves the job in good order, so that this rank is not taken for lost; the rank that serves the store also waits,

@@ -151,6 +151,7 @@ std::vector<LostRank> StoreClient::lost_ranks() {
     rank.rank = static_cast<int>(reader.u32());
     rank.host = reader.text(kMaxHostBytes);
     rank.cause = reader.text(kMaxMessageBytes);
+    rank.silent = reader.u8() != 0;
     lost.push_back(rank);
   }
   return lost;

@@ -225,7 +225,7 @@ void StoreService::disconnected(ConnectionId connection, const std::string& caus
   heard_.erase(connection);
   if (const auto member = roster_.remove(connection)) {
     const LostRank lost{member->peer.global_rank, member->peer.host, cause};
-    lost_.add(member->generation, member->round, lost, false, false);
+    lost_.add(member->generation, member->round, lost, false);
   }
 }
 
@@ -280,8 +280,9 @@ void StoreService::check_heartbeats(Clock::time_point now, std::chrono::millisec
     if (member == nullptr || heard.silent || now - heard.last <= limit) continue;
     heard.silent = true;
     const double seconds = std::chrono::duration<double>(now - heard.last).count();
-    const LostRank lost{member->peer.global_rank, member->peer.host, fmt::format("no heartbeat for {:.1f} s", seconds)};
-    lost_.add(member->generation, member->round, lost, true, false);
+    const LostRank lost{member->peer.global_rank, member->peer.host, fmt::format("no heartbeat for {:.1f} s", seconds),
+                        /*silent=*/true};
+    lost_.add(member->generation, member->round, lost, false);
   }
 }
 
@@ -292,7 +293,7 @@ void StoreService::forgive(std::chrono::nanoseconds pause) {
 
 void StoreService::mark_lost(std::int64_t generation, const LostRank& lost) {
   newest_generation_ = std::max(newest_generation_, generation);
-  lost_.add(generation, LostList::kAnyRound, lost, false, true);
+  lost_.add(generation, LostList::kAnyRound, lost, true);
 }
 
 }  // namespace lockstep

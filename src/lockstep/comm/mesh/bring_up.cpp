@@ -60,6 +60,7 @@ std::string unpack(const std::string& text, int index, const std::string& whose)
 
 void throw_if_lost(const Membership& membership) {
   for (const LostRank& lost : membership.store->lost_ranks()) {
+    if (lost.silent) continue;  // it may go on, and has until the deadline
     for (int rank = 0; rank < membership.world_size; ++rank) {
       if (membership.peers[static_cast<std::size_t>(rank)].global_rank != lost.rank) continue;
       throw_caused(Error(fmt::format("lost {} while the group came up: {}", name_of(membership, rank), lost.cause),

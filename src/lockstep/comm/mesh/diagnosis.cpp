@@ -82,6 +82,7 @@ std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Connectio
 std::optional<GroupFailure> Diagnosis::told_or_lost(const std::vector<int>& peers) {
   if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
   for (const LostRank& lost : membership_.store->lost_ranks()) {
+    if (lost.silent) continue;  // it is stopped, and may go on: it has until the deadline
     for (const int peer : peers) {
       if (membership_.peers[static_cast<std::size_t>(peer)].global_rank == lost.rank) {
         return lost_rank(peer, lost.cause);
