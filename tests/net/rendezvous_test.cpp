@@ -285,8 +285,22 @@ TEST(RendezvousTest, TwoProcessesOfOneRankAreNamedToAll) {
       EXPECT_NE(text.find(pid_a), std::string::npos) << text;
       EXPECT_NE(text.find(pid_b), std::string::npos) << text;
       EXPECT_NE(text.find(host_name()), std::string::npos) << text;
+      EXPECT_NE(text.find("choose another MASTER_PORT"), std::string::npos) << text;
     }
   }
+}
+
+TEST(RendezvousTest, ASecondJobOnAPortIsToldToTakeAnother) {
+  const ReservedPort port;
+  const std::string method = "tcp://127.0.0.1:" + port.text();
+  std::vector<Outcome> first = meet(all_ranks(method, 2), /*exchange_after=*/false);
+  for (const Outcome& outcome : first) ASSERT_EQ(outcome.error, "");
+  const std::string text = error_of([&] { rendezvous(options_for(method, 0, 2)); });
+  EXPECT_NE(text.find("whose job is complete already"), std::string::npos) << text;
+  EXPECT_NE(text.find("choose another MASTER_PORT"), std::string::npos) << text;
+  std::thread other([&] { exchange(first[1].membership); });  // the first job is as it was
+  exchange(first[0].membership);
+  other.join();
 }
 
 TEST(RendezvousTest, DifferentWorldSizesAreNamedToAll) {

@@ -89,10 +89,16 @@ std::optional<JoinOutcome> Roster::objection(RequestId id, const JoinRequest& re
     const Member& other = members_.at(holder->second);
     const std::string both = fmt::format("two processes claim rank {}: process {} on {}, and process {} on {}", rank,
                                          other.peer.pid, other.peer.host, request.self.pid, request.self.host);
-    const std::string fix = "give each process its own rank (RANK, --node-rank); end processes of an earlier job";
-    if (other.waiting) return fail_all(id, request, both, fix);
+    const std::string other_job = "if this is another job, choose another MASTER_PORT (--master-port) for it";
+    const std::string own_rank = "give each process its own rank (RANK, --node-rank)";
+    if (other.waiting) return fail_all(id, request, both, other_job + "; if it is one job, " + own_rank);
     // The job of the first runs already, and goes on.
-    return JoinOutcome{JoinOutcome::Kind::Failed, {id}, {}, 0, both + ", whose job is complete already", fix};
+    return JoinOutcome{JoinOutcome::Kind::Failed,
+                       {id},
+                       {},
+                       0,
+                       both + ", whose job is complete already",
+                       other_job + "; if that is an earlier one of yours, end its processes; else " + own_rank};
   }
   const auto& waiting = generations_[request.generation].waiting;
   if (!waiting.empty() && members_.at(waiting.begin()->second).world_size != request.world_size) {
