@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lockstep/base/topology.h"
+#include "lockstep/net/env_address.h"
 #include "lockstep/net/store_client.h"
 #include "lockstep/net/store_server.h"
 #include "tests/net/child_process.h"
@@ -198,6 +199,28 @@ TEST(RendezvousTest, RanksOfOneHostMeetOverAUnixSocketWithoutAnyPort) {
   ASSERT_EQ(::stat((folder / "lockstep").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700U);
   EXPECT_TRUE(std::filesystem::is_empty(folder / "lockstep"));
+}
+
+// Jobs that were killed leave their sockets: those that nobody serves go when the next job starts.
+TEST(RendezvousTest, SocketsOfDeadJobsAreRemovedAndThoseOfOthersStay) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "lockstep");
+  std::filesystem::permissions(folder / "lockstep", std::filesystem::perms::owner_all);
+  const std::string dead = folder / ("lockstep/" + unique_socket_name({"dead"}));
+  const std::string alive = folder / ("lockstep/" + unique_socket_name({"alive"}));
+  const std::string foreign = folder / "lockstep/of-another-program.socket";
+  for (const std::string& path : {dead, foreign}) {
+    StoreServer server(SocketAddress::unix_socket(path), kSecret);
+    std::filesystem::rename(path, path + ".kept");  // it does not remove what is not there: as if it were killed
+  }
+  for (const std::string& path : {dead, foreign}) std::filesystem::rename(path + ".kept", path);
+  const StoreServer other_job(SocketAddress::unix_socket(alive), kSecret);
+  const std::string own = folder / ("lockstep/" + unique_socket_name({"own"}));
+  const StoreServer server(SocketAddress::unix_socket(own), kSecret);
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  EXPECT_TRUE(std::filesystem::exists(alive));
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+  EXPECT_TRUE(std::filesystem::exists(own));
 }
 
 TEST(RendezvousTest, BesideAnAgentsStoreTheNextPortIsUsed) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -16,6 +18,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kLastPort = 65535;
+constexpr std::size_t kSocketNameDigits = 24;
+constexpr const char* kSocketEnding = ".socket";
 
 [[noreturn]] void missing(const std::string& variable) {
   throw Error(
@@ -67,8 +71,13 @@ SocketAddress address_from_environment(int world_size) {
 std::string unique_socket_name(const std::vector<std::string>& parts) {
   std::string joined;
   for (const std::string& part : parts) joined += fmt::format("{}:{},", part.size(), part);
-  constexpr std::size_t kDigits = 24;
-  return to_hex(hmac_sha256("lockstep socket name", {joined})).substr(0, kDigits) + ".socket";
+  return to_hex(hmac_sha256("lockstep socket name", {joined})).substr(0, kSocketNameDigits) + kSocketEnding;
+}
+
+bool is_unique_socket_name(const std::string& name) {
+  return name.size() == kSocketNameDigits + std::strlen(kSocketEnding) &&
+         name.find_first_not_of("0123456789abcdef") == kSocketNameDigits &&
+         name.compare(kSocketNameDigits, std::string::npos, kSocketEnding) == 0;
 }
 
 }  // namespace lockstep

@@ -17,5 +17,7 @@ SocketAddress address_from_environment(int world_size);
 
 /// The name of a socket file that is the same for equal `parts`, and for no others.
 std::string unique_socket_name(const std::vector<std::string>& parts);
+/// Whether `unique_socket_name` may have given this name.
+bool is_unique_socket_name(const std::string& name);
 
 }  // namespace lockstep

@@ -1,11 +1,9 @@
 #include "lockstep/net/socket.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,15 +11,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/net/resolve.h"
+#include "lockstep/net/stale_sockets.h"
 #include "lockstep/net/store_errors.h"
+#include "lockstep/net/unix_address.h"
 
 namespace lockstep {
 namespace {
@@ -36,18 +34,6 @@ UniqueFd new_socket(int family) {
                                       : "raise the limit of open files (ulimit -n)");
   }
   return fd;
-}
-
-sockaddr_un unix_address(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    throw Error(fmt::format("the path of the Unix socket has {} bytes, the kernel takes {}: {}", path.size(),
-                            sizeof(address.sun_path) - 1, path),
-                host_name(), "choose a shorter folder: set XDG_RUNTIME_DIR or TMPDIR to one");
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
 }
 
 // Waits until a connect that is under way has ended; its error number.
@@ -85,39 +71,20 @@ int connect_fd(int fd, const sockaddr* address, socklen_t length, Deadline deadl
   throw Error(what, host_name(), fix);
 }
 
-// True where a socket file exists that nobody listens on.
-bool is_stale_socket(const sockaddr_un& address, Deadline deadline) {
-  struct stat status {};
-  if (::lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
-  const UniqueFd fd = new_socket(AF_UNIX);
-  return connect_fd(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address), deadline) == ECONNREFUSED;
-}
-
-// Between bind and listen a server's socket looks like that of a dead one, and two that replace a dead one must not
-// replace each other: so one at a time in a folder. A courtesy: it is not waited for long.
-UniqueFd lock_folder_of(const std::string& path) {
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const Deadline deadline = Deadline::after(std::chrono::seconds(1));
-  while (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && !deadline.passed()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return fd;
-}
-
-Listener listen_unix(const SocketAddress& address, Deadline deadline) {
+Listener listen_unix(const SocketAddress& address) {
   const sockaddr_un name = unix_address(address.path);
   UniqueFd fd = new_socket(AF_UNIX);
   ::fchmod(fd.get(), 0600);  // before bind: the file is never open to others
-  const UniqueFd lock = lock_folder_of(address.path);
+  const SocketFolderLock lock(address.path);
   const auto* raw = reinterpret_cast<const sockaddr*>(&name);
   int code = ::bind(fd.get(), raw, sizeof(name)) == 0 ? 0 : errno;
-  if (code == EADDRINUSE && is_stale_socket(name, deadline)) {
+  if (code == EADDRINUSE && is_stale_socket(address.path)) {
     ::unlink(address.path.c_str());
     code = ::bind(fd.get(), raw, sizeof(name)) == 0 ? 0 : errno;
   }
   if (code == 0 && ::listen(fd.get(), kBacklog) != 0) code = errno;
   if (code != 0) fail_to_listen(address, code);
+  remove_stale_sockets_beside(address.path, lock);
   return {std::move(fd), SocketFile(address.path), address, true};
 }
 
@@ -212,7 +179,7 @@ SocketFile::~SocketFile() {
 }
 
 Listener listen_at(const SocketAddress& address, Deadline deadline) {
-  return address.kind == SocketAddress::Kind::Unix ? listen_unix(address, deadline) : listen_tcp(address, deadline);
+  return address.kind == SocketAddress::Kind::Unix ? listen_unix(address) : listen_tcp(address, deadline);
 }
 
 Connected connect_once(const SocketAddress& address, bool loopback_only, Deadline deadline) {
