@@ -14,10 +14,10 @@ namespace lockstep {
 namespace {
 
 // Binds a socket to `port` of all addresses, IPv6 and IPv4, and returns the port; or 0, with errno.
-std::uint16_t bind_everywhere(std::uint16_t port) {
+std::uint16_t bind_everywhere(std::uint16_t port, UniqueFd& fd) {
   const int on = 1;
   const int off = 0;
-  UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  fd = UniqueFd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in6 both{};
   both.sin6_family = AF_INET6;
   both.sin6_port = htons(port);
@@ -41,14 +41,18 @@ std::uint16_t bind_everywhere(std::uint16_t port) {
 
 }  // namespace
 
-std::uint16_t free_port() {
-  const std::uint16_t port = bind_everywhere(0);
-  if (port == 0) throw Error("no free TCP port: " + errno_text(errno), "host " + host_name(), "end other programs");
-  return port;
+std::uint16_t free_port() { return HeldPort().number(); }
+
+HeldPort::HeldPort() : number_(bind_everywhere(0, fd_)) {
+  if (number_ == 0) throw Error("no free TCP port: " + errno_text(errno), "host " + host_name(), "end other programs");
+  const int on = 1;
+  // Only now: with it the kernel might choose a port that somebody holds in the same way.
+  ::setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 }
 
 void check_port_is_free(std::uint16_t port) {
-  if (bind_everywhere(port) != 0) return;
+  UniqueFd fd;
+  if (bind_everywhere(port, fd) != 0) return;
   throw Error(fmt::format("master port {} cannot be used: {}", port, errno_text(errno)), "host " + host_name(),
               "leave out --master-port, or give 0: a free port is found then");
 }

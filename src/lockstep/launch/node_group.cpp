@@ -1,6 +1,7 @@
 #include "lockstep/launch/node_group.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "lockstep/base/topology.h"
 #include "lockstep/launch/elastic/elastic_nodes.h"
@@ -33,7 +34,8 @@ class OneNode : public NodeGroup {
     Agreement agreement;
     agreement.generation = agreement.restarts = attempt_;
     agreement.world_size = plan_.local_ranks;
-    agreement.master_port = plan_.master_port != 0 ? plan_.master_port : free_port();
+    if (plan_.master_port == 0) port_.emplace();  // another one: somebody of the last attempt may still be there
+    agreement.master_port = port_ ? port_->number() : plan_.master_port;
     return agreement;
   }
   void mark_lost(int rank, const std::string& cause) override {
@@ -56,6 +58,7 @@ class OneNode : public NodeGroup {
   const LaunchPlan& plan_;
   const std::string secret_;
   StoreServer server_;
+  std::optional<HeldPort> port_;  // of this attempt
   int attempt_ = 0;
 };
 

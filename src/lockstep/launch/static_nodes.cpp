@@ -9,7 +9,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/base/topology.h"
-#include "lockstep/launch/free_port.h"
 #include "lockstep/launch/job_sign.h"
 #include "lockstep/launch/launcher_name.h"
 #include "lockstep/launch/launcher_words.h"
@@ -179,7 +178,7 @@ Agreement StaticNodes::agree() {
   const Deadline deadline = Deadline::after(kAgreeTimeout + plan_.grace_after_failure);
   const auto ready = [this](int node) { return key(attempt_, "ready/" + std::to_string(node)); };
   const std::string port_key = key(attempt_, "master_port");
-  if (node_rank_ == 0) client_->set(port_key, std::to_string(free_port()));
+  if (node_rank_ == 0) client_->set(port_key, std::to_string(port_.emplace().number()));
   leave_word(key(attempt_, "outcome"));
   client_->push(ready(node_rank_), std::to_string(plan_.local_ranks));
   for (int node = 0; node < plan_.nodes; ++node) {

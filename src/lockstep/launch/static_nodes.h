@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "lockstep/base/deadline.h"
+#include "lockstep/launch/free_port.h"
 #include "lockstep/launch/host_entry.h"
 #include "lockstep/launch/node_group.h"
 #include "lockstep/launch/speaker.h"
@@ -57,6 +59,7 @@ class StaticNodes : public NodeGroup {
   HostEntry self_;
   int node_rank_ = 0;
   int attempt_ = 0;
+  std::optional<HeldPort> port_;  // of the attempt, for its programs
   std::unique_ptr<StoreServer> server_;
   std::unique_ptr<StoreClient> client_;
   std::thread watcher_;  // of the outcome of an attempt

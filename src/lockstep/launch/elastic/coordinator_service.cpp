@@ -1,9 +1,10 @@
 #include "lockstep/launch/elastic/coordinator_service.h"
 
+#include <utility>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/start_thread.h"
-#include "lockstep/launch/free_port.h"
 #include "lockstep/net/signal_mask.h"
 #include "lockstep/net/store_errors.h"
 
@@ -110,12 +111,12 @@ void CoordinatorService::send_orders() {
     const std::lock_guard lock(mutex_);
     orders = coordinator_.take_orders();
   }
-  std::uint16_t master_port = 0;
+  bool has_port = false;  // these orders begin one world
   for (auto& [host, order] : orders) {
     if (order.kind == HostOrder::Kind::Begin) {
       server_.forget_generations_before(order.world.generation - 1);
-      if (master_port == 0) master_port = free_port();
-      order.world.master_port = master_port;
+      if (!std::exchange(has_port, true)) port_.emplace();
+      order.world.master_port = port_->number();
     }
     client_.push(order_queue(host), to_text(order));
   }

@@ -3,10 +3,12 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "lockstep/launch/elastic/coordinator.h"
+#include "lockstep/launch/free_port.h"
 #include "lockstep/net/store_client.h"
 #include "lockstep/net/store_server.h"
 
@@ -42,6 +44,7 @@ class CoordinatorService {
   std::mutex mutex_;
   std::condition_variable changed_;
   Coordinator coordinator_;
+  std::optional<HeldPort> port_;  // of the newest world, for its programs; the serving thread's
   bool waits_no_more_ = false;
   std::thread thread_;
 };
