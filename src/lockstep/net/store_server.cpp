@@ -70,7 +70,7 @@ class StoreServer::Implementation {
                   "raise the limit of open files (ulimit -n)");
     }
     if (secret.empty() && listener_.address.kind == SocketAddress::Kind::Tcp) {
-      log_info(
+      log_warning(
           "the store at {} has no secret: any user of this host can join the job. Set LOCKSTEP_SECRET to prevent it",
           listener_.address.text());
     }
