@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <exception>
 #include <filesystem>
+#include <random>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -21,8 +22,27 @@ constexpr const char* kBeingWritten = ".tmp-";
 constexpr const char* kStandingBy = ".old-";
 constexpr const char* kBeingRemoved = ".del-";
 
+constexpr std::size_t kTokenDigits = 16;
+
+// Tells the staging folders of all writers apart: hosts, processes and threads.
+std::string unique_token() {
+  std::random_device device;
+  const std::uint64_t high = device();
+  return fmt::format("{:016x}", high << 32 | device());
+}
+
+bool is_token(const std::string& text) {
+  return text.size() == kTokenDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 bool has_prefix(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+std::string without_ending(const std::string& text, const std::string& ending) {
+  const bool has_it =
+      text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+  return has_it ? text.substr(0, text.size() - ending.size()) : text;
 }
 
 // @param step  that the folder's name tells
@@ -49,15 +69,24 @@ OutputFolder::OutputFolder(FileSystem& files, std::string path, CheckpointNames 
 
 std::string OutputFolder::beside(const char* kind, const std::string& name) const { return path_ + "/" + kind + name; }
 
+// ".tmp-NAME-NUMBER-TOKEN", or without a token, as versions before had it.
+bool OutputFolder::is_staging(const std::string& name) const {
+  if (!has_prefix(name, kBeingWritten)) return false;
+  std::string rest = name.substr(std::string(kBeingWritten).size());
+  std::size_t dash = rest.rfind('-');
+  if (dash != std::string::npos && is_token(rest.substr(dash + 1))) {
+    rest.resize(dash);
+    dash = rest.rfind('-');
+  }
+  return dash != std::string::npos && dash > 0 && names_.fits(rest.substr(0, dash));
+}
+
 // The name of something that is being written, stands by or is being removed.
 bool OutputFolder::is_left_behind(const std::string& name) const {
   for (const std::string kind : {kStandingBy, kBeingRemoved}) {
     if (has_prefix(name, kind) && names_.fits(name.substr(kind.size()))) return true;
   }
-  const std::size_t number = name.rfind('-');  // of the save
-  if (!has_prefix(name, kBeingWritten) || number == std::string::npos) return false;
-  const std::size_t begin = std::string(kBeingWritten).size();
-  return number > begin && names_.fits(name.substr(begin, number - begin));
+  return is_staging(without_ending(name, StagingLock::kEnding));
 }
 
 std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const {
@@ -83,24 +112,36 @@ std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const 
 
 void OutputFolder::recover() noexcept {
   try {
+    bool is_written = false;  // by another program: what stands by may be its own
+    std::vector<std::string> left;
     for (const std::string& name : files_.names_in(path_)) {
       if (!is_left_behind(name)) continue;
-      const std::string path = path_ + "/" + name;
-      if (has_prefix(name, kStandingBy)) {
-        std::error_code ignored;
-        const std::string final = path_ + "/" + name.substr(std::string(kStandingBy).size());
-        if (!fs::exists(final, ignored) && files_.rename(path, final) == 0) continue;
-      }
-      files_.remove_tree(path);
+      const std::string staging = without_ending(name, StagingLock::kEnding);
+      const bool is_held = is_staging(staging) && StagingLock::is_held(path_ + "/" + staging);
+      is_written = is_written || is_held;
+      if (!is_held) left.push_back(name);
+    }
+    for (const std::string& name : left) {
+      if (!is_written || is_staging(without_ending(name, StagingLock::kEnding))) put_back_or_remove(name);
     }
   } catch (const std::exception& error) {
     log_warning("cannot tidy up {}: {}", path_, error.what());
   }
 }
 
+void OutputFolder::put_back_or_remove(const std::string& name) {
+  const std::string path = path_ + "/" + name;
+  if (has_prefix(name, kStandingBy)) {
+    std::error_code ignored;
+    const std::string final = path_ + "/" + name.substr(std::string(kStandingBy).size());
+    if (!fs::exists(final, ignored) && files_.rename(path, final) == 0) return;
+  }
+  files_.remove_tree(path);
+}
+
 std::string OutputFolder::stage(std::int64_t step, std::int64_t number) {
-  const std::string path = beside(kBeingWritten, fmt::format("{}-{}", names_.of(step), number));
-  if (!files_.remove_tree(path)) fail_to("remove what is left of an earlier save,", path);
+  const std::string path = beside(kBeingWritten, fmt::format("{}-{}-{}", names_.of(step), number, unique_token()));
+  writing_ = StagingLock(path);
   if (files_.make_folder(path, 0755) != 0) fail_to("make the folder", path);
   return path;
 }
@@ -116,6 +157,7 @@ void OutputFolder::publish(const std::string& staging, std::int64_t step) {
   }
   if (files_.sync_folder(path_) != 0) fail_to("sync folder", path_);
   if (!files_.remove_tree(staging)) log_warning("cannot remove {}: {}", staging, errno_text(errno));
+  writing_ = StagingLock();
 }
 
 // Something of that name which this library did not publish: it stays, under another name.
