@@ -74,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(Table, UnreadableEnvironment,
                                            Unreadable{"OMP_NUM_THREADS", "2,"}, Unreadable{"OMP_NUM_THREADS", "-1"},
                                            Unreadable{"OPENBLAS_NUM_THREADS", "two"},
                                            Unreadable{"LOCKSTEP_TIMEOUT_S", "abc"},
-                                           Unreadable{"LOCKSTEP_TIMEOUT_S", "0"}));
+                                           Unreadable{"LOCKSTEP_TIMEOUT_S", "0"},
+                                           Unreadable{"LOCKSTEP_JOIN_TIMEOUT_S", "-1"}));
 
 TEST(ReadableEnvironment, TakesNumbersOfThreadsForNestedLoops) {
   const auto before = env_string("OMP_NUM_THREADS");

@@ -7,11 +7,14 @@
 #include <cstdlib>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/factory.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
+
+using std::chrono::milliseconds;
 
 std::string text_of(const std::function<void()>& call) {
   try {
@@ -108,6 +111,42 @@ TEST(ProcessGroup, TimeoutFromTheEnvironment) {
     destroy_process_group();
     ::setenv("LOCKSTEP_TIMEOUT_S", "0", 1);
     EXPECT_TRUE(contains(text_of([&] { init_process_group("", init_method + "2", 1, rank); }), "LOCKSTEP_TIMEOUT_S"));
+  });
+}
+
+TEST(ProcessGroup, WaitsAsLongAsPyTorchByDefault) {
+  EXPECT_EQ(default_timeout(""), std::chrono::minutes(30));
+  EXPECT_EQ(default_timeout("gloo"), std::chrono::minutes(30));
+  for (const Engine& engine : available_engines()) {
+    const bool is_of_device = engine.device != c10::DeviceType::CPU;
+    EXPECT_EQ(default_timeout(engine.name), std::chrono::minutes(is_of_device ? 10 : 30)) << engine.name;
+  }
+  in_processes(2, [](int rank, const std::string& init_method) {
+    ::unsetenv("LOCKSTEP_TIMEOUT_S");
+    init_process_group("", init_method, 2, rank);
+    EXPECT_EQ(default_group()->membership().timeout, std::chrono::minutes(30));
+    EXPECT_EQ(default_group()->membership().join_timeout, std::chrono::minutes(10));
+    destroy_process_group();
+  });
+}
+
+TEST(ProcessGroup, JoiningHasALimitOfItsOwn) {
+  in_processes(2, [](int rank, const std::string& init_method) {
+    if (rank == 1) return;  // it never comes
+    const auto give_up = [&](const char* place, std::optional<milliseconds> join, std::optional<milliseconds> timeout) {
+      ProcessGroupOptions options;
+      options.init_method = init_method + place;
+      options.world_size = 2;
+      options.rank = rank;
+      options.join_timeout = join;
+      options.timeout = timeout;
+      const std::string text = text_of([&] { init_process_group(options); });
+      EXPECT_TRUE(contains(text, "rank 1 did not come")) << place << ": " << text;
+    };
+    give_up("option", std::chrono::seconds(1), std::nullopt);
+    give_up("timeout", std::nullopt, std::chrono::seconds(1));  // as in PyTorch, it counts for both
+    ::setenv("LOCKSTEP_JOIN_TIMEOUT_S", "1", 1);
+    give_up("variable", std::nullopt, std::chrono::hours(1));
   });
 }
 

@@ -118,7 +118,7 @@ void print_page() {
       "`hierarchical`\n"
       "runs over `gloo` on two pretended hosts of two ranks each, `mpi` under `mpirun --enable-recovery`. The timeout "
       "is {} s\n"
-      "here (default: 60 s); only a rank that stands still makes the others wait for it. The text is the first line of "
+      "here (default: 30 minutes); only a rank that stands still makes the others wait for it. The text is the first line of "
       "the\n"
       "exception on rank 0; the time is that of the last of the three other ranks, from the fault on.\n\n"
       "Plain `mpirun` ends all ranks by itself as soon as one dies: its own message names that rank then.\n\n"

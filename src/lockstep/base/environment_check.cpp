@@ -32,10 +32,11 @@ void require_readable_environment() {
     throw Error(std::string(name) + " is \"" + *value + "\", which is no number of threads", "environment",
                 std::string("set ") + name + " to 1 or more, or unset it");
   }
-  const auto seconds = env_int("LOCKSTEP_TIMEOUT_S");
-  if (seconds && *seconds <= 0) {
-    throw Error("LOCKSTEP_TIMEOUT_S is " + std::to_string(*seconds), "environment",
-                "set it to a positive number of seconds, or unset it for 60");
+  for (const char* name : {"LOCKSTEP_TIMEOUT_S", "LOCKSTEP_JOIN_TIMEOUT_S"}) {
+    const auto seconds = env_int(name);
+    if (!seconds || *seconds > 0) continue;
+    throw Error(name + (" is " + std::to_string(*seconds)), "environment",
+                "set it to a positive number of seconds, or unset it for the default");
   }
 }
 

@@ -4,11 +4,13 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/net/long_work.h"
 
 namespace lockstep {
 namespace {
@@ -34,25 +36,48 @@ std::string broadcast_text(Communicator& communicator, const std::string& text, 
 }
 
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text) {
-  std::vector<std::string> all;
-  for (int rank = 0; rank < communicator.world_size(); ++rank) all.push_back(broadcast_text(communicator, text, rank));
-  return all;
+  if (communicator.world_size() == 1) return {text};
+  const std::int64_t size = communicator.world_size();
+  at::Tensor mine = at::empty({1}, at::kLong);
+  mine.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(text.size());
+  at::Tensor lengths = to_device(communicator, at::empty({size}, at::kLong));
+  communicator.all_gather(lengths, to_device(communicator, mine));
+  lengths = lengths.cpu();
+  const std::int64_t* const length = lengths.data_ptr<std::int64_t>();
+  std::vector<std::string> texts(static_cast<std::size_t>(size));
+  const std::int64_t longest = *std::max_element(length, length + size);
+  if (longest == 0) return texts;
+  at::Tensor padded = at::zeros({longest}, at::kByte);
+  if (!text.empty()) std::memcpy(padded.data_ptr(), text.data(), text.size());
+  at::Tensor bytes = to_device(communicator, at::empty({size * longest}, at::kByte));
+  communicator.all_gather(bytes, to_device(communicator, padded));
+  bytes = bytes.cpu();
+  const auto* const first = static_cast<const char*>(bytes.data_ptr());
+  for (std::int64_t rank = 0; rank < size; ++rank) {
+    texts[static_cast<std::size_t>(rank)].assign(first + rank * longest, static_cast<std::size_t>(length[rank]));
+  }
+  return texts;
 }
 
-void run_together(Communicator& communicator, const std::function<void()>& body) {
+void run_together(Communicator& communicator, const std::string& what, const std::function<void()>& body) {
   std::exception_ptr mine;
   std::string problem;
   try {
+    const LongWork work(communicator.membership(), what);
     body();
   } catch (const std::exception& error) {
     mine = std::current_exception();
     problem = error.what();
+    if (problem.empty()) problem = "an exception without a text";
+  } catch (...) {
+    mine = std::current_exception();
+    problem = "an exception that is no std::exception";
   }
   const std::vector<std::string> problems = gather_texts(communicator, problem);
   if (mine != nullptr) std::rethrow_exception(mine);
   for (std::size_t rank = 0; rank < problems.size(); ++rank) {
     if (problems[rank].empty()) continue;
-    throw Error(fmt::format("rank {} failed: {}", rank, problems[rank]), communicator.membership().where(),
+    throw Error(fmt::format("{}: rank {} failed: {}", what, rank, problems[rank]), communicator.membership().where(),
                 "mend it on that rank");
   }
 }

@@ -11,6 +11,7 @@
 #include "lockstep/checkpoint/output_folder.h"
 #include "lockstep/checkpoint/part_exchange.h"
 #include "lockstep/checkpoint/staged_file.h"
+#include "lockstep/net/long_work.h"
 
 namespace lockstep {
 namespace {
@@ -34,6 +35,11 @@ void add_parts(const std::vector<std::string>& texts, const CheckpointSave& save
   }
 }
 
+// The others wait for what this rank writes, however long its disk takes.
+LongWork writing(const CheckpointSave& save, std::int64_t step) {
+  return {save.membership, "writing " + save.names.of(step), WorkLog::Quiet};
+}
+
 // Rank 0: everything that must be done once.
 void lead(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
   OutputFolder folder(save.files, save.output_dir, save.names);
@@ -46,8 +52,12 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
   const std::string staging = folder.stage(content.step, save.number);
   try {
     exchange.open(staging);
-    manifest.files = write_parts(save.files, staging, parts);
+    {
+      const LongWork work = writing(save, content.step);
+      manifest.files = write_parts(save.files, staging, parts);
+    }
     add_parts(exchange.collect_parts(), save, manifest);
+    const LongWork work = writing(save, content.step);
     check_files(staging, manifest, false);  // of ranks on other hosts, too: is it one file system?
     const std::string text = manifest_json(manifest);
     StagedFile file(save.files, staging + "/" + kManifestFile, text.size());
@@ -72,6 +82,7 @@ void follow(const CheckpointSave& save, const CheckpointContent& content, PartEx
   Manifest part;
   part.step = content.step;
   try {
+    const LongWork work = writing(save, content.step);
     part.files = write_parts(save.files, staging, parts);
     if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
   } catch (const std::exception&) {
@@ -85,7 +96,7 @@ void follow(const CheckpointSave& save, const CheckpointContent& content, PartEx
 }  // namespace
 
 std::string run_save(const CheckpointSave& save, const CheckpointContent& content) {
-  PartExchange exchange(save.membership, save.keys, Deadline::after(save.timeout));
+  PartExchange exchange(save.membership, save.keys, save.timeout);
   try {
     if (content.step < 0)
       throw Error("a checkpoint cannot be of a negative step", "CheckpointWriter::save", "count from 0");

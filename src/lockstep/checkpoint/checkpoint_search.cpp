@@ -18,12 +18,12 @@ std::string identity_of(const Checkpoint& checkpoint) { return manifest_json(che
 // Opens `folder` on the ranks that have not verified it, and compares what they see with rank 0's.
 Checkpoint open_together(const std::string& folder, std::optional<Checkpoint> mine, Communicator& communicator) {
   std::string identity;
-  run_together(communicator, [&] {
+  run_together(communicator, "opening " + folder, [&] {
     if (!mine) mine.emplace(folder, Verify::Sizes);
     identity = identity_of(*mine);
   });
   const std::string first = broadcast_text(communicator, identity);
-  run_together(communicator, [&] {
+  run_together(communicator, "comparing " + folder, [&] {
     if (identity == first) return;
     throw Error(fmt::format("{} is another checkpoint here than on rank 0", folder), communicator.membership().where(),
                 "give an output folder on a file system that all ranks share");
@@ -69,7 +69,7 @@ CheckpointSearch find_newest_checkpoint(const std::string& output_dir, const Che
 CheckpointSearch find_newest_checkpoint(const std::string& output_dir, Communicator& communicator,
                                         const CheckpointNames& names) {
   CheckpointSearch search;
-  run_together(communicator, [&] {
+  run_together(communicator, "searching " + output_dir + " for the newest whole checkpoint", [&] {
     if (communicator.rank() == 0) search = find_newest_checkpoint(output_dir, names);
   });
   const std::string path = broadcast_text(communicator, search.newest ? search.newest->path() : "");
@@ -79,7 +79,7 @@ CheckpointSearch find_newest_checkpoint(const std::string& output_dir, Communica
 
 Checkpoint open_checkpoint(const std::string& folder, Communicator& communicator) {
   std::optional<Checkpoint> mine;
-  run_together(communicator, [&] {
+  run_together(communicator, "verifying " + folder, [&] {
     if (communicator.rank() == 0) mine.emplace(folder, Verify::Checksums);
   });
   return open_together(folder, std::move(mine), communicator);

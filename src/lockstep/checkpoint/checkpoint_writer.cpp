@@ -57,16 +57,16 @@ class CheckpointWriter::Implementation {
       make_output_folder(*options_.file_system, options_.output_dir);
       return;
     }
-    run_together(*communicator_, [&] {
+    run_together(*communicator_, "making " + options_.output_dir, [&] {
       if (membership_.rank == 0) make_output_folder(*options_.file_system, options_.output_dir);
     });
-    run_together(*communicator_, [&] {
+    run_together(*communicator_, "looking for " + options_.output_dir, [&] {
       if (std::filesystem::is_directory(options_.output_dir)) return;
       throw Error(fmt::format("rank 0 made {}, but it is not there on this rank", options_.output_dir),
                   membership_.where(), "give an output folder on a file system that all ranks share");
     });
     std::string id;
-    run_together(*communicator_, [&] {
+    run_together(*communicator_, "numbering the writer of checkpoints", [&] {
       if (membership_.rank == 0) id = std::to_string(membership_.store->add("checkpoint/writers", 1));
     });
     id_ = broadcast_text(*communicator_, id);

@@ -17,7 +17,7 @@ struct CheckpointWriterOptions {
   CheckpointNames names = CheckpointNames::numbered();  ///< of the folders in it
   int save_total_limit = 0;  ///< checkpoints kept, the best one and the newest always among them; 0: all
   bool background = true;    ///< write from a snapshot in a thread of its own, while training goes on
-  /// Longest wait for the parts of other ranks.
+  /// Longest wait for the part of another rank that does not write: one that does is waited for while it lives.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
   FileSystem* file_system = nullptr;  ///< null: the real one. Must outlive the writer
 };

@@ -7,11 +7,16 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/net/patience.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::chrono::milliseconds kLookForLostRanks{250};
+using std::chrono::milliseconds;
+
+// Between two looks at the lost ranks: longer the more ranks look, since one thread serves the store.
+milliseconds look_interval(int ranks) { return std::max(milliseconds(250), milliseconds(5 * ranks)); }
+
 constexpr const char* kExchangeFix =
     "read that rank's log; the checkpoints that were published before are whole, so the job can resume";
 
@@ -19,8 +24,10 @@ std::string part_key(int rank) { return fmt::format("part/{}", rank); }
 
 }  // namespace
 
-PartExchange::PartExchange(const Membership& membership, std::string prefix, Deadline deadline)
-    : membership_(membership), prefix_(std::move(prefix)), deadline_(deadline) {}
+PartExchange::PartExchange(const Membership& membership, std::string prefix, milliseconds timeout)
+    : membership_(membership),
+      prefix_(std::move(prefix)),
+      deadline_(Deadline::after(timeout, membership.patience ? membership.patience->extension() : nullptr)) {}
 
 void PartExchange::give_part(const std::string& text) { set(part_key(membership_.rank), text); }
 
@@ -63,7 +70,8 @@ void PartExchange::set(const std::string& key, const std::string& text) {
 std::string PartExchange::wait_for(const std::string& key, int from) {
   for (;;) {
     try {
-      const auto slice = std::min(deadline_.remaining(), kLookForLostRanks);
+      if (membership_.patience) membership_.patience->waiting();
+      const auto slice = std::min(deadline_.remaining(), look_interval(membership_.world_size));
       return text_of(membership_.store->get(prefix_ + key, Deadline::after(slice)), from);
     } catch (const TimeoutError&) {
       throw_if_lost(key);

@@ -13,12 +13,14 @@ namespace lockstep {
 
 /// How the ranks of one save tell each other how far they are, through the job's store: rank 0 opens the folder, each
 /// rank gives the manifest of its part, rank 0 tells the end. Each message is a text or a failure; a failure is thrown
-/// where it is read. Not thread-safe; every wait ends at the deadline, or soon after a rank was lost.
+/// where it is read. Not thread-safe; every wait ends soon after a rank was lost, or `timeout` after the ranks were
+/// last heard to write.
 class PartExchange {
  public:
   /// @param prefix  of the keys of this save, the same on every rank
   /// @param membership  must outlive this object
-  PartExchange(const Membership& membership, std::string prefix, Deadline deadline);
+  /// @param timeout  longest wait for a rank that does not write (`LongWork`)
+  PartExchange(const Membership& membership, std::string prefix, std::chrono::milliseconds timeout);
 
   void open(const std::string& text) { set("open", text); }  ///< rank 0
   std::string wait_until_open() { return wait_for("open", 0); }

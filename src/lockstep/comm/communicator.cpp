@@ -12,6 +12,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/comm/communicator_state.h"
 #include "lockstep/comm/work_queue.h"
+#include "lockstep/net/patience.h"
 
 namespace lockstep {
 namespace {
@@ -22,7 +23,10 @@ constexpr const char* kDefaultGroup = "default";
 }  // namespace
 
 Communicator::Communicator(Membership membership)
-    : membership_(std::move(membership)), state_(std::make_unique<State>()) {}
+    : membership_(std::move(membership)), state_(std::make_unique<State>()) {
+  if (membership_.patience || membership_.world_size == 1 || !membership_.store) return;
+  membership_.patience = std::make_shared<Patience>(membership_.store, membership_.rank, membership_.timeout);
+}
 
 Communicator::~Communicator() = default;
 
@@ -109,7 +113,7 @@ void Communicator::guard(const Fingerprint& fingerprint, const std::function<voi
 Operation Communicator::operation_of(const Request& request, const Fingerprint& fingerprint) const {
   Operation operation;
   operation.fingerprint = fingerprint;
-  operation.deadline = Deadline::after(membership_.timeout);
+  operation.deadline = membership_.deadline();
   operation.tag = request.tag;
   const auto copied = [](const at::Tensor& tensor) { return tensor.defined() && !tensor.is_contiguous(); };
   operation.staged = copied(request.out) || copied(request.in);

@@ -27,7 +27,9 @@ Communicator& Communicator::carrier(c10::Device device) {
     std::vector<int> all(static_cast<std::size_t>(world_size()));
     std::iota(all.begin(), all.end(), 0);
     const std::string kind = lower_case(c10::DeviceTypeName(device.type()));
-    auto companion = make_companion(subgroup(membership_, all, kind), device);
+    Membership members = subgroup(membership_, all, kind);
+    members.join_timeout.reset();  // ranks come to their first call on such a device whenever they do
+    auto companion = make_companion(std::move(members), device);
     companion->state_->origin = this;
     if (rank() == 0) log_info("tensors on {} go by engine {}, others by {}", kind, companion->engine(), engine());
     const std::lock_guard<std::mutex> lock(state_->mutex);  // `abort` may look

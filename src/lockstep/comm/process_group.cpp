@@ -22,7 +22,9 @@
 namespace lockstep {
 namespace {
 
-constexpr std::chrono::seconds kDefaultTimeout{60};
+constexpr std::chrono::minutes kDefaultTimeout{30};
+constexpr std::chrono::minutes kDefaultTimeoutOfDevices{10};
+constexpr std::chrono::minutes kDefaultJoinTimeout{10};
 constexpr std::chrono::seconds kLeavingTimeout{5};
 
 // The default group of this process.
@@ -37,20 +39,30 @@ Default& the_default() {
   return instance;
 }
 
-std::chrono::milliseconds timeout_of(const ProcessGroupOptions& options) {
-  if (options.timeout) return *options.timeout;
-  const auto seconds = env_int("LOCKSTEP_TIMEOUT_S");
-  return seconds ? std::chrono::seconds(*seconds) : kDefaultTimeout;
+using Limit = std::optional<std::chrono::milliseconds>;
+
+Limit seconds_in(const char* variable) {
+  const auto seconds = env_int(variable);
+  return seconds ? Limit(std::chrono::seconds(*seconds)) : std::nullopt;
+}
+
+bool is_of_device(const std::string& backend) {
+  for (const Engine& engine : available_engines()) {
+    if (engine.name == backend) return engine.device != c10::DeviceType::CPU;
+  }
+  return false;
 }
 
 // Engines of devices come up on the current one.
 void choose_device_for(const std::string& backend) {
-  for (const Engine& engine : available_engines()) {
-    if (engine.name == backend && engine.device != c10::DeviceType::CPU) use_local_device_by_default();
-  }
+  if (is_of_device(backend)) use_local_device_by_default();
 }
 
 }  // namespace
+
+std::chrono::milliseconds default_timeout(const std::string& backend) {
+  return is_of_device(backend) ? kDefaultTimeoutOfDevices : kDefaultTimeout;
+}
 
 void init_process_group(const ProcessGroupOptions& options) {
   Default& current = the_default();
@@ -69,9 +81,12 @@ void init_process_group(const ProcessGroupOptions& options) {
   meeting.init_method = options.init_method;
   meeting.world_size = options.world_size;
   meeting.rank = options.rank;
-  meeting.timeout = timeout_of(options);
+  const Limit given = options.timeout ? options.timeout : seconds_in("LOCKSTEP_TIMEOUT_S");
+  const Limit to_join = options.join_timeout ? options.join_timeout : seconds_in("LOCKSTEP_JOIN_TIMEOUT_S");
+  meeting.timeout = given.value_or(default_timeout(options.backend));
+  meeting.join_timeout = to_join ? to_join : given.value_or(kDefaultJoinTimeout);
   meeting.on_awaiting = [](const std::string& line) { log_info("{}", line); };
-  if (options.init_method == "env://") prepare_rendezvous(Deadline::after(meeting.timeout));
+  if (options.init_method == "env://") prepare_rendezvous(Deadline::after(*meeting.join_timeout));
   const Membership membership = rendezvous(meeting);
   set_log_rank(membership.rank);
   record_failures_as(membership.rank);

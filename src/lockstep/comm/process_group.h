@@ -16,10 +16,17 @@ struct ProcessGroupOptions {
   std::string init_method = "env://";  ///< or "tcp://host:port", "file:///path"; see RendezvousOptions
   std::optional<int> world_size;       ///< default: as the init method says
   std::optional<int> rank;
-  /// Bound of joining and of each collective. Default: LOCKSTEP_TIMEOUT_S seconds, else 60: a rank that died is
-  /// noticed at once, so this is for one that stands still.
+  /// Bound of each collective. Default: LOCKSTEP_TIMEOUT_S seconds, else `default_timeout`. A rank that died, left or
+  /// calls something else is noticed at once, so this is for one that stands still; while it works (`LongWork`), it is
+  /// waited for longer.
   std::optional<std::chrono::milliseconds> timeout;
+  /// Bound of meeting and connecting. Default: LOCKSTEP_JOIN_TIMEOUT_S seconds, else `timeout` where that is given
+  /// (here or by its variable), as in PyTorch, else 10 minutes.
+  std::optional<std::chrono::milliseconds> join_timeout;
 };
+
+/// How long collectives of this engine wait, as in PyTorch: 10 minutes by NCCL, 30 by all others.
+std::chrono::milliseconds default_timeout(const std::string& backend);
 
 /// Joins the job's group, which becomes the default group of this process. Collective: returns when all ranks have
 /// come. Writes to the log (level info) that it waits for them, and, on rank 0, which engine was chosen.

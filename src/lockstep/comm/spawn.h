@@ -14,9 +14,9 @@ namespace lockstep {
 enum class RanksAs { Processes, Threads };
 
 struct SpawnOptions {
-  std::string engine;                         ///< empty: the fastest that connects the ranks
-  std::chrono::milliseconds timeout{60'000};  ///< of each collective
-  RanksAs ranks_as = RanksAs::Processes;      ///< `spawn` alone looks at this
+  std::string engine;                                            ///< empty: the fastest that connects the ranks
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< of each collective
+  RanksAs ranks_as = RanksAs::Processes;                         ///< `spawn` alone looks at this
 };
 
 /// What a rank runs: it gets the communicator that connects all of them.

@@ -5,8 +5,18 @@
 #include <algorithm>
 
 #include "lockstep/base/topology.h"
+#include "lockstep/net/patience.h"
 
 namespace lockstep {
+
+Deadline Membership::deadline() const {
+  return Deadline::after(timeout, patience ? patience->extension() : nullptr).later_by(rear_guard);
+}
+
+Deadline Membership::join_deadline() const {
+  return Deadline::after(join_timeout.value_or(timeout), patience ? patience->extension() : nullptr)
+      .later_by(rear_guard);
+}
 
 bool Membership::on_one_network() const {
   return std::all_of(peers.begin(), peers.end(), [this](const Peer& peer) {

@@ -4,12 +4,16 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/deadline.h"
 #include "lockstep/net/store.h"
 
 namespace lockstep {
+
+class Patience;
 
 /// One rank of a group, as the others need to know it.
 struct Peer {
@@ -27,8 +31,19 @@ struct Membership {
   std::string group = "default";         ///< the same on every member, unique in the job; also the prefix of its keys
   std::vector<Peer> peers;               ///< by rank, `world_size` of them
   std::shared_ptr<Store> store;          ///< keys already carry the group's prefix
-  std::chrono::milliseconds timeout{0};  ///< a collective that takes longer has failed
+  std::chrono::milliseconds timeout{0};  ///< a collective that takes longer has failed, while nobody works (LongWork)
+  /// Bound of the coming up of the group's connections; nothing: `timeout`.
+  std::optional<std::chrono::milliseconds> join_timeout;
+  /// Of a group that is a part of a larger one, which knows all ranks and says better who is late: so much later the
+  /// part gives up by itself. Nothing else is heard of it meanwhile.
+  std::chrono::milliseconds rear_guard{0};
+  std::shared_ptr<Patience> patience;  ///< of this rank; a communicator makes it, and those split off share it
 
+  bool is_part() const { return rear_guard.count() > 0; }
+  /// Of a collective that begins now.
+  Deadline deadline() const;
+  /// Of the coming up of the group, if it begins now.
+  Deadline join_deadline() const;
   const Peer& self() const { return peers.at(static_cast<std::size_t>(rank)); }
   bool on_one_host() const {
     for (const Peer& peer : peers) {

@@ -21,6 +21,7 @@
 #include "lockstep/net/meeting_file.h"
 #include "lockstep/net/runtime_folder.h"
 #include "lockstep/net/secret.h"
+#include "lockstep/net/slow_joining.h"
 #include "lockstep/net/start_line.h"
 #include "lockstep/net/store_errors.h"
 #include "lockstep/net/thread_ranks.h"
@@ -127,6 +128,7 @@ class Rendezvous {
     const std::shared_ptr<StoreClient> client = connect(point, deadline_);
     JoinResult joined;
     try {
+      const SlowJoining notice(where_, point.address.text(), request_.world_size, deadline_);
       joined = client->join(request_, deadline_);
     } catch (const Error&) {
       client->finish(Deadline::after(kFarewell));
@@ -194,6 +196,7 @@ class Rendezvous {
     } catch (const Error& error) {
       throw Unreachable{error.happened()};
     }
+    const SlowJoining notice(where_, point.address.text(), request_.world_size, deadline_);
     return membership(client->join(request_, deadline_), nullptr, client, {});
   }
 
@@ -205,6 +208,7 @@ class Rendezvous {
     result.peers = std::move(joined.peers);
     assign_local_ranks(result.peers);
     result.timeout = options_.timeout;
+    result.join_timeout = options_.join_timeout;
     const std::string prefix = fmt::format("g{}.r{}/{}", request_.generation, joined.round, result.group);
     result.store = std::make_shared<JobStore>(std::move(server), std::move(client), prefix, std::move(on_finish));
     return result;

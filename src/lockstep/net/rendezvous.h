@@ -20,7 +20,7 @@ struct RendezvousOptions {
   std::optional<int> rank;        ///< wins over the environment and the init method
   /// Bound of joining, and `Membership::timeout` of the group.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// Bound of joining alone, where it should differ.
+  /// Bound of joining alone, and `Membership::join_timeout`, where it should differ.
   std::optional<std::chrono::milliseconds> join_timeout;
   /// Called once, before the wait for the other ranks, with "Awaiting all nodes to join."
   std::function<void(const std::string&)> on_awaiting;

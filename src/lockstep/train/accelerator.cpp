@@ -14,6 +14,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
@@ -143,8 +144,9 @@ void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, do
 Autocast Accelerator::autocast() const { return Autocast(device_.type(), precision_.dtype, precision_.autocast); }
 
 void Accelerator::one_first(bool is_first, const std::function<void()>& body) {
-  if (is_first) body();
-  wait_for_everyone();
+  run_together(*group_, "preparing what the other processes wait for", [&] {
+    if (is_first) body();
+  });
   if (!is_first) body();
 }
 

@@ -169,7 +169,8 @@ class Accelerator {
         nested, [&](const at::Tensor& each) { return pad_across_processes(each, dim, pad_index, pad_first); });
   }
   void wait_for_everyone() { group_->barrier(); }
-  /// Runs `body` on the main process first, then on the others.
+  /// Runs `body` on the main process first, then on the others, which wait as long as the main process lives. If it
+  /// throws there, all throw, and the others name that process.
   void main_process_first(const std::function<void()>& body) { one_first(is_main_process(), body); }
   /// The same on each host.
   void local_main_process_first(const std::function<void()>& body) { one_first(is_local_main_process(), body); }

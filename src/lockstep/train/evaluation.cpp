@@ -14,6 +14,7 @@
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/padding_collator.h"
+#include "lockstep/net/long_work.h"
 #include "lockstep/parallel/parallel_inference.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/filled_tensor.h"
@@ -222,7 +223,12 @@ EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<c
   reading.num_workers = options.num_workers;
   DataLoader loader(dataset, reading, std::make_shared<ExactDistributedSampler>(dataset->size(), share));
 
-  LocalSums sums = run_batches(model, loader, options);
+  LocalSums sums;
+  {
+    std::optional<LongWork> work;  // the other ranks may be done long before
+    if (group) work.emplace(group->membership(), "evaluating", WorkLog::Quiet);
+    sums = run_batches(model, loader, options);
+  }
   EvaluationResult result;
   result.samples = dataset->size();
   result.predictions = concatenate_padded(sums.predictions);

@@ -144,11 +144,13 @@ void print_line(const std::string& line) {
 
 struct Trainer::Implementation {
   explicit Implementation(TrainerOptions options) { context.options = std::move(options); }
-  // On rank 0, and the others wait until it is done.
+  // On rank 0, and the others wait until it is done. What it throws, they throw too.
   template <typename Body>
-  void on_rank_0(const Body& body) {
-    if (context.rank() == 0) body();
-    if (context.world_size() > 1) context.group->barrier();
+  void on_rank_0(const std::string& what, const Body& body) {
+    const auto work = [&] {
+      if (context.rank() == 0) body();
+    };
+    context.world_size() > 1 ? run_together(*context.group, what, work) : work();
   }
   // Rank 0 takes the folder that this training writes into; where it cannot, no rank begins. Where nothing is saved
   // there need not be one, nor one that can be written to.
@@ -160,7 +162,7 @@ struct Trainer::Implementation {
       const bool may_be_closed = context.args().save_strategy == "no" && ::access(folder.c_str(), W_OK) != 0;
       if (!may_be_closed) output_folder = OutputFolderLock::take(folder);
     };
-    context.world_size() > 1 ? run_together(*context.group, take) : take();
+    context.world_size() > 1 ? run_together(*context.group, "taking " + context.args().output_dir, take) : take();
   }
 
   TrainerContext context;
@@ -224,7 +226,8 @@ PredictionOutput Trainer::predict(const std::shared_ptr<const Dataset>& dataset,
 }
 
 void Trainer::save_model(const std::string& folder) {
-  implementation_->on_rank_0([&] { save_weights(model(), folder.empty() ? args().output_dir : folder); });
+  const std::string place = folder.empty() ? args().output_dir : folder;
+  implementation_->on_rank_0("saving the model in " + place, [&] { save_weights(model(), place); });
 }
 
 void Trainer::log_metrics(const std::string& split, const Logs& metrics) {
@@ -232,7 +235,7 @@ void Trainer::log_metrics(const std::string& split, const Logs& metrics) {
 }
 
 void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
-  implementation_->on_rank_0([&] {
+  implementation_->on_rank_0("saving the metrics in " + args().output_dir, [&] {
     const std::string folder = args().output_dir;
     create_folders(folder);
     write_file_atomically(folder + "/" + split + "_results.json", json_of(metrics).dump(4) + "\n");
@@ -248,7 +251,7 @@ void Trainer::save_metrics(const std::string& split, const Logs& metrics) {
 }
 
 void Trainer::save_state() {
-  implementation_->on_rank_0([&] {
+  implementation_->on_rank_0("saving the state in " + args().output_dir, [&] {
     create_folders(args().output_dir);
     write_file_atomically(args().output_dir + "/trainer_state.json", trainer_state_json(state()));
   });

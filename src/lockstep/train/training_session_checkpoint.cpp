@@ -89,7 +89,7 @@ void TrainingSession::resume() {
     const auto check = [&] {
       if (context_.rank() == 0) require_checkpoint_folder(from, args_.output_dir);
     };
-    context_.group ? run_together(*context_.group, check) : check();
+    context_.group ? run_together(*context_.group, "looking at " + from, check) : check();
     take_up(context_.group ? open_checkpoint(from, *context_.group) : Checkpoint(from));
     return;
   }
@@ -102,7 +102,7 @@ void TrainingSession::resume() {
                 "repair or restore one; to begin anew, move the folder away or leave resume_from_checkpoint out");
   };
   if (context_.group) {
-    run_together(*context_.group, refuse_to_begin_anew);
+    run_together(*context_.group, "resuming", refuse_to_begin_anew);
   } else {
     refuse_to_begin_anew();
   }

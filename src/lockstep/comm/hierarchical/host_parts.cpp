@@ -31,7 +31,7 @@ std::string engine_between_hosts(const Membership& membership) {
 
 Membership part_of(const Membership& whole, const std::vector<int>& ranks, const std::string& name) {
   Membership part = subgroup(whole, ranks, name);
-  part.timeout = whole.timeout + kRearGuard;
+  part.rear_guard = kRearGuard;
   return part;
 }
 

@@ -21,9 +21,7 @@ namespace {
 
 // The supervisor sees to deadlines, because it can say who is late. The mesh has its own guard for the case that the
 // supervisor itself is held up, by a store that does not answer.
-Deadline with_grace(Deadline deadline) {
-  return deadline.is_never() ? deadline : Deadline::after(deadline.remaining() + std::chrono::seconds(2));
-}
+Deadline with_grace(Deadline deadline) { return deadline.later_by(std::chrono::seconds(2)); }
 
 Reduction reduction_of(const Operation& operation) {
   const shm::Element element = element_of(operation.fingerprint.dtype);
@@ -62,12 +60,11 @@ class MeshCommunicator : public Communicator {
  public:
   MeshCommunicator(Membership membership, const char* engine, const MakeMesh& make)
       : Communicator(std::move(membership)), engine_(engine) {
-    const auto timeout = this->membership().timeout;
     const auto on_failure = [this](const MeshError& error) {
       if (supervisor_) supervisor_->report(error);
     };
-    mesh_ = make(this->membership(), Deadline::after(timeout), on_failure);
-    const Deadline deadline = Deadline::after(timeout);  // anew: a library's own start is not in the ranks' hands
+    mesh_ = make(this->membership(), this->membership().join_deadline(), on_failure);
+    const Deadline deadline = this->membership().join_deadline();  // anew: a library's start is not in the ranks' hands
     collectives_.emplace(*mesh_, rank(), world_size());
     const std::vector<std::string> addresses = exchange_addresses(this->membership(), *mesh_, deadline);
     supervisor_ = std::make_unique<Supervisor>(this->membership(), mesh_);
@@ -134,7 +131,7 @@ class MeshCommunicator : public Communicator {
     }
     return [this, turn, activity] {
       // Only now: a long line of operations is no reason to give up.
-      perform(activity, Deadline::after(membership().timeout), [&] {
+      perform(activity, membership().deadline(), [&] {
         if (!turn->begun) {
           const InMeshTurn now(*turn, /*begins=*/false);
           return turn->call();
@@ -247,7 +244,7 @@ class MeshCommunicator : public Communicator {
 
   void do_send(const at::Tensor& tensor, const Operation& operation) override {
     const Activity activity = numbers_.activity_of(operation);
-    perform(activity, Deadline::after(membership().timeout), [&] {
+    perform(activity, membership().deadline(), [&] {
       const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
       buffer->send(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
       buffer->wait_sent();
@@ -255,7 +252,7 @@ class MeshCommunicator : public Communicator {
   }
   void do_recv(at::Tensor& tensor, const Operation& operation) override {
     const Activity activity = numbers_.activity_of(operation);
-    perform(activity, Deadline::after(membership().timeout), [&] {
+    perform(activity, membership().deadline(), [&] {
       const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
       buffer->recv(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
       buffer->wait_received();

@@ -51,7 +51,7 @@ class NcclCommunicator : public Communicator {
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_.index())),
         connections_(std::make_shared<NcclConnections>()),
         pairs_(this->membership(), connections_) {
-    const Deadline deadline = Deadline::after(this->membership().timeout);
+    const Deadline deadline = this->membership().join_deadline();
     check_devices_differ(this->membership(), device_.index(), deadline);
     supervisor_ = std::make_shared<Supervisor>(this->membership(), connections_);
     Activity coming_up;
@@ -101,7 +101,7 @@ class NcclCommunicator : public Communicator {
     line->ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
     return [this, call = std::move(call), operation, activity, line] {
       const c10::cuda::CUDAGuard device(device_);
-      Entered entered(supervisor_, activity, Deadline::after(membership().timeout));
+      Entered entered(supervisor_, activity, membership().deadline());
       explain([&] {
         const NcclPairs::Pair pair = pair_of(operation);
         get_in_line(*line, *pair.handle, pair.stream, call);

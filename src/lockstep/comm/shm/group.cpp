@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/comm/shm/futex.h"
+#include "lockstep/net/timeout_texts.h"
 
 namespace lockstep::shm {
 namespace {
@@ -55,28 +57,51 @@ void Group::leave() noexcept {
 }
 
 void Group::sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing) {
-  const auto since = Clock::now();
+  Wait wait{Clock::now(), SlowNotice(call.deadline)};
   do {
     SleepProtocol<Group>(*this).sleep([&] { return ready() || broken() || call.deadline.passed(); });
-  } while (!check(call, ready, missing, since));
+  } while (!check(call, ready, missing, wait));
 }
 
 void Group::look_until(const Call& call, const Predicate& ready, const RankPredicate& missing) {
-  const auto since = Clock::now();
+  Wait wait{Clock::now(), SlowNotice(call.deadline)};
   do {
     std::this_thread::sleep_for(kLookInterval);
-  } while (!check(call, ready, missing, since));
+  } while (!check(call, ready, missing, wait));
 }
 
-bool Group::check(const Call& call, const Predicate& ready, const RankPredicate& missing, Clock::time_point since) {
+bool Group::check(const Call& call, const Predicate& ready, const RankPredicate& missing, Wait& wait) {
   if (ready()) return true;
   throw_if_broken();
   if (time_to_check(next_check_ns_)) check_peers(call, ready, missing);
   if (ready()) return true;
   if (call.deadline.passed()) {
-    fail_timeout(call, std::chrono::duration<double>(Clock::now() - since).count(), missing);
+    fail_timeout(call, std::chrono::duration<double>(Clock::now() - wait.since).count(), missing);
   }
+  tell_of_slow(call, missing, wait);
   return false;
+}
+
+// A rank that lives and does not come: the log names it, and one that works for all may be given more time.
+void Group::tell_of_slow(const Call& call, const RankPredicate& missing, Wait& wait) {
+  const auto waited = Clock::now() - wait.since;
+  if (patience_ && waited >= patience_->period()) patience_->waiting();
+  if (!logs_slow_waits_ || !wait.notice.due(waited)) return;
+  const std::string who = who_is_missing(missing);
+  if (who.empty()) return;
+  const std::string works = patience_ ? patience_->who_works() : "";
+  log_warning("still waiting for {} in {}, {:.0f} s{}", who, describe(call.announcement),
+              std::chrono::duration<double>(waited).count(), works.empty() ? "" : ": " + works);
+}
+
+// "rank 3 on a, which last entered barrier #4; rank 5 ..."
+std::string Group::who_is_missing(const RankPredicate& missing) const {
+  std::string who;
+  for (int other = 0; other < world_size(); ++other) {
+    if (other == rank_ || !missing(other)) continue;
+    who += fmt::format("{}{}, which {}", who.empty() ? "" : "; ", names_.rank(other), last_entered(other));
+  }
+  return who;
 }
 
 // Not longer than until the next look at the peers and the deadline.
@@ -135,19 +160,19 @@ std::string Group::last_entered(int rank) const {
 }
 
 void Group::fail_timeout(const Call& call, double waited_s, const RankPredicate& missing) {
-  std::string who;
+  const std::string who = who_is_missing(missing);
   std::string logs;
   int first = -1;
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank_ || !missing(other)) continue;
     if (first < 0) first = other;
-    who += fmt::format("{}{}, which {}", who.empty() ? "" : "; ", names_.rank(other), last_entered(other));
     logs += fmt::format("{}{}", logs.empty() ? "" : ", ", other);
   }
   fail(BreakKind::Timeout,
        fmt::format("{} timed out after {:.1f} s, waiting for {}", describe(call.announcement), waited_s,
                    who.empty() ? "peers" : who),
-       fmt::format("read the log of rank {}; if it is only slow, raise the group's timeout", logs.empty() ? "0" : logs),
+       fmt::format("read the log of rank {}; if it is only slow, {}", logs.empty() ? "0" : logs,
+                   call.announcement == kJoining ? kRaiseJoinTimeout : kRaiseTimeout),
        first);
 }
 

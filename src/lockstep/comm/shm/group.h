@@ -10,6 +10,7 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/failure_cause.h"
+#include "lockstep/base/slow_notice.h"
 #include "lockstep/comm/shm/control_block.h"
 #include "lockstep/comm/shm/layout.h"
 #include "lockstep/comm/shm/memory_segment.h"
@@ -17,6 +18,7 @@
 #include "lockstep/comm/shm/sleep_protocol.h"
 #include "lockstep/comm/shm/spin.h"
 #include "lockstep/comm/shm/work_protocol.h"
+#include "lockstep/net/patience.h"
 
 namespace lockstep::shm {
 
@@ -146,6 +148,11 @@ class Group {
   void set_spin_policy(const SpinPolicy& policy) { spin_policy_ = policy; }
   const SpinPolicy& spin_policy() const { return spin_policy_; }
   bool ranks_share_cores() const { return spin_policy_.spin.count() == 0; }
+  /// Who is told of waits that last; null: nobody. @param logs  whether this group says in the log that they do
+  void set_patience(std::shared_ptr<Patience> patience, bool logs) {
+    patience_ = std::move(patience);
+    logs_slow_waits_ = logs;
+  }
   /// Cores that this rank has for itself; 0 where ranks share them.
   int cores() const { return cores_; }
   void set_cores(int cores) { cores_ = cores; }
@@ -153,12 +160,18 @@ class Group {
  private:
   using Predicate = std::function<bool()>;
   using RankPredicate = std::function<bool(int)>;
+  /// One wait that did not end at once.
+  struct Wait {
+    std::chrono::steady_clock::time_point since;
+    SlowNotice notice;
+  };
 
   void sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
   void look_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
   /// True once `ready`. Throws where the wait can't go on.
-  bool check(const Call& call, const Predicate& ready, const RankPredicate& missing,
-             std::chrono::steady_clock::time_point since);
+  bool check(const Call& call, const Predicate& ready, const RankPredicate& missing, Wait& wait);
+  void tell_of_slow(const Call& call, const RankPredicate& missing, Wait& wait);
+  std::string who_is_missing(const RankPredicate& missing) const;
   void check_peers(const Call& call, const Predicate& ready, const RankPredicate& missing);
   [[noreturn]] void fail_timeout(const Call& call, double waited_s, const RankPredicate& missing);
   static bool time_to_check(std::atomic<std::int64_t>& next_ns) noexcept;
@@ -176,6 +189,8 @@ class Group {
   std::mutex break_mutex_;
   SpinPolicy spin_policy_;
   int cores_ = 0;
+  std::shared_ptr<Patience> patience_;
+  bool logs_slow_waits_ = true;
   std::function<void()> detach_;
   std::atomic<std::int64_t> next_check_ns_{0};  // of all waits together
   std::atomic<std::int64_t> next_look_ns_{0};   // of look_at_peers

@@ -15,6 +15,7 @@
 #include "lockstep/base/topology.h"
 #include "lockstep/comm/shm/process_watch.h"
 #include "lockstep/comm/shm/store_watch.h"
+#include "lockstep/net/timeout_texts.h"
 
 namespace lockstep::shm {
 namespace {
@@ -82,7 +83,7 @@ void deliver_block(const Segment& block, const Membership& membership, MemorySha
     throw_if_lost(membership, watch, missing);
     if (deadline.passed()) {
       throw TimeoutError(fmt::format("joining the group timed out, waiting for rank {}", fmt::join(missing, ", rank ")),
-                         where, "read their logs; if they are only slow, raise the group's timeout");
+                         where, fmt::format("read their logs; if they are only slow, {}", kRaiseJoinTimeout));
     }
     try {
       membership.store->wait({inbox_key(missing.front())},
@@ -114,7 +115,7 @@ Segment await_block(const Membership& membership, MemorySharing& sharing, std::s
     throw_if_lost(membership, watch, {0});
     if (!deadline.passed()) continue;
     throw TimeoutError("joining the group timed out, waiting for rank 0, which has not set up the shared memory", where,
-                       "read the log of rank 0; if it is only slow, raise the group's timeout");
+                       fmt::format("read the log of rank 0; if it is only slow, {}", kRaiseJoinTimeout));
   }
   const auto& header = *reinterpret_cast<const GroupHeader*>(block.mapping->data());
   if (header.magic == kMagic && header.world_size == static_cast<std::uint64_t>(membership.world_size)) return block;
@@ -165,7 +166,7 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
     throw Error(fmt::format("{} ranks share memory with {} at most", membership.world_size, kMaxRanks),
                 membership.where(), "use engine gloo");
   }
-  const Deadline deadline = Deadline::after(membership.timeout);
+  const Deadline deadline = membership.join_deadline();
   const std::size_t bytes = Layout(membership.world_size).total_bytes();
   // Watched before they say that they are present: a process that says so later is the one that is watched.
   auto watch = make_watch(membership, sharing.one_address_space());
@@ -191,6 +192,7 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
   };
   auto group = std::make_unique<Group>(std::move(block.mapping), membership.rank, membership.world_size,
                                        std::move(names), std::move(watch));
+  group->set_patience(membership.patience, !membership.is_part());
   RankCell& mine = group->cell(membership.rank);
   put_affinity(mine);
   group->store(mine.inbox, sharing.inbox());

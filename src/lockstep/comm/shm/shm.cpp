@@ -102,7 +102,7 @@ class SharedMemoryCommunicator : public Communicator {
     std::shared_ptr<shm::SymmetricBuffer> buffer;
     with_where(where() + ", allocate", [&] {
       core_->order.finish_pending();  // others may need this rank for them before they come here
-      buffer = core_->allocations.allocate(bytes * size, Deadline::after(membership().timeout));
+      buffer = core_->allocations.allocate(bytes * size, membership().deadline());
     });
     return at::from_blob(
         buffer->part(rank()), sizes, [buffer](void*) {}, at::TensorOptions().dtype(dtype));

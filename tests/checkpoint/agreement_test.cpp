@@ -1,0 +1,106 @@
+// How ranks agree before and after what one of them does alone, and what that costs.
+#include "lockstep/checkpoint/agreement.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/factory.h"
+#include "tests/support/ranks.h"
+
+namespace lockstep {
+namespace {
+
+Membership one_of(int world_size, int rank) {
+  Membership membership;
+  membership.world_size = world_size;
+  membership.rank = rank;
+  for (int other = 0; other < world_size; ++other) membership.peers.push_back({other, "h", "h", other, other});
+  return membership;
+}
+
+// A group in which all ranks give what this one gives. It counts what it is asked for.
+class CountingGroup : public Communicator {
+ public:
+  explicit CountingGroup(int world_size) : Communicator(one_of(world_size, 5)) {}
+  ~CountingGroup() override { stop_queues(); }
+  const char* engine() const override { return "counting"; }
+  int calls = 0;
+
+ private:
+  void do_all_reduce(at::Tensor&, const Operation&) override { ++calls; }
+  void do_broadcast(at::Tensor&, const Operation&) override { ++calls; }
+  void do_reduce(at::Tensor&, const Operation&) override { ++calls; }
+  void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation&) override {
+    ++calls;
+    out.copy_(in.repeat({world_size()}));
+  }
+  void do_reduce_scatter(at::Tensor&, const at::Tensor&, const Operation&) override { ++calls; }
+  void do_gather(at::Tensor&, const at::Tensor&, const Operation&) override { ++calls; }
+  void do_scatter(at::Tensor&, const at::Tensor&, const Operation&) override { ++calls; }
+  void do_all_to_all(at::Tensor&, const at::Tensor&, const Operation&) override { ++calls; }
+  void do_send(const at::Tensor&, const Operation&) override { ++calls; }
+  void do_recv(at::Tensor&, const Operation&) override { ++calls; }
+  void do_barrier(const Operation&) override { ++calls; }
+  void do_abort() override {}
+};
+
+TEST(Agreement, CostsOneOrTwoCallsWhateverTheNumberOfRanks) {
+  for (const int ranks : {8, 1024}) {
+    CountingGroup group(ranks);
+    EXPECT_EQ(gather_texts(group, ""), std::vector<std::string>(static_cast<std::size_t>(ranks)));
+    EXPECT_EQ(group.calls, 1);
+    EXPECT_EQ(gather_texts(group, "text"), std::vector<std::string>(static_cast<std::size_t>(ranks), "text"));
+    EXPECT_EQ(group.calls, 3);
+    run_together(group, "nothing", [] {});
+    EXPECT_EQ(group.calls, 4);
+  }
+}
+
+TEST(Agreement, TextsOfAllLengthsArrive) {
+  run_ranks_as_threads(3, [](const Membership& membership) {
+    const auto group = make_communicator("thread", membership);
+    const std::vector<std::string> texts{std::string("\0\xff", 2), "", std::string(100'000, 'x')};
+    EXPECT_EQ(gather_texts(*group, texts[static_cast<std::size_t>(group->rank())]), texts);
+  });
+}
+
+TEST(Agreement, OneThatFailsIsNamedAtOnceToThoseThatWait) {
+  run_ranks_as_threads(3, [](const Membership& membership) {
+    const auto group = make_communicator("thread", membership);
+    std::string text;
+    try {
+      run_together(*group, "saving the model", [&] {
+        if (group->rank() == 0) throw Error("the disk is full", "/data", "free space");
+      });
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    EXPECT_NE(text.find("the disk is full"), std::string::npos) << text;
+    if (group->rank() != 0) {
+      EXPECT_NE(text.find("saving the model: rank 0 failed"), std::string::npos) << text;
+    }
+    group->barrier();  // the group lives on
+  });
+}
+
+TEST(Agreement, OneThatTakesLongerThanTheTimeoutIsWaitedFor) {
+  RanksOptions options;
+  options.timeout = std::chrono::milliseconds(1200);
+  run_ranks_as_threads(
+      2,
+      [](const Membership& membership) {
+        const auto group = make_communicator("thread", membership);
+        run_together(*group, "hashing", [&] {
+          // being late is what is tested
+          if (group->rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+        });
+      },
+      options);
+}
+
+}  // namespace
+}  // namespace lockstep
