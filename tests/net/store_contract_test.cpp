@@ -64,6 +64,29 @@ TEST_P(StoreContract, WhatOneSetsTheOtherSees) {
   EXPECT_EQ(first().num_keys(), 1);
 }
 
+TEST_P(StoreContract, AsksForManyKeysAtOnce) {
+  EXPECT_TRUE(first().try_get_all({}).empty());
+  first().set("a", "1");
+  first().set("c", "");
+  const auto values = second().try_get_all({"a", "b", "c", "a"});
+  ASSERT_EQ(values.size(), 4U);
+  EXPECT_EQ(values[0], "1");
+  EXPECT_EQ(values[1], std::nullopt);
+  EXPECT_EQ(values[2], "");
+  EXPECT_EQ(values[3], "1");
+}
+
+TEST_P(StoreContract, AsksForMoreThanFitsInOneAnswer) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 6; ++i) {
+    keys.push_back(std::string(2000, 'k') + std::to_string(i));
+    first().set(keys.back(), std::string((i == 2 ? 8u : 3u) << 20, static_cast<char>('0' + i)));
+  }
+  const auto values = second().try_get_all(keys);
+  ASSERT_EQ(values.size(), keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(values[i], first().try_get(keys[i])) << i;
+}
+
 TEST_P(StoreContract, KeysAndValuesAreBytes) {
   const std::string bytes("\0\xff\n\x80 a\0", 7);
   first().set(bytes, bytes);

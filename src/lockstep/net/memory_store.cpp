@@ -29,6 +29,16 @@ std::optional<std::string> MemoryStore::try_get(const std::string& key) {
   return value != nullptr ? std::optional(*value) : std::nullopt;
 }
 
+std::vector<std::optional<std::string>> MemoryStore::try_get_all(const std::vector<std::string>& keys) {
+  std::vector<std::optional<std::string>> values;
+  const std::lock_guard lock(mutex_);
+  for (const std::string& key : keys) {
+    const std::string* value = table_.find(key);
+    values.push_back(value != nullptr ? std::optional(*value) : std::nullopt);
+  }
+  return values;
+}
+
 std::int64_t MemoryStore::add(const std::string& key, std::int64_t delta) {
   const std::lock_guard lock(mutex_);
   const std::int64_t sum = table_.add(key, delta);

@@ -21,12 +21,18 @@ std::string PrefixStore::compare_set(const std::string& key, const std::string& 
 
 bool PrefixStore::delete_key(const std::string& key) { return store_->delete_key(name(key)); }
 
-void PrefixStore::wait(const std::vector<std::string>& keys, Deadline deadline) {
-  std::vector<std::string> names;
-  names.reserve(keys.size());
-  for (const std::string& key : keys) names.push_back(name(key));
-  store_->wait(names, deadline);
+std::vector<std::string> PrefixStore::names(const std::vector<std::string>& keys) const {
+  std::vector<std::string> all;
+  all.reserve(keys.size());
+  for (const std::string& key : keys) all.push_back(name(key));
+  return all;
 }
+
+std::vector<std::optional<std::string>> PrefixStore::try_get_all(const std::vector<std::string>& keys) {
+  return store_->try_get_all(names(keys));
+}
+
+void PrefixStore::wait(const std::vector<std::string>& keys, Deadline deadline) { store_->wait(names(keys), deadline); }
 
 std::int64_t PrefixStore::num_keys() { return store_->num_keys(); }
 

@@ -17,6 +17,7 @@ class PrefixStore : public Store {
   void set(const std::string& key, const std::string& value) override;
   std::string get(const std::string& key, Deadline deadline) override;
   std::optional<std::string> try_get(const std::string& key) override;
+  std::vector<std::optional<std::string>> try_get_all(const std::vector<std::string>& keys) override;
   std::int64_t add(const std::string& key, std::int64_t delta) override;
   std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override;
   bool delete_key(const std::string& key) override;
@@ -29,6 +30,7 @@ class PrefixStore : public Store {
 
  private:
   std::string name(const std::string& key) const { return prefix_ + key; }
+  std::vector<std::string> names(const std::vector<std::string>& keys) const;
 
   std::shared_ptr<Store> store_;
   std::string prefix_;

@@ -34,6 +34,8 @@ class Store {
   virtual std::string get(const std::string& key, Deadline deadline) = 0;
   /// The value of `key`, or nothing where it is not set. Does not wait.
   virtual std::optional<std::string> try_get(const std::string& key) = 0;
+  /// The values of `keys`, in their order, of one moment or a few: fewer requests than one for each.
+  virtual std::vector<std::optional<std::string>> try_get_all(const std::vector<std::string>& keys) = 0;
   /// Adds `delta` to the number under `key` (0 where it is not set) and returns the sum. Stored as decimal text.
   virtual std::int64_t add(const std::string& key, std::int64_t delta) = 0;
   /// Sets `desired` where the value is `expected`; an `expected` that is empty also matches a key that is not set.

@@ -11,6 +11,11 @@
 #include "lockstep/net/store_protocol.h"
 
 namespace lockstep {
+namespace {
+
+constexpr std::size_t kMostAskedAtOnceBytes = std::size_t{1} << 20;  // of keys: below the limits of a frame and a wait
+
+}  // namespace
 
 using AtDeadline = RequestChannel::AtDeadline;
 
@@ -102,6 +107,30 @@ std::optional<std::string> StoreClient::try_get(const std::string& key) {
   WireReader reader(answer);
   if (reader.u8() == 0) return std::nullopt;
   return reader.text(KeyTable::kMaxValueBytes);
+}
+
+std::vector<std::optional<std::string>> StoreClient::try_get_all(const std::vector<std::string>& keys) {
+  std::vector<std::optional<std::string>> values;
+  while (values.size() < keys.size()) {
+    WireWriter names;
+    std::uint32_t asked = 0;
+    for (std::size_t i = values.size(); i < keys.size() && names.bytes().size() < kMostAskedAtOnceBytes; ++i, ++asked) {
+      names.raw(implementation_->key_field(keys[i]).bytes());
+    }
+    WireWriter fields;
+    fields.u32(asked);
+    fields.raw(names.bytes());
+    const std::string answer =
+        implementation_->ask(StoreOperation::TryGetAll, fields, "try_get_all", keys[values.size()]);
+    WireReader reader(answer);
+    const std::uint32_t answered = reader.u32();
+    if (answered == 0 || answered > asked) throw WireError("try_get_all was answered with another number of values");
+    for (std::uint32_t i = 0; i < answered; ++i) {
+      values.emplace_back();
+      if (reader.u8() != 0) values.back() = reader.text(KeyTable::kMaxValueBytes);
+    }
+  }
+  return values;
 }
 
 std::int64_t StoreClient::add(const std::string& key, std::int64_t delta) {

@@ -68,6 +68,7 @@ class StoreClient : public Store {
   void set(const std::string& key, const std::string& value) override;
   std::string get(const std::string& key, Deadline deadline) override;
   std::optional<std::string> try_get(const std::string& key) override;
+  std::vector<std::optional<std::string>> try_get_all(const std::vector<std::string>& keys) override;
   std::int64_t add(const std::string& key, std::int64_t delta) override;
   std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override;
   bool delete_key(const std::string& key) override;

@@ -25,7 +25,8 @@ enum class StoreOperation : std::uint8_t {
   Heartbeat = 12,  ///< answered unless its number is 0
   Cancel = 13,     ///< not answered itself: what it names is, at once
   Push = 14,
-  Will = 15
+  Will = 15,
+  TryGetAll = 16
 };
 
 /// How a request ended. An answer is: number of the request (64 bits), status (8 bits), fields; for Failed and TimedOut
@@ -36,8 +37,9 @@ constexpr int kMaxWorldSize = 16384;
 constexpr std::size_t kMaxHostBytes = 255;
 constexpr std::size_t kMaxHostIdBytes = 127;
 constexpr std::size_t kMaxKeysPerWait = 65536;
-constexpr std::size_t kMaxWaitsPerClient = 4096;  ///< of one connection at a time
-constexpr std::size_t kMaxMessageBytes = 65536;   ///< of an error's text
+constexpr std::size_t kMostAnsweredAtOnceBytes = std::size_t{4} << 20;  ///< of values that are asked for together
+constexpr std::size_t kMaxWaitsPerClient = 4096;                        ///< of one connection at a time
+constexpr std::size_t kMaxMessageBytes = 65536;                         ///< of an error's text
 
 void write_peer(WireWriter& message, const Peer& peer);
 Peer read_peer(WireReader& message);

@@ -108,6 +108,8 @@ class StoreServer::Implementation {
     service_.forget_generations_before(generation);
   }
 
+  std::uint64_t requests() const { return service_.requests(); }
+
   bool wait_until_left(Deadline deadline) {
     std::unique_lock lock(mutex_);
     while (!service_.all_left()) {
@@ -292,6 +294,7 @@ void StoreServer::mark_lost(std::int64_t generation, const LostRank& lost) {
 void StoreServer::forget_generations_before(std::int64_t generation) {
   implementation_->forget_generations_before(generation);
 }
+std::uint64_t StoreServer::requests() const { return implementation_->requests(); }
 bool StoreServer::wait_until_left(Deadline deadline) { return implementation_->wait_until_left(deadline); }
 
 }  // namespace lockstep

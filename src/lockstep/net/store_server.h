@@ -54,6 +54,9 @@ class StoreServer {
   /// Removes what the ranks of generations before `generation` left in the store.
   void forget_generations_before(std::int64_t generation);
 
+  /// How many requests all clients have made, heartbeats and all: what a job costs its server.
+  std::uint64_t requests() const;
+
   /// Waits until no joined rank is connected any more, and every rank of a join that failed has heard of it.
   /// @return  false where that is not so at the deadline
   bool wait_until_left(Deadline deadline);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -43,6 +44,8 @@ class StoreService {
   void mark_lost(std::int64_t generation, const LostRank& lost);
   /// Removes what ranks of generations before `generation` left: keys and lost ranks.
   void forget_generations_before(std::int64_t generation);
+  /// How many requests were handled, heartbeats and all. From any thread.
+  std::uint64_t requests() const { return requests_; }
   /// True where no connection that ever asked to join is left, and no rank is to be told of a failure.
   bool all_left() const { return joiners_.empty() && !roster_.has_ranks_to_tell(); }
 
@@ -56,6 +59,7 @@ class StoreService {
   void handle_set(RequestId id, WireReader& fields);
   void handle_get(RequestId id, WireReader& fields);
   void handle_try_get(RequestId id, WireReader& fields);
+  void handle_try_get_all(RequestId id, WireReader& fields);
   void handle_add(RequestId id, WireReader& fields);
   void handle_compare_set(RequestId id, WireReader& fields);
   void handle_delete(RequestId id, WireReader& fields);
@@ -81,6 +85,7 @@ class StoreService {
   Roster roster_;
   LostList lost_;
   Wills wills_;
+  std::atomic<std::uint64_t> requests_{0};
   std::int64_t newest_generation_ = 0;
   std::int64_t forgotten_before_ = 0;
   std::set<ConnectionId> joiners_;       // connections that asked to join and said no goodbye yet

@@ -8,7 +8,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/slow_notice.h"
 #include "lockstep/comm/mesh/activity.h"
+#include "lockstep/net/timeout_texts.h"
 
 namespace lockstep {
 namespace {
@@ -18,6 +21,11 @@ using std::chrono::milliseconds;
 constexpr std::size_t kLongestAddress = 4096;
 
 const char* const kAddressPrefix = "mesh/address/";
+
+// Rarer the more ranks wait: the store serves them all from one thread.
+milliseconds look_interval(const Membership& membership) {
+  return std::max(milliseconds(250), milliseconds(5 * membership.world_size));
+}
 
 // One address per line of text: its length, a space, its bytes.
 std::string pack(const std::vector<std::string>& addresses) {
@@ -45,17 +53,31 @@ std::string unpack(const std::string& text, int index, const std::string& whose)
   }
 }
 
-[[noreturn]] void throw_missing(const Membership& membership, const std::vector<int>& ranks,
-                                const std::string& prefix) {
+// "rank 3 on a, rank 4 on b, no heartbeat for 7.0 s"
+std::string who_is_missing(const Membership& membership, const std::vector<int>& ranks,
+                           const std::vector<std::string>& keys) {
+  const auto there = membership.store->try_get_all(keys);
+  const std::vector<LostRank> lost_ranks = membership.store->lost_ranks();
   std::string names;
-  for (const int rank : ranks) {
-    if (membership.store->try_get(prefix + std::to_string(rank))) continue;
-    names += (names.empty() ? "" : ", ") + name_of(membership, rank);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (there[i]) continue;
+    names += (names.empty() ? "" : ", ") + name_of(membership, ranks[i]);
+    for (const LostRank& lost : lost_ranks) {
+      if (lost.rank == membership.peers[static_cast<std::size_t>(ranks[i])].global_rank) names += ", " + lost.cause;
+    }
   }
-  throw TimeoutError(fmt::format("the group \"{}\" did not come up in {:.1f} s: not there: {}", membership.group,
-                                 static_cast<double>(membership.timeout.count()) / 1000, names),
-                     membership.where(),
-                     "read the log of the rank named; check that every rank creates the same groups in the same order");
+  return names;
+}
+
+[[noreturn]] void throw_missing(const Membership& membership, const std::string& names) {
+  const auto limit = membership.join_timeout.value_or(membership.timeout);
+  throw TimeoutError(
+      fmt::format("the group \"{}\" did not come up in {:.1f} s: not there: {}", membership.group,
+                  static_cast<double>(limit.count()) / 1000, names),
+      membership.where(),
+      fmt::format("read the log of the rank named; check that every rank creates the same groups in the same order; "
+                  "if it is only slow, {}",
+                  kRaiseJoinTimeout));
 }
 
 void throw_if_lost(const Membership& membership) {
@@ -70,18 +92,41 @@ void throw_if_lost(const Membership& membership) {
   }
 }
 
+// What the others have left for this rank, once all have.
+std::vector<std::string> read_addresses(const Membership& membership) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < membership.world_size; ++rank) {
+    if (rank != membership.rank) keys.push_back(kAddressPrefix + std::to_string(rank));
+  }
+  const auto texts = membership.store->try_get_all(keys);
+  std::vector<std::string> theirs(static_cast<std::size_t>(membership.world_size));
+  std::size_t next = 0;
+  for (int rank = 0; rank < membership.world_size; ++rank) {
+    if (rank == membership.rank) continue;
+    const std::string text = texts[next++].value_or("");
+    theirs[static_cast<std::size_t>(rank)] = unpack(text, membership.rank, name_of(membership, rank));
+  }
+  return theirs;
+}
+
 }  // namespace
 
 void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks, const std::string& prefix,
                     Deadline deadline) {
   std::vector<std::string> keys;
   for (const int rank : ranks) keys.push_back(prefix + std::to_string(rank));
+  const auto since = Deadline::Clock::now();
+  SlowNotice notice(deadline);
   for (;;) {
     try {
-      return membership.store->wait(keys, Deadline::after(std::min(milliseconds(250), deadline.remaining())));
+      return membership.store->wait(keys, Deadline::after(std::min(look_interval(membership), deadline.remaining())));
     } catch (const TimeoutError&) {
       throw_if_lost(membership);
-      if (deadline.passed()) throw_missing(membership, ranks, prefix);
+      if (deadline.passed()) throw_missing(membership, who_is_missing(membership, ranks, keys));
+      const auto waited = Deadline::Clock::now() - since;
+      if (!notice.due(waited)) continue;
+      log_warning("still waiting for the group \"{}\" to come up, {:.0f} s; not there: {}", membership.group,
+                  std::chrono::duration<double>(waited).count(), who_is_missing(membership, ranks, keys));
     }
   }
 }
@@ -95,13 +140,7 @@ std::vector<std::string> exchange_addresses(const Membership& membership, Mesh& 
   }
   membership.store->set(kAddressPrefix + std::to_string(membership.rank), pack(mine));
   wait_for_ranks(membership, all, kAddressPrefix, deadline);
-  std::vector<std::string> theirs(mine.size());
-  for (int rank = 0; rank < membership.world_size; ++rank) {
-    if (rank == membership.rank) continue;
-    const std::string text = membership.store->get(kAddressPrefix + std::to_string(rank), deadline);
-    theirs[static_cast<std::size_t>(rank)] = unpack(text, membership.rank, name_of(membership, rank));
-  }
-  return theirs;
+  return read_addresses(membership);
 }
 
 }  // namespace lockstep

@@ -7,27 +7,23 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/mesh/talk_times.h"
+#include "lockstep/net/patience.h"
+#include "lockstep/net/timeout_texts.h"
 
 namespace lockstep {
 namespace {
 
 using std::chrono::milliseconds;
 
-/// What lasts longer is told to the store.
-constexpr milliseconds kSlow{150};
 /// How long the store may take to notice that a rank is gone whose connection to us has ended.
 constexpr milliseconds kStoreNotices{500};
 
 /// How long it may take until the other ranks have told what they do.
 constexpr milliseconds kOthersTell{1000};
 
-const char* const kFailureKey = "mesh/failure";
-std::string state_key(int rank) { return "mesh/state/" + std::to_string(rank); }
-
-// Rarer the longer it lasts, and the more ranks there are to ask.
-milliseconds talk_interval(milliseconds age, int ranks) {
-  return std::max({milliseconds(200), milliseconds(5 * ranks), std::min(milliseconds(2000), age / 8)});
-}
+/// Ranks that a message names one by one.
+constexpr std::size_t kMostNamed = 8;
 
 double seconds(Deadline::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -61,14 +57,20 @@ std::optional<GroupFailure> Diagnosis::look(const View& view, Connections& conne
   }
   if (!view.current.empty()) {
     if (auto failure = look_at_peers(view, connections, now)) return failure;
+    const auto& patience = membership_.patience;
+    if (patience && now - view.current.front().since >= patience->period()) patience->waiting();
   }
-  return talk(view, now);
+  if (auto failure = talk(view, now)) return failure;
+  log_if_slow(view, now);
+  return std::nullopt;
 }
 
 std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Connections& connections,
                                                      Clock::time_point now) {
   const Doing& first = view.current.front();
-  if ((first.activity.coming_up || !connections.sees_losses()) && now - first.since > kSlow) {
+  const bool sees_nothing = first.activity.coming_up || !connections.sees_losses();
+  if (sees_nothing && now - first.since > kSlow && now >= next_loss_look_) {
+    next_loss_look_ = now + loss_interval(membership_.world_size);
     // A connection that is not there yet, or that nobody watches, cannot be seen to end.
     if (auto failure = told_or_lost_any()) return failure;
   }
@@ -106,7 +108,7 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
     for (;;) {
       tell(view);
       if (auto failure = told_or_lost_any()) return *failure;
-      hear(Clock::now());
+      hear_all(Clock::now());
       if (auto text = find_disagreement(states_, membership_)) {
         return {GroupFailure::Kind::kDisagreement, *text, "make the same calls in the same order on every rank"};
       }
@@ -114,7 +116,7 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
         if (auto failure = left_early(view)) return *failure;
       }
       if (deadline.passed()) break;
-      std::this_thread::sleep_for(milliseconds(50));
+      std::this_thread::sleep_for(5 * cause_interval(membership_.world_size));
     }
   } catch (const Error&) {  // the store has gone: what the part says must do
   }
@@ -128,9 +130,9 @@ GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error
     for (;;) {
       if (auto failure = told_or_lost(error.peers())) return *failure;
       if (deadline.passed()) break;
-      std::this_thread::sleep_for(milliseconds(10));
+      std::this_thread::sleep_for(cause_interval(membership_.world_size));
     }
-    hear(Clock::now());
+    hear_all(Clock::now());
     if (auto failure = left_early(view)) return *failure;
   } catch (const Error& store_error) {
     detail = "; the store does not answer either: " + store_error.happened();
@@ -172,7 +174,7 @@ GroupFailure Diagnosis::unexplained(const MeshError& error) const {
         GroupFailure::Kind::kTimeout,
         "the operation did not end in time, and the store does not answer: the process that serves it (rank 0, or the "
         "launcher) is stopped or cut off",
-        "look at that process; if it is only slow, raise the timeout"};
+        fmt::format("look at that process; if it is only slow, {}", kRaiseTimeout)};
   }
   return {GroupFailure::Kind::kLost, fmt::format("the connections of this group ended ({})", error.what()),
           "read the other ranks' messages"};
@@ -216,7 +218,7 @@ GroupFailure Diagnosis::timed_out(const Doing& late, const View& view) {
   try {
     if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
     tell(view);
-    hear(now);
+    hear_all(now);
     if (auto text = find_disagreement(states_, membership_)) {
       return {GroupFailure::Kind::kDisagreement, *text, "make the same calls in the same order on every rank"};
     }
@@ -226,7 +228,9 @@ GroupFailure Diagnosis::timed_out(const Doing& late, const View& view) {
   }
   return {GroupFailure::Kind::kTimeout,
           fmt::format("{} did not end in {:.1f} s: {}", late.activity.describe(), seconds(now - late.since), detail),
-          "read the log of the rank named; if it is only slow, raise the timeout (LOCKSTEP_TIMEOUT_S)", blamed};
+          fmt::format("read the log of the rank named; if it is only slow, {}",
+                      late.activity.coming_up ? kRaiseJoinTimeout : kRaiseTimeout),
+          blamed};
 }
 
 std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now, int& blamed) const {
@@ -244,7 +248,9 @@ std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now, int
     suspects = not_arrived(states_, late.activity.fingerprint.sequence);
   }
   if (suspects.empty()) {
-    const auto patience = 3 * talk_interval(age_of(late.since, now), membership_.world_size) + milliseconds(500);
+    const auto interval = talk_interval(age_of(late.since, now), membership_.world_size);
+    const auto between = static_cast<int>(talks_between_hearing_all(membership_.world_size));
+    const auto patience = 3 * between * interval + milliseconds(500);
     for (int rank = 0; rank < membership_.world_size; ++rank) {
       if (rank != membership_.rank && now - heard_[static_cast<std::size_t>(rank)] > patience) suspects.push_back(rank);
     }
@@ -252,60 +258,17 @@ std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now, int
   }
   if (suspects.empty()) return "every rank has come, so the network is slow, or was cut";
   blamed = first_of(suspects);
+  const std::vector<LostRank> lost_ranks = membership_.store->lost_ranks();
   std::string text;
-  for (const int rank : suspects) {
-    text += fmt::format("\n    {} {} ({})", name_of(membership_, rank), verb, last_of(rank));
-    for (const LostRank& lost : membership_.store->lost_ranks()) {
-      if (lost.rank == membership_.peers[static_cast<std::size_t>(rank)].global_rank) text += ", " + lost.cause;
+  for (std::size_t i = 0; i < suspects.size() && i < kMostNamed; ++i) {
+    text += fmt::format("\n    {} {} ({})", name_of(membership_, suspects[i]), verb, last_of(suspects[i]));
+    for (const LostRank& lost : lost_ranks) {
+      const Peer& peer = membership_.peers[static_cast<std::size_t>(suspects[i])];
+      if (lost.rank == peer.global_rank) text += ", " + lost.cause;
     }
   }
+  if (suspects.size() > kMostNamed) text += fmt::format("\n    and {} more", suspects.size() - kMostNamed);
   return text;
-}
-
-std::optional<GroupFailure> Diagnosis::talk(const View& view, Clock::time_point now) {
-  Clock::time_point oldest = now;
-  for (const Doing& doing : view.current) oldest = std::min(oldest, doing.since);
-  if (now - oldest < kSlow) {
-    next_talk_ = {};
-    const bool pause = view.current.empty() && !view.ended.empty() && view.ended.back().sequence + 1 != told_last_;
-    if (pause && now - view.last_end >= kSlow) tell(view);
-    return std::nullopt;
-  }
-  if (now < next_talk_) return std::nullopt;
-  next_talk_ = now + talk_interval(age_of(oldest, now), membership_.world_size);
-  tell(view);
-  if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
-  hear(now);
-  if (auto text = find_disagreement(states_, membership_)) {
-    return GroupFailure{GroupFailure::Kind::kDisagreement, *text,
-                        "make the same calls in the same order on every rank"};
-  }
-  return left_early(view);
-}
-
-void Diagnosis::leave(const View& view) { tell(view, true); }
-
-void Diagnosis::tell(const View& view, bool left) {
-  RankState state;
-  state.left = left;
-  state.beat = ++beat_;
-  state.ended = view.ended;
-  for (const Doing& doing : view.current) state.current.push_back(doing.activity);
-  if (!view.ended.empty()) told_last_ = view.ended.back().sequence + 1;
-  membership_.store->set(state_key(membership_.rank), encode_state(state));
-  states_[static_cast<std::size_t>(membership_.rank)] = std::move(state);
-}
-
-void Diagnosis::hear(Clock::time_point now) {
-  for (int rank = 0; rank < membership_.world_size; ++rank) {
-    if (rank == membership_.rank) continue;
-    const auto text = membership_.store->try_get(state_key(rank));
-    if (!text) continue;
-    RankState state = decode_state(*text);
-    auto& known = states_[static_cast<std::size_t>(rank)];
-    if (!known || known->beat != state.beat) heard_[static_cast<std::size_t>(rank)] = now;
-    known = std::move(state);
-  }
 }
 
 int Diagnosis::first_of(const std::vector<int>& ranks) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/deadline.h"
+#include "lockstep/base/slow_notice.h"
 #include "lockstep/comm/mesh/activity.h"
 #include "lockstep/comm/mesh/connections.h"
 #include "lockstep/comm/mesh/failure.h"
@@ -16,6 +17,9 @@ namespace lockstep {
 
 /// Finds out, from this rank's side and through the store, why operations of a group do not end. For one thread; calls
 /// the store, so each call may take as long as that does.
+///
+/// What that costs the store: see talk_times.h. Of the other ranks' states it reads those of ranks that have not come,
+/// in one request, and all of them now and then.
 class Diagnosis {
  public:
   using Clock = Deadline::Clock;
@@ -57,13 +61,18 @@ class Diagnosis {
   std::string who_is_late(const Doing& late, Clock::time_point now, int& blamed) const;
   std::optional<GroupFailure> talk(const View& view, Clock::time_point now);
   void tell(const View& view, bool left = false);
-  void hear(Clock::time_point now);
+  void hear(const std::vector<int>& ranks, Clock::time_point now);
+  void hear_all(Clock::time_point now);
+  void hear_the_late(const View& view, Clock::time_point now);
+  void log_if_slow(const View& view, Clock::time_point now);
   std::string names(const std::vector<int>& ranks) const;
   /// The rank in the job of the first of them; -1 where there is none.
   int first_of(const std::vector<int>& ranks) const;
   GroupFailure lost_rank(int rank, const std::string& cause) const;
   /// The last that is known of a rank: what it told, or an operation that could not have ended here without it.
   std::string last_of(int rank) const;
+
+  static constexpr const char* kFailureKey = "mesh/failure";
 
   const Membership membership_;
   GroupState states_;
@@ -72,6 +81,10 @@ class Diagnosis {
   std::uint64_t beat_ = 0;
   std::uint64_t told_last_ = 0;  // 1 + the sequence number of the last end that was told
   Clock::time_point next_talk_{};
+  Clock::time_point next_loss_look_{};
+  std::uint64_t talks_ = 0;         // since an operation was slow
+  Clock::time_point slow_since_{};  // the operation that `notice_` is of began then
+  std::optional<SlowNotice> notice_;
 };
 
 }  // namespace lockstep

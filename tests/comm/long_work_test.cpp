@@ -1,0 +1,114 @@
+// A rank that works alone, or is only slow: the others wait for it while it lives, and their logs say so.
+#include "lockstep/net/long_work.h"
+
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/factory.h"
+#include "tests/comm/contract.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::vector<Placement> in_processes_only() {
+  std::vector<Placement> found;
+  for (const Placement& placement : placements_for_failures()) {
+    if (placement.processes) found.push_back(placement);
+  }
+  return found;
+}
+
+std::string text_in(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class WaitingForOne : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Engines, WaitingForOne, ::testing::ValuesIn(placements_for_failures()), placement_name);
+
+TEST_P(WaitingForOne, ThatWorksLongerThanTheTimeout) {
+  RanksOptions options;
+  options.timeout = milliseconds(1200);
+  each_rank(
+      [](Communicator& group) {
+        for (const int worker : {0, group.world_size() - 1}) {
+          if (group.rank() == worker) {
+            const LongWork work(group.membership(), "sleeping");
+            std::this_thread::sleep_for(milliseconds(3000));  // being late is what is tested
+          }
+          at::Tensor tensor = ones(1000);
+          group.all_reduce(tensor);
+          EXPECT_TRUE(tensor.eq(group.world_size()).all().item<bool>());
+        }
+      },
+      options);
+}
+
+class WaitingForAProcess : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Engines, WaitingForAProcess, ::testing::ValuesIn(in_processes_only()), placement_name);
+
+TEST_P(WaitingForAProcess, EndsWhenItIsStoppedInItsWork) {
+  RanksOptions options;
+  options.timeout = milliseconds(1500);
+  const auto ends = ends_of(
+      [](Communicator& group) {
+        group.barrier();
+        if (group.rank() == 0) {
+          const LongWork work(group.membership(), "standing still");
+          ::raise(SIGSTOP);
+        }
+        group.barrier();
+      },
+      options);
+  for (std::size_t rank = 1; rank < ends.size(); ++rank) {
+    EXPECT_TRUE(ends[rank].timed_out) << ends[rank].text;
+    for (const char* knob : {"LOCKSTEP_TIMEOUT_S", "lockstep run --timeout", "ProcessGroupOptions::timeout"}) {
+      EXPECT_NE(ends[rank].text.find(knob), std::string::npos) << ends[rank].text;
+    }
+  }
+}
+
+TEST_P(WaitingForAProcess, SaysSoInItsLog) {
+  const TemporaryFolder folder;
+  RanksOptions options;
+  options.timeout = seconds(6);
+  options.prepare = [&](int rank) {
+    const int log = ::open((folder / std::to_string(rank)).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ::dup2(log, STDERR_FILENO);
+  };
+  each_rank(
+      [&](Communicator& group) {
+        group.barrier();
+        const int late = group.world_size() - 1;
+        if (group.rank() == late) {
+          const Deadline end = Deadline::after(seconds(30));
+          while (!end.passed() && text_in(folder / "0").find("still waiting") == std::string::npos) {
+            std::this_thread::sleep_for(milliseconds(10));
+          }
+        }
+        at::Tensor tensor = ones(1000);
+        group.all_reduce(tensor);
+      },
+      options);
+  const std::string log = text_in(folder / "0");
+  EXPECT_NE(log.find("still waiting"), std::string::npos) << log;
+  EXPECT_NE(log.find("rank " + std::to_string(GetParam().world_size - 1) + " on "), std::string::npos) << log;
+  EXPECT_NE(log.find("all_reduce #1"), std::string::npos) << log;
+}
+
+}  // namespace
+}  // namespace lockstep

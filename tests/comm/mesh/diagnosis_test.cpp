@@ -1,0 +1,125 @@
+// What it costs the store to find out why an operation is slow, up to thousands of ranks.
+#include "lockstep/comm/mesh/diagnosis.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "lockstep/base/topology.h"
+#include "lockstep/comm/mesh/talk_times.h"
+#include "lockstep/net/prefix_store.h"
+#include "lockstep/net/store_client.h"
+#include "lockstep/net/store_server.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class NothingLost : public Connections {
+ public:
+  bool sees_losses() const override { return false; }  // the dearest case: the store is asked for lost ranks, too
+  std::vector<int> lost_peers() override { return {}; }
+  void break_connections() noexcept override {}
+};
+
+Fingerprint barrier_of(std::uint64_t sequence) {
+  Fingerprint fingerprint;
+  fingerprint.sequence = sequence;
+  return fingerprint;
+}
+
+Activity in_barrier(std::uint64_t sequence) {
+  Activity activity;
+  activity.fingerprint = barrier_of(sequence);
+  return activity;
+}
+
+class SlowStep {
+ public:
+  explicit SlowStep(int ranks) : server_(SocketAddress::unix_socket(folder_ / "store"), "") {
+    StoreClientOptions options;
+    options.heartbeat_interval = std::chrono::hours(1);
+    const auto client = std::make_shared<StoreClient>(server_.address(), "", Deadline::after(seconds(30)), options);
+    membership_.world_size = ranks;
+    membership_.timeout = std::chrono::minutes(30);
+    membership_.store = client;
+    for (int rank = 0; rank < ranks; ++rank) membership_.peers.push_back({rank, "h", "h", 1, rank});
+    for (int rank = 1; rank + 1 < ranks; ++rank) {  // all but the last have come to the barrier
+      RankState state;
+      state.current = {in_barrier(7)};
+      client->set("mesh/state/" + std::to_string(rank), encode_state(state));
+    }
+  }
+
+  // Requests of rank 0, which has waited for a second, in many looks one behind the other.
+  std::uint64_t requests_of_many_looks() {
+    Diagnosis diagnosis(membership_);
+    Diagnosis::View view;
+    view.current.push_back({in_barrier(7), Deadline::Clock::now() - seconds(1), Deadline::never()});
+    NothingLost connections;
+    const std::uint64_t before = server_.requests();
+    for (int i = 0; i < 10; ++i) {
+      const auto found = diagnosis.look(view, connections);
+      EXPECT_FALSE(found) << found->happened;
+    }
+    return server_.requests() - before;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  StoreServer server_;
+  Membership membership_;
+};
+
+TEST(DiagnosisCost, TheStoreServesAFewHundredRequestsInASecondWhateverTheNumberOfRanks) {
+  constexpr std::uint64_t kOfATalk = 3;      // tells, has the group failed, the states of those that are late
+  constexpr std::uint64_t kOfALossLook = 2;  // has the group failed, who is lost
+  for (const int ranks : {1024, 4096}) {
+    const std::uint64_t requests = SlowStep(ranks).requests_of_many_looks();
+    EXPECT_GE(requests, kOfATalk) << ranks;
+    EXPECT_LE(requests, kOfATalk + kOfALossLook) << ranks;
+    const auto per_second = [&](std::uint64_t of_each, std::chrono::milliseconds interval) {
+      return static_cast<double>(of_each) * ranks / std::chrono::duration<double>(interval).count();
+    };
+    EXPECT_LE(per_second(kOfATalk, talk_interval(seconds(1), ranks)), 1000) << ranks;
+    EXPECT_LE(per_second(kOfALossLook, loss_interval(ranks)), 2000) << ranks;
+  }
+}
+
+// Each rank reads the states of all only so often that all together read some hundred thousand in ten seconds.
+TEST(DiagnosisCost, StatesOfAllAreReadRarely) {
+  for (const int ranks : {8, 64, 1024}) {
+    const double between_s = std::chrono::duration<double>(talk_interval(seconds(1), ranks)).count() *
+                             static_cast<double>(talks_between_hearing_all(ranks));
+    EXPECT_LE(static_cast<double>(ranks) * ranks / between_s, 15'000) << ranks;
+  }
+}
+
+TEST(DiagnosisCost, ADisagreementIsFoundAllTheSame) {
+  const TemporaryFolder folder;
+  const StoreServer server(SocketAddress::unix_socket(folder / "store"), "");
+  Membership membership;
+  membership.world_size = 300;
+  membership.timeout = std::chrono::minutes(30);
+  membership.store = std::make_shared<StoreClient>(server.address(), "", Deadline::after(seconds(30)));
+  for (int rank = 0; rank < membership.world_size; ++rank) membership.peers.push_back({rank, "h", "h", 1, rank});
+  RankState other;
+  other.current = {in_barrier(7)};
+  other.current.front().fingerprint.kind = OperationKind::AllReduce;
+  membership.store->set("mesh/state/299", encode_state(other));
+  Diagnosis diagnosis(membership);
+  Diagnosis::View view;
+  view.current.push_back({in_barrier(7), Deadline::Clock::now() - seconds(1), Deadline::never()});
+  NothingLost connections;
+  const auto found = diagnosis.look(view, connections);
+  ASSERT_TRUE(found);
+  EXPECT_NE(found->happened.find("rank 299 on h: all_reduce #7"), std::string::npos) << found->happened;
+}
+
+}  // namespace
+}  // namespace lockstep
