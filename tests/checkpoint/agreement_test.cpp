@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/comm/factory.h"
 #include "tests/support/ranks.h"
 
@@ -72,16 +74,19 @@ TEST(Agreement, OneThatFailsIsNamedAtOnceToThoseThatWait) {
   run_ranks_as_threads(3, [](const Membership& membership) {
     const auto group = make_communicator("thread", membership);
     std::string text;
+    std::optional<FailureCause> cause;
     try {
       run_together(*group, "saving the model", [&] {
         if (group->rank() == 0) throw Error("the disk is full", "/data", "free space");
       });
     } catch (const Error& error) {
       text = error.what();
+      if (const FailureCause* known = cause_of(error)) cause = *known;
     }
     EXPECT_NE(text.find("the disk is full"), std::string::npos) << text;
     if (group->rank() != 0) {
       EXPECT_NE(text.find("saving the model: rank 0 failed"), std::string::npos) << text;
+      EXPECT_EQ(cause, (FailureCause{FailureCause::Kind::AbortedByPeer, 0}));
     }
     group->barrier();  // the group lives on
   });

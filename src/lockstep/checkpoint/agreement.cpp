@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/net/long_work.h"
 
 namespace lockstep {
@@ -77,8 +78,10 @@ void run_together(Communicator& communicator, const std::string& what, const std
   if (mine != nullptr) std::rethrow_exception(mine);
   for (std::size_t rank = 0; rank < problems.size(); ++rank) {
     if (problems[rank].empty()) continue;
-    throw Error(fmt::format("{}: rank {} failed: {}", what, rank, problems[rank]), communicator.membership().where(),
-                "mend it on that rank");
+    const Membership& membership = communicator.membership();
+    throw_caused(Error(fmt::format("{}: rank {} failed: {}", what, rank, problems[rank]), membership.where(),
+                       "mend it on that rank"),
+                 {FailureCause::Kind::AbortedByPeer, membership.peers[rank].global_rank});
   }
 }
 
