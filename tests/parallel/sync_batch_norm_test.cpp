@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
@@ -69,6 +70,69 @@ TEST_P(SyncBatchNormOf, EqualsBatchNormOfTheWholeBatch) {
 INSTANTIATE_TEST_SUITE_P(Shapes, SyncBatchNormOf,
                          ::testing::Values(NormCase{1, {5}, {}}, NormCase{2, {3, 3}, {}}, NormCase{2, {1, 4}, {5, 2}},
                                            NormCase{3, {2, 0, 3}, {6}}, NormCase{4, {1, 1, 1, 1}, {}}));
+
+// Two branches, of which a rank may take one alone, around a normalisation.
+template <typename Norm>
+struct BranchedNet : torch::nn::Module {
+  explicit BranchedNet(Norm module) : norm(std::move(module)) {
+    register_module("before", before);
+    register_module("norm", norm);
+    register_module("after", after);
+    register_module("branch", branch);
+    to(torch::kDouble);
+    const torch::NoGradGuard no_grad;
+    int next = 1;
+    for (auto& parameter : parameters()) {
+      parameter.copy_(wave(parameter.sizes().vec(), next++).to(torch::kDouble).sub_(100));
+    }
+  }
+  at::Tensor forward(at::Tensor x, bool takes_branch) {
+    x = norm->forward(before->forward(x));
+    return takes_branch ? after->forward(x) + branch->forward(x) : after->forward(x);
+  }
+  torch::nn::Linear before{4, 4}, after{4, 2}, branch{4, 2};
+  Norm norm;
+};
+
+at::Tensor branch_loss(const at::Tensor& output) { return (output * output.detach().cos()).sum(); }
+
+// On rank 1 the branch's bucket, which is the first, waits for the end of backward, and the normalisation does not.
+TEST(SyncBatchNorm, GoesWithParametersThatAreUnusedOnOneRank) {
+  const auto batch = [](int rank, int step) { return wave({3, 4}, 7 * rank + step).to(torch::kDouble) - 100; };
+  for (const std::string engine : {"thread", "shm", "gloo"}) {
+    SCOPED_TRACE(engine);
+    const auto body = [&](const Membership& membership) {
+      SyncBatchNormOptions options(4);
+      options.process_group = make_communicator(engine, membership);
+      auto net = std::make_shared<BranchedNet<SyncBatchNorm>>(SyncBatchNorm(options));
+      DistributedDataParallelOptions wrapping;
+      wrapping.process_group = options.process_group;
+      wrapping.bucket_cap_mb = 1e-6;  // a bucket for each parameter
+      DistributedDataParallel ddp(net, wrapping);
+      auto one = std::make_shared<BranchedNet<torch::nn::BatchNorm1d>>(torch::nn::BatchNorm1d(4));
+      for (int step = 0; step < 3; ++step) {
+        net->zero_grad();
+        one->zero_grad();
+        branch_loss(ddp(batch(membership.rank, step), membership.rank == 0)).backward();
+        // One process: both batches normalised together, each then by its own way.
+        const at::Tensor whole = one->norm->forward(one->before->forward(at::cat({batch(0, step), batch(1, step)})));
+        const at::Tensor first = whole.narrow(0, 0, 3), second = whole.narrow(0, 3, 3);
+        const at::Tensor loss = branch_loss(one->after->forward(first) + one->branch->forward(first)) +
+                                branch_loss(one->after->forward(second));
+        (loss / 2).backward();
+        for (const auto& item : one->named_parameters()) {
+          EXPECT_TRUE(net->named_parameters()[item.key()].grad().allclose(item.value().grad(), 1e-9, 1e-9))
+              << item.key() << ", step " << step;
+        }
+      }
+    };
+    if (engine == "shm") {
+      run_ranks_as_processes(2, body);
+    } else {
+      run_ranks_as_threads(2, body);
+    }
+  }
+}
 
 TEST(SyncBatchNorm, WithoutAGroupIsBatchNorm) {
   SyncBatchNorm ours(SyncBatchNormOptions(4));

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/parallel/sibling_group.h"
 
 namespace lockstep {
 namespace {
@@ -71,7 +72,7 @@ class SyncBatchNormFunction : public torch::autograd::Function<SyncBatchNormFunc
     context->save_for_backward({normal, weight, inverse_deviation});
     context->saved_data["count"] = count;
     context->saved_data["counts"] = without_samples == 0;
-    context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);  // the module keeps it alive
+    context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);  // lives as long as the ranks' group
     at::Tensor output = normal;
     if (weight.defined()) output = output * per_channel(weight, input) + per_channel(bias, input);
     return output;
@@ -137,6 +138,14 @@ std::shared_ptr<Communicator> SyncBatchNormImpl::group() const {
   return is_initialized() ? default_group() : nullptr;
 }
 
+Communicator& SyncBatchNormImpl::own_group(const std::shared_ptr<Communicator>& ranks) {
+  if (!own_group_ || ranks_.lock() != ranks) {
+    own_group_ = sibling_group(ranks);
+    ranks_ = ranks;
+  }
+  return *own_group_;
+}
+
 double SyncBatchNormImpl::batch_share() const {
   if (options.momentum) return *options.momentum;
   const std::int64_t batches = options.track_running_stats ? num_batches_tracked.item<std::int64_t>() : 0;
@@ -167,15 +176,16 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
     if (is_training() && options.track_running_stats) num_batches_tracked.add_(1);
     return at::batch_norm(input, weight, bias, running_mean, running_var, by_batch, batch_share(), options.eps, false);
   }
+  Communicator& messages = own_group(ranks);
   BatchMoments moments;
   {
     const at::NoGradGuard no_grad;
-    moments = moments_of_all(input, *ranks);
+    moments = moments_of_all(input, messages);
   }
   if (moments.count <= 1) refuse_input("all ranks together have one value per channel");
   track(moments.mean, moments.variance, moments.count);
   return SyncBatchNormFunction::apply(input, weight, bias, moments.mean, (moments.variance + options.eps).rsqrt(),
-                                      moments.count, ranks.get());
+                                      moments.count, &messages);
 }
 
 }  // namespace lockstep

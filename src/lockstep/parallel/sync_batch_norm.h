@@ -20,7 +20,8 @@ struct SyncBatchNormOptions {
   std::optional<double> momentum = 0.1;  ///< none: the averages are over all batches so far
   bool affine = true;
   bool track_running_stats = true;
-  std::shared_ptr<Communicator> process_group;  ///< default: that of init_process_group, where there is one
+  std::shared_ptr<Communicator>
+      process_group;  ///< of these ranks; default: that of init_process_group, if there is one
 };
 
 /// Batch normalisation over the batches of all ranks together, as one process would over the whole batch: for small
@@ -29,8 +30,10 @@ struct SyncBatchNormOptions {
 /// other's state. Evaluates, and trains where there is no group or one rank, as BatchNorm does.
 ///
 /// Collective in training: a gather of 2 channels + 1 numbers in forward, a sum of 2 channels in backward, in the order
-/// in which the model computes; every rank runs the same model. Declare it in place of BatchNorm: a C++ module's
-/// forward calls its own members, so that nobody can convert them from outside.
+/// in which the model computes; every rank runs the same layers. What they send has a group, and so an order, of its
+/// own, which comes up in the first forward in training: DistributedDataParallel's buckets may leave before it on one
+/// rank and after it on another, where a parameter is unused. Declare it in place of BatchNorm: a C++ module's forward
+/// calls its own members, so that nobody can convert them from outside.
 class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
  public:
   /// @throws Error  if an option makes no sense
@@ -45,9 +48,13 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 
  private:
   std::shared_ptr<Communicator> group() const;
+  Communicator& own_group(const std::shared_ptr<Communicator>& ranks);
   /// What a batch counts for in the running averages.
   double batch_share() const;
   void track(const at::Tensor& mean, const at::Tensor& variance, double count);
+
+  std::weak_ptr<Communicator> ranks_;  // of the last forward in training
+  std::shared_ptr<Communicator> own_group_;
 };
 TORCH_MODULE(SyncBatchNorm);
 
