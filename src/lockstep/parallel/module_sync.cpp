@@ -4,52 +4,35 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/parallel/rank_difference.h"
 
 namespace lockstep {
 namespace {
 
+// Strides where they matter: gradients lie in buckets as their parameters do.
+std::string describe_layout(const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided || tensor.is_contiguous()) return "";
+  return fmt::format(", strides [{}]", fmt::join(tensor.strides(), ", "));
+}
+
 std::string describe(const NamedTensor& entry) {
-  std::string shape;
-  for (const std::int64_t size : entry.tensor.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
-  return fmt::format("{}: {} [{}]", entry.name, c10::toString(entry.tensor.scalar_type()), shape);
+  return fmt::format("{}: {} [{}]", entry.name, c10::toString(entry.tensor.scalar_type()),
+                     fmt::join(entry.tensor.sizes(), ", "));
 }
 
-at::Tensor byte_tensor(std::int64_t bytes) { return at::empty({bytes}, at::TensorOptions().dtype(at::kByte)); }
-at::Tensor long_tensor(std::int64_t count) { return at::empty({count}, at::TensorOptions().dtype(at::kLong)); }
-
-// The root's text on every rank.
-std::string broadcast_text(Communicator& communicator, const std::string& mine, int root) {
-  at::Tensor length = long_tensor(1);
-  length.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(mine.size());
-  communicator.broadcast(length, root);
-  if (length.data_ptr<std::int64_t>()[0] == 0) return "";
-  at::Tensor bytes = byte_tensor(length.data_ptr<std::int64_t>()[0]);
-  if (communicator.rank() == root) std::memcpy(bytes.data_ptr(), mine.data(), mine.size());
-  communicator.broadcast(bytes, root);
-  return std::string(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(bytes.numel()));
+void check_equal(Communicator& communicator, const std::vector<std::string>& lines, const char* what) {
+  const auto difference = first_difference(communicator, lines);
+  if (!difference) return;
+  throw Error(fmt::format("the models of the ranks differ at {} {}: {}", what, difference->index, difference->text()),
+              communicator.membership().where(),
+              "build the same model on every rank, in the same order, with the same layers frozen");
 }
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
-std::string line_or_nothing(const std::vector<std::string>& lines, std::size_t index) {
-  return index < lines.size() ? lines[index] : std::string("nothing");
-}
-
-constexpr std::int64_t kEqual = -1;
 
 at::TensorOptions bytes_on(c10::Device device) { return at::TensorOptions().dtype(at::kByte).device(device); }
 
@@ -66,31 +49,20 @@ void copy_bytes(void* to, void* from, std::size_t bytes, c10::Device device) {
 
 }  // namespace
 
-void check_equal_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& tensors, const char* what) {
-  std::string text;
-  for (const auto& entry : tensors) text += describe(entry) + "\n";
-  const std::vector<std::string> mine = split_lines(text);
-  const std::vector<std::string> theirs = split_lines(broadcast_text(communicator, text, 0));
-
-  std::int64_t difference = kEqual;
-  for (std::size_t i = 0; i < std::max(mine.size(), theirs.size()) && difference == kEqual; ++i) {
-    if (line_or_nothing(mine, i) != line_or_nothing(theirs, i)) difference = static_cast<std::int64_t>(i);
+void check_equal_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& parameters,
+                              const char* what) {
+  std::vector<std::string> lines;
+  for (const auto& entry : parameters) {
+    lines.push_back(describe(entry) + describe_layout(entry.tensor) +
+                    (entry.tensor.requires_grad() ? "" : ", which requires no gradient"));
   }
-  at::Tensor own = long_tensor(1);
-  own.data_ptr<std::int64_t>()[0] = difference;
-  at::Tensor all = long_tensor(communicator.world_size());
-  communicator.all_gather(all, own);
-  const std::int64_t* differences = all.data_ptr<std::int64_t>();
-  const std::int64_t* end = differences + communicator.world_size();
-  const std::int64_t* found = std::find_if(differences, end, [](std::int64_t d) { return d != kEqual; });
-  if (found == end) return;
+  check_equal(communicator, lines, what);
+}
 
-  const int other = static_cast<int>(found - differences);
-  const std::size_t index = static_cast<std::size_t>(*found);
-  const std::string there = broadcast_text(communicator, line_or_nothing(mine, index), other);
-  throw Error(fmt::format("the models of the ranks differ at {} {}: rank 0 has {}, rank {} has {}", what, index,
-                          line_or_nothing(theirs, index), other, there),
-              communicator.membership().where(), "build the same model on every rank, in the same order");
+void check_equal_buffers_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& buffers) {
+  std::vector<std::string> lines;
+  for (const auto& entry : buffers) lines.push_back(describe(entry));
+  check_equal(communicator, lines, "buffer");
 }
 
 void broadcast_coalesced(Communicator& communicator, const std::vector<at::Tensor>& tensors, int root,
