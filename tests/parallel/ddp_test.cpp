@@ -4,6 +4,8 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
+
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
 #include "tests/support/ranks.h"
@@ -59,6 +61,54 @@ TEST(DistributedDataParallel, NamesAMissingParameter) {
     const std::string text = error_of([&] { DistributedDataParallel ddp(model, on(group)); });
     EXPECT_NE(text.find("rank 0 has bias: Float [2], rank 1 has nothing"), std::string::npos) << text;
   });
+}
+
+TEST(DistributedDataParallel, NamesAParameterThatIsFrozenOnOneRank) {
+  on_ranks(3, [](std::shared_ptr<Communicator> group) {
+    Linear model(4, 2);
+    if (group->rank() == 1) model->bias.requires_grad_(false);
+    const std::string text = error_of([&] { DistributedDataParallel ddp(model, on(group)); });
+    EXPECT_NE(
+        text.find("parameter 1: rank 0 has bias: Float [2], rank 1 has bias: Float [2], which requires no gradient"),
+        std::string::npos)
+        << text;
+  });
+}
+
+// Buckets hold gradients as the parameters lie in memory: else the ranks' elements would be added up crosswise.
+TEST(DistributedDataParallel, NamesAParameterThatLiesInMemoryInAnotherOrder) {
+  on_ranks(2, [](std::shared_ptr<Communicator> group) {
+    torch::nn::Conv2d model(torch::nn::Conv2dOptions(3, 2, 2));
+    if (group->rank() == 1) {
+      model->weight.set_data(model->weight.detach().contiguous(at::MemoryFormat::ChannelsLast));
+    }
+    const std::string text = error_of([&] { DistributedDataParallel ddp(model, on(group)); });
+    EXPECT_NE(text.find("rank 1 has weight: Float [2, 3, 2, 2], strides [12, 1, 6, 3]"), std::string::npos) << text;
+  });
+}
+
+TEST(DistributedDataParallel, NamesTheOptionThatDiffers) {
+  struct Case {
+    std::function<void(DistributedDataParallelOptions&)> set;
+    const char* says;
+  };
+  const Case cases[] = {
+      {[](auto& options) { options.bucket_cap_mb = 0.5; },
+       "rank 0 has bucket_cap_mb = 0, rank 1 has bucket_cap_mb = 0.5"},
+      {[](auto& options) { options.static_graph = true; }, "rank 1 has static_graph = true"},
+      {[](auto& options) { options.broadcast_buffers = false; }, "rank 1 has broadcast_buffers = false"},
+      {[](auto& options) { options.init_sync = false; }, "rank 1 has init_sync = false"},
+      {[](auto& options) { options.parameters_and_buffers_to_ignore = {"bias"}; },
+       "rank 1 has parameters_and_buffers_to_ignore = {bias}"}};
+  for (const Case& one : cases) {
+    on_ranks(2, [&](std::shared_ptr<Communicator> group) {
+      Linear model(4, 2);
+      auto options = on(group);
+      if (group->rank() == 1) one.set(options);
+      const std::string text = error_of([&] { DistributedDataParallel ddp(model, options); });
+      EXPECT_NE(text.find(one.says), std::string::npos) << text;
+    });
+  }
 }
 
 TEST(DistributedDataParallel, GradientsAreViewsIntoBuckets) {
@@ -223,6 +273,38 @@ TEST(DistributedDataParallel, JoinAveragesOverTheInitialOrTheActiveRanks) {
   }
 }
 
+// A rank whose loop is shorter ends before the others' backward, or before their broadcast of buffers.
+TEST(DistributedDataParallel, UnevenLoopsGetTheAdviceToJoin) {
+  for (const bool with_buffers : {false, true}) {
+    for (const char* engine : {"thread", "gloo"}) {
+      const auto ends = ranks_as_threads(2, [&](const Membership& membership) {
+        torch::nn::Sequential model(Linear(2, 2));
+        if (with_buffers) model->push_back(torch::nn::BatchNorm1d(2));
+        DistributedDataParallel ddp(model, on(make_communicator(engine, membership)));
+        for (int step = 0; step <= membership.rank; ++step) ddp(torch::randn({4, 2})).sum().backward();
+      });
+      EXPECT_FALSE(ends[0].failed) << ends[0].text;
+      EXPECT_NE(ends[1].text.find("ddp.join("), std::string::npos) << engine << ": " << ends[1].text;
+    }
+  }
+}
+
+// In a process of its own, which reads the level anew.
+TEST(DistributedDataParallel, NotesAForwardWithoutBackward) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  ::setenv("LOCKSTEP_LOG_LEVEL", "debug", 1);
+  const auto forwards = [] {
+    on_ranks(1, [&](std::shared_ptr<Communicator> group) {
+      Linear model(1, 1);
+      DistributedDataParallel ddp(model, on(group));
+      for (int step = 0; step < 2; ++step) ddp(torch::ones({1, 1}));
+    });
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(forwards(), ::testing::ExitedWithCode(0), "synchronised forward had no backward");
+  ::unsetenv("LOCKSTEP_LOG_LEVEL");
+}
+
 TEST(DistributedDataParallel, JoinWithBuffersAndNoStepAtAllOnOneRank) {
   on_ranks(2, [](std::shared_ptr<Communicator> group) {
     torch::nn::BatchNorm1d model(3);
@@ -272,10 +354,16 @@ TEST(DistributedDataParallel, RefusesWhatItCannotDo) {
     EXPECT_NE(error_of([&] { ddp(torch::ones({1, 1})); }).find("bias"), std::string::npos);
     EXPECT_NE(error_of([&] { make_communication_hook("zip"); }).find("allreduce, fp16"), std::string::npos);
 
-    torch::nn::Embedding sparse(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+    // A table whose module does not say that its gradients are sparse.
+    struct TableImpl : torch::nn::Module {
+      torch::Tensor forward(const torch::Tensor& rows) { return torch::embedding(table, rows, -1, false, true); }
+      torch::Tensor table = register_parameter("table", torch::ones({4, 2}));
+    };
+    auto sparse = std::make_shared<TableImpl>();
     DistributedDataParallel embedding(sparse, on(group));
-    EXPECT_NE(error_of([&] { embedding(torch::zeros({1}, torch::kLong)).sum().backward(); }).find("sparse"),
-              std::string::npos);
+    EXPECT_NE(
+        error_of([&] { embedding(torch::zeros({1}, torch::kLong)).sum().backward(); }).find("\"table\" has a sparse"),
+        std::string::npos);
   });
 }
 

@@ -3,9 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -14,17 +14,11 @@
 #include "lockstep/parallel/module_sync.h"
 #include "lockstep/parallel/optimizer_state.h"
 #include "lockstep/parallel/optimizer_sync.h"
+#include "lockstep/parallel/rank_difference.h"
+#include "lockstep/parallel/uneven_inputs.h"
 
 namespace lockstep {
 namespace {
-
-std::vector<NamedTensor> without(std::vector<NamedTensor> tensors, const std::vector<std::string>& ignored) {
-  const std::unordered_set<std::string> names(ignored.begin(), ignored.end());
-  tensors.erase(std::remove_if(tensors.begin(), tensors.end(),
-                               [&](const NamedTensor& entry) { return names.count(entry.name) > 0; }),
-                tensors.end());
-  return tensors;
-}
 
 std::vector<at::Tensor> plain(const std::vector<NamedTensor>& tensors) {
   std::vector<at::Tensor> result;
@@ -45,6 +39,37 @@ ReducerOptions reducer_options(const DistributedDataParallelOptions& options, co
     result.first_bucket_cap_bytes = result.bucket_cap_bytes;
   }
   return result;
+}
+
+bool is_sparse(const ModuleTensors& tensors, const NamedTensor& parameter) {
+  const auto& sparse = tensors.sparse;
+  return std::find(sparse.begin(), sparse.end(), parameter.tensor.unsafeGetTensorImpl()) != sparse.end();
+}
+
+std::string names_of_sparse(const ModuleTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& entry : tensors.parameters) {
+    if (is_sparse(tensors, entry)) names.push_back(entry.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// What one rank does and another does not leaves one of them waiting, or adds up gradients of different parameters.
+void check_equal_options(Communicator& communicator, const DistributedDataParallelOptions& options,
+                         const ModuleTensors& tensors) {
+  if (communicator.world_size() == 1) return;
+  const auto difference =
+      first_difference(communicator, {fmt::format("init_sync = {}", options.init_sync),
+                                      fmt::format("broadcast_buffers = {}", options.broadcast_buffers),
+                                      fmt::format("static_graph = {}", options.static_graph),
+                                      fmt::format("bucket_cap_mb = {}", options.bucket_cap_mb),
+                                      fmt::format("parameters_and_buffers_to_ignore = {{{}}}",
+                                                  fmt::join(options.parameters_and_buffers_to_ignore, ", ")),
+                                      fmt::format("sparse gradients of {{{}}}", names_of_sparse(tensors))});
+  if (!difference) return;
+  throw Error("the ranks wrap the module with different options: " + difference->text(),
+              communicator.membership().where() + ", DistributedDataParallel",
+              "give the same DistributedDataParallelOptions on every rank");
 }
 
 // That of the group's communicators which carries the module's gradients; it keeps the group.
@@ -68,22 +93,22 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   tensors_.parameters = without(std::move(tensors_.parameters), ignored);
   const auto named_buffers = without(tensors_.buffers(), ignored);
   check_trainable(tensors_.parameters);
+  check_equal_options(*communicator_, options_, tensors_);
   if (options_.init_sync && communicator_->world_size() > 1) {
     check_equal_across_ranks(*communicator_, tensors_.parameters, "parameter");
-    check_equal_across_ranks(*communicator_, named_buffers, "buffer");
+    check_equal_buffers_across_ranks(*communicator_, named_buffers);
     std::vector<at::Tensor> all = plain(tensors_.parameters);
     for (const auto& entry : named_buffers) all.push_back(entry.tensor);
     broadcast_coalesced(*communicator_, all, 0);
   }
   has_buffers_ = !named_buffers.empty();
-  std::vector<NamedTensor> trainable;
+  std::vector<NamedTensor> dense, sparse;
   for (const auto& entry : tensors_.parameters) {
-    if (!entry.tensor.requires_grad()) continue;
-    trainable.push_back(entry);
-    reduced_names_.push_back(entry.name);
+    if (entry.tensor.requires_grad()) (is_sparse(tensors_, entry) ? sparse : dense).push_back(entry);
   }
-  reducer_ = std::make_unique<Reducer>(std::move(trainable), communicator_,
-                                       reducer_options(options_, communicator_->membership()));
+  reducer_ = Reducer::make(std::move(dense), std::move(sparse), communicator_,
+                           reducer_options(options_, communicator_->membership()));
+  watch_.emplace(tensors_, ignored);
 }
 
 DistributedDataParallelBase::~DistributedDataParallelBase() = default;
@@ -110,18 +135,8 @@ void DistributedDataParallelBase::check_trainable(const std::vector<NamedTensor>
   }
 }
 
-void DistributedDataParallelBase::check_requires_grad() const {
-  std::size_t next = 0;
-  for (const auto& entry : tensors_.parameters) {
-    if (next < reduced_names_.size() && reduced_names_[next] == entry.name) {
-      ++next;  // may have been frozen since: it then counts as unused
-    } else if (entry.tensor.requires_grad()) {
-      throw Error(
-          fmt::format("parameter \"{}\" was frozen when the module was wrapped and is not any more", entry.name),
-          communicator_->membership().where() + ", DistributedDataParallel",
-          "wrap the module again after unfreezing, so that its gradients are synchronised");
-    }
-  }
+void DistributedDataParallelBase::check_parameters() {
+  if (const auto change = watch_->look()) reducer_->fail(change->what, change->fix);
 }
 
 std::vector<at::Tensor> DistributedDataParallelBase::buffers() const {
@@ -136,19 +151,20 @@ void DistributedDataParallelBase::synchronise_buffers(int root) {
 
 void DistributedDataParallelBase::before_forward() {
   if (!at::GradMode::is_enabled()) return;
-  check_requires_grad();
+  check_parameters();
   if (fuse_mode() != FuseMode::Off) fused_->before_forward();
   reducer_->prepare(synchronise_);
   // Only in training: a rank may evaluate by itself.
-  if (synchronise_ && tensors_.is_training()) synchronise_buffers(reducer_->lowest_active_rank());
+  if (!synchronise_ || !tensors_.is_training()) return;
+  advise_on_uneven_inputs([this] { synchronise_buffers(reducer_->lowest_active_rank()); });
 }
 
 void DistributedDataParallelBase::follow_backward() {
   // Not when it begins: batch normalisation keeps its averages for backward, and they must not change before.
-  reducer_->follow_backward([this] {
-    check_requires_grad();
-    if (tensors_.is_training()) synchronise_buffers(0);
-  });
+  reducer_->follow_backward([this] { check_parameters(); },
+                            [this] {
+                              if (tensors_.is_training()) synchronise_buffers(0);
+                            });
 }
 
 int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOptions options) {
@@ -263,7 +279,7 @@ std::vector<std::vector<std::string>> DistributedDataParallelBase::bucket_names(
   std::vector<std::vector<std::string>> names;
   for (const auto& bucket : reducer_->bucket_layout()) {
     names.emplace_back();
-    for (const std::size_t index : bucket) names.back().push_back(reduced_names_[index]);
+    for (const std::size_t index : bucket) names.back().push_back(reducer_->name(index));
   }
   return names;
 }

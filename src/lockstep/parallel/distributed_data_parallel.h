@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/fused_step.h"
 #include "lockstep/parallel/module_tensors.h"
+#include "lockstep/parallel/parameter_watch.h"
 #include "lockstep/parallel/reducer.h"
 #include "lockstep/parallel/visit_tensors.h"
 #include "lockstep/parallel/wrapped_module.h"
@@ -144,7 +146,7 @@ class DistributedDataParallelBase {
 
  private:
   void check_trainable(const std::vector<NamedTensor>& parameters) const;
-  void check_requires_grad() const;
+  void check_parameters();
   std::vector<at::Tensor> buffers() const;
   void synchronise_buffers(int root);
   void take_over_from(int last, const JoinOptions& options, bool was_through_early);
@@ -152,9 +154,9 @@ class DistributedDataParallelBase {
   std::shared_ptr<Communicator> communicator_;
   DistributedDataParallelOptions options_;
   ModuleTensors tensors_;
-  std::vector<std::string> reduced_names_;
-  NamedParameters names_;  // of all parameters
-  std::unique_ptr<Reducer> reducer_;
+  NamedParameters names_;                // of all parameters
+  std::optional<ParameterWatch> watch_;  // of tensors_
+  std::shared_ptr<Reducer> reducer_;
   std::unique_ptr<FusedStep> fused_;  // uses the reducer
   std::string fuse_reason_;
   CommunicationHook* hook_ = nullptr;  // the reducer's
@@ -174,6 +176,10 @@ class DistributedDataParallelBase {
 /// The wrapped module is not changed: its parameters and state keep their plain names, and it can be saved or evaluated
 /// by itself through `module()`. All ranks make the same number of forwards and backwards in training; see `join` for
 /// those that cannot. After Li et al., 2020, arXiv:2006.15704.
+///
+/// New values and new memory for parameters (torch::load, set_) are followed, if every rank loads the same. What
+/// buckets cannot follow ends the group with an Error that names the parameter: another type, device or shape, other
+/// parameters, and gradients for frozen ones. Then convert or build first, and wrap afterwards.
 ///
 /// Errors: construction throws if the ranks' models differ; forward and backward throw as the communicator does.
 template <typename ModuleType>

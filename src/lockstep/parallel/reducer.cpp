@@ -3,18 +3,17 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 
 namespace lockstep {
-Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator,
-                 ReducerOptions options)
+Reducer::Reducer(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
+                 std::shared_ptr<Communicator> communicator, ReducerOptions options)
     : communicator_(std::move(communicator)),
+      sparse_(std::move(sparse), communicator_),
       flags_(parameters.size(), communicator_->world_size()),
       static_graph_(options.static_graph) {
   for (auto& entry : parameters) {
@@ -24,26 +23,6 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<Communicat
     parameters_.push_back(std::move(parameter));
   }
   allocate_buckets(options);
-  install_hooks();
-}
-
-Reducer::~Reducer() {
-  for (auto& parameter : parameters_) {
-    if (parameter.accumulator) parameter.accumulator->del_post_hook(parameter.hook_key);
-  }
-}
-
-void Reducer::install_hooks() {
-  using torch::autograd::variable_list;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    Parameter& parameter = parameters_[i];
-    parameter.accumulator = torch::autograd::impl::grad_accumulator(parameter.tensor);
-    parameter.hook_key = parameter.accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-        [this, i](const variable_list& outputs, const variable_list&) {
-          on_gradient(i);
-          return outputs;
-        }));
-  }
 }
 
 void Reducer::fail(const std::string& what, const std::string& fix) {
@@ -63,28 +42,41 @@ void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
 
 void Reducer::prepare(bool synchronise) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (in_backward_) {
-    if (sent_) {
-      fail("the previous backward ended early, after some of its gradients had been sent",
-           "an exception left backward: look for it in this rank's log, and end or restart the job");
-    }
-    in_backward_ = false;
-  }
+  if (in_backward_) drop_backward();
   synchronise_ = synchronise;
+  if (synchronise && std::exchange(awaits_backward_, false)) {
+    log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
+  }
+  if (synchronise) statistics_ = StepStatistics();  // nothing of an old step, should no gradient come
+  follow_parameters();
 }
 
-void Reducer::watch_output(const at::Tensor& output) {
-  if (!synchronise_ || !output.defined() || !output.requires_grad()) return;
-  // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
-  // (activation checkpointing) see only the inner one, whose end is not the end of the step.
-  output.register_hook([this](const at::Tensor&) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (synchronise_ && !in_backward_) begin_backward();
-  });
+// After an exception that left backward: harmless, unless the others count on the rest.
+void Reducer::drop_backward() {
+  if (sent_) {
+    fail("the previous backward ended early, after some of its gradients had been sent",
+         "an exception left backward: look for it in this rank's log, and end or restart the job");
+  }
+  in_backward_ = false;
 }
 
 void Reducer::on_gradient(std::size_t index) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  take_note_of(index);
+}
+
+void Reducer::on_sparse_gradient() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (synchronise_) take_note_of_backward();  // its end brings the gradients together
+}
+
+void Reducer::take_note_of_backward() {
+  if (in_backward_ && engine_task_.expired()) drop_backward();
+  if (!in_backward_) begin_backward();
+  any_fired_ = true;
+}
+
+void Reducer::take_note_of(std::size_t index) {
   Parameter& parameter = parameters_[index];
   BucketState& bucket = buckets_[parameter.bucket];
   if (bucket.left_to_step) {
@@ -93,8 +85,7 @@ void Reducer::on_gradient(std::size_t index) {
     if (!bucket.launched && take_gradient(parameter) && watch_for_step_) watch_for_step_(index);
   }
   if (!synchronise_) return;
-  if (!in_backward_) begin_backward();
-  any_fired_ = true;
+  take_note_of_backward();
   if (graph_learned_ && !parameter.expected) {
     fail(fmt::format("static_graph is set, but parameter \"{}\" got a gradient that it did not get in the first step",
                      parameter.name),
@@ -114,11 +105,17 @@ void Reducer::on_gradient(std::size_t index) {
 }
 
 void Reducer::begin_backward() {
+  if (follows_backward_) {
+    at_begin_();
+    follow_parameters();
+  }
   in_backward_ = true;
+  awaits_backward_ = false;
   any_fired_ = false;
   sent_ = false;
   next_launch_ = 0;
   flags_.clear();
+  if (moved_) flags_.set_moved();
   for (auto& parameter : parameters_) {
     parameter.ready = false;
     parameter.fired = false;
@@ -129,7 +126,12 @@ void Reducer::begin_backward() {
     bucket.launched = false;
     bucket.work.reset();
   }
-  torch::autograd::Engine::get_default_engine().queue_callback([this] { finish_backward(); });
+  // The engine drops the callback, and what it holds, with the backward: at its end or at an exception.
+  const auto task = std::make_shared<char>();
+  engine_task_ = task;
+  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
+    if (const auto self = weak.lock()) self->finish_backward();
+  });
   if (!graph_learned_) return;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     // So that it does not hold its bucket back.

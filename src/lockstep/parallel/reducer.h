@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <chrono>
 #include <cstddef>
@@ -15,8 +14,10 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/accumulator_hook.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/module_tensors.h"
+#include "lockstep/parallel/sparse_gradients.h"
 #include "lockstep/parallel/step_flags.h"
 
 namespace lockstep {
@@ -56,13 +57,18 @@ struct StepStatistics {
 /// `grad` stays undefined if no rank has one, and is the average over all ranks otherwise. A gradient that comes after
 /// its bucket has left (re-entrant backward of a shared parameter) is kept apart and added in a second round.
 ///
+/// A parameter may be given other memory of the same shape and type (torch::load): the hooks follow.
+///
 /// Collective: every rank runs the same number of synchronised backwards. Not for several threads at once, but the
 /// autograd engine may call from threads of its own.
-class Reducer {
+class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
   /// @param parameters  those that require a gradient; the same on every rank
-  Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator, ReducerOptions options);
-  /// Takes the hooks off the parameters. The gradients stay.
+  /// @param sparse      those whose gradients are sparse; not counted among the parameters below
+  static std::shared_ptr<Reducer> make(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
+                                       std::shared_ptr<Communicator> communicator, ReducerOptions options);
+  /// Takes the hooks off the parameters. The gradients stay. A backward through an output that was watched is an Error
+  /// from then on.
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -73,8 +79,12 @@ class Reducer {
   /// Called on the outputs of forward: the end of the backward that starts there is the end of the step.
   void watch_output(const at::Tensor& output);
 
-  /// Calls `at_end` on every rank at the end of each synchronised backward.
-  void follow_backward(std::function<void()> at_end) { at_end_ = std::move(at_end); }
+  /// From now on a backward that reaches the parameters is synchronised, prepared or not.
+  /// @param at_begin  called on every rank at the beginning of each; may throw
+  /// @param at_end    called on every rank at the end of each
+  void follow_backward(std::function<void()> at_begin, std::function<void()> at_end);
+  /// Ends the group with `what` for its reason, so that the other ranks need not wait for what will not come.
+  [[noreturn]] void fail(const std::string& what, const std::string& fix);
 
   /// @throws Error  if a hook is there already or a backward has run
   void register_hook(std::unique_ptr<CommunicationHook> hook);
@@ -141,14 +151,11 @@ class Reducer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A shared_ptr or an intrusive_ptr to the node, as LibTorch's version has it.
-  using GradAccumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
-
   struct Parameter {
     std::string name;
     at::Tensor tensor;
-    GradAccumulator accumulator;  // kept alive: the tensor itself holds it weakly
-    std::uintptr_t hook_key = 0;
+    std::unique_ptr<AccumulatorHook> hook;
+    std::optional<unsigned> tripwire;  // a hook on the tensor itself
     std::size_t bucket = 0;
     at::Tensor view;       // the gradient's place in its bucket
     at::Tensor late;       // what came after the bucket had left
@@ -170,12 +177,23 @@ class Reducer {
     bool launched = false;
   };
 
+  Reducer(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
+          std::shared_ptr<Communicator> communicator, ReducerOptions options);
   void allocate_buckets(const ReducerOptions& options);
   void place_gradients(BucketState& bucket, const at::Tensor& memory);
   std::int64_t numel_with_flags(const BucketState& bucket) const;
   void install_hooks();
+  void follow_parameters();
+  void set_tripwires();
+  void on_tripwire(std::size_t index);
   void on_gradient(std::size_t index);
+  void on_sparse_gradient();
+  void take_note_of(std::size_t index);
+  void take_note_of_backward();
+  void average_sparse(bool has_inputs);
+  void check_moved_parameters();
   void begin_backward();
+  void drop_backward();
   void finish_backward();
   bool take_gradient(Parameter& parameter);
   void adopt_gradient(std::size_t index);
@@ -198,16 +216,17 @@ class Reducer {
   /// What tells whether gradients that are left to the step are as they were: their arrivals, and versions.
   std::vector<std::uint64_t> gradients_for_step() const;
   /// The flags travel in the last bucket, unless something else handles that one.
-  bool flags_in_bucket() const { return !hook_ && !buckets_.back().left_to_step; }
+  bool flags_in_bucket() const { return !hook_ && !buckets_.empty() && !buckets_.back().left_to_step; }
   at::Tensor flags_memory() const;
-  [[noreturn]] void fail(const std::string& what, const std::string& fix);
 
   std::shared_ptr<Communicator> communicator_;
   std::vector<Parameter> parameters_;
   std::vector<BucketState> buckets_;
+  SparseGradients sparse_;
   std::unique_ptr<CommunicationHook> hook_;
   StepFlags flags_;
-  std::function<void()> at_end_;
+  bool follows_backward_ = false;
+  std::function<void()> at_begin_, at_end_;
   std::function<std::shared_ptr<Work>(std::size_t)> start_for_step_;
   std::function<void(std::size_t)> watch_for_step_;
   std::optional<std::vector<std::uint64_t>> reduced_for_step_;
@@ -217,6 +236,9 @@ class Reducer {
   std::mutex mutex_;
   bool synchronise_ = true;
   bool in_backward_ = false;
+  std::weak_ptr<void> engine_task_;  // of this backward: gone when the engine has dropped it
+  bool moved_ = false;               // a parameter got other memory, and the ranks have not compared theirs since
+  bool awaits_backward_ = false;     // of a synchronised forward
   bool any_fired_ = false;
   bool ran_ = false;
   bool sent_ = false;           // something of this backward

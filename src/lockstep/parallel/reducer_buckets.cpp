@@ -94,7 +94,8 @@ bool Reducer::take_gradient(Parameter& parameter) {
   }
   if (grad.layout() != at::kStrided) {
     fail(fmt::format("parameter \"{}\" has a sparse gradient", parameter.name),
-         "build the embedding with sparse = false");
+         "build the table as torch::nn::Embedding or EmbeddingBag with sparse(true), before the module is wrapped; "
+         "elsewhere, as in TorchScript, build it with sparse = false");
   }
   if (same_memory(grad, parameter.view)) return true;
   if (grad.requires_grad()) {
@@ -183,6 +184,7 @@ void Reducer::show_after_step(const std::vector<std::uint8_t>& contributed) {
 void Reducer::drop_gradients() {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  sparse_.drop();
 }
 
 std::vector<std::uint64_t> Reducer::gradients_for_step() const {

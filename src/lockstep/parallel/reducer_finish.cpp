@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "lockstep/parallel/reducer.h"
+#include "lockstep/parallel/uneven_inputs.h"
+#include "lockstep/parallel/weights_agreement.h"
 
 namespace lockstep {
 namespace {
@@ -32,9 +34,12 @@ void Reducer::finish_backward() {
     if (!parameters_[i].ready) mark_ready(i);
     if (parameters_[i].late.defined()) flags_.set_late(i);
   }
-  launch_ready_buckets();
-  wait_for_buckets();
-  restore_gradients();
+  advise_on_uneven_inputs([this] {
+    launch_ready_buckets();
+    wait_for_buckets();
+    restore_gradients();
+    average_sparse(true);
+  });
   in_backward_ = false;
   ran_ = true;
   if (at_end_) at_end_();
@@ -57,7 +62,7 @@ void Reducer::learn_static_graph() {
 void Reducer::wait_for_buckets() {
   statistics_ = StepStatistics();
   if (flags_in_bucket()) flags_.write(flags_memory());
-  if (leaves_in_backward(buckets_.back())) launch(buckets_.back());
+  if (!buckets_.empty() && leaves_in_backward(buckets_.back())) launch(buckets_.back());
   const auto start = Clock::now();
   double busy_s = 0;
   const auto wait_for = [&](BucketState& bucket) {
@@ -84,6 +89,7 @@ void Reducer::wait_for_buckets() {
   statistics_.overlapped_s = std::max(0.0, busy_s - statistics_.waited_s);
   if (all_left_) return;
   exchange_flags();
+  check_moved_parameters();
   if (flags_.any_late()) reduce_late_gradients();
   if (divide_by_active_ranks_) scale_by_active_ranks();
 }
@@ -107,6 +113,15 @@ void Reducer::exchange_flags() {
   while (lowest_active_rank_ + 1 < communicator_->world_size() && flags_.joined(lowest_active_rank_)) {
     ++lowest_active_rank_;
   }
+}
+
+// Every rank is to load the same. Not while ranks join: those that are through have the weights of an older step.
+void Reducer::check_moved_parameters() {
+  if (joining_ || !flags_.moved() || (hook_ && !hook_->synchronizes())) return;
+  moved_ = false;
+  std::vector<NamedTensor> parameters;
+  for (const auto& parameter : parameters_) parameters.push_back({parameter.name, parameter.tensor});
+  if (communicator_->world_size() > 1) check_equal_weights(*communicator_, parameters);
 }
 
 void Reducer::reduce_late_gradients() {
@@ -163,10 +178,19 @@ void Reducer::restore_gradient_for_step(std::size_t index) {
   if (is_late && watch_for_step_) watch_for_step_(index);
 }
 
+void Reducer::average_sparse(bool has_inputs) {
+  if (hook_ && !hook_->synchronizes()) return;
+  statistics_.bytes += sparse_.average({has_inputs, divide_by_active_ranks_});
+}
+
 bool Reducer::shadow_step() {
   const at::NoGradGuard no_grad;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (all_left_) return false;
+  sparse_.drop();
+  if (all_left_) {
+    average_sparse(false);
+    return false;
+  }
   flags_.clear();
   flags_.set_joined(communicator_->rank());
   next_launch_ = 0;
@@ -182,6 +206,7 @@ bool Reducer::shadow_step() {
   }
   launch_ready_buckets();
   wait_for_buckets();
+  average_sparse(false);
   return flags_.joined(communicator_->world_size() - 1) && lowest_active_rank_ == communicator_->world_size() - 1;
 }
 

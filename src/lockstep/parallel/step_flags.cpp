@@ -15,7 +15,7 @@ at::Tensor as_tensor(std::vector<float>& values) {
 }  // namespace
 
 StepFlags::StepFlags(std::size_t parameters, int world_size)
-    : parameters_(parameters), values_(2 * parameters + static_cast<std::size_t>(world_size), 0.0F) {}
+    : parameters_(parameters), values_(2 * parameters + static_cast<std::size_t>(world_size) + 1, 0.0F) {}
 
 void StepFlags::clear() { std::fill(values_.begin(), values_.end(), 0.0F); }
 

@@ -22,12 +22,15 @@ class StepFlags {
   void set_contributed(std::size_t parameter) { values_[parameter] = 1; }
   /// This rank got a gradient for the parameter after it had sent the bucket.
   void set_late(std::size_t parameter) { values_[parameters_ + parameter] = 1; }
+  /// This rank's parameters got other memory, and perhaps other values, since the last step.
+  void set_moved() { values_.back() = 1; }
   /// This rank has run out of inputs.
   void set_joined(int rank) { values_[2 * parameters_ + static_cast<std::size_t>(rank)] = 1; }
 
   bool contributed(std::size_t parameter) const { return values_[parameter] > 0; }
   bool late(std::size_t parameter) const { return values_[parameters_ + parameter] > 0; }
   bool joined(int rank) const { return values_[2 * parameters_ + static_cast<std::size_t>(rank)] > 0; }
+  bool moved() const { return values_.back() > 0; }
   bool any_late() const;
 
   /// Copies the flags into `memory` [numel()], of a floating-point dtype, before its sum or average over the ranks.
@@ -37,7 +40,7 @@ class StepFlags {
 
  private:
   std::size_t parameters_;
-  std::vector<float> values_;  // contributed, late, joined
+  std::vector<float> values_;  // contributed, late, joined, moved
 };
 
 }  // namespace lockstep

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+/// Runs `body`, a part of a training step in which this rank waits for the others. Where one of them does not come, an
+/// Error's advice gets the cause that is most likely in training: loops that differ in length.
+template <typename Body>
+auto advise_on_uneven_inputs(const Body& body) {
+  static const char* const kAdvice =
+      "; if the ranks have different numbers of batches, run the loop in DistributedDataParallel's join: "
+      "ddp.join([&] { ... })";
+  const auto is_absence = [](const Error& error) {
+    const auto says = [&](const char* words) { return error.happened().find(words) != std::string::npos; };
+    return says("left the group") || says("disagree");
+  };
+  try {
+    return body();
+  } catch (const TimeoutError& error) {
+    throw TimeoutError(error.happened(), error.where(), error.fix() + kAdvice);
+  } catch (const Error& error) {
+    if (!is_absence(error)) throw;
+    throw Error(error.happened(), error.where(), error.fix() + kAdvice);
+  }
+}
+
+}  // namespace lockstep
