@@ -30,6 +30,8 @@ const std::vector<DisagreeingCalls>& disagreements() {
        [](Communicator& group) { all_reduce(group, ones(5)); }, "of 0 float", "of 5 float"},
       {"another_dtype", [](Communicator& group) { all_reduce(group, ones(10, at::kInt)); },
        [](Communicator& group) { all_reduce(group, ones(10)); }, "of 10 int", "of 10 float"},
+      {"another_dtype_of_bytes", [](Communicator& group) { broadcast(group, ones(10, at::kBool), 0); },
+       [](Communicator& group) { broadcast(group, ones(10, at::kChar), 0); }, "of 10 bool", "of 10 char"},
       {"another_reduction", [](Communicator& group) { all_reduce(group, ones(10), ReduceOp::Max); },
        [](Communicator& group) { all_reduce(group, ones(10)); }, "all_reduce #0 (max)", "all_reduce #0 (sum)"},
       {"another_operation", [](Communicator& group) { broadcast(group, ones(10), 0); },

@@ -158,16 +158,12 @@ Fingerprint Communicator::check(const Request& request) {
   check_memory(request, what);
   const at::Tensor& tensor = request.in.defined() ? request.in : request.out;
   if (tensor.defined()) fingerprint.dtype = tensor.scalar_type();
-  if (tensor.defined() && !is_computed_with(fingerprint.dtype)) {
-    if (is_reduction(request.kind)) {
-      throw Error(
-          fmt::format("{}: a tensor is of type {}, which reductions do not carry", what, tensor.toString()),
-          where(nullptr),
-          "convert it to fp32, fp64, fp16, bf16, int32, int64 or uint8; what only moves values (broadcast, all_gather, "
-          "send, ...) takes any");
-    }
-    fingerprint.count *= static_cast<std::int64_t>(tensor.element_size());
-    fingerprint.dtype = at::kByte;
+  if (tensor.defined() && !is_computed_with(fingerprint.dtype) && is_reduction(request.kind)) {
+    throw Error(
+        fmt::format("{}: a tensor is of type {}, which reductions do not carry", what, tensor.toString()),
+        where(nullptr),
+        "convert it to fp32, fp64, fp16, bf16, int32, int64 or uint8; what only moves values (broadcast, all_gather, "
+        "send, ...) takes any");
   }
   if (request.op == ReduceOp::Avg && tensor.defined() && !c10::isFloatingType(fingerprint.dtype)) {
     throw Error(fmt::format("{}: the average of {} is not defined", what, tensor.toString()), where(nullptr),

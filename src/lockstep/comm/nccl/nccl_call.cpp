@@ -11,8 +11,8 @@ bool is_under_way(ncclResult_t result) { return result == ncclSuccess || result 
 
 NcclCall::NcclCall(NcclHandle& handle, const Operation& operation)
     : handle_(handle),
-      count_(static_cast<std::size_t>(operation.fingerprint.count)),
-      bytes_(count_ * c10::elementSize(operation.fingerprint.dtype)),
+      count_(static_cast<std::size_t>(operation.fingerprint.count) * nccl_elements(operation.fingerprint.dtype)),
+      bytes_(static_cast<std::size_t>(operation.fingerprint.count) * c10::elementSize(operation.fingerprint.dtype)),
       type_(nccl_type(operation.fingerprint.dtype)),
       reduction_(nccl_reduction(operation.fingerprint.op)),
       root_(operation.fingerprint.root),

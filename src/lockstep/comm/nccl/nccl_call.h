@@ -37,7 +37,7 @@ class NcclCall {
   ncclResult_t receive_part(const at::Tensor& tensor, int part, int from, ncclComm_t communicator) const;
 
   NcclHandle& handle_;
-  const std::size_t count_;  // elements of one rank's share
+  const std::size_t count_;  // NCCL's elements of one rank's share
   const std::size_t bytes_;
   const ncclDataType_t type_;
   const ncclRedOp_t reduction_;

@@ -1,9 +1,5 @@
 #include "lockstep/comm/nccl/nccl_types.h"
 
-#include <fmt/format.h>
-
-#include "lockstep/base/error.h"
-
 namespace lockstep {
 
 ncclDataType_t nccl_type(c10::ScalarType dtype) {
@@ -23,9 +19,13 @@ ncclDataType_t nccl_type(c10::ScalarType dtype) {
     case c10::ScalarType::Byte:
       return ncclUint8;
     default:
-      throw Error(fmt::format("NCCL has no type for {}", c10::toString(dtype)), "engine nccl",
-                  "convert the tensor to fp32, fp64, fp16, bf16, int32, int64 or uint8");
+      return ncclUint8;
   }
+}
+
+std::size_t nccl_elements(c10::ScalarType dtype) {
+  const bool is_moved_as_bytes = nccl_type(dtype) == ncclUint8;
+  return is_moved_as_bytes ? c10::elementSize(dtype) : 1;
 }
 
 ncclRedOp_t nccl_reduction(ReduceOp op) {
