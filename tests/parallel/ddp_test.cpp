@@ -88,11 +88,11 @@ TEST(DistributedDataParallel, NamesAParameterThatLiesInMemoryInAnotherOrder) {
 }
 
 TEST(DistributedDataParallel, NamesTheOptionThatDiffers) {
-  struct Case {
+  struct DifferentOption {
     std::function<void(DistributedDataParallelOptions&)> set;
     const char* says;
   };
-  const Case cases[] = {
+  const DifferentOption cases[] = {
       {[](auto& options) { options.bucket_cap_mb = 0.5; },
        "rank 0 has bucket_cap_mb = 0, rank 1 has bucket_cap_mb = 0.5"},
       {[](auto& options) { options.static_graph = true; }, "rank 1 has static_graph = true"},
@@ -100,7 +100,7 @@ TEST(DistributedDataParallel, NamesTheOptionThatDiffers) {
       {[](auto& options) { options.init_sync = false; }, "rank 1 has init_sync = false"},
       {[](auto& options) { options.parameters_and_buffers_to_ignore = {"bias"}; },
        "rank 1 has parameters_and_buffers_to_ignore = {bias}"}};
-  for (const Case& one : cases) {
+  for (const DifferentOption& one : cases) {
     on_ranks(2, [&](std::shared_ptr<Communicator> group) {
       Linear model(4, 2);
       auto options = on(group);

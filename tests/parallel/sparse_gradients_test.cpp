@@ -119,8 +119,8 @@ TEST(SparseGradients, OfAModelThatHasNoOthers) {
 
 // A table that is a layer's weight as well: its gradient is dense where the layer is used.
 TEST(SparseGradients, AreDenseWhereARanksIs) {
-  struct TiedImpl : torch::nn::Module {
-    TiedImpl() { register_module("table", table); }
+  struct TiedTable : torch::nn::Module {
+    TiedTable() { register_module("table", table); }
     torch::Tensor forward(bool tied) {
       const torch::Tensor row = table->forward(torch::tensor({1}));
       return (tied ? row.matmul(table->weight.t()) : row).sum();
@@ -128,7 +128,7 @@ TEST(SparseGradients, AreDenseWhereARanksIs) {
     torch::nn::Embedding table{torch::nn::EmbeddingOptions(3, 2).sparse(true)};
   };
   fuse_ranks("thread", 2, [](const Group& group) {
-    auto net = std::make_shared<TiedImpl>();
+    auto net = std::make_shared<TiedTable>();
     {
       const torch::NoGradGuard no_grad;
       net->table->weight.fill_(1);
