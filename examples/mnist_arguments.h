@@ -24,7 +24,7 @@ inline int run_mnist(int argc, char** argv, void (*train)(const MnistArguments&)
   app.add_option("--data", args.data, "folder of IDX files: train-images-idx3-ubyte[.gz] and so on");
   app.add_option("--epochs", args.epochs, "number of total epochs to run")->check(CLI::Range(1, 1 << 30));
   app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1 << 30));
-  app.add_option("--lr", args.lr, "learning rate")->check(CLI::Range(0.0, 1e6));
+  app.add_option("--lr", args.lr, "learning rate")->check(CLI::NonNegativeNumber);
   try {
     app.parse(argc, argv);
     train(args);

@@ -106,9 +106,9 @@ INSTANTIATE_TEST_SUITE_P(
                     false,
                     {"--tokenizer", kShippedData + "reviews-vocab", "--data", kShippedData + "reviews.csv",
                      "--replicas", "2", "--lr", "1e30"}},
-        ExampleLoop{"mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e6"}},
+        ExampleLoop{"mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e30"}},
         ExampleLoop{
-            "accelerate_mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e6"}},
+            "accelerate_mnist", false, {"--data", "DIGITS", "--batch_size", "20", "--epochs", "5", "--lr", "1e30"}},
         ExampleLoop{"ddp_mnist", true, {"--data", "DIGITS", "--batch_size", "20", "--lr", "1e30"}},
         ExampleLoop{"ddp_reviews",
                     true,
