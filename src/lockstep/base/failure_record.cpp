@@ -99,6 +99,8 @@ void record_failures_as(int rank) {
   Recorder& recorder = the_recorder();
   const std::lock_guard<std::mutex> lock(recorder.mutex);
   recorder.rank = rank;
+  recorder.last.reset();
+  if (const auto path = env_string("TORCHELASTIC_ERROR_FILE")) std::remove(path->c_str());
   if (recorder.is_on) return;
   recorder.is_on = true;
   recorder.next = std::set_terminate(on_terminate);

@@ -17,7 +17,8 @@ namespace lockstep {
 /// `record_failures_as`, nothing is written. Thread-safe.
 
 /// From now on failures of this process are recorded as those of `rank`: those that `record_failure` is told, and
-/// exceptions that nobody catches (by a terminate handler, which then calls the one that was there before).
+/// exceptions that nobody catches (by a terminate handler, which then calls the one that was there before). To be called
+/// for each new group: what was recorded before is forgotten, since the program has survived it.
 /// @param rank  in the job; -1: not known yet
 void record_failures_as(int rank);
 
