@@ -211,6 +211,17 @@ TEST_P(Collectives, SendsAndScattersPartsOfEveryDtype) {
   });
 }
 
+// Its memory holds the values before conjugation.
+TEST_P(Collectives, BroadcastTheValuesOfConjugateViews) {
+  each_rank([](Communicator& group) {
+    const at::Tensor root_value = at::complex(at::ones({3}), at::full({3}, 2.0));
+    at::Tensor memory = group.rank() == 0 ? root_value.clone() : at::zeros({3}, root_value.options());
+    at::Tensor view = memory.conj();
+    group.broadcast(view, 0);
+    EXPECT_TRUE(at::equal(at::view_as_real(view.resolve_conj()), at::view_as_real(root_value.conj().resolve_conj())));
+  });
+}
+
 TEST_P(Collectives, HalfPrecisionIsSummedInSinglePrecision) {
   each_rank([](Communicator& group) {
     // In fp16 2048 + 1 is 2048, in bf16 256 + 1 is 256: adding one by one in that precision loses every 1.

@@ -115,7 +115,9 @@ Operation Communicator::operation_of(const Request& request, const Fingerprint& 
   operation.fingerprint = fingerprint;
   operation.deadline = membership_.deadline();
   operation.tag = request.tag;
-  const auto copied = [](const at::Tensor& tensor) { return tensor.defined() && !tensor.is_contiguous(); };
+  const auto copied = [](const at::Tensor& tensor) {
+    return tensor.defined() && (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg());
+  };
   operation.staged = copied(request.out) || copied(request.in);
   return operation;
 }
@@ -155,7 +157,8 @@ std::shared_ptr<Work> Communicator::start(Request request) {
   const Fingerprint fingerprint = check(request);
   WorkQueue& queue = queue_of(fingerprint);
   if (enqueues()) return push(queue, fingerprint, enqueue(request, fingerprint));
-  if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && queue.idle()) {
+  if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && !request.out.is_neg() &&
+      queue.idle()) {
     std::shared_ptr<Work> work;
     guard(fingerprint, [&] { work = do_start_all_reduce(request.out, operation_of(request, fingerprint)); });
     if (work) return work;

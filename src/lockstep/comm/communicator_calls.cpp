@@ -48,19 +48,25 @@ at::Tensor carried(const at::Tensor& tensor) {
       .set_(tensor.storage(), offset, {bytes}, {1});
 }
 
-// What an engine reads: the tensor itself where contiguous, else a copy. `detach` costs more than a small collective,
-// and engines go by the address.
-at::Tensor readable(const at::Tensor& tensor) {
-  return !tensor.defined() || tensor.is_contiguous() ? tensor : tensor.detach().contiguous();
+// Whether the memory holds the values, one behind the other: that of a conjugate or negative view holds others.
+bool holds_its_values(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
 
-// A tensor that an engine writes: itself where contiguous, else a copy that `finish` writes back.
+// What an engine reads: the tensor itself if its memory holds its values, else a copy. `detach` costs more than a small
+// collective, and engines go by the address.
+at::Tensor readable(const at::Tensor& tensor) {
+  if (!tensor.defined() || holds_its_values(tensor)) return tensor;
+  return tensor.detach().resolve_conj().resolve_neg().contiguous();
+}
+
+// A tensor that an engine writes: itself if its memory holds its values, else a copy that `finish` writes back.
 class Writable {
  public:
   explicit Writable(const at::Tensor& tensor) : target_(tensor), flat_(tensor) {
-    if (!tensor.defined() || tensor.is_contiguous()) return;
+    if (!tensor.defined() || holds_its_values(tensor)) return;
     target_ = tensor.detach();
-    flat_ = target_.contiguous();
+    flat_ = target_.resolve_conj().resolve_neg().contiguous();
   }
   at::Tensor& flat() { return flat_; }
   void finish() {
