@@ -77,6 +77,7 @@ FusedWatch::FusedWatch(std::vector<at::Tensor> parameters)
 void FusedWatch::gradient_arrived(std::size_t index) {
   const at::Tensor& gradient = parameters_[index].grad();
   if (!gradient.defined()) return;
+  if (!is_waiting_) take_weights();  // they may have been written until now, whichever forward came before
   is_waiting_ = true;
   gradients_[index].take_largest(gradient, turn_);
 }
