@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -54,6 +55,44 @@ TEST_P(WaitingForOne, ThatWorksLongerThanTheTimeout) {
           group.all_reduce(tensor);
           EXPECT_TRUE(tensor.eq(group.world_size()).all().item<bool>());
         }
+      },
+      options);
+}
+
+// Where there are cores to spare, these engines give all operations to a thread, whose waits are those of above.
+class StartedAndWaitingForOne : public Contract {
+ protected:
+  static void SetUpTestSuite() { ::setenv("LOCKSTEP_COMMUNICATION_THREAD", "0", 1); }
+  static void TearDownTestSuite() { ::unsetenv("LOCKSTEP_COMMUNICATION_THREAD"); }
+};
+std::vector<Placement> four_that_share_memory() {
+  std::vector<Placement> found;
+  for (const Placement& placement : placements({4})) {
+    if (placement.engine == "shm" || placement.engine == "thread") found.push_back(placement);
+  }
+  return found;
+}
+INSTANTIATE_TEST_SUITE_P(Engines, StartedAndWaitingForOne, ::testing::ValuesIn(four_that_share_memory()),
+                         placement_name);
+
+// One rank waits for the operation, one is in a barrier behind it, one asks again and again whether it is over.
+TEST_P(StartedAndWaitingForOne, ThatWorksLongerThanTheTimeout) {
+  RanksOptions options;
+  options.timeout = milliseconds(1200);
+  each_rank(
+      [](Communicator& group) {
+        const at::Tensor tensor = group.allocate({5000}, at::kFloat).fill_(group.rank());
+        group.barrier();
+        if (group.rank() == 3) {
+          const LongWork work(group.membership(), "sleeping");
+          std::this_thread::sleep_for(milliseconds(3000));  // being late is what is tested
+        }
+        const auto started = group.all_reduce_async(tensor);
+        if (group.rank() == 1) started->wait();
+        while (group.rank() == 2 && !started->is_completed()) std::this_thread::yield();
+        group.barrier();
+        started->wait();
+        EXPECT_TRUE(tensor.eq(0 + 1 + 2 + 3).all().item<bool>());
       },
       options);
 }

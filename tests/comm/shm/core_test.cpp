@@ -3,8 +3,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <random>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -23,11 +27,13 @@ namespace {
 class CoreRank {
  public:
   explicit CoreRank(const Membership& membership)
+      : CoreRank(membership, [membership] { return membership.deadline(); }) {}
+  CoreRank(const Membership& membership, std::function<Deadline()> limit)
       : timeout_(membership.timeout),
         sharing_(share_between_threads()),
         group_(join(membership, *sharing_, [](const Announcement&) { return "an operation"; })),
         allocations_(*group_, *sharing_),
-        order_(*group_, allocations_, true, membership.timeout),
+        order_(*group_, allocations_, true, std::move(limit)),
         collectives_(*group_, order_),
         channels_(*group_, *sharing_) {}
   ~CoreRank() { order_.close(); }

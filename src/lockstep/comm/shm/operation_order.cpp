@@ -30,11 +30,11 @@ class OperationOrder::Alone {
 };
 
 OperationOrder::OperationOrder(Group& group, Allocations& allocations, bool one_address_space,
-                               std::chrono::milliseconds timeout)
+                               std::function<Deadline()> limit)
     : group_(group),
       allocations_(allocations),
       one_address_space_(one_address_space),
-      timeout_(timeout),
+      limit_(std::move(limit)),
       ways_(group, allocations, one_address_space),
       pending_(ways_) {}
 
@@ -111,7 +111,7 @@ void OperationOrder::run(const Call& call, std::byte* data, const std::function<
   Call now = call;
   if (!pending_.empty()) {
     drive(lock, nullptr);
-    now.deadline = Deadline::after(timeout_);  // those before it had their own
+    now.deadline = limit_();  // those before it had their own
   }
   const Alone alone(*this, lock);
   group_.throw_if_broken();
@@ -182,7 +182,7 @@ void OperationOrder::drive(Lock& lock, const Started* last) {
 // Waits, without the lock, for what the oldest operation needs of the other ranks.
 void OperationOrder::await_first(Lock& lock, bool in_time) {
   const std::shared_ptr<Started> first = pending_.first();
-  if (in_time && !std::exchange(first->awaited, true)) first->call.deadline = Deadline::after(timeout_);
+  if (in_time && !std::exchange(first->awaited, true)) first->call.deadline = limit_();
   AllReduce::Hurdle hurdle = ways_.hurdle(*first);
   if (!in_time) hurdle.call.deadline = Deadline::never();
   lock.unlock();

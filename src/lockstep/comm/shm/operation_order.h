@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -11,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/base/deadline.h"
 #include "lockstep/comm/shm/all_reduce.h"
 #include "lockstep/comm/shm/allocations.h"
 #include "lockstep/comm/shm/group.h"
@@ -29,8 +29,9 @@ namespace lockstep::shm {
 /// Thread-safe. No thread holds a lock while it waits for other ranks.
 class OperationOrder {
  public:
-  /// @param timeout  how long an operation may be waited for, from when it is the oldest one and somebody waits
-  OperationOrder(Group& group, Allocations& allocations, bool one_address_space, std::chrono::milliseconds timeout);
+  /// @param limit  the deadline of a wait that begins now: an operation's runs from when it is the oldest one and
+  ///               somebody waits for it, or asks again and again whether it is over
+  OperationOrder(Group& group, Allocations& allocations, bool one_address_space, std::function<Deadline()> limit);
   ~OperationOrder() { close(); }
   OperationOrder(const OperationOrder&) = delete;
   OperationOrder& operator=(const OperationOrder&) = delete;
@@ -76,7 +77,7 @@ class OperationOrder {
   Group& group_;
   Allocations& allocations_;
   const bool one_address_space_;
-  const std::chrono::milliseconds timeout_;
+  const std::function<Deadline()> limit_;
   std::mutex mutex_;  // guards all below
   AllReduce ways_;
   PendingOperations<AllReduce, Started> pending_;

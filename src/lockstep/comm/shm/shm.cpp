@@ -130,7 +130,7 @@ class SharedMemoryCommunicator : public Communicator {
         : sharing(std::move(how)),
           group(shm::join(membership, *sharing, describe)),
           allocations(*group, *sharing),
-          order(*group, allocations, sharing->one_address_space(), membership.timeout),
+          order(*group, allocations, sharing->one_address_space(), [membership] { return membership.deadline(); }),
           collectives(*group, order),
           point_to_point(*group, *sharing) {
       if (!sharing->one_address_space()) {
