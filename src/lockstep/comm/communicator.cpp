@@ -28,9 +28,12 @@ Communicator::Communicator(Membership membership)
   membership_.patience = std::make_shared<Patience>(membership_.store, membership_.rank, membership_.timeout);
 }
 
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  if (is_forked_copy()) never_destroy(std::move(state_));
+}
 
 void Communicator::stop_queues() {
+  if (is_forked_copy()) return;
   bool busy = false;
   for (auto& [key, queue] : state_->queues) busy = busy || !queue->idle();
   if (busy && !state_->dead) {

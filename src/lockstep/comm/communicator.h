@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/home_process.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/comm/symmetric_memory.h"
 #include "lockstep/comm/work.h"
@@ -32,6 +33,8 @@ class WorkQueue;
 /// was sent then), if a peer is lost, if the ranks disagree on the operation, or (TimeoutError) if it takes longer than
 /// the group's timeout. After an Error of the last three kinds the group is dead and every later call throws: build a
 /// new one.
+///
+/// In a process that was forked from this one, the copy of a communicator can only be destroyed, which does nothing.
 class Communicator {
  public:
   virtual ~Communicator();
@@ -110,6 +113,9 @@ class Communicator {
 
  protected:
   explicit Communicator(Membership membership);
+  /// True in a process that was forked from this communicator's. The other ranks would take it for the parent, and the
+  /// threads are not there: a derived destructor gives what it holds to `never_destroy`, and does nothing else.
+  bool is_forked_copy() const { return !home_.is_here(); }
   /// Derived destructors call this first: ends the operations under way, while `do_*` still exist.
   void stop_queues();
   /// Why the group ended, for `do_abort` to tell the others; empty while it lives.
@@ -181,6 +187,7 @@ class Communicator {
   std::string where(const Fingerprint* fingerprint) const;
 
   struct State;  // sequence numbers, queues, the error that ended the group
+  const HomeProcess home_;
   Membership membership_;
   std::unique_ptr<State> state_;
 };

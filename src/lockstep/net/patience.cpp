@@ -136,6 +136,10 @@ Patience::Patience(std::shared_ptr<Store> store, int rank, milliseconds timeout)
       extension_(state_->extension) {}
 
 Patience::~Patience() {
+  if (!home_.is_here()) {  // a forked child: the thread, and what it shares with this object, are the parent's
+    never_destroy(state_);
+    return;
+  }
   std::unique_lock<std::mutex> lock(state_->mutex);
   if (!state_->thread.joinable()) return;
   state_->stopping = true;

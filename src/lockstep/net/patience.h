@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lockstep/base/deadline_extension.h"
+#include "lockstep/base/home_process.h"
 #include "lockstep/net/store.h"
 
 namespace lockstep {
@@ -51,6 +52,7 @@ class Patience {
   struct State;
   void ensure_thread();  // where there is none; under the lock
 
+  const HomeProcess home_;
   const std::chrono::milliseconds period_;
   const std::shared_ptr<State> state_;  // shared with the thread
   const std::shared_ptr<const DeadlineExtension> extension_;

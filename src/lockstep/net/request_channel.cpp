@@ -46,7 +46,6 @@ RequestChannel::RequestChannel(const SocketAddress& address, const std::string& 
     : address_(address),
       options_(options),
       where_(options.where.empty() ? fmt::format("process {}", ::getpid()) : options.where),
-      owner_(::getpid()),
       connection_(connect_to_store(address, secret, deadline, where_)),
       reader_(mac_for(address, connection_.keys.server_to_client)),
       writer_(mac_for(address, connection_.keys.client_to_server)),
@@ -57,7 +56,7 @@ RequestChannel::RequestChannel(const SocketAddress& address, const std::string& 
 }
 
 RequestChannel::~RequestChannel() {
-  if (::getpid() != owner_) {  // a forked child: the thread is the parent's
+  if (!home_.is_here()) {  // a forked child: the thread is the parent's
     thread_.detach();
     return;
   }
@@ -117,7 +116,7 @@ void RequestChannel::push(StoreOperation operation, std::uint64_t number, const 
 }
 
 void RequestChannel::check_request(const std::string& fields, const std::string& what) const {
-  if (::getpid() != owner_) {
+  if (!home_.is_here()) {
     throw Error(what + " failed: this process was forked from the one that connected to the store", where_,
                 "connect anew in the child, or start it with exec");
   }

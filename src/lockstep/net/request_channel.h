@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "lockstep/base/deadline.h"
+#include "lockstep/base/home_process.h"
 #include "lockstep/base/unique_fd.h"
 #include "lockstep/net/frame.h"
 #include "lockstep/net/socket_address.h"
@@ -70,7 +71,7 @@ class RequestChannel {
   const SocketAddress address_;
   const StoreClientOptions options_;
   const std::string where_;
-  const pid_t owner_;  // a forked child has no thread that receives
+  const HomeProcess home_;  // a forked child has no thread that receives
   ProvenConnection connection_;
   FrameReader reader_;                                           // the thread's own, as the next
   std::optional<Deadline::Clock::time_point> unanswered_since_;  // the server was asked, and has sent nothing since

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/home_process.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/base/topology.h"
@@ -79,7 +80,7 @@ class StoreServer::Implementation {
   }
 
   ~Implementation() {
-    if (::getpid() != owner_) {  // a forked child: the thread and the socket file are the parent's
+    if (!home_.is_here()) {  // a forked child: the thread and the socket file are the parent's
       thread_.detach();
       listener_.file.release();
       return;
@@ -262,7 +263,7 @@ class StoreServer::Implementation {
 
   const StoreServerOptions options_;
   const std::string secret_;
-  const pid_t owner_ = ::getpid();
+  const HomeProcess home_;
   Listener listener_;
   UniqueFd stop_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> stopping_{false};

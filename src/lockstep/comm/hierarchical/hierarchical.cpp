@@ -22,6 +22,11 @@ class HierarchicalCommunicator : public Communicator {
         supervisor_(std::make_unique<Supervisor>(this->membership(), parts_)) {}
 
   ~HierarchicalCommunicator() override {
+    if (is_forked_copy()) {
+      never_destroy(std::move(parts_));
+      never_destroy(std::move(supervisor_));
+      return;
+    }
     stop_queues();
     supervisor_.reset();
   }

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -65,13 +64,19 @@ class MeshCommunicator : public Communicator {
     };
     mesh_ = make(this->membership(), this->membership().join_deadline(), on_failure);
     const Deadline deadline = this->membership().join_deadline();  // anew: a library's start is not in the ranks' hands
-    collectives_.emplace(*mesh_, rank(), world_size());
+    collectives_ = std::make_unique<MeshCollectives>(*mesh_, rank(), world_size());
     const std::vector<std::string> addresses = exchange_addresses(this->membership(), *mesh_, deadline);
     supervisor_ = std::make_unique<Supervisor>(this->membership(), mesh_);
     connect(addresses, deadline);
   }
 
   ~MeshCommunicator() override {
+    if (is_forked_copy()) {
+      never_destroy(std::move(collectives_));
+      never_destroy(std::move(mesh_));
+      never_destroy(std::move(supervisor_));
+      return;
+    }
     stop_queues();
     supervisor_.reset();
     mesh_->break_connections();
@@ -271,7 +276,7 @@ class MeshCommunicator : public Communicator {
   const char* const engine_;
   std::shared_ptr<Mesh> mesh_;
   std::unique_ptr<Supervisor> supervisor_;
-  std::optional<MeshCollectives> collectives_;
+  std::unique_ptr<MeshCollectives> collectives_;
   std::atomic<int> begun_{0};
   MessageNumbers numbers_;
 };

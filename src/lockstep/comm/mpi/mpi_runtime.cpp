@@ -124,6 +124,7 @@ void MpiRuntime::require_usable() const {
 // for ranks that never come.
 void MpiRuntime::at_exit(int status, void* self) {
   MpiRuntime& runtime = *static_cast<MpiRuntime*>(self);
+  if (!runtime.home_.is_here()) return;  // a forked child: the ranks would meet it in its parent's place
   const std::lock_guard<std::mutex> lock(runtime.mutex);
   int finalized = 0;
   MPI_Finalized(&finalized);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lockstep/base/deadline.h"
+#include "lockstep/base/home_process.h"
 
 namespace lockstep {
 
@@ -40,6 +41,7 @@ class MpiRuntime {
   explicit MpiRuntime(Deadline deadline);
   static void at_exit(int status, void* self);
 
+  const HomeProcess home_;
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0;
   int tag_bits_ = 15;

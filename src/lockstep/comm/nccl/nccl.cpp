@@ -50,7 +50,7 @@ class NcclCommunicator : public Communicator {
         device_(c10::kCUDA, static_cast<c10::DeviceIndex>(current_cuda_device(this->membership()))),
         stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_.index())),
         connections_(std::make_shared<NcclConnections>()),
-        pairs_(this->membership(), connections_) {
+        pairs_(std::make_unique<NcclPairs>(this->membership(), connections_)) {
     const Deadline deadline = this->membership().join_deadline();
     check_devices_differ(this->membership(), device_.index(), deadline);
     supervisor_ = std::make_shared<Supervisor>(this->membership(), connections_);
@@ -67,6 +67,13 @@ class NcclCommunicator : public Communicator {
   }
 
   ~NcclCommunicator() override {
+    if (is_forked_copy()) {
+      never_destroy(std::move(pairs_));
+      never_destroy(std::move(handle_));
+      never_destroy(connections_);
+      never_destroy(std::move(supervisor_));
+      return;
+    }
     stop_queues();
     supervisor_.reset();
   }
@@ -169,7 +176,7 @@ class NcclCommunicator : public Communicator {
   NcclPairs::Pair pair_of(const Operation& operation) {
     const int peer = operation.fingerprint.root;
     const bool sends = operation.fingerprint.kind == OperationKind::Send;
-    return pairs_.get(sends ? rank() : peer, sends ? peer : rank(), operation.tag);
+    return pairs_->get(sends ? rank() : peer, sends ? peer : rank(), operation.tag);
   }
 
   // These run inside get_in_line, whose stream is the current one.
@@ -210,7 +217,7 @@ class NcclCommunicator : public Communicator {
   const c10::Device device_;
   const c10::cuda::CUDAStream stream_;
   const std::shared_ptr<NcclConnections> connections_;
-  NcclPairs pairs_;
+  std::unique_ptr<NcclPairs> pairs_;
   std::shared_ptr<Supervisor> supervisor_;
   std::shared_ptr<NcclHandle> handle_;  // of all ranks together
   MessageNumbers numbers_;

@@ -80,6 +80,10 @@ class SharedMemoryCommunicator : public Communicator {
         has_thread_(wants_thread(*core_->group)) {}
 
   ~SharedMemoryCommunicator() override {
+    if (is_forked_copy()) {
+      never_destroy(std::move(core_));
+      return;
+    }
     stop_queues();
     core_->order.close();
     core_->group->leave();

@@ -1,0 +1,89 @@
+// A program may fork a helper while its group lives: the child's copies of the group end with the child, and nothing
+// else.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "lockstep/comm/factory.h"
+#include "tests/comm/contract.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<Placement> three_processes() {
+  std::vector<Placement> found;
+  for (const Placement& placement : placements({3})) {
+    if (placement.processes) found.push_back(placement);
+  }
+  return found;
+}
+
+class ForkedRank : public Contract {};
+INSTANTIATE_TEST_SUITE_P(Engines, ForkedRank, ::testing::ValuesIn(three_processes()), placement_name);
+
+// What `body` makes of a child, which has 20 s.
+int status_of_child(const std::function<void()>& body) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    body();
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+std::unique_ptr<Communicator>& group_of_the_program() {
+  static std::unique_ptr<Communicator> group;  // destroyed by exit()
+  return group;
+}
+
+// The group has all that it can have: threads, waits under way, memory, messages.
+std::shared_ptr<Work> use_all(Communicator& group) {
+  const int next = (group.rank() + 1) % group.world_size();
+  const int before = (group.rank() + group.world_size() - 1) % group.world_size();
+  at::Tensor got = at::empty({10});
+  const auto receive = group.irecv(got, before);
+  group.isend(ones(10), next)->wait();
+  receive->wait();
+  group.broadcast_async(ones(1000))->wait();
+  group.all_reduce_async(group.allocate({1000}, at::kFloat).fill_(1))->wait();
+  return group.irecv(at::empty({1}), before, /*tag=*/7);
+}
+
+TEST_P(ForkedRank, ExitsAtOnceAndTheGroupLivesOn) {
+  RanksOptions options;
+  options.prepare = [](int) { ::setenv("LOCKSTEP_COMMUNICATION_THREAD", "1", 1); };
+  each_rank(
+      [](Communicator& whole) {
+        group_of_the_program() = whole.split(0);
+        Communicator& group = *group_of_the_program();
+        const auto under_way = use_all(group);
+        for (const bool by_exit : {true, false}) {
+          const int status = status_of_child([&] {
+            if (by_exit) std::exit(0);
+            group_of_the_program().reset();
+            ::_exit(0);
+          });
+          EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+          at::Tensor sum = ones(1000);
+          group.all_reduce(sum);
+          EXPECT_TRUE(sum.eq(group.world_size()).all().item<bool>());
+        }
+        group.isend(ones(1), (group.rank() + 1) % group.world_size(), /*tag=*/7)->wait();
+        under_way->wait();
+        group.barrier();
+        group_of_the_program().reset();
+      },
+      options);
+}
+
+}  // namespace
+}  // namespace lockstep
