@@ -6,7 +6,9 @@ namespace lockstep {
 class Work {
  public:
   virtual ~Work() = default;
-  /// True once it ended, well or not. Does not block.
+  /// True once it ended, well or not. Does not block. Asked again and again it is a wait: when the group's timeout has
+  /// passed since it was first asked, the operation has failed, and `wait` throws the TimeoutError. (Where nobody asks
+  /// for as long as the timeout, the time counts anew.)
   virtual bool is_completed() = 0;
   /// Returns when it has ended well. Can be called again, from any thread.
   /// @throws Error  where the operation failed, the same at each call

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -90,6 +91,30 @@ TEST_P(SharedMemoryPending, AskingAgainAndAgainNoticesALostRank) {
   });
   EXPECT_TRUE(ends[1].failed);
   EXPECT_FALSE(ends[0].failed) << ends[0].text;
+}
+
+TEST_P(SharedMemoryPending, AskingAgainAndAgainEndsAtTheTimeout) {
+  RanksOptions options;
+  options.timeout = milliseconds(500);
+  each_rank(
+      [](Communicator& group) {
+        const at::Tensor tensor = group.allocate({5000}, at::kFloat);
+        Store& store = *group.membership().store;
+        const Deadline end = Deadline::after(seconds(30));
+        group.barrier();
+        if (group.rank() == 1) {  // alive, and does not come
+          for (int rank = 0; rank < group.world_size(); ++rank) {
+            if (rank != 1) store.get("asked/" + std::to_string(rank), end);
+          }
+          return;
+        }
+        const auto work = group.all_reduce_async(tensor);
+        while (!work->is_completed() && !end.passed()) std::this_thread::yield();
+        EXPECT_FALSE(end.passed());
+        EXPECT_THROW(work->wait(), TimeoutError);
+        store.set("asked/" + std::to_string(group.rank()), "1");
+      },
+      options);
 }
 
 TEST_P(SharedMemoryPending, AllocateComesAfterWhatWasStarted) {

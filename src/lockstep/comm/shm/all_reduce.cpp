@@ -55,6 +55,7 @@ void AllReduce::prepare(Started& it, const Call& call, const Elements& elements,
   it.way = Started::Way::Slot;
   it.stage = Started::Stage::Queued;
   it.awaited = false;
+  it.looks = Looks();
   it.failure = nullptr;
   it.over.store(false, std::memory_order_relaxed);
 }
@@ -176,10 +177,12 @@ void AllReduce::await(const Hurdle& hurdle, const std::atomic<bool>& over) {
   }
 }
 
-void AllReduce::look_at_peers(const Started& started) {
-  const Hurdle what = hurdle(started);
+void AllReduce::look_at_peers(const Started& started, Looks* looks) {
+  Hurdle what = hurdle(started);
+  if (looks != nullptr) what.call.deadline = looks->deadline();
   group_.look_at_peers(
-      what.call, [&] { return is_taken(what); }, [&](int rank) { return is_missing(what, rank); });
+      what.call, [&] { return is_taken(what); }, [&](int rank) { return is_missing(what, rank); },
+      looks != nullptr ? &looks->wait() : nullptr);
 }
 
 void AllReduce::finish(Started& started) {

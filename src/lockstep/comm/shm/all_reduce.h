@@ -61,8 +61,9 @@ class AllReduce {
   /// Returns once it is taken, or `over`, which another thread of this rank may make true. From any thread.
   void await(const Hurdle& hurdle, const std::atomic<bool>& over);
   /// Notices that ranks for which the operation waits have gone, without waiting for anybody.
+  /// @param looks  not null: this is one of them, and they end with their deadline
   /// @throws Error  if the group has ended, or ends it
-  void look_at_peers(const Started& started);
+  void look_at_peers(const Started& started, Looks* looks);
   /// Takes chunks of an operation that others have not begun; true if all are finished then.
   bool help(Started& started);
   /// Brings an operation that has entered to its end, where none is pending.

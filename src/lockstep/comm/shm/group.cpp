@@ -77,9 +77,13 @@ bool Group::check(const Call& call, const Predicate& ready, const RankPredicate&
   if (ready()) return true;
   if (call.deadline.passed()) {
     fail_timeout(call, std::chrono::duration<double>(Clock::now() - wait.since).count(), missing);
+  check_time(call, missing, wait);
+  return false;
+}
+
+void Group::check_time(const Call& call, const RankPredicate& missing, Wait& wait) {
   }
   tell_of_slow(call, missing, wait);
-  return false;
 }
 
 // A rank that lives and does not come: the log names it, and one that works for all may be given more time.

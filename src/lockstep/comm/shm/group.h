@@ -113,12 +113,20 @@ class Group {
     } while (spin.again());
     look_until(call, ready, missing);
   }
+  /// One wait that did not end at once.
+  struct Wait {
+    std::chrono::steady_clock::time_point since;
+    SlowNotice notice;
+  };
   /// For a rank that computes and does not wait: looks now and then whether the ranks that are missing still live.
+  /// @param wait  not null: the caller looks again and again in place of a wait, which ends at the call's deadline
   /// @throws Error  if the group has ended, or ends it, as `await` does
   template <class Ready, class Missing>
-  void look_at_peers(const Call& call, Ready&& ready, Missing&& missing) {
+  void look_at_peers(const Call& call, Ready&& ready, Missing&& missing, Wait* wait = nullptr) {
     throw_if_broken();
-    if (time_to_check(next_look_ns_)) check_peers(call, ready, missing);
+    if (!time_to_check(next_look_ns_)) return;
+    check_peers(call, ready, missing);
+    if (wait != nullptr && !ready()) check_time(call, missing, *wait);
   }
   /// Between these, and only there, this rank touches memory of other ranks: who leaves a broken group waits for it.
   void begin_work() {
@@ -160,16 +168,13 @@ class Group {
  private:
   using Predicate = std::function<bool()>;
   using RankPredicate = std::function<bool(int)>;
-  /// One wait that did not end at once.
-  struct Wait {
-    std::chrono::steady_clock::time_point since;
-    SlowNotice notice;
-  };
 
   void sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
   void look_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
   /// True once `ready`. Throws where the wait can't go on.
   bool check(const Call& call, const Predicate& ready, const RankPredicate& missing, Wait& wait);
+  /// Throws where the deadline has passed, and logs a wait that lasts.
+  void check_time(const Call& call, const RankPredicate& missing, Wait& wait);
   void tell_of_slow(const Call& call, const RankPredicate& missing, Wait& wait);
   std::string who_is_missing(const RankPredicate& missing) const;
   void check_peers(const Call& call, const Predicate& ready, const RankPredicate& missing);

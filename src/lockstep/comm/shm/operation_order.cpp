@@ -80,7 +80,7 @@ std::shared_ptr<Started> OperationOrder::start(const Call& call, const Elements&
 
 bool OperationOrder::poll(Started& started) {
   if (started.over.load(std::memory_order_acquire)) return true;
-  if (!try_move_on()) return false;
+  if (!try_move_on(Look::Waiting)) return false;
   return started.over.load(std::memory_order_acquire);
 }
 
@@ -96,7 +96,7 @@ void OperationOrder::wait(Started& started) {
 }
 
 void OperationOrder::progress() noexcept {
-  if (has_pending_.load(std::memory_order_relaxed)) try_move_on();
+  if (has_pending_.load(std::memory_order_relaxed)) try_move_on(Look::Passing);
 }
 
 void OperationOrder::finish_pending() {
@@ -143,7 +143,7 @@ void OperationOrder::close() noexcept {
 
 // Everything that can be done without waiting. What goes wrong is kept in each operation's `failure`. False where
 // another thread is at it.
-bool OperationOrder::try_move_on() noexcept {
+bool OperationOrder::try_move_on(Look look) noexcept {
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || occupied_) return false;
   try {
@@ -158,6 +158,12 @@ bool OperationOrder::try_move_on() noexcept {
 
 // Until `last` is over: all, where it is null. Holds the lock except while it waits for other ranks.
 void OperationOrder::drive(Lock& lock, const Started* last) {
+void OperationOrder::look_at_peers(Look look) {
+  const std::shared_ptr<Started> first = pending_.first();
+  if (look == Look::Waiting) first->looks.count(limit_);
+  ways_.look_at_peers(*first, look == Look::Waiting ? &first->looks : nullptr);
+}
+
   ++drivers_;
   try {
     const auto is_over = [&] { return pending_.empty() || (last != nullptr && last->over.load()); };

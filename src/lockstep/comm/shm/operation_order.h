@@ -42,7 +42,8 @@ class OperationOrder {
   /// is over.
   std::shared_ptr<Started> start(const Call& call, const Elements& elements, Reduction reduction,
                                  std::shared_ptr<const void> keep);
-  /// True once it is over, well or not. Moves on what can be moved on without waiting, and notices lost ranks.
+  /// True once it is over, well or not. Moves on what can be moved on without waiting, and notices lost ranks. Asked
+  /// again and again, it is a wait (see Looks): what is pending fails with a TimeoutError once the limit has passed.
   bool poll(Started& started);
   /// @throws what ended it
   void wait(Started& started);
@@ -66,7 +67,9 @@ class OperationOrder {
   using Lock = std::unique_lock<std::mutex>;
   class Alone;
 
-  bool try_move_on() noexcept;
+  enum class Look { Passing, Waiting };
+  bool try_move_on(Look look) noexcept;
+  void look_at_peers(Look look);
   void drive(Lock& lock, const Started* last);
   void await_first(Lock& lock, bool in_time);
   void fail_all(const std::exception_ptr& failure);

@@ -11,6 +11,7 @@
 #include "lockstep/comm/shm/allocations.h"
 #include "lockstep/comm/shm/elements.h"
 #include "lockstep/comm/shm/group.h"
+#include "lockstep/comm/shm/looks.h"
 #include "lockstep/comm/shm/reduce.h"
 #include "lockstep/comm/shm/staged_all_reduce.h"
 
@@ -32,6 +33,7 @@ struct Started {
   Way way = Way::Slot;
   Stage stage = Stage::Queued;
   bool awaited = false;  ///< somebody waits for it, or has: its deadline runs
+  Looks looks;           ///< of those who ask whether it is over, while it is the oldest
   std::uint64_t tiny_number = 0;
   std::vector<std::byte*> copies;  ///< every rank's elements, once known
   std::uint64_t chunks_per_slice = 0;
