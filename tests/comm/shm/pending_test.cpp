@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -115,6 +116,34 @@ TEST_P(SharedMemoryPending, AskingAgainAndAgainEndsAtTheTimeout) {
         store.set("asked/" + std::to_string(group.rank()), "1");
       },
       options);
+}
+
+// Rank 0's memory is of `allocate`, the others' is not, so that each step of the operation needs every rank.
+void while_rank_0_waits_elsewhere(Communicator& group, const std::function<void()>& meet) {
+  const at::Tensor shared = group.allocate({300000}, at::kFloat);
+  const at::Tensor tensor = (group.rank() == 0 ? shared : at::empty({300000})).fill_(group.rank());
+  const auto work = group.all_reduce_async(tensor);
+  if (group.rank() != 0) work->wait();
+  meet();
+  work->wait();
+  EXPECT_TRUE(tensor.eq(group.world_size() * (group.world_size() - 1) / 2.0).all().item<bool>());
+}
+
+TEST_P(SharedMemoryPending, ARankThatWaitsForAMessageMovesThemOn) {
+  each_rank([](Communicator& group) {
+    at::Tensor message = at::ones({10});
+    while_rank_0_waits_elsewhere(group, [&] {
+      if (group.rank() != 0) return group.send(message, 0);
+      for (int other = 1; other < group.world_size(); ++other) group.recv(message, other);
+    });
+  });
+}
+
+TEST_P(SharedMemoryPending, ARankThatWaitsInAnotherGroupMovesThemOn) {
+  each_rank([](Communicator& group) {
+    const auto other = group.split(0);
+    while_rank_0_waits_elsewhere(group, [&] { other->barrier(); });
+  });
 }
 
 TEST_P(SharedMemoryPending, AllocateComesAfterWhatWasStarted) {

@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/shm/futex.h"
+#include "lockstep/comm/shm/idle_work.h"
 #include "lockstep/net/timeout_texts.h"
 
 namespace lockstep::shm {
@@ -72,16 +73,17 @@ void Group::look_until(const Call& call, const Predicate& ready, const RankPredi
 
 bool Group::check(const Call& call, const Predicate& ready, const RankPredicate& missing, Wait& wait) {
   if (ready()) return true;
+  IdleWork::run_all();
   throw_if_broken();
   if (time_to_check(next_check_ns_)) check_peers(call, ready, missing);
   if (ready()) return true;
-  if (call.deadline.passed()) {
-    fail_timeout(call, std::chrono::duration<double>(Clock::now() - wait.since).count(), missing);
   check_time(call, missing, wait);
   return false;
 }
 
 void Group::check_time(const Call& call, const RankPredicate& missing, Wait& wait) {
+  if (call.deadline.passed()) {
+    fail_timeout(call, std::chrono::duration<double>(Clock::now() - wait.since).count(), missing);
   }
   tell_of_slow(call, missing, wait);
 }

@@ -36,7 +36,9 @@ OperationOrder::OperationOrder(Group& group, Allocations& allocations, bool one_
       one_address_space_(one_address_space),
       limit_(std::move(limit)),
       ways_(group, allocations, one_address_space),
-      pending_(ways_) {}
+      pending_(ways_) {
+  idle_work_.emplace([this] { progress(); });
+}
 
 void OperationOrder::all_reduce(const Call& call, const Elements& elements, Reduction reduction) {
   Lock lock(mutex_);
@@ -124,6 +126,7 @@ void OperationOrder::run(const Call& call, std::byte* data, const std::function<
 }
 
 void OperationOrder::close() noexcept {
+  idle_work_.reset();
   {
     const Lock lock(mutex_);
     closing_ = true;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "lockstep/comm/shm/all_reduce.h"
 #include "lockstep/comm/shm/allocations.h"
 #include "lockstep/comm/shm/group.h"
+#include "lockstep/comm/shm/idle_work.h"
 #include "lockstep/comm/shm/pending_operations.h"
 #include "lockstep/comm/shm/started.h"
 
@@ -92,6 +94,7 @@ class OperationOrder {
   Started immediate_;  // that thread's; kept, because an allocation costs more than a barrier
   std::condition_variable helper_needed_;
   std::thread helper_;
+  std::optional<IdleWork> idle_work_;  // what threads that wait elsewhere do for this group
 };
 
 }  // namespace lockstep::shm
