@@ -188,6 +188,32 @@ TEST(EngineCore, ManyMayBePendingWhileAnotherThreadWaits) {
   }
 }
 
+// A failure of a rank's own, that the group does not know of. What its operations kept may go only once no other rank
+// writes to it.
+TEST(EngineCore, AFailureKeepsTheMemoryWhileOthersWriteToIt) {
+  std::atomic<bool> is_writing{false};
+  std::atomic<bool> is_given_back{false};
+  const auto members = thread_memberships(2, std::chrono::seconds(60), std::make_shared<MemoryStore>());
+  std::thread writer([&] {
+    CoreRank me(members[1]);
+    me.group().begin_work();
+    is_writing = true;
+    while (!me.group().broken()) std::this_thread::yield();
+    const Deadline end = Deadline::after(std::chrono::milliseconds(100));  // for what must not happen
+    while (!end.passed() && !is_given_back) std::this_thread::yield();
+    EXPECT_FALSE(is_given_back);
+    me.group().end_work();
+  });
+  CoreRank me(members[0], []() -> Deadline { throw std::runtime_error("it has no limit"); });
+  while (!is_writing) std::this_thread::yield();
+  std::vector<float> values(50000);
+  std::shared_ptr<void> keep(values.data(), [&](void*) { is_given_back = true; });
+  const auto started = me.order().start(me.next(values.size()), elements_of(values), Reduction::Sum, std::move(keep));
+  EXPECT_THROW(me.order().wait(*started), std::runtime_error);
+  writer.join();
+  EXPECT_TRUE(is_given_back);
+}
+
 TEST(EngineCore, AbortWhileOthersWorkEndsAllOfThem) {
   for (unsigned seed = 0; seed < 5; ++seed) {
     on_ranks(3, [seed](CoreRank& me) {

@@ -139,7 +139,6 @@ void OperationOrder::close() noexcept {
   if (helper_.joinable()) helper_.join();
   const Lock lock(mutex_);
   if (pending_.empty()) return;
-  group_.await_idle_writers();
   fail_all(std::make_exception_ptr(Error("the communicator was destroyed before this operation was over", "",
                                          "wait for every Work before you let the communicator go")));
 }
@@ -151,7 +150,7 @@ bool OperationOrder::try_move_on(Look look) noexcept {
   if (!lock.owns_lock() || occupied_) return false;
   try {
     pending_.move_on();
-    if (!pending_.empty()) ways_.look_at_peers(*pending_.first());
+    if (!pending_.empty()) look_at_peers(look);
   } catch (...) {
     fail_all(std::current_exception());
   }
@@ -159,14 +158,14 @@ bool OperationOrder::try_move_on(Look look) noexcept {
   return true;
 }
 
-// Until `last` is over: all, where it is null. Holds the lock except while it waits for other ranks.
-void OperationOrder::drive(Lock& lock, const Started* last) {
 void OperationOrder::look_at_peers(Look look) {
   const std::shared_ptr<Started> first = pending_.first();
   if (look == Look::Waiting) first->looks.count(limit_);
   ways_.look_at_peers(*first, look == Look::Waiting ? &first->looks : nullptr);
 }
 
+// Until `last` is over: all, where it is null. Holds the lock except while it waits for other ranks.
+void OperationOrder::drive(Lock& lock, const Started* last) {
   ++drivers_;
   try {
     const auto is_over = [&] { return pending_.empty() || (last != nullptr && last->over.load()); };
@@ -199,7 +198,8 @@ void OperationOrder::await_first(Lock& lock, bool in_time) {
   lock.lock();
 }
 
-// An error that the group does not know about would leave the others waiting.
+// An error that the group does not know about would leave the others waiting. And memory of the operations is their
+// callers' again afterwards: no other rank may write to it then.
 void OperationOrder::fail_all(const std::exception_ptr& failure) {
   if (!group_.broken()) {
     try {
@@ -210,6 +210,7 @@ void OperationOrder::fail_all(const std::exception_ptr& failure) {
       group_.break_group(BreakKind::Aborted, "a rank failed: an exception of unknown type", "read that rank's log");
     }
   }
+  group_.await_idle_writers();
   pending_.fail(failure);
   note_pending();
 }
