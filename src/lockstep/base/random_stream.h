@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "lockstep/base/mix_bits.h"
+
 namespace lockstep {
 
 /// Random numbers of one replica. LibTorch has one CPU generator for the process: replicas that compute side by side
@@ -11,13 +13,8 @@ namespace lockstep {
 class RandomStream {
  public:
   explicit RandomStream(std::uint64_t seed = 0) : state_(seed) {}
-  /// The next 64 random bits (SplitMix64: Steele, Lea and Flood, 2014).
-  std::uint64_t next() {
-    std::uint64_t bits = (state_ += 0x9e3779b97f4a7c15ULL);
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebULL;
-    return bits ^ (bits >> 31);
-  }
+  /// The next 64 random bits, of the generator SplitMix64.
+  std::uint64_t next() { return next_split_mix(state_); }
 
  private:
   std::uint64_t state_;

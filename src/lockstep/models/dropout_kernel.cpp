@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "lockstep/base/mix_bits.h"
+
 namespace lockstep {
 namespace {
 
@@ -17,13 +19,10 @@ struct Keys {
   std::uint32_t second;
 };
 
-// The keys of 2^32 positions. (SplitMix64's finaliser: Steele et al., 2014, doi:10.1145/2660193.2660195)
+// The keys of 2^32 positions: number `stretch` of the generator SplitMix64.
 Keys keys_of(std::uint64_t seed, std::uint64_t stretch) {
-  std::uint64_t z = seed + 0x9e3779b97f4a7c15U * (stretch + 1);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  z ^= z >> 31;
-  return {static_cast<std::uint32_t>(z), static_cast<std::uint32_t>(z >> 32)};
+  const std::uint64_t bits = mix_bits(seed + 0x9e3779b97f4a7c15U * (stretch + 1));
+  return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
 }
 
 // 32 random bits for a position: three rounds of shift and multiply, with half of the key between them, so that two

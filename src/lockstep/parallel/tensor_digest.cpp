@@ -4,17 +4,9 @@
 
 #include <cstring>
 
+#include "lockstep/base/mix_bits.h"
+
 namespace lockstep {
-namespace {
-
-// SplitMix64's finaliser (Steele, Lea and Flood, 2014): every bit of the input reaches every bit of the output.
-std::uint64_t mix_bits(std::uint64_t bits) {
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
-  return bits ^ (bits >> 31);
-}
-
-}  // namespace
 
 std::uint64_t tensor_digest(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.detach().to(at::kCPU).contiguous();

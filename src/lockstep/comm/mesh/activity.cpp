@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/mix_bits.h"
 #include "lockstep/comm/enclosing_operation.h"
 
 namespace lockstep {
@@ -35,12 +36,9 @@ bool decode_fingerprint(std::istream& in, Fingerprint& f) {
   return true;
 }
 
-// A well mixed 64-bit hash, one word at a time (the finalizer of splitmix64).
+// A well mixed 64-bit hash, one word at a time.
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
-  hash ^= word + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
-  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ull;
-  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebull;
-  return hash ^ (hash >> 31);
+  return mix_bits(hash ^ (word + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2)));
 }
 
 // "rank 0 on a is in X, rank 1 on a is in Y", one entry per different text.
