@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "lockstep/base/error.h"
-#include "lockstep/comm/factory.h"
-#include "lockstep/parallel/distributed_data_parallel.h"
-#include "tests/support/ranks.h"
+#include "tests/parallel/fuse_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -101,19 +98,18 @@ TEST(SyncBatchNorm, GoesWithParametersThatAreUnusedOnOneRank) {
   const auto batch = [](int rank, int step) { return wave({3, 4}, 7 * rank + step).to(torch::kDouble) - 100; };
   for (const std::string engine : {"thread", "shm", "gloo"}) {
     SCOPED_TRACE(engine);
-    const auto body = [&](const Membership& membership) {
+    fuse_ranks(engine, 2, [&](const Group& group) {
       SyncBatchNormOptions options(4);
-      options.process_group = make_communicator(engine, membership);
+      options.process_group = group;
       auto net = std::make_shared<BranchedNet<SyncBatchNorm>>(SyncBatchNorm(options));
-      DistributedDataParallelOptions wrapping;
-      wrapping.process_group = options.process_group;
+      auto wrapping = fuse_on(group);
       wrapping.bucket_cap_mb = 1e-6;  // a bucket for each parameter
       DistributedDataParallel ddp(net, wrapping);
       auto one = std::make_shared<BranchedNet<torch::nn::BatchNorm1d>>(torch::nn::BatchNorm1d(4));
       for (int step = 0; step < 3; ++step) {
         net->zero_grad();
         one->zero_grad();
-        branch_loss(ddp(batch(membership.rank, step), membership.rank == 0)).backward();
+        branch_loss(ddp(batch(group->rank(), step), group->rank() == 0)).backward();
         // One process: both batches normalised together, each then by its own way.
         const at::Tensor whole = one->norm->forward(one->before->forward(at::cat({batch(0, step), batch(1, step)})));
         const at::Tensor first = whole.narrow(0, 0, 3), second = whole.narrow(0, 3, 3);
@@ -125,12 +121,7 @@ TEST(SyncBatchNorm, GoesWithParametersThatAreUnusedOnOneRank) {
               << item.key() << ", step " << step;
         }
       }
-    };
-    if (engine == "shm") {
-      run_ranks_as_processes(2, body);
-    } else {
-      run_ranks_as_threads(2, body);
-    }
+    });
   }
 }
 
