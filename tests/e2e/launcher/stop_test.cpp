@@ -93,7 +93,10 @@ TEST(Stop, SecondSignalKills) {
 }
 
 TEST(Stop, WhatRanksLeaveRunningEndsWithTheJob) {
-  const ProgramEnd end = run({}, shell("setsid sh -c 'echo far=$$; exec sleep 300' & sleep 0.2"));
+  const TemporaryFolder folder;
+  const std::string started = folder / "started";  // a pipe: the rank ends when the other session has begun
+  const ProgramEnd end = run({}, shell("mkfifo " + started + "; setsid sh -c 'echo far=$$; echo > " + started +
+                                       "; exec sleep 300' & read word < " + started));
   EXPECT_EQ(end.code, 0) << end.err;
   const std::vector<pid_t> pids = pids_after(end.out, "far");
   ASSERT_EQ(pids.size(), 1U) << end.out;
