@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "lockstep/optim/sgd.h"
 #include "tests/parallel/fuse_ranks.h"
 
 namespace lockstep {
@@ -169,6 +170,48 @@ TEST(SparseGradients, OfDifferentTablesAreRefused) {
     EXPECT_NE(text.find("rank 0 has sparse gradients of {weight}, rank 1 has sparse gradients of {}"),
               std::string::npos)
         << text;
+  });
+}
+
+// In the step after it, as for dense parameters. A fused step leaves the tables to backward.
+TEST(SparseGradients, OfATableThatOneRankAloneLoadsAreAnError) {
+  for (const bool fused : {false, true}) {
+    for (const int who : {0, 1}) {
+      fuse_ranks("thread", 2, [&](const Group& group) {
+        TableNet net(true);
+        DistributedDataParallel ddp(net, fuse_on(group));
+        Sgd optimizer(net->head->parameters(), torch::optim::SGDOptions(0.1));
+        if (fused) {
+          ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off);
+        }
+        const auto step = [&] {
+          ddp(rows_of(group->rank(), 0, 0)).backward();
+          optimizer.step();
+        };
+        step();
+        if (group->rank() == who) {
+          const torch::NoGradGuard no_grad;
+          net->table->weight.set_(net->table->weight.detach() * 2);
+        }
+        const std::string text = fuse_error(step);
+        EXPECT_NE(text.find("parameter \"table.weight\" is not the same on rank 1 as on rank 0"), std::string::npos)
+            << text;
+      });
+    }
+  }
+}
+
+TEST(SparseGradients, OfATableThatAllRanksLoadAreAveraged) {
+  fuse_ranks("thread", 2, [](const Group& group) {
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 1).sparse(true));
+    DistributedDataParallel ddp(table, fuse_on(group));
+    {
+      const torch::NoGradGuard no_grad;
+      table->weight.set_(torch::ones({4, 1}));
+    }
+    ddp(torch::tensor({1, 1, 2 + group->rank()})).sum().backward();
+    const torch::Tensor want = torch::tensor({0.0F, 2.0F, 0.5F, 0.5F}).view({4, 1});
+    EXPECT_TRUE(table->weight.grad().to_dense().equal(want));
   });
 }
 

@@ -121,7 +121,7 @@ void Reducer::check_moved_parameters() {
   moved_ = false;
   std::vector<NamedTensor> parameters;
   for (const auto& parameter : parameters_) parameters.push_back({parameter.name, parameter.tensor});
-  if (communicator_->world_size() > 1) check_equal_weights(*communicator_, parameters);
+  check_equal_weights(*communicator_, parameters);
 }
 
 void Reducer::reduce_late_gradients() {
@@ -180,7 +180,7 @@ void Reducer::restore_gradient_for_step(std::size_t index) {
 
 void Reducer::average_sparse(bool has_inputs) {
   if (hook_ && !hook_->synchronizes()) return;
-  statistics_.bytes += sparse_.average({has_inputs, divide_by_active_ranks_});
+  statistics_.bytes += sparse_.average({has_inputs, joining_, divide_by_active_ranks_});
 }
 
 bool Reducer::shadow_step() {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/parallel/weights_agreement.h"
+
 namespace lockstep {
 namespace {
 
@@ -69,6 +71,7 @@ std::size_t SparseGradients::follow() {
     hook->follow();
     ++moved;
   }
+  moved_ = moved_ || moved > 0;
   return moved;
 }
 
@@ -79,20 +82,27 @@ void SparseGradients::drop() {
 std::int64_t SparseGradients::average(Averaging averaging) {
   if (parameters_.empty()) return 0;
   const at::NoGradGuard no_grad;
-  std::vector<std::int64_t> own = {averaging.has_inputs ? 1 : 0};
+  std::vector<std::int64_t> own = {averaging.has_inputs ? 1 : 0, moved_ ? 1 : 0};
   for (const auto& parameter : parameters_) {
     at::Tensor& gradient = parameter.tensor.mutable_grad();
     if (gradient.defined() && has_rows(gradient)) gradient = gradient.coalesce();
     own.push_back(state_of(gradient));
   }
   const auto all = gather_numbers(*communicator_, own);
-  std::int64_t active = 0, bytes = 0;
-  for (const auto& numbers : all) active += numbers.front();
+  std::int64_t active = 0, moved = 0, bytes = 0;
+  for (const auto& numbers : all) {
+    active += numbers[0];
+    moved += numbers[1];
+  }
   if (active == 0) return 0;
+  if (moved > 0 && !averaging.joining) {
+    moved_ = false;
+    check_equal_weights(*communicator_, parameters_);
+  }
   const int divisor = averaging.divide_by_active_ranks ? static_cast<int>(active) : communicator_->world_size();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     std::vector<std::int64_t> rows;
-    for (const auto& numbers : all) rows.push_back(numbers[i + 1]);
+    for (const auto& numbers : all) rows.push_back(numbers[i + 2]);
     const at::Tensor& parameter = parameters_[i].tensor;
     at::Tensor& gradient = parameter.mutable_grad();
     if (std::count(rows.begin(), rows.end(), kDense) != 0) {

@@ -24,14 +24,17 @@ class SparseGradients {
 
   /// `call` after each gradient that backward has added.
   void watch(const std::function<void()>& call);
-  /// See AccumulatorHook::follow. @return  number of parameters that were given other memory
+  /// See AccumulatorHook::follow. Parameters that were given other memory, as by torch::load, are compared over the
+  /// ranks in the next `average`. @return  their number
   std::size_t follow();
 
   struct Averaging {
     bool has_inputs = true;               ///< false: this rank has run out of them, and has no gradients
+    bool joining = false;                 ///< some ranks may have, and the weights of an older step
     bool divide_by_active_ranks = false;  ///< by those with inputs, instead of all
   };
   /// Collective. @return  bytes that were sent
+  /// @throws Error  on every rank, if one was given other memory and the ranks' parameters differ
   std::int64_t average(Averaging averaging);
 
   std::size_t size() const { return parameters_.size(); }
@@ -46,6 +49,7 @@ class SparseGradients {
   std::vector<NamedTensor> parameters_;
   std::vector<std::unique_ptr<AccumulatorHook>> hooks_;
   std::shared_ptr<Communicator> communicator_;
+  bool moved_ = false;  // a parameter got other memory, and the ranks have not compared theirs since
 };
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Checks that every rank's parameters have the same bits, by a hash of each; the message is 8 bytes a parameter.
+/// Checks that every rank's parameters have the same bits, by a digest of each; the message is 8 bytes a parameter.
 /// Collective; ranks hold the same number of parameters.
 /// @throws Error  on every rank, naming the first parameter that differs and the rank where it does
 void check_equal_weights(Communicator& communicator, const std::vector<NamedTensor>& parameters);
