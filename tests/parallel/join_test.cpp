@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stdexcept>
 
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/sgd.h"
@@ -134,6 +135,56 @@ TEST(Join, WarnsOfAnOptimizerThatItDoesNotKnow) {
     EXPECT_EQ(log.find("Name it in JoinOptions::optimizers") != std::string::npos, is_uneven) << log;
     EXPECT_EQ(log.find("parameter \"weight\"") != std::string::npos, is_uneven) << log;
   }
+}
+
+// Its state goes into no file.
+struct UnsavableSgd : torch::optim::SGD {
+  using torch::optim::SGD::SGD;
+  void save(torch::serialize::OutputArchive&) const override { throw std::runtime_error("no file can hold this"); }
+};
+
+std::string error_of_join_with(const JoinedOptimizer& optimizer, const Group& group, Linear& model) {
+  DistributedDataParallel ddp(model, fuse_on(group));
+  JoinOptions options;
+  options.optimizers = {optimizer.get()};
+  return fuse_error([&] {
+    ddp.join(
+        [&] {
+          for (int step = 0; step < 1 + group->rank(); ++step) {
+            for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad().reset();
+            const at::Tensor loss = ddp(fuse_batch(group->rank(), step, 20)).pow(2).mean();
+            loss.backward();
+            optimizer->step([&] { return loss; });
+          }
+        },
+        options);
+  });
+}
+
+TEST(Join, NamesWhatCannotBeSavedOnEveryRank) {
+  fuse_ranks("thread", 3, [](Group group) {
+    Linear model = make_linear(20, 4);
+    const JoinedOptimizer optimizer =
+        joined<UnsavableSgd>(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+    const std::string text = error_of_join_with(optimizer, group, model);
+    EXPECT_NE(text.find("cannot be saved on rank 2: no file can hold this"), std::string::npos) << text;
+    EXPECT_NE(text.find("SGD, Adam, AdamW, RMSprop, Adagrad; not LBFGS"), std::string::npos) << text;
+  });
+}
+
+// Where a version of LibTorch saves and loads its state, it is brought to all.
+TEST(Join, NamesLbfgsOnEveryRankOrTakesIt) {
+  fuse_ranks("thread", 2, [](Group group) {
+    Linear model = make_linear(20, 4);
+    const JoinedOptimizer optimizer =
+        joined<torch::optim::LBFGS>(model->parameters(), torch::optim::LBFGSOptions(0.01).max_iter(1));
+    const std::string text = error_of_join_with(optimizer, group, model);
+    if (text == "no error") {
+      EXPECT_TRUE(same_on_all_ranks(*group, model));
+    } else {
+      EXPECT_NE(text.find("not LBFGS"), std::string::npos) << text;
+    }
+  });
 }
 
 TEST(Join, RefusesRanksThatNameDifferentOptimizers) {

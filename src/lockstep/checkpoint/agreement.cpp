@@ -22,20 +22,6 @@ at::Tensor to_device(const Communicator& communicator, const at::Tensor& tensor)
 
 }  // namespace
 
-std::string broadcast_text(Communicator& communicator, const std::string& text, int root) {
-  if (communicator.world_size() == 1) return text;
-  at::Tensor length = at::empty({1}, at::kLong);
-  length.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(text.size());
-  length = to_device(communicator, length);
-  communicator.broadcast(length, root);
-  at::Tensor bytes = at::zeros({length.cpu().data_ptr<std::int64_t>()[0]}, at::kByte);
-  if (communicator.rank() == root && !text.empty()) std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  bytes = to_device(communicator, bytes);
-  communicator.broadcast(bytes, root);
-  bytes = bytes.cpu();
-  return {static_cast<const char*>(bytes.data_ptr()), bytes.nbytes()};
-}
-
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text) {
   if (communicator.world_size() == 1) return {text};
   const std::int64_t size = communicator.world_size();

@@ -7,9 +7,6 @@
 
 namespace lockstep {
 
-/// `text` of `root`, on every rank. Collective.
-std::string broadcast_text(Communicator& communicator, const std::string& text, int root = 0);
-
 /// All ranks' texts, by rank. Collective: one exchange of their lengths and, unless all are empty, one of their bytes,
 /// whatever the number of ranks.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);

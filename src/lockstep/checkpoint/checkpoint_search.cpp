@@ -8,6 +8,7 @@
 #include "lockstep/base/file_system.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/output_folder.h"
+#include "lockstep/comm/broadcast_text.h"
 
 namespace lockstep {
 namespace {

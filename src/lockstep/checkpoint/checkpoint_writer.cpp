@@ -18,6 +18,7 @@
 #include "lockstep/checkpoint/checkpoint_save.h"
 #include "lockstep/checkpoint/snapshot.h"
 #include "lockstep/checkpoint/staged_file.h"
+#include "lockstep/comm/broadcast_text.h"
 #include "lockstep/net/signal_mask.h"
 
 namespace lockstep {

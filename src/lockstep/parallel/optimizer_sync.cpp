@@ -8,14 +8,17 @@
 #include <torch/serialize/archive.h>
 
 #include <algorithm>
+#include <exception>
 #include <sstream>
 #include <string>
 #include <unordered_set>
 
-#include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/base/error.h"
+#include "lockstep/comm/broadcast_text.h"
 #include "lockstep/optim/optimizer_registry.h"
 #include "lockstep/parallel/module_sync.h"
 #include "lockstep/parallel/optimizer_state.h"
+#include "lockstep/parallel/rank_difference.h"
 
 namespace lockstep {
 namespace {
@@ -132,6 +135,31 @@ void load_torch_optimizer(torch::optim::Optimizer& optimizer, const std::string&
   }
 }
 
+std::string first_line_of(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+// What the root sends begins with one of these: then the state follows, or why there is none.
+constexpr char kState = 's', kProblem = 'p';
+
+std::string state_message(const torch::optim::Optimizer& optimizer) {
+  try {
+    return kState + torch_optimizer_bytes(optimizer);
+  } catch (const std::exception& error) {
+    return kProblem + first_line_of(error);
+  }
+}
+
+Error unsendable_state(const Communicator& communicator, const std::string& problem) {
+  return Error("the state of an optimizer in JoinOptions::optimizers " + problem,
+               communicator.membership().where() + ", join",
+               "use one that LibTorch saves and loads (SGD, Adam, AdamW, RMSprop, Adagrad; not LBFGS), or one of "
+               "Lockstep's; or give all ranks the same number of steps, without join");
+}
+
+}  // namespace
+
 // As one line of numbers: all ranks have the same groups.
 void broadcast_group_options(Communicator& communicator, FlatOptimizer& optimizer, int root) {
   auto groups = optimizer.group_options();
@@ -150,17 +178,6 @@ void broadcast_group_options(Communicator& communicator, FlatOptimizer& optimize
   if (communicator.rank() != root) optimizer.load_group_options(groups);
 }
 
-}  // namespace
-
-std::string broadcast_bytes(Communicator& communicator, const std::string& mine, int root) {
-  at::Tensor length = at::full({1}, static_cast<std::int64_t>(mine.size()), at::TensorOptions().dtype(at::kLong));
-  communicator.broadcast(length, root);
-  at::Tensor bytes = at::empty({length.item<std::int64_t>()}, at::TensorOptions().dtype(at::kByte));
-  if (communicator.rank() == root) std::copy(mine.begin(), mine.end(), bytes.data_ptr<std::uint8_t>());
-  communicator.broadcast(bytes, root);
-  return {static_cast<const char*>(bytes.data_ptr()), bytes.nbytes()};
-}
-
 void broadcast_optimizer(Communicator& communicator, torch::optim::Optimizer& optimizer, int root) {
   if (communicator.world_size() == 1) return;
   const at::NoGradGuard no_grad;
@@ -170,8 +187,18 @@ void broadcast_optimizer(Communicator& communicator, torch::optim::Optimizer& op
     return;
   }
   const bool is_root = communicator.rank() == root;
-  const std::string bytes = broadcast_bytes(communicator, is_root ? torch_optimizer_bytes(optimizer) : "", root);
-  if (!is_root) load_torch_optimizer(optimizer, bytes);
+  const std::string message = broadcast_text(communicator, is_root ? state_message(optimizer) : "", root);
+  if (message.front() == kProblem) {
+    throw unsendable_state(communicator, fmt::format("cannot be saved on rank {}: {}", root, message.substr(1)));
+  }
+  std::string outcome = "its state";
+  try {
+    if (!is_root) load_torch_optimizer(optimizer, message.substr(1));
+  } catch (const std::exception& error) {
+    outcome = first_line_of(error);
+  }
+  const auto difference = first_difference(communicator, {outcome});
+  if (difference) throw unsendable_state(communicator, "cannot be loaded: " + difference->text());
 }
 
 std::vector<torch::optim::Optimizer*> optimizers_of(const std::vector<at::Tensor>& parameters,

@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/module_tensors.h"
 
 namespace lockstep {
 
-/// The root's bytes, on every rank. Collective.
-std::string broadcast_bytes(Communicator& communicator, const std::string& mine, int root);
+/// Gives every rank's parameter groups the root's options: learning rates, momentum. Collective.
+void broadcast_group_options(Communicator& communicator, FlatOptimizer& optimizer, int root);
 
 /// Makes every rank's `optimizer` what it is on `root`: state and options (learning rates among them), to the bit. Of a
 /// fused optimizer the part that its step does not cover; the other part is nobody else's. Of LibTorch's optimizers
 /// what their `save` and their options' `serialize` write. Collective.
+/// @throws Error  on every rank, if that cannot be saved on the root, as LBFGS's, or loaded on another rank
 void broadcast_optimizer(Communicator& communicator, torch::optim::Optimizer& optimizer, int root);
 
 /// The optimizers that may have updated `parameters`: those of Lockstep, which are known, and `given`, each once.

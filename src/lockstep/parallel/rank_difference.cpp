@@ -7,25 +7,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+
+#include "lockstep/comm/broadcast_text.h"
 
 namespace lockstep {
 namespace {
 
-at::Tensor byte_tensor(std::int64_t bytes) { return at::empty({bytes}, at::TensorOptions().dtype(at::kByte)); }
 at::Tensor long_tensor(std::int64_t count) { return at::empty({count}, at::TensorOptions().dtype(at::kLong)); }
-
-// The root's text on every rank.
-std::string broadcast_text(Communicator& communicator, const std::string& mine, int root) {
-  at::Tensor length = long_tensor(1);
-  length.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(mine.size());
-  communicator.broadcast(length, root);
-  if (length.data_ptr<std::int64_t>()[0] == 0) return "";
-  at::Tensor bytes = byte_tensor(length.data_ptr<std::int64_t>()[0]);
-  if (communicator.rank() == root) std::memcpy(bytes.data_ptr(), mine.data(), mine.size());
-  communicator.broadcast(bytes, root);
-  return std::string(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(bytes.numel()));
-}
 
 std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;

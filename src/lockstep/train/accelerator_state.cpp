@@ -9,8 +9,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/generators.h"
 #include "lockstep/checkpoint/schedule_state.h"
+#include "lockstep/comm/broadcast_text.h"
 #include "lockstep/optim/flat_optimizer.h"
-#include "lockstep/parallel/optimizer_sync.h"
 #include "lockstep/train/scheduler_state.h"
 
 namespace lockstep {
@@ -98,7 +98,7 @@ nlohmann::json AcceleratorState::counts() const {
 void AcceleratorState::take_over_from(int rank, Communicator& group) {
   if (group.world_size() == 1) return;
   const bool is_source = group.rank() == rank;
-  const auto bring = [&](const std::string& mine) { return broadcast_bytes(group, is_source ? mine : "", rank); };
+  const auto bring = [&](const std::string& mine) { return broadcast_text(group, is_source ? mine : "", rank); };
   for (torch::optim::LRScheduler* scheduler : schedulers_) {
     const std::string state = bring(scheduler_state(*scheduler));
     if (!is_source) load_scheduler_state(*scheduler, state, "join_uneven_inputs");
