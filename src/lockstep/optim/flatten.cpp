@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/optim/large_pages.h"
+#include "lockstep/optim/memory_piece.h"
 
 namespace lockstep {
 namespace {
@@ -58,12 +59,11 @@ void move_into(FlatParameters& flat, const AllocateFlat& allocate) {
   flat.memory.zero_();
   for (std::size_t i = 0; i < flat.parameters.size(); ++i) {
     at::Tensor& parameter = flat.parameters[i];
-    const at::Tensor place = flat.memory.narrow(0, flat.offsets[i], parameter.numel());
-    const at::Tensor view = parameter.is_non_overlapping_and_dense()
-                                ? place.as_strided(parameter.sizes(), parameter.strides())
-                                : place.view(parameter.sizes());
-    view.copy_(parameter.detach());
-    parameter.set_data(view);
+    const at::Tensor place = parameter.is_non_overlapping_and_dense()
+                                 ? memory_piece(flat.memory, flat.offsets[i], parameter.sizes(), parameter.strides())
+                                 : memory_piece(flat.memory, flat.offsets[i], parameter.sizes());
+    place.copy_(parameter.detach());
+    parameter.set_data(place);
   }
 }
 

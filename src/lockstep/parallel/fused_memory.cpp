@@ -10,6 +10,7 @@
 #include "lockstep/comm/symmetric_memory.h"
 #include "lockstep/optim/gradient_memory.h"
 #include "lockstep/optim/large_pages.h"
+#include "lockstep/optim/memory_piece.h"
 
 namespace lockstep {
 namespace {
@@ -146,16 +147,12 @@ at::Tensor allocate_shared(Communicator& communicator, std::int64_t numel, const
       symmetric->copy(0), {numel}, [part, symmetric](void*) {}, part.options());
 }
 
-at::Tensor place_of(const FusedBucket& bucket, std::size_t index, const at::Tensor& parameter) {
-  return bucket.weights.narrow(0, bucket.gradients.offsets[index], parameter.numel()).view(parameter.sizes());
-}
-
 template <typename Body>
 void for_each_place(const std::vector<FusedBucket>& buckets, const Reducer& reducer, const Body& body) {
   for (const FusedBucket& bucket : buckets) {
     for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {
       at::Tensor parameter = reducer.parameter(bucket.gradients.parameters[i]);
-      body(parameter, place_of(bucket, i, parameter));
+      body(parameter, weights_place(bucket, i, parameter.sizes()));
     }
   }
 }
@@ -169,6 +166,10 @@ bool all_shared(const std::vector<FusedBucket>& buckets, Communicator& communica
 }
 
 }  // namespace
+
+at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes) {
+  return memory_piece(bucket.weights, bucket.gradients.offsets[index], sizes);
+}
 
 std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets, const Reducer& reducer,
                                                Communicator& communicator, bool may_share) {

@@ -22,6 +22,9 @@ struct FusedBucket {
   std::int64_t end = 0;
 };
 
+/// Where the bucket's parameter `index` lies in its weights: a tensor of these sizes.
+at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes);
+
 /// How gradients and weights of fused buckets go from rank to rank. In one step, in this order on every rank:
 /// `begin_reduction` for each bucket; `gradients` for each bucket, any number of times; `publish` for each bucket whose
 /// owned weights were updated, on every rank the same ones; `finish` once.

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/optim/flatten.h"
+#include "lockstep/optim/memory_piece.h"
 #include "lockstep/parallel/fused_step.h"
 #include "lockstep/parallel/module_sync.h"
 #include "lockstep/parallel/optimizer_state.h"
@@ -171,7 +172,7 @@ void FusedStep::release() noexcept {
         at::Tensor parameter = reducer_.parameter(bucket.gradients.parameters[i]);
         const std::int64_t offset = bucket.gradients.offsets[i];
         const bool is_here = parameter.data_ptr() == from + static_cast<std::size_t>(offset) * own.element_size();
-        if (is_here) parameter.set_data(own.narrow(0, offset, parameter.numel()).view(parameter.sizes()));
+        if (is_here) parameter.set_data(memory_piece(own, offset, parameter.sizes()));
       }
     }
   } catch (const std::exception& error) {
