@@ -75,8 +75,9 @@ std::optional<ParameterChange> ParameterWatch::change_of(const Watched& watched)
                                   "set_data)",
                                   shape_of(tensor.sizes()), shape_of(watched.sizes)));
   }
-  if (!tensor.is_leaf())
+  if (!tensor.is_leaf()) {
     return change_after_wrapping(watched.name, "was made the result of a computation (an in-place operation)");
+  }
   return {};
 }
 
