@@ -219,9 +219,8 @@ void DistributedDataParallelBase::take_over_from(int last, const JoinOptions& op
   if (missing != nullptr && is_uneven && communicator_->rank() == 0) {
     log_warning(
         "join: ranks made different numbers of steps, and what updates parameter \"{}\" is not known: if that "
-        "optimizer "
-        "keeps state, such as momentum, it differs between the ranks now, and so will the weights. Name it in "
-        "JoinOptions::optimizers",
+        "optimizer keeps state, such as momentum, it differs between the ranks now, and so will the weights. Name it "
+        "in JoinOptions::optimizers",
         missing->name);
   }
 }
@@ -250,6 +249,10 @@ FuseMode DistributedDataParallelBase::fuse(torch::optim::Optimizer& optimizer, F
 void DistributedDataParallelBase::unfuse() {
   if (fuse_mode() != FuseMode::Off) fused_->unfuse();
   fused_.reset();
+}
+
+void DistributedDataParallelBase::own_weights() {
+  if (fuse_mode() != FuseMode::Off) fused_->own_weights();
 }
 
 NamedState DistributedDataParallelBase::optimizer_state(const FlatOptimizer& optimizer) const {

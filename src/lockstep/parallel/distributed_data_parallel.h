@@ -99,8 +99,9 @@ class DistributedDataParallelBase {
   /// are shared, what one rank writes to them, all see. The end of DistributedDataParallel or of the optimizer gives
   /// every rank weights of its own again.
   ///
-  /// Weights may be written by hand before backward, after the step, and after `optimizer.zero_grad()`; torch::load of
-  /// the same file on every rank is taken up by the next step. What writes to them between backward and step, as
+  /// Weights may be written by hand before backward, after the step, and after `zero_grad()`: the same on every rank,
+  /// which the next step checks as far as each rank has memory of its own (see own_weights). torch::load of the same
+  /// file on every rank is taken up by the next step. What writes to them between backward and step, as
   /// another optimizer does, and LibTorch's own clipping, which takes this rank's gradients for the average, end in an
   /// Error that says what to write instead.
   ///
@@ -119,6 +120,12 @@ class DistributedDataParallelBase {
   }
   /// Takes it back: the optimizer has all of its state again. Collective. Nothing where nothing is fused.
   void unfuse();
+  /// Before a program writes to weights by hand where ranks share them: gives this rank weights of its own, so that
+  /// each may write as without fuse, `weight.mul_(0.9)` or an average that is swapped in and back. The next step
+  /// compares what the ranks have, bit for bit, and lets them share again. Costs memory for the weights until then. Not
+  /// collective. Nothing where ranks share no weights.
+  /// @throws Error  between backward and step
+  void own_weights();
   FuseMode fuse_mode() const { return fused_ ? fused_->mode() : FuseMode::Off; }
   /// Why the last `fuse` changed nothing; else empty.
   const std::string& fuse_reason() const { return fuse_reason_; }

@@ -10,6 +10,7 @@
 
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/gradient_memory.h"
+#include "lockstep/parallel/optimizer_sync.h"
 
 namespace lockstep {
 namespace {
@@ -66,12 +67,14 @@ bool FusedStep::shadow_step() {
 void FusedStep::agree(const StepRequest* request) {
   zeroed_ = false;
   agreement_.clear();
+  if (watch_->is_waiting() && watch_->gradients_are_gone() && watch_->allows_drop()) watch_->drop_gradients();
+  if (!watch_->is_waiting()) watch_->note_writes();
   if (find_faults()) {
     agreement_.set_faulty();
   } else {
     reducer_.collect_for_step(agreement_.contributed());
   }
-  if (any_moved()) agreement_.set_moved();
+  if (any_moved() || watch_->any_writes()) agreement_.set_moved();
   if (request != nullptr) {
     agreement_.set_request(*request);
   } else {
@@ -82,13 +85,14 @@ void FusedStep::agree(const StepRequest* request) {
   agreement_.exchange(*communicator_);
   reducer_.statistics().waited_s += elapsed_s(start);
   if (agreement_.faulty()) throw_agreed_fault();
-  if (agreement_.moved()) adopt_moved_weights();
+  if (agreement_.moved()) take_up_weights();
   reducer_.set_lowest_active_rank(agreement_.lowest_active_rank());
   const int active = agreement_.active_ranks();
   if (active == 0) return;
   if (active < communicator_->world_size()) {
     if (agreement_.request().kind == StepRequest::Kind::Step) {
-      share_group_options();
+      // Schedulers of ranks that have run out of inputs stand still.
+      broadcast_group_options(*communicator_, *optimizer_, agreement_.lowest_active_rank());
     } else {
       share_selection();
     }
@@ -96,25 +100,6 @@ void FusedStep::agree(const StepRequest* request) {
   // Scaling needs no sums: those that are there are scaled along, and where there are none, the step makes them.
   if (!agreement_.stale() || agreement_.request().kind == StepRequest::Kind::Scale) return;
   for (std::size_t i = 0; i < buckets_.size(); ++i) memory_->begin_reduction(i);
-}
-
-// Schedulers of ranks that have run out of inputs stand still.
-void FusedStep::share_group_options() {
-  auto options = optimizer_->group_options();
-  std::int64_t count = 0;
-  for (const auto& group : options) count += static_cast<std::int64_t>(group.size());
-  at::Tensor numbers = at::empty({count}, at::TensorOptions().dtype(at::kDouble));
-  double* next = numbers.data_ptr<double>();
-  for (const auto& group : options) {
-    for (const auto& entry : group) *next++ = entry.second;
-  }
-  communicator_->broadcast(numbers, agreement_.lowest_active_rank());
-  if (!agreement_.joined(communicator_->rank())) return;
-  next = numbers.data_ptr<double>();
-  for (auto& group : options) {
-    for (auto& entry : group) entry.second = *next++;
-  }
-  optimizer_->load_group_options(options);
 }
 
 StepResult FusedStep::run_step() {

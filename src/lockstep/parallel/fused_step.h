@@ -38,6 +38,9 @@ struct FuseOptions {
   at::ScalarType gradient_dtype = at::ScalarType::Float;
 };
 
+/// Makes each mark the largest of all ranks'. Collective.
+void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks);
+
 /// The step of an optimizer whose work the ranks share: each adds up the gradients of its share of every bucket, clips,
 /// and updates its share of the weights. All calls but the destructor and those that say so are collective.
 class FusedStep final : public StepDelegate {
@@ -66,6 +69,11 @@ class FusedStep final : public StepDelegate {
   /// @throws Error  if something else than the step has updated weights or clipped gradients; the group then ends
   void before_forward();
 
+  /// Gives this rank memory of its own for the weights, until the next step compares what the ranks have there and lets
+  /// them share again. Not collective.
+  /// @throws Error  if gradients wait for their step
+  void own_weights();
+
   /// Takes part in one step of the others with no gradient of its own. @return  true where no rank has inputs left
   bool shadow_step();
   /// Gives the optimizer the whole state and its own steps back.
@@ -84,9 +92,13 @@ class FusedStep final : public StepDelegate {
   bool any_moved() const;
   [[noreturn]] void throw_agreed_fault();
   void throw_own_fault();
-  void adopt_moved_weights();
+  template <typename ErrorType>
+  ErrorType fault_error() const;
+  std::vector<std::uint8_t> weight_changes() const;
+  void take_up_weights();
+  void check_equal_changes(const std::vector<std::uint8_t>& changes);
+  void warn_of_shared_writes(const std::vector<std::uint8_t>& changes);
   void adopt_moved_weight(const FusedBucket& bucket, std::size_t place);
-  void share_group_options();
   void share_selection();
   StepResult run_step();
   double run_norm();
@@ -132,6 +144,7 @@ class FusedStep final : public StepDelegate {
   StepAgreement agreement_;
   bool zeroed_ = false;              // by the last step
   std::uint64_t zeroed_writes_ = 0;  // Reducer::writes_for_step at that time
+  bool has_warned_ = false;          // of writes to weights that ranks share; the same on every rank
 };
 
 }  // namespace lockstep

@@ -35,7 +35,7 @@ class StepAgreement {
   void set_stale() { stale_ = true; }
   /// Something is wrong on this rank.
   void set_faulty() { faulty_ = true; }
-  /// Parameters of this rank lie in other memory.
+  /// Parameters of this rank lie in other memory, or the program has written them since the last step.
   void set_moved() { moved_ = true; }
   /// This rank has run out of inputs: it does what the others ask for.
   void set_joined(int rank) { joined_[static_cast<std::size_t>(rank)] = 1; }
