@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <map>
+#include <optional>
 
+#include "lockstep/base/cpu_mask.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/bench_program.h"
 #include "tools/lockstep/companion.h"
@@ -27,24 +27,19 @@ bool is_ddp(const WrapperContender& contender) { return contender.wrapper.rfind(
 class CoreLimit {
  public:
   explicit CoreLimit(int cores) {
-    CPU_ZERO(&before_);
-    if (::sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
-    cpu_set_t some;
-    CPU_ZERO(&some);
-    for (const int core : affinity_cores()) {
-      if (CPU_COUNT(&some) < cores) CPU_SET(core, &some);
-    }
-    is_set_ = ::sched_setaffinity(0, sizeof(some), &some) == 0;
+    if (!before_) return;
+    std::vector<int> some = before_->cores();
+    some.resize(std::min(some.size(), static_cast<std::size_t>(cores)));
+    CpuMask(some).bind_this_thread();
   }
   ~CoreLimit() {
-    if (is_set_) ::sched_setaffinity(0, sizeof(before_), &before_);
+    if (before_) before_->bind_this_thread();
   }
   CoreLimit(const CoreLimit&) = delete;
   CoreLimit& operator=(const CoreLimit&) = delete;
 
  private:
-  cpu_set_t before_;
-  bool is_set_ = false;
+  const std::optional<CpuMask> before_ = CpuMask::of(0);
 };
 
 std::string worker_command(const WrapperContender& contender, const WrapperWork& work) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "lockstep/base/core_count.h"
 #include "lockstep/base/topology.h"
 
 namespace lockstep {
@@ -60,13 +61,12 @@ void set_openmp_threads(int threads) {
 }
 
 ComputeShare share_cores_of_process(std::size_t replicas, int threads, bool pin) {
-  const std::vector<int> cores = affinity_cores();
-  const int available = available_cores();
+  const std::vector<int> cores = cores_side_by_side(affinity_cores());
   const int count = static_cast<int>(std::max<std::size_t>(1, replicas));
   ComputeShare share;
-  share.threads = threads > 0 ? threads : std::max(1, available / count);
+  share.threads = threads > 0 ? threads : std::max(1, compute_cores() / count);
   if (threads <= 0 && openmp_threads() > 0) share.threads = std::min(share.threads, openmp_threads());
-  const bool has_quota = available < static_cast<int>(cores.size());
+  const bool has_quota = available_cores() < static_cast<int>(cores.size());
   if (!pin || has_quota || count > static_cast<int>(cores.size())) return share;
   for (int i = 0; i < count; ++i) {
     const auto at = [&](int k) { return cores.begin() + static_cast<std::ptrdiff_t>(cores.size()) * k / count; };

@@ -11,9 +11,10 @@ struct ComputeShare {
   std::vector<std::vector<int>> cores;  ///< of each; empty where the kernel decides
 };
 
-/// An even share of the cores: whole neighbouring cores of the calling thread's affinity mask for each replica. Where
+/// An even share of the cores: cores of the calling thread's affinity mask that share caches for each replica. Where
 /// there are fewer cores than replicas, or a container's quota counts time and not cores, no core is assigned.
-/// @param threads   of each replica; 0: cores / replicas, and not more than OpenMP would use in the calling thread
+/// @param threads   of each replica; 0: physical cores / replicas, and not more than OpenMP would use in the calling
+/// thread
 ComputeShare share_cores_of_process(std::size_t replicas, int threads, bool pin);
 
 /// Threads that OpenMP uses in the calling thread; 0 where no OpenMP is loaded.

@@ -1,28 +1,17 @@
 #include "lockstep/base/topology.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cstdio>
 #include <fstream>
-#include <memory>
+
+#include "lockstep/base/core_count.h"
+#include "lockstep/base/cpu_mask.h"
 
 namespace lockstep {
 namespace {
-
-// The quota of the cgroup in whole cores, or a large number. Reads cgroup v2's cpu.max at the root that the process
-// sees, which is its own group inside a container.
-int quota_cores() {
-  // By the C library: this may run before the C++ library's constructors.
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/sys/fs/cgroup/cpu.max", "re"), &std::fclose);
-  long long quota = 0;
-  long long period = 0;
-  if (!file || std::fscanf(file.get(), "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0) return INT_MAX;
-  return static_cast<int>(std::min<long long>(INT_MAX, (quota + period - 1) / period));
-}
 
 std::string first_line(const char* path) {
   std::ifstream file(path);
@@ -57,14 +46,8 @@ std::string network_of_host(const std::string& host_id) {
 }
 
 std::vector<int> affinity_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return {0};
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
+  const auto mask = CpuMask::of(0);
+  return mask ? mask->cores() : std::vector<int>{0};
 }
 
 int available_cores() { return std::max(1, std::min(static_cast<int>(affinity_cores().size()), quota_cores())); }

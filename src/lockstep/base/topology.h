@@ -17,7 +17,8 @@ std::string host_id();
 /// The part of a `host_id` that two processes share if they have one network, and so one loopback interface.
 std::string network_of_host(const std::string& host_id);
 
-/// Cores that this process may run on (its affinity mask, cut by a cgroup's CPU quota), at least 1.
+/// Hardware threads that this process may run on (its affinity mask, cut by the quotas of its control groups), at least
+/// 1. How many of them to compute with is `compute_cores` (base/core_count.h).
 int available_cores();
 
 /// The numbers of the cores in this process's affinity mask, ascending.

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/core_count.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
 #include "lockstep/base/unique_fd.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/spawn.h"
@@ -122,7 +122,7 @@ void set_environment(int rank, int world_size, const std::string& store) {
 
 void run_body(int world_size, const RankFunction& body, const SpawnOptions& options,
               std::shared_ptr<Communicator>& group) {
-  const int threads = std::max(1, available_cores() / world_size);
+  const int threads = std::max(1, compute_cores() / world_size);
   at::set_num_threads(threads);
   call_if_loaded("openblas_set_num_threads", threads);
   RendezvousOptions meeting;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -13,8 +12,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
+#include "lockstep/base/cpu_mask.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/start_thread.h"
 
@@ -73,8 +74,7 @@ struct Prepared {
   std::string program;
   std::vector<char*> arguments;
   std::vector<char*> environment;
-  cpu_set_t cores;
-  bool has_cores;
+  std::optional<CpuMask> cores;
   int out;
   int err;
   int kept;
@@ -93,7 +93,7 @@ bool put_at(int descriptor, int number) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != prepared.parent) ::_exit(127);  // it ended before it could be watched
-  if (prepared.has_cores) ::sched_setaffinity(0, sizeof(prepared.cores), &prepared.cores);
+  if (prepared.cores) prepared.cores->bind_this_thread();
   if (put_at(prepared.out, STDOUT_FILENO) && put_at(prepared.err, STDERR_FILENO) &&
       put_at(prepared.kept, prepared.kept)) {
     sigset_t none;
@@ -145,15 +145,13 @@ ChildProcess start_child(const ChildCommand& command) {
   Prepared prepared{find_program(command.arguments.front()),
                     pointers(command.arguments),
                     pointers(command.environment),
-                    {},
-                    !command.cores.empty(),
+                    std::nullopt,
                     command.out,
                     command.err,
                     command.kept,
                     ::getpid(),
                     write_end.get()};
-  CPU_ZERO(&prepared.cores);
-  for (const int core : command.cores) CPU_SET(core, &prepared.cores);
+  if (!command.cores.empty()) prepared.cores.emplace(command.cores);
 
   child.pid = ::fork();
   if (child.pid < 0) refuse(prepared.program, errno, advice_without_process(errno));

@@ -1,32 +1,17 @@
 #include "lockstep/launch/cpu_share.h"
 
 #include <algorithm>
-#include <fstream>
-#include <tuple>
 
+#include "lockstep/base/core_count.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/start/process_threads.h"
 
 namespace lockstep {
-namespace {
-
-int topology_number(int core, const std::string& file) {
-  std::ifstream in("/sys/devices/system/cpu/cpu" + std::to_string(core) + "/topology/" + file);
-  int number = 0;
-  return in >> number ? number : 0;
-}
-
-}  // namespace
-
 NodeCores node_cores() {
-  std::vector<std::tuple<int, int, int>> placed;  // package, physical core, core
-  for (const int core : affinity_cores()) {
-    placed.emplace_back(topology_number(core, "physical_package_id"), topology_number(core, "core_id"), core);
-  }
-  std::sort(placed.begin(), placed.end());
   NodeCores node;
-  for (const auto& place : placed) node.cores.push_back(std::get<2>(place));
-  node.available = cores_to_share();
+  node.cores = cores_side_by_side(affinity_cores());
+  node.threads = cores_to_share();
+  node.available = node.threads < compute_cores() ? node.threads : available_cores();
   return node;
 }
 

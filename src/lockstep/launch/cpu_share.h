@@ -9,7 +9,8 @@ namespace lockstep {
 /// What the ranks of one node share.
 struct NodeCores {
   std::vector<int> cores;  ///< numbers of the cores that may be used, neighbours in the machine side by side
-  int available = 1;       ///< how many at once; less than `cores` where a container's quota says so
+  int available = 1;       ///< how many at once; less than `cores` if a quota, or a launcher above, says so
+  int threads = 1;         ///< that all ranks together should compute with: one for each physical core
 };
 
 /// The cores of this process's affinity mask, ordered by package and physical core, so that a block of them shares

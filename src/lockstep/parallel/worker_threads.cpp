@@ -1,14 +1,13 @@
 #include "lockstep/parallel/worker_threads.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <atomic>
 #include <cassert>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <thread>
 
+#include "lockstep/base/cpu_mask.h"
 #include "lockstep/base/topology.h"
 #include "lockstep/comm/shm/futex.h"
 #include "lockstep/comm/shm/spin.h"
@@ -22,13 +21,6 @@ using Word = std::atomic<std::uint32_t>;
 constexpr std::chrono::seconds kLongestSleep{10};
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kTurnsPerClock = 64;
-
-cpu_set_t core_set(const std::vector<int>& cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores) CPU_SET(core, &set);
-  return set;
-}
 
 // Waits until `word` is no longer `seen`. @return  what it is then
 std::uint32_t await_change(Word& word, std::uint32_t seen, std::chrono::nanoseconds spin) {
@@ -60,10 +52,7 @@ class alignas(64) WorkerThreads::Worker {
  public:
   Worker(std::size_t number, const WorkerThreadsOptions& options, std::chrono::nanoseconds spin) : spin_(spin) {
     thread_ = std::thread([this, number, &options] {
-      if (!options.cores.empty()) {
-        const cpu_set_t set = core_set(options.cores[number]);
-        ::pthread_setaffinity_np(::pthread_self(), sizeof(set), &set);
-      }
+      if (!options.cores.empty()) CpuMask(options.cores[number]).bind_this_thread();
       if (options.on_start) options.on_start(number);
       serve(number);
     });
@@ -108,19 +97,18 @@ class alignas(64) WorkerThreads::Worker {
 class WorkerThreads::PinnedCaller {
  public:
   explicit PinnedCaller(const WorkerThreadsOptions& options) {
-    if (options.cores.empty() || ::sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
-    const cpu_set_t set = core_set(options.cores[0]);
-    is_pinned_ = ::sched_setaffinity(0, sizeof(set), &set) == 0;
+    if (options.cores.empty()) return;
+    before_ = CpuMask::of(0);
+    if (before_) CpuMask(options.cores[0]).bind_this_thread();
   }
   ~PinnedCaller() {
-    if (is_pinned_) ::sched_setaffinity(0, sizeof(before_), &before_);
+    if (before_) before_->bind_this_thread();
   }
   PinnedCaller(const PinnedCaller&) = delete;
   PinnedCaller& operator=(const PinnedCaller&) = delete;
 
  private:
-  cpu_set_t before_{};
-  bool is_pinned_ = false;
+  std::optional<CpuMask> before_;
 };
 
 WorkerThreads::WorkerThreads(std::size_t members, WorkerThreadsOptions options) : options_(std::move(options)) {

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <sched.h>
+#include <sys/types.h>
+
+#include <optional>
+#include <vector>
+
+namespace lockstep {
+
+/// A set of cores as the kernel takes it, for machines of any size: a plain cpu_set_t ends at 1024.
+class CpuMask {
+ public:
+  explicit CpuMask(const std::vector<int>& cores);
+
+  /// The kernel's question for a mask: sched_getaffinity(2), or in a test something that stands for it.
+  using Question = int (*)(pid_t process, std::size_t bytes, cpu_set_t* mask);
+
+  /// The affinity mask of a process; 0 means the calling thread. Nothing if the kernel does not answer.
+  static std::optional<CpuMask> of(pid_t process, Question ask = &::sched_getaffinity);
+
+  /// The numbers of the cores, ascending.
+  std::vector<int> cores() const;
+
+  /// Binds the calling thread to these cores; false if the kernel refuses. Allocates nothing, so a child may call it
+  /// between fork and exec.
+  bool bind_this_thread() const noexcept;
+
+ private:
+  CpuMask() = default;
+  std::size_t bytes() const noexcept { return sets_.size() * sizeof(cpu_set_t); }
+
+  std::vector<cpu_set_t> sets_;  ///< one long set: their words follow each other without a gap
+};
+
+}  // namespace lockstep
