@@ -105,6 +105,27 @@ TEST_F(Start, SharesTheCoresAmongTheRanksOfTheHost) {
             "1");
 }
 
+// A program that was alone, and so took all cores, starts ranks: they have its environment.
+TEST_F(Start, ChoosesAnewWhereItWasChosenForAnotherNumberOfRanks) {
+  auto alone = report();
+  Changes inherited{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1000000"}, {"LAST_WORD", "kept"}};
+  for (const char* name :
+       {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "LOCKSTEP_CHOSEN"}) {
+    if (alone[name] != "unset") inherited[name] = alone[name];
+  }
+  auto lines = report(inherited);
+  for (const char* name : {"openmp_threads", "torch_threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
+    EXPECT_EQ(lines[name], "1") << name;
+  }
+  EXPECT_TRUE(lines["kernels"].empty() || lines["blas_threads"] == "1") << lines["blas_threads"];
+  EXPECT_EQ(lines["kernels"], alone["kernels"]);
+  EXPECT_EQ(lines["OPENBLAS_CORETYPE"], alone["OPENBLAS_CORETYPE"]);
+  EXPECT_EQ(lines["LAST_WORD"], "kept");
+  EXPECT_EQ(lines["auxiliary_vector"], "whole");
+  inherited["OMP_NUM_THREADS"] = "3";
+  EXPECT_EQ(report(inherited)["openmp_threads"], "3") << "changed since: the user's";
+}
+
 TEST_F(Start, LeavesTheUsersThreadsAndAloneTakesAllCores) {
   auto lines = report({{"LOCAL_WORLD_SIZE", "1000000"}, {"OMP_NUM_THREADS", "3"}});
   EXPECT_EQ(lines["openmp_threads"], "3");

@@ -73,6 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Table, ThreadsFor,
                                            ThreadsCase{"more_ranks_than_cores", {2, 2, 0, 0}, 5, 1},
                                            ThreadsCase{"launcher_that_cannot_be_asked", {6, 0, 0, 0}, 3, 2},
                                            ThreadsCase{"slurm_gave_the_job_a_part_of_the_host", {8, 64, 8, 0}, 2, 4},
+                                           ThreadsCase{"slurm_counts_hardware_threads", {8, 8, 16, 0}, 2, 4},
                                            ThreadsCase{"slurm_gave_each_task_its_own", {3, 64, 12, 3}, 4, 3},
                                            ThreadsCase{"a_quota_below_what_slurm_says", {2, 2, 16, 16}, 1, 2}),
                          [](const auto& test) { return test.param.name; });

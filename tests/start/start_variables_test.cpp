@@ -32,7 +32,7 @@ class StartVariablesOf : public ::testing::Test {
 };
 
 TEST_F(StartVariablesOf, ARankNameThreadsAndHeapAndWhatWasChosen) {
-  const Map variables = map_of(variables_for_rank(3));
+  const Map variables = map_of(variables_for_rank(3, 1));
   EXPECT_EQ(variables.at("OMP_NUM_THREADS"), "3");
   EXPECT_EQ(variables.at("OPENBLAS_NUM_THREADS"), "3");
   EXPECT_EQ(variables.at("MKL_NUM_THREADS"), "3");
@@ -44,37 +44,37 @@ TEST_F(StartVariablesOf, LeaveTheUsersChoice) {
   ::setenv("OMP_NUM_THREADS", "5", 1);
   ::setenv("OPENBLAS_CORETYPE", "Haswell", 1);
   ::setenv("GLIBC_TUNABLES", "", 1);
-  EXPECT_EQ(map_of(variables_for_rank(3)), (Map{{"LOCKSTEP_CHOSEN", ""}})) << "the others follow OMP_NUM_THREADS";
+  EXPECT_EQ(map_of(variables_for_rank(3, 1)), (Map{{"LOCKSTEP_CHOSEN", ""}})) << "the others follow OMP_NUM_THREADS";
   ::unsetenv("OMP_NUM_THREADS");
   ::setenv("OPENBLAS_NUM_THREADS", "5", 1);
-  const Map variables = map_of(variables_for_rank(3));
+  const Map variables = map_of(variables_for_rank(3, 1));
   EXPECT_EQ(variables.at("OMP_NUM_THREADS"), "3");
   EXPECT_EQ(variables.count("OPENBLAS_NUM_THREADS"), 0U);
 }
 
 // A launcher inside a rank, or started by a benchmark, shares what its own process was given.
 TEST_F(StartVariablesOf, ChooseAnewWhatLockstepChoseAndDivideIt) {
-  adopt(variables_for_rank(4));
+  adopt(variables_for_rank(4, 1));
   EXPECT_EQ(chosen_by("OMP_NUM_THREADS"), "lockstep");
   EXPECT_FALSE(is_users_choice("GLIBC_TUNABLES"));
   EXPECT_LE(cores_to_share(), 4);
-  const Map inner = map_of(variables_for_rank(2));
+  const Map inner = map_of(variables_for_rank(2, 1));
   EXPECT_EQ(inner.at("OMP_NUM_THREADS"), "2");
   EXPECT_EQ(inner.count("MALLOC_TRIM_THRESHOLD_"), 1U);
 }
 
 TEST_F(StartVariablesOf, TakeAChangedValueForTheUsers) {
-  adopt(variables_for_rank(4));
+  adopt(variables_for_rank(4, 1));
   ::setenv("OMP_NUM_THREADS", "1", 1);
   EXPECT_EQ(chosen_by("OMP_NUM_THREADS"), "user");
-  EXPECT_EQ(map_of(variables_for_rank(2)).count("OMP_NUM_THREADS"), 0U);
+  EXPECT_EQ(map_of(variables_for_rank(2, 1)).count("OMP_NUM_THREADS"), 0U);
   const auto names = chosen_names();
   EXPECT_EQ(std::count(names.begin(), names.end(), "OMP_NUM_THREADS"), 0);
   EXPECT_EQ(std::count(names.begin(), names.end(), "MKL_NUM_THREADS"), 1);
 }
 
 TEST_F(StartVariablesOf, ThisProcessAddOnlyWhatIsMissing) {
-  adopt(variables_for_rank(4));
+  adopt(variables_for_rank(4, 1));
   EXPECT_TRUE(variables_for_this_process(/*heap=*/true).empty()) << "its launcher has seen to all";
   clear();
   ::setenv("LOCAL_WORLD_SIZE", "100000", 1);
@@ -85,9 +85,52 @@ TEST_F(StartVariablesOf, ThisProcessAddOnlyWhatIsMissing) {
   EXPECT_EQ(variables.count("GLIBC_TUNABLES"), 0U);
 }
 
+// A program that took all cores for itself calls mpirun, say: its ranks inherit its environment.
+TEST_F(StartVariablesOf, ThisProcessDividesWhatAnotherNumberOfRanksWasGiven) {
+  adopt(variables_for_rank(8, 1));
+  EXPECT_EQ(inherited_threads(), 8);
+  ::setenv("LOCAL_WORLD_SIZE", "4", 1);
+  EXPECT_EQ(inherited_threads(), 2);
+  const StartVariables chosen = variables_for_this_process(/*heap=*/false);
+  const Map variables = map_of(chosen);
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
+    ASSERT_EQ(variables.count(name), 1U) << name;
+    EXPECT_EQ(variables.at(name), std::to_string(std::min(2, threads_of_process()))) << name;
+  }
+  EXPECT_EQ(variables.count("GLIBC_TUNABLES"), 0U) << "the heap is not of one process alone";
+  adopt(chosen);
+  EXPECT_EQ(chosen_by("OMP_NUM_THREADS"), "lockstep");
+  EXPECT_EQ(chosen_by("GLIBC_TUNABLES"), "lockstep");
+  EXPECT_TRUE(variables_for_this_process(/*heap=*/false).empty()) << "a child of this rank that is alone";
+}
+
+TEST_F(StartVariablesOf, ThisProcessForgetsWhatWasChosenOnAnotherHost) {
+  StartVariables variables = variables_for_rank(1, 1);
+  std::string& list = variables.back().second;
+  const std::string host = "on_host=";
+  const std::size_t at = list.find(host);
+  ASSERT_NE(at, std::string::npos) << list;
+  list.insert(at + host.size(), "not-");
+  adopt(variables);
+  EXPECT_EQ(inherited_threads(), 0);
+  EXPECT_EQ(map_of(variables_for_this_process(/*heap=*/false)).at("OMP_NUM_THREADS"),
+            std::to_string(threads_of_process()));
+}
+
+// OpenBLAS would take its own variable first.
+TEST_F(StartVariablesOf, FollowTheUserWhoChangesThreadsAfterLockstepChose) {
+  adopt(variables_for_rank(4, 1));
+  ::setenv("OMP_NUM_THREADS", "3,2", 1);
+  for (const Map& variables : {map_of(variables_for_rank(2, 2)), map_of(variables_for_this_process(false))}) {
+    EXPECT_EQ(variables.count("OMP_NUM_THREADS"), 0U);
+    EXPECT_EQ(variables.at("OPENBLAS_NUM_THREADS"), "3");
+    EXPECT_EQ(variables.at("MKL_NUM_THREADS"), "3");
+  }
+}
+
 TEST_F(StartVariablesOf, SayWhichVariableCannotBeRead) {
   ::setenv("LOCKSTEP_MALLOC", "some", 1);
-  EXPECT_THROW(variables_for_rank(1), Error);
+  EXPECT_THROW(variables_for_rank(1, 1), Error);
   EXPECT_NO_THROW(variables_for_this_process(/*heap=*/false));
 }
 

@@ -165,8 +165,8 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
 
   rank.command.arguments = with_local_rank(parts_.plan.command, place.local_rank);
   Variables variables = rank_variables(rank.place);
-  const int threads = std::max(1, node.available / place.local_world_size);
-  for (auto& variable : variables_for_rank(threads)) variables.push_back(std::move(variable));
+  const int threads = std::max(1, node.threads / place.local_world_size);
+  for (auto& variable : variables_for_rank(threads, place.local_world_size)) variables.push_back(std::move(variable));
   rank.command.environment = merged_environment(own_environment(), variables);
   rank.command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
   rank.command.out = connect_stdout(rank, folder);

@@ -16,6 +16,8 @@
 //     during   A=1  B=2  OMP_..=2    | {OPENBLAS_..=.., NULL}     {type, value} ...
 //
 // The first constructor of the program itself puts it back as it was, and sets the variables as one usually does.
+//
+// A variable that is there already, chosen by Lockstep for another process, needs no room: its text is exchanged.
 #include <elf.h>
 #include <link.h>
 #include <malloc.h>
@@ -49,6 +51,26 @@ bool may_be_replaced(const ElfW(auxv_t) & entry) {
   return entry.a_type == AT_SYSINFO_EHDR || entry.a_type == AT_IGNORE;  // valgrind leaves the latter
 }
 
+bool is_of(const char* entry, const std::string& name) {
+  return std::strncmp(entry, name.c_str(), name.size()) == 0 && entry[name.size()] == '=';
+}
+
+void exchange(char** environment) {
+  for (const auto& [name, value] : *chosen) {
+    for (char** entry = environment; *entry != nullptr; ++entry) {
+      if (!is_of(*entry, name)) continue;
+      if (char* const text = ::strdup((name + "=" + value).c_str())) *entry = text;
+    }
+  }
+}
+
+bool has(char** environment, const std::string& name) {
+  for (char** entry = environment; *entry != nullptr; ++entry) {
+    if (is_of(*entry, name)) return true;
+  }
+  return false;
+}
+
 void extend(char** environment) {
   char** end = environment;
   while (*end != nullptr) ++end;
@@ -57,7 +79,7 @@ void extend(char** environment) {
   // OpenBLAS follows OMP_NUM_THREADS where its own variable is not set.
   std::size_t used = 0;
   for (const auto& [name, value] : *chosen) {
-    if (used == kRoom || (name != "OPENBLAS_CORETYPE" && name != "OMP_NUM_THREADS")) continue;
+    if (used == kRoom || (name != "OPENBLAS_CORETYPE" && name != "OMP_NUM_THREADS") || has(environment, name)) continue;
     char* const text = ::strdup((name + "=" + value).c_str());
     if (text == nullptr) return;
     texts[used++] = text;
@@ -80,6 +102,7 @@ void prepare_process(int, char**, char** environment) {
   }
   try {
     chosen = new StartVariables(variables_for_this_process(/*heap=*/false));
+    exchange(environment);
     if (!libc_has_started && !chosen->empty()) extend(environment);
   } catch (...) {  // no memory: the program starts as if this were not here
   }

@@ -1,13 +1,13 @@
 #include "lockstep/start/process_threads.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "lockstep/base/topology.h"
+#include "lockstep/base/core_count.h"
+#include "lockstep/base/cpu_mask.h"
 #include "lockstep/start/start_variables.h"
 
 namespace lockstep {
@@ -53,19 +53,15 @@ int tasks_of_srun() {
   return tasks_of_node(list, std::max(0L, std::strtol(node, nullptr, 10)));
 }
 
-bool has_quota() { return available_cores() < static_cast<int>(affinity_cores().size()); }
-
 // A quota is of the container, so of the launcher too.
 int cores_of_launcher() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(::getppid(), sizeof(set), &set) != 0) return 0;
-  return has_quota() ? std::min(CPU_COUNT(&set), available_cores()) : CPU_COUNT(&set);
+  const auto mask = CpuMask::of(::getppid());
+  return mask ? std::min(physical_cores(mask->cores()), quota_cores()) : 0;
 }
 
 CoresInReach cores_in_reach() {
   CoresInReach cores;
-  cores.own = available_cores();
+  cores.own = compute_cores();
   cores.launcher = cores_of_launcher();
   if (is_task_of_srun()) {
     cores.allotted = positive("SLURM_CPUS_ON_NODE");
@@ -85,15 +81,16 @@ int ranks_on_host() {
 
 int threads_for(const CoresInReach& cores, int ranks) {
   if (cores.per_rank > 0) return std::min(cores.per_rank, cores.own);
-  const int all = cores.allotted > 0 ? cores.allotted : std::max(cores.own, cores.launcher);
+  const int reached = std::max(cores.own, cores.launcher);
+  const int all = cores.allotted > 0 ? std::min(cores.allotted, reached) : reached;
   return std::clamp(all / ranks, 1, std::max(1, cores.own));
 }
 
 int threads_of_process() { return threads_for(cores_in_reach(), ranks_on_host()); }
 
 int cores_to_share() {
-  const int own_share = is_users_choice("OMP_NUM_THREADS") ? 0 : positive("OMP_NUM_THREADS");
-  return own_share > 0 ? std::min(own_share, available_cores()) : available_cores();
+  const int own_share = inherited_threads();
+  return own_share > 0 ? std::min(own_share, compute_cores()) : compute_cores();
 }
 
 }  // namespace lockstep

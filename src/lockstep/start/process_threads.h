@@ -7,9 +7,10 @@ namespace lockstep {
 /// a task of srun. 1 where none says so.
 int ranks_on_host();
 
-/// What the threads of this process may be computed from. A struct of plain numbers, so that a test can make one up.
+/// What the threads of this process may be computed from, in physical cores; Slurm may count hardware threads. A struct
+/// of plain numbers, so that a test can make one up.
 struct CoresInReach {
-  int own = 1;       ///< this process may use at once: its affinity mask, cut by a container's quota
+  int own = 1;       ///< this process may use at once: its affinity mask, cut by the quotas of its control groups
   int launcher = 1;  ///< the same of the process that started it, which shows whether this one was bound to a part
   int allotted = 0;  ///< the batch system gave the job on this host; 0: no word
   int per_rank = 0;  ///< the batch system gave each rank (SLURM_CPUS_PER_TASK); 0: no word
@@ -24,8 +25,8 @@ int threads_for(const CoresInReach& cores, int ranks);
 /// neither sees a container's quota.
 int threads_of_process();
 
-/// Cores that a launcher in this process may share among the ranks that it starts: `available_cores`, or what a
-/// Lockstep launcher above this process gave it if that is less.
+/// Cores that a launcher in this process may share among the ranks that it starts: `compute_cores`, or what Lockstep
+/// gave this process (`inherited_threads`) if that is less.
 int cores_to_share();
 
 }  // namespace lockstep
