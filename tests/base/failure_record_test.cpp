@@ -104,6 +104,30 @@ TEST(FailureRecord, KeepsTheCauseOfWhatWasThrownBefore) {
   EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "lost_peer"}, {"blames", 3}}));
 }
 
+TEST(FailureRecord, IsWrittenBeforeWhatSomebodyCatches) {
+  const nlohmann::json json = file_after([] {
+    try {
+      throw_recorded(Error("the other one failed", "here", "none"), {Kind::AbortedByPeer, 3});
+    } catch (const Error& error) {
+      EXPECT_NE(cause_of(error), nullptr);
+    }
+  });
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "aborted_by_peer"}, {"blames", 3}}));
+}
+
+TEST(FailureRecord, ForgetsWhatTheProgramSurvived) {
+  const auto survive = [] {
+    record_failure("the other one failed", {Kind::AbortedByPeer, 3});
+    forget_failure();
+  };
+  EXPECT_TRUE(file_after(survive).is_null());
+  const nlohmann::json json = file_after([&] {
+    survive();
+    throw std::runtime_error("a failure of its own");
+  });
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}}));
+}
+
 TEST(FailureRecord, CallsTheHandlerThatWasThereBefore) {
   const TemporaryFolder folder;
   const std::string mark = folder / "mark";

@@ -6,6 +6,7 @@
 //   abort    rank 0 ends the group for all, and throws once the others have ended
 //   leave    rank 0 leaves the group, and throws once the others have ended
 //   hang     rank 0 ends the group for all, and stays
+//   together rank 0 throws in run_together; main catches it on every rank and returns 1, on rank 0 last
 // A second argument is the engine.
 #include <poll.h>
 #include <sys/syscall.h>
@@ -17,6 +18,7 @@
 #include <string>
 
 #include "lockstep/base/unique_fd.h"
+#include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/process_group.h"
 
 namespace {
@@ -55,10 +57,26 @@ void fail(const std::string& mode) {
   throw std::runtime_error("this is the fault");
 }
 
+// The group lives on, so that no collective says whose fault it was.
+void run_agreed() {
+  const auto group = lockstep::default_group();
+  std::vector<lockstep::UniqueFd> others;
+  if (group->rank() == 0) others = watch_others();
+  try {
+    lockstep::run_together(*group, "preparing", [&] {
+      if (group->rank() == 0) throw std::runtime_error("this is the fault");
+    });
+  } catch (const std::exception&) {
+    await_ends(others);
+    throw;
+  }
+}
+
 void run(const std::string& mode, const std::string& engine) {
   lockstep::init_process_group(engine);
   at::Tensor sum = torch::ones({1000});
   lockstep::default_group()->all_reduce(sum);
+  if (mode == "together") run_agreed();
   if (lockstep::get_rank() == 0) fail(mode);
   lockstep::default_group()->all_reduce(sum);
   throw std::runtime_error("nobody failed");
@@ -69,7 +87,7 @@ void run(const std::string& mode, const std::string& engine) {
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const std::string engine = argc > 2 ? argv[2] : "shm";
-  if (mode != "catch") run(mode, engine);
+  if (mode != "catch" && mode != "together") run(mode, engine);
   try {
     run(mode, engine);
   } catch (const std::exception& error) {

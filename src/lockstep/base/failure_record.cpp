@@ -73,6 +73,11 @@ void record(const std::string& message, std::optional<FailureCause> cause) {
   write(*path, content(message, recorder.rank, cause).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+void forget(Recorder& recorder) {
+  recorder.last.reset();
+  if (const auto path = env_string("TORCHELASTIC_ERROR_FILE")) std::remove(path->c_str());
+}
+
 void record_current_exception() noexcept {
   try {
     try {
@@ -99,11 +104,19 @@ void record_failures_as(int rank) {
   Recorder& recorder = the_recorder();
   const std::lock_guard<std::mutex> lock(recorder.mutex);
   recorder.rank = rank;
-  recorder.last.reset();
-  if (const auto path = env_string("TORCHELASTIC_ERROR_FILE")) std::remove(path->c_str());
+  forget(recorder);
   if (recorder.is_on) return;
   recorder.is_on = true;
   recorder.next = std::set_terminate(on_terminate);
+}
+
+void forget_failure() noexcept {
+  try {
+    Recorder& recorder = the_recorder();
+    const std::lock_guard<std::mutex> lock(recorder.mutex);
+    if (recorder.is_on && recorder.last) forget(recorder);
+  } catch (...) {  // no memory: the program is about to fail anyway
+  }
 }
 
 void record_failure(const std::string& message, const FailureCause& cause) noexcept {

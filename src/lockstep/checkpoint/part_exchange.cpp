@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/failure_cause.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/net/patience.h"
 
 namespace lockstep {
@@ -85,9 +85,9 @@ std::string PartExchange::wait_for(const std::string& key, int from) {
 
 std::string PartExchange::text_of(const std::string& message, int from) const {
   if (message.substr(0, 1) == "=") return message.substr(1);
-  throw_caused(Error(fmt::format("the checkpoint was not written: rank {} failed: {}", from, message.substr(1)),
-                     membership_.where(), kExchangeFix),
-               {FailureCause::Kind::AbortedByPeer, membership_.peers[static_cast<std::size_t>(from)].global_rank});
+  throw_recorded(Error(fmt::format("the checkpoint was not written: rank {} failed: {}", from, message.substr(1)),
+                       membership_.where(), kExchangeFix),
+                 {FailureCause::Kind::AbortedByPeer, membership_.peers[static_cast<std::size_t>(from)].global_rank});
 }
 
 void PartExchange::throw_if_ended() {
@@ -99,10 +99,10 @@ void PartExchange::throw_if_lost(const std::string& key) const {
     if (lost.silent) continue;  // it is stopped, and may go on: it has until the deadline
     for (std::size_t rank = 0; rank < membership_.peers.size(); ++rank) {
       if (membership_.peers[rank].global_rank != lost.rank || static_cast<int>(rank) == membership_.rank) continue;
-      throw_caused(Error(fmt::format("the checkpoint was not written: rank {} on {} was lost ({}) before \"{}\"", rank,
-                                     lost.host, lost.cause, key),
-                         membership_.where(), kExchangeFix),
-                   {FailureCause::Kind::LostPeer, lost.rank});
+      throw_recorded(Error(fmt::format("the checkpoint was not written: rank {} on {} was lost ({}) before \"{}\"",
+                                       rank, lost.host, lost.cause, key),
+                           membership_.where(), kExchangeFix),
+                     {FailureCause::Kind::LostPeer, lost.rank});
     }
   }
 }
