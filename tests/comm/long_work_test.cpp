@@ -136,7 +136,7 @@ TEST_P(WaitingForAProcess, SaysSoInItsLog) {
         if (group.rank() == late) {
           const Deadline end = Deadline::after(seconds(30));
           while (!end.passed() && text_in(folder / "0").find("still waiting") == std::string::npos) {
-            std::this_thread::sleep_for(milliseconds(10));
+            std::this_thread::sleep_for(milliseconds(10));  // a file rings no bell
           }
         }
         at::Tensor tensor = ones(1000);

@@ -244,7 +244,7 @@ TEST_P(LostProcess, StoppedInTheMiddleOfAnOperation) {
         group.barrier();
         if (group.rank() == lost) {
           std::thread([] {
-            std::this_thread::sleep_for(milliseconds(10));
+            std::this_thread::sleep_for(milliseconds(10));  // 64 MiB take longer: in the middle of one of them
             ::raise(SIGSTOP);
           }).detach();
         }

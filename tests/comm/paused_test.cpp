@@ -1,21 +1,18 @@
 // A rank that is paused for longer than its heartbeat, by a debugger or with its virtual machine, is not dead.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 
-#include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
+#include "tests/support/paused_rank.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 class Paused : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Engines, Paused, ::testing::Values("shm", "gloo"),
@@ -31,22 +28,10 @@ TEST_P(Paused, WhileTheGroupComesUp) {
   run_ranks_as_processes(
       2,
       [&](const Membership& membership) {
-        std::thread waker;
-        if (membership.rank == 1) ::raise(SIGSTOP);
-        if (membership.rank == 0) {
-          const Deadline end = Deadline::after(seconds(30));
-          while (membership.store->lost_ranks().empty() && !end.passed()) {
-            std::this_thread::sleep_for(milliseconds(10));
-          }
-          EXPECT_FALSE(membership.store->lost_ranks().empty());
-          waker = std::thread([&] {
-            std::this_thread::sleep_for(milliseconds(800));  // longer than between two looks of who waits
-            ::kill(membership.peers[1].pid, SIGCONT);
-          });
-        }
+        PausedRank paused(membership);
+        paused.pause();
         std::unique_ptr<Communicator> group;
-        EXPECT_NO_THROW(group = make_communicator(engine, membership));
-        if (waker.joinable()) waker.join();
+        EXPECT_NO_THROW(group = make_communicator(engine, paused.membership()));
         if (group) group->barrier();
       },
       options);
