@@ -18,6 +18,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "require_number.h"
+#include "run_example.h"
 
 namespace ls = lockstep;
 
@@ -133,7 +134,6 @@ void train(const Arguments& args) {
 }
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
   CLI::App app("Trains a BERT to rate reviews over several ranks. Start it with `lockstep run`.");
   app.option_defaults()->always_capture_default();
@@ -155,18 +155,10 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", args.epochs, "how often to go through the training set")->check(CLI::Range(1, 1000000));
   app.add_option("--lr", args.lr, "learning rate of Adam");
   app.add_option("--save", args.save, "folder for the trained model and its tokenizer");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  if (args.tokenizer.empty()) {
-    args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";
-  }
-  try {
+  return run_example(app, argc, argv, [&] {
+    if (args.tokenizer.empty()) {
+      args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";
+    }
     train(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -18,6 +18,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/parallel_loss.h"
 #include "require_number.h"
+#include "run_example.h"
 
 namespace ls = lockstep;
 
@@ -122,7 +123,6 @@ void train(const Arguments& args) {
 }
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
   CLI::App app("Trains a BERT to judge pairs of sentences, with DataParallel.", "dp_nli");
   app.option_defaults()->always_capture_default();
@@ -148,18 +148,10 @@ int main(int argc, char** argv) {
   app.add_option("--steps", args.steps, "number of the last step")->check(CLI::Range(0, 1 << 30));
   app.add_option("--epochs", args.epochs, "how often to go through the file at most")->check(CLI::Range(1, 1 << 30));
   app.add_option("--lr", args.lr, "learning rate of Adam");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  if (args.tokenizer.empty()) {
-    args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";
-  }
-  try {
+  return run_example(app, argc, argv, [&] {
+    if (args.tokenizer.empty()) {
+      args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";
+    }
     train(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  });
 }

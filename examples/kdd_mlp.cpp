@@ -21,6 +21,7 @@
 #include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "require_number.h"
+#include "run_example.h"
 
 namespace ls = lockstep;
 
@@ -113,7 +114,6 @@ void train(const Arguments& args) {
 }
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
   CLI::App app("Trains an MLP with four hidden layers to tell attacks from normal connections in NSL-KDD.", "kdd_mlp");
   app.option_defaults()->always_capture_default();
@@ -127,15 +127,5 @@ int main(int argc, char** argv) {
   app.footer(
       "Examples:\n  kdd_mlp --train KDDTrain+.txt --test KDDTest+.txt --replicas 2\n"
       "  lockstep run --nproc-per-node 2 kdd_mlp --train KDDTrain+.txt --test KDDTest+.txt");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  try {
-    train(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return run_example(app, argc, argv, [&] { train(args); });
 }

@@ -1,11 +1,11 @@
 #pragma once
 
-// What mnist.cpp and accelerate_mnist.cpp take, and how they end.
+// What mnist.cpp and accelerate_mnist.cpp take.
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <cstdio>
-#include <exception>
 #include <string>
+
+#include "run_example.h"
 
 struct MnistArguments {
   std::string data = "data/digits";
@@ -15,7 +15,6 @@ struct MnistArguments {
 };
 
 inline int run_mnist(int argc, char** argv, void (*train)(const MnistArguments&)) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   MnistArguments args;
   CLI::App app("Trains a ConvNet on MNIST, or on any IDX files in its form.");
   app.option_defaults()->always_capture_default();
@@ -25,14 +24,5 @@ inline int run_mnist(int argc, char** argv, void (*train)(const MnistArguments&)
   app.add_option("--epochs", args.epochs, "number of total epochs to run")->check(CLI::Range(1, 1 << 30));
   app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1 << 30));
   app.add_option("--lr", args.lr, "learning rate")->check(CLI::NonNegativeNumber);
-  try {
-    app.parse(argc, argv);
-    train(args);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return run_example(app, argc, argv, [&] { train(args); });
 }

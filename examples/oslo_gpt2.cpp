@@ -15,6 +15,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/parallel_context.h"
 #include "require_number.h"
+#include "run_example.h"
 
 namespace ls = lockstep;
 
@@ -77,7 +78,6 @@ void train(const Arguments& args) {
 }
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   Arguments args;
   CLI::App app("Trains a GPT-2 over several ranks. Start it with `lockstep run`, torchrun, mpirun or srun.");
   app.option_defaults()->always_capture_default();
@@ -90,13 +90,5 @@ int main(int argc, char** argv) {
   app.add_option("--seq_len", args.seq_len, "tokens of the longest text")->check(CLI::Range(1, 1 << 30));
   app.add_option("--train_step", args.train_step, "number of steps")->check(CLI::Range(1, 1 << 30));
   app.add_option("--save", args.save, "folder for the model")->option_text("FOLDER");
-  try {
-    app.parse(argc, argv);
-    train(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return run_example(app, argc, argv, [&] { train(args); });
 }

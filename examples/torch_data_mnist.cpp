@@ -12,6 +12,7 @@
 #include "lockstep/data/mnist.h"
 #include "lockstep/data/torch_data_sampler.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "run_example.h"
 
 namespace ls = lockstep;
 
@@ -114,13 +115,5 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", args.epochs, "number of epochs to run")->check(CLI::Range(1, 1000000));
   app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1000000));
   app.add_option("--workers", args.workers, "threads that read ahead")->check(CLI::Range(0, 64));
-  try {
-    app.parse(argc, argv);
-    train(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return run_example(app, argc, argv, [&] { train(args); });
 }

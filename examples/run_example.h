@@ -1,0 +1,22 @@
+#pragma once
+
+// How the examples read their command line, and how they end.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <functional>
+
+/// What main returns: 0, or 1 after an exception of `train`, or 2 where the command line is wrong.
+inline int run_example(CLI::App& app, int argc, char** argv, const std::function<void()>& train) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
+  try {
+    app.parse(argc, argv);
+    train();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
