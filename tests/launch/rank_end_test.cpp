@@ -83,6 +83,17 @@ INSTANTIATE_TEST_SUITE_P(
         RankEndCase{"blame_in_a_circle",
                     {with_file(end_of(0, 1), Kind::LostPeer, 1), with_file(end_of(1, 1), Kind::LostPeer, 0)},
                     0},
+        RankEndCase{"blame_in_a_circle_of_two_of_three",
+                    {with_file(end_of(0, 1), Kind::LostPeer, 1), with_file(end_of(1, 1), Kind::LostPeer, 0),
+                     with_file(end_of(2, 1), Kind::LostPeer, 0)},
+                    0},
+        RankEndCase{"blame_that_leads_into_a_circle",
+                    {with_file(end_of(5, 1), Kind::LostPeer, 1), with_file(end_of(2, 1), Kind::LostPeer, 1),
+                     with_file(end_of(1, 1), Kind::LostPeer, 2)},
+                    2},
+        RankEndCase{"a_rank_that_blames_itself",
+                    {with_file(end_of(1, 1), Kind::LostPeer, 0), with_file(end_of(0, 1), Kind::LostPeer, 0)},
+                    0},
         RankEndCase{
             "who_had_said_so_before_it_was_ended",
             {with_file(end_of(0, 1), Kind::AbortedByPeer, 1), asked(with_file(end_of(1, 0, SIGTERM), Kind::Own))},
@@ -150,6 +161,37 @@ TEST(FailureReport, TellsWhoSaidThatItFailedBeforeItWasEnded) {
   EXPECT_TRUE(has(error.what(), "rank 0 (local rank 0, ")) << error.what();
   EXPECT_TRUE(has(error.what(), "failed first: it said so, and was then ended by the launcher")) << error.what();
   EXPECT_TRUE(has(error.what(), "rank 1: failed too, exit code 1, since rank 0 had failed")) << error.what();
+}
+
+// What the advice names must stand in the report.
+TEST(FailureReport, NamesTheMessageOnlyIfItShowsOne) {
+  const std::string by_message = "its message has the reason";
+  for (const char* empty : {"", "\n\n", " \n\t\n"}) {
+    RankEnd end = aborted(0, {});
+    end.error.message = empty;
+    const Error silent = failure_report({end}, "", 0, "", false);
+    EXPECT_FALSE(has(silent.what(), by_message)) << silent.what();
+    EXPECT_FALSE(has(silent.what(), "its message:")) << silent.what();
+    EXPECT_TRUE(has(silent.what(), "wrote nothing on standard error")) << silent.what();
+    end.last_lines = {"the reason"};
+    const Error with_lines = failure_report({end}, "", 0, "", false);
+    EXPECT_FALSE(has(with_lines.what(), by_message)) << with_lines.what();
+    EXPECT_TRUE(has(with_lines.what(), "stands in its last lines")) << with_lines.what();
+  }
+  for (RankEnd end : {aborted(0, {}), end_of(0, 1)}) {
+    end.error.message = "out of luck";
+    const Error told = failure_report({end}, "", 0, "", false);
+    EXPECT_TRUE(has(told.what(), "its message: out of luck")) << told.what();
+    EXPECT_TRUE(has(told.what(), by_message)) << told.what();
+  }
+}
+
+TEST(FailureReport, LeavesOutTheMessageOnlyIfAllOfItStandsInTheLastLines) {
+  RankEnd end = aborted(0, {"  what():  first part"});
+  end.error.message = "first part\nsecond part";
+  EXPECT_TRUE(has(tell_failure(end), "| second part")) << tell_failure(end);
+  end.last_lines.push_back("second part");
+  EXPECT_FALSE(has(tell_failure(end), "its message")) << tell_failure(end);
 }
 
 TEST(FailureReport, WritesNoControlCharacters) {

@@ -32,9 +32,18 @@ std::vector<std::string> lines_of(const std::string& message) {
 
 // The message of an exception that nobody caught stands in both places.
 bool says_all_of(const std::vector<std::string>& lines, const std::vector<std::string>& message) {
-  return !message.empty() && std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-    return line.find(message.front()) != std::string::npos;
+  return std::all_of(message.begin(), message.end(), [&](const std::string& part) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
   });
+}
+
+// Of its error file: without the stack that LibTorch adds, and without lines that hold nothing.
+std::vector<std::string> message_lines(const RankEnd& end) {
+  std::vector<std::string> lines = lines_of(end.error.message);
+  const auto is_blank = [](const std::string& line) { return line.find_first_not_of(" \t") == std::string::npos; };
+  lines.erase(std::remove_if(lines.begin(), lines.end(), is_blank), lines.end());
+  return lines;
 }
 
 std::string because(const RankEnd& end) {
@@ -61,11 +70,18 @@ std::string tell_others(const std::vector<RankEnd>& ends, const RankEnd* first) 
   return text;
 }
 
+bool gave_up_by_itself(const ExitStatus& status) {
+  constexpr int kFirstCodeOfAShell = 126;
+  return status.signal == SIGABRT || (status.signal == 0 && status.code < kFirstCodeOfAShell);
+}
+
 std::string advice_after(const RankEnd& first, bool out_of_memory) {
-  if (!first.error.message.empty() && (first.was_asked || first.status.signal == SIGABRT)) {
+  const bool gave_up = gave_up_by_itself(first.status);
+  const bool has_lines = !first.last_lines.empty();
+  if (!message_lines(first).empty() && (first.was_asked || first.status.signal == SIGABRT || (gave_up && !has_lines))) {
     return "it gave up by itself: its message has the reason";
   }
-  if (first.status.signal == SIGABRT && first.last_lines.empty()) {
+  if (gave_up && !has_lines) {
     return "it gave up by itself and wrote nothing on standard error: run one rank under gdb; where its output goes to "
            "files, look whether their disk is full";
   }
@@ -78,7 +94,7 @@ std::string tell_failure(const RankEnd& first) {
   const std::string end = first.was_asked ? "it said so, and was then ended by the launcher" : first.status.describe();
   std::string text = fmt::format("rank {} (local rank {}, pid {}) on {} failed first: {}", first.rank, first.local_rank,
                                  first.pid, host_name(), end);
-  const std::vector<std::string> message = lines_of(first.error.message);
+  const std::vector<std::string> message = message_lines(first);
   if (message.size() == 1) text += "\n  its message: " + printable(message.front(), kMostOfALine);
   if (message.size() > 1 && !says_all_of(first.last_lines, message)) text += "\n  its message:" + indented(message);
   if (!first.last_lines.empty()) text += "\n  its last lines on standard error:" + indented(first.last_lines);

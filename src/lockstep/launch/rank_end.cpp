@@ -50,14 +50,24 @@ bool had_said_so(const RankEnd& end) {
   return end.was_asked && !end.status.well() && !end.error.message.empty() && distance_from_cause(end) == 0;
 }
 
-// From one that another failure explains to the other, as far as that is known here.
+const RankEnd* end_of_blamed(const RankEnd& end, const std::vector<RankEnd>& ends) {
+  const int rank = blamed_by(end);
+  const auto found =
+      std::find_if(ends.begin(), ends.end(), [&](const RankEnd& each) { return each.rank == rank && failed(each); });
+  return found == ends.end() ? nullptr : &*found;
+}
+
+// From one that another failure explains to the other, as far as that is known here. Ranks that blame each other in a
+// circle show no cause, so the one that ended first stands for them.
 const RankEnd* follow_blame(const RankEnd* end, const std::vector<RankEnd>& ends) {
-  for (std::size_t steps = 0; steps < ends.size() && is_consequence(*end); ++steps) {
-    const int rank = blamed_by(*end);
-    const auto next =
-        std::find_if(ends.begin(), ends.end(), [&](const RankEnd& each) { return each.rank == rank && failed(each); });
-    if (next == ends.end()) break;
-    end = &*next;
+  std::vector<const RankEnd*> path;
+  while (is_consequence(*end)) {
+    const auto seen = std::find(path.begin(), path.end(), end);
+    if (seen != path.end()) return *std::min_element(seen, path.end());  // `ends` are in the order of time
+    path.push_back(end);
+    const RankEnd* const next = end_of_blamed(*end, ends);
+    if (next == nullptr) break;
+    end = next;
   }
   return end;
 }

@@ -37,8 +37,10 @@ bool is_consequence(const RankEnd& end);
 int blamed_by(const RankEnd& end);
 
 /// The rank that failed first, of `ends` in the order in which they ended, and first by cause: whoever failed by itself
-/// comes before a timeout or a disagreement, and these before those whom another failure explains. A rank that was
-/// asked to end counts only if it had said before that it failed. Null where none failed by itself.
+/// comes before a timeout or a disagreement, and these before those whom another failure explains. If only such are
+/// there, it is the rank to which their blame leads; if they blame each other in a circle, the one of the circle that
+/// ended first. A rank that was asked to end counts only if it had said before that it failed. Null if none failed by
+/// itself.
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
 /// Reads what PyTorch's `@record` or Lockstep's own record (base/failure_record.h) wrote.
