@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "lockstep/optim/adam.h"
+#include "lockstep/optim/flatten.h"
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fuse_ranks.h"
 
@@ -305,6 +306,26 @@ TEST_P(FuseWrite, SumsProductsAndMasksOfGradientsAreAsWithoutFuse) {
       }
     });
   }
+}
+
+// LibTorch writes the whole storage of a tensor, and a bucket holds all layers.
+TEST_P(FuseWrite, AFileOfOneLayerIsAsLargeAsWithoutFuse) {
+  fuse_ranks(GetParam().engine, 2, [&](Group group) {
+    const Linear layer(64, 64);
+    torch::nn::Sequential model(layer, Linear(64, 64), Linear(64, 64), Linear(64, 64));
+    const auto file_bytes = [&] { return saved_model(layer).size(); };
+    const std::size_t want = file_bytes() + 1024;
+    DistributedDataParallel ddp(model, fuse_on(group));
+    Sgd optimizer(model->parameters(), SGDOptions(0.05));
+    FuseOptions options;
+    options.share_weights = GetParam().sharing == Sharing::Shared;
+    ASSERT_NE(ddp.fuse(optimizer, options), FuseMode::Off);
+    EXPECT_LE(file_bytes(), want);
+    ddp.unfuse();
+    EXPECT_LE(file_bytes(), want) << "after unfuse";
+    flatten(*model);
+    EXPECT_LE(file_bytes(), want) << "after flatten";
+  });
 }
 
 }  // namespace
