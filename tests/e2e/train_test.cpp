@@ -171,6 +171,44 @@ TEST(TrainCommand, LearnsALanguageImagesAndTables) {
   EXPECT_GT(number_of(folder / "tables/eval_results.json", "eval_accuracy"), 0.9);
 }
 
+// A table sorted by its label: the first rows hold one class alone.
+TEST(TrainCommand, TakesSamplesOfTablesAtRandom) {
+  const TemporaryFolder folder;
+  std::ofstream table(folder / "sorted.csv");
+  table << "height,label\n";
+  for (int i = 0; i < 300; ++i) table << i << (i < 150 ? ",short\n" : ",tall\n");
+  table.close();
+  const ProgramEnd end = run_train(1, {kTrainBin + "/lockstep",
+                                       "train",
+                                       "--task",
+                                       "tabular-classification",
+                                       "--model",
+                                       "mlp",
+                                       "--train-file",
+                                       folder / "sorted.csv",
+                                       "--validation-file",
+                                       folder / "sorted.csv",
+                                       "--max-train-samples",
+                                       "100",
+                                       "--max-eval-samples",
+                                       "100",
+                                       "--learning-rate",
+                                       "1e-2",
+                                       "--num-train-epochs",
+                                       "10",
+                                       "--output-dir",
+                                       folder / "model"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  // Trained on one class it would know half of the rows that it is asked of; asked of one class it could be 1 by
+  // chance.
+  EXPECT_GT(number_of(folder / "model/eval_results.json", "eval_accuracy"), 0.8);
+  const ProgramEnd all =
+      run_program({kTrainBin + "/lockstep", "evaluate", "--task", "tabular-classification", "--model", folder / "model",
+                   "--validation-file", folder / "sorted.csv", "--output-dir", folder / "evaluated", "--save"});
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_GT(number_of(folder / "evaluated/eval_results.json", "eval_accuracy"), 0.8);
+}
+
 TEST(TrainCommand, RefusesWithFlagFileAndFix) {
   const auto refusal = [](const TrainWords& more) {
     const ProgramEnd end = run_train(1, review_training("/nonexistent", more));

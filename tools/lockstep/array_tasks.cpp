@@ -48,11 +48,12 @@ TrainingTask make_image_classification_task(const TaskFlags& flags, const Traini
       load_or_make_array_model(flags.model, {}, numbers_as_names(counted), flags.ignore_mismatched_sizes);
   TrainingTask task = array_task(flags, model, InputKind::Image, "convnet", {});
   const auto classes = static_cast<std::int64_t>(model.labels.size());
+  const auto seed = static_cast<std::uint64_t>(args.seed);
   if (!flags.train_file.empty()) {
-    task.train = first_samples(mnist(flags.train_file, Split::Train, classes), flags.max_train_samples);
+    task.train = random_samples(mnist(flags.train_file, Split::Train, classes), flags.max_train_samples, seed);
   }
   if (!flags.validation_file.empty()) {
-    task.eval = first_samples(mnist(flags.validation_file, Split::Test, classes), flags.max_eval_samples);
+    task.eval = random_samples(mnist(flags.validation_file, Split::Test, classes), flags.max_eval_samples, seed);
   }
   return task;
 }
@@ -76,9 +77,10 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
   TrainingTask task = array_task(flags, model, InputKind::Features, "mlp", {{TableEncoding::kFile, encoding.json()}});
   task.warnings = warnings_of_labels(encoding.classes(), train ? train->size() : 0, flags.train_file);
   task.warnings.insert(task.warnings.end(), warnings.begin(), warnings.end());
-  task.train = first_samples(train, flags.max_train_samples);
+  const auto seed = static_cast<std::uint64_t>(args.seed);
+  task.train = random_samples(train, flags.max_train_samples, seed);
   if (!flags.validation_file.empty()) {
-    task.eval = first_samples(encoding.read(flags.validation_file, flags.label_column), flags.max_eval_samples);
+    task.eval = random_samples(encoding.read(flags.validation_file, flags.label_column), flags.max_eval_samples, seed);
   }
   return task;
 }

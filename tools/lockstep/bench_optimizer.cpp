@@ -13,6 +13,7 @@
 #include "lockstep/base/topology.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/flatten.h"
+#include "lockstep/optim/fused_segment.h"
 #include "lockstep/optim/sgd.h"
 #include "tools/lockstep/bench_fused_update.h"
 #include "tools/lockstep/measurement.h"

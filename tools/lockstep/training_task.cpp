@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/csv_tokenizer.h"
@@ -120,11 +119,10 @@ nlohmann::json recorded_classes(const std::vector<std::string>& labels) {
 
 RowPolicy row_policy(const std::string& text) { return text == "skip" ? RowPolicy::Skip : RowPolicy::Refuse; }
 
-std::shared_ptr<const Dataset> first_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count) {
+std::shared_ptr<const Dataset> random_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count,
+                                              std::uint64_t seed) {
   if (count == 0 || !dataset || dataset->size() <= count) return dataset;
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
-  return std::make_shared<SubsetDataset>(std::move(dataset), std::move(indices));
+  return random_split(dataset, {count, dataset->size() - count}, seed).front();
 }
 
 void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, TrainingTask& task) {

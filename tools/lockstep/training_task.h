@@ -74,8 +74,9 @@ std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labe
 nlohmann::json recorded_classes(const std::vector<std::string>& labels);
 /// What --empty-texts, --invalid-texts and --unlisted-labels say.
 RowPolicy row_policy(const std::string& text);
-/// The first `count` of a dataset; all of it for 0 or where it has no more.
-std::shared_ptr<const Dataset> first_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count);
+/// `count` of a dataset at random, as sample_rows takes them of texts; all of it for 0, or if it has no more.
+std::shared_ptr<const Dataset> random_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count,
+                                              std::uint64_t seed);
 /// Gives a task the metrics that the flags ask for; default: accuracy and F1.
 void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, TrainingTask& task);
 
