@@ -20,7 +20,7 @@ TEST_P(StartupAdviceTable, WarnsOfWhatWillSurpriseAlone) {
   args.per_device_train_batch_size = 4;
   GetParam().change(args);
   const TrainingPlan plan = make_training_plan(args, GetParam().samples, 1, 1);
-  const StartupAdvice advice = startup_advice(args, plan, {ParallelMode::Single, 1, "one process"}, 10, false);
+  const StartupAdvice advice = startup_advice(args, plan, {EngineKind::Single, 1, "one process"}, 10, false);
   std::string warnings;
   for (const std::string& warning : advice.warnings) {
     if (warning.find("BLAS") == std::string::npos) warnings += warning + "\n";
@@ -52,7 +52,7 @@ TEST(StartupAdvice, SaysTheArithmetic) {
   args.gradient_accumulation_steps = 2;
   const TrainingPlan plan = make_training_plan(args, 1000, 2, 1);
   const std::string text =
-      startup_advice(args, plan, {ParallelMode::DistributedDataParallel, 1, "DDP"}, 12345, false).text();
+      startup_advice(args, plan, {EngineKind::DistributedDataParallel, 1, "DDP"}, 12345, false).text();
   EXPECT_NE(text.find("Total train batch size = 32 per device x 2 ranks x 2 accumulated = 128 samples"),
             std::string::npos)
       << text;

@@ -171,7 +171,7 @@ std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, Trainab
   return devices;
 }
 
-ParallelChoice choose_parallel_mode(const TrainingArguments& args, TrainableModel& model, const Communicator* group) {
+ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group) {
   const int world_size = group == nullptr ? 1 : group->world_size();
   if (world_size > 1) {
     if (args.parallel_mode == "single" || args.parallel_mode == "dp" || args.replicas > 1) {
@@ -179,7 +179,7 @@ ParallelChoice choose_parallel_mode(const TrainingArguments& args, TrainableMode
                                    args.replicas, world_size),
                        "training arguments", "leave both out, or start one process without a launcher");
     }
-    return {ParallelMode::DistributedDataParallel, 1,
+    return {EngineKind::DistributedDataParallel, 1,
             fmt::format("DistributedDataParallel: {} ranks, engine {}", world_size, group->engine())};
   }
   if (args.parallel_mode == "ddp") {
@@ -188,22 +188,22 @@ ParallelChoice choose_parallel_mode(const TrainingArguments& args, TrainableMode
   }
   const bool may_copy = args.parallel_mode != "single";
   const std::int64_t replicas = !may_copy ? 1 : args.replicas > 0 ? args.replicas : default_replicas(args, model);
-  if (replicas == 1) return {ParallelMode::Single, 1, "one process, one replica"};
+  if (replicas == 1) return {EngineKind::Single, 1, "one process, one replica"};
   if (!model.module()) {
     if (args.replicas == 0 && args.parallel_mode == "auto")
-      return {ParallelMode::Single, 1, "one process, one replica"};
+      return {EngineKind::Single, 1, "one process, one replica"};
     throw UsageError(fmt::format("{} replicas of a model that cannot be copied", replicas), "training arguments",
                      "use lockstep run --nproc-per-node N instead of replicas");
   }
-  return {ParallelMode::DataParallel, replicas,
+  return {EngineKind::DataParallel, replicas,
           fmt::format("DataParallel: no launcher, {} replicas in one process", replicas)};
 }
 
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group) {
-  if (choice.mode == ParallelMode::Single) return std::make_unique<SingleEngine>(model);
-  if (choice.mode == ParallelMode::DataParallel) {
+  if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model);
+  if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, replica_devices(choice, *model));
   }
   DistributedDataParallelOptions options;

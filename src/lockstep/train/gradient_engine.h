@@ -14,11 +14,12 @@
 
 namespace lockstep {
 
-/// How one process, or the ranks of a job, share the work of an update.
-enum class ParallelMode { Single, DataParallel, DistributedDataParallel };
+/// How one process, or the ranks of a job, share the work of an update. (ParallelMode is the name of OSLO's, in
+/// parallel_context.h.)
+enum class EngineKind { Single, DataParallel, DistributedDataParallel };
 
 struct ParallelChoice {
-  ParallelMode mode = ParallelMode::Single;
+  EngineKind kind = EngineKind::Single;
   std::int64_t replicas = 1;  ///< in this process
   std::string text;           ///< one line: what was chosen, and why
 };
@@ -27,7 +28,7 @@ struct ParallelChoice {
 /// devices: DataParallel. Else neither.
 /// @param group  null: one process
 /// @throws UsageError  where the arguments ask for what cannot be
-ParallelChoice choose_parallel_mode(const TrainingArguments& args, TrainableModel& model, const Communicator* group);
+ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group);
 
 /// Where the replicas of DataParallel are: the first ones of the kind that the model is on.
 std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model);

@@ -49,7 +49,7 @@ TrainingSession::TrainingSession(TrainerContext& context)
       args_(context.args()),
       model_(context.options.model),
       device_(device_of(*model_)),
-      choice_(choose_parallel_mode(args_, *model_, context.group.get())),
+      choice_(choose_engine(args_, *model_, context.group.get())),
       plan_(make_training_plan(args_, context.options.train_dataset->size(), context.world_size(), choice_.replicas)),
       names_(names_of(*model_)),
       generators_(cuda_index(device_)) {
