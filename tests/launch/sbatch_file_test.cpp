@@ -184,7 +184,7 @@ std::string repeated(const std::string& part, int times) {
 // Each of these was read by something that calls itself once per character, or compares all with all.
 TEST(SbatchCheck, ReadsAnyText) {
   const std::string two = "#!/bin/bash\n#SBATCH --ntasks=2\n";
-  for (const std::string& part : {"A",  "(",   "{\"a\":", "$(", "`", "\"", "'",          "\\",     "<<", "<<<", "<<A ",
+  for (const char* const part : {"A",  "(",   "{\"a\":", "$(", "`", "\"", "'",          "\\",     "<<", "<<<", "<<A ",
                                   "${", "[[ ", "((",      "A=", "$", "; ", "case x in ", "1 node", "0",  "f()"}) {
     problems_of(two + repeated(part, 50000) + "\n");
     problems_of(two + "# " + repeated(part, 50000) + "\n");
