@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/data/csv_schema.h"
+#include "lockstep/data/csv_tokenizer.h"
 
 namespace lockstep {
 

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/data/class_order.h"
+#include "lockstep/data/csv_columns.h"
 
 namespace lockstep {
 namespace {

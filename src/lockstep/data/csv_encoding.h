@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "lockstep/data/batch.h"
-#include "lockstep/data/csv_columns.h"
+#include "lockstep/data/csv_schema.h"
 
 namespace lockstep {
+
+class CsvColumns;
+struct CsvColumnData;
 
 /// What the columns of a training file taught: ranges of numbers, lists of categories and of classes. Applied to
 /// another file, the same text or number becomes the same feature.

@@ -1,5 +1,7 @@
 #include "lockstep/data/csv_reader.h"
 
+#include "lockstep/data/csv_columns.h"
+#include "lockstep/data/csv_tokenizer.h"
 #include "lockstep/data/file_bytes.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/data/csv_tokenizer.h"
+#include "lockstep/data/csv_dialect.h"
 
 namespace lockstep {
 

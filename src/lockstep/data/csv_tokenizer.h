@@ -6,15 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/data/csv_dialect.h"
 #include "lockstep/data/csv_scan.h"
 
 namespace lockstep {
-
-/// How a file of separated values is written.
-struct CsvDialect {
-  char delimiter = ',';  ///< '\t' for TSV
-  char quote = '"';      ///< '\0' where quotes are plain characters
-};
 
 /// One field, as a view into the text.
 struct CsvField {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/data/csv_tokenizer.h"
+#include "lockstep/data/csv_dialect.h"
 #include "lockstep/data/text_dataset.h"
 
 namespace lockstep {

@@ -9,6 +9,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/data/file_lock.h"
 #include "lockstep/data/sha256.h"
+#include "lockstep/data/token_table.h"
 #include "lockstep/data/tokenized_dataset.h"
 
 namespace lockstep {

@@ -10,9 +10,10 @@
 #include "lockstep/data/text/encoding.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_dataset.h"
-#include "lockstep/data/token_table.h"
 
 namespace lockstep {
+
+class TokenTable;
 
 struct TokenizeOptions {
   bool add_special_tokens = true;
@@ -38,19 +39,19 @@ struct TokenizeOptions {
 /// pairs do. Samples differ in length: give the loader a DataCollatorWithPadding.
 class TokenizedDataset : public Dataset {
  public:
-  explicit TokenizedDataset(TokenTable table) : table_(std::move(table)) {}
+  explicit TokenizedDataset(TokenTable table);
 
-  std::int64_t size() const override { return table_.size(); }
+  std::int64_t size() const override;
   /// Tokens of each sample: for LengthGroupedSampler.
   std::vector<std::int64_t> lengths() const;
-  std::int64_t num_tokens() const { return table_.num_tokens(); }
-  bool has_labels() const { return table_.has_labels(); }
-  bool has_token_types() const { return table_.has_token_types(); }
+  std::int64_t num_tokens() const;
+  bool has_labels() const;
+  bool has_token_types() const;
 
  private:
   Example do_get(std::int64_t index) const override;
 
-  TokenTable table_;
+  std::shared_ptr<const TokenTable> table_;
 };
 
 /// Tokenizes all rows on several threads: single texts where they have one field, pairs where they have two. Take
