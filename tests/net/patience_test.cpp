@@ -1,3 +1,4 @@
+#include "lockstep/net/long_work.h"
 #include "lockstep/net/patience.h"
 
 #include <gtest/gtest.h>

@@ -5,9 +5,14 @@
 #include <string>
 
 #include "lockstep/net/membership.h"
-#include "lockstep/net/patience.h"
 
 namespace lockstep {
+
+/// Whether the log of the rank that works says now and then that it still does.
+enum class WorkLog {
+  Told,  ///< at level warning on rank 0 of the group, at level info on others
+  Quiet  ///< it shows in another way how far it is, or nobody waits for it
+};
 
 /// While it lives, this rank does something that other ranks of the group wait for in a collective, and that may take
 /// longer than the group's timeout: they wait on as long as this process lives, and its log says now and then that the
@@ -23,13 +28,8 @@ namespace lockstep {
 class LongWork {
  public:
   /// @param what  for logs, "saving the model"
-  LongWork(const Membership& membership, const std::string& what, WorkLog log = WorkLog::Told)
-      : patience_(membership.patience) {
-    if (patience_) number_ = patience_->begin(what, log);
-  }
-  ~LongWork() {
-    if (patience_) patience_->end(number_);
-  }
+  LongWork(const Membership& membership, const std::string& what, WorkLog log = WorkLog::Told);
+  ~LongWork();
   LongWork(const LongWork&) = delete;
   LongWork& operator=(const LongWork&) = delete;
 

@@ -14,6 +14,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/slow_notice.h"
 #include "lockstep/base/start_thread.h"
+#include "lockstep/net/long_work.h"
 #include "lockstep/net/signal_mask.h"
 
 namespace lockstep {

@@ -11,11 +11,7 @@
 
 namespace lockstep {
 
-/// Whether the log of the rank that works says now and then that it still does.
-enum class WorkLog {
-  Told,  ///< at level warning on rank 0 of the group, at level info on others
-  Quiet  ///< it shows in another way how far it is, or nobody waits for it
-};
+enum class WorkLog;
 
 /// Lets the ranks of a group wait for one that works alone, as long as its process lives: reading a checkpoint, saving,
 /// evaluating.
