@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/clip_grad_norm.h"
+#include "lockstep/optim/fused_segment.h"
 #include "lockstep/optim/sgd.h"
 #include "tests/optim/fused_arithmetic.h"
 

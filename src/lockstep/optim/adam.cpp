@@ -2,19 +2,18 @@
 
 #include <ATen/ops/maximum.h>
 #include <fmt/format.h>
-#include <torch/optim/serialize.h>
-#include <torch/serialize/archive.h>
 
 #include <cmath>
+#include <memory>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/optim/update_rule.h"
 
 namespace lockstep {
 namespace {
-
-using torch::optim::OptimizerOptions;
-using torch::optim::OptimizerParamState;
 
 template <typename Options>
 Options checked(const Options& options) {
@@ -50,125 +49,108 @@ void run_kernel(const Options& options, const UpdateRun& run, const GradientSour
   }
 }
 
+/// What Adam and AdamW have in common: everything but the place of the weight decay.
+template <typename Torch, typename AdamOptions, typename State, bool kDecoupled>
+class AdamRule final : public TorchRule<Torch, AdamOptions, State> {
+ public:
+  using Options = UpdateRule::Options;
+  using TorchState = UpdateRule::TorchState;
+  using OptionValues = UpdateRule::OptionValues;
+
+  std::size_t num_buffers(const Options& options) const override { return of(options).amsgrad() ? 3 : 2; }
+
+  const char* buffer_name(std::size_t index) const override {
+    constexpr const char* kNames[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+    return index < 3 ? kNames[index] : nullptr;
+  }
+
+  void update_run(const Options& options, const UpdateRun& run, const GradientSource& gradient, std::size_t begin,
+                  std::size_t end) const override {
+    if (run.type == ElementType::Double) {
+      run_kernel<double, kDecoupled>(of(options), run, gradient, begin, end);
+    } else {
+      run_kernel<float, kDecoupled>(of(options), run, gradient, begin, end);
+    }
+  }
+
+  void update_tensor(const Options& options, at::Tensor& parameter, const at::Tensor& gradient,
+                     const StateBuffers& buffers, std::int64_t step, bool) const override {
+    const AdamOptions& o = of(options);
+    const auto [beta1, beta2] = o.betas();
+    at::Tensor g = gradient;
+    if (o.weight_decay() != 0 && !kDecoupled) g = g.add(parameter, o.weight_decay());
+    if (o.weight_decay() != 0 && kDecoupled) parameter.mul_(1 - o.lr() * o.weight_decay());
+    at::Tensor exp_avg = buffers[0];
+    at::Tensor exp_avg_sq = buffers[1];
+    exp_avg.mul_(beta1).add_(g, 1 - beta1);
+    exp_avg_sq.mul_(beta2).addcmul_(g, g, 1 - beta2);
+    at::Tensor second = exp_avg_sq;
+    if (o.amsgrad()) {
+      second = buffers[2];
+      at::maximum_out(second, second, exp_avg_sq);
+    }
+    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
+    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
+    const at::Tensor denominator = (second.sqrt() / std::sqrt(correction2)).add_(o.eps());
+    parameter.addcdiv_(exp_avg, denominator, -(o.lr() / correction1));
+  }
+
+  OptionValues option_values(const Options& options) const override {
+    const AdamOptions& o = of(options);
+    const auto [beta1, beta2] = o.betas();
+    return {{"lr", o.lr()},
+            {"beta1", beta1},
+            {"beta2", beta2},
+            {"eps", o.eps()},
+            {"weight_decay", o.weight_decay()},
+            {"amsgrad", o.amsgrad() ? 1 : 0}};
+  }
+
+  void set_option_values(Options& options, const OptionValues& values) const override {
+    AdamOptions set(values.at("lr"));
+    set.betas(std::make_tuple(values.at("beta1"), values.at("beta2"))).eps(values.at("eps"));
+    set.weight_decay(values.at("weight_decay")).amsgrad(values.at("amsgrad") != 0);
+    static_cast<AdamOptions&>(options) = checked(set);
+  }
+
+  std::unique_ptr<TorchState> make_torch_state(const StateBuffers& buffers, std::int64_t step) const override {
+    auto state = std::make_unique<State>();
+    state->step(step);
+    state->exp_avg(buffers[0]);
+    state->exp_avg_sq(buffers[1]);
+    state->max_exp_avg_sq(buffers[2]);
+    return state;
+  }
+
+  void read_torch_state(const TorchState& state, StateBuffers& buffers, std::int64_t& step) const override {
+    const auto& given = static_cast<const State&>(state);
+    buffers = {given.exp_avg(), given.exp_avg_sq(), given.max_exp_avg_sq()};
+    step = given.step();
+  }
+
+  void set_torch_step(TorchState& state, std::int64_t step) const override { static_cast<State&>(state).step(step); }
+
+ private:
+  static const AdamOptions& of(const Options& options) { return static_cast<const AdamOptions&>(options); }
+};
+
+using PlainAdamRule = AdamRule<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState, false>;
+using AdamWRule = AdamRule<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState, true>;
+
 }  // namespace
 
-template <typename Torch, typename O, typename State, bool kDecoupled>
-AdamFamily<Torch, O, State, kDecoupled>::AdamFamily(std::vector<torch::optim::OptimizerParamGroup> param_groups,
-                                                    Options defaults)
-    : FlatOptimizer(std::move(param_groups), std::make_unique<Options>(checked(defaults))) {}
+Adam::Adam(std::vector<torch::optim::OptimizerParamGroup> param_groups, Options defaults)
+    : FlatOptimizer(std::move(param_groups), std::make_unique<Options>(checked(defaults)),
+                    std::make_unique<PlainAdamRule>()) {}
 
-template <typename Torch, typename O, typename State, bool kDecoupled>
-AdamFamily<Torch, O, State, kDecoupled>::AdamFamily(std::vector<at::Tensor> parameters, Options defaults)
-    : AdamFamily(std::vector<torch::optim::OptimizerParamGroup>{{std::move(parameters)}}, std::move(defaults)) {}
+Adam::Adam(std::vector<at::Tensor> parameters, Options defaults)
+    : Adam(std::vector<torch::optim::OptimizerParamGroup>{{std::move(parameters)}}, std::move(defaults)) {}
 
-template <typename Torch, typename O, typename State, bool kDecoupled>
-std::size_t AdamFamily<Torch, O, State, kDecoupled>::num_buffers(const OptimizerOptions& options) const {
-  return static_cast<const Options&>(options).amsgrad() ? 3 : 2;
-}
+AdamW::AdamW(std::vector<torch::optim::OptimizerParamGroup> param_groups, Options defaults)
+    : FlatOptimizer(std::move(param_groups), std::make_unique<Options>(checked(defaults)),
+                    std::make_unique<AdamWRule>()) {}
 
-template <typename Torch, typename O, typename State, bool kDecoupled>
-const char* AdamFamily<Torch, O, State, kDecoupled>::buffer_name(std::size_t index) const {
-  constexpr const char* kNames[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
-  return index < 3 ? kNames[index] : nullptr;
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-void AdamFamily<Torch, O, State, kDecoupled>::update_run(const OptimizerOptions& options, const UpdateRun& run,
-                                                         const GradientSource& gradient, std::size_t begin,
-                                                         std::size_t end) const {
-  const auto& o = static_cast<const Options&>(options);
-  if (run.type == ElementType::Double) {
-    run_kernel<double, kDecoupled>(o, run, gradient, begin, end);
-  } else {
-    run_kernel<float, kDecoupled>(o, run, gradient, begin, end);
-  }
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-void AdamFamily<Torch, O, State, kDecoupled>::update_tensor(const OptimizerOptions& options, at::Tensor& parameter,
-                                                            const at::Tensor& gradient, const Buffers& buffers,
-                                                            std::int64_t step, bool) const {
-  const auto& o = static_cast<const Options&>(options);
-  const auto [beta1, beta2] = o.betas();
-  at::Tensor g = gradient;
-  if (o.weight_decay() != 0 && !kDecoupled) g = g.add(parameter, o.weight_decay());
-  if (o.weight_decay() != 0 && kDecoupled) parameter.mul_(1 - o.lr() * o.weight_decay());
-  at::Tensor exp_avg = buffers[0];
-  at::Tensor exp_avg_sq = buffers[1];
-  exp_avg.mul_(beta1).add_(g, 1 - beta1);
-  exp_avg_sq.mul_(beta2).addcmul_(g, g, 1 - beta2);
-  at::Tensor second = exp_avg_sq;
-  if (o.amsgrad()) {
-    second = buffers[2];
-    at::maximum_out(second, second, exp_avg_sq);
-  }
-  const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
-  const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
-  const at::Tensor denominator = (second.sqrt() / std::sqrt(correction2)).add_(o.eps());
-  parameter.addcdiv_(exp_avg, denominator, -(o.lr() / correction1));
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-std::unique_ptr<OptimizerParamState> AdamFamily<Torch, O, State, kDecoupled>::make_torch_state(
-    const Buffers& buffers, std::int64_t step) const {
-  auto state = std::make_unique<State>();
-  state->step(step);
-  state->exp_avg(buffers[0]);
-  state->exp_avg_sq(buffers[1]);
-  state->max_exp_avg_sq(buffers[2]);
-  return state;
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-void AdamFamily<Torch, O, State, kDecoupled>::read_torch_state(const OptimizerParamState& state, Buffers& buffers,
-                                                               std::int64_t& step) const {
-  const auto& given = static_cast<const State&>(state);
-  buffers = {given.exp_avg(), given.exp_avg_sq(), given.max_exp_avg_sq()};
-  step = given.step();
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-void AdamFamily<Torch, O, State, kDecoupled>::set_torch_step(OptimizerParamState& state, std::int64_t step) const {
-  static_cast<State&>(state).step(step);
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-FlatOptimizer::OptionValues AdamFamily<Torch, O, State, kDecoupled>::option_values(
-    const OptimizerOptions& options) const {
-  const auto& o = static_cast<const Options&>(options);
-  const auto [beta1, beta2] = o.betas();
-  return {{"lr", o.lr()},
-          {"beta1", beta1},
-          {"beta2", beta2},
-          {"eps", o.eps()},
-          {"weight_decay", o.weight_decay()},
-          {"amsgrad", o.amsgrad() ? 1 : 0}};
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-void AdamFamily<Torch, O, State, kDecoupled>::set_option_values(OptimizerOptions& options,
-                                                                const OptionValues& values) const {
-  Options set(values.at("lr"));
-  set.betas(std::make_tuple(values.at("beta1"), values.at("beta2"))).eps(values.at("eps"));
-  set.weight_decay(values.at("weight_decay")).amsgrad(values.at("amsgrad") != 0);
-  static_cast<Options&>(options) = checked(set);
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-void AdamFamily<Torch, O, State, kDecoupled>::save(torch::serialize::OutputArchive& archive) const {
-  Torch same(param_groups(), static_cast<const Options&>(defaults()));
-  copy_state_to(same);
-  same.save(archive);
-}
-
-template <typename Torch, typename O, typename State, bool kDecoupled>
-void AdamFamily<Torch, O, State, kDecoupled>::load(torch::serialize::InputArchive& archive) {
-  throw_if_sharded("load");
-  torch::optim::serialize<State, Options>(archive, *this);
-  refresh_all_state();
-}
-
-template class AdamFamily<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState, false>;
-template class AdamFamily<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState, true>;
+AdamW::AdamW(std::vector<at::Tensor> parameters, Options defaults)
+    : AdamW(std::vector<torch::optim::OptimizerParamGroup>{{std::move(parameters)}}, std::move(defaults)) {}
 
 }  // namespace lockstep

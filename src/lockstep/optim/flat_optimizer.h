@@ -3,21 +3,20 @@
 #include <ATen/core/Tensor.h>
 #include <torch/optim/optimizer.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "lockstep/optim/fused_segment.h"
 #include "lockstep/optim/named_state.h"
-#include "lockstep/optim/state_store.h"
-#include "lockstep/optim/update_run.h"
 
 namespace lockstep {
+
+class UpdateRule;
+struct FusedSegment;
+struct FusedUpdate;
 
 /// What a step does besides the update, in the same pass over memory.
 struct StepOptions {
@@ -75,6 +74,10 @@ class FlatOptimizer : public torch::optim::Optimizer {
   /// As torch::optim::Optimizer::add_param_group, which it hides.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
+  /// In the format of LibTorch's own optimizer of this kind, so that either can load what the other saved.
+  void save(torch::serialize::OutputArchive& archive) const final;
+  void load(torch::serialize::InputArchive& archive) final;
+
   /// State by name: views, valid until the next step. Parameters that have no state yet, or no part here, are left out.
   /// @throws Error  if a parameter of this optimizer has no name in `names`
   NamedState named_state(const NamedParameters& names) const;
@@ -91,7 +94,7 @@ class FlatOptimizer : public torch::optim::Optimizer {
   /// `step_local`.
   /// @throws Error  if a segment makes no sense
   void shard(std::vector<FusedSegment> segments);
-  bool is_sharded() const { return !segments_.empty(); }
+  bool is_sharded() const;
   /// Takes `shard` back. `whole` is the state of all parameters, as load_named_state takes it.
   void unshard(const NamedParameters& names, const NamedState& whole);
   /// PyTorch's names of what is kept for a parameter, those of all options.
@@ -107,57 +110,15 @@ class FlatOptimizer : public torch::optim::Optimizer {
 
  protected:
   FlatOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups,
-                std::unique_ptr<torch::optim::OptimizerOptions> defaults);
-  using Buffers = std::array<at::Tensor, UpdateRun::kMaxBuffers>;
-  using OptionValues = std::map<std::string, double>;
+                std::unique_ptr<torch::optim::OptimizerOptions> defaults, std::unique_ptr<const UpdateRule> rule);
 
-  /// Takes over state that was put into `state()`.
-  void refresh_all_state();
-  /// Gives copies of all state to an optimizer of LibTorch. An archive writes the whole memory of a view, and the
-  /// tensors in `state()` are views into memory that all parameters share: what is to be saved must be copied.
-  void copy_state_to(torch::optim::Optimizer& other) const;
+ private:
+  struct Parts;
+
   /// @throws Error  if this rank holds a part of the state only
   void throw_if_sharded(const std::string& operation) const;
 
- private:
-  /// How many of the buffers the options ask for, and what PyTorch calls them.
-  virtual std::size_t num_buffers(const torch::optim::OptimizerOptions& options) const = 0;
-  virtual const char* buffer_name(std::size_t index) const = 0;  // null past the last
-  /// One update of elements [begin, end) of a run, by a kernel.
-  virtual void update_run(const torch::optim::OptimizerOptions& options, const UpdateRun& run,
-                          const GradientSource& gradient, std::size_t begin, std::size_t end) const = 0;
-  /// The same by tensor operations. `first`: the buffers hold nothing yet.
-  virtual void update_tensor(const torch::optim::OptimizerOptions& options, at::Tensor& parameter,
-                             const at::Tensor& gradient, const Buffers& buffers, std::int64_t step,
-                             bool first) const = 0;
-  // LibTorch's own objects of state. Reading leaves `step` alone where LibTorch keeps none.
-  virtual std::unique_ptr<torch::optim::OptimizerParamState> make_torch_state(const Buffers& buffers,
-                                                                              std::int64_t step) const = 0;
-  virtual void read_torch_state(const torch::optim::OptimizerParamState& state, Buffers& buffers,
-                                std::int64_t& step) const = 0;
-  virtual void set_torch_step(torch::optim::OptimizerParamState& state, std::int64_t step) const = 0;
-  virtual OptionValues option_values(const torch::optim::OptimizerOptions& options) const = 0;
-  virtual void set_option_values(torch::optim::OptimizerOptions& options, const OptionValues& values) const = 0;
-
-  struct Piece;
-
-  std::vector<Piece> pieces_with_gradients();
-  static void zero_pieces(const std::vector<Piece>& pieces);
-  void refresh_state(StateSlot& slot);
-  void set_buffers(StateSlot& slot, const Buffers& values);
-  void show_state(StateSlot& slot);
-  void hide_state(StateSlot& slot);
-  void forget(StateSlot& slot);
-  void load_slot(StateSlot& slot, const std::string& name, const ParameterState& saved, std::size_t needed);
-  void prepare_state(std::vector<Piece>& pieces);
-  void update_pieces(const std::vector<Piece>& pieces, double factor, bool zero);
-  UpdateRun segment_run(std::size_t index, std::size_t parameter, const FusedUpdate& update) const;
-  static UpdateRun make_run(const StateSlot& slot, std::size_t group, const at::Tensor& gradient);
-  void run_kernels(const RunList& runs, const GradientSource& gradient) const;
-
-  StateStore states_;
-  std::vector<FusedSegment> segments_;
-  std::vector<std::vector<std::size_t>> segment_groups_;  // parameter group of each parameter of each segment
+  std::unique_ptr<Parts> parts_;
   StepDelegate* delegate_ = nullptr;
 };
 

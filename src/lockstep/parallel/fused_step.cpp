@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/optim/clip_grad_norm.h"
+#include "lockstep/optim/fused_segment.h"
 #include "lockstep/optim/gradient_memory.h"
 #include "lockstep/parallel/optimizer_sync.h"
 

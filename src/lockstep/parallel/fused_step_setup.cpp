@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/optim/flatten.h"
+#include "lockstep/optim/fused_segment.h"
 #include "lockstep/optim/memory_piece.h"
 #include "lockstep/parallel/fused_step.h"
 #include "lockstep/parallel/module_sync.h"

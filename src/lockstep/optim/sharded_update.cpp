@@ -1,4 +1,5 @@
-// FlatOptimizer where every rank updates a part of the parameters.
+#include "lockstep/optim/sharded_update.h"
+
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
@@ -7,7 +8,6 @@
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
-#include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/optim/gradient_memory.h"
 
 namespace lockstep {
@@ -35,13 +35,14 @@ void check_update(const FusedSegment& segment, const FusedUpdate& update) {
 
 }  // namespace
 
-void FlatOptimizer::shard(std::vector<FusedSegment> segments) {
-  if (is_sharded()) throw Error("the optimizer is sharded already", "shard", "shard an optimizer once");
+void ShardedUpdate::take(const std::vector<torch::optim::OptimizerParamGroup>& groups,
+                         std::vector<FusedSegment> segments) {
+  if (!is_empty()) throw Error("the optimizer is sharded already", "shard", "shard an optimizer once");
   const at::NoGradGuard no_grad;
-  refresh_all_state();
-  std::unordered_map<const c10::TensorImpl*, std::size_t> groups;
-  for (std::size_t group = 0; group < param_groups_.size(); ++group) {
-    for (const at::Tensor& parameter : param_groups_[group].params()) groups[parameter.unsafeGetTensorImpl()] = group;
+  state_.refresh_all();
+  std::unordered_map<const c10::TensorImpl*, std::size_t> group_of;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (const at::Tensor& parameter : groups[group].params()) group_of[parameter.unsafeGetTensorImpl()] = group;
   }
   std::unordered_set<const c10::TensorImpl*> seen;
   std::vector<std::vector<std::size_t>> segment_groups;
@@ -50,35 +51,35 @@ void FlatOptimizer::shard(std::vector<FusedSegment> segments) {
     segment_groups.emplace_back();
     for (std::size_t i = 0; i < segments[s].parameters.size(); ++i) {
       const auto* impl = segments[s].parameters[i].unsafeGetTensorImpl();
-      const bool known = groups.count(impl) != 0;
+      const bool known = group_of.count(impl) != 0;
       if (!known || !seen.insert(impl).second) {
         throw Error(fmt::format("parameter {} of segment {} is {}", i, s,
                                 known ? "in a segment already" : "not one of the optimizer's"),
                     "shard", "give each parameter of the optimizer at most once");
       }
-      segment_groups.back().push_back(groups[impl]);
+      segment_groups.back().push_back(group_of[impl]);
     }
   }
   for (const FusedSegment& segment : segments) {
     for (std::size_t i = 0; i < segment.parameters.size(); ++i) {
       const auto [begin, end] = owned(segment, i);
-      hide_state(states_.make_part(segment.parameters[i], begin - segment.offsets[i], end - segment.offsets[i]));
+      state_.hide(
+          state_.slots().make_part(segment.parameters[i], begin - segment.offsets[i], end - segment.offsets[i]));
     }
   }
   segments_ = std::move(segments);
-  segment_groups_ = std::move(segment_groups);
+  groups_ = std::move(segment_groups);
 }
 
-void FlatOptimizer::unshard(const NamedParameters& names, const NamedState& whole) {
+void ShardedUpdate::clear() {
   for (const FusedSegment& segment : segments_) {
-    for (const at::Tensor& parameter : segment.parameters) states_.erase(parameter);
+    for (const at::Tensor& parameter : segment.parameters) state_.slots().erase(parameter);
   }
   segments_.clear();
-  segment_groups_.clear();
-  load_named_state(names, whole);
+  groups_.clear();
 }
 
-void FlatOptimizer::update_segment(std::size_t index, const FusedUpdate& update) {
+void ShardedUpdate::update(std::size_t index, const FusedUpdate& update) {
   const at::NoGradGuard no_grad;
   const FusedSegment& segment = segments_.at(index);
   check_update(segment, update);
@@ -86,26 +87,26 @@ void FlatOptimizer::update_segment(std::size_t index, const FusedUpdate& update)
   std::vector<std::size_t> taken;
   for (std::size_t i = 0; i < segment.parameters.size(); ++i) {
     if (i < update.skip.size() && update.skip[i]) continue;
-    StateSlot& slot = *states_.find(segment.parameters[i]);
+    StateSlot& slot = *state_.slots().find(segment.parameters[i]);
     ++slot.step;
     if (slot.numel() == 0) continue;
     taken.push_back(i);
-    wanted.emplace_back(&slot, num_buffers(param_groups_[segment_groups_[index][i]].options()));
+    wanted.emplace_back(&slot, state_.rule().num_buffers(state_.options(groups_[index][i])));
   }
   StateStore::allocate(wanted);
   RunList runs;
-  for (std::size_t k = 0; k < taken.size(); ++k) runs.add(segment_run(index, taken[k], update));
-  run_kernels(runs, update.gradient);
+  for (std::size_t k = 0; k < taken.size(); ++k) runs.add(run_of(index, taken[k], update));
+  state_.update(runs, update.gradient);
   for (const auto& [slot, count] : wanted) slot->first = false;
   // Other ranks have written their parts of the same weights.
   for (const at::Tensor& parameter : segment.parameters) parameter.unsafeGetTensorImpl()->bump_version();
 }
 
-UpdateRun FlatOptimizer::segment_run(std::size_t index, std::size_t i, const FusedUpdate& update) const {
+UpdateRun ShardedUpdate::run_of(std::size_t index, std::size_t i, const FusedUpdate& update) const {
   const FusedSegment& segment = segments_[index];
-  const StateSlot& slot = *states_.find(segment.parameters[i]);
+  const StateSlot& slot = *state_.slots().find(segment.parameters[i]);
   UpdateRun run;
-  run.group = segment_groups_[index][i];
+  run.group = groups_[index][i];
   run.step = slot.step;
   run.first = slot.first;
   run.numel = static_cast<std::size_t>(slot.numel());
