@@ -19,6 +19,7 @@
 #include "lockstep/train/gradient_engine.h"
 #include "lockstep/train/prepared_optimizer.h"
 #include "lockstep/train/trainer.h"
+#include "lockstep/train/update_state.h"
 #include "tests/data/python_program.h"
 #include "tests/train/token_training.h"
 

@@ -15,10 +15,12 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/agreement.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/optim/clip_grad_norm.h"
+#include "lockstep/train/accelerator_state.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/self_launch.h"
 
@@ -69,6 +71,30 @@ Accelerator::Accelerator(AcceleratorOptions options)
   group_ = options_.ddp.process_group ? options_.ddp.process_group : default_group();
   if (!options_.cpu && env_string("ACCELERATE_USE_CPU").value_or("false") != "true") device_ = use_local_device();
 }
+
+Accelerator::Accelerator(Accelerator&&) noexcept = default;
+Accelerator& Accelerator::operator=(Accelerator&&) noexcept = default;
+Accelerator::~Accelerator() = default;
+
+std::int64_t Accelerator::gradient_accumulation_steps() const { return state_->accumulation.steps(); }
+
+bool Accelerator::sync_gradients() const { return state_->accumulation.is_last(); }
+
+bool Accelerator::optimizer_step_was_skipped() const { return !state_->left.empty(); }
+
+void Accelerator::keep(std::function<ModuleTensors()> tensors, std::function<DistributedDataParallelBase&()> ddp) {
+  kept_->add_model(std::move(tensors), std::move(ddp));
+}
+
+void Accelerator::keep(torch::optim::Optimizer& optimizer) { kept_->add_optimizer(optimizer); }
+
+void Accelerator::keep(torch::optim::LRScheduler& scheduler) { kept_->add_scheduler(scheduler); }
+
+void Accelerator::keep(Checkpointable object) { kept_->add_object(std::move(object)); }
+
+const std::vector<torch::optim::Optimizer*>& Accelerator::prepared_optimizers() const { return kept_->optimizers(); }
+
+void Accelerator::take_over_from(int rank) { kept_->take_over_from(rank, *group_); }
 
 void Accelerator::place(const ModuleTensors& tensors) const {
   if (options_.device_placement) move_to_device(tensors, device_);

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/optim/grad_scaler.h"
 #include "lockstep/tensor/autocast.h"
-#include "lockstep/train/accelerator_state.h"
+#include "lockstep/train/checkpointable.h"
 #include "lockstep/train/mixed_precision.h"
 #include "lockstep/train/nested_tensors.h"
 #include "lockstep/train/prepared_loader.h"
@@ -29,6 +29,9 @@
 #include "lockstep/train/tracker.h"
 
 namespace lockstep {
+
+class AcceleratorState;
+class CheckpointWriter;
 
 /// The arguments of Accelerate's Accelerator that concern data parallelism, under their names.
 struct AcceleratorOptions {
@@ -80,6 +83,9 @@ struct LoadStateOptions {
 class Accelerator {
  public:
   explicit Accelerator(AcceleratorOptions options = {});
+  Accelerator(Accelerator&&) noexcept;
+  Accelerator& operator=(Accelerator&&) noexcept;
+  ~Accelerator();
 
   // Who this is.
   int process_index() const { return group_->rank(); }
@@ -89,7 +95,7 @@ class Accelerator {
   bool is_local_main_process() const { return local_process_index() == 0; }
   bool is_last_process() const { return process_index() == num_processes() - 1; }
   std::string mixed_precision() const { return precision_.name(); }
-  std::int64_t gradient_accumulation_steps() const { return state_->accumulation.steps(); }
+  std::int64_t gradient_accumulation_steps() const;
   Communicator& process_group() { return *group_; }
   c10::Device device() const { return device_; }  ///< this rank's: a CUDA device where there is one, else the CPU
 
@@ -123,7 +129,7 @@ class Accelerator {
     return model.ddp().no_sync();
   }
   /// Whether this micro-batch ends in an update.
-  bool sync_gradients() const { return state_->accumulation.is_last(); }
+  bool sync_gradients() const;
 
   /// Scales the gradients of `parameters` so that their norm together is at most `max_norm`, and returns the norm
   /// before. Where this micro-batch does not end in an update, nothing, and 0: a part of the gradients has no norm that
@@ -134,7 +140,7 @@ class Accelerator {
   /// Under fp16: takes the scale off the gradients of all prepared optimizers, once for each update; else nothing.
   void unscale_gradients() { unscale_gradients_of(nullptr); }
   /// Whether a prepared optimizer left its last step out, since a gradient held an infinity or NaN (fp16).
-  bool optimizer_step_was_skipped() const { return !state_->left.empty(); }
+  bool optimizer_step_was_skipped() const;
   /// Operators of this thread compute in mixed precision while it lives; nothing where that is "no".
   Autocast autocast() const;
 
@@ -208,8 +214,8 @@ class Accelerator {
   template <typename Model>
   void join_uneven_inputs(Model& model, const std::function<void()>& loop) {
     JoinOptions options;
-    options.optimizers = kept_->optimizers();
-    kept_->take_over_from(model.ddp().join(loop, std::move(options)), *group_);
+    options.optimizers = prepared_optimizers();
+    take_over_from(model.ddp().join(loop, std::move(options)));
   }
 
   /// Writes what a training needs to go on: weights of prepared models, state of prepared optimizers and schedulers,
@@ -245,7 +251,7 @@ class Accelerator {
   /// `save` and `load`. The main process's state is that of all. It must outlive this.
   template <typename Object>
   void register_for_checkpointing(Object& object) {
-    kept_->add_object(checkpointable(object));
+    keep(checkpointable(object));
   }
   /// The next pass over `loader` leaves out its first batches, at no cost.
   static PreparedLoader& skip_first_batches(PreparedLoader& loader, std::int64_t batches) {
@@ -288,10 +294,10 @@ class Accelerator {
     if constexpr (std::is_same_v<Type, DataLoader>) {
       return prepare_loader(object);
     } else if constexpr (std::is_base_of_v<torch::optim::Optimizer, Type>) {
-      kept_->add_optimizer(object);
+      keep(object);
       return PreparedOptimizer(object, state_);
     } else if constexpr (std::is_base_of_v<torch::optim::LRScheduler, Type>) {
-      kept_->add_scheduler(object);
+      keep(object);
       return PreparedScheduler(object, state_);
     } else if constexpr (kIsTorchLoader<Type>) {
       auto loader = torch_loader_of(std::forward<Object>(object));
@@ -301,11 +307,18 @@ class Accelerator {
       static_assert(detail::require_preparable<Type>());
       place(module_tensors(detail::plain_module(object)));
       PreparedModel<Type> model(object, ddp_options(), precision_);
-      kept_->add_model([model]() mutable { return model.tensors(); },
-                       [model]() mutable -> DistributedDataParallelBase& { return model.ddp(); });
+      keep([model]() mutable { return model.tensors(); },
+           [model]() mutable -> DistributedDataParallelBase& { return model.ddp(); });
       return model;
     }
   }
+  // What checkpoints hold from here on.
+  void keep(std::function<ModuleTensors()> tensors, std::function<DistributedDataParallelBase&()> ddp);
+  void keep(torch::optim::Optimizer& optimizer);
+  void keep(torch::optim::LRScheduler& scheduler);
+  void keep(Checkpointable object);
+  const std::vector<torch::optim::Optimizer*>& prepared_optimizers() const;
+  void take_over_from(int rank);
   void save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes);
   void place(const ModuleTensors& tensors) const;
   LoaderShare loader_share() const;

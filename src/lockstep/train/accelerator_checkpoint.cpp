@@ -9,9 +9,11 @@
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"
+#include "lockstep/train/accelerator_state.h"
 
 namespace lockstep {
 namespace {

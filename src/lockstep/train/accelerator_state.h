@@ -18,6 +18,7 @@
 #include "lockstep/train/checkpointable.h"
 #include "lockstep/train/prepared_loader.h"
 #include "lockstep/train/prepared_optimizer.h"
+#include "lockstep/train/update_state.h"
 
 namespace lockstep {
 

@@ -1,6 +1,7 @@
 #include "lockstep/train/prepared_optimizer.h"
 
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/train/update_state.h"
 
 namespace lockstep {
 
@@ -29,6 +30,12 @@ void PreparedOptimizer::zero_grad() {
   } else {
     optimizer_->zero_grad();
   }
+}
+
+bool PreparedOptimizer::step_was_skipped() const { return state_->left.count(optimizer_) != 0; }
+
+void PreparedScheduler::step() {
+  if (state_->accumulation.is_last() && state_->left.empty()) scheduler_->step();
 }
 
 }  // namespace lockstep
