@@ -77,6 +77,33 @@ TEST(ClipGradNormCases, NoGradients) {
   EXPECT_EQ(clip_grad_norm_({torch::zeros({2}).set_requires_grad(true)}, 1), 0);
 }
 
+// A table of four rows, of which row 1 comes twice, beside a dense parameter.
+std::vector<at::Tensor> make_table_and_weight(bool sparse, bool coalesced) {
+  at::Tensor table = torch::zeros({4, 2}, torch::kDouble).set_requires_grad(true);
+  at::Tensor weight = torch::zeros({2}, torch::kDouble).set_requires_grad(true);
+  const at::Tensor values = torch::tensor({1.0, -2.0, 3.0, 0.0, 0.0, 8.0}, torch::kDouble).view({3, 2});
+  const at::Tensor gradient = torch::sparse_coo_tensor(torch::tensor({{1, 1, 3}}), values, {4, 2});
+  table.mutable_grad() = !sparse ? gradient.to_dense() : coalesced ? gradient.coalesce() : gradient;
+  weight.mutable_grad() = torch::tensor({-4.0, 0.5}, torch::kDouble);
+  return {table, weight};
+}
+
+TEST(ClipGradNormCases, SparseGradientsAsDenseOnes) {
+  for (const bool coalesced : {true, false}) {
+    for (const double norm_type : {2.0, kInfinity, 1.0}) {
+      const auto sparse = make_table_and_weight(true, coalesced), dense = make_table_and_weight(false, coalesced);
+      EXPECT_DOUBLE_EQ(clip_grad_norm_(sparse, 0.5, norm_type), clip_grad_norm_(dense, 0.5, norm_type));
+      EXPECT_TRUE(sparse[0].grad().is_sparse());
+      EXPECT_TRUE(sparse[0].grad().to_dense().allclose(dense[0].grad())) << sparse[0].grad();
+      EXPECT_TRUE(sparse[1].grad().allclose(dense[1].grad()));
+    }
+    const auto sparse = make_table_and_weight(true, coalesced), dense = make_table_and_weight(false, coalesced);
+    clip_grad_value_(sparse, 3);
+    clip_grad_value_(dense, 3);
+    EXPECT_TRUE(sparse[0].grad().to_dense().equal(dense[0].grad())) << sparse[0].grad();
+  }
+}
+
 TEST(ClipGradNormCases, NotFinite) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     for (const double norm_type : {2.0, kInfinity, 1.0}) {

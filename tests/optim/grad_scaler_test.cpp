@@ -47,6 +47,21 @@ TEST_P(Scaler, ScalesTheLossAndTakesItBack) {
   EXPECT_FALSE(scaler.last_step_was_skipped());
 }
 
+// The same step with and without a scale; row 1 comes twice.
+TEST(ScalerCases, UnscalesSparseGradients) {
+  const at::Tensor want = torch::tensor({1.0F, 0.0F, 0.5F}).view({3, 1});
+  torch::nn::Embedding table(torch::nn::EmbeddingOptions(3, 1).sparse(true));
+  {
+    const torch::NoGradGuard no_grad;
+    table->weight.fill_(1);
+  }
+  torch::optim::SGD optimizer(table->parameters(), SGDOptions(0.5));
+  GradScaler scaler(options(1024, 2000));
+  scaler.scale(table->forward(torch::tensor({1, 2, 1})).sum()).backward();
+  EXPECT_TRUE(scaler.step(optimizer));
+  EXPECT_TRUE(table->weight.equal(want)) << table->weight;
+}
+
 TEST_P(Scaler, UnscalesInPlaceForThoseWhoLook) {
   at::Tensor weight = make_weight();
   const auto optimizer = make_optimizer(GetParam(), weight);

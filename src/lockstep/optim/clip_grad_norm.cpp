@@ -85,7 +85,7 @@ void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_val
   }
   const at::NoGradGuard no_grad;
   for (const at::Tensor& parameter : own) {
-    if (parameter.grad().defined()) parameter.mutable_grad().clamp_(-clip_value, clip_value);
+    if (parameter.grad().defined()) gradient_elements(parameter).clamp_(-clip_value, clip_value);
   }
 }
 

@@ -12,7 +12,8 @@ class FlatOptimizer;
 /// Scales the gradients of `parameters`, in place, so that the norm of all of them together is at most `max_norm`.
 ///
 /// As torch::nn::utils::clip_grad_norm_, at the speed of memory: one pass that reads, and one that writes only where
-/// there is something to clip. FlatOptimizer::step_with does the second one within the update.
+/// there is something to clip. FlatOptimizer::step_with does the second one within the update. Sparse gradients are
+/// clipped too; LibTorch's own (1.13) leaves them as they are.
 ///
 /// Parameters of a fused optimizer may be among them, as in `clip_grad_norm_(model->parameters(), 1)`. Each rank then
 /// holds gradients of its own, and the norm is that of their average: the same on every rank, and so is what they are

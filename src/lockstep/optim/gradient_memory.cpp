@@ -52,17 +52,24 @@ bool is_plain_memory(const at::Tensor& tensor) {
          element_type_of(tensor.scalar_type(), type) && tensor.is_non_overlapping_and_dense();
 }
 
+at::Tensor gradient_elements(const at::Tensor& parameter) {
+  at::Tensor& gradient = parameter.mutable_grad();
+  if (!gradient.is_sparse()) return gradient.detach();
+  if (!gradient.is_coalesced()) gradient = gradient.detach().coalesce();
+  return gradient._values();  // detach() would give a sparse tensor of its own: writing to it changes nothing here
+}
+
 GradientMemory::GradientMemory(const std::vector<at::Tensor>& parameters) {
   for (const at::Tensor& parameter : parameters) {
-    const at::Tensor& gradient = parameter.grad();
-    if (!gradient.defined()) continue;
+    if (!parameter.grad().defined()) continue;
+    const at::Tensor gradient = gradient_elements(parameter);
     Piece piece{nullptr, 0, ElementType::Float};
     if (is_plain_memory(gradient) && element_type_of(gradient.scalar_type(), piece.type)) {
       piece.data = gradient.data_ptr();
       piece.numel = static_cast<std::size_t>(gradient.numel());
       plain_.push_back(piece);
     } else {
-      others_.push_back(gradient.detach());
+      others_.push_back(gradient);
     }
   }
 }
@@ -135,8 +142,7 @@ bool GradientMemory::scale(double factor) const {
   });
   for (const at::Tensor& other : others_) {
     other.mul_(factor);
-    const at::Tensor values = other.is_sparse() ? other._values() : other;
-    finite = at::isfinite(values).all().item<bool>() && finite;
+    finite = at::isfinite(other).all().item<bool>() && finite;
   }
   return finite;
 }
@@ -146,8 +152,7 @@ bool GradientMemory::all_finite() const {
     return lockstep::all_finite(gradient, begin, end);
   });
   for (const at::Tensor& other : others_) {
-    const at::Tensor values = other.is_sparse() ? other._values() : other;
-    finite = finite && at::isfinite(values).all().item<bool>();
+    finite = finite && at::isfinite(other).all().item<bool>();
   }
   return finite;
 }

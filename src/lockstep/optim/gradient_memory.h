@@ -16,6 +16,10 @@ bool same_memory_order(const at::Tensor& a, const at::Tensor& b);
 /// they know.
 bool is_plain_memory(const at::Tensor& tensor);
 
+/// The memory of a parameter's gradient, which is defined: what is written to it is in the gradient. Of a sparse one
+/// the values, and rows that come twice are added up first, in place of the gradient.
+at::Tensor gradient_elements(const at::Tensor& parameter);
+
 /// The gradients of a list of parameters, in its order: those that kernels can walk, and the others.
 class GradientMemory {
  public:

@@ -29,7 +29,10 @@ bool kernels_take(const at::Tensor& parameter, const at::Tensor& gradient) {
 void check_gradient(const at::Tensor& parameter, const at::Tensor& gradient, std::size_t group, std::size_t index) {
   const std::string where = fmt::format("parameter {} of group {}", index, group);
   if (gradient.layout() != at::kStrided) {
-    throw Error("the gradient is sparse", where, "build the embedding with sparse(false)");
+    throw Error(
+        "the gradient is sparse", where,
+        "give this parameter to a torch::optim::SGD or Adagrad, which update from sparse gradients, or build the "
+        "embedding with sparse(false)");
   }
   if (gradient.sizes() != parameter.sizes()) {
     std::ostringstream what;
