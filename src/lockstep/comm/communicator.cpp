@@ -32,6 +32,8 @@ Communicator::~Communicator() {
   if (is_forked_copy()) never_destroy(std::move(state_));
 }
 
+bool Communicator::is_forked_copy() const { return !state_->home.is_here(); }
+
 void Communicator::stop_queues() {
   if (is_forked_copy()) return;
   bool busy = false;

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/home_process.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/comm/symmetric_memory.h"
 #include "lockstep/comm/work.h"
@@ -115,7 +114,7 @@ class Communicator {
   explicit Communicator(Membership membership);
   /// True in a process that was forked from this communicator's. The other ranks would take it for the parent, and the
   /// threads are not there: a derived destructor gives what it holds to `never_destroy`, and does nothing else.
-  bool is_forked_copy() const { return !home_.is_here(); }
+  bool is_forked_copy() const;
   /// Derived destructors call this first: ends the operations under way, while `do_*` still exist.
   void stop_queues();
   /// Why the group ended, for `do_abort` to tell the others; empty while it lives.
@@ -187,7 +186,6 @@ class Communicator {
   std::string where(const Fingerprint* fingerprint) const;
 
   struct State;  // sequence numbers, queues, the error that ended the group
-  const HomeProcess home_;
   Membership membership_;
   std::unique_ptr<State> state_;
 };

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "lockstep/base/home_process.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/work_queue.h"
 
@@ -15,6 +16,7 @@ namespace lockstep {
 
 /// What a Communicator keeps between calls. Private to its source files.
 struct Communicator::State {
+  const HomeProcess home;
   std::mutex mutex;
   std::uint64_t next_collective = 0;
   std::map<std::pair<OperationKind, int>, std::uint64_t> next_point_to_point;  // by direction and peer
