@@ -10,7 +10,7 @@ modules = {rule[0] for rule in rules}
 
 
 def module_of(path):
-    """The innermost module that holds `path`, as "data/text" holds data/text/utf8.h; else its first folder."""
+    """The innermost module that holds `path`, as "data/text" holds data/text/unicode/utf8.h; else its first folder."""
     holders = [module for module in modules if path.startswith(module + "/")]
     return max(holders, key=len, default=path.split("/")[0])
 

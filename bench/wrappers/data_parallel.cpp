@@ -1,5 +1,5 @@
 // DataParallel: the outputs are gathered, and the loss is computed on the first device.
-#include "lockstep/parallel/data_parallel.h"
+#include "lockstep/replicas/data_parallel.h"
 #include "bench/wrappers/wrapper_job.h"
 #include "lockstep/optim/adam.h"
 

@@ -1,5 +1,5 @@
 // DataParallel whose replicas compute their own losses: no output is gathered.
-#include "lockstep/parallel/parallel_loss.h"
+#include "lockstep/replicas/parallel_loss.h"
 
 #include "bench/wrappers/wrapper_job.h"
 #include "lockstep/optim/adam.h"

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "bench/timed_batches.h"
+#include "bench/workers/timed_batches.h"
 #include "lockstep/models/model.h"
-#include "lockstep/parallel/replica_device.h"
+#include "lockstep/replicas/replication/replica_device.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

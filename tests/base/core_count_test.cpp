@@ -1,4 +1,4 @@
-#include "lockstep/base/core_count.h"
+#include "lockstep/base/processor/core_count.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <map>
 #include <string>
 
-#include "lockstep/base/cpu_mask.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/cpu_mask.h"
+#include "lockstep/base/processor/topology.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

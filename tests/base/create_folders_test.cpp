@@ -1,11 +1,11 @@
-#include "lockstep/base/create_folders.h"
+#include "lockstep/base/files/create_folders.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

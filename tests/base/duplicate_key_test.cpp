@@ -1,4 +1,4 @@
-#include "lockstep/base/duplicate_key.h"
+#include "lockstep/base/files/duplicate_key.h"
 
 #include <gtest/gtest.h>
 

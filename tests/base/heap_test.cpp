@@ -1,4 +1,4 @@
-#include "lockstep/base/heap.h"
+#include "lockstep/base/processor/heap.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "lockstep/base/json_file.h"
+#include "lockstep/base/files/json_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/base/nearest_name.h"
+#include "lockstep/base/text/nearest_name.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/base/process_memory.h"
+#include "lockstep/base/processor/process_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "lockstep/base/regular_file.h"
+#include "lockstep/base/files/regular_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/checkpoint_writer.h"
+#include "lockstep/checkpoint/files/checkpoint_writer.h"
 #include "tests/checkpoint/faulty_file_system.h"
 #include "tests/checkpoint/sample_content.h"
 #include "tests/support/temporary_folder.h"

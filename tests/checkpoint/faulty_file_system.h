@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/file_system.h"
+#include "lockstep/base/files/file_system.h"
 
 namespace lockstep {
 

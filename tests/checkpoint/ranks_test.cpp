@@ -7,9 +7,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/checkpoint_writer.h"
+#include "lockstep/checkpoint/files/checkpoint_writer.h"
 #include "lockstep/checkpoint/replica_check.h"
-#include "lockstep/checkpoint/world_remap.h"
+#include "lockstep/checkpoint/state/world_remap.h"
 #include "lockstep/comm/factory.h"
 #include "tests/checkpoint/faulty_file_system.h"
 #include "tests/checkpoint/sample_content.h"
@@ -140,7 +140,7 @@ TEST_P(DyingRank, LeavesNothingHalf) {
     EXPECT_TRUE(holds(error, "rank " + std::to_string(dies)) || dies == 0) << error;
     EXPECT_NE(error, "no error");
   };
-  const std::vector<RankEnd> ends = ranks_as_processes(3, body);
+  const std::vector<RankOutcome> ends = ranks_as_processes(3, body);
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     if (static_cast<int>(rank) == victim) {
       EXPECT_EQ(ends[rank].signal, SIGKILL);

@@ -2,16 +2,16 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/checkpoint_writer.h"
-#include "lockstep/checkpoint/generators.h"
+#include "lockstep/checkpoint/files/checkpoint_writer.h"
 #include "lockstep/checkpoint/replica_check.h"
-#include "lockstep/checkpoint/schedule_state.h"
-#include "lockstep/checkpoint/world_remap.h"
+#include "lockstep/checkpoint/state/generators.h"
+#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/state/world_remap.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/samplers/distributed_sampler.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"

@@ -1,11 +1,11 @@
-#include "lockstep/checkpoint/snapshot.h"
+#include "lockstep/checkpoint/state/snapshot.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <string>
 
-#include "lockstep/checkpoint/streaming_copy.h"
+#include "lockstep/checkpoint/files/streaming_copy.h"
 
 namespace lockstep {
 namespace {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/checkpoint_writer.h"
-#include "lockstep/checkpoint/output_folder.h"
+#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/files/output_folder.h"
 #include "tests/checkpoint/sample_content.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"

@@ -42,7 +42,7 @@ std::string placement_name(const ::testing::TestParamInfo<Placement>& info) {
   return name.str();
 }
 
-std::vector<RankEnd> Contract::ends_of(const Body& body, const RanksOptions& options) {
+std::vector<RankOutcome> Contract::ends_of(const Body& body, const RanksOptions& options) {
   const Placement placement = GetParam();
   const RankBody with_group = [&](const Membership& membership) {
     const bool pretend = placement.engine == "hierarchical";
@@ -56,7 +56,7 @@ std::vector<RankEnd> Contract::ends_of(const Body& body, const RanksOptions& opt
 }
 
 void Contract::each_rank(const Body& body, const RanksOptions& options) {
-  const std::vector<RankEnd> ends = ends_of(body, options);
+  const std::vector<RankOutcome> ends = ends_of(body, options);
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     EXPECT_FALSE(ends[rank].failed) << "rank " << rank << ": " << ends[rank].text << " signal " << ends[rank].signal;
   }

@@ -38,7 +38,7 @@ class Contract : public ::testing::TestWithParam<Placement> {
   /// Runs `body` on every rank. The test fails where one throws.
   void each_rank(const Body& body, const RanksOptions& options = {});
   /// The same, where ranks may throw: how they ended.
-  std::vector<RankEnd> ends_of(const Body& body, const RanksOptions& options = {});
+  std::vector<RankOutcome> ends_of(const Body& body, const RanksOptions& options = {});
 };
 
 const std::vector<at::ScalarType>& all_dtypes();

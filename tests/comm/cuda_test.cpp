@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 c10::Device device_of(int rank) { return {c10::kCUDA, static_cast<c10::DeviceIndex>(rank)}; }
 
 // How the ranks of a group over nccl end, each with the device of its number.
-std::vector<RankEnd> cuda_ranks(int world_size, const Contract::Body& body, const RanksOptions& options = {}) {
+std::vector<RankOutcome> cuda_ranks(int world_size, const Contract::Body& body, const RanksOptions& options = {}) {
   return ranks_as_processes(
       world_size,
       [&](const Membership& membership) {
@@ -158,7 +158,7 @@ TEST_P(CudaRanks, AreReachedFromAGroupOverSharedMemory) {
     EXPECT_TRUE(tensor.eq(membership.world_size).all().item<bool>());
     EXPECT_STREQ(group->carrier(tensor.device()).engine(), "nccl");
   });
-  for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
+  for (const RankOutcome& end : ends) EXPECT_FALSE(end.failed) << end.text;
 }
 
 TEST_P(CudaRanks, SplitIntoGroups) {
@@ -195,7 +195,7 @@ TEST_P(CudaRanks, NameTheRankThatDisagrees) {
     group.all_reduce(tensor);
     group.rank() == 0 ? group.broadcast(tensor, 0) : group.all_reduce(tensor, ReduceOp::Max);
   });
-  for (const RankEnd& end : ends) {
+  for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed && !end.timed_out);
     EXPECT_NE(end.text.find("disagree"), std::string::npos) << end.text;
     EXPECT_NE(end.text.find("broadcast #1"), std::string::npos) << end.text;
@@ -214,7 +214,7 @@ TEST_P(CudaRanks, NameTheRankThatIsKilled) {
     }
   });
   for (int rank = 0; rank < lost; ++rank) {
-    const RankEnd& end = ends[static_cast<std::size_t>(rank)];
+    const RankOutcome& end = ends[static_cast<std::size_t>(rank)];
     EXPECT_TRUE(end.failed && !end.timed_out);
     EXPECT_NE(end.text.find("rank " + std::to_string(lost) + " on "), std::string::npos) << end.text;
   }
@@ -235,7 +235,7 @@ TEST_P(CudaRanks, NameTheRankThatStandsStill) {
       },
       options);
   for (int rank = 0; rank < still; ++rank) {
-    const RankEnd& end = ends[static_cast<std::size_t>(rank)];
+    const RankOutcome& end = ends[static_cast<std::size_t>(rank)];
     EXPECT_TRUE(end.failed && end.timed_out) << end.text;
     EXPECT_NE(end.text.find("rank " + std::to_string(still) + " on "), std::string::npos) << end.text;
   }
@@ -247,7 +247,7 @@ TEST(CudaDevice, OfTwoRanksIsRefused) {
     const c10::DeviceGuard current(device_of(0));
     make_communicator("nccl", membership);
   });
-  for (const RankEnd& end : ends) {
+  for (const RankOutcome& end : ends) {
     EXPECT_NE(end.text.find("rank 0 on "), std::string::npos) << end.text;
     EXPECT_NE(end.text.find("and rank 1 on "), std::string::npos) << end.text;
     EXPECT_NE(end.text.find("one rank for each device"), std::string::npos) << end.text;

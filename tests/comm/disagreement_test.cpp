@@ -56,14 +56,14 @@ INSTANTIATE_TEST_SUITE_P(Engines, Disagreement, ::testing::ValuesIn(placements_f
 
 TEST_P(Disagreement, NamesBothSidesOnEveryRank) {
   for (const DisagreeingCalls& c : disagreements()) {
-    const std::vector<RankEnd> ends = ends_of([&](Communicator& group) {
+    const std::vector<RankOutcome> ends = ends_of([&](Communicator& group) {
       const bool last = group.rank() == group.world_size() - 1;
       (last ? c.last_rank : c.others)(group);
       group.barrier();  // a rank that got all it needs stays to hear the end
     });
     const std::string last_name = "rank " + std::to_string(ends.size() - 1) + " on ";
     for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-      const RankEnd& end = ends[rank];
+      const RankOutcome& end = ends[rank];
       EXPECT_TRUE(end.failed) << c.name;
       EXPECT_FALSE(end.timed_out) << c.name << ": " << end.text;
       EXPECT_EQ(end.signal, 0) << c.name;
@@ -76,13 +76,13 @@ TEST_P(Disagreement, NamesBothSidesOnEveryRank) {
 }
 
 TEST_P(Disagreement, OfSenderAndReceiver) {
-  const std::vector<RankEnd> ends = ends_of([](Communicator& group) {
+  const std::vector<RankOutcome> ends = ends_of([](Communicator& group) {
     at::Tensor tensor = ones(group.rank() == 0 ? 10 : 11);
     if (group.rank() == 0) group.send(tensor, 1, 3);
     if (group.rank() == 1) group.recv(tensor, 0, 3);
     group.barrier();
   });
-  for (const RankEnd& end : ends) {
+  for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed);
     EXPECT_FALSE(end.timed_out) << end.text;
     EXPECT_NE(end.text.find("(to rank 1) of 10 float"), std::string::npos) << end.text;

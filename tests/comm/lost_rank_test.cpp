@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Every rank but `lost` failed with an error that names it.
-void expect_named(const std::vector<RankEnd>& ends, int lost, bool timed_out) {
+void expect_named(const std::vector<RankOutcome>& ends, int lost, bool timed_out) {
   const std::string name = "rank " + std::to_string(lost) + " on ";
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     if (static_cast<int>(rank) == lost) continue;
@@ -131,7 +131,7 @@ TEST_P(LosingARank, AbortFromAnotherThreadEndsAWait) {
     store.set("out", "1");
     EXPECT_NE(text.find("enough waited"), std::string::npos) << text;
   });
-  for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
+  for (const RankOutcome& end : ends) EXPECT_FALSE(end.failed) << end.text;
 }
 
 TEST_P(LosingARank, DestroyedWhileAnOperationIsUnderWay) {

@@ -191,7 +191,7 @@ TEST_P(ManyPending, AnAbortEndsThemAll) {
     }
     for (int rank = 1; rank < group.world_size(); ++rank) await_event(group, "noticed " + std::to_string(rank));
   });
-  for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
+  for (const RankOutcome& end : ends) EXPECT_FALSE(end.failed) << end.text;
 }
 
 TEST_P(ManyPending, AreEndedWithTheirCommunicator) {
@@ -214,7 +214,7 @@ TEST_P(ManyPending, AreEndedWithTheirCommunicator) {
     }
     for (int rank = 1; rank < group.world_size(); ++rank) await_event(group, "noticed " + std::to_string(rank));
   });
-  for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text;
+  for (const RankOutcome& end : ends) EXPECT_FALSE(end.failed) << end.text;
 }
 
 }  // namespace

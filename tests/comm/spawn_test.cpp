@@ -15,8 +15,8 @@
 #include <mutex>
 #include <thread>
 
-#include "lockstep/base/blas.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/processor/blas.h"
 #include "tests/support/sanitizers.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-// error: fuse takes one of Lockstep's optimizers: lockstep::Sgd, lockstep::Adam or lockstep::AdamW
+// error: fuse takes one of Lockstep's optimizers: lockstep::SGD, lockstep::Adam or lockstep::AdamW
 int main() {
   auto model = std::make_shared<Net>();
   lockstep::DistributedDataParallel ddp(model);

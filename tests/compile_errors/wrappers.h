@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/parallel_context.h"
-#include "lockstep/train/accelerator.h"
+#include "lockstep/replicas/data_parallel.h"
+#include "lockstep/train/accelerator/accelerator.h"
 
 struct Net : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return x; }

@@ -1,4 +1,4 @@
-#include "lockstep/data/csv_reader.h"
+#include "lockstep/data/csv/csv_reader.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/gzip_file.h"
 #include "tests/support/temporary_folder.h"

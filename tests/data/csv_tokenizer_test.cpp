@@ -1,10 +1,10 @@
-#include "lockstep/data/csv_tokenizer.h"
+#include "lockstep/data/csv/csv_tokenizer.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "lockstep/data/csv_scan_kernel.h"
+#include "lockstep/data/csv/csv_scan_kernel.h"
 #include "tests/data/expect_error.h"
 
 namespace lockstep {

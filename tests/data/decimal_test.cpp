@@ -1,4 +1,4 @@
-#include "lockstep/data/decimal.h"
+#include "lockstep/data/csv/decimal.h"
 
 #include <gtest/gtest.h>
 

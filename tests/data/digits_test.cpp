@@ -1,11 +1,11 @@
-#include "lockstep/data/digits.h"
+#include "lockstep/data/images/digits.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/data_loader.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/gzip_file.h"

@@ -1,4 +1,4 @@
-#include "lockstep/data/file_bytes.h"
+#include "lockstep/data/files/file_bytes.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
-#include "lockstep/data/gzip.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/data/files/gzip.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/gzip_file.h"
 #include "tests/support/temporary_folder.h"

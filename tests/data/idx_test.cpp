@@ -1,9 +1,9 @@
-#include "lockstep/data/idx.h"
+#include "lockstep/data/images/idx.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/gzip_file.h"
 #include "tests/support/temporary_folder.h"

@@ -1,11 +1,11 @@
-#include "lockstep/data/json_object_scan.h"
+#include "lockstep/data/texts/json_object_scan.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "lockstep/data/split_mix.h"
-#include "lockstep/data/text/utf8.h"
+#include "lockstep/data/images/split_mix.h"
+#include "lockstep/data/text/unicode/utf8.h"
 
 namespace lockstep {
 namespace {

@@ -1,13 +1,13 @@
-#include "lockstep/data/mnist_download.h"
+#include "lockstep/data/images/mnist_download.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
-#include "lockstep/data/fetch_url.h"
-#include "lockstep/data/mnist.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/data/files/fetch_url.h"
+#include "lockstep/data/images/mnist.h"
 #include "tests/data/expect_error.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,13 +1,13 @@
-#include "lockstep/data/mnist.h"
+#include "lockstep/data/images/mnist.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/idx.h"
+#include "lockstep/data/images/idx.h"
 #include "tests/data/expect_error.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/nsl_kdd.h"
+#include "lockstep/data/csv/nsl_kdd.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/data/expect_error.h"
 #include "tests/support/temporary_folder.h"
 

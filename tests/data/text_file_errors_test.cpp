@@ -1,8 +1,8 @@
 // What text readers refuse, and what they say.
 #include <gtest/gtest.h>
 
-#include "lockstep/base/atomic_file.h"
-#include "lockstep/data/text_file.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/data/texts/text_file.h"
 #include "tests/data/expect_error.h"
 #include "tests/support/temporary_folder.h"
 

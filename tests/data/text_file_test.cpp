@@ -1,11 +1,11 @@
-#include "lockstep/data/text_file.h"
+#include "lockstep/data/texts/text_file.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/gzip_file.h"
 #include "tests/data/python_program.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <regex>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 

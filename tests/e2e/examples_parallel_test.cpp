@@ -7,7 +7,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -96,7 +96,7 @@ TEST(DdpReviews, NamesWhatIsWrong) {
   EXPECT_TRUE(contains(size.err, "huge")) << size.err;
 }
 
-TEST(Gpt2Lm, LossFallsOnTheShippedReviews) {
+TEST(GPT2Lm, LossFallsOnTheShippedReviews) {
   const TemporaryFolder folder;
   const ProgramEnd end =
       run_ranks(2, "gpt2_lm",
@@ -114,7 +114,7 @@ TEST(Gpt2Lm, LossFallsOnTheShippedReviews) {
   EXPECT_LT(last_after(again.out, "Loss: "), 3.5) << again.out;
 }
 
-TEST(Gpt2Lm, ReadsTheContextsOfSquad) {
+TEST(GPT2Lm, ReadsTheContextsOfSquad) {
   const std::string squad = kExamplesShared + "/text/squad/xquad.en.json";
   if (!std::filesystem::exists(squad)) GTEST_SKIP() << "SQuAD's sample is not at " << squad;
   const ProgramEnd end = run_ranks(2, "gpt2_lm",

@@ -12,7 +12,7 @@
 #include <sstream>
 #include <utility>
 
-#include "lockstep/base/unique_fd.h"
+#include "lockstep/base/files/unique_fd.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/launch.h"
 #include "tests/support/mpi_places.h"
 #include "tests/support/network_hosts.h"

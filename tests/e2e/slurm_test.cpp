@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/launch.h"
 #include "tests/support/slurm_cluster.h"
 

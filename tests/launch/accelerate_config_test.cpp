@@ -1,5 +1,5 @@
 // Accelerate's configuration file: what it writes is read, what it cannot mean here is refused by line.
-#include "lockstep/launch/accelerate_config.h"
+#include "lockstep/launch/accelerate/accelerate_config.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/launch/config_questions.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/launch/accelerate/config_questions.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // Who decides a value of `lockstep launch`: flag, environment, file, or nobody.
-#include "lockstep/launch/accelerate_launch.h"
+#include "lockstep/launch/accelerate/accelerate_launch.h"
 
 #include <gtest/gtest.h>
 

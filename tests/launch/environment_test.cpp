@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "lockstep/launch/cpu_share.h"
-#include "lockstep/launch/rank_environment.h"
+#include "lockstep/launch/ranks/cpu_share.h"
+#include "lockstep/launch/ranks/rank_environment.h"
 
 namespace lockstep {
 namespace {

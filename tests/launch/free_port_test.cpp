@@ -1,4 +1,4 @@
-#include "lockstep/launch/free_port.h"
+#include "lockstep/launch/nodes/free_port.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>

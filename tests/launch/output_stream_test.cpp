@@ -1,4 +1,4 @@
-#include "lockstep/launch/output_stream.h"
+#include "lockstep/launch/process/output_stream.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

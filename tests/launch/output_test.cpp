@@ -3,8 +3,8 @@
 
 #include <fstream>
 
-#include "lockstep/launch/line_prefix.h"
-#include "lockstep/launch/text_tail.h"
+#include "lockstep/launch/process/line_prefix.h"
+#include "lockstep/launch/process/text_tail.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/launch/flags.h"
 
 namespace lockstep {

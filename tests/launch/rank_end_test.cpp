@@ -1,12 +1,12 @@
-#include "lockstep/launch/rank_end.h"
+#include "lockstep/launch/ranks/rank_end.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <fstream>
 
-#include "lockstep/launch/failure_report.h"
-#include "lockstep/launch/last_words.h"
+#include "lockstep/launch/ranks/failure_report.h"
+#include "lockstep/launch/ranks/last_words.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/launch/sbatch_file.h"
+#include "lockstep/launch/slurm/sbatch_file.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/slurm_time.h"
+#include "lockstep/launch/slurm/slurm_time.h"
 
 namespace lockstep {
 namespace {
@@ -185,7 +185,7 @@ std::string repeated(const std::string& part, int times) {
 TEST(SbatchCheck, ReadsAnyText) {
   const std::string two = "#!/bin/bash\n#SBATCH --ntasks=2\n";
   for (const char* const part : {"A",  "(",   "{\"a\":", "$(", "`", "\"", "'",          "\\",     "<<", "<<<", "<<A ",
-                                  "${", "[[ ", "((",      "A=", "$", "; ", "case x in ", "1 node", "0",  "f()"}) {
+                                 "${", "[[ ", "((",      "A=", "$", "; ", "case x in ", "1 node", "0",  "f()"}) {
     problems_of(two + repeated(part, 50000) + "\n");
     problems_of(two + "# " + repeated(part, 50000) + "\n");
     problems_of(two + "#SBATCH --sig" + repeated(part, 50000) + "\n");

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/models/bert_config.h"
-#include "lockstep/models/gpt2_config.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/models/bert/bert_config.h"
+#include "lockstep/models/gpt2/gpt2_config.h"
 #include "lockstep/models/registry.h"
 #include "tests/support/temporary_folder.h"
 
@@ -38,7 +38,7 @@ void expect_refusal(const BadConfig& bad) {
 }
 
 TEST_P(BadBertConfigs, NameFileAndField) { expect_refusal<BertConfig>(GetParam()); }
-TEST_P(BadGpt2Configs, NameFileAndField) { expect_refusal<Gpt2Config>(GetParam()); }
+TEST_P(BadGpt2Configs, NameFileAndField) { expect_refusal<GPT2Config>(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadBertConfigs,
@@ -127,18 +127,18 @@ TEST(BertConfig, KnowsTheSmallSizesAndNoOthers) {
   EXPECT_THROW(bert_config_of_size("large"), Error);
 }
 
-TEST(Gpt2Config, ReadsBothSetsOfNames) {
+TEST(GPT2Config, ReadsBothSetsOfNames) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "config.json",
                         R"({"model_type":"gpt2","hidden_size":64,"num_hidden_layers":3,"num_attention_heads":2,
                             "max_position_embeddings":9,"n_ctx":9,"pad_token_id":7,"summary_type":"cls_index"})");
-  const Gpt2Config config = Gpt2Config::from_file(folder.path());
+  const GPT2Config config = GPT2Config::from_file(folder.path());
   EXPECT_EQ(config.n_embd, 64);
   EXPECT_EQ(config.n_layer, 3);
   EXPECT_EQ(config.n_positions, 9);
   EXPECT_EQ(config.pad_token_id, 7);
   write_file_atomically(folder / "config.json", config.to_json("GPT2LMHeadModel"));
-  EXPECT_EQ(Gpt2Config::from_file(folder.path()).n_embd, 64);
+  EXPECT_EQ(GPT2Config::from_file(folder.path()).n_embd, 64);
 }
 
 // Each size alone is one that a model may have. Where memory is granted on trust, the product would be tried.

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/models/bert_heads.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/models/bert/bert_heads.h"
 #include "lockstep/models/convnet.h"
-#include "lockstep/models/gpt2.h"
+#include "lockstep/models/gpt2/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/safetensors/weight_files.h"
 #include "tests/support/temporary_folder.h"
@@ -33,8 +33,8 @@ BertConfig small_bert() {
   return config;
 }
 
-Gpt2Config small_gpt2() {
-  Gpt2Config config;
+GPT2Config small_gpt2() {
+  GPT2Config config;
   config.vocab_size = 11;
   config.n_embd = 8;
   config.n_layer = 2;
@@ -83,7 +83,7 @@ TEST(Pretrained, EveryModelComesBackEqualFromOneFileAndFromShards) {
 
 TEST(Pretrained, UntiedHeadsAreParametersOfTheirOwn) {
   const TemporaryFolder folder;
-  Gpt2Config config = small_gpt2();
+  GPT2Config config = small_gpt2();
   config.tie_word_embeddings = false;
   const GPT2LMHeadModel lm(config);
   EXPECT_TRUE(lm->named_parameters().contains("lm_head.weight"));

@@ -6,13 +6,13 @@
 #include <string>
 #include <tuple>
 
-#include "lockstep/models/attention.h"
-#include "lockstep/models/attention_composed.h"
-#include "lockstep/models/attention_function.h"
-#include "lockstep/models/bert_heads.h"
-#include "lockstep/models/dense_function.h"
-#include "lockstep/models/dropout.h"
-#include "lockstep/models/gpt2.h"
+#include "lockstep/models/bert/bert_heads.h"
+#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/layers/attention.h"
+#include "lockstep/models/layers/attention_composed.h"
+#include "lockstep/models/layers/attention_function.h"
+#include "lockstep/models/layers/dense_function.h"
+#include "lockstep/models/layers/dropout.h"
 
 namespace lockstep {
 namespace {
@@ -293,7 +293,7 @@ TEST(Shortcuts, AreLeftToAutocast) {
 TEST(Shortcuts, ModelsRunInEveryFloatingType) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16}) {
     torch::manual_seed(3);
-    Gpt2Config config;
+    GPT2Config config;
     config.vocab_size = 13;
     config.n_embd = 12;
     config.n_layer = 2;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/gpt2.h"
+#include "lockstep/models/gpt2/gpt2.h"
 #include "lockstep/models/sequence_head.h"
 
 namespace lockstep {
@@ -113,8 +113,8 @@ TEST(TokenInputs, PositionsCountTheTokensOfAMask) {
   EXPECT_TRUE(torch::equal(position_ids_of_mask(mask), want));
 }
 
-Gpt2Config token_gpt2() {
-  Gpt2Config config;
+GPT2Config token_gpt2() {
+  GPT2Config config;
   config.vocab_size = 12;
   config.n_embd = 8;
   config.n_layer = 1;
@@ -123,8 +123,8 @@ Gpt2Config token_gpt2() {
   return config;
 }
 
-TEST(Gpt2Classifier, ScoresTheLastTokenThatIsNotPadding) {
-  Gpt2Config config = token_gpt2();
+TEST(GPT2Classifier, ScoresTheLastTokenThatIsNotPadding) {
+  GPT2Config config = token_gpt2();
   config.pad_token_id = 11;
   GPT2ForSequenceClassification model(config);
   model->eval();
@@ -136,7 +136,7 @@ TEST(Gpt2Classifier, ScoresTheLastTokenThatIsNotPadding) {
   EXPECT_TRUE(torch::allclose(alone, left, 1e-5, 1e-6));
 }
 
-TEST(Gpt2Classifier, NeedsAPaddingTokenForSeveralTexts) {
+TEST(GPT2Classifier, NeedsAPaddingTokenForSeveralTexts) {
   GPT2ForSequenceClassification model(token_gpt2());
   model->eval();
   EXPECT_NO_THROW(model->forward({row({4, 5})}));
@@ -148,7 +148,7 @@ TEST(Gpt2Classifier, NeedsAPaddingTokenForSeveralTexts) {
   }
 }
 
-TEST(Gpt2Lm, LossCountsThePredictedTokensOnly) {
+TEST(GPT2Lm, LossCountsThePredictedTokensOnly) {
   GPT2LMHeadModel model(token_gpt2());
   Batch batch{{"input_ids", torch::tensor({{1, 2, 3, 11}, {4, 5, 11, 11}}, torch::kLong)},
               {"attention_mask", torch::tensor({{1, 1, 1, 0}, {1, 1, 0, 0}}, torch::kLong)},

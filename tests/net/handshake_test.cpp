@@ -1,4 +1,4 @@
-#include "lockstep/net/handshake.h"
+#include "lockstep/net/store/handshake.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -12,13 +12,13 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/net/frame.h"
 #include "lockstep/net/hmac.h"
-#include "lockstep/net/socket.h"
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_protocol.h"
-#include "lockstep/net/store_server.h"
-#include "lockstep/net/wire.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/sockets/socket.h"
+#include "lockstep/net/store/frame.h"
+#include "lockstep/net/store/store_client.h"
+#include "lockstep/net/store/store_protocol.h"
+#include "lockstep/net/store/wire.h"
 #include "tests/net/net_fixtures.h"
 #include "tests/support/temporary_folder.h"
 

@@ -11,14 +11,14 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/base/process_memory.h"
-#include "lockstep/net/handshake.h"
+#include "lockstep/base/processor/process_memory.h"
 #include "lockstep/net/hmac.h"
-#include "lockstep/net/socket.h"
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_protocol.h"
-#include "lockstep/net/store_server.h"
-#include "lockstep/net/wire.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/sockets/socket.h"
+#include "lockstep/net/store/handshake.h"
+#include "lockstep/net/store/store_client.h"
+#include "lockstep/net/store/store_protocol.h"
+#include "lockstep/net/store/wire.h"
 #include "tests/net/net_fixtures.h"
 #include "tests/support/temporary_folder.h"
 

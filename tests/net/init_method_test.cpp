@@ -1,4 +1,4 @@
-#include "lockstep/net/init_method.h"
+#include "lockstep/net/environment/init_method.h"
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/base/topology.h"
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_server.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/store_client.h"
 #include "tests/net/child_process.h"
 #include "tests/net/net_fixtures.h"
 #include "tests/support/temporary_folder.h"

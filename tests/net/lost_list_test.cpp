@@ -1,4 +1,4 @@
-#include "lockstep/net/lost_list.h"
+#include "lockstep/net/server/lost_list.h"
 
 #include <gtest/gtest.h>
 

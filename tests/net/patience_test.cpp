@@ -1,5 +1,5 @@
+#include "lockstep/net/store/patience.h"
 #include "lockstep/net/long_work.h"
-#include "lockstep/net/patience.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "lockstep/base/deadline.h"
-#include "lockstep/net/memory_store.h"
+#include "lockstep/net/store/memory_store.h"
 #include "tests/net/net_fixtures.h"
 
 namespace lockstep {

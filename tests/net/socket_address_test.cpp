@@ -1,4 +1,4 @@
-#include "lockstep/net/socket_address.h"
+#include "lockstep/net/sockets/socket_address.h"
 
 #include <gtest/gtest.h>
 

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/net/memory_store.h"
-#include "lockstep/net/prefix_store.h"
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_server.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/memory_store.h"
+#include "lockstep/net/store/prefix_store.h"
+#include "lockstep/net/store/store_client.h"
 #include "tests/net/net_fixtures.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/net/store_server.h"
+#include "lockstep/net/server/store_server.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_errors.h"
+#include "lockstep/net/store/store_client.h"
+#include "lockstep/net/store/store_errors.h"
 #include "tests/net/net_fixtures.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/net/store_service.h"
+#include "lockstep/net/server/store_service.h"
 
 #include <gtest/gtest.h>
 

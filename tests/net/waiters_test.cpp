@@ -1,4 +1,4 @@
-#include "lockstep/net/waiters.h"
+#include "lockstep/net/server/waiters.h"
 
 #include <gtest/gtest.h>
 

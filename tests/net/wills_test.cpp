@@ -1,8 +1,8 @@
 // What a store says of a client that is lost, in the client's place.
 #include <gtest/gtest.h>
 
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_server.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/store_client.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/net/wire.h"
+#include "lockstep/net/store/wire.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "lockstep/optim/kernels.h"
+#include "lockstep/optim/kernels/kernels.h"
 
 namespace lockstep {
 

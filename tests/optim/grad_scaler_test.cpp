@@ -28,7 +28,7 @@ GradScaler::Options options(double scale, int interval) {
 }
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(bool flat, const at::Tensor& weight) {
-  if (flat) return std::make_unique<Sgd>(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
+  if (flat) return std::make_unique<SGD>(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
   return std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
 }
 
@@ -146,7 +146,7 @@ TEST(GradScalerTest, HasPyTorchsDefaults) {
 
 TEST(GradScalerTest, GoesOnFromSavedState) {
   at::Tensor weight = make_weight();
-  Sgd optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
+  SGD optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
   GradScaler scaler(options(8, 3));
   set_gradient(weight, 0);
   scaler.step(optimizer);
@@ -164,7 +164,7 @@ TEST(GradScalerTest, GoesOnFromSavedState) {
 
 TEST(GradScalerTest, ClipsUnscaledGradients) {
   at::Tensor weight = make_weight();
-  Sgd optimizer(std::vector<at::Tensor>{weight}, SGDOptions(1));
+  SGD optimizer(std::vector<at::Tensor>{weight}, SGDOptions(1));
   GradScaler scaler(options(64, 2000));
   set_gradient(weight, 64);
   StepOptions step;
@@ -176,7 +176,7 @@ TEST(GradScalerTest, ClipsUnscaledGradients) {
 
 TEST(GradScalerTest, DoesNotGrowOutOfFloat) {
   at::Tensor weight = make_weight();
-  Sgd optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0));
+  SGD optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0));
   GradScaler scaler(options(3e38, 1));
   set_gradient(weight, 0);
   scaler.step(optimizer);
@@ -211,7 +211,7 @@ class NoDelegate : public StepDelegate {
 TEST(GradScalerTest, RefusesToUnscaleGradientsThatTheStepSums) {
   at::Tensor weight = make_weight();
   NoDelegate delegate;
-  Sgd optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
+  SGD optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
   optimizer.set_step_delegate(&delegate);
   GradScaler scaler;
   EXPECT_THROW(scaler.unscale_(optimizer), Error);

@@ -1,5 +1,5 @@
 // The kernels on plain memory: every instruction set, any cut, several sources.
-#include "lockstep/optim/kernels.h"
+#include "lockstep/optim/kernels/kernels.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

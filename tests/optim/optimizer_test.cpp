@@ -30,7 +30,7 @@ Kind kind(const char* name, const Options& options) {
   return {name, [options](Groups groups) { return std::make_unique<Theirs>(std::move(groups), options); },
           [options](Groups groups) { return std::make_unique<Ours>(std::move(groups), options); }};
 }
-Kind sgd(const char* name, const SGDOptions& options) { return kind<torch::optim::SGD, Sgd>(name, options); }
+Kind sgd(const char* name, const SGDOptions& options) { return kind<torch::optim::SGD, SGD>(name, options); }
 Kind adam(const char* name, const AdamOptions& options) { return kind<torch::optim::Adam, Adam>(name, options); }
 Kind adamw(const char* name, const AdamWOptions& options) { return kind<torch::optim::AdamW, AdamW>(name, options); }
 

@@ -5,8 +5,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/clip_grad_norm.h"
-#include "lockstep/optim/fused_segment.h"
 #include "lockstep/optim/sgd.h"
+#include "lockstep/optim/update/fused_segment.h"
 #include "tests/optim/fused_arithmetic.h"
 
 namespace lockstep {
@@ -141,7 +141,7 @@ class Job {
 };
 
 using AdamWJob = Job<AdamW, AdamWOptions>;
-using SgdJob = Job<Sgd, SGDOptions>;
+using SgdJob = Job<SGD, SGDOptions>;
 
 class Segments : public ::testing::TestWithParam<std::tuple<int, at::ScalarType>> {};
 
@@ -216,7 +216,7 @@ TEST(Shard, LoadsMergedStateInAnotherCut) {
 TEST(Shard, UpdatesTheOthersByTheirGradients) {
   at::Tensor inside = torch::ones({8}).set_requires_grad(true);
   at::Tensor outside = torch::ones({8}).set_requires_grad(true);
-  Sgd optimizer(std::vector<at::Tensor>{inside, outside}, SGDOptions(0.5));
+  SGD optimizer(std::vector<at::Tensor>{inside, outside}, SGDOptions(0.5));
   optimizer.shard({FusedSegment{{inside}, {0}, 0, 8}});
   inside.mutable_grad() = torch::ones({8});
   outside.mutable_grad() = torch::ones({8});
@@ -227,7 +227,7 @@ TEST(Shard, UpdatesTheOthersByTheirGradients) {
 
 TEST(Shard, CountsAWriteForAutograd) {
   at::Tensor weight = torch::ones({8}).set_requires_grad(true);
-  Sgd optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
+  SGD optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
   optimizer.shard({FusedSegment{{weight}, {0}, 0, 8}});
   const at::Tensor loss = weight.mul(weight).sum();
   std::vector<float> gradient(8, 1);
@@ -254,11 +254,11 @@ TEST(ShardErrors, NameWhatIsWrong) {
       {{{a}, {0}, 8, 0}},                    // no range
   };
   for (const auto& segments : wrong) {
-    Sgd optimizer(std::vector<at::Tensor>{a, b, c}, SGDOptions(0.5));
+    SGD optimizer(std::vector<at::Tensor>{a, b, c}, SGDOptions(0.5));
     EXPECT_THROW(optimizer.shard(segments), Error);
     EXPECT_FALSE(optimizer.is_sharded());
   }
-  Sgd optimizer(std::vector<at::Tensor>{a, b}, SGDOptions(0.5));
+  SGD optimizer(std::vector<at::Tensor>{a, b}, SGDOptions(0.5));
   optimizer.shard({{{a, b}, {0, 16}, 0, 32}});
   EXPECT_THROW(optimizer.shard({{{a}, {0}, 0, 8}}), Error);
   EXPECT_THROW(optimizer.update_segment(0, FusedUpdate{}), Error);

@@ -140,8 +140,8 @@ TEST(GroupOptions, AreSavedAndLoaded) {
   other.load_group_options(saved);
   EXPECT_EQ(other.group_options(), saved);
   EXPECT_EQ(other.param_groups()[0].options().get_lr(), 0.1);
-  Sgd sgd(parameters, SGDOptions(0.1).momentum(0.5).nesterov(true));
-  Sgd same(parameters, SGDOptions(0.2));
+  SGD sgd(parameters, SGDOptions(0.1).momentum(0.5).nesterov(true));
+  SGD same(parameters, SGDOptions(0.2));
   same.load_group_options(sgd.group_options());
   EXPECT_EQ(same.group_options(), sgd.group_options());
   EXPECT_THROW(sgd.load_group_options(saved), Error);
@@ -174,8 +174,8 @@ TEST(Archives, AreThoseOfLibTorch) {
   check_archive<AdamW, torch::optim::AdamW>(adamw);
   check_archive<torch::optim::AdamW, AdamW>(adamw);
   const auto sgd = SGDOptions(0.1).momentum(0.9).dampening(0.1);
-  check_archive<Sgd, torch::optim::SGD>(sgd);
-  check_archive<torch::optim::SGD, Sgd>(sgd);
+  check_archive<SGD, torch::optim::SGD>(sgd);
+  check_archive<torch::optim::SGD, SGD>(sgd);
 }
 
 TEST(State, IsShownAsLibTorchsAndMayBeReplaced) {
@@ -197,7 +197,7 @@ TEST(State, IsShownAsLibTorchsAndMayBeReplaced) {
 TEST(State, MomentumSwitchedOnLaterStartsWithTheGradient) {
   const auto ours = two_parameters();
   const auto theirs = values_of(ours);
-  Sgd a(ours, SGDOptions(0.1));
+  SGD a(ours, SGDOptions(0.1));
   torch::optim::SGD b(theirs, SGDOptions(0.1));
   for (auto* optimizer : std::initializer_list<torch::optim::Optimizer*>{&a, &b}) {
     const auto& parameters = optimizer == &a ? ours : theirs;
@@ -229,7 +229,7 @@ TEST(Groups, AddedLaterAndParametersWithoutGradient) {
 
 TEST(Step, RunsAClosureWithGradientsOn) {
   at::Tensor weight = torch::full({4}, 2.0).set_requires_grad(true);
-  Sgd optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.25));
+  SGD optimizer(std::vector<at::Tensor>{weight}, SGDOptions(0.25));
   const torch::NoGradGuard no_grad;
   const at::Tensor loss = optimizer.step([&] {
     optimizer.zero_grad();
@@ -306,7 +306,7 @@ TEST(StepWith, TakesHalfGradientsForFloatWeights) {
 TEST(Step, UpdatesHalfWeightsAsLibTorchDoes) {
   std::vector<at::Tensor> ours{torch::randn({33}).to(torch::kBFloat16).set_requires_grad(true)};
   const auto theirs = values_of(ours);
-  Sgd a(ours, SGDOptions(0.1).momentum(0.9));
+  SGD a(ours, SGDOptions(0.1).momentum(0.9));
   torch::optim::SGD b(theirs, SGDOptions(0.1).momentum(0.9));
   train(a, ours, 0, 5);
   train(b, theirs, 0, 5);
@@ -345,7 +345,7 @@ TEST(ZeroGrad, WorksOnViewsAndGraphs) {
   at::Tensor c = torch::ones({3}).set_requires_grad(true);  // without a gradient
   a.mutable_grad() = bucket.narrow(0, 0, 8);
   b.mutable_grad() = torch::ones({3}).set_requires_grad(true).mul(2);
-  Sgd optimizer(std::vector<at::Tensor>{a, b, c}, SGDOptions(0.1));
+  SGD optimizer(std::vector<at::Tensor>{a, b, c}, SGDOptions(0.1));
   optimizer.zero_grad();
   EXPECT_EQ(bucket.sum().item<float>(), 12);
   EXPECT_EQ(b.grad().count_nonzero().item<std::int64_t>(), 0);
@@ -418,12 +418,12 @@ TEST(Delegate, ClipsAndLearnsThatTheOptimizerIsGone) {
 
 TEST(OptimizerErrors, SayWhatIsWrong) {
   const auto parameters = two_parameters();
-  EXPECT_THROW(Sgd(parameters, SGDOptions(-1)), Error);
-  EXPECT_THROW(Sgd(parameters, SGDOptions(NAN)), Error);
-  EXPECT_THROW(Sgd(parameters, SGDOptions(1).momentum(-0.1)), Error);
-  EXPECT_THROW(Sgd(parameters, SGDOptions(1).weight_decay(-0.1)), Error);
-  EXPECT_THROW(Sgd(parameters, SGDOptions(1).nesterov(true)), Error);
-  EXPECT_THROW(Sgd(parameters, SGDOptions(1).nesterov(true).momentum(0.9).dampening(0.1)), Error);
+  EXPECT_THROW(SGD(parameters, SGDOptions(-1)), Error);
+  EXPECT_THROW(SGD(parameters, SGDOptions(NAN)), Error);
+  EXPECT_THROW(SGD(parameters, SGDOptions(1).momentum(-0.1)), Error);
+  EXPECT_THROW(SGD(parameters, SGDOptions(1).weight_decay(-0.1)), Error);
+  EXPECT_THROW(SGD(parameters, SGDOptions(1).nesterov(true)), Error);
+  EXPECT_THROW(SGD(parameters, SGDOptions(1).nesterov(true).momentum(0.9).dampening(0.1)), Error);
   EXPECT_THROW(Adam(parameters, AdamOptions(-1)), Error);
   EXPECT_THROW(Adam(parameters, AdamOptions(1).eps(-1)), Error);
   EXPECT_THROW(Adam(parameters, AdamOptions(1).betas(std::make_tuple(1.0, 0.9))), Error);

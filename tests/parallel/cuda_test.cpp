@@ -5,9 +5,9 @@
 #include <torch/torch.h>
 
 #include "lockstep/comm/factory.h"
-#include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/sync_batch_norm.h"
+#include "lockstep/replicas/data_parallel.h"
 #include "tests/support/cuda_devices.h"
 #include "tests/support/ranks.h"
 

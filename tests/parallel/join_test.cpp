@@ -6,7 +6,7 @@
 
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/sgd.h"
-#include "tests/parallel/fuse_ranks.h"
+#include "tests/parallel/fused/fuse_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +26,7 @@ JoinedOptimizer joined(const std::vector<at::Tensor>& parameters, const Options&
 }
 
 const JoinCase kJoinCases[] = {
-    {"Sgd", false, [](const auto& p) { return joined<Sgd>(p, torch::optim::SGDOptions(0.01).momentum(0.9)); }},
+    {"SGD", false, [](const auto& p) { return joined<SGD>(p, torch::optim::SGDOptions(0.01).momentum(0.9)); }},
     {"Adam", false, [](const auto& p) { return joined<Adam>(p, torch::optim::AdamOptions(0.01).amsgrad(true)); }},
     {"AdamW", false, [](const auto& p) { return joined<AdamW>(p, torch::optim::AdamWOptions(0.01)); }},
     {"TorchSgd", true,

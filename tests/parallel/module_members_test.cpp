@@ -4,8 +4,8 @@
 #include <torch/torch.h>
 
 #include "lockstep/comm/factory.h"
-#include "lockstep/parallel/data_parallel.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/replicas/data_parallel.h"
 
 namespace lockstep {
 namespace {

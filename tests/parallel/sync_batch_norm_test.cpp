@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "tests/parallel/fuse_ranks.h"
+#include "tests/parallel/fused/fuse_ranks.h"
 
 namespace lockstep {
 namespace {

@@ -17,7 +17,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "lockstep/base/unique_fd.h"
+#include "lockstep/base/files/unique_fd.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/process_group.h"
 

@@ -14,9 +14,9 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/base/blas.h"
-#include "lockstep/base/compute_threads.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/processor/blas.h"
+#include "lockstep/base/processor/compute_threads.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/start/kernel_choice.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/comm/factory.h"
-#include "lockstep/launch/device_count.h"
+#include "lockstep/launch/ranks/device_count.h"
 
 namespace lockstep {
 

@@ -12,7 +12,7 @@
 #include <stdexcept>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/unique_fd.h"
+#include "lockstep/base/files/unique_fd.h"
 #include "tests/support/running_program.h"
 
 namespace lockstep {

@@ -20,10 +20,10 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/unique_fd.h"
-#include "lockstep/net/memory_store.h"
+#include "lockstep/base/files/unique_fd.h"
 #include "lockstep/net/rendezvous.h"
-#include "lockstep/net/store_server.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/memory_store.h"
 #include "lockstep/net/thread_ranks.h"
 #include "tests/support/mpi_places.h"
 #include "tests/support/temporary_folder.h"
@@ -31,8 +31,8 @@
 namespace lockstep {
 namespace {
 
-RankEnd run_body(const RankBody& body, const Membership& membership) {
-  RankEnd end;
+RankOutcome run_body(const RankBody& body, const Membership& membership) {
+  RankOutcome end;
   try {
     body(membership);
     return end;
@@ -48,18 +48,18 @@ RankEnd run_body(const RankBody& body, const Membership& membership) {
   return end;
 }
 
-void throw_first_failure(const std::vector<RankEnd>& ends, int first) {
+void throw_first_failure(const std::vector<RankOutcome>& ends, int first) {
   if (first < 0) return;
-  const RankEnd& end = ends[static_cast<std::size_t>(first)];
+  const RankOutcome& end = ends[static_cast<std::size_t>(first)];
   std::string text = "rank " + std::to_string(first) + " failed first: " + end.text;
   if (end.signal != 0) text += std::string("killed by ") + ::strsignal(end.signal);
   throw std::runtime_error(text);
 }
 
-std::vector<RankEnd> threads(int world_size, const RankBody& body, const RanksOptions& options, int& first) {
+std::vector<RankOutcome> threads(int world_size, const RankBody& body, const RanksOptions& options, int& first) {
   const auto store = std::make_shared<MemoryStore>();
   const std::vector<Membership> members = thread_memberships(world_size, options.timeout, store);
-  std::vector<RankEnd> ends(members.size());
+  std::vector<RankOutcome> ends(members.size());
   std::mutex mutex;
   std::condition_variable ended;
   std::vector<bool> running(members.size(), true);
@@ -67,7 +67,7 @@ std::vector<RankEnd> threads(int world_size, const RankBody& body, const RanksOp
   std::vector<std::thread> ranks;
   for (const Membership& member : members) {
     ranks.emplace_back([&, member] {
-      RankEnd end = run_body(body, member);
+      RankOutcome end = run_body(body, member);
       if (end.failed) store->mark_lost(member.rank, end.text.substr(0, end.text.find('\n')));
       const std::lock_guard<std::mutex> lock(mutex);
       if (end.failed && first < 0) first = member.rank;
@@ -129,7 +129,7 @@ int failed_expectations() {
   }
   if (options.prepare) options.prepare(rank);
   const int failed_before = failed_expectations();
-  RankEnd end = run_body(
+  RankOutcome end = run_body(
       [&](const Membership&) {
         RendezvousOptions meeting;
         meeting.timeout = options.timeout;
@@ -179,8 +179,8 @@ void read_report(Child& child) {
   }
 }
 
-RankEnd end_of(const Child& child) {
-  RankEnd end;
+RankOutcome end_of(const Child& child) {
+  RankOutcome end;
   end.failed = !WIFEXITED(child.status) || WEXITSTATUS(child.status) != 0;
   if (WIFSIGNALED(child.status)) end.signal = WTERMSIG(child.status);
   if (!child.text.empty()) {
@@ -190,7 +190,7 @@ RankEnd end_of(const Child& child) {
   return end;
 }
 
-std::vector<RankEnd> processes(int world_size, const RankBody& body, const RanksOptions& options, int& first) {
+std::vector<RankOutcome> processes(int world_size, const RankBody& body, const RanksOptions& options, int& first) {
   const TemporaryFolder folder;
   const SocketAddress address = SocketAddress::unix_socket(folder / "store");
   std::vector<Child> children(static_cast<std::size_t>(world_size));
@@ -234,7 +234,7 @@ std::vector<RankEnd> processes(int world_size, const RankBody& body, const Ranks
     }
     ::usleep(2000);
   }
-  std::vector<RankEnd> result;
+  std::vector<RankOutcome> result;
   for (Child& child : children) {
     read_report(child);
     result.push_back(end_of(child));
@@ -244,25 +244,25 @@ std::vector<RankEnd> processes(int world_size, const RankBody& body, const Ranks
 
 }  // namespace
 
-std::vector<RankEnd> ranks_as_threads(int world_size, const RankBody& body, const RanksOptions& options) {
+std::vector<RankOutcome> ranks_as_threads(int world_size, const RankBody& body, const RanksOptions& options) {
   int first = -1;
   return threads(world_size, body, options, first);
 }
 
-std::vector<RankEnd> ranks_as_processes(int world_size, const RankBody& body, const RanksOptions& options) {
+std::vector<RankOutcome> ranks_as_processes(int world_size, const RankBody& body, const RanksOptions& options) {
   int first = -1;
   return processes(world_size, body, options, first);
 }
 
 void run_ranks_as_threads(int world_size, const RankBody& body, const RanksOptions& options) {
   int first = -1;
-  const std::vector<RankEnd> ends = threads(world_size, body, options, first);
+  const std::vector<RankOutcome> ends = threads(world_size, body, options, first);
   throw_first_failure(ends, first);
 }
 
 void run_ranks_as_processes(int world_size, const RankBody& body, const RanksOptions& options) {
   int first = -1;
-  const std::vector<RankEnd> ends = processes(world_size, body, options, first);
+  const std::vector<RankOutcome> ends = processes(world_size, body, options, first);
   throw_first_failure(ends, first);
 }
 

@@ -19,7 +19,7 @@ struct RanksOptions {
 };
 
 /// How a rank ended.
-struct RankEnd {
+struct RankOutcome {
   bool failed = false;     ///< threw, was killed, or a test expectation failed in it
   bool timed_out = false;  ///< threw a TimeoutError
   int signal = 0;          ///< that killed the process
@@ -30,11 +30,11 @@ using RankBody = std::function<void(const Membership&)>;
 
 /// Runs `body` on `world_size` ranks, as threads of this process with a store in memory, and returns how they ended, by
 /// rank. A rank that throws is on the store's list of lost ranks. Ends the process where ranks run past the deadline.
-std::vector<RankEnd> ranks_as_threads(int world_size, const RankBody& body, const RanksOptions& options = {});
+std::vector<RankOutcome> ranks_as_threads(int world_size, const RankBody& body, const RanksOptions& options = {});
 
 /// Runs `body` on `world_size` ranks, each a process, which meet by `rendezvous` over a store on a Unix socket; this
 /// process serves it. A rank may kill or stop itself: stopped ones are killed once the others have ended.
-std::vector<RankEnd> ranks_as_processes(int world_size, const RankBody& body, const RanksOptions& options = {});
+std::vector<RankOutcome> ranks_as_processes(int world_size, const RankBody& body, const RanksOptions& options = {});
 
 /// The same for bodies that must not fail: throws the text of the first rank that did, with its rank.
 void run_ranks_as_threads(int world_size, const RankBody& body, const RanksOptions& options = {});

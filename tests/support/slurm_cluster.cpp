@@ -8,8 +8,8 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "lockstep/base/topology.h"
-#include "lockstep/launch/free_port.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/launch/nodes/free_port.h"
 
 namespace lockstep {
 namespace {

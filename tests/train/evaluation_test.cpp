@@ -1,4 +1,4 @@
-#include "lockstep/train/evaluation.h"
+#include "lockstep/train/loop/evaluation.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -14,12 +14,12 @@
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/optim/lr_scheduler.h"
+#include "lockstep/optim/schedules/lr_scheduler.h"
 #include "lockstep/optim/sgd.h"
-#include "lockstep/train/gradient_engine.h"
-#include "lockstep/train/prepared_optimizer.h"
+#include "lockstep/train/accelerator/prepared_optimizer.h"
+#include "lockstep/train/accelerator/update_state.h"
+#include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/trainer.h"
-#include "lockstep/train/update_state.h"
 #include "tests/data/python_program.h"
 #include "tests/train/token_training.h"
 
@@ -211,7 +211,7 @@ TEST(LossScale, ChangesNoBitOfAnUpdate) {
       const auto net = make_token_net();
       const std::shared_ptr<TrainableModel> model = adapt_token_net(net);
       const auto engine = make_gradient_engine({}, {}, model, nullptr);
-      Sgd sgd(net->parameters(), torch::optim::SGDOptions(0.1));
+      SGD sgd(net->parameters(), torch::optim::SGDOptions(0.1));
       GradScaler scaler;
       GradientEngine::Pass pass;
       if (scaled) pass.loss_scale = scaler.get_scale();

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/spawn.h"
-#include "lockstep/train/argument_changes.h"
+#include "lockstep/train/arguments/argument_changes.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/token_training.h"

@@ -1,4 +1,4 @@
-#include "lockstep/train/startup_advice.h"
+#include "lockstep/train/loop/startup_advice.h"
 
 #include <gtest/gtest.h>
 

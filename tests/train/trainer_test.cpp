@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
-#include "lockstep/train/early_stopping.h"
-#include "lockstep/train/evaluation.h"
+#include "lockstep/train/callbacks/early_stopping.h"
+#include "lockstep/train/loop/evaluation.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/same_values.h"
 #include "tests/train/token_training.h"

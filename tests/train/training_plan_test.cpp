@@ -1,4 +1,4 @@
-#include "lockstep/train/training_plan.h"
+#include "lockstep/train/loop/training_plan.h"
 
 #include <gtest/gtest.h>
 

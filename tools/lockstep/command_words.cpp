@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "lockstep/base/nearest_name.h"
+#include "lockstep/base/text/nearest_name.h"
 #include "tools/lockstep/command_line.h"
 
 namespace lockstep {

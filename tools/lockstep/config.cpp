@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <iostream>
 
-#include "lockstep/base/accelerate_config_path.h"
 #include "lockstep/base/error.h"
-#include "lockstep/launch/accelerate_config.h"
-#include "lockstep/launch/config_questions.h"
+#include "lockstep/base/files/accelerate_config_path.h"
+#include "lockstep/launch/accelerate/accelerate_config.h"
+#include "lockstep/launch/accelerate/config_questions.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

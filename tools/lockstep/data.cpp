@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lockstep/data/digits.h"
-#include "lockstep/data/mnist_download.h"
+#include "lockstep/data/images/digits.h"
+#include "lockstep/data/images/mnist_download.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/blas.h"
 #include "lockstep/base/environment.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/blas.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/process_threads.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/accelerate_launch.h"
+#include "lockstep/launch/accelerate/accelerate_launch.h"
 #include "lockstep/launch/job.h"
 #include "lockstep/launch/plan.h"
 #include "tools/lockstep/subcommand.h"

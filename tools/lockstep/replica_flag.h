@@ -8,8 +8,8 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
-#include "lockstep/parallel/replica_device.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/replicas/replication/replica_device.h"
 
 namespace lockstep {
 

@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
-#include "lockstep/train/html_report.h"
-#include "lockstep/train/report_data.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/seeing/html_report.h"
+#include "lockstep/seeing/report_data.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

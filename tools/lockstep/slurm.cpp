@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/regular_file.h"
-#include "lockstep/launch/sbatch_file.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/regular_file.h"
+#include "lockstep/launch/slurm/sbatch_file.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/data/csv_tokenizer.h"
-#include "lockstep/data/file_bytes.h"
-#include "lockstep/data/text/wordpiece_trainer.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/data/csv/csv_tokenizer.h"
+#include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/text/encoders/wordpiece_trainer.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/parallel/parallel_loss.h"
+#include "lockstep/replicas/parallel_loss.h"
 #include "tools/lockstep/replica_flag.h"
 #include "tools/lockstep/sequence_flag.h"
 #include "tools/lockstep/subcommand.h"

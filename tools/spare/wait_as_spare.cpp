@@ -1,14 +1,14 @@
 // liblockstep_spare.so: preloaded into a program, it stops the program before its main function, when the dynamic
 // linker has loaded and relocated all its libraries, until the launcher says which rank it is to be. See
-// lockstep/launch/spare_message.h. A program that only becomes another one waits there instead. Uses the C library
-// alone.
+// lockstep/launch/ranks/spare_message.h. A program that only becomes another one waits there instead. Uses the C
+// library alone.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lockstep/launch/spare_message.h"
+#include "lockstep/launch/ranks/spare_message.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/lower_case.h"
+#include "lockstep/base/text/lower_case.h"
 
 namespace lockstep {
 

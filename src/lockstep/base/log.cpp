@@ -8,7 +8,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/printable.h"
+#include "lockstep/base/text/printable.h"
 
 namespace lockstep {
 namespace {

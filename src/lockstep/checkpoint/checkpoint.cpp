@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/json_file.h"
-#include "lockstep/checkpoint/checkpoint_files.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/json_file.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/optimizer_file.h"
+#include "lockstep/checkpoint/files/checkpoint_files.h"
+#include "lockstep/checkpoint/files/optimizer_file.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/checkpoint_content.h"
-#include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {

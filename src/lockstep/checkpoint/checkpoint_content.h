@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/trainer_state.h"
-#include "lockstep/data/sampler.h"
+#include "lockstep/checkpoint/state/trainer_state.h"
+#include "lockstep/data/samplers/sampler.h"
 #include "lockstep/optim/named_state.h"
 #include "lockstep/safetensors/safetensors.h"
 

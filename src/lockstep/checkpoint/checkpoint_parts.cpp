@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/checkpoint/checkpoint_files.h"
-#include "lockstep/checkpoint/optimizer_file.h"
-#include "lockstep/checkpoint/staged_file.h"
+#include "lockstep/checkpoint/files/checkpoint_files.h"
+#include "lockstep/checkpoint/files/optimizer_file.h"
+#include "lockstep/checkpoint/files/staged_file.h"
 
 namespace lockstep {
 namespace {

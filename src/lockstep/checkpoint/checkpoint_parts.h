@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/base/file_system.h"
+#include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/checkpoint_content.h"
-#include "lockstep/checkpoint/manifest.h"
+#include "lockstep/checkpoint/files/manifest.h"
 
 namespace lockstep {
 

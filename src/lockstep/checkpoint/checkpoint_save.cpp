@@ -6,11 +6,11 @@
 #include <exception>
 
 #include "lockstep/base/error.h"
-#include "lockstep/checkpoint/checkpoint_files.h"
 #include "lockstep/checkpoint/checkpoint_parts.h"
-#include "lockstep/checkpoint/output_folder.h"
+#include "lockstep/checkpoint/files/checkpoint_files.h"
+#include "lockstep/checkpoint/files/output_folder.h"
+#include "lockstep/checkpoint/files/staged_file.h"
 #include "lockstep/checkpoint/part_exchange.h"
-#include "lockstep/checkpoint/staged_file.h"
 #include "lockstep/net/long_work.h"
 
 namespace lockstep {

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file_system.h"
+#include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/agreement.h"
-#include "lockstep/checkpoint/output_folder.h"
+#include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/comm/broadcast_text.h"
 
 namespace lockstep {

@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
-#include "lockstep/net/patience.h"
+#include "lockstep/net/store/patience.h"
 
 namespace lockstep {
 namespace {

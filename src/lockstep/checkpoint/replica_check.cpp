@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/agreement.h"
-#include "lockstep/data/sha256.h"
+#include "lockstep/data/files/sha256.h"
 
 namespace lockstep {
 

@@ -12,7 +12,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/comm/communicator_state.h"
 #include "lockstep/comm/work_queue.h"
-#include "lockstep/net/patience.h"
+#include "lockstep/net/store/patience.h"
 
 namespace lockstep {
 namespace {

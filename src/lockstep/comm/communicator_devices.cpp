@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/log.h"
-#include "lockstep/base/lower_case.h"
+#include "lockstep/base/text/lower_case.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/communicator_state.h"
 #include "lockstep/comm/factory.h"

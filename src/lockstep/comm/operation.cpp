@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/base/lower_case.h"
+#include "lockstep/base/text/lower_case.h"
 
 namespace lockstep {
 

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/base/compute_threads.h"
-#include "lockstep/base/heap.h"
+#include "lockstep/base/processor/compute_threads.h"
+#include "lockstep/base/processor/heap.h"
 #include "lockstep/comm/factory.h"
-#include "lockstep/net/memory_store.h"
+#include "lockstep/net/store/memory_store.h"
 #include "lockstep/net/thread_ranks.h"
 #include "lockstep/start/kernel_choice.h"
 

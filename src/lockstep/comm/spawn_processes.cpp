@@ -20,14 +20,14 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/core_count.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/unique_fd.h"
+#include "lockstep/base/files/unique_fd.h"
+#include "lockstep/base/processor/core_count.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/net/rendezvous.h"
-#include "lockstep/net/runtime_folder.h"
-#include "lockstep/net/store_server.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/sockets/runtime_folder.h"
 
 namespace lockstep {
 namespace {

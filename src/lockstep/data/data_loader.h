@@ -7,7 +7,7 @@
 
 #include "lockstep/data/batch.h"
 #include "lockstep/data/dataset.h"
-#include "lockstep/data/sampler.h"
+#include "lockstep/data/samplers/sampler.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/permutation.h"
+#include "lockstep/data/samplers/permutation.h"
 
 namespace lockstep {
 

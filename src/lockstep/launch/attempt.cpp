@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "lockstep/base/log.h"
-#include "lockstep/launch/failure_report.h"
-#include "lockstep/launch/process_table.h"
+#include "lockstep/launch/process/process_table.h"
+#include "lockstep/launch/ranks/failure_report.h"
 
 namespace lockstep {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/launch/node_group.h"
-#include "lockstep/launch/rank_group.h"
-#include "lockstep/launch/signal_inbox.h"
+#include "lockstep/launch/nodes/node_group.h"
+#include "lockstep/launch/process/signal_inbox.h"
+#include "lockstep/launch/ranks/rank_group.h"
 
 namespace lockstep {
 

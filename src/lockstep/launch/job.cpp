@@ -16,11 +16,11 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/launch/attempt.h"
-#include "lockstep/launch/failure_report.h"
-#include "lockstep/launch/free_port.h"
-#include "lockstep/launch/node_group.h"
-#include "lockstep/launch/process_table.h"
-#include "lockstep/launch/signal_inbox.h"
+#include "lockstep/launch/nodes/free_port.h"
+#include "lockstep/launch/nodes/node_group.h"
+#include "lockstep/launch/process/process_table.h"
+#include "lockstep/launch/process/signal_inbox.h"
+#include "lockstep/launch/ranks/failure_report.h"
 #include "lockstep/net/secret.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/net/runtime_folder.h"
+#include "lockstep/net/sockets/runtime_folder.h"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/printable.h"
+#include "lockstep/base/text/printable.h"
 #include "lockstep/launch/launcher_name.h"
 
 namespace lockstep {

@@ -8,11 +8,11 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
-#include "lockstep/launch/child_process.h"
-#include "lockstep/launch/device_count.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/launch/numbers.h"
-#include "lockstep/launch/spare_ranks.h"
+#include "lockstep/launch/process/child_process.h"
+#include "lockstep/launch/ranks/device_count.h"
+#include "lockstep/launch/ranks/spare_ranks.h"
 
 namespace lockstep {
 namespace {

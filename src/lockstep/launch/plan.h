@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/launch/flags.h"
-#include "lockstep/launch/streams.h"
+#include "lockstep/launch/process/streams.h"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/json_file.h"
+#include "lockstep/base/files/json_file.h"
 
 namespace lockstep {
 namespace {

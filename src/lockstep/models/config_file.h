@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/models/activation.h"
+#include "lockstep/models/layers/activation.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/layers.h"
+#include "lockstep/models/layers/layers.h"
 #include "lockstep/models/loss.h"
 
 namespace lockstep {

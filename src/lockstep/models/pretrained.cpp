@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 
 namespace lockstep {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/initialization.h"
+#include "lockstep/models/layers/initialization.h"
 #include "lockstep/safetensors/safetensors.h"
 #include "lockstep/safetensors/weight_files.h"
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/bert/bert_heads.h"
 #include "lockstep/models/config_file.h"
-#include "lockstep/models/gpt2.h"
+#include "lockstep/models/gpt2/gpt2.h"
 #include "lockstep/models/registry.h"
 
 namespace lockstep {
@@ -39,7 +39,7 @@ bool visit_text_model(const Model& model, const Visit& visit) {
 }
 
 std::int64_t positions_of(const BertConfig& config) { return config.max_position_embeddings; }
-std::int64_t positions_of(const Gpt2Config& config) { return config.n_positions; }
+std::int64_t positions_of(const GPT2Config& config) { return config.n_positions; }
 
 bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/bert/bert_heads.h"
 #include "lockstep/models/convnet.h"
-#include "lockstep/models/gpt2.h"
+#include "lockstep/models/gpt2/gpt2.h"
 #include "lockstep/models/mlp.h"
 
 namespace lockstep {
@@ -52,7 +52,7 @@ std::shared_ptr<Model> make_bert(const ModelOptions& options, const std::string&
 }
 
 std::shared_ptr<Model> make_gpt2(const ModelOptions& options, const std::string& name) {
-  Gpt2Config config = gpt2_config_of_name(name);
+  GPT2Config config = gpt2_config_of_name(name);
   if (options.vocab_size) config.vocab_size = options.vocab_size;
   if (options.max_positions) config.n_positions = options.max_positions;
   if (options.pad_token_id) config.pad_token_id = options.pad_token_id;

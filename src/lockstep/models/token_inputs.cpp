@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/attention_composed.h"
+#include "lockstep/models/layers/attention_composed.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/net/wire.h"
+#include "lockstep/net/store/wire.h"
 
 namespace lockstep {
 namespace {

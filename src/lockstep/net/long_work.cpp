@@ -1,6 +1,6 @@
 #include "lockstep/net/long_work.h"
 
-#include "lockstep/net/patience.h"
+#include "lockstep/net/store/patience.h"
 
 namespace lockstep {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 
 namespace lockstep {
 namespace {

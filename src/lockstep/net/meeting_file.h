@@ -4,8 +4,8 @@
 #include <string>
 
 #include "lockstep/base/deadline.h"
-#include "lockstep/base/unique_fd.h"
-#include "lockstep/net/socket_address.h"
+#include "lockstep/base/files/unique_fd.h"
+#include "lockstep/net/sockets/socket_address.h"
 
 namespace lockstep {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "lockstep/base/topology.h"
-#include "lockstep/net/patience.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/net/store/patience.h"
 
 namespace lockstep {
 

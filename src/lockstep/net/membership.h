@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/deadline.h"
-#include "lockstep/net/store.h"
+#include "lockstep/net/store/store.h"
 
 namespace lockstep {
 
@@ -19,7 +19,7 @@ class Patience;
 struct Peer {
   int global_rank = 0;  ///< rank in the whole job
   std::string host;     ///< host name, for messages
-  std::string host_id;  ///< equal for two ranks exactly if they can share memory (see base/topology.h)
+  std::string host_id;  ///< equal for two ranks exactly if they can share memory (see base/processor/topology.h)
   pid_t pid = 0;
   int local_rank = 0;  ///< rank among those of the same host
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lockstep/net/store_protocol.h"
+#include "lockstep/net/store/store_protocol.h"
 
 namespace lockstep {
 namespace {

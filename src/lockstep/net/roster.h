@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lockstep/net/membership.h"
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/waiters.h"
+#include "lockstep/net/server/waiters.h"
+#include "lockstep/net/store/store_client.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/slow_notice.h"
 #include "lockstep/base/start_thread.h"
-#include "lockstep/net/signal_mask.h"
+#include "lockstep/net/sockets/signal_mask.h"
 #include "lockstep/net/timeout_texts.h"
 
 namespace lockstep {

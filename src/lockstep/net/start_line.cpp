@@ -1,8 +1,8 @@
 #include "lockstep/net/start_line.h"
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/printable.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/text/printable.h"
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "lockstep/net/prefix_store.h"
+#include "lockstep/net/store/prefix_store.h"
 
 namespace lockstep {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
-#include "lockstep/net/prefix_store.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/net/store/prefix_store.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lockstep/net/membership.h"
-#include "lockstep/net/memory_store.h"
+#include "lockstep/net/store/memory_store.h"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/optim/update_rule.h"
+#include "lockstep/optim/update/update_rule.h"
 
 namespace lockstep {
 namespace {

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/optim/local_update.h"
 #include "lockstep/optim/optimizer_registry.h"
-#include "lockstep/optim/optimizer_state.h"
-#include "lockstep/optim/sharded_update.h"
+#include "lockstep/optim/update/local_update.h"
+#include "lockstep/optim/update/optimizer_state.h"
+#include "lockstep/optim/update/sharded_update.h"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
-#include "lockstep/optim/large_pages.h"
+#include "lockstep/optim/kernels/large_pages.h"
 #include "lockstep/optim/memory_piece.h"
 
 namespace lockstep {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lockstep/optim/parallel_over.h"
+#include "lockstep/optim/kernels/parallel_over.h"
 
 namespace lockstep {
 namespace {

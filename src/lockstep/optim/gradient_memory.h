@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "lockstep/optim/kernels.h"
+#include "lockstep/optim/kernels/kernels.h"
 
 namespace lockstep {
 

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/optim/update_rule.h"
+#include "lockstep/optim/update/update_rule.h"
 
 namespace lockstep {
 namespace {
 
-Sgd::Options checked(const Sgd::Options& options) {
-  const auto refuse = [](const std::string& what, const std::string& fix) { throw Error(what, "Sgd", fix); };
+SGD::Options checked(const SGD::Options& options) {
+  const auto refuse = [](const std::string& what, const std::string& fix) { throw Error(what, "SGD", fix); };
   if (!(options.lr() >= 0)) refuse(fmt::format("lr is {}", options.lr()), "set lr to 0 or more");
   if (!(options.momentum() >= 0)) refuse(fmt::format("momentum is {}", options.momentum()), "set it to 0 or more");
   if (!(options.weight_decay() >= 0)) {
@@ -27,7 +27,7 @@ Sgd::Options checked(const Sgd::Options& options) {
 }
 
 template <typename T>
-void run_kernel(const Sgd::Options& options, const UpdateRun& run, const GradientSource& gradient, std::size_t begin,
+void run_kernel(const SGD::Options& options, const UpdateRun& run, const GradientSource& gradient, std::size_t begin,
                 std::size_t end) {
   SgdPass<T> pass;
   pass.param = reinterpret_cast<const T*>(run.param);
@@ -39,7 +39,7 @@ void run_kernel(const Sgd::Options& options, const UpdateRun& run, const Gradien
   sgd_step(pass, begin, end);
 }
 
-class SgdRule final : public TorchRule<torch::optim::SGD, Sgd::Options, torch::optim::SGDParamState> {
+class SgdRule final : public TorchRule<torch::optim::SGD, SGD::Options, torch::optim::SGDParamState> {
  public:
   std::size_t num_buffers(const Options& options) const override { return of(options).momentum() != 0 ? 1 : 0; }
 
@@ -56,7 +56,7 @@ class SgdRule final : public TorchRule<torch::optim::SGD, Sgd::Options, torch::o
 
   void update_tensor(const Options& options, at::Tensor& parameter, const at::Tensor& gradient,
                      const StateBuffers& buffers, std::int64_t, bool first) const override {
-    const Sgd::Options& o = of(options);
+    const SGD::Options& o = of(options);
     at::Tensor change = gradient;
     if (o.weight_decay() != 0) change = change.add(parameter, o.weight_decay());
     if (o.momentum() != 0) {
@@ -72,7 +72,7 @@ class SgdRule final : public TorchRule<torch::optim::SGD, Sgd::Options, torch::o
   }
 
   OptionValues option_values(const Options& options) const override {
-    const Sgd::Options& o = of(options);
+    const SGD::Options& o = of(options);
     return {{"lr", o.lr()},
             {"momentum", o.momentum()},
             {"dampening", o.dampening()},
@@ -81,10 +81,10 @@ class SgdRule final : public TorchRule<torch::optim::SGD, Sgd::Options, torch::o
   }
 
   void set_option_values(Options& options, const OptionValues& values) const override {
-    Sgd::Options set(values.at("lr"));
+    SGD::Options set(values.at("lr"));
     set.momentum(values.at("momentum")).dampening(values.at("dampening")).weight_decay(values.at("weight_decay"));
     set.nesterov(values.at("nesterov") != 0);
-    static_cast<Sgd::Options&>(options) = checked(set);
+    static_cast<SGD::Options&>(options) = checked(set);
   }
 
   std::unique_ptr<TorchState> make_torch_state(const StateBuffers& buffers, std::int64_t) const override {
@@ -100,16 +100,16 @@ class SgdRule final : public TorchRule<torch::optim::SGD, Sgd::Options, torch::o
   void set_torch_step(TorchState&, std::int64_t) const override {}
 
  private:
-  static const Sgd::Options& of(const Options& options) { return static_cast<const Sgd::Options&>(options); }
+  static const SGD::Options& of(const Options& options) { return static_cast<const SGD::Options&>(options); }
 };
 
 }  // namespace
 
-Sgd::Sgd(std::vector<torch::optim::OptimizerParamGroup> param_groups, Options defaults)
+SGD::SGD(std::vector<torch::optim::OptimizerParamGroup> param_groups, Options defaults)
     : FlatOptimizer(std::move(param_groups), std::make_unique<Options>(checked(defaults)),
                     std::make_unique<SgdRule>()) {}
 
-Sgd::Sgd(std::vector<at::Tensor> parameters, Options defaults)
-    : Sgd(std::vector<torch::optim::OptimizerParamGroup>{{std::move(parameters)}}, std::move(defaults)) {}
+SGD::SGD(std::vector<at::Tensor> parameters, Options defaults)
+    : SGD(std::vector<torch::optim::OptimizerParamGroup>{{std::move(parameters)}}, std::move(defaults)) {}
 
 }  // namespace lockstep

@@ -10,14 +10,16 @@ namespace lockstep {
 
 /// torch::optim::SGD over flat memory: momentum, dampening, Nesterov, weight decay, each per parameter group.
 ///
-///     lockstep::Sgd optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-class Sgd : public FlatOptimizer {
+///     lockstep::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+class SGD : public FlatOptimizer {
  public:
   using Options = torch::optim::SGDOptions;
 
   /// @throws Error  if a rate is negative, or Nesterov comes without momentum or with dampening
-  explicit Sgd(std::vector<torch::optim::OptimizerParamGroup> param_groups, Options defaults);
-  explicit Sgd(std::vector<at::Tensor> parameters, Options defaults);
+  explicit SGD(std::vector<torch::optim::OptimizerParamGroup> param_groups, Options defaults);
+  explicit SGD(std::vector<at::Tensor> parameters, Options defaults);
 };
+
+using Sgd [[deprecated("its name is SGD, as in LibTorch")]] = SGD;
 
 }  // namespace lockstep

@@ -11,10 +11,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/process_group.h"
-#include "lockstep/parallel/module_sync.h"
-#include "lockstep/parallel/optimizer_state.h"
-#include "lockstep/parallel/optimizer_sync.h"
-#include "lockstep/parallel/rank_difference.h"
+#include "lockstep/parallel/agreement/module_sync.h"
+#include "lockstep/parallel/agreement/optimizer_state.h"
+#include "lockstep/parallel/agreement/optimizer_sync.h"
+#include "lockstep/parallel/agreement/rank_difference.h"
 #include "lockstep/parallel/uneven_inputs.h"
 
 namespace lockstep {
@@ -243,7 +243,7 @@ FuseMode DistributedDataParallelBase::fuse(torch::optim::Optimizer& optimizer, F
   if (auto* flat = dynamic_cast<FlatOptimizer*>(&optimizer)) return fuse(*flat, options);
   throw Error("the optimizer is not one of Lockstep's, whose step the ranks can share",
               communicator_->membership().where() + ", fuse",
-              "build a lockstep::Adam, lockstep::AdamW or lockstep::Sgd with the same options");
+              "build a lockstep::Adam, lockstep::AdamW or lockstep::SGD with the same options");
 }
 
 void DistributedDataParallelBase::unfuse() {

@@ -10,14 +10,14 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
-#include "lockstep/parallel/call_forward.h"
-#include "lockstep/parallel/communication_hook.h"
-#include "lockstep/parallel/fused_step.h"
-#include "lockstep/parallel/module_tensors.h"
-#include "lockstep/parallel/parameter_watch.h"
-#include "lockstep/parallel/reducer.h"
-#include "lockstep/parallel/visit_tensors.h"
-#include "lockstep/parallel/wrapped_module.h"
+#include "lockstep/parallel/fused/fused_step.h"
+#include "lockstep/parallel/hooks/communication_hook.h"
+#include "lockstep/parallel/reducer/parameter_watch.h"
+#include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/tensor/call_forward.h"
+#include "lockstep/tensor/module_tensors.h"
+#include "lockstep/tensor/visit_tensors.h"
+#include "lockstep/tensor/wrapped_module.h"
 
 namespace lockstep {
 
@@ -114,7 +114,7 @@ class DistributedDataParallelBase {
   FuseMode fuse(Optimizer&, const FuseOptions& = {}) {
     static_assert(
         std::is_base_of_v<FlatOptimizer, Optimizer>,
-        "fuse takes one of Lockstep's optimizers: lockstep::Sgd, lockstep::Adam or lockstep::AdamW, which take "
+        "fuse takes one of Lockstep's optimizers: lockstep::SGD, lockstep::Adam or lockstep::AdamW, which take "
         "the options of torch::optim::SGD, Adam and AdamW and compute the same");
     return FuseMode::Off;
   }

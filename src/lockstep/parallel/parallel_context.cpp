@@ -6,10 +6,10 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/process_group.h"
-#include "lockstep/net/launcher_environment.h"
-#include "lockstep/net/slurm_environment.h"
+#include "lockstep/net/environment/launcher_environment.h"
+#include "lockstep/net/environment/slurm_environment.h"
 
 namespace lockstep {
 namespace {

@@ -15,7 +15,7 @@
 #include <unordered_map>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/unique_fd.h"
+#include "lockstep/base/files/unique_fd.h"
 
 namespace lockstep {
 namespace {

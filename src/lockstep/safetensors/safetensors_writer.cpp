@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {

@@ -7,10 +7,10 @@
 #include <regex>
 #include <set>
 
-#include "lockstep/base/atomic_file.h"
-#include "lockstep/base/create_folders.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/json_file.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/create_folders.h"
+#include "lockstep/base/files/json_file.h"
 
 namespace lockstep {
 namespace {

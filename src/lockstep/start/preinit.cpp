@@ -27,7 +27,7 @@
 #include <cstring>
 #include <string>
 
-#include "lockstep/base/heap.h"
+#include "lockstep/base/processor/heap.h"
 #include "lockstep/start/standard_streams.h"
 #include "lockstep/start/start_variables.h"
 

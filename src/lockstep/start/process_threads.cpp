@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "lockstep/base/core_count.h"
-#include "lockstep/base/cpu_mask.h"
+#include "lockstep/base/processor/core_count.h"
+#include "lockstep/base/processor/cpu_mask.h"
 #include "lockstep/start/start_variables.h"
 
 namespace lockstep {

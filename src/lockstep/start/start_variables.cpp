@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "lockstep/base/heap.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/heap.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/process_threads.h"
 

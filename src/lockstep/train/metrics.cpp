@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/nearest_name.h"
+#include "lockstep/base/text/nearest_name.h"
 
 namespace lockstep {
 namespace {

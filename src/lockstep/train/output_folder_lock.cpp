@@ -16,12 +16,12 @@
 #include <thread>
 #include <utility>
 
-#include "lockstep/base/create_folders.h"
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/create_folders.h"
 #include "lockstep/base/log.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/base/unique_fd.h"
+#include "lockstep/base/files/unique_fd.h"
 
 namespace lockstep {
 

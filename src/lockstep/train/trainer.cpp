@@ -13,25 +13,25 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/atomic_file.h"
-#include "lockstep/base/create_folders.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/nearest_name.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/create_folders.h"
+#include "lockstep/base/text/nearest_name.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
-#include "lockstep/net/launcher_environment.h"
+#include "lockstep/net/environment/launcher_environment.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
-#include "lockstep/train/early_stopping.h"
+#include "lockstep/train/callbacks/early_stopping.h"
 #include "lockstep/train/log_text.h"
+#include "lockstep/train/loop/trainer_context.h"
+#include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/output_folder_lock.h"
-#include "lockstep/train/trainer_context.h"
-#include "lockstep/train/training_session.h"
 
 namespace lockstep {
 namespace {

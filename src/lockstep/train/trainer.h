@@ -10,11 +10,11 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/dataset.h"
+#include "lockstep/train/arguments/training_arguments.h"
+#include "lockstep/train/callbacks/printer_callback.h"
+#include "lockstep/train/callbacks/trainer_callback.h"
 #include "lockstep/train/metrics.h"
-#include "lockstep/train/printer_callback.h"
 #include "lockstep/train/trainable_model.h"
-#include "lockstep/train/trainer_callback.h"
-#include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
 

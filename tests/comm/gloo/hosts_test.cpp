@@ -62,7 +62,7 @@ TEST_F(GlooOnHosts, NamesThoseThatAnInterfaceDoesNotReach) {
       4, [](const Membership& membership) { make_communicator("gloo", membership); }, on(hosts, [](int host) {
         if (host == 1) ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
       }));
-  for (const RankEnd& end : ends) {
+  for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed);
     EXPECT_FALSE(end.timed_out) << end.text;
     EXPECT_NE(end.text.find("rank 0 on host-a cannot connect to rank 1 on host-b at tcp:127.0.0.1:"), std::string::npos)
@@ -77,7 +77,7 @@ TEST_F(GlooOnHosts, NamesThoseThatDoNotAnswer) {
   hosts.set_link(2, false);
   const auto ends = ranks_as_processes(
       3, [](const Membership& membership) { make_communicator("gloo", membership); }, on(hosts));
-  for (const RankEnd& end : ends) {
+  for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed);
     EXPECT_NE(end.text.find("rank 0 on host-a cannot connect to rank 2 on host-c at tcp:10.77.0.3:"), std::string::npos)
         << end.text;
@@ -99,7 +99,7 @@ TEST_F(GlooOnHosts, NamesARankThatIsKilled) {
       },
       on(hosts));
   for (const int rank : {0, 2}) {
-    const RankEnd& end = ends[static_cast<std::size_t>(rank)];
+    const RankOutcome& end = ends[static_cast<std::size_t>(rank)];
     EXPECT_FALSE(end.timed_out) << end.text;
     EXPECT_NE(end.text.find("lost rank 1 on host-b"), std::string::npos) << end.text;
   }
@@ -122,7 +122,7 @@ TEST_F(GlooOnHosts, NamesTheRanksBehindALinkThatWasCut) {
         }
       },
       options);
-  for (const RankEnd& end : ends) {
+  for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed);
     EXPECT_TRUE(end.timed_out) << end.text;
     EXPECT_NE(end.text.find("the network is slow, or was cut"), std::string::npos) << end.text;

@@ -108,7 +108,7 @@ TEST_P(HierarchicalOnHosts, NamesARankThatIsKilledOnAnotherHost) {
       on(hosts));
   const std::string name = "rank " + std::to_string(lost) + " on host-" + static_cast<char>('a' + GetParam().back());
   for (int rank = 0; rank < lost; ++rank) {
-    const RankEnd& end = ends[static_cast<std::size_t>(rank)];
+    const RankOutcome& end = ends[static_cast<std::size_t>(rank)];
     EXPECT_FALSE(end.timed_out) << end.text;
     EXPECT_NE(end.text.find(name), std::string::npos) << end.text;
     EXPECT_NE(end.text.find("all_reduce #3 (sum) of 100000 float"), std::string::npos) << end.text;

@@ -7,11 +7,11 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/mesh/talk_times.h"
-#include "lockstep/net/prefix_store.h"
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_server.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/prefix_store.h"
+#include "lockstep/net/store/store_client.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/shm/channel_protocol.h"
+#include "lockstep/comm/shm/protocols/channel_protocol.h"
 #include "tests/comm/shm/interleavings.h"
 
 namespace lockstep::shm {

@@ -17,7 +17,7 @@
 #include "lockstep/comm/shm/join.h"
 #include "lockstep/comm/shm/operation_order.h"
 #include "lockstep/comm/shm/point_to_point.h"
-#include "lockstep/net/memory_store.h"
+#include "lockstep/net/store/memory_store.h"
 #include "lockstep/net/thread_ranks.h"
 
 namespace lockstep::shm {

@@ -1,5 +1,5 @@
 // Memory that is handed from process to process: to whom it goes, and what is not let in.
-#include "lockstep/comm/shm/descriptor_inbox.h"
+#include "lockstep/comm/shm/memory/descriptor_inbox.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/shm/memory_segment.h"
+#include "lockstep/comm/shm/memory/memory_segment.h"
 
 namespace lockstep::shm {
 namespace {

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "lockstep/comm/shm/work_protocol.h"
+#include "lockstep/comm/shm/protocols/work_protocol.h"
 
 namespace lockstep::shm {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/shm/channel_cell.h"
-#include "lockstep/comm/shm/control_block.h"
-#include "lockstep/comm/shm/layout.h"
+#include "lockstep/comm/shm/memory/control_block.h"
+#include "lockstep/comm/shm/memory/layout.h"
+#include "lockstep/comm/shm/protocols/channel_cell.h"
 
 namespace lockstep::shm {
 

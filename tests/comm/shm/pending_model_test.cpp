@@ -10,8 +10,8 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/comm/shm/pending_operations.h"
-#include "lockstep/comm/shm/slot_protocol.h"
-#include "lockstep/comm/shm/tiny_protocol.h"
+#include "lockstep/comm/shm/protocols/slot_protocol.h"
+#include "lockstep/comm/shm/protocols/tiny_protocol.h"
 #include "tests/comm/shm/interleavings.h"
 
 namespace lockstep::shm {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "lockstep/base/environment.h"
-#include "lockstep/comm/shm/round_protocol.h"
-#include "lockstep/comm/shm/sleep_protocol.h"
-#include "lockstep/comm/shm/slot_protocol.h"
-#include "lockstep/comm/shm/tiny_protocol.h"
+#include "lockstep/comm/shm/protocols/round_protocol.h"
+#include "lockstep/comm/shm/protocols/sleep_protocol.h"
+#include "lockstep/comm/shm/protocols/slot_protocol.h"
+#include "lockstep/comm/shm/protocols/tiny_protocol.h"
 #include "tests/comm/shm/interleavings.h"
 
 namespace lockstep::shm {

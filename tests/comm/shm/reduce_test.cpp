@@ -1,5 +1,5 @@
 // The reduction loops against plain arithmetic, element by element.
-#include "lockstep/comm/shm/reduce.h"
+#include "lockstep/comm/reduce/reduce.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

@@ -150,7 +150,7 @@ TEST_P(ScarceMemory, OnOneRankIsAnErrorOnAllAndTheGroupLivesOn) {
       EXPECT_EQ(plain[7].item<float>(), 9.0F);
     };
     const auto ends = ranks_as_processes(3, body);
-    for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text << " signal " << end.signal;
+    for (const RankOutcome& end : ends) EXPECT_FALSE(end.failed) << end.text << " signal " << end.signal;
   }
 }
 
@@ -162,7 +162,7 @@ TEST(ScarceMemoryOfJoining, IsAnErrorThatNamesTheRankOnTheOthers) {
   });
   EXPECT_NE(ends[0].text.find("do not fit"), std::string::npos) << ends[0].text;
   for (const int other : {1, 2}) {
-    const RankEnd& end = ends[static_cast<std::size_t>(other)];
+    const RankOutcome& end = ends[static_cast<std::size_t>(other)];
     EXPECT_FALSE(end.timed_out);
     EXPECT_NE(end.text.find("lost rank 0"), std::string::npos) << end.text;
   }
@@ -176,7 +176,7 @@ TEST(ScarceMemoryOfFiles, LimitedInSizeAreAnError) {
     EXPECT_THROW(group->allocate({kScarceFloats}, at::kFloat), Error);
     group->barrier();
   });
-  for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << end.text << " signal " << end.signal;
+  for (const RankOutcome& end : ends) EXPECT_FALSE(end.failed) << end.text << " signal " << end.signal;
 }
 
 TEST(ScarceMemoryOfTheHost, MoreThanThereIsIsAnError) {
@@ -189,7 +189,7 @@ TEST(ScarceMemoryOfTheHost, MoreThanThereIsIsAnError) {
     };
     const bool threads = engine == std::string("thread");
     const auto ends = threads ? ranks_as_threads(2, body) : ranks_as_processes(2, body);
-    for (const RankEnd& end : ends) EXPECT_FALSE(end.failed) << engine << ": " << end.text;
+    for (const RankOutcome& end : ends) EXPECT_FALSE(end.failed) << engine << ": " << end.text;
   }
 }
 

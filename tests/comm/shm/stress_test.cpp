@@ -192,10 +192,10 @@ void run_plan(const StressPlan& plan, const std::string& engine, const Membershi
   }
 }
 
-void expect_ends(const StressPlan& plan, const std::vector<RankEnd>& ends) {
+void expect_ends(const StressPlan& plan, const std::vector<RankOutcome>& ends) {
   const std::string global = "(" + std::to_string(plan.victim) + " of the job)";
   for (int rank = 0; rank < plan.world_size; ++rank) {
-    const RankEnd& end = ends[static_cast<std::size_t>(rank)];
+    const RankOutcome& end = ends[static_cast<std::size_t>(rank)];
     if (plan.signal == 0) {
       EXPECT_FALSE(end.failed) << "rank " << rank << ": " << end.text << " signal " << end.signal;
       continue;

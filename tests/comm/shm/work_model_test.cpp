@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lockstep/comm/shm/work_protocol.h"
+#include "lockstep/comm/shm/protocols/work_protocol.h"
 #include "tests/comm/shm/interleavings.h"
 
 namespace lockstep::shm {

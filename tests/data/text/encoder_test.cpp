@@ -4,12 +4,12 @@
 #include <map>
 #include <random>
 
-#include "lockstep/data/text/bert_encoder.h"
-#include "lockstep/data/text/byte_level.h"
-#include "lockstep/data/text/byte_level_encoder.h"
-#include "lockstep/data/text/gpt2_pattern.h"
-#include "lockstep/data/text/unicode_class.h"
-#include "lockstep/data/text/utf8.h"
+#include "lockstep/data/text/encoders/bert_encoder.h"
+#include "lockstep/data/text/encoders/byte_level.h"
+#include "lockstep/data/text/encoders/byte_level_encoder.h"
+#include "lockstep/data/text/encoders/gpt2_pattern.h"
+#include "lockstep/data/text/unicode/unicode_class.h"
+#include "lockstep/data/text/unicode/utf8.h"
 
 namespace lockstep::text {
 namespace {

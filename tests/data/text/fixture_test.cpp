@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "lockstep/base/atomic_file.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/data/text/files/tokenizer_document.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "lockstep/data/text/tokenizer_document.h"
-#include "lockstep/data/text/unicode_class.h"
-#include "lockstep/data/text/utf8.h"
+#include "lockstep/data/text/unicode/unicode_class.h"
+#include "lockstep/data/text/unicode/utf8.h"
 #include "tests/data/text/small_tokenizers.h"
 
 namespace lockstep {

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "lockstep/data/text/tokenizer.h"
-#include "lockstep/data/text/unicode_class.h"
-#include "lockstep/data/text/utf8.h"
+#include "lockstep/data/text/unicode/unicode_class.h"
+#include "lockstep/data/text/unicode/utf8.h"
 #include "tests/data/text/small_tokenizers.h"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/atomic_file.h"
+#include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/text/small_tokenizers.h"

@@ -1,4 +1,4 @@
-#include "lockstep/data/text/utf8.h"
+#include "lockstep/data/text/unicode/utf8.h"
 
 #include <gtest/gtest.h>
 

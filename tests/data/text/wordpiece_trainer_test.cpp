@@ -1,4 +1,4 @@
-#include "lockstep/data/text/wordpiece_trainer.h"
+#include "lockstep/data/text/encoders/wordpiece_trainer.h"
 
 #include <gtest/gtest.h>
 

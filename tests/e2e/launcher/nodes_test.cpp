@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "lockstep/base/topology.h"
-#include "lockstep/net/store_client.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/net/store/store_client.h"
 #include "tests/e2e/launch.h"
 
 namespace lockstep {

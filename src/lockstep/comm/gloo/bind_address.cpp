@@ -14,9 +14,9 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/unique_fd.h"
 #include "lockstep/base/log.h"
-#include "lockstep/base/unique_fd.h"
-#include "lockstep/net/resolve.h"
+#include "lockstep/net/sockets/resolve.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-#include "lockstep/base/unique_fd.h"
+#include "lockstep/base/files/unique_fd.h"
 
 namespace lockstep {
 

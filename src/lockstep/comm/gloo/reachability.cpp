@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/mesh/activity.h"
 #include "lockstep/comm/mesh/bring_up.h"
-#include "lockstep/net/socket.h"
+#include "lockstep/net/sockets/socket.h"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/mesh/talk_times.h"
-#include "lockstep/net/patience.h"
+#include "lockstep/net/store/patience.h"
 #include "lockstep/net/timeout_texts.h"
 
 namespace lockstep {

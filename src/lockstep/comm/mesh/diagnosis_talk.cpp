@@ -7,7 +7,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/comm/mesh/diagnosis.h"
 #include "lockstep/comm/mesh/talk_times.h"
-#include "lockstep/net/patience.h"
+#include "lockstep/net/store/patience.h"
 
 namespace lockstep {
 namespace {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/comm/elements.h"
 #include "lockstep/comm/mesh/bring_up.h"
 #include "lockstep/comm/mesh/collectives.h"
 #include "lockstep/comm/mesh/signal_guard.h"
 #include "lockstep/comm/mesh/supervisor.h"
+#include "lockstep/comm/reduce/elements.h"
 
 namespace lockstep {
 namespace {

@@ -16,9 +16,9 @@
 #include "lockstep/comm/mesh/engine_module.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 #include "lockstep/comm/mpi/mpi_mesh.h"
-#include "lockstep/net/host_address.h"
 #include "lockstep/net/secret.h"
-#include "lockstep/net/socket.h"
+#include "lockstep/net/sockets/host_address.h"
+#include "lockstep/net/sockets/socket.h"
 
 namespace lockstep {
 

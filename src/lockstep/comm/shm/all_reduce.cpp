@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "lockstep/comm/shm/spin.h"
+#include "lockstep/base/spin.h"
 
 namespace lockstep::shm {
 namespace {

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/comm/shm/allocations.h"
-#include "lockstep/comm/shm/elements.h"
+#include "lockstep/comm/reduce/element_range.h"
 #include "lockstep/comm/shm/group.h"
-#include "lockstep/comm/shm/round_protocol.h"
-#include "lockstep/comm/shm/slot_protocol.h"
+#include "lockstep/comm/shm/memory/allocations.h"
+#include "lockstep/comm/shm/protocols/round_protocol.h"
+#include "lockstep/comm/shm/protocols/slot_protocol.h"
+#include "lockstep/comm/shm/protocols/tiny_protocol.h"
 #include "lockstep/comm/shm/started.h"
-#include "lockstep/comm/shm/tiny_protocol.h"
 
 namespace lockstep::shm {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lockstep/comm/shm/control_block.h"
+#include "lockstep/comm/shm/memory/control_block.h"
 
 namespace lockstep::shm {
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "lockstep/comm/shm/elements.h"
+#include "lockstep/comm/reduce/element_range.h"
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/operation_order.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/futex.h"
 #include "lockstep/base/log.h"
-#include "lockstep/comm/shm/futex.h"
 #include "lockstep/comm/shm/idle_work.h"
 #include "lockstep/net/timeout_texts.h"
 

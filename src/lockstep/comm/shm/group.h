@@ -11,14 +11,14 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/slow_notice.h"
-#include "lockstep/comm/shm/control_block.h"
-#include "lockstep/comm/shm/layout.h"
-#include "lockstep/comm/shm/memory_segment.h"
-#include "lockstep/comm/shm/peer_watch.h"
-#include "lockstep/comm/shm/sleep_protocol.h"
-#include "lockstep/comm/shm/spin.h"
-#include "lockstep/comm/shm/work_protocol.h"
-#include "lockstep/net/patience.h"
+#include "lockstep/base/spin.h"
+#include "lockstep/comm/shm/memory/control_block.h"
+#include "lockstep/comm/shm/memory/layout.h"
+#include "lockstep/comm/shm/memory/memory_segment.h"
+#include "lockstep/comm/shm/peers/peer_watch.h"
+#include "lockstep/comm/shm/protocols/sleep_protocol.h"
+#include "lockstep/comm/shm/protocols/work_protocol.h"
+#include "lockstep/net/store/patience.h"
 
 namespace lockstep::shm {
 

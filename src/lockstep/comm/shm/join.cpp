@@ -12,9 +12,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
-#include "lockstep/base/topology.h"
-#include "lockstep/comm/shm/process_watch.h"
-#include "lockstep/comm/shm/store_watch.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/comm/shm/peers/process_watch.h"
+#include "lockstep/comm/shm/peers/store_watch.h"
 #include "lockstep/net/timeout_texts.h"
 
 namespace lockstep::shm {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "lockstep/comm/shm/group.h"
-#include "lockstep/comm/shm/memory_sharing.h"
+#include "lockstep/comm/shm/memory/memory_sharing.h"
 #include "lockstep/net/membership.h"
 
 namespace lockstep::shm {

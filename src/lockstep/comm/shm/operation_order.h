@@ -13,9 +13,9 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/comm/shm/all_reduce.h"
-#include "lockstep/comm/shm/allocations.h"
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/idle_work.h"
+#include "lockstep/comm/shm/memory/allocations.h"
 #include "lockstep/comm/shm/pending_operations.h"
 #include "lockstep/comm/shm/started.h"
 

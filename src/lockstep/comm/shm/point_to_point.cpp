@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/shm/announcement.h"
-#include "lockstep/comm/shm/free_memory.h"
+#include "lockstep/comm/shm/memory/free_memory.h"
 
 namespace lockstep::shm {
 namespace {

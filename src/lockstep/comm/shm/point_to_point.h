@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/comm/shm/channel_protocol.h"
 #include "lockstep/comm/shm/group.h"
-#include "lockstep/comm/shm/memory_sharing.h"
+#include "lockstep/comm/shm/memory/memory_sharing.h"
+#include "lockstep/comm/shm/protocols/channel_protocol.h"
 
 namespace lockstep::shm {
 

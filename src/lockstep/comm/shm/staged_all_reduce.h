@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lockstep/comm/shm/elements.h"
+#include "lockstep/comm/reduce/element_range.h"
+#include "lockstep/comm/reduce/reduce.h"
 #include "lockstep/comm/shm/group.h"
-#include "lockstep/comm/shm/reduce.h"
-#include "lockstep/comm/shm/round_protocol.h"
+#include "lockstep/comm/shm/protocols/round_protocol.h"
 
 namespace lockstep::shm {
 

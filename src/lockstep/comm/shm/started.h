@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/comm/shm/allocations.h"
-#include "lockstep/comm/shm/elements.h"
+#include "lockstep/comm/reduce/element_range.h"
+#include "lockstep/comm/reduce/reduce.h"
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/looks.h"
-#include "lockstep/comm/shm/reduce.h"
+#include "lockstep/comm/shm/memory/allocations.h"
 #include "lockstep/comm/shm/staged_all_reduce.h"
 
 namespace lockstep::shm {

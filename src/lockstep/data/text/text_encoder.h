@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/data/text/bert_normalizer.h"
+#include "lockstep/data/text/encoders/bert_normalizer.h"
+#include "lockstep/data/text/encoders/word_cache.h"
+#include "lockstep/data/text/encoders/wordpiece.h"
 #include "lockstep/data/text/id_buffer.h"
 #include "lockstep/data/text/token_id.h"
-#include "lockstep/data/text/word_cache.h"
-#include "lockstep/data/text/wordpiece.h"
 
 namespace lockstep::text {
 

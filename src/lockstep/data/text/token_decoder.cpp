@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "lockstep/data/text/byte_level.h"
-#include "lockstep/data/text/utf8.h"
+#include "lockstep/data/text/encoders/byte_level.h"
+#include "lockstep/data/text/unicode/utf8.h"
 
 namespace lockstep::text {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/topology.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/data/text/tokenizer_core.h"
 
 namespace lockstep {

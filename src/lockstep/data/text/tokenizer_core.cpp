@@ -5,10 +5,10 @@
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/text/bert_encoder.h"
-#include "lockstep/data/text/byte_level_encoder.h"
-#include "lockstep/data/text/unicode_class.h"
-#include "lockstep/data/text/utf8.h"
+#include "lockstep/data/text/encoders/bert_encoder.h"
+#include "lockstep/data/text/encoders/byte_level_encoder.h"
+#include "lockstep/data/text/unicode/unicode_class.h"
+#include "lockstep/data/text/unicode/utf8.h"
 
 namespace lockstep {
 namespace {

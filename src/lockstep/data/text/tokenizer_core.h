@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/data/text/added_tokens.h"
+#include "lockstep/data/text/encoders/added_tokens.h"
+#include "lockstep/data/text/files/tokenizer_document.h"
 #include "lockstep/data/text/sequence_assembly.h"
 #include "lockstep/data/text/text_encoder.h"
 #include "lockstep/data/text/token_decoder.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "lockstep/data/text/tokenizer_document.h"
 
 namespace lockstep {
 

@@ -1,8 +1,8 @@
 // What the parts of tokenizer.json mean.
 #include "lockstep/base/error.h"
-#include "lockstep/data/text/json_fields.h"
-#include "lockstep/data/text/json_file.h"
-#include "lockstep/data/text/tokenizer_document.h"
+#include "lockstep/data/text/files/json_fields.h"
+#include "lockstep/data/text/files/json_file.h"
+#include "lockstep/data/text/files/tokenizer_document.h"
 
 namespace lockstep::text {
 namespace {

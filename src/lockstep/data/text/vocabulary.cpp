@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/text/json_file.h"
-#include "lockstep/data/text/text_lines.h"
+#include "lockstep/data/text/files/json_file.h"
+#include "lockstep/data/text/files/text_lines.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lockstep/launch/outcome_news.h"
+#include "lockstep/launch/nodes/outcome_news.h"
 
 namespace lockstep {
 namespace {

@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "lockstep/launch/elastic/coordinator.h"
-#include "lockstep/launch/free_port.h"
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_server.h"
+#include "lockstep/launch/nodes/free_port.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/store_client.h"
 
 namespace lockstep {
 

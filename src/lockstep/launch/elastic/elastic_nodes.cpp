@@ -6,12 +6,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/base/start_thread.h"
-#include "lockstep/base/topology.h"
-#include "lockstep/launch/job_sign.h"
 #include "lockstep/launch/launcher_name.h"
+#include "lockstep/launch/nodes/job_sign.h"
 #include "lockstep/net/secret.h"
-#include "lockstep/net/signal_mask.h"
+#include "lockstep/net/sockets/signal_mask.h"
 
 namespace lockstep {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "lockstep/launch/elastic/coordinator_service.h"
 #include "lockstep/launch/elastic/messages.h"
-#include "lockstep/launch/node_group.h"
-#include "lockstep/launch/speaker.h"
-#include "lockstep/launch/wait_notice.h"
-#include "lockstep/net/store_client.h"
-#include "lockstep/net/store_server.h"
+#include "lockstep/launch/nodes/node_group.h"
+#include "lockstep/launch/nodes/speaker.h"
+#include "lockstep/launch/nodes/wait_notice.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/store_client.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/launch/host_entry.h"
+#include "lockstep/launch/nodes/host_entry.h"
 
 namespace lockstep {
 

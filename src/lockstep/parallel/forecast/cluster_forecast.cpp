@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lockstep/parallel/bucket.h"
+#include "lockstep/parallel/reducer/bucket.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "lockstep/comm/hierarchical/stage_sizes.h"
 #include "lockstep/comm/mesh/message_sizes.h"
-#include "lockstep/parallel/int8_blocks.h"
+#include "lockstep/parallel/hooks/int8_blocks.h"
 
 namespace lockstep {
 namespace {

@@ -1,0 +1,51 @@
+// `lockstep bench`: the benchmarks, each with its bound or its peer's side in the table.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/lockstep/command_line.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+#define BENCH(name, summary) std::unique_ptr<Subcommand> make_bench_##name();
+#include "bench/tables/benches.inc"
+#undef BENCH
+
+namespace {
+
+class Bench : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.require_subcommand(1);
+#define BENCH(name, summary) add_benchmark(app, with_hyphens(#name), summary, make_bench_##name());
+#include "bench/tables/benches.inc"
+#undef BENCH
+    show_examples(app, {"lockstep bench step --model convnet --ranks 1,2 --peer pytorch",
+                        "lockstep bench all-reduce --nproc-per-node 2 --engines shm,gloo,mpi",
+                        "lockstep bench start --ranks 2 --peer torchrun", "lockstep bench tokenize --help"});
+  }
+
+  int run() override {
+    for (const auto& [app, benchmark] : benchmarks_) {
+      if (app->parsed()) return benchmark->run();
+    }
+    return 2;  // cannot happen: one is required
+  }
+
+ private:
+  void add_benchmark(CLI::App& app, const std::string& name, const char* summary,
+                     std::unique_ptr<Subcommand> benchmark) {
+    CLI::App* nested = app.add_subcommand(name, summary);
+    benchmark->add(*nested);
+    benchmarks_.emplace_back(nested, std::move(benchmark));
+  }
+
+  std::vector<std::pair<CLI::App*, std::unique_ptr<Subcommand>>> benchmarks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_bench() { return std::make_unique<Bench>(); }
+
+}  // namespace lockstep

@@ -1,0 +1,300 @@
+// `lockstep bench model`: forward and backward of a text model, beside Hugging Face's on the same LibTorch.
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "bench/measure/measurement.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/processor/process_memory.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/models/config_file.h"
+#include "lockstep/models/registry.h"
+#include "tools/lockstep/companion.h"
+#include "tools/lockstep/scratch_folder.h"
+#include "tools/lockstep/shell.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// What one turn of one system tells.
+struct ModelTurn {
+  std::string version;
+  double loss = 0;  // without dropout, so that it can be compared
+  std::int64_t parameters = 0;
+  double forward_ms = 0;  // medians over the turn's steps
+  double backward_ms = 0;
+  double step_ms = 0;
+  double peak_mb = 0;
+};
+
+ModelTurn turn_of_peer(const Json& answer) {
+  const auto forward = answer.at("forward_ms").get<std::vector<double>>();
+  const auto backward = answer.at("backward_ms").get<std::vector<double>>();
+  std::vector<double> both(forward.size());
+  std::transform(forward.begin(), forward.end(), backward.begin(), both.begin(), std::plus<>());
+  return {answer.at("version"), answer.at("loss"), answer.at("parameters"), median(forward),
+          median(backward),     median(both),      answer.at("peak_mb")};
+}
+
+// Of the same command, run with --in-process.
+ModelTurn turn_of_ours(const Json& row) {
+  return {row.at("version"),     row.at("loss"),      row.at("parameters"), row.at("forward_ms"),
+          row.at("backward_ms"), row.at("median_ms"), row.at("peak_mb")};
+}
+
+bool is_classifier(const ConfigFile& config) { return config.text({"model_type"}, "") == "bert"; }
+
+// Texts of different lengths: the last of n is a quarter shorter, nearly. That of bench/peers/huggingface_model.py.
+Batch make_model_batch(const ConfigFile& config, std::int64_t size, std::int64_t length) {
+  const auto range = [](std::int64_t n) { return at::arange(n, at::kLong); };
+  constexpr std::int64_t kAny = std::int64_t{1} << 31;
+  const std::int64_t vocab_size = config.integer({"vocab_size"}, is_classifier(config) ? 30522 : 50257, 1, kAny);
+  const auto num_labels = static_cast<std::int64_t>(config.labels().size());
+  Batch batch;
+  batch["input_ids"] = (range(size * length).view({size, length}) * 7919 + 1000).remainder(vocab_size);
+  const at::Tensor lengths = length - (range(size) * length).div(4 * size, "floor");
+  batch["attention_mask"] = (range(length).unsqueeze(0) < lengths.unsqueeze(1)).to(at::kLong);
+  batch["labels"] = is_classifier(config) ? range(size).remainder(num_labels > 0 ? num_labels : 2)
+                                          : batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), -100);
+  return batch;
+}
+
+class BenchModel : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.add_option("--model", model_, "bert-tiny, -mini, -small, -base, gpt2, or the folder of a BERT or GPT-2")
+        ->capture_default_str();
+    app.add_option("--batch", batch_, "texts of a step")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--seq", sequence_length_, "tokens of the longest text")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--steps", steps_, "measured steps of a turn, after as many as a fifth to warm up")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--rounds", rounds_, "turns that each system gets, one after the other")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 99));
+    app.add_option("--peer", peer_,
+                   "huggingface: transformers' model on the same weights, threads and heap, in turn with ours")
+        ->check(CLI::IsMember({"huggingface"}));
+    app.add_option("--python", python_, "interpreter that has torch and transformers")->capture_default_str();
+    CLI::Option* threads =
+        app.add_option("--threads", threads_, "threads of each; default: one per core")->check(CLI::PositiveNumber);
+    app.add_flag("--in-process", in_process_,
+                 "measure ours in this process with the threads and the heap that it has; else each turn is a process "
+                 "of its own, started by lockstep run")
+        ->excludes(threads);
+    app.add_flag("--json", json_, "print a JSON array");
+    show_examples(app, {"lockstep bench model --model bert-tiny",
+                        "lockstep bench model --model bert-base --batch 4 --seq 128 --peer huggingface --python "
+                        "venv/bin/python"});
+  }
+
+  int run() override {
+    if (in_process_ && !peer_.empty()) {
+      throw UsageError("--peer and --in-process exclude each other", "command line", "leave one of them out");
+    }
+    if (!peer_.empty()) check_python();
+    if (threads_ == 0) threads_ = in_process_ ? at::get_num_threads() : available_cores();
+    const ScratchFolder scratch("lockstep-bench-model");
+    std::string folder = model_;
+    if (!fs::is_directory(folder)) {
+      at::manual_seed(0);
+      save_model(*make_text_model(), folder = scratch / "model");
+    }
+    std::vector<ModelContender> contenders{{"lockstep", {}}};
+    if (!peer_.empty()) contenders.push_back({peer_, {}});
+    for (int round = 0; round < rounds_; ++round) {
+      for (ModelContender& contender : contenders) {
+        if (!json_) std::fprintf(stderr, "round %d of %d: %s\n", round + 1, rounds_, contender.system.c_str());
+        contender.turns.push_back(in_process_ ? measure(folder) : take_turn(contender.system, folder));
+        compare(contenders[0].turns[0], contender);
+      }
+    }
+    json_ ? print_json(contenders) : print_table(contenders);
+    return 0;
+  }
+
+ private:
+  struct ModelContender {
+    std::string system;
+    std::vector<ModelTurn> turns;
+    double middle(double ModelTurn::*figure) const {
+      std::vector<double> values;
+      for (const ModelTurn& turn : turns) values.push_back(turn.*figure);
+      return median(values);
+    }
+  };
+
+  void check_python() const {
+    const auto [code, out] = run_shell(shell_quoted(python_) + " -c 'import torch, transformers' 2>&1");
+    if (code == 0) return;
+    const std::string last = out.substr(0, out.find_last_not_of('\n') + 1);
+    throw Error(
+        fmt::format("{} cannot load torch and transformers: {}", python_, last.substr(last.rfind('\n') + 1)),
+        "--peer huggingface",
+        "make a virtual environment over a Python that has torch (python3 -m venv --system-site-packages venv; "
+        "venv/bin/pip install transformers; 4.30.2 works with torch 1.13), and name its interpreter by --python");
+  }
+
+  std::shared_ptr<Model> make_text_model() const {
+    auto model = make_model(model_);
+    if (model->input_kind() == InputKind::Text) return model;
+    throw UsageError("the model " + model_ + " takes no texts", "--model",
+                     "name a BERT or GPT-2; lockstep bench step measures the others");
+  }
+
+  // Ours, in this process.
+  ModelTurn measure(const std::string& folder) const {
+    if (const auto threads = env_int("OMP_NUM_THREADS")) at::set_num_threads(static_cast<int>(*threads));
+    const ConfigFile config(folder);
+    const TextTask task = is_classifier(config) ? TextTask::SequenceClassification : TextTask::CausalLanguageModel;
+    const std::shared_ptr<Model> model = load_pretrained_model(folder, task).model;
+    const Batch batch = make_model_batch(config, batch_, sequence_length_);
+    ModelTurn turn;
+    turn.version = "LibTorch " TORCH_VERSION;
+    for (const at::Tensor& parameter : model->parameters()) turn.parameters += parameter.numel();
+    model->eval();
+    turn.loss = loss_without_graph(*model, batch);
+    model->train();
+    std::vector<double> forward_ms, backward_ms, both_ms;
+    for (int step = -std::max(2, steps_ / 5); step < steps_; ++step) {
+      model->zero_grad(/*set_to_none=*/true);
+      const auto start = std::chrono::steady_clock::now();
+      const at::Tensor loss = model->loss(model->forward(batch), batch).mean();
+      const auto middle = std::chrono::steady_clock::now();
+      loss.backward();
+      const auto end = std::chrono::steady_clock::now();
+      if (step < 0) continue;
+      forward_ms.push_back(std::chrono::duration<double, std::milli>(middle - start).count());
+      backward_ms.push_back(std::chrono::duration<double, std::milli>(end - middle).count());
+      both_ms.push_back(forward_ms.back() + backward_ms.back());
+    }
+    turn.forward_ms = median(forward_ms);
+    turn.backward_ms = median(backward_ms);
+    turn.step_ms = median(both_ms);
+    turn.peak_mb = static_cast<double>(process_memory().peak_resident) / (1 << 20);
+    return turn;
+  }
+
+  static double loss_without_graph(Model& model, const Batch& batch) {
+    const at::NoGradGuard no_grad;
+    return model.loss(model.forward(batch), batch).mean().item<double>();
+  }
+
+  // One turn in a process of its own, with the threads and the heap that `lockstep run` gives to either.
+  ModelTurn take_turn(const std::string& system, const std::string& folder) const {
+    std::string command;
+    for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
+      command += fmt::format("{}={} ", name, threads_);
+    }
+    const std::string lockstep = shell_quoted(companion_program("lockstep"));
+    command += lockstep + " run --nproc-per-node 1 ";
+    command += system == "lockstep"
+                   ? lockstep + " bench model --in-process --rounds 1 --json"
+                   : shell_quoted(python_) + " " + shell_quoted(LOCKSTEP_BENCH_DIR "/peers/huggingface_model.py");
+    command += fmt::format(" --model {} --batch {} --seq {} --steps {}", shell_quoted(folder), batch_, sequence_length_,
+                           steps_);
+    const auto [code, out] = run_shell(command);
+    const Json answer = Json::parse(out, nullptr, /*allow_exceptions=*/false);
+    if (code != 0 || answer.is_discarded()) {
+      throw Error(fmt::format("{} printed no result; exit code {}", system, code), command,
+                  "run this command by hand and read its messages");
+    }
+    return system == "lockstep" ? turn_of_ours(answer.at(0)) : turn_of_peer(answer);
+  }
+
+  // The figures are worth nothing where the two compute something else.
+  static void compare(const ModelTurn& ours, const ModelContender& contender) {
+    const ModelTurn& theirs = contender.turns.back();
+    if (theirs.parameters != ours.parameters) {
+      throw Error(
+          fmt::format("{} trains {} parameters, lockstep {}", contender.system, theirs.parameters, ours.parameters),
+          "bench model", "report this");
+    }
+    if (!(std::abs(theirs.loss - ours.loss) <= 1e-4 * std::max(1.0, std::abs(ours.loss)))) {
+      throw Error(fmt::format("the loss of {} is {}, of lockstep {}", contender.system, theirs.loss, ours.loss),
+                  "bench model, without dropout", "report this");
+    }
+  }
+
+  void print_json(const std::vector<ModelContender>& contenders) const {
+    Json rows = Json::array();
+    for (const ModelContender& c : contenders) {
+      rows.push_back({{"system", c.system},
+                      {"version", c.turns[0].version},
+                      {"model", model_},
+                      {"batch", batch_},
+                      {"seq", sequence_length_},
+                      {"threads", threads_},
+                      {"parameters", c.turns[0].parameters},
+                      {"loss", c.turns[0].loss},
+                      {"forward_ms", c.middle(&ModelTurn::forward_ms)},
+                      {"backward_ms", c.middle(&ModelTurn::backward_ms)},
+                      {"median_ms", c.middle(&ModelTurn::step_ms)},
+                      {"peak_mb", c.middle(&ModelTurn::peak_mb)}});
+    }
+    fmt::print("{}\n", rows.dump(2));
+  }
+
+  void print_table(const std::vector<ModelContender>& contenders) const {
+    fmt::print(
+        "{}, {} parameters, batch {} of {} tokens, forward and backward with dropout, {} thread(s), {} rounds of "
+        "{} steps, medians; {} cores, load {:.2f}\n\n",
+        model_, contenders[0].turns[0].parameters, batch_, sequence_length_, threads_, rounds_, steps_,
+        available_cores(), load_average());
+    fmt::print("{:<12} {:>11} {:>12} {:>9} {:>9} {:>9} {:>10} {:>9}  {}\n", "system", "forward ms", "backward ms",
+               "both ms", "best ms", "texts/s", "loss", "peak MB", "");
+    for (const ModelContender& c : contenders) {
+      double best_ms = c.turns[0].step_ms;
+      for (const ModelTurn& turn : c.turns) best_ms = std::min(best_ms, turn.step_ms);
+      const double step_ms = c.middle(&ModelTurn::step_ms);
+      fmt::print("{:<12} {:>11.2f} {:>12.2f} {:>9.2f} {:>9.2f} {:>9.1f} {:>10.6f} {:>9.0f}  {}\n", c.system,
+                 c.middle(&ModelTurn::forward_ms), c.middle(&ModelTurn::backward_ms), step_ms, best_ms,
+                 1000.0 * static_cast<double>(batch_) / step_ms, c.turns[0].loss, c.middle(&ModelTurn::peak_mb),
+                 c.turns[0].version);
+    }
+    for (std::size_t i = 1; i < contenders.size(); ++i) print_ratio(contenders[0], contenders[i]);
+  }
+
+  // Round by round: the machine's speed drifts.
+  static void print_ratio(const ModelContender& ours, const ModelContender& theirs) {
+    std::vector<double> ratios;
+    for (std::size_t r = 0; r < ours.turns.size(); ++r)
+      ratios.push_back(theirs.turns[r].step_ms / ours.turns[r].step_ms);
+    fmt::print("\n{:.2f} times the texts per second of {} (median over rounds; {:.2f} to {:.2f})\n", median(ratios),
+               theirs.system, *std::min_element(ratios.begin(), ratios.end()),
+               *std::max_element(ratios.begin(), ratios.end()));
+  }
+
+  std::string model_ = "bert-base";
+  std::int64_t batch_ = 4;
+  std::int64_t sequence_length_ = 128;
+  int steps_ = 10;
+  int rounds_ = 5;
+  std::string peer_;
+  std::string python_ = "/usr/bin/python3";
+  int threads_ = 0;
+  bool in_process_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_bench_model() { return std::make_unique<BenchModel>(); }
+
+}  // namespace lockstep

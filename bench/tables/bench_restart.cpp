@@ -1,0 +1,179 @@
+// `lockstep bench restart`: from the kill of a rank to the next training step of all, ours and torchrun's in turn.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/measure/measurement.h"
+#include "bench/tables/restart_job.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/processor/topology.h"
+#include "tools/lockstep/companion.h"
+#include "tools/lockstep/scratch_folder.h"
+#include "tools/lockstep/shell.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr long kKillAfterStep = 45;  // two checkpoints are there
+constexpr int kTrainingBatch = 8;    // of a rank of `lockstep train`
+
+struct System {
+  std::string name;
+  RankOutput output;
+  Words command;
+  std::string sign;  // that it is ready for a failure
+  std::vector<double> seconds;
+};
+
+class BenchRestart : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.add_option("--ranks,--nproc-per-node", ranks_, "ranks, of which the last one is killed")
+        ->capture_default_str()
+        ->check(CLI::Range(2, 64));
+    app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 99));
+    app.add_option("--peer", peer_, "torchrun: the same job in Python, as it is and with --monitor-interval 0.1; none")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"torchrun", "none"}));
+    app.add_option("--python", python_, "interpreter that has torch")->capture_default_str();
+    app.add_flag("--json", json_, "print a JSON array");
+    show_examples(app, {"lockstep bench restart", "lockstep bench restart --rounds 9 --peer none"});
+  }
+
+  int run() override {
+    ::setenv("LOCKSTEP_LOG_LEVEL", "info", 1);  // says when spares are loaded
+    for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) ::setenv(name, "1", 1);
+    std::vector<System> systems{
+        {"lockstep run", RankOutput::Worker, ours({}), "", {}},
+        {"lockstep run --warm-spares", RankOutput::Worker, ours({"--warm-spares"}), spares_sign(), {}},
+        {"lockstep run lockstep train", RankOutput::Training, ours({}), "", {}},
+        {"the same --warm-spares", RankOutput::Training, ours({"--warm-spares"}), spares_sign(), {}}};
+    if (has_torchrun()) {
+      systems.push_back({"torchrun", RankOutput::Worker, theirs({}), "", {}});
+      systems.push_back(
+          {"torchrun --monitor-interval 0.1", RankOutput::Worker, theirs({"--monitor_interval", "0.1"}), "", {}});
+    }
+    for (int round = 0; round < rounds_; ++round) {
+      for (System& system : systems) {
+        const ScratchFolder folder("lockstep-restart");
+        RestartJob job(with_program(system, folder), ranks_, system.output);
+        system.seconds.push_back(job.seconds_to_next_step(kKillAfterStep, system.sign));
+      }
+    }
+    report(systems);
+    return 0;
+  }
+
+ private:
+  bool has_torchrun() const {
+    if (peer_ == "none") return false;
+    const std::string probe = shell_quoted(python_) + " -c 'import torch.distributed.run' 2>/dev/null";
+    if (run_shell(probe).first == 0) return true;
+    fmt::print(stderr, "no torchrun: {} has no torch (package python3-torch). It is left out\n", python_);
+    return false;
+  }
+
+  Words ours(const Words& more) const {
+    Words words{
+        companion_program("lockstep"), "run", "--nproc-per-node", std::to_string(ranks_), "--max-restarts", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  std::string spares_sign() const { return fmt::format("warm spares are loaded: {}", ranks_); }
+
+  // The launcher's command line with the program behind it, which writes into `folder`.
+  Words with_program(const System& system, const ScratchFolder& folder) const {
+    const std::string steps = std::to_string(RestartJob::kStepsPerSave);
+    Words words = system.command;
+    if (system.output == RankOutput::Worker) {
+      if (words.front() != python_) words.push_back(companion_program("lockstep-restart-worker"));
+      words.insert(words.end(), {folder.path(), steps});
+      return words;
+    }
+    const Words program{companion_program("lockstep"),
+                        "train",
+                        "--task",
+                        "tabular-classification",
+                        "--model",
+                        "mlp",
+                        "--train-file",
+                        table_file(folder),
+                        "--output-dir",
+                        folder / "output",
+                        "--max-steps",
+                        "1000000",
+                        "--logging-steps",
+                        "1",
+                        "--save-steps",
+                        steps,
+                        "--save-total-limit",
+                        "2",
+                        "--per-device-train-batch-size",
+                        std::to_string(kTrainingBatch),
+                        "--resume-from-checkpoint",
+                        "true",
+                        "--disable-tqdm",
+                        "true"};
+    words.insert(words.end(), program.begin(), program.end());
+    return words;
+  }
+
+  // So many rows that an epoch has RestartJob::kStepsPerEpoch steps.
+  std::string table_file(const ScratchFolder& folder) const {
+    const std::string path = folder / "table.csv";
+    std::ofstream file(path);
+    file << "height,label\n";
+    const int rows = RestartJob::kStepsPerEpoch * kTrainingBatch * ranks_;
+    for (int row = 0; row < rows; ++row) file << row % 17 << (row % 17 > 8 ? ",tall\n" : ",short\n");
+    if (!file.flush()) throw Error("cannot write the rows to train on", path, "point TMPDIR to where there is room");
+    return path;
+  }
+
+  // Without redirection Debian's torchrun fails under Python 3.11.
+  Words theirs(const Words& more) const {
+    Words words{
+        python_,          "-m", "torch.distributed.run", "--standalone",        "--redirects", "2", "--tee", "2",
+        "--max_restarts", "1",  "--nproc_per_node",      std::to_string(ranks_)};
+    words.insert(words.end(), more.begin(), more.end());
+    words.push_back(std::string(LOCKSTEP_BENCH_DIR) + "/peers/pytorch_restart.py");
+    return words;
+  }
+
+  void report(const std::vector<System>& systems) const {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    if (!json_) {
+      fmt::print("kill -9 of one of {} ranks to the next step of all; {} rounds in turn; {} cores, load {:.2f}\n\n",
+                 ranks_, rounds_, available_cores(), load_average());
+      fmt::print("{:<32} {:>9} {:>9} {:>9}\n", "launcher", "median s", "best s", "worst s");
+    }
+    for (const System& system : systems) {
+      const auto [best, worst] = std::minmax_element(system.seconds.begin(), system.seconds.end());
+      const double middle = median(system.seconds);
+      rows.push_back(
+          {{"system", system.name}, {"ranks", ranks_}, {"median_s", middle}, {"min_s", *best}, {"max_s", *worst}});
+      if (!json_) fmt::print("{:<32} {:>9.2f} {:>9.2f} {:>9.2f}\n", system.name, middle, *best, *worst);
+    }
+    if (json_) fmt::print("{}\n", rows.dump(2));
+  }
+
+  int ranks_ = 2;
+  int rounds_ = 5;
+  std::string peer_ = "torchrun";
+  std::string python_ = "/usr/bin/python3";
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_bench_restart() { return std::make_unique<BenchRestart>(); }
+
+}  // namespace lockstep

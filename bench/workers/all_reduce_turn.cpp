@@ -1,0 +1,115 @@
+#include "bench/workers/all_reduce_turn.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <vector>
+
+namespace lockstep::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kRotatedBytes = std::size_t{128} << 20;
+constexpr std::size_t kLeastStrideBytes = 4096;
+constexpr std::size_t kMostOperations = 2000;
+constexpr std::size_t kEvictedBytes = std::size_t{32} << 20;  // more than a core's own caches
+constexpr std::size_t kOperationsPerSample = 50;              // of small ones: the clock takes 20 to 30 ns
+
+struct Turn {
+  std::size_t count;      // floats of one operation
+  std::size_t stride;     // floats between two buffers
+  std::size_t positions;  // buffers, each used once
+};
+
+Turn plan(std::size_t bytes, std::size_t region) {
+  const std::size_t count = std::max<std::size_t>(1, bytes / sizeof(float));
+  const std::size_t stride_bytes = (std::max(bytes, kLeastStrideBytes) + 4095) / 4096 * 4096;
+  return {count, stride_bytes / sizeof(float), std::clamp<std::size_t>(region / stride_bytes, 1, kMostOperations)};
+}
+
+// Small whole numbers: every sum is exact.
+float value_at(std::size_t position, std::size_t i, int rank) {
+  return static_cast<float>(((position + i) & 7) * static_cast<std::size_t>(rank + 1));
+}
+
+void fill(const AllReduceRank& rank, const Turn& turn) {
+  for (std::size_t p = 0; p < turn.positions; ++p) {
+    float* buffer = rank.region + p * turn.stride;
+    for (std::size_t i = 0; i < turn.count; ++i) buffer[i] = value_at(p, i, rank.rank);
+  }
+}
+
+bool is_right(const AllReduceRank& rank, const Turn& turn) {
+  const int all = rank.world_size * (rank.world_size + 1) / 2;
+  for (std::size_t p = 0; p < turn.positions; ++p) {
+    const float* buffer = rank.region + p * turn.stride;
+    for (std::size_t i = 0; i < turn.count; ++i) {
+      const float want = rank.all_reduce ? value_at(p, i, 0) * static_cast<float>(all) : value_at(p, i, rank.rank) * 2;
+      if (buffer[i] != want) return false;
+    }
+  }
+  return true;
+}
+
+void evict(std::vector<char>& scratch) {
+  if (scratch.empty()) scratch.resize(kEvictedBytes);
+  for (std::size_t i = 0; i < scratch.size(); i += 64) ++scratch[i];
+}
+
+void scale(float* buffer, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) buffer[i] *= 2.0F;
+}
+
+// Microseconds of one operation, the median over samples of one or several.
+double measure(const AllReduceRank& rank, const Turn& turn) {
+  const std::size_t per_sample = turn.positions >= 4 * kOperationsPerSample ? kOperationsPerSample : 1;
+  std::vector<double> samples;
+  for (std::size_t p = 0; p + per_sample <= turn.positions; p += per_sample) {
+    for (std::size_t i = p; rank.touch && i < p + per_sample; ++i) rank.touch(i * turn.stride);
+    const auto begin = Clock::now();
+    for (std::size_t i = p; i < p + per_sample; ++i) {
+      if (rank.all_reduce) {
+        rank.all_reduce(i * turn.stride, turn.count);
+      } else {
+        scale(rank.region + i * turn.stride, turn.count);
+      }
+    }
+    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+    samples.push_back(took.count() / static_cast<double>(per_sample));
+  }
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+}  // namespace
+
+std::size_t region_bytes(std::size_t largest_bytes) {
+  const std::size_t stride = (std::max(largest_bytes, kLeastStrideBytes) + 4095) / 4096 * 4096;
+  const std::size_t buffers = std::max<std::size_t>(4, (kRotatedBytes + stride - 1) / stride);
+  return buffers * stride;
+}
+
+void take_turns(const AllReduceRank& rank, const std::string& folder) {
+  std::ifstream in(folder + "/in." + std::to_string(rank.rank));
+  std::ofstream out(folder + "/out." + std::to_string(rank.rank));
+  out << "ready" << std::endl;
+  std::vector<char> scratch;
+  std::size_t bytes = 0;
+  while (in >> bytes) {
+    const Turn turn = plan(bytes, rank.region_bytes);
+    if (rank.prepare) rank.prepare(turn.count, turn.stride, turn.positions);
+    fill(rank, turn);
+    evict(scratch);
+    for (int i = 0; i < 3; ++i) rank.synchronise();
+    const double median_us = measure(rank, turn);
+    if (is_right(rank, turn)) {
+      out << median_us << std::endl;
+    } else {
+      out << "error: a sum of " << bytes << " bytes is wrong" << std::endl;
+    }
+  }
+}
+
+}  // namespace lockstep::bench

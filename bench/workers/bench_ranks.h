@@ -1,0 +1,35 @@
+// What every rank of a benchmark does: how it begins, and how figures of all ranks become one.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/measure/measurement.h"
+#include "lockstep/base/environment.h"
+#include "lockstep/comm/process_group.h"
+
+namespace lockstep {
+
+/// Takes the threads that OMP_NUM_THREADS says, the same random numbers on every rank, and joins the process group.
+/// @param engine  empty: the fastest there is
+inline void init_bench_rank(const std::string& engine = "") {
+  if (const auto threads = env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
+  torch::manual_seed(0);
+  ProcessGroupOptions group;
+  group.backend = engine;
+  init_process_group(group);
+}
+
+/// The largest of all ranks' `value`: a step is as slow as its slowest rank. Collective.
+inline double largest_of_ranks(double value) {
+  torch::Tensor all = torch::full({1}, value, torch::kDouble);
+  default_group()->all_reduce(all, ReduceOp::Max);
+  return all.item<double>();
+}
+
+/// The largest of all ranks' medians. Collective.
+inline double median_of_ranks(const std::vector<double>& values) { return largest_of_ranks(median(values)); }
+
+}  // namespace lockstep

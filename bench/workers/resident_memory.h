@@ -1,0 +1,35 @@
+// How much memory a process of a benchmark holds.
+#pragma once
+
+#include <fstream>
+#include <string>
+
+#include "lockstep/base/processor/process_memory.h"
+
+namespace lockstep {
+
+/// Megabytes (2^20 bytes) of this process. To add up processes that share pages: the private parts, the largest `file`,
+/// and all `shared_part`.
+struct ResidentMemory {
+  double peak = 0;         ///< largest that was resident at once, everything counted
+  double file = 0;         ///< of it, pages of files: programs and libraries, which processes have in common
+  double shared = 0;       ///< of it, shared memory, counted in full in each process that touched it
+  double shared_part = 0;  ///< the same, a page that n processes have mapped counted as 1/n
+
+  double private_part() const { return peak - file - shared; }
+};
+
+/// This process's figures now; those that the kernel does not give stay 0.
+inline ResidentMemory resident_memory() {
+  constexpr double kMegabyte = 1 << 20;
+  const ProcessMemory memory = process_memory();
+  ResidentMemory result{memory.peak_resident / kMegabyte, memory.file / kMegabyte, memory.shared / kMegabyte};
+  std::ifstream rollup("/proc/self/smaps_rollup");  // slow: the kernel walks all pages
+  const std::string key = "Pss_Shmem:";
+  for (std::string line; std::getline(rollup, line);) {
+    if (line.rfind(key, 0) == 0) result.shared_part = std::stod(line.substr(key.size())) / 1024;
+  }
+  return result;
+}
+
+}  // namespace lockstep

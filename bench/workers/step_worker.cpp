@@ -1,0 +1,95 @@
+// One rank of `lockstep bench step`: trains on one random batch and measures each step. Rank 0 prints one JSON object.
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/workers/bench_ranks.h"
+#include "bench/workers/timed_batches.h"
+#include "lockstep/comm/process_group.h"
+#include "lockstep/models/registry.h"
+#include "lockstep/optim/adam.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+
+namespace ls = lockstep;
+
+namespace {
+
+struct Arguments {
+  std::string model;
+  std::string engine;
+  std::int64_t batch = 1;
+  std::int64_t seq = 0;
+  int steps = 1;
+  std::string mode = "fused";
+};
+
+// For `lockstep bench step` "mlp" is the one that has something to synchronise.
+std::string registered_name(const std::string& model) { return model == "mlp" ? "mlp-wide" : model; }
+
+std::int64_t parameters_of(const torch::nn::Module& model) {
+  std::int64_t count = 0;
+  for (const torch::Tensor& parameter : model.parameters()) count += parameter.numel();
+  return count;
+}
+
+// The same update in all modes.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, ls::DistributedDataParallelBase& ddp,
+                                                        const std::vector<torch::Tensor>& parameters) {
+  const torch::optim::AdamOptions options(1e-4);
+  if (args.mode == "libtorch") return std::make_unique<torch::optim::Adam>(parameters, options);
+  auto optimizer = std::make_unique<ls::Adam>(parameters, options);
+  if (args.mode == "fused") ddp.fuse(*optimizer);
+  if (args.mode == "alone" || args.mode == "barrier") ddp.register_comm_hook(ls::noop_hook());
+  return optimizer;
+}
+
+void run(const Arguments& args) {
+  ls::init_bench_rank(args.engine);
+  const auto model = ls::make_model(registered_name(args.model));
+  ls::DistributedDataParallel ddp(model);
+  const auto optimizer = make_optimizer(args, ddp, model->parameters());
+  ls::RandomBatchOptions shape;
+  shape.size = args.batch;
+  shape.sequence_length = args.seq;
+  ls::MeasuredSteps measured;
+  measured.warm_up = std::max(3, args.steps / 5);
+  measured.most = args.steps;
+  ls::TimedBatches batches(model->random_batch(shape), measured);
+  for (const ls::Batch& batch : batches) {
+    for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // what set_to_none does
+    model->loss(ddp(batch), batch).mean().backward();
+    optimizer->step();
+    if (args.mode == "barrier") ls::default_group()->barrier();
+  }
+  const double memory = ls::largest_of_ranks(batches.memory().peak);
+  if (ls::get_rank() == 0) {
+    std::printf("{\"median_ms\": %.6f, \"rss_mb\": %.1f, \"parameters\": %lld}\n", batches.median_ms(), memory,
+                static_cast<long long>(parameters_of(*model)));
+  }
+  ls::destroy_process_group();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments args;
+  CLI::App app("One rank of `lockstep bench step`.");
+  app.add_option("--model", args.model)->required();
+  app.add_option("--engine", args.engine);
+  app.add_option("--batch", args.batch)->required();
+  app.add_option("--seq", args.seq);
+  app.add_option("--steps", args.steps)->required();
+  app.add_option("--mode", args.mode)->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone", "barrier"}));
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(args);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

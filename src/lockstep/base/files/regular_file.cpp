@@ -1,0 +1,57 @@
+#include "lockstep/base/files/regular_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/unique_fd.h"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& path, const std::string& fix) {
+  throw Error(what, path, fix);
+}
+
+[[noreturn]] void refuse_errno(const std::string& action, const std::string& path, int code) {
+  refuse(fmt::format("cannot {} {}: {}", action, path, errno_text(code)), path,
+         "check that the path exists and that you may read it");
+}
+
+[[noreturn]] void refuse_size(const std::string& path, std::uint64_t bytes, std::uint64_t most_bytes) {
+  refuse(fmt::format("{} has {} bytes or more; the most is {}", path, bytes, most_bytes), path,
+         "check that it is the right file");
+}
+
+}  // namespace
+
+std::string read_regular_file(const std::string& path, std::uint64_t most_bytes) {
+  // Not to wait for who writes to a pipe.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) refuse_errno("open", path, errno);
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) refuse_errno("look at", path, errno);
+  if (S_ISDIR(status.st_mode)) refuse(path + " is a folder", path, "name a file in it");
+  if (!S_ISREG(status.st_mode))
+    refuse(path + " is no regular file", path, "write its content to a file, and name that");
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (bytes > most_bytes) refuse_size(path, bytes, most_bytes);
+  std::string content;
+  std::vector<char> block(std::size_t{1} << 16);
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse_errno("read", path, errno);
+    if (got == 0) return content;
+    content.append(block.data(), static_cast<std::size_t>(got));
+    if (content.size() > most_bytes) refuse_size(path, content.size(), most_bytes);
+  }
+}
+
+}  // namespace lockstep

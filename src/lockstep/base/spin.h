@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace lockstep {
+
+/// How long a wait keeps its core before it sleeps in the kernel.
+struct SpinPolicy {
+  std::chrono::nanoseconds spin{0};  ///< zero where ranks share cores: the one waited for may need this one
+  int yields = 0;                    ///< times the core is offered to others before sleeping
+};
+
+/// Tells the core that this is a wait.
+inline void relax_cpu() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+/// One wait's spinning.
+class Spin {
+ public:
+  explicit Spin(const SpinPolicy& policy) noexcept : policy_(policy) {}
+  /// Lets a moment pass; false once it is time to sleep.
+  bool again() noexcept {
+    if (policy_.spin.count() == 0) return yield_again();
+    ++turns_;
+    if (turns_ < kEager) return true;
+    relax_cpu();
+    return turns_ % kTurnsPerClock != 0 || time_left();
+  }
+
+ private:
+  static constexpr std::uint32_t kEager = 32;  // a peer that is nearly there: a pause costs more than it saves
+  static constexpr std::uint32_t kTurnsPerClock = 64;
+  bool yield_again() noexcept;
+  bool time_left() noexcept;
+
+  const SpinPolicy& policy_;
+  std::uint32_t turns_ = 0;
+  std::chrono::steady_clock::time_point end_{};
+};
+
+/// Cores that `rank` has for itself, when it shares those of its mask evenly with the ranks that run on nothing else;
+/// 0 where there are fewer than ranks.
+int cores_per_rank(const std::uint64_t* masks, int words_per_mask, int world_size, int core_limit, int rank);
+
+/// For ranks whose affinity masks (bit per core) are `masks`: spins where each rank can have a core of its own.
+/// @param core_limit  cores that a CPU quota leaves to all of them
+/// LOCKSTEP_SPIN_US in the environment wins.
+SpinPolicy choose_spin_policy(const std::uint64_t* masks, int words_per_mask, int world_size, int core_limit);
+
+}  // namespace lockstep

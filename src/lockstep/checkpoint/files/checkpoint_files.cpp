@@ -1,0 +1,99 @@
+#include "lockstep/checkpoint/files/checkpoint_files.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kTensorFile = ".safetensors";
+
+// The first has the plain name.
+std::string numbered(const std::string& name, std::size_t index) {
+  return index == 0 ? name : fmt::format("{}_{}", name, index);
+}
+
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
+
+}  // namespace
+
+std::string generators_file(int rank) { return fmt::format("rng_state_{}.safetensors", rank); }
+
+std::string positions_file(int rank) { return fmt::format("position_{}.json", rank); }
+
+std::string rank_tensors_file(int rank) { return fmt::format("rank_state_{}.safetensors", rank); }
+
+std::string weights_file(std::size_t index) { return numbered("model", index) + kTensorFile; }
+
+std::string optimizer_file(std::size_t index, bool is_sharded, int rank, int world_size) {
+  const std::string name = numbered("optimizer", index);
+  if (!is_sharded) return name + kTensorFile;
+  return fmt::format("{}-{:05}-of-{:05}{}", name, rank + 1, world_size, kTensorFile);
+}
+
+std::vector<std::string> optimizer_file_names(const Manifest& manifest, std::size_t index) {
+  const std::string name = numbered("optimizer", index);
+  std::vector<std::string> names;
+  for (const auto& item : manifest.files) {  // sorted, and numbers have leading zeros
+    if (item.first == name + kTensorFile || starts_with(item.first, name + "-")) names.push_back(item.first);
+  }
+  return names;
+}
+
+bool is_free_file_name(const std::string& name) {
+  if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos || name.find('\0') != std::string::npos) {
+    return false;
+  }
+  const std::string ending = kTensorFile;
+  const bool holds_tensors =
+      name.size() >= ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0;
+  for (const char* taken : {"model", "optimizer"}) {
+    if (holds_tensors && starts_with(name, taken)) return false;
+  }
+  for (const char* taken : {kManifestFile, kTrainerStateFile, "rng_state_", "position_", "rank_state_"}) {
+    if (starts_with(name, taken)) return false;
+  }
+  return true;
+}
+
+std::string positions_json(const std::map<std::string, SamplerState>& samplers) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, state] : samplers) {
+    json[name] = {{"seed", state.seed},
+                  {"epoch", state.epoch},
+                  {"position", state.position},
+                  {"dataset_size", state.dataset_size},
+                  {"num_replicas", state.num_replicas}};
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::map<std::string, SamplerState> parse_positions(const nlohmann::json& json, const std::string& path) {
+  std::map<std::string, SamplerState> samplers;
+  try {
+    for (const auto& [name, entry] : json.items()) {
+      SamplerState& state = samplers[name];
+      state.seed = entry.at("seed").get<std::uint64_t>();
+      state.epoch = entry.at("epoch").get<std::int64_t>();
+      state.position = entry.at("position").get<std::int64_t>();
+      state.dataset_size = entry.at("dataset_size").get<std::int64_t>();
+      state.num_replicas = entry.at("num_replicas").get<std::int64_t>();
+      const bool is_sound =
+          state.epoch >= 0 && state.position >= 0 && state.dataset_size >= 0 && state.num_replicas > 0;
+      if (!is_sound) {
+        throw Error(fmt::format("{} holds a position that no training has: {}", path, entry.dump().substr(0, 200)),
+                    fmt::format("{}, field {:?}", path, name), "resume from another checkpoint");
+      }
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("{} holds no positions: {}", path, error.what()), path, "resume from another checkpoint");
+  }
+  return samplers;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,132 @@
+#include "lockstep/checkpoint/files/manifest.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/json_file.h"
+#include "lockstep/base/files/unique_fd.h"
+#include "lockstep/data/files/sha256.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kManifestFormat = "lockstep checkpoint";
+constexpr int kManifestVersion = 1;
+constexpr std::uint64_t kMaxManifestBytes = 64 << 20;
+constexpr const char* kManifestFix = "resume from another checkpoint, or copy this one again from where it is whole";
+
+std::string sum_of(nlohmann::json json) {
+  json.erase("sha256");
+  return sha256_hex(json.dump());
+}
+
+[[noreturn]] void refuse_manifest(const std::string& path, const std::string& problem) {
+  throw Error(fmt::format("{} {}", path, problem), path, kManifestFix);
+}
+
+std::string sha256_of_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) throw Error("cannot open " + path + ": " + errno_text(errno), path, kManifestFix);
+  Sha256 digest;
+  std::vector<char> block(1 << 18);
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error("cannot read " + path + ": " + errno_text(errno), path, kManifestFix);
+    if (got == 0) return digest.hex();
+    digest.update({block.data(), static_cast<std::size_t>(got)});
+  }
+}
+
+// A name with a folder in it could point anywhere.
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+std::string manifest_json(const Manifest& manifest) {
+  nlohmann::json files = nlohmann::json::object();
+  for (const auto& [name, file] : manifest.files) files[name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  nlohmann::json json{{"format", kManifestFormat},     {"version", kManifestVersion},
+                      {"step", manifest.step},         {"world_size", manifest.world_size},
+                      {"sequence", manifest.sequence}, {"files", std::move(files)}};
+  json["sha256"] = sum_of(json);
+  return json.dump(2) + "\n";
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  const auto object = parse_json_object(text, path);
+  const nlohmann::json& json = *object;
+  if (json.value("format", nlohmann::json()) != kManifestFormat) {
+    refuse_manifest(path, "is no manifest of a checkpoint");
+  }
+  if (json.value("sha256", nlohmann::json()) != sum_of(json))
+    refuse_manifest(path, "was changed: its own checksum is wrong");
+  try {
+    if (json.at("version").get<int>() != kManifestVersion) {
+      refuse_manifest(path, fmt::format("is of version {}; this library reads version {}", json.at("version").dump(),
+                                        kManifestVersion));
+    }
+    Manifest manifest;
+    manifest.step = json.at("step").get<std::int64_t>();
+    manifest.world_size = json.at("world_size").get<int>();
+    manifest.sequence = json.at("sequence").get<std::int64_t>();
+    if (manifest.step < 0)
+      refuse_manifest(path, fmt::format("says \"step\": {}, which no training has", manifest.step));
+    if (manifest.world_size < 1) {
+      refuse_manifest(path, fmt::format("says \"world_size\": {}, which no job has", manifest.world_size));
+    }
+    for (const auto& [name, file] : json.at("files").items()) {
+      if (!is_file_name(name)) refuse_manifest(path, fmt::format("names \"{}\", which is no plain file name", name));
+      manifest.files[name] = {file.at("bytes").get<std::uint64_t>(), file.at("sha256").get<std::string>()};
+    }
+    return manifest;
+  } catch (const nlohmann::json::exception& error) {
+    refuse_manifest(path, fmt::format("lacks a field: {}", error.what()));
+  }
+}
+
+Manifest read_manifest(const std::string& folder) {
+  const std::string path = folder + "/" + kManifestFile;
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(path, problem);
+  if (problem) {
+    throw Error("it has no manifest.json: it is not of this library, or was copied in part", folder, kManifestFix);
+  }
+  if (size > kMaxManifestBytes) refuse_manifest(path, fmt::format("has {} bytes, which no manifest has", size));
+  return parse_manifest(read_file(path), path);
+}
+
+void check_files(const std::string& folder, const Manifest& manifest, bool with_checksums) {
+  const auto path_of = [&](const std::string& name) { return folder + "/" + name; };
+  for (const auto& [name, file] : manifest.files) {  // lengths first: they cost nothing
+    struct stat status {};
+    if (::stat(path_of(name).c_str(), &status) != 0) {
+      throw Error(fmt::format("{} is missing: {}", name, errno_text(errno)), folder, kManifestFix);
+    }
+    if (!S_ISREG(status.st_mode)) throw Error(name + " is not a regular file", folder, kManifestFix);
+    if (static_cast<std::uint64_t>(status.st_size) == file.bytes) continue;
+    throw Error(fmt::format("{} has {} bytes; the manifest says {}", name, status.st_size, file.bytes), folder,
+                kManifestFix);
+  }
+  if (!with_checksums) return;
+  for (const auto& [name, file] : manifest.files) {
+    const std::string found = sha256_of_file(path_of(name));
+    if (found == file.sha256) continue;
+    throw Error(fmt::format("{} was changed: its SHA-256 is {}, the manifest says {}", name, found, file.sha256),
+                folder, kManifestFix);
+  }
+}
+
+}  // namespace lockstep

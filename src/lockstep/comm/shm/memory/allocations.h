@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/comm/shm/group.h"
+#include "lockstep/comm/shm/memory/control_block.h"
+#include "lockstep/comm/shm/memory/memory_sharing.h"
+
+namespace lockstep::shm {
+
+/// Memory of which every rank has a part, and which every rank has mapped as a whole. The pages live until the last
+/// rank has let go; a rank's own mapping until this object goes.
+class SymmetricBuffer {
+ public:
+  SymmetricBuffer(std::shared_ptr<Mapping> mapping, std::uint64_t segment, std::size_t part_bytes)
+      : mapping_(std::move(mapping)), segment_(segment), part_bytes_(part_bytes) {}
+  std::byte* part(int rank) const { return mapping_->data() + static_cast<std::size_t>(rank) * part_bytes_; }
+  std::size_t part_bytes() const { return part_bytes_; }
+  std::uint64_t segment() const { return segment_; }
+  Mapping& mapping() const { return *mapping_; }
+
+ private:
+  std::shared_ptr<Mapping> mapping_;
+  std::uint64_t segment_;
+  std::size_t part_bytes_;
+};
+
+/// The symmetric memory of a group. Thread-safe, but `allocate` is collective.
+class Allocations {
+ public:
+  Allocations(Group& group, MemorySharing& sharing) : group_(group), sharing_(sharing) {}
+
+  /// Collective: every rank asks for the same `bytes`.
+  /// @throws Error  if memory is short on any rank (the group lives on), or the ranks disagree, or the group ends
+  std::shared_ptr<SymmetricBuffer> allocate(std::size_t bytes, Deadline deadline);
+
+  /// The buffer in whose part of this rank `bytes` at `data` lie; null where there is none.
+  std::shared_ptr<SymmetricBuffer> find(const std::byte* data, std::size_t bytes);
+
+  /// Takes this rank's parts out of the memory that others can write to.
+  void detach() noexcept;
+
+ private:
+  void exchange_round(const Call& call);
+  void check_same_bytes(std::size_t bytes);
+  void throw_if_failed(std::size_t bytes);
+  SetupCell& setup(int rank) { return group_.cell(rank).setup[round_ % 2]; }
+
+  Group& group_;
+  MemorySharing& sharing_;
+  std::mutex allocate_mutex_;
+  std::uint64_t round_ = 0;  // of exchange_round
+  std::uint64_t next_segment_ = kFirstSegment;
+  std::mutex mutex_;  // guards what follows
+  std::map<const std::byte*, std::weak_ptr<SymmetricBuffer>> by_address_;
+};
+
+}  // namespace lockstep::shm

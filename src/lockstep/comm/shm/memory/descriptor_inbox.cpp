@@ -1,0 +1,181 @@
+#include "lockstep/comm/shm/memory/descriptor_inbox.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::shm {
+namespace {
+
+constexpr std::size_t kNameChars = 5;       // of a name that the kernel picks: hexadecimal digits
+constexpr std::size_t kMostSenders = 1024;  // connected at once; strangers of the same user could be more
+constexpr std::chrono::milliseconds kRetry(1);
+
+struct InboxAddress {
+  sockaddr_un socket{};
+  socklen_t length = 0;
+};
+
+// An abstract name: a zero byte first.
+InboxAddress address_of_inbox(std::uint64_t name) {
+  InboxAddress address;
+  address.socket.sun_family = AF_UNIX;
+  const std::string digits = fmt::format("{:05x}", name & 0xFFFFF);
+  std::memcpy(address.socket.sun_path + 1, digits.data(), kNameChars);
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kNameChars);
+  return address;
+}
+
+bool is_of_this_user(int connection) {
+  ucred other{};
+  socklen_t length = sizeof(other);
+  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == ::geteuid();
+}
+
+[[noreturn]] void throw_inbox_error(const std::string& what, int code) {
+  throw Error(what + ": " + errno_text(code), "shared memory",
+              code == EMFILE || code == ENFILE ? "raise the limit of open files (ulimit -n)"
+                                               : "read the other ranks' messages, or use engine gloo");
+}
+
+union DescriptorRoom {
+  char bytes[CMSG_SPACE(sizeof(int))];
+  cmsghdr align;
+};
+
+// Reads a label and the descriptor with it. Returns whether the connection is done with.
+bool read_letter(int connection, Label& label, UniqueFd& fd) {
+  DescriptorRoom room{};
+  iovec text{&label, sizeof(label)};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  message.msg_control = room.bytes;
+  message.msg_controllen = sizeof(room.bytes);
+  const ssize_t got = ::recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) return errno != EAGAIN && errno != EINTR;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || part->cmsg_len != CMSG_LEN(sizeof(int))) {
+      continue;
+    }
+    int received = -1;
+    std::memcpy(&received, CMSG_DATA(part), sizeof(received));
+    fd = UniqueFd(received);
+  }
+  if (got != sizeof(label)) fd.reset();
+  return true;
+}
+
+}  // namespace
+
+static_assert(sizeof(Label) == 24, "a label is sent as it lies in memory");
+
+DescriptorInbox::DescriptorInbox() : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  if (!socket_) throw_inbox_error("cannot make a Unix socket", errno);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t length = sizeof(address.sun_family);  // no name: the kernel picks one
+  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(socket_.get(), SOMAXCONN) != 0) {
+    throw_inbox_error("cannot listen on a Unix socket", errno);
+  }
+  length = sizeof(address);
+  if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    throw_inbox_error("getsockname failed", errno);
+  }
+  const std::string digits(address.sun_path + 1, std::min(kNameChars, sizeof(address.sun_path) - 1));
+  name_ = std::strtoull(digits.c_str(), nullptr, 16);
+  if (length != address_of_inbox(name_).length) throw_inbox_error("the kernel picked an unusual socket name", EINVAL);
+}
+
+void DescriptorInbox::accept_senders() {
+  while (senders_.size() < kMostSenders) {
+    UniqueFd sender(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!sender) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) throw_inbox_error("cannot receive memory", errno);
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return;
+    }
+    if (is_of_this_user(sender.get())) senders_.push_back(std::move(sender));
+  }
+}
+
+void DescriptorInbox::read_letters() {
+  const auto is_done = [this](const UniqueFd& sender) {
+    Label label;
+    UniqueFd fd;
+    if (!read_letter(sender.get(), label, fd)) return false;
+    if (fd) letters_[label] = std::move(fd);
+    return true;
+  };
+  senders_.erase(std::remove_if(senders_.begin(), senders_.end(), is_done), senders_.end());
+}
+
+UniqueFd DescriptorInbox::take(const Label& label, std::chrono::milliseconds patience) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Deadline deadline = Deadline::after(patience);
+  for (;;) {
+    accept_senders();
+    read_letters();
+    const auto found = letters_.find(label);
+    if (found != letters_.end()) {
+      UniqueFd fd = std::move(found->second);
+      letters_.erase(found);
+      return fd;
+    }
+    if (deadline.passed()) return UniqueFd();
+    pollfd ready{socket_.get(), POLLIN, 0};
+    // A sender that has connected but not sent yet is looked at again soon.
+    const auto wait = senders_.empty() ? std::min<std::chrono::milliseconds>(deadline.remaining(), patience) : kRetry;
+    ::poll(&ready, 1, static_cast<int>(wait.count()));
+  }
+}
+
+bool send_descriptor(std::uint64_t inbox, const Label& label, int fd, Deadline deadline) {
+  const InboxAddress address = address_of_inbox(inbox);
+  const UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!connection) throw_inbox_error("cannot make a Unix socket", errno);
+  while (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.socket), address.length) != 0) {
+    if (errno == ECONNREFUSED) return false;
+    if (errno != EAGAIN && errno != EINTR) throw_inbox_error("cannot hand over memory", errno);
+    if (deadline.passed()) {
+      throw TimeoutError("cannot hand over memory: the other rank's socket is full", "shared memory",
+                         "look for programs of this user that connect to abstract Unix sockets");
+    }
+    std::this_thread::sleep_for(kRetry);
+  }
+  if (!is_of_this_user(connection.get())) return false;
+  DescriptorRoom room{};
+  Label text = label;
+  iovec part{&text, sizeof(text)};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room.bytes;
+  message.msg_controllen = sizeof(room.bytes);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  ssize_t sent = 0;
+  do {
+    sent = ::sendmsg(connection.get(), &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) return false;
+  if (sent != sizeof(text)) throw_inbox_error("cannot hand over memory", sent < 0 ? errno : EIO);
+  return true;
+}
+
+}  // namespace lockstep::shm

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lockstep/comm/shm/memory/control_block.h"
+#include "lockstep/comm/shm/protocols/channel_cell.h"
+
+namespace lockstep::shm {
+
+/// A rank may be kTinyAhead tiny messages ahead of what it has read. Twice as many boxes are then enough for nobody to
+/// overwrite what a peer still reads.
+constexpr std::uint64_t kTinyAhead = 2;
+constexpr std::uint64_t kTinyBoxes = 2 * kTinyAhead;
+/// Boxes for small messages that are copied before the rank enters: the next one cannot be entered before all have read
+/// the one before.
+constexpr std::uint64_t kSmallBoxes = 2;
+
+/// Numbers of the memory that ranks send each other: the control block, channels by sender, allocations in their order.
+constexpr std::uint64_t kBlockNumber = 0;
+constexpr std::uint64_t kFirstChannelNumber = 1;
+constexpr std::uint64_t kFirstAllocationNumber = kFirstChannelNumber + kMaxRanks;
+
+/// Sizes and places in the control block, from the number of ranks alone: equal on all of them.
+class Layout {
+ public:
+  explicit Layout(int world_size);
+
+  int world_size() const { return world_size_; }
+  std::size_t total_bytes() const { return total_bytes_; }
+  std::size_t small_box_bytes() const { return small_box_bytes_; }
+  /// One of a rank's staging buffers, of which there are kStagingBuffers.
+  std::size_t staging_bytes() const { return staging_bytes_; }
+
+  std::size_t cell(int rank) const { return cells_ + index(rank) * sizeof(RankCell); }
+  std::size_t slot(std::uint64_t sequence, int rank) const {
+    return slots_ + ((sequence % kSlots) * index(world_size_) + index(rank)) * sizeof(SlotCell);
+  }
+  std::size_t tiny_box(std::uint64_t number, int rank) const {
+    return tiny_boxes_ + (index(rank) * kTinyBoxes + number % kTinyBoxes) * sizeof(TinyBox);
+  }
+  std::size_t small_box(std::uint64_t number, int rank) const {
+    return small_boxes_ + (index(rank) * kSmallBoxes + number % kSmallBoxes) * small_box_bytes_;
+  }
+  std::size_t staging(int rank, int buffer) const {
+    return staging_ + (index(rank) * kStagingBuffers + index(buffer)) * staging_bytes_;
+  }
+  std::size_t channel(int from, int to) const {
+    return channels_ + (index(from) * index(world_size_) + index(to)) * sizeof(ChannelCell);
+  }
+
+  /// Two to fill and two for results, in turns.
+  static constexpr int kStagingBuffers = 4;
+
+ private:
+  static constexpr std::size_t index(int number) { return static_cast<std::size_t>(number); }
+
+  int world_size_;
+  std::size_t small_box_bytes_;
+  std::size_t staging_bytes_;
+  std::size_t cells_;
+  std::size_t slots_;
+  std::size_t tiny_boxes_;
+  std::size_t small_boxes_;
+  std::size_t channels_;
+  std::size_t staging_;
+  std::size_t total_bytes_;
+};
+
+}  // namespace lockstep::shm

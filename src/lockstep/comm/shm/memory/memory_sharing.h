@@ -1,0 +1,52 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/base/files/unique_fd.h"
+#include "lockstep/comm/shm/memory/descriptor_inbox.h"
+#include "lockstep/comm/shm/memory/memory_segment.h"
+
+namespace lockstep::shm {
+
+/// Memory that ranks share, as one of them has it.
+struct Segment {
+  std::shared_ptr<Mapping> mapping;
+  UniqueFd fd;  ///< its file, for reserve; none between threads
+};
+
+/// A rank that memory is offered to: its inbox, and the label under which it will look for it.
+struct Recipient {
+  std::uint64_t inbox = 0;
+  Label label;
+};
+
+/// How ranks come to map the same memory. Thread-safe.
+class MemorySharing {
+ public:
+  virtual ~MemorySharing() = default;
+  /// Where this rank receives what others offer it: unique on the host.
+  virtual std::uint64_t inbox() const = 0;
+  /// Makes `bytes` of zeroed memory, a multiple of the page size. @throws Error  with the cause
+  virtual Segment make(std::size_t bytes) = 0;
+  /// Has it delivered; the recipient need not be waiting. False where it has gone. @throws Error  with the cause
+  virtual bool offer(const Segment& segment, const Recipient& to, Deadline deadline) = 0;
+  /// Maps what was offered to this rank under `label`; nothing where it has not come after `patience`.
+  /// @throws Error  with the cause, also where it is not of `bytes` bytes
+  virtual Segment accept(const Label& label, std::size_t bytes, std::chrono::milliseconds patience) = 0;
+  /// Allocates the pages of a part, so that no later access fails. @throws Error  where memory is short
+  virtual void reserve(const Segment& segment, std::size_t offset, std::size_t bytes) = 0;
+  /// True where a pointer of one rank means the same to the others.
+  virtual bool one_address_space() const = 0;
+};
+
+/// Between processes of one host: sealed memory files, whose descriptors are passed over Unix sockets.
+std::unique_ptr<MemorySharing> share_between_processes();
+/// Between threads of this process.
+std::unique_ptr<MemorySharing> share_between_threads();
+
+}  // namespace lockstep::shm

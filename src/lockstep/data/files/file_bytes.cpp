@@ -1,0 +1,112 @@
+#include "lockstep/data/files/file_bytes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/files/gzip.h"
+#include "lockstep/data/texts/text_encoding.h"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void fail(const std::string& action, const std::string& path, const std::string& cause) {
+  throw Error("cannot " + action + " " + path + ": " + cause, path,
+              "check that the path is that of a file, and that you may read it");
+}
+
+// As much of `bytes` as there is.
+std::string whole_content(const UniqueFd& fd, std::size_t bytes, const std::string& path) {
+  std::string content(bytes, '\0');
+  std::size_t size = 0;
+  while (size < bytes) {
+    const ssize_t got = ::read(fd.get(), content.data() + size, bytes - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("read", path, errno_text(errno));
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  content.resize(size);
+  return content;
+}
+
+}  // namespace
+
+FileBytes FileBytes::open_raw(const std::string& path) {
+  // Not to wait for whoever writes into a named pipe; a file takes no notice.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) fail("open", path, errno_text(errno));
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) fail("read", path, errno_text(errno));
+  if (!S_ISREG(status.st_mode)) fail("read", path, S_ISDIR(status.st_mode) ? "it is a folder" : "it is no plain file");
+  FileBytes file;
+  file.path_ = path;
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  if (bytes < kMappedFromBytes) {
+    file.content_ = whole_content(fd, bytes, path);
+    file.view_ = file.content_;
+    return file;
+  }
+  void* map = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (map == MAP_FAILED) fail("map", path, errno_text(errno));
+  ::madvise(map, bytes, MADV_SEQUENTIAL);
+  file.fd_ = std::move(fd);
+  file.map_ = map;
+  file.map_bytes_ = bytes;
+  file.view_ = {static_cast<const char*>(map), bytes};
+  return file;
+}
+
+void FileBytes::require_whole() const {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) >= map_bytes_) return;
+  throw Error(fmt::format("the file was cut from {} to {} bytes while it was in use", map_bytes_, status.st_size),
+              path_, "start again; to change a file in use, write a new one and rename it over the old one");
+}
+
+FileBytes FileBytes::open(const std::string& path) {
+  FileBytes raw = open_raw(path);
+  if (!is_gzip(raw.view())) return raw;
+  FileBytes file;
+  file.path_ = path;
+  file.content_ = gunzip(raw.view(), path, most_inflated_bytes(raw.view().size()));
+  file.view_ = file.content_;
+  return file;
+}
+
+FileBytes FileBytes::open_text(const std::string& path) {
+  FileBytes file = open(path);
+  refuse_wide_text(file.view(), path);
+  return file;
+}
+
+FileBytes::FileBytes(FileBytes&& other) noexcept { *this = std::move(other); }
+
+FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(map_, other.map_);
+  std::swap(map_bytes_, other.map_bytes_);
+  std::swap(content_, other.content_);
+  std::swap(view_, other.view_);
+  // A short string lies inside the object that holds it.
+  if (map_ == nullptr) view_ = content_;
+  if (other.map_ == nullptr) other.view_ = other.content_;
+  return *this;
+}
+
+void FileBytes::expect_random_access() {
+  if (map_ != nullptr) ::madvise(map_, map_bytes_, MADV_NORMAL);
+}
+
+FileBytes::~FileBytes() {
+  if (map_ != nullptr) ::munmap(map_, map_bytes_);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,156 @@
+#include "lockstep/data/images/idx.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/files/gzip.h"
+
+namespace lockstep {
+namespace {
+
+struct IdxType {
+  unsigned char code;
+  at::ScalarType dtype;
+};
+constexpr std::array<IdxType, 6> kTypes{{{0x08, at::kByte},
+                                         {0x09, at::kChar},
+                                         {0x0B, at::kShort},
+                                         {0x0C, at::kInt},
+                                         {0x0D, at::kFloat},
+                                         {0x0E, at::kDouble}}};
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw Error(what, path, "give an IDX file as MNIST's are, plain or gzip; if it was downloaded, fetch it again");
+}
+
+// The bytes of an IDX file in order, plain or inflated.
+class Source {
+ public:
+  explicit Source(const std::string& path) : file_(FileBytes::open_raw(path)), left_(file_.view()) {
+    if (is_gzip(left_)) gzip_ = std::make_unique<GzipReader>(left_, path);
+  }
+  /// Fewer than `size` at the end only.
+  std::size_t read(char* out, std::size_t size) {
+    if (gzip_) return gzip_->read(out, size);
+    size = std::min(size, left_.size());
+    std::copy_n(left_.data(), size, out);
+    left_.remove_prefix(size);
+    return size;
+  }
+  /// No more than so many bytes are in the file, or may be.
+  std::size_t most_bytes() const {
+    const std::size_t size = file_.view().size();
+    return gzip_ ? std::min(size * kGzipMostExpansion, most_inflated_bytes(size)) : size;
+  }
+
+ private:
+  FileBytes file_;
+  std::string_view left_;
+  std::unique_ptr<GzipReader> gzip_;
+};
+
+struct Header {
+  at::ScalarType dtype = at::kByte;
+  std::vector<std::int64_t> sizes;
+  std::size_t payload_bytes = 0;
+};
+
+void swap_bytes(char* bytes, std::size_t size, std::size_t element_bytes) {
+  if (element_bytes == 1) return;
+  for (char* end = bytes + size; bytes != end; bytes += element_bytes) std::reverse(bytes, bytes + element_bytes);
+}
+
+std::vector<std::int64_t> read_sizes(Source& source, std::size_t dims, const std::string& path) {
+  std::vector<unsigned char> bytes(4 * dims);
+  const std::size_t got = source.read(reinterpret_cast<char*>(bytes.data()), bytes.size());
+  if (got != bytes.size()) {
+    fail(path, fmt::format("the IDX file ends in its header: {} bytes of sizes for {} dimensions expected, {} found",
+                           bytes.size(), dims, got));
+  }
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 0; i < bytes.size(); i += 4) {
+    sizes.push_back(std::int64_t{bytes[i]} << 24 | bytes[i + 1] << 16 | bytes[i + 2] << 8 | bytes[i + 3]);
+  }
+  return sizes;
+}
+
+Header read_header(Source& source, const std::string& path) {
+  std::array<unsigned char, 4> magic{};
+  const std::size_t got = source.read(reinterpret_cast<char*>(magic.data()), magic.size());
+  const auto* type = std::find_if(kTypes.begin(), kTypes.end(), [&](const IdxType& t) { return t.code == magic[2]; });
+  if (got < magic.size() || magic[0] != 0 || magic[1] != 0 || type == kTypes.end() || magic[3] == 0) {
+    fail(path, fmt::format("no IDX file: a magic number like 00 00 08 03 expected, {} bytes{} found", got,
+                           got == 0 ? "" : fmt::format(" {:02x}", fmt::join(magic.begin(), magic.begin() + got, " "))));
+  }
+  Header header{type->dtype, read_sizes(source, magic[3], path), c10::elementSize(type->dtype)};
+  const bool empty = std::find(header.sizes.begin(), header.sizes.end(), 0) != header.sizes.end();
+  std::uint64_t bytes = header.payload_bytes;
+  for (const std::int64_t size : header.sizes) {  // LibTorch multiplies the other dimensions of an empty tensor too
+    if (!empty || !__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1)), &bytes))
+      continue;
+    fail(path, fmt::format("the IDX header promises no elements, in {} dimensions whose product overflows",
+                           header.sizes.size()));
+  }
+  for (const std::int64_t size : header.sizes) {
+    if (!empty && header.payload_bytes > source.most_bytes() / static_cast<std::size_t>(size)) {
+      fail(path,
+           fmt::format("the IDX header promises [{}] elements of {} bytes, more than the file can hold ({} bytes)",
+                       fmt::join(header.sizes, ", "), c10::elementSize(header.dtype), source.most_bytes()));
+    }
+    header.payload_bytes *= static_cast<std::size_t>(size);
+  }
+  return header;
+}
+
+}  // namespace
+
+at::Tensor read_idx(const std::string& path) {
+  Source source(path);
+  const Header header = read_header(source, path);
+  at::Tensor tensor = at::empty(header.sizes, at::TensorOptions(header.dtype));
+  auto* bytes = static_cast<char*>(tensor.data_ptr());
+  const std::size_t got = source.read(bytes, header.payload_bytes);
+  if (got != header.payload_bytes) {
+    fail(path, fmt::format("the IDX file is truncated: {} bytes for [{}] expected after the header, {} found",
+                           header.payload_bytes, fmt::join(header.sizes, ", "), got));
+  }
+  char more = 0;
+  if (source.read(&more, 1) != 0) {
+    fail(path, fmt::format("the IDX file goes on after its last element: {} bytes for [{}] expected, more found",
+                           header.payload_bytes, fmt::join(header.sizes, ", ")));
+  }
+  swap_bytes(bytes, header.payload_bytes, c10::elementSize(header.dtype));
+  return tensor;
+}
+
+void write_idx(const std::string& path, const at::Tensor& tensor) {
+  const auto* type =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const IdxType& t) { return t.dtype == tensor.scalar_type(); });
+  const bool fits = std::all_of(tensor.sizes().begin(), tensor.sizes().end(),
+                                [](std::int64_t size) { return size <= std::numeric_limits<std::uint32_t>::max(); });
+  if (type == kTypes.end() || tensor.dim() < 1 || tensor.dim() > 255 || !fits) {
+    throw Error(fmt::format("IDX cannot hold a tensor {} [{}]", c10::toString(tensor.scalar_type()),
+                            fmt::join(tensor.sizes(), ", ")),
+                path, "give 1 to 255 dimensions of uint8, int8, int16, int32, float32 or float64");
+  }
+  const at::Tensor rows = tensor.contiguous().cpu();
+  std::string content{0, 0, static_cast<char>(type->code), static_cast<char>(tensor.dim())};
+  for (const std::int64_t size : tensor.sizes()) {
+    for (int shift = 24; shift >= 0; shift -= 8) content += static_cast<char>(size >> shift & 0xff);
+  }
+  const std::size_t header_bytes = content.size();
+  content.append(static_cast<const char*>(rows.data_ptr()), rows.nbytes());
+  swap_bytes(content.data() + header_bytes, rows.nbytes(), rows.element_size());
+  write_file_atomically(path, content);
+}
+
+}  // namespace lockstep

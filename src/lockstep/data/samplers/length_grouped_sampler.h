@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "lockstep/data/samplers/sampler.h"
+
+namespace lockstep {
+
+struct LengthGroupedSamplerOptions {
+  std::int64_t batch_size = 1;    ///< of one rank, times the accumulated micro-batches: samples that should be alike
+  std::int64_t num_replicas = 1;  ///< the world size
+  std::int64_t rank = 0;          ///< in [0, num_replicas)
+  std::uint64_t seed = 0;         ///< the same on every rank
+  bool drop_last = false;         ///< leave out the tail that does not divide evenly, instead of repeating samples
+};
+
+/// Random order in which samples of about the same length stand together, so that batches need little padding.
+///
+/// The epoch's permutation (torch.randperm after manual_seed(seed + epoch)) is cut into parts of up to 50 batches; each
+/// part is sorted from long to short, and the longest sample of all comes first, so that a lack of memory shows at
+/// once. Rank r takes every num_replicas-th sample from the r-th on, padded or cut as DistributedSampler does. Index by
+/// index the order of Hugging Face's LengthGroupedSampler and DistributedLengthGroupedSampler
+/// (transformers/trainer_pt_utils.py) for the same permutation.
+class LengthGroupedSampler : public Sampler {
+ public:
+  /// @param lengths  of all samples, e.g. TokenizedDataset::lengths()
+  /// @throws Error  if there are no samples, the batch size is not positive, or the rank is outside [0, num_replicas)
+  explicit LengthGroupedSampler(std::vector<std::int64_t> lengths, LengthGroupedSamplerOptions options = {});
+
+ private:
+  void do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,
+                  std::int64_t* out) const override;
+  std::int64_t do_next_epoch(std::int64_t epoch) override;
+  void group(std::uint64_t seed) const;
+
+  std::vector<std::int64_t> lengths_;
+  LengthGroupedSamplerOptions options_;
+  mutable std::vector<std::int64_t> grouped_;  // this rank's samples for grouped_seed_
+  mutable std::uint64_t grouped_seed_ = 0;
+  bool warned_ = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/data/text/encoders/wordpiece.h"
+#include "lockstep/data/text/token_id.h"
+#include "lockstep/data/text/vocabulary.h"
+
+namespace lockstep::text {
+
+/// One line of merges.txt: these two neighbours become one token. The earlier the line, the sooner it is applied.
+struct Merge {
+  std::string left;
+  std::string right;
+  std::string where;  ///< file and line, for errors
+};
+
+struct BytePairOptions {
+  std::optional<std::string> unk_token;  ///< for bytes that the vocabulary lacks; unset: they vanish
+  bool fuse_unk = false;                 ///< neighbouring unknown bytes become one unknown token
+};
+
+/// Byte-level byte pair encoding of one word (Sennrich et al., 2016; Radford et al., 2019): starts with bytes, and
+/// joins the neighbours whose merge stands first, leftmost first, until none is left.
+class BytePairModel {
+ public:
+  /// @throws Error  if a merge names a token that the vocabulary lacks or stands twice, or `unk_token` is none of its
+  ///                tokens, or if there are more than two million tokens or merges
+  BytePairModel(const Vocabulary& vocabulary, const std::vector<Merge>& merges, const BytePairOptions& options);
+
+  /// Appends the tokens of `word`, which is raw bytes. `space` is work space.
+  void cut(std::string_view word, std::vector<WordPart>& parts, std::vector<std::uint64_t>& space) const;
+
+  /// How many of the 256 bytes the vocabulary lacks.
+  int missing_bytes() const;
+
+ private:
+  /// A pair of neighbours packed with its rank into one number, so that a slot is 8 bytes.
+  static constexpr int kIdBits = 21;
+  static constexpr int kRankBits = 22;
+  static constexpr std::uint32_t kNoRank = ~std::uint32_t{0};
+
+  static std::uint64_t pack(TokenId left, TokenId right) {
+    return (static_cast<std::uint64_t>(left) << kIdBits) | static_cast<std::uint64_t>(right);
+  }
+  std::size_t home(std::uint64_t pair) const {
+    return static_cast<std::size_t>((pair * 0x9E3779B97F4A7C15u) >> shift_);
+  }
+
+  void add(std::uint64_t pair, std::uint32_t rank, const Merge& merge);
+  std::uint32_t rank_of(TokenId left, TokenId right) const;
+  void start(std::string_view word, std::vector<WordPart>& parts) const;
+  void merge_few(std::string_view word, std::vector<WordPart>& parts, std::size_t first) const;
+  void merge_many(std::vector<WordPart>& parts, std::size_t first, std::vector<std::uint64_t>& space) const;
+
+  std::array<TokenId, 256> byte_ids_;      // negative: the vocabulary lacks it
+  std::vector<std::uint32_t> byte_ranks_;  // of two bytes
+  std::vector<std::uint64_t> slots_;       // pair << kRankBits | rank; all ones: empty
+  std::vector<TokenId> merged_;            // by rank
+  int shift_ = 0;
+  TokenId unk_id_ = -1;
+  bool fuse_unk_;
+};
+
+}  // namespace lockstep::text

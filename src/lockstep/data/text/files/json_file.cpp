@@ -1,0 +1,67 @@
+#include "lockstep/data/text/files/json_file.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/text/files/text_lines.h"
+#include "lockstep/data/text/unicode/utf8.h"
+
+namespace lockstep::text {
+namespace {
+
+/// Deeper nesting than any tokenizer file has; recursion over the value is safe below it.
+constexpr int kDeepest = 64;
+
+std::string line_at(std::string_view content, std::size_t position) {
+  const std::string_view before = content.substr(0, position);
+  return std::to_string(1 + std::count(before.begin(), before.end(), '\n'));
+}
+
+// Without "[json.exception.parse_error.101] ".
+std::string message_of(const std::exception& error) {
+  const std::string message = error.what();
+  const std::size_t end = message.find("] ");
+  return end == std::string::npos ? message : message.substr(end + 2);
+}
+
+}  // namespace
+
+nlohmann::json read_json_file(const std::string& path) { return parse_json(read_tokenizer_file(path), path); }
+
+nlohmann::json parse_json(std::string_view content, const std::string& path) {
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::unordered_set<std::string>> keys;
+  const auto check = [&](int depth, Event event, nlohmann::json& parsed) {
+    if (depth > kDeepest)
+      throw Error("the JSON is nested deeper than " + std::to_string(kDeepest), path, "check the file");
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
+      throw Error("the key \"" + parsed.get<std::string>() + "\" stands twice in one object", path,
+                  "remove one of them, or take the file from its source again");
+    }
+    return true;
+  };
+  try {
+    return nlohmann::json::parse(content, check);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw Error("not valid JSON: " + replace_invalid_utf8(message_of(error)), path + ":" + line_at(content, error.byte),
+                "take the file from its source again");
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(std::string("not usable JSON: ") + error.what(), path, "take the file from its source again");
+  }
+}
+
+TokenId json_id(const nlohmann::json& value, const std::string& where) {
+  constexpr std::int64_t kLargest = std::numeric_limits<TokenId>::max();
+  const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > kLargest;
+  if (!value.is_number_integer() || huge || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kLargest)
+    throw Error("a token's number is " + value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), where,
+                "numbers are whole, from 0 on");
+  return value.get<TokenId>();
+}
+
+}  // namespace lockstep::text

@@ -1,0 +1,149 @@
+// What "post_processor" of tokenizer.json means.
+#include "lockstep/base/error.h"
+#include "lockstep/data/text/files/json_fields.h"
+#include "lockstep/data/text/files/json_file.h"
+#include "lockstep/data/text/files/tokenizer_document.h"
+
+namespace lockstep::text {
+namespace {
+
+Error unsupported_processor(const std::string& what, const std::string& where) {
+  return Error("not supported: " + what, where,
+               "use a post-processor of the type TemplateProcessing, BertProcessing, RobertaProcessing or ByteLevel");
+}
+
+TokenId require_token(const TokenizerDocument& document, const std::string& token, const std::string& where) {
+  if (const auto id = find_token(document, token)) return *id;
+  throw Error("the vocabulary lacks the token '" + token + "'", where, "take all files from the same tokenizer");
+}
+
+/// ["[SEP]", 102], as BertProcessing and RobertaProcessing have it.
+TokenId token_and_id(const TokenizerDocument& document, JsonFields& fields, const std::string& name) {
+  const nlohmann::json& value = fields.require(name);
+  if (!value.is_array() || value.size() != 2 || !value[0].is_string()) {
+    throw Error("expected [\"TOKEN\", NUMBER], but it says " + show_json(value), fields.place(name),
+                "correct the file");
+  }
+  const TokenId id = json_id(value[1], fields.place(name));
+  if (id != require_token(document, value[0].get<std::string>(), fields.place(name))) {
+    throw Error("token and number do not belong together: " + show_json(value), fields.place(name),
+                "take all files from the same tokenizer");
+  }
+  return id;
+}
+
+std::vector<TokenId> template_token(const TokenizerDocument& document, const nlohmann::json& special_tokens,
+                                    const std::string& name, const std::string& where) {
+  const auto found = special_tokens.find(name);
+  if (found == special_tokens.end())
+    throw Error("the special token '" + name + "' is not declared", where, "correct the file");
+  JsonFields fields(*found, where + ".special_tokens." + name);
+  fields.skip({"id"});
+  const nlohmann::json& ids = fields.require("ids");
+  const nlohmann::json& tokens = fields.require("tokens");
+  fields.finish();
+  if (!ids.is_array() || !tokens.is_array() || ids.size() != tokens.size()) {
+    throw Error("ids and tokens are no lists of the same length", fields.where(), "correct the file");
+  }
+  std::vector<TokenId> result;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    result.push_back(json_id(ids[i], fields.place("ids")));
+    if (!tokens[i].is_string() || find_token(document, tokens[i].get<std::string>()) != result.back()) {
+      throw Error("token " + show_json(tokens[i]) + " does not have the number " + std::to_string(result.back()),
+                  fields.where(), "take all files from the same tokenizer");
+    }
+  }
+  return result;
+}
+
+std::vector<TemplatePiece> template_pieces(const TokenizerDocument& document, const nlohmann::json& pieces,
+                                           const nlohmann::json& special_tokens, bool is_pair,
+                                           const std::string& where) {
+  if (!pieces.is_array()) throw Error("expected a list, but it says " + show_json(pieces), where, "correct the file");
+  std::vector<TemplatePiece> result;
+  int texts[2] = {0, 0};
+  for (const nlohmann::json& piece : pieces) {
+    JsonFields fields(piece, where);
+    const nlohmann::json* sequence = fields.find("Sequence");
+    const nlohmann::json* special = fields.find("SpecialToken");
+    fields.finish();
+    if ((sequence != nullptr) == (special != nullptr)) throw unsupported_processor(show_json(piece), where);
+    JsonFields body(sequence != nullptr ? *sequence : *special, where);
+    const std::string id = body.text("id", "");
+    const auto type_id = static_cast<std::int32_t>(body.number("type_id", 0));
+    body.finish();
+    if (special != nullptr) {
+      result.push_back({TemplatePiece::Kind::Special, type_id, template_token(document, special_tokens, id, where)});
+    } else if (id == "A" || (id == "B" && is_pair)) {
+      ++texts[id == "B"];
+      result.push_back({id == "A" ? TemplatePiece::Kind::First : TemplatePiece::Kind::Second, type_id, {}});
+    } else {
+      throw unsupported_processor("the sequence \"" + id + "\"", where);
+    }
+  }
+  if (texts[0] != 1 || texts[1] != (is_pair ? 1 : 0))
+    throw unsupported_processor("a template in which a text does not stand once", where);
+  return result;
+}
+
+PostProcessor template_processing(const TokenizerDocument& document, JsonFields& fields) {
+  PostProcessor result;
+  const nlohmann::json& special = fields.require("special_tokens");
+  if (!special.is_object())
+    throw Error("expected an object, but it says " + show_json(special), fields.place("special_tokens"),
+                "correct the file");
+  result.single = template_pieces(document, fields.require("single"), special, false, fields.place("single"));
+  result.pair = template_pieces(document, fields.require("pair"), special, true, fields.place("pair"));
+  return result;
+}
+
+PostProcessor bert_processing(const TokenizerDocument& document, JsonFields& fields) {
+  using Kind = TemplatePiece::Kind;
+  const TokenId sep = token_and_id(document, fields, "sep");
+  const TokenId cls = token_and_id(document, fields, "cls");
+  PostProcessor result;
+  result.single = {{Kind::Special, 0, {cls}}, {Kind::First, 0, {}}, {Kind::Special, 0, {sep}}};
+  result.pair = result.single;
+  result.pair.insert(result.pair.end(), {{Kind::Second, 1, {}}, {Kind::Special, 1, {sep}}});
+  return result;
+}
+
+PostProcessor roberta_processing(const TokenizerDocument& document, JsonFields& fields) {
+  using Kind = TemplatePiece::Kind;
+  const TokenId sep = token_and_id(document, fields, "sep");
+  const TokenId cls = token_and_id(document, fields, "cls");
+  PostProcessor result;
+  result.single = {{Kind::Special, 0, {cls}}, {Kind::First, 0, {}}, {Kind::Special, 0, {sep}}};
+  result.pair = result.single;
+  result.pair.insert(result.pair.end(), {{Kind::Special, 0, {sep}}, {Kind::Second, 0, {}}, {Kind::Special, 0, {sep}}});
+  result.trim_offsets = fields.flag("trim_offsets", true);
+  result.add_prefix_space = fields.flag("add_prefix_space", true);
+  return result;
+}
+
+}  // namespace
+
+PostProcessor post_processor(const TokenizerDocument& document) {
+  const auto found = document.json.find("post_processor");
+  if (found == document.json.end() || found->is_null()) return {};
+  JsonFields fields(*found, document.where + ": post_processor");
+  const std::string type = fields.text("type", "");
+  PostProcessor result;
+  if (type == "TemplateProcessing") {
+    result = template_processing(document, fields);
+  } else if (type == "BertProcessing") {
+    result = bert_processing(document, fields);
+  } else if (type == "RobertaProcessing") {
+    result = roberta_processing(document, fields);
+  } else if (type == "ByteLevel") {
+    result.trim_offsets = fields.flag("trim_offsets", true);
+    result.add_prefix_space = fields.flag("add_prefix_space", true);
+    fields.skip({"use_regex"});  // matters in the pre-tokenizer only
+  } else {
+    throw unsupported_processor("the post-processor \"" + type + "\"", fields.where());
+  }
+  fields.finish();
+  return result;
+}
+
+}  // namespace lockstep::text

@@ -1,0 +1,178 @@
+#include "lockstep/data/text/files/tokenizer_config.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/text/files/json_fields.h"
+#include "lockstep/data/text/files/json_file.h"
+
+namespace lockstep::text {
+namespace {
+
+struct SpecialName {
+  const char* key;
+  std::optional<std::string> SpecialTokens::*token;
+};
+constexpr SpecialName kSpecialNames[] = {{"unk_token", &SpecialTokens::unk},   {"pad_token", &SpecialTokens::pad},
+                                         {"cls_token", &SpecialTokens::cls},   {"sep_token", &SpecialTokens::sep},
+                                         {"mask_token", &SpecialTokens::mask}, {"bos_token", &SpecialTokens::bos},
+                                         {"eos_token", &SpecialTokens::eos}};
+
+/// Larger than any model's input: what transformers writes for "no limit".
+constexpr double kNoLimit = 2147483647.0;
+
+std::string path_in(const std::string& dir, const char* name) { return (std::filesystem::path(dir) / name).string(); }
+
+/// A special token stands as text, or as an object whose `content` is the text.
+std::optional<std::string> special_token(JsonFields& fields, const std::string& key) {
+  const nlohmann::json* value = fields.find(key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  if (value->is_object() && value->contains("content") && (*value)["content"].is_string()) {
+    return (*value)["content"].get<std::string>();
+  }
+  return fields.text(key);
+}
+
+void read_special_tokens(JsonFields& fields, SpecialTokens& special) {
+  for (const SpecialName& name : kSpecialNames) {
+    if (const auto token = special_token(fields, name.key)) special.*(name.token) = token;
+  }
+}
+
+std::optional<SequenceSide> side(JsonFields& fields, const std::string& key) {
+  const auto text = fields.text(key);
+  if (!text) return std::nullopt;
+  if (*text == "right") return SequenceSide::Right;
+  if (*text == "left") return SequenceSide::Left;
+  throw Error("expected \"right\" or \"left\", but it says \"" + *text + "\"", fields.place(key), "correct the file");
+}
+
+void read_added_tokens_decoder(JsonFields& fields, TokenizerConfig& config) {
+  const nlohmann::json* tokens = fields.find("added_tokens_decoder");
+  if (tokens == nullptr || tokens->is_null()) return;
+  const std::string where = fields.place("added_tokens_decoder");
+  if (!tokens->is_object())
+    throw Error("expected an object, but it says " + show_json(*tokens), where, "correct the file");
+  for (const auto& item : tokens->items()) {
+    JsonFields one(item.value(), where + "." + item.key());
+    AddedToken token;
+    const nlohmann::json id = nlohmann::json::parse(item.key(), nullptr, false);
+    token.id = json_id(id, one.where());
+    token.content = one.text("content", "");
+    token.single_word = one.flag("single_word", false);
+    token.lstrip = one.flag("lstrip", false);
+    token.rstrip = one.flag("rstrip", false);
+    token.normalized = one.flag("normalized", true);
+    token.special = one.flag("special", false);
+    if (token.content.empty()) throw Error("an added token is empty", one.where(), "remove it");
+    config.added_tokens.push_back(token);
+  }
+}
+
+void read_never_split(JsonFields& fields, TokenizerConfig& config) {
+  const nlohmann::json* words = fields.find("never_split");
+  if (words == nullptr || words->is_null()) return;
+  if (!words->is_array()) {
+    throw Error("expected a list, but it says " + show_json(*words), fields.place("never_split"), "correct the file");
+  }
+  for (const nlohmann::json& word : *words) {
+    if (!word.is_string() || word.get_ref<const std::string&>().empty()) {
+      throw Error("expected words, but it says " + show_json(word), fields.place("never_split"), "correct the file");
+    }
+    config.never_split.push_back(word.get<std::string>());
+  }
+}
+
+void read_config(const std::string& path, TokenizerConfig& config) {
+  const nlohmann::json root = read_json_file(path);
+  JsonFields fields(root, path);
+  config.class_name = fields.text("tokenizer_class", "");
+  constexpr std::string_view kFast = "Fast";
+  if (config.class_name.size() > kFast.size() &&
+      config.class_name.compare(config.class_name.size() - kFast.size(), kFast.size(), kFast) == 0) {
+    config.class_name.resize(config.class_name.size() - kFast.size());
+  }
+  config.do_lower_case = fields.flag("do_lower_case");
+  config.strip_accents = fields.flag("strip_accents");
+  config.tokenize_chinese_chars = fields.flag("tokenize_chinese_chars");
+  config.add_prefix_space = fields.flag("add_prefix_space");
+  config.padding_side = side(fields, "padding_side");
+  config.truncation_side = side(fields, "truncation_side");
+  fields.only("do_basic_tokenize", true);
+  fields.only("add_bos_token", false);
+  fields.only("add_eos_token", false);
+  fields.only("split_special_tokens", false);
+  const nlohmann::json* length = fields.find("model_max_length");
+  if (length != nullptr && length->is_number() && length->get<double>() > 0 && length->get<double>() < kNoLimit) {
+    config.model_max_length = static_cast<std::int64_t>(length->get<double>());
+  }
+  read_special_tokens(fields, config.special);
+  read_never_split(fields, config);
+  read_added_tokens_decoder(fields, config);
+}
+
+void read_added_tokens(const std::string& path, TokenizerConfig& config) {
+  const nlohmann::json root = read_json_file(path);
+  if (!root.is_object()) throw Error("expected {\"token\": number, ...}", path, "correct the file");
+  for (const auto& item : root.items()) {
+    AddedToken token;
+    token.content = item.key();
+    token.id = json_id(item.value(), path + ": \"" + item.key() + "\"");
+    const auto same = [&](const AddedToken& known) { return known.content == token.content; };
+    if (std::any_of(config.added_tokens.begin(), config.added_tokens.end(), same)) continue;
+    for (const SpecialName& name : kSpecialNames)
+      token.special = token.special || config.special.*(name.token) == token.content;
+    token.normalized = !token.special;
+    if (token.content.empty()) throw Error("an added token is empty", path, "remove it");
+    config.added_tokens.push_back(token);
+  }
+}
+
+}  // namespace
+
+TokenizerConfig read_tokenizer_config(const std::string& dir) {
+  TokenizerConfig config;
+  const auto exists = [&](const char* name) { return std::filesystem::exists(path_in(dir, name)); };
+  if (exists("config.json")) {
+    const nlohmann::json root = read_json_file(path_in(dir, "config.json"));
+    JsonFields fields(root, path_in(dir, "config.json"));
+    config.model_type = fields.text("model_type", "");
+  }
+  if (exists("special_tokens_map.json")) {
+    const nlohmann::json root = read_json_file(path_in(dir, "special_tokens_map.json"));
+    JsonFields fields(root, path_in(dir, "special_tokens_map.json"));
+    read_special_tokens(fields, config.special);
+  }
+  if (exists("tokenizer_config.json")) read_config(path_in(dir, "tokenizer_config.json"), config);
+  if (exists("added_tokens.json")) read_added_tokens(path_in(dir, "added_tokens.json"), config);
+  return config;
+}
+
+void require_class_for(VocabularyFiles files, const TokenizerConfig& config, const std::string& dir) {
+  // All of which transformers makes with the same normaliser, pre-tokenizer and post-processor. The base classes are
+  // what exporters write that know no better.
+  static const std::vector<std::string_view> word_piece{"BertTokenizer",
+                                                        "DistilBertTokenizer",
+                                                        "ElectraTokenizer",
+                                                        "MobileBertTokenizer",
+                                                        "SqueezeBertTokenizer",
+                                                        "ConvBertTokenizer",
+                                                        "LayoutLMTokenizer",
+                                                        "LxmertTokenizer",
+                                                        "DPRQuestionEncoderTokenizer",
+                                                        "DPRContextEncoderTokenizer",
+                                                        "PreTrainedTokenizer"};
+  static const std::vector<std::string_view> byte_level{"GPT2Tokenizer",       "RobertaTokenizer", "BartTokenizer",
+                                                        "LongformerTokenizer", "LEDTokenizer",     "CodeGenTokenizer",
+                                                        "PreTrainedTokenizer"};
+  const auto& known = files == VocabularyFiles::WordPiece ? word_piece : byte_level;
+  if (config.class_name.empty() || std::find(known.begin(), known.end(), config.class_name) != known.end()) return;
+  throw Error(
+      "not supported: the tokenizer class \"" + config.class_name + "\"",
+      (std::filesystem::path(dir) / "tokenizer_config.json").string() + ".tokenizer_class",
+      "save it with its tokenizer.json (in Python: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)), "
+      "which says how it cuts texts");
+}
+
+}  // namespace lockstep::text

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/text/encoders/added_tokens.h"
+#include "lockstep/data/text/encoders/bert_normalizer.h"
+#include "lockstep/data/text/encoders/byte_level_encoder.h"
+#include "lockstep/data/text/encoders/byte_pair.h"
+#include "lockstep/data/text/encoders/wordpiece.h"
+#include "lockstep/data/text/encoding.h"
+#include "lockstep/data/text/sequence_assembly.h"
+#include "lockstep/data/text/token_decoder.h"
+#include "lockstep/data/text/tokenizer.h"
+#include "lockstep/data/text/vocabulary.h"
+
+namespace lockstep::text {
+
+/// A tokenizer as its files declare it. Loaders make one from whichever files there are; saving writes it back.
+struct TokenizerDocument {
+  /// What tokenizer.json holds, but for the model's `vocab` and `merges`, and the added tokens.
+  nlohmann::json json;
+  Vocabulary vocabulary;      ///< of the model
+  std::vector<Merge> merges;  ///< of the model
+  std::vector<AddedToken> added_tokens;
+  SpecialTokens special;
+  std::string class_name;  ///< as tokenizer_config.json names it
+  std::optional<std::int64_t> model_max_length;
+  std::string where;  ///< file or folder, for errors
+};
+
+/// Padding as tokenizer.json declares it: it names its own token.
+struct DeclaredPadding {
+  Padding padding;
+  PadToken token;
+};
+
+/// The parts of `document.json`, understood. Each throws an Error that names what is declared and not supported.
+bool is_word_piece(const TokenizerDocument& document);
+WordPieceOptions word_piece_options(const TokenizerDocument& document);
+BytePairOptions byte_pair_options(const TokenizerDocument& document);
+BertNormalizerOptions normalizer_options(const TokenizerDocument& document);
+ByteLevelOptions byte_level_options(const TokenizerDocument& document);
+PostProcessor post_processor(const TokenizerDocument& document);
+TokenDecoder token_decoder(const TokenizerDocument& document);
+std::optional<Truncation> declared_truncation(const TokenizerDocument& document);
+std::optional<DeclaredPadding> declared_padding(const TokenizerDocument& document);
+
+/// Number of the token `name`, in the model or added.
+std::optional<TokenId> find_token(const TokenizerDocument& document, const std::string& name);
+
+/// Reads tokenizer.json: everything but `special`, `class_name` and `model_max_length`.
+TokenizerDocument read_tokenizer_json(const std::string& path);
+
+/// The same as one JSON value, as tokenizer.json has it.
+nlohmann::ordered_json write_tokenizer_json(const TokenizerDocument& document);
+
+/// Reads `merges.txt` or `vocab.bpe`: two tokens a line, parted by a blank; a first line `#version...` is left out.
+/// @throws Error  with file and line
+std::vector<Merge> read_merges(const std::string& path);
+
+/// Builds the tokenizer. Checks everything that the document declares.
+Tokenizer make_tokenizer(TokenizerDocument document);
+
+}  // namespace lockstep::text

@@ -1,0 +1,114 @@
+// Writes a tokenizer as a Hugging Face folder.
+#include <cerrno>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/data/text/tokenizer.h"
+#include "lockstep/data/text/tokenizer_core.h"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::ordered_json;
+using text::TokenizerDocument;
+
+std::string dump(const ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, ordered_json::error_handler_t::strict) + "\n";
+}
+
+/// One token a line, by number; a number that no token has is an empty line.
+std::string vocab_txt(const Vocabulary& vocabulary) {
+  std::string lines;
+  for (TokenId id = 0; id < vocabulary.id_limit(); ++id) {
+    if (vocabulary.contains(id)) {
+      const std::string& token = vocabulary.token(id);
+      if (token.find('\n') != std::string::npos || (!token.empty() && token.back() == '\r')) {
+        throw Error("the token of number " + std::to_string(id) + " holds a line end", "vocab.txt",
+                    "such a vocabulary fits tokenizer.json only");
+      }
+      lines += token;
+    }
+    lines += '\n';
+  }
+  return lines;
+}
+
+std::string vocab_json(const Vocabulary& vocabulary) {
+  ordered_json::object_t entries;
+  for (TokenId id = 0; id < vocabulary.id_limit(); ++id) {
+    if (vocabulary.contains(id)) entries.push_back({vocabulary.token(id), id});
+  }
+  return dump(ordered_json(std::move(entries)), -1);
+}
+
+std::string merges_txt(const std::vector<text::Merge>& merges) {
+  std::string lines = "#version: 0.2\n";
+  for (const text::Merge& merge : merges) lines += merge.left + " " + merge.right + "\n";
+  return lines;
+}
+
+ordered_json config_json(const TokenizerDocument& document, const SpecialTokens& special) {
+  ordered_json config;
+  const bool word_piece = is_word_piece(document);
+  if (word_piece) {
+    const text::BertNormalizerOptions normalizer = normalizer_options(document);
+    config["do_lower_case"] = normalizer.lowercase;
+    config["tokenize_chinese_chars"] = normalizer.handle_chinese_chars;
+    config["strip_accents"] = normalizer.strip_accents ? ordered_json(*normalizer.strip_accents) : ordered_json();
+  } else {
+    config["add_prefix_space"] = byte_level_options(document).add_prefix_space;
+  }
+  ordered_json never_split = ordered_json::array();
+  for (const text::AddedToken& token : document.added_tokens) {
+    if (token.between_spaces) never_split.push_back(token.content);
+  }
+  if (!never_split.empty()) config["never_split"] = never_split;
+  if (document.model_max_length) config["model_max_length"] = *document.model_max_length;
+  const auto put = [&](const char* name, const std::optional<std::string>& token) {
+    if (token) config[name] = *token;
+  };
+  put("unk_token", special.unk);
+  put("pad_token", special.pad);
+  put("cls_token", special.cls);
+  put("sep_token", special.sep);
+  put("mask_token", special.mask);
+  put("bos_token", special.bos);
+  put("eos_token", special.eos);
+  config["tokenizer_class"] = !document.class_name.empty() ? document.class_name
+                              : word_piece                 ? "BertTokenizer"
+                                                           : "GPT2Tokenizer";
+  return config;
+}
+
+}  // namespace
+
+std::string Tokenizer::to_json() const {
+  const TokenizerDocument& document = core_->document();
+  return dump({{"tokenizer", write_tokenizer_json(document)}, {"config", config_json(document, special_)}}, -1);
+}
+
+std::map<std::string, std::string> Tokenizer::files() const {
+  const TokenizerDocument& document = core_->document();
+  std::map<std::string, std::string> files;
+  if (is_word_piece(document)) {
+    files["vocab.txt"] = vocab_txt(document.vocabulary);
+  } else {
+    files["vocab.json"] = vocab_json(document.vocabulary);
+    files["merges.txt"] = merges_txt(document.merges);
+  }
+  files["tokenizer.json"] = dump(write_tokenizer_json(document), -1);
+  files["tokenizer_config.json"] = dump(config_json(document, special_), 2);
+  return files;
+}
+
+void Tokenizer::save(const std::string& dir) const {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error) throw Error("cannot make the folder: " + error.message(), dir, "check the path and its permissions");
+  for (const auto& [name, content] : files()) {
+    write_file_atomically((std::filesystem::path(dir) / name).string(), content);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,229 @@
+// JSON Lines as rows of texts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/csv/decimal.h"
+#include "lockstep/data/text/unicode/utf8.h"
+#include "lockstep/data/texts/indexed_texts.h"
+#include "lockstep/data/texts/json_object_scan.h"
+
+namespace lockstep {
+namespace {
+
+const char* kind_name(JsonValue::Kind kind) {
+  switch (kind) {
+    case JsonValue::Kind::Null:
+      return "null";
+    case JsonValue::Kind::Text:
+      return "a text";
+    case JsonValue::Kind::Number:
+      return "a number";
+    case JsonValue::Kind::Boolean:
+      return "a boolean";
+    case JsonValue::Kind::Composite:
+      return "an object or array";
+    default:
+      return "missing";
+  }
+}
+
+// A class that was written as 1.0 is that of 1; one with a fraction is a measurement, and no class.
+template <typename Where>
+std::string whole_number(const std::string& text, const std::string& label, const Where& where) {
+  const std::optional<double> number = parse_decimal(text);
+  if (number && *number == std::floor(*number) && std::abs(*number) < 1e15) return fmt::format("{:.0f}", *number);
+  throw Error(fmt::format("the label \"{}\" is {}, no class", label, text), where(),
+              "give whole numbers; where it is the name of a class, put it in quotes");
+}
+
+/// Picks the values of some keys out of one JSON object, without building the others: by one quick pass, and by the
+/// full parser where that does not do. Nothing recurses: any depth is fine.
+class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit JsonObjectPicker(const std::vector<std::string>& keys) : keys_(keys), values_(keys.size()) {}
+
+  /// @throws Error  if `line` is no JSON object. @param where  gives the place for a column, from 1
+  template <typename Where>
+  void parse(std::string_view line, const Where& where) {
+    if (!scan_.scan(line, keys_, values_)) parse_fully(line, where);
+  }
+
+  const JsonValue& value(std::size_t key) const { return values_[key]; }
+  /// The keys of the object that were not asked for; known where one that was is missing.
+  const std::vector<std::string>& others() const { return others_; }
+
+  bool null() override { return take(JsonValue::Kind::Null, ""); }
+  bool boolean(bool value) override { return take(JsonValue::Kind::Boolean, value ? "true" : "false"); }
+  bool number_integer(std::int64_t value) override { return take(JsonValue::Kind::Number, std::to_string(value)); }
+  bool number_unsigned(std::uint64_t value) override { return take(JsonValue::Kind::Number, std::to_string(value)); }
+  bool number_float(double, const std::string& text) override { return take(JsonValue::Kind::Number, text); }
+  bool string(std::string& value) override { return take(JsonValue::Kind::Text, std::move(value)); }
+  bool binary(nlohmann::json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return start(true); }
+  bool start_array(std::size_t) override { return start(false); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(std::string& name) override {
+    if (depth_ != 1) return true;
+    key_ = static_cast<std::size_t>(std::find(keys_.begin(), keys_.end(), name) - keys_.begin());
+    if (key_ == keys_.size()) others_.push_back(std::move(name));
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
+    bad_column_ = std::max<std::size_t>(position, 1);
+    message_ = error.what();
+    // "[json.exception.parse_error.101] parse error at line 1, column 9: …", where the line is not the file's.
+    const std::size_t place_end = message_.find(": ");
+    if (place_end != std::string::npos) message_.erase(0, place_end + 2);
+    return false;
+  }
+
+ private:
+  template <typename Where>
+  void parse_fully(std::string_view line, const Where& where) {
+    std::fill(values_.begin(), values_.end(), JsonValue{});
+    others_.clear();
+    depth_ = 0;
+    key_ = keys_.size();
+    bad_column_.reset();
+    if (nlohmann::json::sax_parse(line.begin(), line.end(), this)) {
+      if (is_object_) return;
+      throw Error("the line is JSON, but no object", where(1), "give one object a line, as {\"text\": \"…\"}");
+    }
+    throw Error("not valid JSON: " + message_, where(bad_column_.value_or(1)),
+                "give one object a line; a text may hold no line end, but \\n");
+  }
+
+  bool take(JsonValue::Kind kind, std::string text) {
+    if (depth_ == 0) is_object_ = false;
+    if (depth_ == 1 && key_ < values_.size()) values_[key_] = {kind, std::move(text)};
+    return true;
+  }
+  bool start(bool object) {
+    take(JsonValue::Kind::Composite, "");
+    if (depth_ == 0) is_object_ = object;
+    ++depth_;
+    return true;
+  }
+  bool end() {
+    --depth_;
+    return true;
+  }
+
+  const std::vector<std::string>& keys_;
+  JsonObjectScan scan_;
+  std::vector<JsonValue> values_;
+  std::vector<std::string> others_;
+  std::size_t key_ = 0;
+  int depth_ = 0;
+  bool is_object_ = false;
+  std::optional<std::size_t> bad_column_;
+  std::string message_;
+};
+
+class JsonLinesTexts : public IndexedTexts {
+ public:
+  JsonLinesTexts(const std::string& path, const TextFileOptions& options)
+      : IndexedTexts(path, options, "json lines"), keys_(options.texts) {
+    TextRowChecks checks(options, path);
+    if (!options.label.empty()) keys_.push_back(options.label);
+    find_rows(options, checks);
+    set_rows(checks);
+    keys_.resize(options.texts.size());
+  }
+
+ private:
+  void find_rows(const TextFileOptions& options, TextRowChecks& checks) const {
+    JsonObjectPicker picker(keys_);
+    std::string mended;
+    std::int64_t line_number = 1;
+    for (std::size_t begin = 0; begin < view().size(); ++line_number) {
+      std::string_view line = line_at(begin);
+      const std::size_t next = begin + line.size() + 1;
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
+        if (!text::is_valid_utf8(line)) {
+          const std::size_t bad = *text::find_invalid_utf8(line) + 1;
+          checks.invalid_bytes(fmt::format("byte {} of the line is no UTF-8", bad),
+                               [&] { return fmt::format("{}:{}:{}", path(), line_number, bad); });
+          line = mended = text::replace_invalid_utf8(line);
+        }
+        picker.parse(line, [&](std::size_t column) { return fmt::format("{}:{}:{}", path(), line_number, column); });
+        check_row(options, picker, line_number, checks);
+        checks.end_row(begin);
+      }
+      begin = next;
+    }
+  }
+
+  void check_row(const TextFileOptions& options, const JsonObjectPicker& picker, std::int64_t line_number,
+                 TextRowChecks& checks) const {
+    for (std::size_t i = 0; i < options.texts.size(); ++i) {
+      const auto where = [&] { return where_field(line_number, options.texts[i]); };
+      const JsonValue& value = picker.value(i);
+      refuse_missing(options.texts[i], value, picker, line_number);
+      if (value.kind != JsonValue::Kind::Text && value.kind != JsonValue::Kind::Null) {
+        throw Error(fmt::format("the value of \"{}\" is {}, no text", options.texts[i], kind_name(value.kind)), where(),
+                    "name a field with texts, or mend the file");
+      }
+      checks.text(i, value.text, where);
+    }
+    if (options.label.empty()) return;
+    const auto where = [&] { return where_field(line_number, options.label); };
+    const JsonValue& value = picker.value(options.texts.size());
+    refuse_missing(options.label, value, picker, line_number);
+    if (value.kind == JsonValue::Kind::Composite) {
+      throw Error(fmt::format("the label \"{}\" is an object or array", options.label), where(),
+                  "name a field with texts or numbers");
+    }
+    if (value.kind == JsonValue::Kind::Null) return checks.no_label(where);
+    if (value.kind == JsonValue::Kind::Number && value.text.find_first_of(".eE") != std::string::npos) {
+      return checks.label(whole_number(value.text, options.label, where), where);
+    }
+    checks.label(value.text, where);
+  }
+
+  std::string where_field(std::int64_t line_number, const std::string& field) const {
+    return fmt::format("{}:{}, field \"{}\"", path(), line_number, field);
+  }
+
+  void refuse_missing(const std::string& name, const JsonValue& value, const JsonObjectPicker& picker,
+                      std::int64_t line_number) const {
+    if (value.kind != JsonValue::Kind::Missing) return;
+    throw Error(no_such_column(name, picker.others()), fmt::format("{}:{}", path(), line_number),
+                "name one of them, or mend the line");
+  }
+
+  // The line that begins at `begin`, without its LF.
+  std::string_view line_at(std::size_t begin) const {
+    return view().substr(begin, std::min(view().find('\n', begin), view().size()) - begin);
+  }
+
+  std::vector<std::string> do_texts(std::uint64_t offset) const override {
+    JsonObjectPicker picker(keys_);
+    const std::string_view line = line_at(offset);
+    const auto where = [&](std::size_t) { return path() + ", which changed while it was read"; };
+    if (text::is_valid_utf8(line)) {
+      picker.parse(line, where);
+    } else {
+      picker.parse(text::replace_invalid_utf8(line), where);
+    }
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < keys_.size(); ++i) texts.push_back(picker.value(i).text);
+    return texts;
+  }
+
+  std::vector<std::string> keys_;
+};
+
+}  // namespace
+
+std::shared_ptr<const TextDataset> read_json_lines_texts(const std::string& path, const TextFileOptions& options) {
+  return std::make_shared<JsonLinesTexts>(path, options);
+}
+
+}  // namespace lockstep

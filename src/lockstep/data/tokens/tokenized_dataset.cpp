@@ -1,0 +1,45 @@
+#include "lockstep/data/tokens/tokenized_dataset.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <utility>
+
+#include "lockstep/data/tokens/token_table.h"
+
+namespace lockstep {
+
+TokenizedDataset::TokenizedDataset(TokenTable table) : table_(std::make_shared<const TokenTable>(std::move(table))) {}
+
+std::int64_t TokenizedDataset::size() const { return table_->size(); }
+
+std::int64_t TokenizedDataset::num_tokens() const { return table_->num_tokens(); }
+
+bool TokenizedDataset::has_labels() const { return table_->has_labels(); }
+
+bool TokenizedDataset::has_token_types() const { return table_->has_token_types(); }
+
+std::vector<std::int64_t> TokenizedDataset::lengths() const {
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(size()));
+  for (std::int64_t i = 0; i < size(); ++i) lengths[i] = table_->sample(i).count;
+  return lengths;
+}
+
+Example TokenizedDataset::do_get(std::int64_t index) const {
+  const TokenTable::Sample sample = table_->sample(index);
+  Example example;
+  at::Tensor& ids = example["input_ids"] = at::empty({sample.count}, at::kLong);
+  auto* id = ids.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < sample.count; ++i) id[i] = sample.tokens[i] & ~TokenTable::kTypeBit;
+  example["attention_mask"] = at::ones({sample.count}, at::kLong);
+  if (has_token_types()) {
+    at::Tensor& types = example["token_type_ids"] = at::empty({sample.count}, at::kLong);
+    auto* type = types.data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < sample.count; ++i) type[i] = sample.tokens[i] >> 31;
+  }
+  if (has_labels()) example["labels"] = at::scalar_tensor(table_->label(index), at::kLong);
+  return example;
+}
+
+}  // namespace lockstep

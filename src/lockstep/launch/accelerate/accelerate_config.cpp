@@ -1,0 +1,293 @@
+#include "lockstep/launch/accelerate/accelerate_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/files/regular_file.h"
+#include "lockstep/base/text/lower_case.h"
+#include "lockstep/base/text/nearest_name.h"
+#include "lockstep/base/text/printable.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::json;  // its objects are sorted by key
+constexpr int kMostProcesses = 65536;
+
+/// One key's value, and where it stands.
+struct Entry {
+  std::string path;
+  std::string key;
+  YAML::Node node;
+
+  std::string where() const { return fmt::format("{}:{}", path, node.Mark().line + 1); }
+  [[noreturn]] void refuse(const std::string& what, const std::string& fix) const {
+    throw Error(fmt::format("{} {}", key, what), where(), fix);
+  }
+  std::string text() const {
+    if (!node.IsScalar()) refuse("is no single value", "write one, as in " + key + ": 1");
+    return node.Scalar();
+  }
+};
+
+bool switch_of(const Entry& entry) {
+  const std::string text = lower_case(entry.text());
+  if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
+  if (text == "false" || text == "no" || text == "off" || text == "0") return false;
+  entry.refuse("is '" + printable(entry.text()) + "'", "write true or false");
+}
+
+int number_of(const Entry& entry, int least, int most) {
+  int value = 0;
+  if (!YAML::convert<int>::decode(entry.node, value) || value < least || value > most) {
+    entry.refuse("is '" + printable(entry.text()) + "'",
+                 fmt::format("write a whole number from {} to {}", least, most));
+  }
+  return value;
+}
+
+std::string choice_of(const Entry& entry, const std::string& text, const std::vector<std::string>& choices,
+                      const std::string& why_not) {
+  for (const std::string& choice : choices) {
+    if (text == choice) return choice;
+  }
+  entry.refuse("is '" + printable(text) + "'" + why_not, fmt::format("write {}", fmt::join(choices, ", ")));
+}
+
+// What other tools of Accelerate's are configured by: Lockstep has none of it.
+bool asks_for_something(const YAML::Node& node) {
+  if (node.IsScalar()) {
+    const std::string text = lower_case(node.Scalar());
+    return !text.empty() && text != "no" && text != "false" && text != "null" && text != "~";
+  }
+  if (!node.IsMap()) return node.size() > 0;
+  return std::any_of(node.begin(), node.end(), [](const auto& item) { return asks_for_something(item.second); });
+}
+
+void refuse_foreign(const Entry& entry, const std::string& what) {
+  if (!asks_for_something(entry.node)) return;
+  entry.refuse("asks for " + what + ", which Lockstep has not",
+               "remove " + entry.key + ", or answer no to its question in `lockstep config`");
+}
+
+void read_dynamo(const Entry& entry) {
+  if (entry.node.IsMap() && entry.node["dynamo_backend"] && !asks_for_something(entry.node["dynamo_backend"])) return;
+  refuse_foreign(entry, "torch dynamo, a compiler of Python code");
+}
+
+using Reader = std::function<void(AccelerateConfig&, const Entry&)>;
+
+const std::map<std::string, Reader>& readers() {
+  using Config = AccelerateConfig;
+  static const auto foreign = [](const char* what) {
+    return [what](Config&, const Entry& entry) { refuse_foreign(entry, what); };
+  };
+  static const std::map<std::string, Reader> all{
+      {"compute_environment",
+       [](Config& c, const Entry& e) {
+         c.compute_environment = choice_of(e, e.text(), {"LOCAL_MACHINE"}, ", where Lockstep does not run");
+       }},
+      {"debug", [](Config& c, const Entry& e) { c.debug = switch_of(e); }},
+      {"distributed_type",
+       [](Config& c, const Entry& e) {
+         c.distributed_type = choice_of(e, e.text(), {"NO", "MULTI_CPU", "MULTI_GPU"}, ", which Lockstep has not");
+       }},
+      {"downcast_bf16",
+       [](Config&, const Entry& e) {
+         if (switch_of(e)) e.refuse("is for TPUs, which Lockstep does not drive", "write 'no'");
+       }},
+      {"enable_cpu_affinity", [](Config& c, const Entry& e) { c.enable_cpu_affinity = switch_of(e); }},
+      {"fp16",  // of old files
+       [](Config& c, const Entry& e) { c.mixed_precision = switch_of(e) ? "fp16" : "no"; }},
+      {"gpu_ids", [](Config& c, const Entry& e) { c.gpu_ids = e.text(); }},
+      {"machine_rank", [](Config& c, const Entry& e) { c.machine_rank = number_of(e, 0, kMostProcesses - 1); }},
+      {"main_process_ip", [](Config& c, const Entry& e) { c.main_process_ip = e.text(); }},
+      {"main_process_port", [](Config& c, const Entry& e) { c.main_process_port = number_of(e, 0, 65535); }},
+      {"main_training_function", [](Config& c, const Entry& e) { c.main_training_function = e.text(); }},
+      {"mixed_precision",
+       [](Config& c, const Entry& e) {
+         const std::string text = lower_case(e.text());
+         c.mixed_precision =
+             choice_of(e, text == "false" ? "no" : text, {"no", "fp16", "bf16"}, ", which Lockstep has not");
+       }},
+      {"num_machines", [](Config& c, const Entry& e) { c.num_machines = number_of(e, 1, kMostProcesses); }},
+      {"num_processes",
+       [](Config& c, const Entry& e) { c.num_processes = e.text() == "-1" ? -1 : number_of(e, 1, kMostProcesses); }},
+      {"rdzv_backend",
+       [](Config& c, const Entry& e) {
+         c.rdzv_backend = choice_of(e, e.text(), {"static", "c10d"}, ", which Lockstep has not");
+       }},
+      {"same_network", [](Config& c, const Entry& e) { c.same_network = switch_of(e); }},
+      {"use_cpu", [](Config& c, const Entry& e) { c.use_cpu = switch_of(e); }},
+      {"deepspeed_config", foreign("DeepSpeed")},
+      {"fsdp_config", foreign("FullyShardedDataParallel")},
+      {"megatron_lm_config", foreign("Megatron-LM")},
+      {"parallelism_config", foreign("parallelism beyond that of the data")},
+      {"fp8_config", foreign("fp8")},
+      {"mpirun_config", foreign("mpirun; start the program with mpirun itself")},
+      {"ipex_config", foreign("Intel's extension of PyTorch")},
+      {"dynamo_config", [](Config&, const Entry& e) { read_dynamo(e); }},
+      {"dynamo_backend", [](Config&, const Entry& e) { read_dynamo(e); }},
+      {"tpu_env", foreign("a TPU")},
+      {"tpu_name", foreign("a TPU")},
+      {"tpu_zone", foreign("a TPU")},
+      {"tpu_vm", foreign("a TPU")},
+      {"tpu_use_cluster", foreign("a cluster of TPUs")},
+      {"tpu_use_sudo", foreign("a TPU")},
+      {"commands", foreign("commands for TPUs")},
+      {"command_file", foreign("commands for TPUs")},
+  };
+  return all;
+}
+
+void refuse_unknown(const std::string& path, const YAML::Node& key) {
+  std::vector<std::string> known;
+  for (const auto& reader : readers()) known.push_back(reader.first);
+  const std::string near = nearest_name(key.Scalar(), known);
+  throw Error(fmt::format("unknown key '{}'", printable(key.Scalar())), fmt::format("{}:{}", path, key.Mark().line + 1),
+              near.empty() ? "remove it" : fmt::format("did you mean '{}'?", near));
+}
+
+constexpr int kDeepestConfig = 16;
+constexpr int kMostConfigNodes = 10000;
+
+// Python's reader takes the last of two values in silence; others take the first. An alias may lead back to where it
+// stands, or make much of little.
+void refuse_duplicates(const YAML::Node& node, const std::string& path, int depth, int& nodes) {
+  if (depth > kDeepestConfig || ++nodes > kMostConfigNodes) {
+    throw Error("this file is nested too deeply, or too large, for a configuration",
+                fmt::format("{}:{}", path, node.Mark().line + 1),
+                "write it again with `lockstep config --config-file " + path + "`");
+  }
+  std::map<std::string, int> lines;
+  for (const auto& item : node) {
+    const YAML::Node value = node.IsMap() ? item.second : YAML::Node(item);
+    if (node.IsMap() && item.first.IsScalar()) {
+      const int line = item.first.Mark().line + 1;
+      const auto [first, is_new] = lines.emplace(item.first.Scalar(), line);
+      if (!is_new) {
+        throw Error(
+            fmt::format("the key '{}' comes twice: here and in line {}", printable(item.first.Scalar()), first->second),
+            fmt::format("{}:{}", path, line), "remove one of the two");
+      }
+    }
+    if (value.IsMap() || value.IsSequence()) refuse_duplicates(value, path, depth + 1, nodes);
+  }
+}
+
+void check_together(const AccelerateConfig& config, const std::string& path) {
+  if (config.num_processes > 0 && config.num_processes % config.num_machines != 0) {
+    throw Error(fmt::format("num_processes is {}, which {} machines cannot share evenly", config.num_processes,
+                            config.num_machines),
+                path, "num_processes counts the processes of all machines together: make it a multiple");
+  }
+  if (config.machine_rank >= config.num_machines) {
+    throw Error(fmt::format("machine_rank is {} and num_machines {}", config.machine_rank, config.num_machines), path,
+                "machines are numbered from 0");
+  }
+  if (config.distributed_type == "NO" && config.num_processes > 1) {
+    throw Error(fmt::format("distributed_type is NO, but num_processes is {}", config.num_processes), path,
+                "write MULTI_CPU or MULTI_GPU, or one process");
+  }
+}
+
+Json json_of(const AccelerateConfig& config) {
+  Json out{{"compute_environment", config.compute_environment},
+           {"debug", config.debug},
+           {"distributed_type", config.distributed_type},
+           {"downcast_bf16", config.downcast_bf16},
+           {"enable_cpu_affinity", config.enable_cpu_affinity},
+           {"machine_rank", config.machine_rank},
+           {"main_training_function", config.main_training_function},
+           {"mixed_precision", config.mixed_precision},
+           {"num_machines", config.num_machines},
+           {"num_processes", config.num_processes},
+           {"rdzv_backend", config.rdzv_backend},
+           {"same_network", config.same_network},
+           {"tpu_env", Json::array()},
+           {"tpu_use_cluster", false},
+           {"tpu_use_sudo", false},
+           {"use_cpu", config.use_cpu}};
+  if (config.gpu_ids) out["gpu_ids"] = *config.gpu_ids;
+  if (config.main_process_ip) out["main_process_ip"] = *config.main_process_ip;
+  if (config.main_process_port) out["main_process_port"] = *config.main_process_port;
+  return out;
+}
+
+// Text that YAML would take for something else needs quotes.
+std::string yaml_text(const std::string& text) {
+  static const std::vector<std::string> taken{"no", "yes", "on", "off", "true", "false", "null", "~", ""};
+  const bool is_word = std::find(taken.begin(), taken.end(), lower_case(text)) != taken.end();
+  const bool is_address = std::count(text.begin(), text.end(), '.') > 1;
+  const bool is_number = text.find_first_not_of("0123456789.+-eE") == std::string::npos && !is_address;
+  const bool is_special = text.find_first_of(":#'\"{}[]&*!|>%@`\n\t") != std::string::npos;
+  if (!is_word && !is_number && !is_special) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
+  return quoted + "'";
+}
+
+bool is_json(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
+
+}  // namespace
+
+AccelerateConfig read_accelerate_config(const std::string& path) {
+  YAML::Node root;
+  try {
+    root = YAML::Load(read_regular_file(path, kMostSettingsBytes));  // JSON is YAML
+  } catch (const YAML::Exception& error) {
+    throw Error("this is no YAML: " + printable(error.msg), fmt::format("{}:{}", path, error.mark.line + 1),
+                "correct the line, or write the file again with `lockstep config --config-file " + path + "`");
+  }
+  if (!root.IsMap()) {
+    throw Error("this file holds no configuration", path, "write it with `lockstep config --config-file " + path + "`");
+  }
+  int nodes = 0;
+  refuse_duplicates(root, path, 0, nodes);
+  AccelerateConfig config;
+  if (!root["distributed_type"]) {
+    throw Error("there is no distributed_type", path, "add distributed_type: NO, MULTI_CPU or MULTI_GPU");
+  }
+  for (const auto& item : root) {
+    if (!item.first.IsScalar()) throw Error("a key is no text", path, "write KEY: VALUE on each line");
+    const auto reader = readers().find(item.first.Scalar());
+    if (reader == readers().end()) refuse_unknown(path, item.first);
+    if (item.second.IsNull()) continue;
+    reader->second(config, Entry{path, item.first.Scalar(), item.second});
+  }
+  check_together(config, path);
+  return config;
+}
+
+std::string accelerate_config_text(const AccelerateConfig& config, bool as_json) {
+  const Json json = json_of(config);
+  if (as_json) return json.dump(2) + "\n";
+  std::string text;
+  for (const auto& [key, value] : json.items()) {
+    text += key + ": " + (value.is_string() ? yaml_text(value.get<std::string>()) : value.dump()) + "\n";
+  }
+  return text;
+}
+
+void write_accelerate_config(const AccelerateConfig& config, const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code failure;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failure);
+  if (failure) {
+    throw Error("cannot make the folder " + folder.string() + ": " + failure.message(), path,
+                "name another file with --config-file");
+  }
+  write_file_atomically(path, accelerate_config_text(config, is_json(path)));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,276 @@
+#include "lockstep/launch/nodes/static_nodes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/base/start_thread.h"
+#include "lockstep/launch/launcher_name.h"
+#include "lockstep/launch/launcher_words.h"
+#include "lockstep/launch/nodes/job_sign.h"
+#include "lockstep/net/secret.h"
+#include "lockstep/net/sockets/signal_mask.h"
+#include "lockstep/net/store/store_errors.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::seconds kAgreeTimeout{60};
+constexpr std::chrono::milliseconds kLeaveTimeout{5000};
+constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others hear the outcome at once
+constexpr std::chrono::seconds kSilence{10};
+constexpr std::size_t kLongestStoryBytes = 16UL * 1024;
+constexpr std::size_t kMostMissing = 16;
+constexpr int kMostRanksOfNode = 1 << 20;
+constexpr int kMostPorts = 65535;
+
+// It ends by itself where it has a reason, which it tells.
+Error server_gone(const StoreLostError& error, const std::string& when) {
+  return Error(fmt::format("the launcher of node 0, which serves the job's store, has ended or is out of reach {}: {}",
+                           when, error.happened()),
+               error.where(), "see what that launcher says");
+}
+
+// Who ended while others were still awaited: ids of launchers, each with the cause.
+std::string gone_queue(int node) { return "launcher/gone/" + std::to_string(node); }
+std::string node_key(int node) { return "launcher/node/" + std::to_string(node); }
+
+}  // namespace
+
+StaticNodes::StaticNodes(const LaunchPlan& plan)
+    : plan_(plan),
+      address_(store_address_of(plan)),
+      secret_(secret_from_environment()),
+      self_(HostEntry::of(plan)),
+      node_rank_(plan.node_rank) {
+  self_.rest.clear();  // a node of its own number may have arguments of its own
+  if (plan.serves_store.value_or(node_rank_ == 0)) server_ = serve_job(address_, secret_);
+  connect();
+  try {
+    enroll();
+  } catch (const StoreLostError& error) {
+    throw server_gone(error, "while nodes came");
+  }
+}
+
+StaticNodes::~StaticNodes() {
+  client_->finish(Deadline::after(kLeaveTimeout));  // ends the watcher's wait
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void StaticNodes::connect() {
+  const Deadline deadline = Deadline::after(plan_.join_timeout);
+  StoreClientOptions options = store_client_options(plan_, kSilence);
+  if (!server_) options.silence_limit = kSilence;
+  notice_.begin("waiting for the launcher of node 0, which is to serve at " + address_.text(), deadline);
+  client_ = std::make_unique<StoreClient>(address_, secret_, deadline, options);
+  notice_.end();
+  if (server_) {
+    sign_store(*client_, self_);
+  } else {
+    check_sign(*client_, self_);
+  }
+}
+
+// What the others read in that queue should this launcher be lost from now on.
+void StaticNodes::leave_word(const std::string& queue) {
+  if (server_) return;  // with it the store is gone
+  client_->set_will(
+      queue, fmt::format("{}the launcher of node {} on {} is lost: ", kLostLauncherMark, node_rank_, self_.label()),
+      kSilence);
+}
+
+// A launcher that ended before all were there may be started again.
+void StaticNodes::claim_rank() {
+  const std::string own = nlohmann::json(self_).dump();
+  const std::string gone = gone_queue(node_rank_);
+  std::string stands = client_->compare_set(node_key(node_rank_), "", own);
+  if (stands != own && !has_begun() && last_in(gone) == parse_host_entry(stands).id) {
+    stands = client_->compare_set(node_key(node_rank_), stands, own);
+  }
+  if (stands != own) {
+    throw Error(fmt::format("two launchers claim node rank {}: this one, and that on {}", node_rank_,
+                            parse_host_entry(stands).label()),
+                at_launcher("rendezvous"),
+                "give each node its own --node-rank, from 0 to nnodes-1, and each job an endpoint of its own");
+  }
+  if (!server_) client_->set_will(gone, self_.id + " ", kSilence);
+}
+
+bool StaticNodes::has_begun() { return client_->try_get(key(0, "ready/" + std::to_string(node_rank_))).has_value(); }
+
+// The first word of what was pushed last to that queue; empty where nothing was.
+std::string StaticNodes::last_in(const std::string& queue) {
+  const auto count = client_->try_get(queue);
+  const std::string text = count ? client_->try_get(queue + "/" + *count).value_or("") : "";
+  return text.substr(0, text.find(' '));
+}
+
+void StaticNodes::enroll() {
+  claim_rank();
+  const Deadline deadline = Deadline::after(plan_.join_timeout);
+  for (int node = 0; node < plan_.nodes; ++node) {
+    notice_.begin([this, node] { return "waiting for " + missing_nodes(node); }, deadline);
+    HostEntry peer;
+    try {
+      peer = parse_host_entry(client_->get(node_key(node), deadline));
+    } catch (const TimeoutError&) {
+      throw TimeoutError(
+          fmt::format("{} did not come within {} s", missing_nodes(node),
+                      std::chrono::duration<double>(plan_.join_timeout).count()),
+          at_launcher("rendezvous at " + address_.text()),
+          "start it with the same --master-addr and --master-port, or raise --rdzv-conf timeout=SECONDS");
+    }
+    if (const auto reason = difference(peer, self_)) {
+      throw Error(fmt::format("nodes {} and {} differ: {}", node, node_rank_, *reason), at_launcher("rendezvous"),
+                  "start every node with the same program and flags, and each job with a port of its own");
+    }
+  }
+  notice_.end();
+  leave_word(key(0, "ready/" + std::to_string(node_rank_)));
+}
+
+// It may have come and gone while others were awaited, and would be waited for in vain.
+void StaticNodes::check_still_there(int node) {
+  const auto text = client_->try_get(node_key(node));
+  if (!text) return;
+  const HostEntry peer = parse_host_entry(*text);
+  if (last_in(gone_queue(node)) != peer.id) return;
+  throw Error(fmt::format("the launcher of node {} on {} ended before all nodes were there", node, peer.label()),
+              at_launcher("rendezvous"), "see what it says; start the job again");
+}
+
+// "node 3 of 4", "nodes 1, 3 of 4": those from `from` on that have not come.
+std::string StaticNodes::missing_nodes(int from) {
+  std::vector<int> missing;
+  int more = 0;
+  for (int node = from; node < plan_.nodes; ++node) {
+    if (node != from && client_->try_get(node_key(node))) continue;
+    if (missing.size() < kMostMissing) {
+      missing.push_back(node);
+    } else {
+      ++more;
+    }
+  }
+  return fmt::format("node{} {}{} of {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "", plan_.nodes);
+}
+
+std::string StaticNodes::key(int attempt, const std::string& what) const {
+  return "launcher/attempt/" + std::to_string(attempt) + "/" + what;
+}
+
+Agreement StaticNodes::agree() {
+  if (watcher_.joinable()) watcher_.join();  // the outcome is known
+  if (news_.get()) ++attempt_;
+  news_.reset();
+  if (server_) server_->forget_generations_before(attempt_);
+  Agreement agreement;
+  agreement.generation = agreement.restarts = attempt_;
+  agreement.nodes = plan_.nodes;
+  agreement.node_rank = node_rank_;
+  agreement.world_size = 0;
+  // The ranks of another node may take all of their time to end.
+  const Deadline deadline = Deadline::after(kAgreeTimeout + plan_.grace_after_failure);
+  const auto ready = [this](int node) { return key(attempt_, "ready/" + std::to_string(node)); };
+  const std::string port_key = key(attempt_, "master_port");
+  if (node_rank_ == 0) client_->set(port_key, std::to_string(port_.emplace().number()));
+  leave_word(key(attempt_, "outcome"));
+  client_->push(ready(node_rank_), std::to_string(plan_.local_ranks));
+  for (int node = 0; node < plan_.nodes; ++node) {
+    notice_.begin(fmt::format("waiting until node {} is ready to start its ranks", node), deadline);
+    try {
+      if (attempt_ == 0) check_still_there(node);
+      const std::string local_ranks = client_->get(ready(node) + "/1", deadline);
+      const auto story = story_of_loss(local_ranks);
+      if (story) throw Error(*story, at_launcher("restart"), "see what it says; start the job again");
+      if (node == node_rank_) agreement.first_rank = agreement.world_size;
+      agreement.world_size += launcher_number(ready(node) + "/1", local_ranks, 1, kMostRanksOfNode);
+    } catch (const StoreLostError& error) {
+      throw server_gone(error, "before the ranks started");
+    } catch (const TimeoutError&) {
+      throw TimeoutError(fmt::format("node {} was not ready for attempt {} in time", node, attempt_),
+                         at_launcher("restart"), "see what its launcher says; start the job again");
+    }
+  }
+  notice_.end();
+  agreement.master_port =
+      static_cast<std::uint16_t>(launcher_number(port_key, client_->get(port_key, deadline), 1, kMostPorts));
+  const SignalsBlocked blocked;
+  watcher_ = start_thread("hears of the other nodes", [this] { watch_outcome(); });
+  return agreement;
+}
+
+void StaticNodes::mark_lost(int rank, const std::string& cause) {
+  if (server_) server_->mark_lost(attempt_, LostRank{rank, host_name(), cause});
+}
+
+void StaticNodes::report_failure(const std::string& story, bool /*blames_a_peer*/) {
+  report(Outcome::of_failure(story.substr(0, kLongestStoryBytes), attempt_, plan_.max_restarts));
+}
+
+void StaticNodes::report_leaving(const std::string& why) { report({false, true, false, why}); }
+
+// The first one in the queue counts.
+void StaticNodes::report(const Outcome& outcome) {
+  speaker_.say([this, outcome, queue = key(attempt_, "outcome")] {
+    try {
+      client_->push(queue, text_of_outcome(outcome));
+    } catch (const Error&) {
+      news_.publish(outcome);  // the store is gone, and with it the job: this node's story is what there is to tell
+    }
+  });
+}
+
+void StaticNodes::report_well() {
+  speaker_.say([this, queue = key(attempt_, "outcome"), well = key(attempt_, "well")] {
+    try {
+      if (client_->add(well, 1) < plan_.nodes) return;
+      client_->push(queue, text_of_outcome({true, true, false, ""}));
+    } catch (const Error& error) {
+      news_.publish({false, true, false, error.happened()});
+    }
+  });
+}
+
+// Runs in a thread of its own, for one attempt.
+void StaticNodes::watch_outcome() {
+  const std::string place = key(attempt_, "outcome") + "/1";
+  try {
+    const std::string text = client_->get(place, Deadline::never());
+    const Outcome outcome = outcome_in(place, text);
+    if (story_of_loss(text)) lost_one_ = true;
+    if (!outcome.is_final) leave_word(key(attempt_ + 1, "ready/" + std::to_string(node_rank_)));
+    news_.publish(outcome);
+  } catch (const StoreLostError& error) {
+    news_.publish(
+        {false, true, false, "the launcher of node 0, which serves the job's store, is lost: " + error.happened()});
+  } catch (const Error& error) {
+    news_.publish({false, true, false, error.happened() + "\n  " + error.fix()});
+  } catch (const std::exception& error) {
+    news_.publish({false, true, false, std::string("the job's store cannot be read: ") + error.what()});
+  }
+}
+
+void StaticNodes::leave() {
+  const Deadline deadline = Deadline::after(lost_one_ ? kLeaveTimeoutWithoutOne : kLeaveTimeout);
+  speaker_.say([this, deadline] {
+    try {
+      const std::int64_t left = client_->add("launcher/left", 1);
+      if (left == plan_.nodes) client_->set("launcher/all_left", "1");
+      if (server_) client_->get("launcher/all_left", deadline);
+    } catch (const Error&) {
+      // The outcome is known; whoever is gone already does not need this store.
+    }
+  });
+  speaker_.wait_until_said(deadline);
+  client_->finish(deadline);  // ends what is still being said to a server that does not answer
+}
+
+void StaticNodes::cut_goodbye_short() { client_->finish(Deadline::after(std::chrono::milliseconds(0))); }
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/launch/nodes/free_port.h"
+#include "lockstep/launch/nodes/host_entry.h"
+#include "lockstep/launch/nodes/node_group.h"
+#include "lockstep/launch/nodes/speaker.h"
+#include "lockstep/launch/nodes/wait_notice.h"
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/store_client.h"
+
+namespace lockstep {
+
+/// Nodes whose number and ranks were given, all of which must be there. Node 0 serves the store, unless `is_host` says
+/// otherwise.
+class StaticNodes : public NodeGroup {
+ public:
+  /// Waits for all nodes.
+  /// @throws Error         if another job is served there, two launchers claim a node rank, or what they run differs
+  /// @throws TimeoutError  naming the nodes that did not come
+  explicit StaticNodes(const LaunchPlan& plan);
+  ~StaticNodes() override;
+  StaticNodes(const StaticNodes&) = delete;
+  StaticNodes& operator=(const StaticNodes&) = delete;
+
+  std::string store_address() const override { return address_.text(); }
+  const std::string& secret() const override { return secret_; }
+  int node_rank() const override { return node_rank_; }
+  Agreement agree() override;
+  void mark_lost(int rank, const std::string& cause) override;
+  void report_failure(const std::string& story, bool blames_a_peer) override;
+  void report_leaving(const std::string& why) override;
+  void report_well() override;
+  void leave() override;
+  void cut_goodbye_short() override;
+
+ private:
+  void connect();
+  void claim_rank();
+  bool has_begun();
+  std::string last_in(const std::string& queue);
+  void enroll();
+  void check_still_there(int node);
+  std::string missing_nodes(int from);
+  void report(const Outcome& outcome);
+  void watch_outcome();
+  void leave_word(const std::string& queue);
+  std::string key(int attempt, const std::string& what) const;
+
+  const LaunchPlan& plan_;
+  SocketAddress address_;
+  std::string secret_;
+  HostEntry self_;
+  int node_rank_ = 0;
+  int attempt_ = 0;
+  std::optional<HeldPort> port_;  // of the attempt, for its programs
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<StoreClient> client_;
+  std::thread watcher_;  // of the outcome of an attempt
+  std::atomic<bool> lost_one_{false};
+  WaitNotice notice_;
+  Speaker speaker_;  // the last one: it uses the others
+};
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+#include "lockstep/launch/process/exit_status.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
+
+#include <fstream>
+
+#include "lockstep/launch/process/signal_inbox.h"
+
+namespace lockstep {
+
+std::string ExitStatus::describe() const {
+  if (signal == 0) return fmt::format("exit code {}", code);
+  const char* meaning = ::sigdescr_np(signal);
+  return fmt::format("killed by {} ({}){}", signal_name(signal), meaning != nullptr ? meaning : "no description",
+                     dumped_core ? ", core dumped" : "");
+}
+
+std::string advice_for(const ExitStatus& status, bool out_of_memory) {
+  switch (status.signal) {
+    case 0:
+      break;
+    case SIGKILL:
+      return out_of_memory ? "the kernel ended it for want of memory: take a smaller batch, fewer ranks, or more memory"
+                           : "somebody killed it, or the kernel did for want of memory (dmesg says so): take a smaller "
+                             "batch, or fewer ranks";
+    case SIGSEGV:
+    case SIGBUS:
+      return "a bad memory access in the program: run one rank under gdb, or build it with -fsanitize=address"
+             " (SIGBUS: also a full disk or /dev/shm)";
+    case SIGABRT:
+      return "it gave up by itself: the reason stands in its last lines";
+    case SIGILL:
+      return "it was built for another processor than this one: build it on this host";
+    case SIGFPE:
+      return "an integer was divided by zero: run one rank under gdb";
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP:
+      return "somebody asked it to end: a user, a batch system, or its own program";
+    case SIGXCPU:
+      return "it used up its processor time: ulimit -t";
+    case SIGPIPE:
+      return "it wrote to a pipe or socket that nobody reads any more";
+    default:
+      return "see its last lines";
+  }
+  if (status.code == 126) return "the shell could not execute a program: check its permissions";
+  if (status.code == 127) return "the shell or the loader did not find a program or library: its last lines name it";
+  if (status.code > 128 && status.code <= 128 + 64) {
+    return fmt::format("a program that it ran was ended by {}: see its last lines", signal_name(status.code - 128));
+  }
+  return "see its last lines; 'lockstep run --tee 3 --log-dir DIR' keeps everything that each rank writes";
+}
+
+long count_out_of_memory_kills() {
+  std::ifstream events("/sys/fs/cgroup/memory.events");
+  std::string key;
+  for (long value = 0; events >> key >> value;) {
+    if (key == "oom_kill") return value;
+  }
+  std::ifstream machine("/proc/vmstat");  // the root group has no memory.events
+  for (long value = 0; machine >> key >> value;) {
+    if (key == "oom_kill") return value;
+  }
+  return 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,113 @@
+#include "lockstep/launch/process/orphan_guard.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/start_thread.h"
+#include "lockstep/launch/process/process_table.h"
+#include "lockstep/launch/ranks/rank_environment.h"
+
+namespace lockstep {
+namespace {
+
+constexpr char kAdd = '+';
+constexpr char kRemove = '-';
+constexpr char kDismissed = 'q';
+
+struct Message {
+  char what = 0;
+  pid_t group = 0;
+};
+
+// Holds nothing that somebody waits on: whoever reads the launcher's output must see its end.
+void let_go_of_everything_but(int pipe) {
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, fd);
+  ::dup2(pipe, STDERR_FILENO + 1);
+  ::close_range(STDERR_FILENO + 2, ~0U, 0);
+}
+
+void kill_everything(const std::set<pid_t>& groups, const std::string& mark) {
+  const Deadline deadline = Deadline::after(std::chrono::seconds(10));
+  while (!deadline.passed()) {
+    for (const pid_t group : groups) ::kill(-group, SIGKILL);
+    bool found = false;
+    for (const pid_t pid : processes_with(kJobMarkVariable, mark)) {
+      if (pid != ::getpid() && ::kill(pid, SIGKILL) == 0) found = true;
+    }
+    if (!found) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+[[noreturn]] void stand_guard(int pipe, const std::string& mark, const std::string& folder) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "lockstep-guard");
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  let_go_of_everything_but(pipe);
+  std::set<pid_t> groups;
+  Message message;
+  while (message.what != kDismissed) {
+    const ssize_t got = ::read(STDERR_FILENO + 1, &message, sizeof(message));
+    if (got < 0 && errno == EINTR) continue;
+    if (got != sizeof(message)) break;
+    if (message.what == kAdd) groups.insert(message.group);
+    if (message.what == kRemove) groups.erase(message.group);
+  }
+  if (message.what != kDismissed) kill_everything(groups, mark);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  ::_exit(0);
+}
+
+}  // namespace
+
+OrphanGuard::OrphanGuard(const std::string& mark, const std::string& folder) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw Error("cannot make a pipe: " + errno_text(errno), "lockstep run", "raise ulimit -n");
+  }
+  const UniqueFd read_end(ends[0]);
+  pipe_ = UniqueFd(ends[1]);
+  pid_ = ::fork();
+  if (pid_ < 0)
+    throw Error("cannot start the guard process of the job: " + errno_text(errno), "lockstep run",
+                advice_without_process(errno));
+  if (pid_ == 0) {
+    pipe_.reset();  // else it would wait for itself
+    stand_guard(read_end.get(), mark, folder);
+  }
+}
+
+OrphanGuard::~OrphanGuard() {
+  tell(kDismissed, 0);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void OrphanGuard::add_group(pid_t group) { tell(kAdd, group); }
+
+void OrphanGuard::remove_group(pid_t group) { tell(kRemove, group); }
+
+void OrphanGuard::tell(char what, pid_t group) {
+  Message message;
+  message.what = what;
+  message.group = group;
+  // A guard that somebody killed is missed at the launcher's own violent end only: the ranks still die with it.
+  [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &message, sizeof(message));
+}
+
+}  // namespace lockstep

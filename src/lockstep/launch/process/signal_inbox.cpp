@@ -1,0 +1,80 @@
+#include "lockstep/launch/process/signal_inbox.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/kernel_call.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+SignalInbox::SignalInbox() {
+  sigset_t wanted;
+  ::sigemptyset(&wanted);
+  for (const int number : kEnding) {
+    if (!is_ignored(number)) ::sigaddset(&wanted, number);
+  }
+  ::sigaddset(&wanted, SIGCHLD);
+  sigset_t blocked = wanted;
+  ::sigaddset(&blocked, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+  fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd_) {
+    const int code = errno;
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    throw_failed_call("cannot wait for signals", "signalfd4", code, "lockstep run", "raise ulimit -n");
+  }
+}
+
+SignalInbox::~SignalInbox() {
+  // A write to a console that is gone left a SIGPIPE behind; unblocked, it would end the launcher in place of its exit
+  // code.
+  sigset_t pipe;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  const timespec no_wait{};
+  while (::sigtimedwait(&pipe, nullptr, &no_wait) == SIGPIPE) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::optional<int> SignalInbox::take() {
+  signalfd_siginfo info{};
+  ssize_t got = 0;
+  do {
+    got = ::read(fd_.get(), &info, sizeof(info));
+  } while (got < 0 && errno == EINTR);
+  if (got != sizeof(info)) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+SignalsLetThrough::SignalsLetThrough() {
+  sigset_t through;
+  ::sigemptyset(&through);
+  for (const int number : kEnding) ::sigaddset(&through, number);
+  ::pthread_sigmask(SIG_UNBLOCK, &through, &before_);
+}
+
+SignalsLetThrough::~SignalsLetThrough() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(number);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,117 @@
+#include "lockstep/launch/ranks/failure_report.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/base/text/printable.h"
+#include "lockstep/launch/process/text_tail.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kMostOthers = 16;
+constexpr std::size_t kMostMessageLines = 20;
+constexpr std::size_t kMostOfALine = 1000;
+
+// A rank may write anything, to the terminal too.
+std::string indented(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += "\n    | " + printable(line, kMostOfALine);
+  return text;
+}
+
+// Without the stack that LibTorch adds.
+std::vector<std::string> lines_of(const std::string& message) {
+  TextTail tail;
+  tail.feed(message);
+  return tail.last_lines(kMostMessageLines);
+}
+
+// The message of an exception that nobody caught stands in both places.
+bool says_all_of(const std::vector<std::string>& lines, const std::vector<std::string>& message) {
+  return std::all_of(message.begin(), message.end(), [&](const std::string& part) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  });
+}
+
+// Of its error file: without the stack that LibTorch adds, and without lines that hold nothing.
+std::vector<std::string> message_lines(const RankEnd& end) {
+  std::vector<std::string> lines = lines_of(end.error.message);
+  const auto is_blank = [](const std::string& line) { return line.find_first_not_of(" \t") == std::string::npos; };
+  lines.erase(std::remove_if(lines.begin(), lines.end(), is_blank), lines.end());
+  return lines;
+}
+
+std::string because(const RankEnd& end) {
+  if (!is_consequence(end) || blamed_by(end) < 0) return "";
+  return fmt::format(", since rank {} had failed", blamed_by(end));
+}
+
+std::string how(const RankEnd& end) {
+  if (end.status.well()) return "had ended well";
+  if (end.was_asked) return "was ended by the launcher";
+  return "failed too, " + end.status.describe() + because(end);
+}
+
+std::string tell_others(const std::vector<RankEnd>& ends, const RankEnd* first) {
+  std::string text;
+  std::size_t told = 0;
+  for (const RankEnd& end : ends) {
+    if (&end == first || told == kMostOthers) continue;
+    ++told;
+    text += fmt::format("\n  rank {}: {}", end.rank, how(end));
+  }
+  const std::size_t others = ends.size() - (first != nullptr ? 1 : 0);
+  if (others > told) text += fmt::format("\n  and {} more ranks", others - told);
+  return text;
+}
+
+bool gave_up_by_itself(const ExitStatus& status) {
+  constexpr int kFirstCodeOfAShell = 126;
+  return status.signal == SIGABRT || (status.signal == 0 && status.code < kFirstCodeOfAShell);
+}
+
+std::string advice_after(const RankEnd& first, bool out_of_memory) {
+  const bool gave_up = gave_up_by_itself(first.status);
+  const bool has_lines = !first.last_lines.empty();
+  if (!message_lines(first).empty() && (first.was_asked || first.status.signal == SIGABRT || (gave_up && !has_lines))) {
+    return "it gave up by itself: its message has the reason";
+  }
+  if (gave_up && !has_lines) {
+    return "it gave up by itself and wrote nothing on standard error: run one rank under gdb; where its output goes to "
+           "files, look whether their disk is full";
+  }
+  return advice_for(first.status, out_of_memory);
+}
+
+}  // namespace
+
+std::string tell_failure(const RankEnd& first) {
+  const std::string end = first.was_asked ? "it said so, and was then ended by the launcher" : first.status.describe();
+  std::string text = fmt::format("rank {} (local rank {}, pid {}) on {} failed first: {}", first.rank, first.local_rank,
+                                 first.pid, host_name(), end);
+  const std::vector<std::string> message = message_lines(first);
+  if (message.size() == 1) text += "\n  its message: " + printable(message.front(), kMostOfALine);
+  if (message.size() > 1 && !says_all_of(first.last_lines, message)) text += "\n  its message:" + indented(message);
+  if (!first.last_lines.empty()) text += "\n  its last lines on standard error:" + indented(first.last_lines);
+  return text;
+}
+
+Error failure_report(const std::vector<RankEnd>& ends, const std::string& story, int restarts,
+                     const std::string& log_path, bool out_of_memory) {
+  const RankEnd* first = story.empty() ? first_failure(ends) : nullptr;
+  std::string what = first != nullptr ? tell_failure(*first) : story;
+  what += tell_others(ends, first);
+  std::string where = "host " + host_name();
+  if (restarts > 0) where += fmt::format(", after {} restart{}", restarts, restarts == 1 ? "" : "s");
+  if (!log_path.empty()) where += ", logs in " + log_path;
+  const std::string fix =
+      first != nullptr ? advice_after(*first, out_of_memory) : "see what the launcher of that node says";
+  return Error(what, where, fix);
+}
+
+}  // namespace lockstep

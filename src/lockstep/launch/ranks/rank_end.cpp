@@ -1,0 +1,120 @@
+#include "lockstep/launch/ranks/rank_end.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace lockstep {
+namespace {
+
+constexpr std::uintmax_t kLargestErrorFileBytes = 1 << 20;
+
+// What Lockstep, Gloo, NCCL, MPI and PyTorch say of a peer that is gone.
+constexpr std::array kBlame{"lost rank",
+                            "lost the connection to",
+                            "lost the store",
+                            "(found by rank ",
+                            " left the group",
+                            "connections of this group ended",
+                            "another rank ended the group",
+                            "Connection closed by peer",
+                            "Connection reset by peer",
+                            "Broken pipe",
+                            "Socket Timeout",
+                            "Timed out waiting",
+                            "Read error [",
+                            "Write error [",
+                            "ncclRemoteError",
+                            "remote process exited"};
+
+bool blames(const std::string& text) {
+  return std::any_of(kBlame.begin(), kBlame.end(),
+                     [&](const char* phrase) { return text.find(phrase) != std::string::npos; });
+}
+
+// Less is more to blame.
+int distance_from_cause(const RankEnd& end) {
+  if (is_consequence(end)) return 2;
+  const bool came_to_nothing = end.error.cause && (end.error.cause->kind == FailureCause::Kind::Timeout ||
+                                                   end.error.cause->kind == FailureCause::Kind::Disagreement);
+  return came_to_nothing ? 1 : 0;
+}
+
+bool failed(const RankEnd& end) { return !end.status.well() && !end.was_asked; }
+
+bool had_said_so(const RankEnd& end) {
+  return end.was_asked && !end.status.well() && !end.error.message.empty() && distance_from_cause(end) == 0;
+}
+
+const RankEnd* end_of_blamed(const RankEnd& end, const std::vector<RankEnd>& ends) {
+  const int rank = blamed_by(end);
+  const auto found =
+      std::find_if(ends.begin(), ends.end(), [&](const RankEnd& each) { return each.rank == rank && failed(each); });
+  return found == ends.end() ? nullptr : &*found;
+}
+
+// From one that another failure explains to the other, as far as that is known here. Ranks that blame each other in a
+// circle show no cause, so the one that ended first stands for them.
+const RankEnd* follow_blame(const RankEnd* end, const std::vector<RankEnd>& ends) {
+  std::vector<const RankEnd*> path;
+  while (is_consequence(*end)) {
+    const auto seen = std::find(path.begin(), path.end(), end);
+    if (seen != path.end()) return *std::min_element(seen, path.end());  // `ends` are in the order of time
+    path.push_back(end);
+    const RankEnd* const next = end_of_blamed(*end, ends);
+    if (next == nullptr) break;
+    end = next;
+  }
+  return end;
+}
+
+}  // namespace
+
+bool is_consequence(const RankEnd& end) {
+  const bool gave_up = end.status.signal == 0 || end.status.signal == SIGABRT;  // what nobody catches ends in abort()
+  if (!gave_up) return false;
+  if (end.error.cause) return end.error.cause->is_consequence();
+  if (!end.error.message.empty()) return blames(end.error.message);
+  return std::any_of(end.last_lines.begin(), end.last_lines.end(), blames);
+}
+
+int blamed_by(const RankEnd& end) { return end.error.cause ? end.error.cause->rank : -1; }
+
+const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ends) {
+    if (!failed(end)) continue;
+    if (first == nullptr || distance_from_cause(end) < distance_from_cause(*first)) first = &end;
+  }
+  if (first == nullptr || !is_consequence(*first)) return first;
+  const auto said_so = std::find_if(ends.begin(), ends.end(), had_said_so);
+  return said_so != ends.end() ? &*said_so : follow_blame(first, ends);
+}
+
+ErrorFile read_error_file(const std::string& path) {
+  std::error_code status;
+  const std::uintmax_t size = std::filesystem::file_size(path, status);
+  if (status || size == 0 || size > kLargestErrorFileBytes) return {};
+  std::ifstream file(path);
+  const nlohmann::json content = nlohmann::json::parse(file, nullptr, false);
+  if (!content.is_object() || !content.contains("message")) return {};
+  nlohmann::json message = content["message"];
+  if (message.is_object() && message.contains("message")) message = message["message"];
+  ErrorFile error;
+  error.message = message.is_string() ? message.get<std::string>()
+                                      : message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const auto ours = content.find("lockstep");
+  if (ours == content.end() || !ours->is_object()) return error;
+  const auto cause = ours->find("cause"), blames = ours->find("blames");
+  if (cause == ours->end() || !cause->is_string()) return error;
+  if (const auto kind = failure_kind(cause->get<std::string>())) {
+    error.cause = FailureCause{*kind, blames != ours->end() && blames->is_number_integer() ? blames->get<int>() : -1};
+  }
+  return error;
+}
+
+}  // namespace lockstep

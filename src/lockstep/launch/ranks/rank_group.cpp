@@ -1,0 +1,269 @@
+#include "lockstep/launch/ranks/rank_group.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/launch/ranks/last_words.h"
+#include "lockstep/start/start_variables.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kLastLines = 20;
+// Ranks that begin need the cores more than spares do that are loaded.
+constexpr std::chrono::seconds kSpareDelay{1};
+
+UniqueFd open_file(const std::string& path, int flags) {
+  UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+  if (!file) {
+    throw Error("cannot open " + path + ": " + errno_text(errno), "lockstep run",
+                "choose a folder that you may write to with --log-dir");
+  }
+  return file;
+}
+
+UniqueFd log_file(const std::string& path) { return open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND); }
+
+// "[default0]:" as torchrun has it, or what its variable for this says.
+std::string line_prefix(const RankPlace& place) {
+  const char* pattern = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  if (pattern == nullptr) return fmt::format("[{}{}]:", place.role, place.local_rank);
+  std::string text = pattern;
+  const std::pair<std::string, std::string> values[] = {{"${role_name}", place.role},
+                                                        {"${local_rank}", std::to_string(place.local_rank)},
+                                                        {"${rank}", std::to_string(place.rank)}};
+  for (const auto& [name, value] : values) {
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size())) {
+      text.replace(at, name.size(), value);
+    }
+  }
+  return text;
+}
+
+ExitStatus status_of(const siginfo_t& info) {
+  ExitStatus status;
+  if (info.si_code == CLD_EXITED) {
+    status.code = info.si_status;
+  } else {
+    status.signal = info.si_status;
+    status.dumped_core = info.si_code == CLD_DUMPED;
+  }
+  return status;
+}
+
+}  // namespace
+
+struct RankGroup::Rank {
+  RankPlace place;
+  ChildCommand command;
+  ChildProcess process;
+  bool ended = false;
+  EventLoop::Token watch = 0;
+  std::unique_ptr<OutputStream> out;  // null: stdout does not pass through the launcher
+  std::unique_ptr<OutputStream> err;
+  UniqueFd out_file;  // where the stream goes straight to a file
+  UniqueFd err_file;
+  std::string err_path;
+
+  std::size_t index() const { return static_cast<std::size_t>(place.local_rank); }
+  // Of its stderr, wherever that went.
+  TextTail tail() const { return err ? err->tail() : tail_of_file(err_path); }
+};
+
+RankGroup::RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end)
+    : parts_(parts), on_end_(std::move(on_end)) {
+  parts_.out.set_on_room([this] { resume_output(); });
+  parts_.err.set_on_room([this] { resume_output(); });
+}
+
+RankGroup::~RankGroup() {
+  parts_.out.set_on_room(nullptr);
+  parts_.err.set_on_room(nullptr);
+  signal_all(SIGKILL);
+  for (const auto& rank : ranks_) {
+    if (!rank->ended && rank->process.pid > 0) ::waitpid(rank->process.pid, nullptr, 0);
+    parts_.loop.forget(rank->watch);
+  }
+}
+
+void RankGroup::start(const std::vector<RankPlace>& places) {
+  const NodeCores node = node_cores();
+  for (const RankPlace& place : places) start_rank(place, node);
+  for (const auto& rank : ranks_) {
+    try {
+      confirm_start(rank->process, rank->command);
+    } catch (const Error&) {
+      rank->ended = true;
+      throw;
+    }
+  }
+  if (parts_.plan.warm_spares && parts_.plan.may_start_again(places.front().restart_count))
+    prepare_at_ = Deadline::after(kSpareDelay);
+}
+
+void RankGroup::prepare_spares() {
+  prepare_at_ = Deadline::never();
+  std::map<int, ChildCommand> commands;
+  for (const auto& rank : ranks_) commands[rank->place.local_rank] = rank->command;
+  parts_.spares.prepare(std::move(commands));
+}
+
+int RankGroup::connect_stdout(Rank& rank, const std::string& folder) {
+  const std::size_t i = rank.index();
+  const bool shown = parts_.plan.shown[i];
+  const std::string path = folder + "/stdout.log";
+  if (parts_.plan.tee[i].out) {
+    rank.out = std::make_unique<OutputStream>(
+        parts_.loop, OutputStream::Targets{shown ? &parts_.out : nullptr, line_prefix(rank.place), log_file(path),
+                                           fmt::format("stdout of rank {}, {},", rank.place.rank, path)});
+    return rank.out->write_end();
+  }
+  if (parts_.plan.redirects[i].out) {
+    rank.out_file = log_file(path);
+  } else if (!shown) {
+    rank.out_file = open_file("/dev/null", O_WRONLY);
+  }
+  return rank.out_file.get();
+}
+
+// Passes through the launcher, which remembers its end, unless it goes straight to a file.
+int RankGroup::connect_stderr(Rank& rank, const std::string& folder) {
+  const std::size_t i = rank.index();
+  const bool tee = parts_.plan.tee[i].err;
+  if (!tee && parts_.plan.redirects[i].err) {
+    rank.err_path = folder + "/stderr.log";
+    rank.err_file = log_file(rank.err_path);
+    return rank.err_file.get();
+  }
+  OutputStream::Targets targets;
+  if (parts_.plan.shown[i]) targets.console = &parts_.err;
+  if (tee) {
+    targets.prefix = line_prefix(rank.place);
+    const std::string path = folder + "/stderr.log";
+    targets.file = log_file(path);
+    targets.name = fmt::format("stderr of rank {}, {},", rank.place.rank, path);
+  }
+  rank.err = std::make_unique<OutputStream>(parts_.loop, std::move(targets));
+  return rank.err->write_end();
+}
+
+void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
+  ranks_.push_back(std::make_unique<Rank>());
+  Rank& rank = *ranks_.back();
+  rank.place = place;
+  const std::string folder = parts_.folder.rank_path(place.generation, place.local_rank);
+  rank.place.error_file = folder + "/error.json";
+
+  rank.command.arguments = with_local_rank(parts_.plan.command, place.local_rank);
+  Variables variables = rank_variables(rank.place);
+  const int threads = std::max(1, node.threads / place.local_world_size);
+  for (auto& variable : variables_for_rank(threads, place.local_world_size)) variables.push_back(std::move(variable));
+  rank.command.environment = merged_environment(own_environment(), variables);
+  rank.command.cores = share_cores(parts_.plan.affinity, node, place.local_world_size)[rank.index()];
+  rank.command.out = connect_stdout(rank, folder);
+  rank.command.err = connect_stderr(rank, folder);
+
+  rank.ended = true;  // until it has begun
+  auto spare = parts_.spares.release(place.local_rank, rank.command);
+  rank.process = spare ? std::move(*spare) : start_child(rank.command);
+  rank.ended = false;
+  ++running_;
+  if (!spare) parts_.guard.add_group(rank.process.pid);
+  rank.watch = parts_.loop.watch_readable(rank.process.pidfd.get(), [this, &rank] { take_end(rank); });
+  for (auto* stream : {rank.out.get(), rank.err.get()}) {
+    if (stream != nullptr) stream->close_write_end();
+  }
+  rank.out_file.reset();
+  rank.err_file.reset();
+}
+
+void RankGroup::take_end(Rank& rank) {
+  siginfo_t info{};
+  if (::waitid(P_PIDFD, static_cast<id_t>(rank.process.pidfd.get()), &info, WEXITED | WNOHANG) != 0) return;
+  if (info.si_pid == 0) return;
+  rank.ended = true;
+  --running_;
+  parts_.loop.forget(std::exchange(rank.watch, 0));
+  for (auto* stream : {rank.out.get(), rank.err.get()}) {
+    if (stream != nullptr) stream->drain();
+  }
+  RankEnd end;
+  end.rank = rank.place.rank;
+  end.local_rank = rank.place.local_rank;
+  end.pid = rank.process.pid;
+  end.status = status_of(info);
+  end.was_asked = stopping_;
+  end.last_lines = last_words(rank.tail(), kLastLines);
+  end.error = read_error_file(rank.place.error_file);
+  ends_.push_back(end);
+  on_end_(ends_.back());
+}
+
+void RankGroup::signal_all(int signal) {
+  for (const auto& rank : ranks_) {
+    if (!rank->ended) ::kill(-rank->process.pid, signal);
+  }
+}
+
+void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
+  if (!stopping_) {
+    sent_.number = signal;
+    for (const auto& rank : ranks_) {
+      if (!rank->ended) sent_.groups.insert(rank->process.pid);
+    }
+    signal_all(signal);
+  }
+  stopping_ = true;
+  prepare_at_ = Deadline::never();
+  const Deadline by = Deadline::after(grace);
+  if (by.at() < kill_at_.at()) act_at_ = kill_at_ = by;
+  act_on_time();
+}
+
+void RankGroup::act_on_time() {
+  if (prepare_at_.passed()) prepare_spares();
+  if (!act_at_.passed()) return;
+  signal_all(SIGKILL);
+  // Again soon: a process may have joined the group in between.
+  act_at_ = all_ended() ? Deadline::never() : Deadline::after(std::chrono::milliseconds(100));
+}
+
+bool RankGroup::is_running(pid_t pid) const {
+  for (const auto& rank : ranks_) {
+    if (rank->process.pid == pid && !rank->ended) return true;
+  }
+  return false;
+}
+
+bool RankGroup::is_running_rank(int rank) const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [rank](const auto& each) { return each->place.rank == rank && !each->ended; });
+}
+
+void RankGroup::resume_output() {
+  for (const auto& rank : ranks_) {
+    for (auto* stream : {rank->out.get(), rank->err.get()}) {
+      if (stream != nullptr) stream->resume();
+    }
+  }
+}
+
+void RankGroup::finish_output() {
+  for (const auto& rank : ranks_) {
+    for (auto* stream : {rank->out.get(), rank->err.get()}) {
+      if (stream != nullptr) stream->finish();
+    }
+    parts_.guard.remove_group(rank->process.pid);
+  }
+}
+
+}  // namespace lockstep

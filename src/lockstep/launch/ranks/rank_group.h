@@ -1,0 +1,94 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/launch/job_folder.h"
+#include "lockstep/launch/plan.h"
+#include "lockstep/launch/process/child_process.h"
+#include "lockstep/launch/process/console.h"
+#include "lockstep/launch/process/event_loop.h"
+#include "lockstep/launch/process/orphan_guard.h"
+#include "lockstep/launch/process/output_stream.h"
+#include "lockstep/launch/process/process_table.h"
+#include "lockstep/launch/ranks/cpu_share.h"
+#include "lockstep/launch/ranks/rank_end.h"
+#include "lockstep/launch/ranks/rank_environment.h"
+#include "lockstep/launch/ranks/spare_ranks.h"
+
+namespace lockstep {
+
+/// What the launcher has once for the whole job.
+struct LauncherParts {
+  const LaunchPlan& plan;
+  EventLoop& loop;
+  Console& out;
+  Console& err;
+  JobFolder& folder;
+  OrphanGuard& guard;
+  SpareRanks& spares;
+
+  /// Processes of the launcher's own, which are no ranks.
+  std::set<pid_t> helpers() const {
+    std::set<pid_t> pids = spares.processes();
+    pids.insert(guard.pid());
+    return pids;
+  }
+};
+
+/// The ranks of this node, from their start to their end, once. Their output is carried while the event loop runs.
+class RankGroup {
+ public:
+  /// @param on_end  called for each rank that ended, in the order in which they did
+  RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end);
+  ~RankGroup();
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  /// Starts one process for each place. @throws Error  if one cannot be started; none is left then
+  void start(const std::vector<RankPlace>& places);
+  /// Sends `signal` to the ranks that still run, and what they started; SIGKILL after `grace`. A second call changes
+  /// nothing but that it may shorten the time.
+  void stop(int signal, std::chrono::milliseconds grace);
+  /// Does what is due by now.
+  void act_on_time();
+  Deadline next_deadline() const { return act_at_.at() < prepare_at_.at() ? act_at_ : prepare_at_; }
+  /// What `stop` sent to whom, and when SIGKILL is due; none and never without it.
+  const SentSignal& sent() const { return sent_; }
+  Deadline kill_at() const { return kill_at_; }
+
+  bool all_ended() const { return running_ == 0; }
+  bool is_running(pid_t pid) const;
+  /// @param rank  in the job
+  bool is_running_rank(int rank) const;
+  /// In the order of their ends.
+  const std::vector<RankEnd>& ends() const { return ends_; }
+  /// Passes on the last output.
+  void finish_output();
+
+ private:
+  struct Rank;
+  void start_rank(const RankPlace& place, const NodeCores& node);
+  int connect_stdout(Rank& rank, const std::string& folder);
+  int connect_stderr(Rank& rank, const std::string& folder);
+  void take_end(Rank& rank);
+  void prepare_spares();
+  void signal_all(int signal);
+  void resume_output();
+
+  LauncherParts parts_;
+  std::function<void(const RankEnd&)> on_end_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<RankEnd> ends_;
+  int running_ = 0;
+  bool stopping_ = false;
+  SentSignal sent_;
+  Deadline kill_at_ = Deadline::never();
+  Deadline act_at_ = Deadline::never();
+  Deadline prepare_at_ = Deadline::never();  // spares for the next start
+};
+
+}  // namespace lockstep

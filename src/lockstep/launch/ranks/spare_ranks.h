@@ -1,0 +1,63 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "lockstep/launch/process/child_process.h"
+#include "lockstep/launch/process/event_loop.h"
+#include "lockstep/launch/process/orphan_guard.h"
+
+namespace lockstep {
+
+/// Warm spares: for each local rank a process of the same program that is loaded and waits before its main function,
+/// so that a restart need not wait for the program's libraries, of which LibTorch alone takes 0.4 s.
+///
+/// A library that is preloaded into the program (LD_PRELOAD) does the waiting; the program need not know of it.
+class SpareRanks {
+ public:
+  SpareRanks(EventLoop& loop, OrphanGuard& guard) : loop_(loop), guard_(guard) {}
+  /// Ends those that were not needed.
+  ~SpareRanks();
+  SpareRanks(const SpareRanks&) = delete;
+  SpareRanks& operator=(const SpareRanks&) = delete;
+
+  /// Begins to load a spare for each command that has none, by local rank, one after the other: ranks need the cores.
+  void prepare(std::map<int, ChildCommand> commands);
+  /// Turns the spare of `local_rank` into the process that `command` describes. Nothing where there is none.
+  std::optional<ChildProcess> release(int local_rank, const ChildCommand& command);
+  /// Processes that wait, or are being loaded.
+  std::set<pid_t> processes() const;
+
+ private:
+  struct Spare {
+    ChildProcess process;
+    UniqueFd socket;
+    bool loaded = false;
+    EventLoop::Token watch = 0;
+  };
+  void load_next();
+  void start(int local_rank, ChildCommand command);
+  void take_sign(int local_rank);
+  void give_up(int local_rank, const std::string& why);
+
+  EventLoop& loop_;
+  OrphanGuard& guard_;
+  std::map<int, ChildCommand> wanted_;
+  std::map<int, std::unique_ptr<Spare>> spares_;
+  bool useless_ = false;  // one ended by itself: others would, too
+};
+
+/// The library that waits: in the launcher's own folder.
+std::string spare_library_path();
+
+/// @throws UsageError  if processes of the program `file` cannot wait as spares: it is linked statically, or no
+/// program;
+///                     or if the library for it is missing
+void check_spares_are_possible(const std::string& file);
+
+}  // namespace lockstep

@@ -1,0 +1,294 @@
+// What is wrong with scripts for sbatch that are to start data-parallel jobs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "lockstep/base/text/nearest_name.h"
+#include "lockstep/base/text/printable.h"
+#include "lockstep/launch/process/text_cursor.h"
+#include "lockstep/launch/slurm/sbatch_file.h"
+#include "lockstep/launch/slurm/shell_commands.h"
+#include "lockstep/launch/slurm/slurm_options.h"
+#include "lockstep/launch/slurm/slurm_time.h"
+#include "lockstep/launch/slurm/slurm_values.h"
+
+namespace lockstep {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string file_name_of(const std::string& word) { return word.substr(word.rfind('/') + 1); }
+
+// An expansion, or a redirection.
+bool begins_no_program(const std::string& word) {
+  TextCursor at(word);
+  if (at.take("$<>({}&`")) return true;
+  return !at.digits(1).empty() && at.take("<>");
+}
+
+// What prepares and reports in a job, and is no training.
+bool is_harmless(const std::string& word) {
+  static const std::set<std::string> names{
+      "export",     "set",    "source", ".",      "cd",    "echo",     "module", "ulimit", "mkdir",    "date",
+      "for",        "case",   "select", "exit",   "wait",  "scontrol", "conda",  "trap",   "hostname", "nvidia-smi",
+      "[",          "[[",     "test",   "true",   "false", ":",        "local",  "eval",   "declare",  "readonly",
+      "unset",      "return", "break",  "cat",    "ls",    "cp",       "mv",     "rm",     "ln",       "head",
+      "tail",       "sed",    "awk",    "grep",   "sleep", "printf",   "pwd",    "which",  "free",     "df",
+      "nproc",      "lscpu",  "tee",    "sort",   "uniq",  "wc",       "tr",     "cut",    "touch",    "chmod",
+      "pushd",      "popd",   "shopt",  "read",   "kill",  "continue", "squeue", "sacct",  "sinfo",    "sbcast",
+      "scancel",    "env",    "rsync",  "tar",    "unzip", "function", "shift",  "curl",   "wget",     "openssl",
+      "micromamba", "mamba",  "ml",     "sbatch", "umask", "type"};
+  return names.count(file_name_of(word)) != 0 || begins_no_program(word);
+}
+
+// What starts the ranks of one host.
+bool is_launcher(const Words& words) {
+  const std::string name = file_name_of(words.front());
+  const std::string verb = words.size() > 1 ? words[1] : "";
+  if (name == "torchrun" || name == "deepspeed") return true;
+  return (name == "accelerate" && verb == "launch") || (name == "lockstep" && (verb == "run" || verb == "launch"));
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// An option of srun or sbatch.
+struct SlurmOption {
+  std::string name;  // long, without hyphens
+  std::optional<std::string> value;
+};
+
+// The options in front of the program; `program` is set to the first word that belongs to none.
+std::vector<SlurmOption> options_of(const Words& words, std::size_t* program) {
+  static const std::map<char, std::string> letters{
+      {'N', "nodes"},      {'n', "ntasks"},       {'c', "cpus-per-task"}, {'t', "time"},
+      {'J', "job-name"},   {'p', "partition"},    {'A', "account"},       {'o', "output"},
+      {'e', "error"},      {'i', "input"},        {'w', "nodelist"},      {'x', "exclude"},
+      {'C', "constraint"}, {'D', "chdir"},        {'d', "dependency"},    {'G', "gpus"},
+      {'q', "qos"},        {'m', "distribution"}, {'a', "array"},         {'b', "begin"},
+      {'M', "clusters"},   {'L', "licenses"},     {'F', "nodefile"},      {'B', "extra-node-info"},
+      {'T', "threads"},    {'W', "wait"},         {'r', "relative"},      {'S', "core-spec"}};
+  std::vector<SlurmOption> options;
+  std::size_t at = 0;
+  const auto next_word = [&]() -> std::optional<std::string> {
+    if (at + 1 >= words.size() || words[at + 1][0] == '-') return std::nullopt;
+    return words[++at];
+  };
+  for (; at < words.size() && words[at].size() > 1 && words[at][0] == '-'; ++at) {
+    const std::string& word = words[at];
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    if (word[1] != '-') {
+      const auto letter = letters.find(word[1]);
+      if (letter == letters.end()) continue;
+      const bool is_apart = word.size() == 2;
+      options.push_back({letter->second, is_apart ? next_word() : word.substr(2)});
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    SlurmOption option{word.substr(2, equals == std::string::npos ? equals : equals - 2), std::nullopt};
+    const auto& known = slurm_options();
+    const bool is_known = std::find(known.begin(), known.end(), option.name) != known.end();
+    if (equals != std::string::npos) {
+      option.value = word.substr(equals + 1);
+    } else if (is_known ? !takes_no_value(option.name) : at + 1 < words.size() && is_number(words[at + 1])) {
+      option.value = next_word();
+    }
+    options.push_back(option);
+  }
+  *program = at;
+  return options;
+}
+
+// What the value of an option of a #SBATCH line must look like; nothing where any will do.
+std::optional<std::string> wrong_value(const SlurmOption& option) {
+  static const std::set<std::string> numbers{"ntasks",          "ntasks-per-node", "cpus-per-task", "ntasks-per-socket",
+                                             "ntasks-per-core", "ntasks-per-gpu"};
+  static const std::set<std::string> others{"gpus",      "gpus-per-node", "gpus-per-task", "mem",    "gres",
+                                            "partition", "account",       "job-name",      "output", "signal"};
+  const bool is_number_of = numbers.count(option.name) != 0;
+  const bool is_nodes = option.name == "nodes", is_time = option.name == "time" || option.name == "time-min";
+  if (!is_number_of && !is_nodes && !is_time && others.count(option.name) == 0) return std::nullopt;
+  if (!option.value || option.value->empty()) return "a value";
+  if (option.value->find('$') != std::string::npos) return std::nullopt;
+  if (is_number_of && !is_slurm_count(*option.value)) return "a number from 1";
+  if (is_nodes && !is_slurm_nodes(*option.value)) return "a number from 1, or a range of them";
+  if (is_time && !slurm_seconds(*option.value) && !is_slurm_unlimited(*option.value)) {
+    return "minutes, minutes:seconds, hours:minutes:seconds, or days-hours[:minutes[:seconds]]";
+  }
+  if (option.name == "mem" && !is_slurm_memory(*option.value)) return "a number and K, M, G or T, as 64G";
+  return std::nullopt;
+}
+
+class SbatchCheck {
+ public:
+  std::vector<SbatchFinding> run(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      ++line_;
+      if (!line.empty() && line.back() == '\r')
+        find("the line ends in a carriage return", "convert it to Unix's line ends");
+      look_at(line);
+    }
+    for (const ShellCommand& command : shell_commands(text)) look_at_command(command);
+    look_at_the_whole();
+    std::stable_sort(findings_.begin(), findings_.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
+    return std::move(findings_);
+  }
+
+ private:
+  void find(const std::string& problem, const std::string& fix) { findings_.push_back({line_, problem, fix}); }
+
+  void look_at(const std::string& line) {
+    if (line_ == 1 && line.rfind("#!", 0) != 0) {
+      find("the first line names no interpreter, and sbatch refuses the file", "begin it with #!/bin/bash");
+    }
+    if (line.rfind("#SBATCH", 0) == 0) return look_at_directive(line);
+    if (line.empty() || line[0] == '#') return look_at_comment(line);
+    if (first_command_ == 0 && line.find_first_not_of(" \t\r") != std::string::npos) first_command_ = line_;
+  }
+
+  void look_at_directive(const std::string& line) {
+    if (first_command_ > 0) {
+      find("sbatch reads no #SBATCH after the first command, which is in line " + std::to_string(first_command_),
+           "move it above");
+    }
+    if (line.find('$') != std::string::npos) {
+      find("sbatch replaces no variables in #SBATCH lines",
+           "write the value itself, or give it on sbatch's command line");
+    }
+    std::istringstream stream(line.substr(std::string("#SBATCH").size()));
+    Words words;
+    for (std::string word; stream >> word && word[0] != '#';) words.push_back(word);
+    std::size_t end = 0;
+    for (const SlurmOption& option : options_of(words, &end)) {
+      check_name(option.name);
+      if (const auto wanted = wrong_value(option)) {
+        find(fmt::format(
+                 "--{} {}", option.name,
+                 option.value && !option.value->empty() ? "is \"" + printable(*option.value) + "\"" : "has no value"),
+             "give it " + *wanted);
+      }
+      values_[option.name] = {option.value.value_or(""), line_};
+    }
+  }
+
+  // "4 nodes" in a comment, beside --nodes=8.
+  void look_at_comment(const std::string& line) {
+    const std::string nodes = nodes_in_comment(line);
+    if (!nodes.empty()) comment_nodes_ = {nodes, line_};
+  }
+
+  void look_at_command(const ShellCommand& command) {
+    line_ = command.line;
+    const Words& words = command.words;
+    if (file_name_of(words.front()) == "srun") {
+      std::size_t program = 0;
+      const Words arguments(words.begin() + 1, words.end());
+      for (const SlurmOption& option : options_of(arguments, &program)) check_name(option.name);
+      has_srun_ = has_srun_ || program >= arguments.size() || !is_harmless(arguments[program]);
+    } else if (!is_harmless(words.front())) {
+      unstarted_.emplace_back(line_, is_launcher(words));
+    }
+  }
+
+  void check_name(const std::string& name) {
+    const auto& known = slurm_options();
+    if (std::find(known.begin(), known.end(), name) != known.end()) return;
+    if (name == "num_gpus" || name == "num-gpus") {
+      find("Slurm has no --" + name, "--gpus N for the job, --gpus-per-node N, or --gpus-per-task 1 with --ntasks N");
+      return;
+    }
+    std::string hyphens = name;
+    std::replace(hyphens.begin(), hyphens.end(), '_', '-');
+    const std::string near = nearest_name(hyphens, known);
+    find("Slurm has no --" + printable(name),
+         near.empty() ? "see the manual of sbatch and srun" : "did you mean --" + near + "?");
+  }
+
+  std::optional<int> number_of(const std::string& option) const {
+    const auto found = values_.find(option);
+    if (found == values_.end()) return std::nullopt;
+    return slurm_number(found->second.text);
+  }
+
+  void look_at_the_whole() {
+    const int nodes = number_of("nodes").value_or(1);
+    const int per_node = number_of("ntasks-per-node").value_or(1);
+    const int tasks = number_of("ntasks").value_or(nodes * per_node);
+    look_at_signal();
+    if (!has_srun_ && (tasks > 1 || nodes > 1)) look_at_unstarted(nodes, per_node, tasks);
+    const auto gpus = values_.count("gpus-per-node") != 0 ? number_of("gpus-per-node") : number_of("gres");
+    if (gpus && values_.count("ntasks-per-node") != 0 && *gpus != per_node) {
+      line_ = values_.at(values_.count("gpus-per-node") != 0 ? "gpus-per-node" : "gres").line;
+      find(fmt::format("{} GPUs per node for {} tasks per node: a rank takes one", *gpus, per_node),
+           "make the two numbers equal");
+    }
+    if (!comment_nodes_.text.empty() && values_.count("nodes") != 0 && comment_nodes_.text != std::to_string(nodes)) {
+      line_ = comment_nodes_.line;
+      find(fmt::format("the comment says {} nodes, --nodes says {}", printable(comment_nodes_.text), nodes),
+           "correct one of them");
+    }
+  }
+
+  // "--signal=B:USR1@120"; without a time, Slurm takes a minute.
+  void look_at_signal() {
+    const auto signal = values_.find("signal"), time = values_.find("time");
+    if (signal == values_.end() || time == values_.end()) return;
+    const auto limit_s = slurm_seconds(time->second.text);
+    const int lead_s = slurm_signal_lead(signal->second.text).value_or(60);
+    if (!limit_s || !is_signalled_at_start(*limit_s, lead_s)) return;
+    line_ = signal->second.line;
+    find(fmt::format("--signal comes {} s before the limit, which --time sets to {} s: the job would be signalled as "
+                     "soon as it starts",
+                     lead_s, *limit_s),
+         "raise --time, or signal later");
+  }
+
+  void look_at_unstarted(int nodes, int per_node, int tasks) {
+    if (unstarted_.empty()) {
+      line_ = 0;
+      find("nothing in the file starts a program", "end it with srun and the program");
+    }
+    for (const auto& [line, is_launcher] : unstarted_) {
+      line_ = line;
+      if (is_launcher) {
+        if (nodes > 1) {
+          find("without srun this launcher runs on the first node only",
+               fmt::format("srun --nodes={} --ntasks-per-node=1 before it, with --nnodes {} and the node's rank", nodes,
+                           nodes));
+        }
+        continue;
+      }
+      find(fmt::format("without srun this is one process on the first node, where the job has {} tasks ({} nodes, {} "
+                       "per node)",
+                       tasks, nodes, per_node),
+           "put srun before it");
+    }
+  }
+
+  struct Place {
+    std::string text;
+    int line = 0;
+  };
+  int line_ = 0;
+  int first_command_ = 0;
+  bool has_srun_ = false;
+  std::map<std::string, Place> values_;  // of #SBATCH options
+  Place comment_nodes_;
+  std::vector<std::pair<int, bool>> unstarted_;  // lines of commands that srun does not start; true: a launcher
+  std::vector<SbatchFinding> findings_;
+};
+
+}  // namespace
+
+std::vector<SbatchFinding> check_sbatch_file(const std::string& text) { return SbatchCheck().run(text); }
+
+}  // namespace lockstep

@@ -1,0 +1,130 @@
+#include "lockstep/launch/slurm/sbatch_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text/printable.h"
+#include "lockstep/launch/process/text_cursor.h"
+#include "lockstep/launch/slurm/slurm_time.h"
+#include "lockstep/launch/slurm/slurm_values.h"
+
+namespace lockstep {
+namespace {
+
+// How lockstep's Trainer leaves when it was asked to stop, by SIGTERM or SIGUSR1, and has saved: 128 + SIGTERM. A
+// program that knows no SIGUSR1 dies of it with another code, and must not queue again for ever.
+constexpr int kSavedAndStopped = 143;
+
+void require_option(bool holds, const std::string& flag, const std::string& value, const std::string& fix) {
+  if (!holds) throw UsageError(fmt::format("{} is \"{}\"", flag, printable(value)), "lockstep slurm", fix);
+}
+
+void check_time(const SbatchOptions& options) {
+  const auto limit_s = slurm_seconds(*options.time);
+  require_option(limit_s.has_value(), "--time", *options.time,
+                 "write minutes, minutes:seconds, hours:minutes:seconds, or days-hours[:minutes[:seconds]]");
+  if (options.signal_seconds > 0 && is_signalled_at_start(*limit_s, options.signal_seconds)) {
+    throw UsageError(
+        fmt::format("--time {} is {} s, and --signal-seconds {} has the ranks signalled so long before it, "
+                    "up to a minute early: as soon as they start",
+                    *options.time, *limit_s, options.signal_seconds),
+        "lockstep slurm",
+        fmt::format("give --time more than {} s, or a smaller --signal-seconds; 0 sends no signal",
+                    options.signal_seconds + 60));
+  }
+}
+
+void check_options(const SbatchOptions& options) {
+  const auto at_least = [](int value, int least, const std::string& flag) {
+    require_option(value >= least, flag, std::to_string(value), fmt::format("give a number from {}", least));
+  };
+  at_least(options.nodes, 1, "--nodes");
+  at_least(options.ntasks_per_node, 1, "--ntasks-per-node");
+  at_least(options.cpus_per_task.value_or(1), 1, "--cpus-per-task");
+  at_least(options.gpus_per_node, 0, "--gpus-per-node");
+  at_least(options.signal_seconds, 0, "--signal-seconds");
+  require_option(options.signal_seconds <= 65535, "--signal-seconds", std::to_string(options.signal_seconds),
+                 "Slurm takes at most 65535");
+  if (options.time) check_time(options);
+  require_option(
+      options.gpus_per_node == 0 || options.gpus_per_node == options.ntasks_per_node, "--gpus-per-node",
+      std::to_string(options.gpus_per_node),
+      fmt::format("a rank takes one GPU: give the number of --ntasks-per-node, which is {}", options.ntasks_per_node));
+  require_option(options.mem.empty() || is_slurm_memory(options.mem), "--mem", options.mem,
+                 "write a number and K, M, G or T, as 64G");
+  for (const auto& [flag, value] :
+       {std::pair{"--job-name", &options.job_name}, std::pair{"--output", &options.output},
+        std::pair{"--partition", &options.partition}, std::pair{"--account", &options.account}}) {
+    require_option(value->find_first_of(kBlanks) == std::string::npos, flag, *value, "write it without spaces");
+  }
+  if (options.command.empty()) {
+    throw UsageError("the program is missing", "lockstep slurm", "name it with its arguments after the flags");
+  }
+}
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlainMarks = "./:=,@%+-";
+  const bool is_plain = std::all_of(word.begin(), word.end(), [&](char c) {
+    return kNameCharacters.find(c) != std::string_view::npos || kPlainMarks.find(c) != std::string_view::npos;
+  });
+  if (is_plain && !word.empty()) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string default_job_name(const std::vector<std::string>& command) {
+  const std::string name = std::filesystem::path(command.front()).filename().string();
+  return name.find_first_of(" \r\n") == std::string::npos && !name.empty() ? name : "lockstep";
+}
+
+std::string directives(const SbatchOptions& options) {
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!value.empty() && value != "0") text += fmt::format("#SBATCH --{}={}\n", name, value);
+  };
+  add("job-name", options.job_name.empty() ? default_job_name(options.command) : options.job_name);
+  add("nodes", std::to_string(options.nodes));
+  add("ntasks-per-node", std::to_string(options.ntasks_per_node));
+  add("cpus-per-task", std::to_string(options.cpus_per_task.value_or(0)));
+  add("gpus-per-node", std::to_string(options.gpus_per_node));
+  add("partition", options.partition);
+  add("account", options.account);
+  add("time", options.time.value_or(""));
+  add("mem", options.mem);
+  add("output", options.output);
+  text += "#SBATCH --open-mode=append\n";
+  text += options.requeue ? "#SBATCH --requeue\n" : "#SBATCH --no-requeue\n";
+  if (options.time && options.signal_seconds > 0) {
+    text += fmt::format("#SBATCH --signal=USR1@{}\n", options.signal_seconds);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string sbatch_file(const SbatchOptions& options) {
+  check_options(options);
+  std::string command;
+  for (const std::string& word : options.command) command += " " + quoted(word);
+  std::string text = "#!/bin/bash\n" + directives(options);
+  text +=
+      "\n# The ranks prove by it to each other that they belong to this job.\n"
+      "export LOCKSTEP_SECRET=${LOCKSTEP_SECRET:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}\n";
+  if (options.cpus_per_task)
+    text += "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # srun does not take it over by itself\n";
+  text += "\nsrun" + command + "\ncode=$?\n";
+  if (options.requeue) {
+    text += fmt::format(
+        "\n# A training that was asked to stop has saved a checkpoint and left with {}.\n"
+        "if [ \"$code\" = {} ]; then scontrol requeue \"$SLURM_JOB_ID\"; fi\n",
+        kSavedAndStopped, kSavedAndStopped);
+  }
+  return text + "exit \"$code\"\n";
+}
+
+}  // namespace lockstep

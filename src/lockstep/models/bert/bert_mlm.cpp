@@ -1,0 +1,112 @@
+#include <ATen/ops/empty.h>
+
+#include "lockstep/models/bert/bert_heads.h"
+#include "lockstep/models/bert/bert_weights.h"
+#include "lockstep/models/layers/dense_function.h"
+#include "lockstep/models/layers/layers.h"
+#include "lockstep/models/loss.h"
+#include "lockstep/models/random_tensors.h"
+#include "lockstep/models/token_batch.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kBertMaskedLm = "BertForMaskedLM";
+constexpr double kMaskedShare = 0.15;
+
+WeightRules rules_of(const BertConfig& config) {
+  WeightRules rules = bert_weight_rules(config, kBertMaskedLm);
+  if (config.tie_word_embeddings) {
+    rules.tied.emplace_back("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight");
+  }
+  rules.tied.emplace_back("cls.predictions.decoder.bias", "cls.predictions.bias");
+  return rules;
+}
+
+}  // namespace
+
+/// "cls": dense, activation, norm ("predictions.transform"), then scores of all words.
+class BertMlmHead : public torch::nn::Module {
+ public:
+  explicit BertMlmHead(const BertConfig& c) : activation_(c.hidden_act) {
+    const auto predictions = register_module("predictions", std::make_shared<Scope>());
+    bias_ = predictions->register_parameter("bias", at::empty({c.vocab_size}));
+    const auto transform = predictions->add("transform", std::make_shared<Scope>());
+    dense_ = transform->add("dense", std::make_shared<Dense>(c.hidden_size, c.hidden_size));
+    norm_ = transform->add("LayerNorm", std::make_shared<Norm>(c.hidden_size, c.layer_norm_eps));
+    if (!c.tie_word_embeddings) {
+      decoder_ = predictions->add("decoder", std::make_shared<Dense>(c.hidden_size, c.vocab_size, false));
+    }
+  }
+
+  /// @param hidden  [rows, hidden_size]
+  /// @param words  the word embeddings' table, used where there is no decoder of its own
+  at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words) const {
+    const at::Tensor transformed = norm_->forward(activate(activation_, dense_->forward(hidden)));
+    return dense(transformed, decoder_ ? decoder_->weight() : words, bias_, WeightLayout::OutIn);
+  }
+
+ private:
+  Activation activation_;
+  std::shared_ptr<Dense> dense_;
+  std::shared_ptr<Norm> norm_;
+  std::shared_ptr<Dense> decoder_;
+  at::Tensor bias_;
+};
+
+BertForMaskedLMImpl::BertForMaskedLMImpl(const BertConfig& config, InitialWeights weights)
+    : Model(kBertMaskedLm),
+      config_(config),
+      bert_(register_module("bert", std::make_shared<BertModelImpl>(config, false, InitialWeights::Unset))),
+      head_(register_module("cls", std::make_shared<BertMlmHead>(config))) {
+  if (weights == InitialWeights::Random) initialize_parameters(*this, rules_of(config_).initialize);
+}
+
+Loaded<BertForMaskedLMImpl> BertForMaskedLMImpl::from_pretrained(const std::string& folder,
+                                                                 const LoadOptions& options) {
+  const BertConfig config = bert_config_for(folder, options);
+  auto model =
+      build_model(folder, [&] { return std::make_shared<BertForMaskedLMImpl>(config, InitialWeights::Unset); });
+  LoadReport report = load_weights(*model, rules_of(config), folder, options);
+  return {std::move(model), std::move(report)};
+}
+
+void BertForMaskedLMImpl::save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes) const {
+  lockstep::save_pretrained(*this, config_.to_json(kBertMaskedLm), folder, max_shard_bytes);
+}
+
+at::Tensor BertForMaskedLMImpl::forward(const TokenInputs& inputs) {
+  const at::Tensor hidden = bert_->forward(inputs).last_hidden_state;
+  const at::Tensor scores = head_->forward(hidden.flatten(0, 1), bert_->word_embeddings().weight());
+  return scores.view({hidden.size(0), hidden.size(1), -1});
+}
+
+std::vector<InputField> BertForMaskedLMImpl::inputs() const {
+  return {{"input_ids", at::kLong, {-1, -1}}, {"attention_mask", at::kLong, {-1, -1}}, {"labels", at::kLong, {-1, -1}}};
+}
+
+Batch BertForMaskedLMImpl::random_batch(const RandomBatchOptions& options) const {
+  Batch batch = random_texts(options, config_.vocab_size, config_.max_position_embeddings,
+                             config_.pad_token_id.value_or(0), kBertMaskedLm);
+  const at::Tensor& ids = batch["input_ids"];
+  RandomBatchOptions of_labels = options;
+  of_labels.seed += 1;
+  at::Tensor is_asked = RandomTensors(of_labels, kBertMaskedLm).uniform(ids.sizes()).lt(kMaskedShare);
+  is_asked.select(1, 0).fill_(true);  // every text asks for a word
+  batch["labels"] = ids.masked_fill(is_asked.logical_and(batch["attention_mask"].ne(0)).logical_not(), kIgnoreIndex);
+  return batch;
+}
+
+LossSum BertForMaskedLMImpl::loss(const at::Tensor& output, const Batch& batch) const {
+  return cross_entropy_sum(output.flatten(0, -2), field(batch, "labels").flatten(), kBertMaskedLm);
+}
+
+at::Tensor BertForMaskedLMImpl::forward_batch(const Batch& batch) {
+  return forward(token_inputs_of(batch, kBertMaskedLm));
+}
+
+std::shared_ptr<Model> BertForMaskedLMImpl::make_alike() const {
+  return std::make_shared<BertForMaskedLMImpl>(config_, InitialWeights::Unset);
+}
+
+}  // namespace lockstep

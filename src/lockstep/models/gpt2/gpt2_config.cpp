@@ -1,0 +1,124 @@
+#include "lockstep/models/gpt2/gpt2_config.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/models/config_file.h"
+
+namespace lockstep {
+namespace {
+
+// Settings of Hugging Face's GPT-2 under which it computes something else.
+void refuse_unsupported_gpt2(const ConfigFile& file) {
+  file.require("model_type", {"\"gpt2\""});
+  file.require("add_cross_attention", {"false"});
+  file.require("is_encoder_decoder", {"false"});
+  file.require("pruned_heads", {"{}"});
+  file.require("quantization_config", {});
+}
+
+void read_sizes(const ConfigFile& file, GPT2Config& c) {
+  c.vocab_size = file.integer({"vocab_size"}, c.vocab_size, 1, ConfigFile::kMaxSize);
+  c.n_positions = file.integer({"n_positions", "max_position_embeddings"}, c.n_positions, 1, ConfigFile::kMaxSize);
+  c.n_embd = file.integer({"n_embd", "hidden_size"}, c.n_embd, 1, ConfigFile::kMaxSize);
+  c.n_layer = file.integer({"n_layer", "num_hidden_layers"}, c.n_layer, 0, ConfigFile::kMaxLayers);
+  c.n_head = file.integer({"n_head", "num_attention_heads"}, c.n_head, 1, ConfigFile::kMaxSize);
+  if (file.has("n_inner")) c.n_inner = file.integer({"n_inner"}, 0, 1, ConfigFile::kMaxSize);
+  if (file.has("pad_token_id")) c.pad_token_id = file.integer({"pad_token_id"}, 0, 0, c.vocab_size - 1);
+}
+
+}  // namespace
+
+GPT2Config GPT2Config::from_file(const std::string& path) {
+  const ConfigFile file(path);
+  refuse_unsupported_gpt2(file);
+  GPT2Config c;
+  read_sizes(file, c);
+  c.activation_function = read_activation(file, "activation_function", c.activation_function);
+  c.resid_pdrop = file.number({"resid_pdrop"}, c.resid_pdrop, 0, 1);
+  c.embd_pdrop = file.number({"embd_pdrop"}, c.embd_pdrop, 0, 1);
+  c.attn_pdrop = file.number({"attn_pdrop"}, c.attn_pdrop, 0, 1);
+  c.layer_norm_epsilon = file.number({"layer_norm_epsilon"}, c.layer_norm_epsilon, 0, 1);
+  c.initializer_range = file.number({"initializer_range"}, c.initializer_range, 0, 1e6);
+  c.scale_attn_weights = file.boolean({"scale_attn_weights"}, c.scale_attn_weights);
+  c.scale_attn_by_inverse_layer_idx =
+      file.boolean({"scale_attn_by_inverse_layer_idx"}, c.scale_attn_by_inverse_layer_idx);
+  c.reorder_and_upcast_attn = file.boolean({"reorder_and_upcast_attn"}, c.reorder_and_upcast_attn);
+  c.tie_word_embeddings = file.boolean({"tie_word_embeddings"}, c.tie_word_embeddings);
+  c.gradient_checkpointing = file.boolean({"gradient_checkpointing"}, false);
+  c.head = read_sequence_head(file);
+  c.source = file.json().dump();
+  c.check(file.path());
+  return c;
+}
+
+void GPT2Config::check(const std::string& where) const {
+  const auto refuse = [&](const char* field, const std::string& problem, const char* fix) {
+    throw Error(fmt::format("\"{}\" {}", field, problem), fmt::format("{}, field \"{}\"", where, field), fix);
+  };
+  if (n_embd < 1 || n_head < 1 || n_embd % n_head != 0) {
+    refuse("n_embd", fmt::format("is {}, which {} attention heads (n_head) do not divide", n_embd, n_head),
+           "give an n_embd that is a multiple of n_head");
+  }
+  if (vocab_size < 1) refuse("vocab_size", "is not positive", "give the tokenizer's number of tokens");
+  if (pad_token_id && (*pad_token_id < 0 || *pad_token_id >= vocab_size)) {
+    refuse("pad_token_id", fmt::format("is {}, outside of the vocabulary of {}", *pad_token_id, vocab_size),
+           "give an id below vocab_size");
+  }
+  if (n_positions < 1) refuse("n_positions", "is not positive", "give a positive length");
+  if (n_inner && *n_inner < 1) refuse("n_inner", "is not positive", "give a positive size");
+  if (n_layer < 0) refuse("n_layer", "is negative", "give a number of layers");
+  if (head.labels.empty()) refuse("num_labels", "is 0", "give at least one label");
+}
+
+std::string GPT2Config::to_json(const std::string& architecture) const {
+  nlohmann::json json = source.empty() ? nlohmann::json::object() : nlohmann::json::parse(source);
+  for (const char* alias : {"hidden_size", "max_position_embeddings", "num_attention_heads", "num_hidden_layers"}) {
+    json.erase(alias);
+  }
+  const auto set = [&](const char* key, const auto& value) { json[key] = value; };
+  set("architectures", std::vector<std::string>{architecture});
+  set("model_type", "gpt2");
+  set("vocab_size", vocab_size);
+  set("n_positions", n_positions);
+  set("n_embd", n_embd);
+  set("n_layer", n_layer);
+  set("n_head", n_head);
+  json["n_inner"] = n_inner ? nlohmann::json(*n_inner) : nlohmann::json();
+  set("activation_function", activation_name(activation_function));
+  set("resid_pdrop", resid_pdrop);
+  set("embd_pdrop", embd_pdrop);
+  set("attn_pdrop", attn_pdrop);
+  set("layer_norm_epsilon", layer_norm_epsilon);
+  set("initializer_range", initializer_range);
+  set("scale_attn_weights", scale_attn_weights);
+  set("scale_attn_by_inverse_layer_idx", scale_attn_by_inverse_layer_idx);
+  set("reorder_and_upcast_attn", reorder_and_upcast_attn);
+  set("tie_word_embeddings", tie_word_embeddings);
+  if (pad_token_id) {
+    set("pad_token_id", *pad_token_id);
+  } else {
+    json.erase("pad_token_id");
+  }
+  json.erase("gradient_checkpointing");  // a way to train, not a property of the weights
+  json.erase("torch_dtype");             // the file's tensors say it themselves
+  write_sequence_head(head, json);
+  return json.dump(2) + "\n";
+}
+
+GPT2Config gpt2_config_of_name(const std::string& name) {
+  GPT2Config config;
+  if (name == "gpt2-tiny") {
+    config.n_layer = 2;
+    config.n_embd = 128;
+    config.n_head = 2;
+  } else if (name != "gpt2") {
+    throw Error("there is no GPT-2 named \"" + name + "\"", "gpt2_config_of_name", "choose gpt2 or gpt2-tiny");
+  }
+  return config;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#include "lockstep/models/gpt2/gpt2_weights.h"
+
+#include <cmath>
+#include <regex>
+#include "lockstep/models/model_memory.h"
+
+namespace lockstep {
+
+WeightRules gpt2_weight_rules(const GPT2Config& config, const std::string& architecture) {
+  WeightRules rules;
+  rules.architecture = architecture;
+  rules.vocab_size = config.vocab_size;
+  rules.base_prefix = "transformer";
+  if (config.tie_word_embeddings && architecture == "GPT2LMHeadModel") {
+    rules.tied.emplace_back("lm_head.weight", "transformer.wte.weight");
+  }
+  rules.is_ignored = [](const std::string& name) {  // tables for causality, which older versions saved
+    static const std::regex tables(R"(h\.\d+\.attn\.(bias|masked_bias)$)");
+    return std::regex_search(name, tables);
+  };
+  const double range = config.initializer_range;
+  const double residual_range = range / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(config.n_layer, 1)));
+  rules.initialize = [=](const std::string& name, at::Tensor& parameter) {
+    // GPT-2 makes up for the sum over residual layers.
+    const bool is_residual = name.find("c_proj.weight") != std::string::npos;
+    initialize_transformer_parameter(name, parameter, is_residual ? residual_range : range);
+  };
+  return rules;
+}
+
+GPT2Config gpt2_config_for(const std::string& folder, const LoadOptions& options) {
+  GPT2Config config = GPT2Config::from_file(folder);
+  const double width = static_cast<double>(config.n_embd);
+  const double words = static_cast<double>(config.vocab_size + config.n_positions);
+  const double layer = width * (4 * width + 2 * static_cast<double>(config.n_inner.value_or(4 * config.n_embd)));
+  require_memory_for(width * words + static_cast<double>(config.n_layer) * layer, folder + "/config.json",
+                     "vocab_size, n_positions, n_embd, n_inner, n_layer");
+  check_tokenizer_size(config.vocab_size, folder, options);
+  if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
+  if (!options.labels.empty()) config.head.labels = options.labels;
+  config.gradient_checkpointing = config.gradient_checkpointing || options.gradient_checkpointing;
+  return config;
+}
+
+}  // namespace lockstep

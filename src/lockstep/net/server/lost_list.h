@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/net/store/store.h"
+
+namespace lockstep {
+
+/// The lost ranks of a job's generations, in the order in which they were lost.
+class LostList {
+ public:
+  static constexpr int kAnyRound = -1;
+
+  /// Adds a rank that is not on the list; replaces the cause of one that is where `replace` is set, or where it was
+  /// only silent before.
+  void add(std::int64_t generation, int round, const LostRank& lost, bool replace);
+  /// Takes a rank off that was only silent.
+  void heard_again(std::int64_t generation, int round, int rank);
+  /// Takes a rank off, whatever the cause: another process has taken its place.
+  void replaced(std::int64_t generation, int round, int rank);
+  /// Takes all of a generation off.
+  void forget(std::int64_t generation);
+  std::vector<LostRank> of(std::int64_t generation, int round) const;
+  /// Of all rounds.
+  std::vector<LostRank> of(std::int64_t generation) const;
+
+ private:
+  struct Entry {
+    std::int64_t generation = 0;
+    int round = 0;
+    LostRank lost;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/base/files/unique_fd.h"
+#include "lockstep/net/server/waiters.h"
+#include "lockstep/net/store/frame.h"
+#include "lockstep/net/store/handshake.h"
+
+namespace lockstep {
+
+/// One accepted connection of a store's server: first a handshake, then frames.
+class ServerConnection {
+ public:
+  /// @param with_mac  frames carry tags (TCP)
+  ServerConnection(ConnectionId id, UniqueFd fd, const std::string& secret, bool with_mac)
+      : id_(id), fd_(std::move(fd)), handshake_(secret), with_mac_(with_mac) {}
+
+  ConnectionId id() const { return id_; }
+  int fd() const { return fd_.get(); }
+  bool proven() const { return reader_.has_value(); }
+  Deadline::Clock::time_point accepted_at() const { return accepted_at_; }
+
+  /// Reads what came, a bounded amount. @return  false at the end of the stream
+  /// @throws WireError  if the connection is broken, or the peer speaks another protocol or does not know the secret
+  bool read();
+  /// The next whole frame. None while too much waits to be sent: who does not read gets no more answers.
+  std::optional<std::string> next_frame();
+  /// Sends, or queues what the socket does not take now.
+  /// @throws WireError  if the connection is broken, or too much is queued
+  void send(const std::string& body);
+  void flush();
+
+  bool wants_to_read() const { return !proven() || writer_->pending_bytes() < kMaxPendingBytes; }
+  bool wants_to_write() const { return proven() && writer_->pending_bytes() > 0; }
+
+ private:
+  static constexpr std::size_t kMaxPendingBytes = std::size_t{1} << 20;  // then it is read no more
+  static constexpr std::size_t kMaxQueuedBytes = std::size_t{64} << 20;  // then it is dropped
+
+  bool read_handshake();
+
+  ConnectionId id_;
+  UniqueFd fd_;
+  ServerHandshake handshake_;
+  bool with_mac_;
+  Deadline::Clock::time_point accepted_at_ = Deadline::Clock::now();
+  std::optional<FrameReader> reader_;
+  std::optional<FrameWriter> writer_;
+};
+
+}  // namespace lockstep

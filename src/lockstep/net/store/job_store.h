@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lockstep/net/server/store_server.h"
+#include "lockstep/net/store/prefix_store.h"
+#include "lockstep/net/store/store_client.h"
+
+namespace lockstep {
+
+/// The store of one rank's membership: a client, and on the rank that serves the job the server too.
+class JobStore : public PrefixStore {
+ public:
+  /// @param server     null where another process serves
+  /// @param on_finish  called at the end of `finish`; must not throw. May be empty
+  JobStore(std::shared_ptr<StoreServer> server, std::shared_ptr<StoreClient> client, const std::string& prefix,
+           std::function<void()> on_finish);
+
+  /// Says goodbye; where this rank serves, waits until all others have left, are lost, or the deadline passes.
+  void finish(Deadline deadline) override;
+
+ private:
+  std::shared_ptr<StoreServer> server_;  // before the client: it goes last
+  std::function<void()> on_finish_;
+};
+
+}  // namespace lockstep

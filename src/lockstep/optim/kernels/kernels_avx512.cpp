@@ -1,0 +1,34 @@
+// Everything that follows the switch is compiled for AVX-512. What only processors of that kind may run is called
+// through the table below; headers of others come first, so that none of their functions gets into such code.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "lockstep/optim/kernels/kernel_table.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c"))), \
+                             apply_to = function)
+#else
+// The compiler's own header of these instructions reads values that it never set, on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")
+#endif
+#include "lockstep/optim/kernels/kernel_reductions.h"
+#include "lockstep/optim/kernels/simd_avx512.h"
+
+namespace lockstep {
+
+const KernelTable kAvx512Kernels = make_kernel_table<Avx512Simd>();
+
+}  // namespace lockstep
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#endif

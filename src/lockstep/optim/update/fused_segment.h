@@ -1,0 +1,33 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/optim/kernels/kernels.h"
+
+namespace lockstep {
+
+/// Memory in which parameters lie one behind the other, and of which this rank updates elements [begin, end): the
+/// weights and every rank's gradients have this layout.
+struct FusedSegment {
+  std::vector<at::Tensor> parameters;  ///< of one optimizer; contiguous, all fp32 or all fp64; in one segment only
+  std::vector<std::int64_t> offsets;   ///< of each, in elements from the segment's start; ascending, without overlap
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// One update of a segment. All pointers are to the segment's element 0.
+struct FusedUpdate {
+  const void* weights = nullptr;
+  void* weights_out = nullptr;  ///< gets the new weights; may be `weights`
+  GradientSource gradient;      ///< one source per rank, in rank order
+  /// Parameters of the segment that keep weights and state, because no rank has a gradient for them; empty: none.
+  std::vector<bool> skip;
+};
+
+/// @throws Error  if the segment breaks one of the rules above
+void check_segment(const FusedSegment& segment);
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/optim/named_state.h"
+#include "lockstep/optim/update/state_store.h"
+#include "lockstep/optim/update/update_rule.h"
+
+namespace lockstep {
+
+/// What an optimizer keeps for its parameters: in flat memory, in LibTorch's map of states, and by name for files.
+class OptimizerState {
+ public:
+  /// @param optimizer  whose groups and map of states these are; outlives this object
+  OptimizerState(torch::optim::Optimizer& optimizer, std::unique_ptr<const UpdateRule> rule);
+
+  const UpdateRule& rule() const { return *rule_; }
+  const torch::optim::OptimizerOptions& options(std::size_t group) const;
+  StateStore& slots() { return slots_; }
+  const StateStore& slots() const { return slots_; }
+
+  /// Takes over state that was replaced or removed through `Optimizer::state()`.
+  void refresh(StateSlot& slot);
+  void refresh_all();
+  /// Allocates what updates of slots in parameter group `second` need, and shows it in LibTorch's map.
+  void prepare(const std::vector<std::pair<StateSlot*, std::size_t>>& slots);
+  /// Counts an update of the slot, in LibTorch's map too.
+  void count_update(StateSlot& slot);
+  /// Updates all elements of `runs` by the rule's kernels. @param gradient  but for the sources, which each run has
+  void update(const RunList& runs, const GradientSource& gradient) const;
+  /// The slot's state is not in LibTorch's map any more.
+  void hide(StateSlot& slot);
+  /// Gives copies of all state to an optimizer of LibTorch. An archive writes the whole memory of a view, and the
+  /// tensors here are views into memory that all parameters share.
+  void copy_to(torch::optim::Optimizer& other) const;
+
+  /// See FlatOptimizer.
+  std::vector<std::string> names() const;
+  NamedState named(const NamedParameters& names) const;
+  void load_named(const NamedParameters& names, const NamedState& state);
+
+ private:
+  void set_buffers(StateSlot& slot, const StateBuffers& values);
+  void show(StateSlot& slot);
+  void forget(StateSlot& slot);
+  void load(StateSlot& slot, const std::string& name, const ParameterState& saved, std::size_t needed);
+
+  torch::optim::Optimizer& optimizer_;
+  std::unique_ptr<const UpdateRule> rule_;
+  StateStore slots_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <c10/util/SmallVector.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "lockstep/optim/kernels/kernels.h"
+
+namespace lockstep {
+
+/// Elements that one kernel call updates: one parameter, or several that lie one behind the other everywhere.
+struct UpdateRun {
+  static constexpr std::size_t kMaxBuffers = 3;
+
+  std::size_t group = 0;  ///< parameter group
+  std::int64_t step = 0;  ///< number of this update, from 1
+  bool first = false;     ///< the buffers hold nothing yet
+  std::size_t numel = 0;
+  ElementType type = ElementType::Float;  ///< of weights and buffers
+  const std::byte* param = nullptr;
+  std::byte* param_out = nullptr;
+  std::array<std::byte*, kMaxBuffers> buffers{};  ///< null where there is none
+  ElementType gradient_type = ElementType::Float;
+  c10::SmallVector<void*, 4> sources;
+};
+
+/// The runs of one step.
+class RunList {
+ public:
+  /// Appends `run`, or lengthens the last one by it where they touch and are of one kind.
+  void add(const UpdateRun& run);
+  /// Calls `update(run, begin, end)` until every element of every run was in one range, on LibTorch's intra-op threads.
+  using Update = std::function<void(const UpdateRun& run, std::size_t begin, std::size_t end)>;
+  void execute(const Update& update) const;
+  std::size_t size() const { return runs_.size(); }
+
+ private:
+  std::vector<UpdateRun> runs_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#include "lockstep/parallel/agreement/tensor_digest.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+
+#include "lockstep/base/mix_bits.h"
+
+namespace lockstep {
+
+std::uint64_t tensor_digest(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.detach().to(at::kCPU).contiguous();
+  const auto* bytes = static_cast<const char*>(flat.data_ptr());
+  const std::size_t count = flat.nbytes();
+  std::uint64_t digest = mix_bits(count + 1);
+  for (std::size_t begin = 0; begin < count; begin += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + begin, begin + sizeof(word) <= count ? sizeof(word) : count - begin);
+    digest = mix_bits(digest + word);
+  }
+  return digest;
+}
+
+std::optional<TensorDifference> find_tensor_difference(Communicator& communicator,
+                                                       const std::vector<at::Tensor>& tensors) {
+  const auto count = static_cast<std::int64_t>(tensors.size());
+  if (communicator.world_size() == 1 || count == 0) return std::nullopt;
+  const auto longs = at::TensorOptions().dtype(at::kLong);
+  at::Tensor mine = at::empty({count}, longs);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint64_t digest = tensor_digest(tensors[static_cast<std::size_t>(i)]);
+    std::memcpy(mine.data_ptr<std::int64_t>() + i, &digest, sizeof(digest));
+  }
+  at::Tensor all = at::empty({communicator.world_size() * count}, longs);
+  communicator.all_gather(all, mine);
+  const std::int64_t* first = all.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (int rank = 1; rank < communicator.world_size(); ++rank) {
+      if (first[rank * count + i] != first[i]) return TensorDifference{static_cast<std::size_t>(i), rank};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/tensor/module_tensors.h"
+
+namespace lockstep {
+
+/// Checks that every rank's parameters have the same bits, by a digest of each; the message is 8 bytes a parameter.
+/// Collective; ranks hold the same number of parameters.
+/// @throws Error  on every rank, naming the first parameter that differs and the rank where it does
+void check_equal_weights(Communicator& communicator, const std::vector<NamedTensor>& parameters);
+
+}  // namespace lockstep

@@ -1,0 +1,193 @@
+#include "lockstep/parallel/fused/fused_memory.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/comm/symmetric_memory.h"
+#include "lockstep/optim/gradient_memory.h"
+#include "lockstep/optim/kernels/large_pages.h"
+#include "lockstep/optim/memory_piece.h"
+
+namespace lockstep {
+namespace {
+
+GradientSource source_of(const std::vector<void*>& sources, const at::Tensor& like) {
+  GradientSource source;
+  source.sources = sources.data();
+  source.num_sources = sources.size();
+  element_type_of(like.scalar_type(), source.type);
+  return source;
+}
+
+/// All ranks reach all gradients, and one copy of the weights.
+class SharedMemory : public FusedMemory {
+ public:
+  SharedMemory(const std::vector<FusedBucket>& buckets, Communicator& communicator) : communicator_(communicator) {
+    for (const FusedBucket& bucket : buckets) {
+      const at::Tensor& memory = bucket.gradients.memory;
+      memory_.push_back(memory);
+      sources_.emplace_back();
+      if (communicator.world_size() == 1) {
+        sources_.back().push_back(memory.data_ptr());
+        continue;
+      }
+      symmetric_.push_back(communicator.symmetric_memory(memory));
+      for (int rank = 0; rank < communicator.world_size(); ++rank) {
+        sources_.back().push_back(symmetric_.back()->copy(rank));
+      }
+    }
+  }
+
+  bool shares_weights() const override { return true; }
+  std::shared_ptr<Work> begin_reduction(std::size_t) override { return nullptr; }
+  GradientSource gradients(std::size_t bucket) override { return source_of(sources_[bucket], memory_[bucket]); }
+  void access(const std::function<void()>& body) override {
+    if (symmetric_.empty()) {
+      body();
+    } else {
+      symmetric_.front()->access(body);
+    }
+  }
+  bool zeroes_buckets() const override { return true; }
+  void follow_scaling(std::size_t, std::int64_t, std::int64_t, double) override {}
+  void publish(std::size_t) override {}
+  void finish() override {
+    if (!symmetric_.empty()) communicator_.barrier();
+  }
+
+ private:
+  Communicator& communicator_;
+  std::vector<at::Tensor> memory_;
+  std::vector<std::shared_ptr<SymmetricMemory>> symmetric_;
+  std::vector<std::vector<void*>> sources_;  // by bucket and rank
+};
+
+/// Every rank has its own weights and gets the reduced gradients of its share (Rajbhandari et al., 2020,
+/// arXiv:1910.02054, stage 1).
+class MessageMemory : public FusedMemory {
+ public:
+  MessageMemory(const std::vector<FusedBucket>& buckets, Communicator& communicator) : communicator_(communicator) {
+    for (const FusedBucket& bucket : buckets) {
+      const at::Tensor& memory = bucket.gradients.memory;
+      parts_.push_back({memory,
+                        bucket.weights,
+                        bucket.weights.narrow(0, bucket.begin, bucket.end - bucket.begin),
+                        at::empty({bucket.end - bucket.begin}, memory.options()),
+                        bucket.begin,
+                        {},
+                        nullptr,
+                        nullptr});
+      // The source counts from the bucket's element 0.
+      const auto offset = static_cast<std::uintptr_t>(bucket.begin) * memory.element_size();
+      const auto first = reinterpret_cast<std::uintptr_t>(parts_.back().sum.data_ptr()) - offset;
+      parts_.back().sources.push_back(reinterpret_cast<void*>(first));
+    }
+  }
+
+  bool shares_weights() const override { return false; }
+  std::shared_ptr<Work> begin_reduction(std::size_t bucket) override {
+    Part& part = parts_[bucket];
+    return part.reduction = communicator_.reduce_scatter_async(part.sum, part.gradients);
+  }
+  GradientSource gradients(std::size_t bucket) override {
+    Part& part = parts_[bucket];
+    if (part.reduction) std::exchange(part.reduction, nullptr)->wait();
+    return source_of(part.sources, part.sum);
+  }
+  void access(const std::function<void()>& body) override { body(); }
+  bool zeroes_buckets() const override { return false; }
+  void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) override {
+    Part& part = parts_[bucket];
+    begin = std::max(begin, part.begin) - part.begin;
+    end = std::min(end, part.begin + part.sum.numel()) - part.begin;
+    if (begin < end) part.sum.narrow(0, begin, end - begin).mul_(factor);
+  }
+  void publish(std::size_t bucket) override {
+    Part& part = parts_[bucket];
+    part.publication = communicator_.all_gather_async(part.weights, part.owned);
+  }
+  void finish() override {
+    for (Part& part : parts_) {
+      if (part.reduction) std::exchange(part.reduction, nullptr)->wait();
+      if (part.publication) std::exchange(part.publication, nullptr)->wait();
+    }
+  }
+
+ private:
+  struct Part {
+    at::Tensor gradients;
+    at::Tensor weights;
+    at::Tensor owned;    // of the weights
+    at::Tensor sum;      // of all ranks' gradients, in the owned elements
+    std::int64_t begin;  // of these
+    std::vector<void*> sources;
+    std::shared_ptr<Work> reduction;
+    std::shared_ptr<Work> publication;
+  };
+  Communicator& communicator_;
+  std::vector<Part> parts_;
+};
+
+at::Tensor allocate_private(std::int64_t numel, const at::Tensor& like) {
+  at::Tensor memory = at::empty({numel}, like.options().requires_grad(false));
+  advise_large_pages(memory.data_ptr(), memory.nbytes());
+  return memory;
+}
+
+// One piece of memory for all ranks, each of which has the pages of a part on its side of the machine.
+at::Tensor allocate_shared(Communicator& communicator, std::int64_t numel, const at::Tensor& like) {
+  if (communicator.world_size() == 1) return allocate_private(numel, like);
+  const at::Tensor part = communicator.allocate({numel / communicator.world_size()}, like.scalar_type());
+  const auto symmetric = communicator.symmetric_memory(part);
+  return at::from_blob(
+      symmetric->copy(0), {numel}, [part, symmetric](void*) {}, part.options());
+}
+
+template <typename Body>
+void for_each_place(const std::vector<FusedBucket>& buckets, const Reducer& reducer, const Body& body) {
+  for (const FusedBucket& bucket : buckets) {
+    for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {
+      at::Tensor parameter = reducer.parameter(bucket.gradients.parameters[i]);
+      body(parameter, weights_place(bucket, i, parameter.sizes()));
+    }
+  }
+}
+
+bool all_shared(const std::vector<FusedBucket>& buckets, Communicator& communicator) {
+  if (communicator.world_size() == 1) return true;
+  for (const FusedBucket& bucket : buckets) {
+    if (!communicator.symmetric_memory(bucket.gradients.memory)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes) {
+  return memory_piece(bucket.weights, bucket.gradients.offsets[index], sizes);
+}
+
+std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets, const Reducer& reducer,
+                                               Communicator& communicator, bool may_share) {
+  const at::NoGradGuard no_grad;
+  const bool share = may_share && all_shared(buckets, communicator);
+  for (FusedBucket& bucket : buckets) {
+    const at::Tensor& like = reducer.parameter(bucket.gradients.parameters.front());
+    const std::int64_t numel = bucket.gradients.memory.numel();
+    bucket.weights = share ? allocate_shared(communicator, numel, like) : allocate_private(numel, like);
+  }
+  if (!share || communicator.rank() == 0) {
+    for (FusedBucket& bucket : buckets) bucket.weights.zero_();  // the gaps
+    for_each_place(buckets, reducer, [](at::Tensor& parameter, at::Tensor place) { place.copy_(parameter.detach()); });
+  }
+  if (communicator.world_size() > 1) communicator.barrier();
+  for_each_place(buckets, reducer, [](at::Tensor& parameter, const at::Tensor& place) { parameter.set_data(place); });
+  if (share) return std::make_unique<SharedMemory>(buckets, communicator);
+  return std::make_unique<MessageMemory>(buckets, communicator);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lockstep/base/failure_record.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/fused/fused_memory.h"
+#include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/fused/owned_gradients.h"
+#include "lockstep/parallel/fused/step_agreement.h"
+#include "lockstep/parallel/reducer/reducer.h"
+
+namespace lockstep {
+
+/// How an optimizer's step works.
+enum class FuseMode {
+  Off,            ///< gradients are averaged in backward, and every rank updates all weights
+  SharedWeights,  ///< one copy of the weights for all ranks of the host; each updates a share
+  ShardedState,   ///< each rank has the weights, but updates a share of them and sends it to the others
+};
+/// "off", "shared weights", "sharded state"
+const char* to_string(FuseMode mode);
+
+struct FuseOptions {
+  /// false: each rank keeps weights of its own, even where ranks could share them.
+  bool share_weights = true;
+  /// Float, BFloat16 or Half: of fp32 weights' gradients between backward and step. 16 bits halve their memory; the
+  /// step adds them up in fp32 (where weights are shared), but several backwards of one step are added in 16 bits.
+  at::ScalarType gradient_dtype = at::ScalarType::Float;
+};
+
+/// Makes each mark the largest of all ranks'. Collective.
+void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks);
+
+/// The step of an optimizer whose work the ranks share: each adds up the gradients of its share of every bucket, clips,
+/// and updates its share of the weights. All calls but the destructor and those that say so are collective.
+class FusedStep final : public StepDelegate {
+ public:
+  /// Takes over the steps of `optimizer`, and those buckets of `reducer` that it can.
+  /// @return  null where there is nothing it can take, or memory is short, with the cause in `reason`
+  static std::unique_ptr<FusedStep> make(FlatOptimizer& optimizer, Reducer& reducer,
+                                         const std::shared_ptr<Communicator>& communicator, FuseOptions options,
+                                         std::string& reason);
+  /// Gives each rank memory of its own for the weights. Not collective. The optimizer, if it is still there, keeps its
+  /// share of the state and makes no more steps.
+  ~FusedStep() override;
+
+  bool is_active() const { return optimizer_ != nullptr; }  ///< not collective
+  FuseMode mode() const;                                    ///< not collective
+  bool covers(const at::Tensor& parameter) const override;  ///< not collective
+
+  StepResult step(const StepOptions& options) override;
+  bool gradients_are_zero() const override;
+  void gradients_dropped() override;
+  double gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) override;
+  void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) override;
+  void optimizer_destroyed() noexcept override;
+
+  /// To be called before each forward whose backward may follow. Not collective.
+  /// @throws Error  if something else than the step has updated weights or clipped gradients; the group then ends
+  void before_forward();
+
+  /// Gives this rank memory of its own for the weights, until the next step compares what the ranks have there and lets
+  /// them share again. Not collective.
+  /// @throws Error  if gradients wait for their step
+  void own_weights();
+
+  /// Takes part in one step of the others with no gradient of its own. @return  true where no rank has inputs left
+  bool shadow_step();
+  /// Gives the optimizer the whole state and its own steps back.
+  void unfuse();
+
+ private:
+  FusedStep(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
+
+  void choose_buckets();
+  void take_over(FuseOptions options);
+  void place_gradients(at::ScalarType dtype);
+  void watch();
+  void agree(const StepRequest* request);
+  bool find_faults();
+  bool is_moved(const FusedBucket& bucket, std::size_t place) const;
+  bool any_moved() const;
+  [[noreturn]] void throw_agreed_fault();
+  void throw_own_fault();
+  template <typename ErrorType>
+  ErrorType fault_error() const;
+  std::vector<std::uint8_t> weight_changes() const;
+  void take_up_weights();
+  void check_equal_changes(const std::vector<std::uint8_t>& changes);
+  void warn_of_shared_writes(const std::vector<std::uint8_t>& changes);
+  void adopt_moved_weight(const FusedBucket& bucket, std::size_t place);
+  void share_selection();
+  StepResult run_step();
+  double run_norm();
+  void run_scale();
+  std::uint64_t select(const std::vector<at::Tensor>& parameters);
+  OwnedGradients owned_gradients(std::size_t bucket);
+  std::vector<OwnedGradients> owned_gradients();
+  std::vector<OwnedGradients> selected_gradients();
+  double global_norm(double p);
+  double norm_of(const std::vector<OwnedGradients>& parts, double own, double p);
+  bool global_all_finite();
+  void update(double factor, bool zero);
+  void zero_buckets();
+  void zero_others();
+  void count_step(double waited_s);
+  std::vector<at::Tensor> other_parameters() const;
+  void release() noexcept;
+  /// Runs `body`. An error of this rank alone would leave the others waiting: then the group ends.
+  template <typename Body>
+  auto guarded(const Body& body) {
+    const at::NoGradGuard no_grad;
+    try {
+      return body();
+    } catch (const AgreedError&) {
+      throw;
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, and not that of who aborts
+      communicator_->abort("a fused step failed: " + text.substr(0, text.find('\n')));
+      throw;
+    }
+  }
+
+  FlatOptimizer* optimizer_;
+  Reducer& reducer_;
+  std::shared_ptr<Communicator> communicator_;
+  std::vector<FusedBucket> buckets_;
+  std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // the reducer's index of each
+  std::unique_ptr<FusedMemory> memory_;
+  std::unique_ptr<FusedWatch> watch_;   // by the reducer's indices, as the two below
+  std::vector<std::uint8_t> faults_;    // on this rank
+  std::vector<std::uint8_t> selected_;  // of what Norm and Scale are asked for
+  StepAgreement agreement_;
+  bool zeroed_ = false;              // by the last step
+  std::uint64_t zeroed_writes_ = 0;  // Reducer::writes_for_step at that time
+  bool has_warned_ = false;          // of writes to weights that ranks share; the same on every rank
+};
+
+}  // namespace lockstep

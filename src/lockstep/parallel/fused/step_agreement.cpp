@@ -1,0 +1,125 @@
+#include "lockstep/parallel/fused/step_agreement.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+// kind, max_norm, gradient_factor, zero_grad, check_finite, norm_type, factor, and the selection in two halves: every
+// whole number below 2^53 is a double.
+using RequestNumbers = std::array<double, 9>;
+
+RequestNumbers numbers_of(const StepRequest& request) {
+  const StepOptions& options = request.options;
+  return {static_cast<double>(request.kind),
+          options.max_norm,
+          options.gradient_factor,
+          options.zero_grad ? 1.0 : 0.0,
+          options.check_finite ? 1.0 : 0.0,
+          request.norm_type,
+          request.factor,
+          static_cast<double>(request.selection >> 32),
+          static_cast<double>(request.selection & 0xffffffff)};
+}
+
+StepRequest request_of(const RequestNumbers& numbers) {
+  StepRequest request;
+  request.kind = static_cast<StepRequest::Kind>(static_cast<int>(numbers[0]));
+  request.options.max_norm = numbers[1];
+  request.options.gradient_factor = numbers[2];
+  request.options.zero_grad = numbers[3] != 0;
+  request.options.check_finite = numbers[4] != 0;
+  request.norm_type = numbers[5];
+  request.factor = numbers[6];
+  request.selection = (static_cast<std::uint64_t>(numbers[7]) << 32) | static_cast<std::uint64_t>(numbers[8]);
+  return request;
+}
+
+std::string describe(const StepRequest& request) {
+  switch (request.kind) {
+    case StepRequest::Kind::Norm:
+      return fmt::format("clip_grad_norm_ by norm {}, parameters {:x}", request.norm_type, request.selection);
+    case StepRequest::Kind::Scale:
+      return fmt::format("clip_grad_norm_ by factor {}, parameters {:x}", request.factor, request.selection);
+    case StepRequest::Kind::Step:
+      break;
+  }
+  const StepOptions& options = request.options;
+  return fmt::format("step with max_norm {}, gradient_factor {}, zero_grad {}, check_finite {}", options.max_norm,
+                     options.gradient_factor, options.zero_grad, options.check_finite);
+}
+
+}  // namespace
+
+StepAgreement::StepAgreement(std::size_t parameters, int world_size)
+    : contributed_(parameters, 0), joined_(static_cast<std::size_t>(world_size), 0) {}
+
+void StepAgreement::clear() {
+  std::fill(contributed_.begin(), contributed_.end(), std::uint8_t{0});
+  std::fill(joined_.begin(), joined_.end(), std::uint8_t{0});
+  stale_ = faulty_ = moved_ = false;
+  has_request_ = false;
+  request_ = StepRequest();
+}
+
+void StepAgreement::set_request(const StepRequest& request) {
+  request_ = request;
+  has_request_ = true;
+}
+
+void StepAgreement::exchange(Communicator& communicator) {
+  const std::size_t request_bytes = sizeof(RequestNumbers);
+  const std::size_t stale_at = contributed_.size() + joined_.size();
+  const std::size_t request_at = stale_at + 3;
+  at::Tensor message =
+      at::empty({static_cast<std::int64_t>(request_at + 2 * request_bytes)}, at::TensorOptions().dtype(at::kByte));
+  std::uint8_t* bytes = message.data_ptr<std::uint8_t>();
+  std::copy(contributed_.begin(), contributed_.end(), bytes);
+  std::copy(joined_.begin(), joined_.end(), bytes + contributed_.size());
+  bytes[stale_at] = stale_ ? 1 : 0;
+  bytes[stale_at + 1] = faulty_ ? 1 : 0;
+  bytes[stale_at + 2] = moved_ ? 1 : 0;
+  // The request and its complement: the largest of all are each other's complement only where all are equal.
+  std::fill(bytes + request_at, bytes + message.numel(), std::uint8_t{0});
+  if (has_request_) {
+    const RequestNumbers mine = numbers_of(request_);
+    std::memcpy(bytes + request_at, mine.data(), request_bytes);
+    for (std::size_t i = 0; i < request_bytes; ++i) {
+      bytes[request_at + request_bytes + i] = static_cast<std::uint8_t>(~bytes[request_at + i]);
+    }
+  }
+  if (communicator.world_size() > 1) communicator.all_reduce(message, ReduceOp::Max);
+  std::copy(bytes, bytes + contributed_.size(), contributed_.begin());
+  std::copy(bytes + contributed_.size(), bytes + stale_at, joined_.begin());
+  stale_ = bytes[stale_at] != 0;
+  faulty_ = bytes[stale_at + 1] != 0;
+  moved_ = bytes[stale_at + 2] != 0;
+  if (active_ranks() == 0 || faulty_) return;  // who has found a fault names it
+  for (std::size_t i = 0; i < request_bytes; ++i) {
+    if (bytes[request_at + i] == static_cast<std::uint8_t>(~bytes[request_at + request_bytes + i])) continue;
+    throw Error("the ranks of a fused optimizer disagree; here: " + describe(request_),
+                communicator.membership().where() + ", fused optimizer",
+                "make the same calls with the same options on every rank");
+  }
+  RequestNumbers agreed;
+  std::memcpy(agreed.data(), bytes + request_at, request_bytes);
+  request_ = request_of(agreed);
+}
+
+int StepAgreement::active_ranks() const {
+  return static_cast<int>(std::count(joined_.begin(), joined_.end(), std::uint8_t{0}));
+}
+
+int StepAgreement::lowest_active_rank() const {
+  const auto found = std::find(joined_.begin(), joined_.end(), std::uint8_t{0});
+  return found == joined_.end() ? static_cast<int>(joined_.size()) - 1 : static_cast<int>(found - joined_.begin());
+}
+
+}  // namespace lockstep

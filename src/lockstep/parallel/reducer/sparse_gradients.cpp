@@ -1,0 +1,141 @@
+#include "lockstep/parallel/reducer/sparse_gradients.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/parallel/agreement/weights_agreement.h"
+
+namespace lockstep {
+namespace {
+
+// What a rank has for a parameter: a number of rows, or one of these.
+constexpr std::int64_t kNothing = -1, kDense = -2;
+
+// [ranks, numbers] of all.
+std::vector<std::vector<std::int64_t>> gather_numbers(Communicator& communicator,
+                                                      const std::vector<std::int64_t>& own) {
+  const auto options = at::TensorOptions().dtype(at::kLong);
+  const auto count = static_cast<std::int64_t>(own.size());
+  at::Tensor mine = at::empty({count}, options), all = at::empty({communicator.world_size() * count}, options);
+  std::copy(own.begin(), own.end(), mine.data_ptr<std::int64_t>());
+  communicator.all_gather(all, mine);
+  std::vector<std::vector<std::int64_t>> result;
+  for (const auto* from = all.data_ptr<std::int64_t>();
+       result.size() < static_cast<std::size_t>(communicator.world_size()); from += count) {
+    result.emplace_back(from, from + count);
+  }
+  return result;
+}
+
+// All ranks' rows, one rank after the other, of `most` rows that each sends.
+at::Tensor gather_rows(Communicator& communicator, const at::Tensor& own, const std::vector<std::int64_t>& rows,
+                       std::int64_t most) {
+  std::vector<std::int64_t> sizes = own.sizes().vec();
+  sizes[0] = most;
+  at::Tensor padded = at::zeros(sizes, own.options());
+  padded.narrow(0, 0, own.size(0)).copy_(own);
+  sizes[0] = most * communicator.world_size();
+  at::Tensor all = at::empty(sizes, own.options());
+  communicator.all_gather(all, padded);
+  std::vector<at::Tensor> parts;
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    parts.push_back(all.narrow(0, static_cast<std::int64_t>(rank) * most, std::max<std::int64_t>(rows[rank], 0)));
+  }
+  return at::cat(parts);
+}
+
+// An embedding's: whole rows.
+bool has_rows(const at::Tensor& gradient) { return gradient.is_sparse() && gradient.sparse_dim() == 1; }
+
+std::int64_t state_of(const at::Tensor& gradient) {
+  if (!gradient.defined()) return kNothing;
+  return has_rows(gradient) ? gradient._nnz() : kDense;
+}
+
+}  // namespace
+
+SparseGradients::SparseGradients(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator)
+    : parameters_(std::move(parameters)), communicator_(std::move(communicator)) {}
+
+void SparseGradients::watch(const std::function<void()>& call) {
+  for (const auto& parameter : parameters_) hooks_.push_back(std::make_unique<AccumulatorHook>(parameter.tensor, call));
+}
+
+std::size_t SparseGradients::follow() {
+  std::size_t moved = 0;
+  for (const auto& hook : hooks_) {
+    if (hook->is_current()) continue;
+    hook->follow();
+    ++moved;
+  }
+  moved_ = moved_ || moved > 0;
+  return moved;
+}
+
+void SparseGradients::drop() {
+  for (const auto& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+}
+
+std::int64_t SparseGradients::average(Averaging averaging) {
+  if (parameters_.empty()) return 0;
+  const at::NoGradGuard no_grad;
+  std::vector<std::int64_t> own = {averaging.has_inputs ? 1 : 0, moved_ ? 1 : 0};
+  for (const auto& parameter : parameters_) {
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    if (gradient.defined() && has_rows(gradient)) gradient = gradient.coalesce();
+    own.push_back(state_of(gradient));
+  }
+  const auto all = gather_numbers(*communicator_, own);
+  std::int64_t active = 0, moved = 0, bytes = 0;
+  for (const auto& numbers : all) {
+    active += numbers[0];
+    moved += numbers[1];
+  }
+  if (active == 0) return 0;
+  if (moved > 0 && !averaging.joining) {
+    moved_ = false;
+    check_equal_weights(*communicator_, parameters_);
+  }
+  const int divisor = averaging.divide_by_active_ranks ? static_cast<int>(active) : communicator_->world_size();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    std::vector<std::int64_t> rows;
+    for (const auto& numbers : all) rows.push_back(numbers[i + 2]);
+    const at::Tensor& parameter = parameters_[i].tensor;
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (std::count(rows.begin(), rows.end(), kDense) != 0) {
+      bytes += average_dense(gradient, parameter, divisor);
+    } else if (std::count(rows.begin(), rows.end(), kNothing) != static_cast<std::ptrdiff_t>(rows.size())) {
+      bytes += average_rows(gradient, parameter, rows, divisor);
+    }
+  }
+  return bytes;
+}
+
+std::int64_t SparseGradients::average_dense(at::Tensor& gradient, const at::Tensor& like, int divisor) {
+  at::Tensor sum = !gradient.defined()    ? at::zeros_like(like, at::MemoryFormat::Contiguous)
+                   : gradient.is_sparse() ? gradient.to_dense()
+                                          : gradient.contiguous();
+  communicator_->all_reduce(sum);
+  gradient = sum.div_(divisor);
+  return static_cast<std::int64_t>(sum.nbytes());
+}
+
+std::int64_t SparseGradients::average_rows(at::Tensor& gradient, const at::Tensor& like,
+                                           const std::vector<std::int64_t>& rows, int divisor) {
+  std::vector<std::int64_t> row_sizes = like.sizes().vec();
+  row_sizes[0] = 0;
+  const bool any = gradient.defined();
+  const at::Tensor indices = any ? gradient.indices().select(0, 0) : at::empty({0}, like.options().dtype(at::kLong));
+  const at::Tensor values = any ? gradient.values() : at::empty(row_sizes, like.options().requires_grad(false));
+  const std::int64_t most = *std::max_element(rows.begin(), rows.end());
+  const at::Tensor all_indices = gather_rows(*communicator_, indices, rows, most);
+  const at::Tensor all_values = gather_rows(*communicator_, values, rows, most).div_(divisor);
+  gradient = at::sparse_coo_tensor(all_indices.unsqueeze(0), all_values, like.sizes()).coalesce();
+  return most * static_cast<std::int64_t>(sizeof(std::int64_t)) +
+         most * static_cast<std::int64_t>(like.numel() / std::max<std::int64_t>(like.size(0), 1) * like.element_size());
+}
+
+}  // namespace lockstep

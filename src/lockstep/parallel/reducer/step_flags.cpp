@@ -1,0 +1,31 @@
+#include "lockstep/parallel/reducer/step_flags.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+at::Tensor as_tensor(std::vector<float>& values) {
+  return at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())},
+                       at::TensorOptions().dtype(at::kFloat));
+}
+
+}  // namespace
+
+StepFlags::StepFlags(std::size_t parameters, int world_size)
+    : parameters_(parameters), values_(2 * parameters + static_cast<std::size_t>(world_size) + 1, 0.0F) {}
+
+void StepFlags::clear() { std::fill(values_.begin(), values_.end(), 0.0F); }
+
+bool StepFlags::any_late() const {
+  const auto begin = values_.begin() + static_cast<std::ptrdiff_t>(parameters_);
+  return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(parameters_), [](float value) { return value > 0; });
+}
+
+void StepFlags::write(at::Tensor memory) const { memory.copy_(as_tensor(const_cast<std::vector<float>&>(values_))); }
+
+void StepFlags::read(const at::Tensor& memory) { as_tensor(values_).copy_(memory); }
+
+}  // namespace lockstep

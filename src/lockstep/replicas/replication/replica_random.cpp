@@ -1,0 +1,113 @@
+#include "lockstep/replicas/replication/replica_random.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/core/stack.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace lockstep {
+namespace {
+
+// LibTorch has no generator per thread, but its dispatcher can be asked to stop at an operator on its way. Operators
+// that take a generator stop at this key, which nothing else uses, in threads that include it; all others pass by.
+constexpr c10::DispatchKey kReplicaKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+thread_local at::Generator* replica_generator = nullptr;
+thread_local ReplicaSeed* replica_seed = nullptr;
+
+bool takes_generator(const c10::Argument& argument) {
+  const auto optional = argument.type()->cast<c10::OptionalType>();
+  return optional && optional->getElementType()->kind() == c10::TypeKind::GeneratorType;
+}
+
+// Names the replica's generator where the caller named none.
+void draw_from_replica(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  bool is_on_cpu = true;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = torch::jit::peek(*stack, i, arguments.size());
+    if (value.isTensor() && value.toTensor().defined()) is_on_cpu = is_on_cpu && value.toTensor().device().is_cpu();
+    if (value.isDevice()) is_on_cpu = is_on_cpu && value.toDevice().is_cpu();
+  }
+  for (std::size_t i = 0; is_on_cpu && i < arguments.size(); ++i) {
+    c10::IValue& value = torch::jit::peek(*stack, i, arguments.size());
+    if (!value.isNone() || !takes_generator(arguments[i])) continue;
+    replica_seed->draw();
+    value = *replica_generator;
+  }
+  const c10::impl::ExcludeDispatchKeyGuard pass(kReplicaKey);
+  op.callBoxed(stack);
+}
+
+// Lives as long as the process, as the dispatcher does.
+struct ReplicaKernels {
+  torch::Library others{torch::Library::IMPL, "_", kReplicaKey, __FILE__, __LINE__};
+  torch::Library random{torch::Library::IMPL, "aten", kReplicaKey, __FILE__, __LINE__};
+
+  ReplicaKernels() {
+    others.fallback(torch::CppFunction::makeFallthrough());
+    for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+      const auto space = name.getNamespace();
+      if (!space || *space != "aten") continue;
+      const auto op = c10::Dispatcher::singleton().findSchema(name);
+      if (!op) continue;
+      const auto& arguments = op->schema().arguments();
+      if (std::none_of(arguments.begin(), arguments.end(), takes_generator)) continue;
+      const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+      random.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&draw_from_replica>());
+    }
+  }
+};
+
+void install_kernels() {
+  // Never destroyed: LibTorch's dispatcher may be gone then. Volatile, so that the pointer stays and nothing looks
+  // leaked.
+  static ReplicaKernels* volatile kernels = new ReplicaKernels();
+  static_cast<void>(kernels);
+}
+
+}  // namespace
+
+ReplicaSeed::ReplicaSeed(std::vector<ReplicaRandom>& replicas, std::size_t count) : replicas_(replicas), count_(count) {
+  install_kernels();
+  replicas_.resize(std::max(replicas_.size(), count_));
+}
+
+void ReplicaSeed::draw() {
+  std::call_once(once_, [this] {
+    std::uint64_t number = 0;
+    {
+      const auto process_generator = at::detail::getDefaultCPUGenerator();
+      auto* generator = at::check_generator<at::CPUGeneratorImpl>(process_generator);
+      const std::lock_guard<std::mutex> lock(generator->mutex_);
+      number = generator->random64();
+    }
+    RandomStream seeds(number);
+    for (std::size_t i = 0; i < count_; ++i) {
+      ReplicaRandom& replica = replicas_[i];
+      replica.stream = RandomStream(seeds.next());
+      if (!replica.generator.defined()) replica.generator = at::detail::createCPUGenerator();
+      replica.generator.set_current_seed(seeds.next());
+    }
+  });
+}
+
+ReplicaRandomGuard::ReplicaRandomGuard(ReplicaRandom& random, ReplicaSeed& seed, bool trains)
+    : stream_(trains ? &random.stream : current_random_stream()),
+      before_(replica_generator),
+      seed_before_(replica_seed),
+      key_(kReplicaKey) {
+  replica_generator = &random.generator;
+  replica_seed = &seed;
+}
+
+ReplicaRandomGuard::~ReplicaRandomGuard() {
+  replica_generator = before_;
+  replica_seed = seed_before_;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,211 @@
+#include "lockstep/replicas/replication/replica_state.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/processor/heap.h"
+#include "lockstep/replicas/replica_threads.h"
+#include "lockstep/start/kernel_choice.h"
+
+namespace lockstep {
+namespace {
+
+bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.data_ptr() == b.data_ptr();
+}
+
+// An inference tensor counts no writes, so it may have changed at any time.
+constexpr std::uint32_t kUnknownVersion = ~0U;
+std::uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? kUnknownVersion : static_cast<std::uint32_t>(tensor._version());
+}
+
+std::string shape_and_type(const at::Tensor& tensor) {
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes().vec(), ", "));
+}
+
+ComputeShare share_for(const std::vector<ReplicaDevice>& devices, const ReplicaOptions& options) {
+  const auto cpus = std::count_if(devices.begin(), devices.end(), [](const auto& device) { return device.is_cpu(); });
+  if (cpus == 0) return {0, {}};  // CUDA replicas: their threads only hand out work
+  const bool all_cpu = cpus == static_cast<std::ptrdiff_t>(devices.size());
+  return share_cores_of_process(static_cast<std::size_t>(cpus), options.threads_per_replica,
+                                options.pin_threads && all_cpu);
+}
+
+}  // namespace
+
+ReplicaSet::State::State(std::vector<ReplicaModule> replica_modules, std::vector<ReplicaDevice> replica_devices,
+                         const ReplicaOptions& options)
+    : devices(std::move(replica_devices)),
+      share(share_for(devices, options)),
+      modules(std::move(replica_modules)),
+      team(devices.size(),
+           {share.cores, [this](std::size_t replica) { start_replica_thread(devices[replica], share); }}),
+      has_trained_(devices.size()),
+      buffer_versions_(devices.size()) {
+  if (devices.size() > 1) keep_freed_memory();
+  warn_of_slow_kernels();
+  check_alike();
+  collect_parameters();
+  check_placement();
+}
+
+void ReplicaSet::State::check_alike() const {
+  const ReplicaModule& first = modules.front();
+  for (std::size_t r = 1; r < modules.size(); ++r) {
+    const std::string where = fmt::format("replica {} on device {}", r, devices[r].name());
+    if (modules[r].names != first.names) {
+      throw Error("the clone of the module has other parameters or buffers than the module", where,
+                  "let `clone` make a module of the same structure");
+    }
+    for (std::size_t i = 0; i < first.parameters.size(); ++i) {
+      const at::Tensor& a = first.parameters[i];
+      const at::Tensor& b = modules[r].parameters[i];
+      if (a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type()) continue;
+      throw Error(fmt::format("{} is {} in the module and {} in its clone", first.names[i], shape_and_type(a),
+                              shape_and_type(b)),
+                  where, "let `clone` make a module of the same structure");
+    }
+  }
+}
+
+// PyTorch's rule and words.
+void ReplicaSet::State::check_placement() const {
+  const auto check = [&](const at::Tensor& tensor) {
+    if (tensor.device() == devices.front().tensor_device()) return;
+    throw Error(fmt::format("module must have its parameters and buffers on device {} (device_ids[0]) but found one of "
+                            "them on device: {}",
+                            devices.front().name(), tensor.device().str()),
+                "DataParallel", "move the module there, or name its device first");
+  };
+  for (const Parameter& parameter : parameters) check(parameter.tensor);
+  for (const at::Tensor& buffer : modules.front().buffers) check(buffer);
+}
+
+void ReplicaSet::State::collect_parameters() {
+  std::unordered_map<const c10::TensorImpl*, std::size_t> known;
+  for (std::size_t i = 0; i < modules.front().parameters.size(); ++i) {
+    const at::Tensor& tensor = modules.front().parameters[i];
+    const auto [found, is_new] = known.emplace(tensor.unsafeGetTensorImpl(), parameters.size());
+    if (is_new) {
+      parameters.push_back({modules.front().names[i], tensor, std::vector<std::vector<at::Tensor>>(devices.size()),
+                            std::vector<std::uint32_t>(devices.size(), kUnknownVersion),
+                            std::vector<const void*>(devices.size(), nullptr)});
+    }
+    Parameter& parameter = parameters[found->second];
+    for (std::size_t r = 1; r < modules.size(); ++r) {
+      const at::Tensor& leaf = modules[r].parameters[i];
+      const auto is_leaf = [&](const at::Tensor& other) { return other.is_same(leaf); };
+      auto& leaves = parameter.leaves[r];
+      if (std::none_of(leaves.begin(), leaves.end(), is_leaf)) leaves.push_back(leaf);
+    }
+  }
+}
+
+bool ReplicaSet::State::synchronise(std::size_t count) {
+  if (count <= 1) return false;
+  if (modules.front().find_buffers) modules.front().buffers = modules.front().find_buffers();
+  check_placement();
+  const at::NoGradGuard no_grad;
+  Coalesced coalesced;
+  for (std::size_t r = 1; r < count; ++r) {
+    TraceScope scope(trace, "broadcast", devices[r].name());
+    const bool trains = modules[r].copy_modes();
+    scope.add_bytes(refresh_weights(r, coalesced) + copy_buffers(r, trains || has_trained_[r]));
+    has_trained_[r] = trains;
+  }
+  return has_trained_[1];
+}
+
+// The user may have frozen a parameter, converted the module or given a parameter other memory.
+std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica, Coalesced& coalesced) {
+  const bool shares = devices[replica].is_cpu() && devices.front().is_cpu();
+  for (Parameter& parameter : parameters) {
+    for (at::Tensor& leaf : parameter.leaves[replica]) {
+      if (leaf.requires_grad() != parameter.tensor.requires_grad()) {
+        leaf.set_requires_grad(parameter.tensor.requires_grad());
+      }
+      if (shares && !is_same_memory(leaf, parameter.tensor)) leaf.set_data(parameter.tensor.detach());
+    }
+  }
+  return shares ? 0 : copy_weights(replica, coalesced);
+}
+
+// What was written to since the last time, in one copy for each dtype.
+std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coalesced) {
+  std::unordered_map<int, std::vector<const Parameter*>> changed;
+  for (Parameter& parameter : parameters) {
+    const std::uint32_t version = version_of(parameter.tensor);
+    const void* memory = parameter.tensor.data_ptr();
+    const bool is_current =
+        version != kUnknownVersion && version == parameter.versions[replica] && memory == parameter.memories[replica];
+    if (is_current) continue;
+    parameter.versions[replica] = version;
+    parameter.memories[replica] = memory;
+    changed[static_cast<int>(parameter.tensor.scalar_type())].push_back(&parameter);
+  }
+  std::int64_t bytes = 0;
+  for (const auto& [dtype, group] : changed) {
+    auto& [members, memory] = coalesced[dtype];
+    if (members != group) {  // replicas mostly need the same
+      std::vector<at::Tensor> flat;
+      for (const Parameter* parameter : group) flat.push_back(parameter->tensor.detach().reshape({-1}));
+      members = group;
+      memory = at::cat(flat);
+    }
+    const at::Tensor moved = memory.to(devices[replica].tensor_device());
+    bytes += static_cast<std::int64_t>(moved.nbytes());
+    std::int64_t position = 0;
+    for (const Parameter* parameter : group) {
+      const at::Tensor& source = parameter->tensor;
+      const at::Tensor values = moved.narrow(0, position, source.numel()).view(source.sizes());
+      for (at::Tensor leaf : parameter->leaves[replica]) {
+        const bool fits = leaf.scalar_type() == source.scalar_type() && leaf.sizes() == source.sizes();
+        fits ? void(leaf.detach().copy_(values)) : leaf.set_data(values.clone());
+      }
+      position += source.numel();
+    }
+  }
+  return bytes;
+}
+
+// Batch norm writes its averages without a count in their version: where a module trains, or did before, any buffer of
+// numbers may have changed.
+std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, bool all) {
+  const std::vector<at::Tensor>& sources = modules.front().buffers;
+  auto& seen = buffer_versions_[replica];
+  if (modules[replica].find_buffers) {  // the versions were perhaps those of other tensors
+    modules[replica].buffers = modules[replica].find_buffers();
+    seen.clear();
+  }
+  seen.resize(sources.size(), {kUnknownVersion, kUnknownVersion});
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    at::Tensor& target = modules[replica].buffers[i];
+    const bool is_counted = !all || !sources[i].is_floating_point();
+    const bool is_known =
+        is_counted && version_of(sources[i]) != kUnknownVersion && version_of(target) != kUnknownVersion;
+    if (is_known && seen[i] == std::make_pair(version_of(sources[i]), version_of(target))) continue;
+    const bool fits = target.scalar_type() == sources[i].scalar_type() && target.sizes() == sources[i].sizes();
+    fits ? void(target.detach().copy_(sources[i]))
+         : target.set_data(sources[i].detach().to(devices[replica].tensor_device(), false, /*copy=*/true));
+    seen[i] = {version_of(sources[i]), version_of(target)};
+    bytes += static_cast<std::int64_t>(target.nbytes());
+  }
+  return bytes;
+}
+
+void ReplicaSet::State::run(std::size_t count, const char* action, const std::function<void(std::size_t)>& work) {
+  run_on_replicas(team, devices, share, trace, count, action, work);
+}
+
+}  // namespace lockstep

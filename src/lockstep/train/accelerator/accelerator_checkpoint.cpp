@@ -1,0 +1,118 @@
+// What an Accelerator saves, and how it goes on from there.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/checkpoint/agreement.h"
+#include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/comm/broadcast_text.h"
+#include "lockstep/safetensors/weight_files.h"
+#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator/accelerator_state.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kCheckpointsFolder = "checkpoints";
+
+struct CheckpointPlace {
+  std::string folder;  // around it
+  CheckpointNames names;
+};
+
+CheckpointPlace place_of(const ProjectConfiguration& project, const std::string& folder, const char* call) {
+  if (!folder.empty()) {
+    std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    const std::string around = path.parent_path().string();
+    return {around.empty() ? "." : around, CheckpointNames::single(path.filename().string())};
+  }
+  if (!project.automatic_checkpoint_naming || project.project_dir.empty()) {
+    throw Error(fmt::format("{} without a folder", call), "Accelerator",
+                "give one, or set project_config.project_dir and automatic_checkpoint_naming");
+  }
+  return {project.project_dir + "/" + kCheckpointsFolder, CheckpointNames::numbered("checkpoint_")};
+}
+
+Checkpoint checkpoint_at(const CheckpointPlace& place, Communicator& group) {
+  CheckpointSearch search = find_newest_checkpoint(place.folder, group, place.names);
+  const bool is_one = !place.names.is_numbered();
+  if (search.newest && group.rank() == 0 && !search.damaged.empty()) log_warning("{}", search.notice());
+  if (search.newest) return std::move(*search.newest);
+  const std::string path = place.folder + (is_one ? "/" + place.names.of(0) : "");
+  const std::string damage = broadcast_text(group, search.damaged.empty() ? "" : search.damaged.front().reason);
+  if (is_one && !damage.empty()) throw Error(damage, path, "load another folder that save_state wrote");
+  throw Error(fmt::format("there is no {}checkpoint in {}", damage.empty() ? "" : "whole ", path), path,
+              damage.empty() ? "give a folder that save_state wrote" : "the newest one: " + damage);
+}
+
+void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
+  if (std::all_of(loaders.begin(), loaders.end(), [](const LoaderPosition* each) { return each->is_kept; })) return;
+  log_warning(
+      "save_state: the position in a loader of torch::data is not kept; save between epochs, or count its batches and "
+      "call skip_first_batches after load_state");
+}
+
+}  // namespace
+
+void Accelerator::save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes) {
+  run_together(*group_, "saving the model in " + folder, [&] {
+    if (is_main_process()) write_weight_files(folder, tensors_to_save(tensors), max_shard_bytes);
+  });
+}
+
+std::string Accelerator::save_state(const std::string& output_dir, SaveStateOptions how) {
+  ProjectConfiguration& project = options_.project_config;
+  CheckpointPlace place = place_of(project, output_dir, "save_state");
+  const std::string key = place.folder + "/" + place.names.of(0) + (how.background ? " in the background" : "");
+  if (!writer_ || writer_key_ != key) {
+    if (writer_) writer_->wait();
+    CheckpointWriterOptions options;
+    options.output_dir = place.folder;
+    options.save_total_limit = place.names.is_numbered() ? project.total_limit : 0;
+    options.names = place.names;
+    options.background = how.background;
+    writer_.reset();
+    writer_ = std::make_unique<CheckpointWriter>(options, group_);
+    writer_key_ = key;
+  }
+  if (is_main_process()) warn_of_positions_that_are_not_kept(*loaders_);
+  CheckpointContent content;
+  run_together(*group_, "gathering what save_state writes", [&] {
+    content = kept_->content(project.iteration, is_main_process());
+    std::vector<NamedTensors> weights;
+    if (is_main_process()) weights = kept_->weights();
+    StateToSave state{weights, content.files};
+    save_hooks_->call(state);
+    if (!weights.empty()) {
+      content.weights = std::move(weights.front());
+      content.further_weights.assign(std::make_move_iterator(weights.begin() + 1),
+                                     std::make_move_iterator(weights.end()));
+    }
+  });
+  std::string saved = writer_->save(content);
+  if (output_dir.empty()) ++project.iteration;
+  return saved;
+}
+
+void Accelerator::load_state(const std::string& input_dir, LoadStateOptions options) {
+  if (writer_) writer_->wait();
+  const Checkpoint checkpoint = checkpoint_at(place_of(options_.project_config, input_dir, "load_state"), *group_);
+  run_together(*group_, "taking up " + checkpoint.path(), [&] {
+    require_generators(checkpoint);
+    const ResumeState own = resume_state(checkpoint, process_index(), num_processes(), options.allow_world_size_change);
+    std::vector<NamedTensors> weights = kept_->weights();
+    StateToLoad state{checkpoint.path(), weights};
+    load_hooks_->call(state);
+    kept_->load(checkpoint, own, weights);
+    if (own.is_remapped && is_main_process()) log_warning("{}", own.notice);
+  });
+  if (input_dir.empty()) options_.project_config.iteration = checkpoint.step() + 1;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <torch/optim/optimizer.h>
+#include <torch/optim/schedulers/lr_scheduler.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lockstep/checkpoint/checkpoint.h"
+#include "lockstep/checkpoint/state/world_remap.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/tensor/module_tensors.h"
+#include "lockstep/train/accelerator/checkpointable.h"
+#include "lockstep/train/accelerator/prepared_loader.h"
+#include "lockstep/train/accelerator/prepared_optimizer.h"
+#include "lockstep/train/accelerator/update_state.h"
+
+namespace lockstep {
+
+/// What is saved of a model: its parameters and buffers. Internal.
+NamedTensors tensors_to_save(const ModuleTensors& tensors);
+
+/// What an Accelerator's checkpoints hold: all that was prepared, in that order, and what was registered. Objects must
+/// outlive it; loaders that are gone are left out. Internal.
+class AcceleratorState {
+ public:
+  explicit AcceleratorState(std::shared_ptr<UpdateState> update) : update_(std::move(update)) {}
+
+  void add_model(std::function<ModuleTensors()> tensors, std::function<DistributedDataParallelBase&()> ddp) {
+    models_.push_back(std::move(tensors));
+    wrappers_.push_back(std::move(ddp));
+  }
+  void add_optimizer(torch::optim::Optimizer& optimizer) { optimizers_.push_back(&optimizer); }
+  void add_scheduler(torch::optim::LRScheduler& scheduler) { schedulers_.push_back(&scheduler); }
+  void add_loader(const PreparedLoader& loader) { loaders_.emplace_back(loader.reading()); }
+  void add_object(Checkpointable object) { objects_.push_back(std::move(object)); }
+
+  const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
+
+  /// What a rank that ran out of batches has missed beside updates of weights and optimizers: steps of schedulers and
+  /// of the scale. Collective.
+  void take_over_from(int rank, Communicator& group);
+
+  /// Of each model, what a checkpoint keeps.
+  std::vector<NamedTensors> weights() const;
+  /// What this rank gives to a checkpoint, without the weights.
+  /// @throws Error  if an optimizer has a parameter that no prepared model has
+  CheckpointContent content(std::int64_t iteration, bool is_main) const;
+  /// Takes up a checkpoint. Nothing was changed where it holds other objects than there are here.
+  /// @param own  this rank's part of it
+  /// @param weights  of each model, where they are to be read into; empty: that model is not read
+  /// @throws Error  naming what does not fit
+  void load(const Checkpoint& checkpoint, const ResumeState& own, const std::vector<NamedTensors>& weights);
+
+ private:
+  NamedParameters parameter_names() const;
+  NamedTensors gradients_of_open_window() const;
+  NamedTensors state_of_this_replica() const;
+  void load_replica(const NamedTensors& saved);
+  void check_counts(const Checkpoint& checkpoint) const;
+  void load_optimizer(std::size_t index, const Checkpoint& checkpoint);
+  void load_window(const NamedTensors& saved);
+  nlohmann::json counts() const;  // of objects, by kind
+  int cuda_device() const;
+
+  std::shared_ptr<UpdateState> update_;
+  std::vector<std::function<ModuleTensors()>> models_;
+  std::vector<std::function<DistributedDataParallelBase&()>> wrappers_;  // of each
+  std::vector<torch::optim::Optimizer*> optimizers_;
+  std::vector<torch::optim::LRScheduler*> schedulers_;
+  std::vector<std::weak_ptr<PreparedLoader::Reading>> loaders_;
+  std::vector<Checkpointable> objects_;
+};
+
+}  // namespace lockstep

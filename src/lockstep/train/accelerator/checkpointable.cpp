@@ -1,0 +1,14 @@
+#include "lockstep/train/accelerator/checkpointable.h"
+
+#include "lockstep/checkpoint/state/schedule_state.h"
+
+namespace lockstep {
+
+Checkpointable checkpointable(ReduceLROnPlateau& scheduler) {
+  return {[&scheduler] { return schedule_json(scheduler.state()); },
+          [&scheduler](const std::string& bytes, const std::string& path) {
+            scheduler.load_state(parse_plateau(bytes, path));
+          }};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/tensor/autocast.h"
+#include "lockstep/tensor/map_tensors.h"
+#include "lockstep/tensor/wrapped_module.h"
+#include "lockstep/train/mixed_precision.h"
+
+namespace lockstep {
+namespace detail {
+
+template <typename Type>
+constexpr bool require_preparable() {
+  static_assert(std::is_base_of_v<torch::nn::Module, Type> || kIsScriptModule<Type> || PointsToModule<Type>::value,
+                "Accelerator::prepare takes modules (a holder, a shared_ptr or a torch::jit::Module), optimizers, "
+                "schedulers, lockstep::DataLoader and loaders of torch::data; this argument is none of them. Pass "
+                "`*optimizer` where a pointer holds it");
+  return require_wrappable<Type>();
+}
+
+}  // namespace detail
+
+/// A module under DistributedDataParallel, with autocast around its forward where mixed precision asks for it; outputs
+/// are fp32 then. Copies are the same model.
+template <typename ModuleType>
+class PreparedModel : public ModuleMembers<PreparedModel<ModuleType>, ModuleType> {
+ public:
+  /// @throws Error  as DistributedDataParallel, and if the module's device cannot compute in that precision
+  PreparedModel(ModuleType module, DistributedDataParallelOptions options, MixedPrecision precision)
+      : ddp_(std::make_shared<DistributedDataParallel<ModuleType>>(std::move(module), std::move(options))),
+        precision_(precision) {
+    const auto& parameters = ddp_->named_parameters();
+    if (!parameters.empty()) device_ = parameters.front().second.device().type();
+    check_mixed_precision(precision_, device_, "Accelerator::prepare");
+  }
+
+  template <typename... Args>
+  auto forward(Args&&... args) {
+    const Autocast autocast(device_, precision_.dtype, precision_.autocast);
+    auto output = ddp_->forward(std::forward<Args>(args)...);
+    if (!precision_.autocast) return output;
+    std::vector<at::Tensor> tensors = tensors_of(output);
+    for (at::Tensor& tensor : tensors) {
+      if (tensor.scalar_type() == precision_.dtype) tensor = tensor.to(at::kFloat);
+    }
+    return with_tensors(std::move(output), tensors);
+  }
+  template <typename... Args>
+  auto operator()(Args&&... args) {
+    return forward(std::forward<Args>(args)...);
+  }
+
+  ModuleType& module() { return ddp_->module(); }
+  const ModuleType& module() const { return ddp_->module(); }
+  DistributedDataParallel<ModuleType>& ddp() { return *ddp_; }
+  ModuleTensors tensors() { return module_tensors(detail::plain_module(ddp_->module())); }
+
+ private:
+  std::shared_ptr<DistributedDataParallel<ModuleType>> ddp_;
+  MixedPrecision precision_;
+  c10::DeviceType device_ = c10::DeviceType::CPU;
+};
+
+}  // namespace lockstep

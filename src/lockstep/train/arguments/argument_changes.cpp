@@ -1,0 +1,91 @@
+#include "lockstep/train/arguments/argument_changes.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+struct ChangeEffect {
+  const char* argument;
+  const char* effect;
+};
+
+constexpr const char* kOptimizerGoesOn =
+    "the checkpoint's goes on, with its optimizer; to change it, begin anew from its weights (--model)";
+constexpr const char* kOtherBatches = "updates are of other samples from here on than in the run that was stopped";
+constexpr const char* kOtherSchedule = "learning rates follow the new schedule from here on";
+constexpr const char* kOtherUpdates = "holds from here on";
+constexpr const char* kOtherComparison = "the best value so far was found by the checkpoint's";
+
+// In the order of TrainingArguments. What is not here changes no result: folders, threads, devices, reports.
+constexpr ChangeEffect kEffects[] = {
+    {"per_device_train_batch_size", kOtherBatches},
+    {"gradient_accumulation_steps", kOtherBatches},
+    {"num_train_epochs", kOtherSchedule},
+    {"max_steps", kOtherSchedule},
+    {"optim", kOtherUpdates},
+    {"learning_rate", kOptimizerGoesOn},
+    {"weight_decay", kOptimizerGoesOn},
+    {"adam_beta1", kOptimizerGoesOn},
+    {"adam_beta2", kOptimizerGoesOn},
+    {"adam_epsilon", kOptimizerGoesOn},
+    {"max_grad_norm", kOtherUpdates},
+    {"lr_scheduler_type", kOtherSchedule},
+    {"lr_scheduler_kwargs", kOtherSchedule},
+    {"warmup_steps", kOtherSchedule},
+    {"warmup_ratio", kOtherSchedule},
+    {"bf16", kOtherUpdates},
+    {"fp16", kOtherUpdates},
+    {"label_smoothing_factor", kOtherUpdates},
+    {"logging_strategy", kOtherUpdates},
+    {"logging_steps", kOtherUpdates},
+    {"eval_strategy", kOtherUpdates},
+    {"eval_steps", kOtherUpdates},
+    {"save_strategy", kOtherUpdates},
+    {"save_steps", kOtherUpdates},
+    {"metric_for_best_model", kOtherComparison},
+    {"greater_is_better", kOtherComparison},
+    {"seed", "the checkpoint's generators and order of samples go on"},
+    {"data_seed", "the checkpoint's order of samples goes on"},
+    {"dataloader_drop_last", kOtherBatches},
+    {"group_by_length", "the rest of this epoch is in another order: samples may come twice, or not at all"},
+    {"replicas", kOtherBatches},
+};
+
+std::string change_line(const std::string& name, const nlohmann::json& saved, const nlohmann::json& now,
+                        const char* effect) {
+  const auto shown = [](const nlohmann::json& value) {
+    return value.is_null()           ? std::string("not given")
+           : value.is_string()       ? value.get<std::string>()
+           : value.is_number_float() ? fmt::format("{}", value.get<double>())
+                                     : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  return fmt::format("{} is {}, and {} in the checkpoint: {}", name, shown(now), shown(saved), effect);
+}
+
+}  // namespace
+
+std::vector<std::string> argument_changes(const nlohmann::json& saved, const nlohmann::json& now) {
+  std::vector<std::string> lines;
+  for (const ChangeEffect& row : kEffects) {
+    const auto before = saved.find(row.argument);
+    const auto after = now.find(row.argument);
+    if (before == saved.end() || after == now.end() || *before == *after) continue;
+    lines.push_back(change_line(row.argument, *before, *after, row.effect));
+  }
+  return lines;
+}
+
+std::vector<std::string> data_argument_changes(const nlohmann::json& saved, const nlohmann::json& now) {
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : now.items()) {
+    const auto before = saved.find(name);
+    if (before == saved.end() || *before == value) continue;
+    lines.push_back(change_line(name, *before, value, "it was trained on other samples than those that follow"));
+  }
+  return lines;
+}
+
+}  // namespace lockstep

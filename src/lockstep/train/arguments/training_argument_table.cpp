@@ -1,0 +1,229 @@
+#include "lockstep/train/arguments/training_argument_table.h"
+
+#include <algorithm>
+#include <map>
+
+#include "lockstep/optim/schedules/schedule.h"
+
+namespace lockstep {
+namespace {
+
+using Args = TrainingArguments;
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
+std::vector<std::string> scheduler_choices() {
+  std::vector<std::string> names = schedule_names();
+  names.push_back("reduce_lr_on_plateau");
+  return names;
+}
+
+std::vector<TrainingArgumentRow> results_and_length() {
+  return {
+      {"output_dir", &Args::output_dir, "folder for checkpoints, logs and the trained model"},
+      {"resume_from_checkpoint", &Args::resume_from_checkpoint,
+       "go on from this checkpoint; 'true': from the newest whole one in output_dir"},
+      {"allow_world_size_change", &Args::allow_world_size_change, "go on from a checkpoint of another number of ranks"},
+      {"per_device_train_batch_size",
+       &Args::per_device_train_batch_size,
+       "samples of one rank or replica in a micro-batch",
+       {},
+       1,
+       kNoBound},
+      {"per_device_eval_batch_size",
+       &Args::per_device_eval_batch_size,
+       "samples of one rank or replica in evaluation",
+       {},
+       1,
+       kNoBound},
+      {"gradient_accumulation_steps",
+       &Args::gradient_accumulation_steps,
+       "micro-batches of one update",
+       {},
+       1,
+       kNoBound},
+      {"num_train_epochs",
+       &Args::num_train_epochs,
+       "passes over the training data; fractions are fine",
+       {},
+       0,
+       kNoBound,
+       true},
+      {"max_steps", &Args::max_steps, "updates; above 0 it wins over num_train_epochs", {}, -1, kNoBound},
+  };
+}
+
+std::vector<TrainingArgumentRow> optimizer_and_loss() {
+  return {
+      {"optim", &Args::optim, "optimizer", {"adamw_torch", "adamw_torch_fused", "sgd"}},
+      {"learning_rate", &Args::learning_rate, "of the first update after warm-up", {}, 0, kNoBound, false, {"lr"}},
+      {"weight_decay", &Args::weight_decay, "of all parameters but biases and normalisation layers", {}, 0, kNoBound},
+      {"adam_beta1", &Args::adam_beta1, "decay of the gradient's mean", {}, 0, 0.999999},
+      {"adam_beta2", &Args::adam_beta2, "decay of its square's mean", {}, 0, 0.9999999},
+      {"adam_epsilon", &Args::adam_epsilon, "added to the denominator", {}, 0, kNoBound},
+      {"max_grad_norm", &Args::max_grad_norm, "clip the gradients' norm to this; 0: do not", {}, 0, kNoBound},
+      {"lr_scheduler_type", &Args::lr_scheduler_type, "schedule of the learning rate", scheduler_choices()},
+      {"lr_scheduler_kwargs", &Args::lr_scheduler_kwargs, "the schedule's own arguments, as a JSON object"},
+      {"warmup_steps", &Args::warmup_steps, "updates of warm-up; below 1: that part of all updates", {}, 0, kNoBound},
+      {"warmup_ratio", &Args::warmup_ratio, "part of all updates that is warm-up", {}, 0, 1},
+      {"bf16", &Args::bf16, "compute in bf16 where that is safe; weights stay as they are"},
+      {"fp16", &Args::fp16, "the same in fp16, with a scaled loss"},
+      {"label_smoothing_factor", &Args::label_smoothing_factor, "share of each label that all classes get", {}, 0, 1},
+      {"gradient_checkpointing", &Args::gradient_checkpointing,
+       "recompute activations in backward: less memory, more time"},
+  };
+}
+
+std::vector<TrainingArgumentRow> cadence() {
+  const std::vector<std::string> strategies{"no", "steps", "epoch"};
+  return {
+      {"logging_strategy", &Args::logging_strategy, "when to log", strategies},
+      {"logging_steps",
+       &Args::logging_steps,
+       "updates between two logs; below 1: that part of all",
+       {},
+       0,
+       kNoBound,
+       true},
+      {"logging_first_step", &Args::logging_first_step, "log the first update too"},
+      {"logging_nan_inf_filter", &Args::logging_nan_inf_filter, "leave losses that are no numbers out of logged means"},
+      {"stop_on_nan", &Args::stop_on_nan, "end with an error once the weights are no numbers"},
+      {"eval_strategy", &Args::eval_strategy, "when to evaluate", strategies, 0, 0, false, {"evaluation_strategy"}},
+      {"eval_steps",
+       &Args::eval_steps,
+       "updates between two evaluations; default: logging_steps",
+       {},
+       0,
+       kNoBound,
+       true},
+      {"eval_delay", &Args::eval_delay, "epochs or updates before the first evaluation", {}, 0, kNoBound},
+      {"eval_on_start", &Args::eval_on_start, "evaluate before the first update"},
+      {"prediction_loss_only", &Args::prediction_loss_only, "evaluate the loss alone, no metrics"},
+      {"save_strategy", &Args::save_strategy, "when to save a checkpoint", {"no", "steps", "epoch", "best"}},
+      {"save_steps",
+       &Args::save_steps,
+       "updates between two checkpoints; below 1: that part of all",
+       {},
+       0,
+       kNoBound,
+       true},
+      {"save_total_limit",
+       &Args::save_total_limit,
+       "checkpoints that are kept: the newest, and the best",
+       {},
+       1,
+       kNoBound},
+      {"save_only_model", &Args::save_only_model, "checkpoints hold the model alone: no going on from them"},
+      {"enable_jit_checkpoint", &Args::enable_jit_checkpoint,
+       "on SIGTERM or SIGUSR1 save a checkpoint and end with code 143"},
+      {"load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"},
+      {"metric_for_best_model", &Args::metric_for_best_model, "which metric says what is best; default: loss"},
+      {"greater_is_better", &Args::greater_is_better, "default: unless the metric ends in 'loss'"},
+  };
+}
+
+std::vector<TrainingArgumentRow> data_and_ranks() {
+  return {
+      {"seed", &Args::seed, "of weights, dropout and the order of samples", {}, 0, kNoBound},
+      {"data_seed", &Args::data_seed, "of the order of samples alone", {}, 0, kNoBound},
+      {"dataloader_num_workers", &Args::dataloader_num_workers, "threads that read ahead", {}, 0, 1024},
+      {"dataloader_prefetch_factor", &Args::dataloader_prefetch_factor, "batches that each may be ahead", {}, 1, 1024},
+      {"dataloader_drop_last", &Args::dataloader_drop_last, "leave out the epoch's last, smaller batch"},
+      {"group_by_length", &Args::group_by_length, "put samples of about one length together"},
+      {"use_cpu", &Args::use_cpu, "stay on the CPU where there is CUDA", {}, 0, 0, false, {"no_cuda"}},
+      {"parallel_mode", &Args::parallel_mode, "how devices share the work", {"auto", "single", "dp", "ddp"}},
+      {"replicas", &Args::replicas, "copies of the model in one process (dp); 0: one for each device", {}, 0, 256},
+      {"ddp_backend", &Args::ddp_backend, "engine between ranks; default: the fastest that fits"},
+      {"ddp_bucket_cap_mb", &Args::ddp_bucket_cap_mb, "MiB of gradients sent together", {}, 0, 65536, true},
+      {"ddp_broadcast_buffers", &Args::ddp_broadcast_buffers, "send rank 0's buffers before each forward"},
+      {"ddp_timeout", &Args::ddp_timeout, "seconds until a collective has failed", {}, 0, 31536000, true},
+      {"fuse", &Args::fuse, "ranks share the work of the update where they can"},
+      {"disable_tqdm", &Args::disable_tqdm, "no progress bar; default: none off a terminal"},
+      {"report_to", &Args::report_to, "what else records the logs", {"none", "tensorboard", "all"}},
+      {"logging_dir", &Args::logging_dir, "folder of TensorBoard's files"},
+  };
+}
+
+std::vector<TrainingArgumentRow> all_rows() {
+  std::vector<TrainingArgumentRow> rows = results_and_length();
+  for (auto part : {optimizer_and_loss(), cadence(), data_and_ranks()}) {
+    for (TrainingArgumentRow& row : part) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+const std::map<std::string, std::string>& unsupported_reasons() {
+  static const char* const kEvaluation = "evaluation computes in the precision of the training";
+  static const char* const kProducts = "it is LibTorch's to say: at::globalContext().setAllowTF32CuBLAS";
+  static const char* const kAlways = "it always holds here";
+  static const char* const kService = "it is of another library or service";
+  static const std::map<std::string, std::string> reasons{
+      {"fp16_full_eval", kEvaluation},
+      {"bf16_full_eval", kEvaluation},
+      {"tf32", kProducts},
+      {"half_precision_backend", "it is LibTorch's autocast"},
+      {"average_tokens_across_devices", kAlways},
+      {"ddp_find_unused_parameters", kAlways},
+      {"restore_callback_states_from_checkpoint", kAlways},
+      {"eval_do_concat_batches", kAlways},
+      {"dataloader_persistent_workers", kAlways},
+      {"dataloader_pin_memory", "give the loader page-locked memory where the program makes it"},
+      {"ignore_data_skip", "skipping costs nothing here"},
+      {"auto_find_batch_size", "give the batch size"},
+      {"torch_empty_cache_steps", "PYTORCH_CUDA_ALLOC_CONF tells the allocator when to give memory back"},
+      {"eval_accumulation_steps", "outputs are on the CPU after each batch"},
+      {"batch_eval_metrics", "metrics see all outputs at once"},
+      {"include_for_metrics", "metrics see outputs and labels"},
+      {"eval_use_gather_object", "outputs are tensors"},
+      {"save_on_each_node", "all ranks write into one folder"},
+      {"full_determinism", "the same seed, ranks and threads give the same bits"},
+      {"length_column_name", "lengths are counted from the tokens"},
+      {"label_names", "the labels are the tensor \"labels\""},
+      {"log_level", "LOCKSTEP_LOG_LEVEL says it"},
+      {"log_level_replica", "ranks but the first are quiet"},
+      {"log_on_each_node", "ranks but the first are quiet"},
+      {"skip_memory_metrics", "memory is in metrics.jsonl"},
+      {"local_rank", "the launcher's environment says it"},
+      {"overwrite_output_dir", "checkpoints that are there stay until save_total_limit takes them"},
+      {"train_sampling_strategy", "it is group_by_length here"},
+      {"remove_unused_columns", "a model ignores tensors that it does not know"},
+      {"deepspeed", kService},
+      {"fsdp", kService},
+      {"fsdp_config", kService},
+      {"push_to_hub", kService},
+      {"hub_model_id", kService},
+      {"torch_compile", kService},
+      {"accelerator_config", "give its values as arguments of their own, such as dataloader_drop_last"},
+      {"do_train", "the subcommand says it: lockstep train"},
+      {"do_eval", "the subcommand says it: lockstep evaluate"},
+      {"do_predict", "the subcommand says it: lockstep predict"},
+  };
+  return reasons;
+}
+
+}  // namespace
+
+const std::vector<TrainingArgumentRow>& training_argument_table() {
+  static const std::vector<TrainingArgumentRow> table = all_rows();
+  return table;
+}
+
+const TrainingArgumentRow* find_training_argument(const std::string& name) {
+  for (const TrainingArgumentRow& row : training_argument_table()) {
+    const auto& aliases = row.aliases;
+    if (row.name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return &row;
+  }
+  return nullptr;
+}
+
+std::string unsupported_training_argument(const std::string& name) {
+  const auto found = unsupported_reasons().find(name);
+  return found == unsupported_reasons().end() ? "" : found->second;
+}
+
+std::vector<std::string> unsupported_training_arguments() {
+  std::vector<std::string> names;
+  for (const auto& [name, reason] : unsupported_reasons()) names.push_back(name);
+  return names;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,274 @@
+#include "lockstep/train/arguments/training_arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/duplicate_key.h"
+#include "lockstep/base/files/json_file.h"
+#include "lockstep/base/files/regular_file.h"
+#include "lockstep/base/text/nearest_name.h"
+#include "lockstep/base/text/printable.h"
+#include "lockstep/train/arguments/training_argument_table.h"
+
+namespace lockstep {
+namespace {
+
+using ArgumentJson = nlohmann::json;
+
+template <typename T>
+struct IsOptionalMember : std::false_type {};
+template <typename T>
+struct IsOptionalMember<std::optional<T>> : std::true_type {};
+
+[[noreturn]] void refuse_argument(const TrainingArgumentRow& row, const std::string& what, const std::string& where,
+                                  const std::string& fix) {
+  throw UsageError(row.name + ": " + what, where, fix);
+}
+
+std::string expected_kind(const TrainingArgumentRow& row) {
+  return std::visit(
+      [&](auto member) -> std::string {
+        using Value = std::decay_t<decltype(std::declval<TrainingArguments>().*member)>;
+        if (!row.choices.empty()) return fmt::format("{}", fmt::join(row.choices, "|"));
+        if constexpr (std::is_same_v<Value, bool> || std::is_same_v<Value, std::optional<bool>>) return "true|false";
+        if constexpr (std::is_same_v<Value, std::int64_t> || std::is_same_v<Value, std::optional<std::int64_t>>) {
+          return "INTEGER";
+        }
+        if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>) return "NUMBER";
+        if constexpr (std::is_same_v<Value, ArgumentJson>) return "JSON";
+        return "TEXT";
+      },
+      row.member);
+}
+
+void check_number(const TrainingArgumentRow& row, double value, const std::string& where) {
+  if (row.above_least ? value > row.least : value >= row.least) {
+    if (value <= row.most) return;
+  }
+  const std::string low = fmt::format("{} {}", row.above_least ? "above" : "at least", row.least);
+  const bool bounded = std::isfinite(row.most);
+  refuse_argument(row, fmt::format("{} is out of range", value), where,
+                  "give a number " + low + (bounded ? fmt::format(" and at most {}", row.most) : ""));
+}
+
+void check_choice(const TrainingArgumentRow& row, const std::string& value, const std::string& where) {
+  if (row.choices.empty() || std::find(row.choices.begin(), row.choices.end(), value) != row.choices.end()) return;
+  const std::string near = nearest_name(value, row.choices);
+  refuse_argument(
+      row, fmt::format("there is no '{}'{}", printable(value), near.empty() ? "" : "; did you mean '" + near + "'?"),
+      where, fmt::format("give one of {}", fmt::join(row.choices, ", ")));
+}
+
+[[noreturn]] void wrong_type(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
+  refuse_argument(row,
+                  "the value " + printable(value.dump(-1, ' ', false, ArgumentJson::error_handler_t::replace)) +
+                      " is no " + expected_kind(row),
+                  where, "give " + expected_kind(row));
+}
+
+// A number of the JSON, which must be whole where `T` is.
+template <typename T>
+T number_of(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
+  if (!value.is_number()) wrong_type(row, value, where);
+  const double number = value.get<double>();
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    if (number != std::floor(number) || std::abs(number) > 9e15) wrong_type(row, value, where);
+  }
+  check_number(row, number, where);
+  return static_cast<T>(number);
+}
+
+template <typename T>
+void assign(T& target, const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
+  if constexpr (IsOptionalMember<T>::value) {
+    if (value.is_null()) {
+      target.reset();
+      return;
+    }
+    typename T::value_type inner{};
+    assign(inner, row, value, where);
+    target = std::move(inner);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!value.is_boolean()) wrong_type(row, value, where);
+    target = value.get<bool>();
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    target = number_of<T>(row, value, where);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    // resume_from_checkpoint: true, as in Python
+    const std::string text = value.is_boolean()  ? (value.get<bool>() ? "true" : "false")
+                             : value.is_string() ? value.get<std::string>()
+                                                 : (wrong_type(row, value, where), "");
+    check_choice(row, text, where);
+    target = text;
+  } else if constexpr (std::is_same_v<T, ArgumentJson>) {
+    if (!value.is_null() && !value.is_object()) wrong_type(row, value, where);
+    target = value;
+  } else {  // a list of texts; one alone may stand without brackets
+    T items;
+    for (const ArgumentJson& item : value.is_array() ? value : ArgumentJson::array({value})) {
+      std::string text;
+      assign(text, row, item, where);
+      items.push_back(text);
+    }
+    target = std::move(items);
+  }
+}
+
+const TrainingArgumentRow& row_of(std::string name, const std::string& where) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (const TrainingArgumentRow* row = find_training_argument(name)) return *row;
+  const std::string reason = unsupported_training_argument(name);
+  if (!reason.empty()) {
+    throw UsageError(name + " is an argument of Hugging Face's Trainer, but not of this one: " + reason, where,
+                     "leave it out");
+  }
+  std::vector<std::string> names;
+  for (const TrainingArgumentRow& row : training_argument_table()) {
+    names.push_back(row.name);
+    names.insert(names.end(), row.aliases.begin(), row.aliases.end());
+  }
+  const std::string near = nearest_name(name, names);
+  throw UsageError("there is no training argument " + printable(name), where,
+                   near.empty() ? "docs/reference/trainer.md lists them" : "did you mean " + near + "?");
+}
+
+// What a flag's text is as JSON: texts stay texts, "none" is nothing.
+ArgumentJson value_of_text(const TrainingArgumentRow& row, const std::string& text) {
+  const bool optional = std::visit(
+      [](auto member) {
+        return IsOptionalMember<std::decay_t<decltype(std::declval<TrainingArguments>().*member)>>::value;
+      },
+      row.member);
+  std::string lower = text;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (optional && (lower == "none" || lower == "null")) return nullptr;
+  const std::string kind = expected_kind(row);
+  if (kind == "true|false") {
+    if (lower == "true" || lower == "1" || lower == "yes" || lower == "on") return true;
+    if (lower == "false" || lower == "0" || lower == "no" || lower == "off") return false;
+    return text;
+  }
+  if (kind == "INTEGER" || kind == "NUMBER" || kind == "JSON") {
+    const ArgumentJson parsed = ArgumentJson::parse(text, nullptr, false);
+    if (kind == "JSON") refuse_duplicate_keys(text, "command line, --" + row.name);
+    return parsed.is_discarded() ? ArgumentJson(text) : parsed;
+  }
+  return text;
+}
+
+void check_whole_steps(const char* name, double value, const std::string& where) {
+  if (value < 1 || value == std::floor(value)) return;
+  throw UsageError(fmt::format("{}: {} updates", name, value), where,
+                   "give a whole number, or below 1 a part of all updates");
+}
+
+void check_together(const TrainingArguments& args, const std::string& where) {
+  if (args.output_dir.empty()) throw UsageError("output_dir is empty", where, "name a folder");
+  check_whole_steps("logging_steps", args.logging_steps, where);
+  check_whole_steps("save_steps", args.save_steps, where);
+  check_whole_steps("warmup_steps", args.warmup_steps, where);
+  check_whole_steps("eval_steps", args.eval_steps.value_or(1), where);
+  if (args.max_steps == 0) throw UsageError("max_steps: 0 updates", where, "give a number above 0, or -1 for epochs");
+  if (args.load_best_model_at_end && args.eval_strategy == "no") {
+    throw UsageError("load_best_model_at_end without evaluations: nothing says which model is best", where,
+                     "set eval_strategy to steps or epoch");
+  }
+  if (args.load_best_model_at_end && args.save_strategy == "no") {
+    throw UsageError("load_best_model_at_end with save_strategy no: the best model would be kept nowhere", where,
+                     "set save_strategy to steps, epoch or best");
+  }
+  if (args.save_strategy == "best" && args.eval_strategy == "no") {
+    throw UsageError("save_strategy best without evaluations", where, "set eval_strategy to steps or epoch");
+  }
+  if (args.lr_scheduler_type == "reduce_lr_on_plateau" && args.eval_strategy == "no") {
+    throw UsageError("lr_scheduler_type reduce_lr_on_plateau follows evaluations, and there are none", where,
+                     "set eval_strategy to steps or epoch");
+  }
+  if (args.dataloader_prefetch_factor && args.dataloader_num_workers == 0) {
+    throw UsageError("dataloader_prefetch_factor without workers", where, "set dataloader_num_workers above 0");
+  }
+  if (args.warmup_steps > 0 && args.warmup_ratio > 0) {
+    throw UsageError("warmup_steps and warmup_ratio both", where, "leave one of them out");
+  }
+  if (args.bf16 && args.fp16) {
+    throw UsageError("bf16 and fp16 both", where, "leave one of them out: bf16 needs no scaled loss");
+  }
+  if (args.parallel_mode == "single" && args.replicas > 1) {
+    throw UsageError(fmt::format("parallel_mode single with {} replicas", args.replicas), where,
+                     "set parallel_mode to dp, or leave replicas out");
+  }
+}
+
+}  // namespace
+
+void set_training_argument(TrainingArguments& arguments, const std::string& name, const nlohmann::json& value,
+                           const std::string& where) {
+  const TrainingArgumentRow& row = row_of(name, where);
+  std::visit([&](auto member) { assign(arguments.*member, row, value, where); }, row.member);
+}
+
+void set_training_argument(TrainingArguments& arguments, const std::string& name, const std::string& text,
+                           const std::string& where) {
+  set_training_argument(arguments, name, value_of_text(row_of(name, where), text), where);
+}
+
+void read_training_arguments(TrainingArguments& arguments, const std::string& path) {
+  ArgumentJson document;
+  const std::string text = read_regular_file(path, kMostSettingsBytes);
+  refuse_deep_json(text, path);
+  refuse_duplicate_keys(text, path);
+  try {
+    document = ArgumentJson::parse(text);
+  } catch (const ArgumentJson::exception& error) {
+    throw UsageError("this is no JSON: " + json_problem(error), path, "correct the file");
+  }
+  if (!document.is_object()) {
+    throw UsageError("training arguments must be a JSON object", path, R"(write {"learning_rate": 2e-5, ...})");
+  }
+  for (const auto& [name, value] : document.items()) set_training_argument(arguments, name, value, path);
+}
+
+nlohmann::json to_json(const TrainingArguments& arguments) {
+  ArgumentJson out = ArgumentJson::object();
+  for (const TrainingArgumentRow& row : training_argument_table()) {
+    std::visit(
+        [&](auto member) {
+          const auto& value = arguments.*member;
+          if constexpr (IsOptionalMember<std::decay_t<decltype(value)>>::value) {
+            out[row.name] = value ? ArgumentJson(*value) : ArgumentJson(nullptr);
+          } else {
+            out[row.name] = value;
+          }
+        },
+        row.member);
+  }
+  return out;
+}
+
+void check_training_arguments(const TrainingArguments& arguments, const std::string& where) {
+  // Values that a program set have gone through no check yet.
+  TrainingArguments checked;
+  const ArgumentJson values = to_json(arguments);
+  for (const TrainingArgumentRow& row : training_argument_table()) {
+    set_training_argument(checked, row.name, values.at(row.name), where);
+  }
+  check_together(arguments, where);
+}
+
+std::vector<TrainingArgumentInfo> training_argument_infos() {
+  const ArgumentJson defaults = to_json(TrainingArguments());
+  std::vector<TrainingArgumentInfo> infos;
+  for (const TrainingArgumentRow& row : training_argument_table()) {
+    const std::string kind = expected_kind(row);
+    const ArgumentJson& value = defaults.at(row.name);
+    infos.push_back({row.name, kind, value.is_null() ? "" : value.dump(), row.help, kind == "true|false", row.aliases});
+  }
+  return infos;
+}
+
+}  // namespace lockstep

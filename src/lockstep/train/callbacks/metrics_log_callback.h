@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/seeing/metrics_log.h"
+#include "lockstep/train/callbacks/trainer_callback.h"
+#include "lockstep/train/phase_clock.h"
+
+namespace lockstep {
+
+/// Writes `metrics.jsonl` into the output folder, on rank 0: the arguments, every log, and with each log where the time
+/// since the one before went and how much memory is in use. Phases: "data" (from the end of an update to the next
+/// batch), "compute" (forward, backward, communication within it), "optimizer", "evaluate", "save".
+class MetricsLogCallback : public TrainerCallback {
+ public:
+  /// @param world_size  of the job; 0: as the default group says, else 1
+  /// @param samples_per_step  of all ranks together, for samples per second; 0: by the arguments
+  explicit MetricsLogCallback(int world_size = 0, std::int64_t samples_per_step = 0)
+      : world_size_(world_size), samples_per_step_(samples_per_step) {}
+
+  void on_train_begin(TrainerEvent& event) override;
+  void on_train_end(TrainerEvent& event) override;
+  void on_step_begin(TrainerEvent& event) override;
+  void on_pre_optimizer_step(TrainerEvent& event) override;
+  void on_optimizer_step(TrainerEvent& event) override;
+  void on_step_end(TrainerEvent& event) override;
+  void on_evaluate(TrainerEvent& event) override;
+  void on_save(TrainerEvent& event) override;
+  void on_log(TrainerEvent& event) override;
+
+ private:
+  void write_phases(std::int64_t step);
+
+  int world_size_;
+  std::int64_t samples_per_step_;
+  std::unique_ptr<MetricsLog> log_;  // on rank 0, while it trains
+  PhaseClock clock_;
+  std::int64_t last_step_ = 0;  // of the last "phases"
+};
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+
+#include "lockstep/seeing/progress_bar.h"
+#include "lockstep/train/callbacks/printer_callback.h"
+#include "lockstep/train/callbacks/trainer_callback.h"
+
+namespace lockstep {
+
+/// A progress bar over the updates of a training on rank 0, one over the batches of each evaluation, and the logs as
+/// lines above it. To be used in place of PrinterCallback.
+class ProgressCallback : public TrainerCallback {
+ public:
+  /// @param print  for the lines of the logs
+  /// @param bars  how bars are drawn; `total`, `done`, `prefix` and `leave` are set here
+  explicit ProgressCallback(PrintLine print, ProgressBarOptions bars = {});
+
+  void on_train_begin(TrainerEvent& event) override;
+  void on_step_end(TrainerEvent& event) override;
+  void on_prediction_step(TrainerEvent& event) override;
+  void on_evaluate(TrainerEvent& event) override;
+  void on_predict(TrainerEvent& event) override;
+  void on_log(TrainerEvent& event) override;
+  void on_train_end(TrainerEvent& event) override;
+
+ private:
+  PrintLine print_;
+  ProgressBarOptions bars_;
+  std::unique_ptr<ProgressBar> training_;
+  std::unique_ptr<ProgressBar> evaluation_;
+};
+
+}  // namespace lockstep

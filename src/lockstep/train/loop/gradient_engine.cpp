@@ -1,0 +1,215 @@
+#include "lockstep/train/loop/gradient_engine.h"
+
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+#include <torch/cuda.h>
+
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/sync_batch_norm.h"
+#include "lockstep/replicas/data_parallel.h"
+#include "lockstep/replicas/parallel_loss.h"
+#include "lockstep/train/batch_device.h"
+
+namespace lockstep {
+namespace {
+
+void backward_scaled(const at::Tensor& sum, const GradientEngine::Pass& pass) {
+  (pass.loss_scale == 1 ? sum : sum.mul(pass.loss_scale)).backward();
+}
+
+bool meets_ranks_in_forward(TrainableModel& model) {
+  const auto module = model.module();
+  if (!module) return false;
+  for (const auto& part : module->modules()) {
+    if (part->as<SyncBatchNorm>() != nullptr) return true;
+  }
+  return false;
+}
+
+class SingleEngine : public GradientEngine {
+ public:
+  explicit SingleEngine(std::shared_ptr<TrainableModel> model) : model_(std::move(model)) {}
+
+  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+    const LossSum result = loss(model_->forward(batch), batch);
+    backward_scaled(result.sum, pass);
+    return {result.sum.detach(), result.count};
+  }
+
+ private:
+  std::shared_ptr<TrainableModel> model_;
+};
+
+// DistributedDataParallel around a model of any kind.
+class AdaptedDdp : public DistributedDataParallelBase {
+ public:
+  AdaptedDdp(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options)
+      : DistributedDataParallelBase(model->tensors(), std::move(options)), model_(std::move(model)) {}
+
+  at::Tensor forward(const Batch& batch) {
+    before_forward();
+    at::Tensor output = model_->forward(batch);
+    watch_output(output);
+    return output;
+  }
+
+  // A gradient of zeros for one parameter starts the averaging, in which the others have none from this rank. It is one
+  // that batches reach, so that a parameter which no rank uses stays without a gradient.
+  void backward_of_nothing() {
+    before_forward();
+    if (!reached_.defined() || !reached_.requires_grad())
+      reached_ = first_parameter([](const at::Tensor&) { return true; });
+    reached_.backward(at::zeros_like(reached_));
+  }
+  void note_reached() {
+    if (reached_.defined()) return;
+    reached_ = first_parameter([](const at::Tensor& parameter) { return parameter.grad().defined(); });
+  }
+
+ private:
+  template <typename Predicate>
+  at::Tensor first_parameter(const Predicate& is_meant) {
+    for (const NamedTensor& parameter : model_->tensors().parameters) {
+      if (parameter.tensor.requires_grad() && is_meant(parameter.tensor)) return parameter.tensor;
+    }
+    return {};
+  }
+
+  std::shared_ptr<TrainableModel> model_;
+  at::Tensor reached_;  // a parameter that got a gradient from a batch
+};
+
+class DdpEngine : public GradientEngine {
+ public:
+  DdpEngine(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options, bool fuse)
+      : meets_in_forward_(meets_ranks_in_forward(*model)),
+        ddp_(std::move(model), std::move(options)),
+        wants_fuse_(fuse) {}
+
+  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+    if (pass.is_last) return run_pass(batch, loss, pass);
+    const auto no_sync = ddp_.no_sync();
+    return run_pass(batch, loss, pass);
+  }
+
+  void accumulate_nothing(const std::function<Batch()>& stand_in, const Pass& pass) override {
+    std::optional<DistributedDataParallelBase::NoSync> no_sync;
+    if (!pass.is_last) no_sync.emplace(ddp_.no_sync());
+    if (meets_in_forward_) {
+      const SyncBatchNormWithoutSamples count_nothing;
+      const at::Tensor output = ddp_.forward(stand_in());
+      output.backward(at::zeros_like(output));
+    } else if (pass.is_last) {
+      ddp_.backward_of_nothing();
+    }
+  }
+
+  // Gradients are averaged over the ranks.
+  double gradient_factor(std::int64_t count) const override {
+    return count == 0 ? 0 : world_size_ / static_cast<double>(count);
+  }
+
+  std::string fuse(FlatOptimizer& optimizer) override {
+    if (!wants_fuse_) return "";
+    const FuseMode mode = ddp_.fuse(optimizer);
+    return mode == FuseMode::Off ? "" : to_string(mode);
+  }
+
+  void finish() override { ddp_.unfuse(); }
+
+ private:
+  LossSum run_pass(const Batch& batch, const Loss& loss, const Pass& pass) {
+    const LossSum result = loss(ddp_.forward(batch), batch);
+    backward_scaled(result.sum, pass);
+    ddp_.note_reached();
+    return {result.sum.detach(), result.count};
+  }
+
+  bool meets_in_forward_;
+  AdaptedDdp ddp_;
+  bool wants_fuse_;
+  double world_size_ = ddp_.process_group().world_size();
+};
+
+class ReplicaEngine : public GradientEngine {
+ public:
+  ReplicaEngine(std::shared_ptr<TrainableModel> model, std::vector<ReplicaDevice> devices)
+      : model_(std::move(model)), dp_(model_->module(), std::move(devices)) {}
+
+  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+    const ReplicaLosses losses = parallel_loss(
+        dp_,
+        [&](std::shared_ptr<torch::nn::Module>& replica, const Batch& chunk) {
+          return loss(model_->forward_on(*replica, chunk), chunk);
+        },
+        batch);
+    const at::Tensor sum = losses.sum();
+    backward_scaled(sum, pass);
+    return {sum.detach(), losses.counts().sum()};
+  }
+
+ private:
+  std::shared_ptr<TrainableModel> model_;
+  DataParallel<std::shared_ptr<torch::nn::Module>> dp_;
+};
+
+// How many replicas one process makes where nobody says how many.
+std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& model) {
+  if (device_of(model).is_cuda()) return static_cast<std::int64_t>(torch::cuda::device_count());
+  return args.parallel_mode == "dp" ? static_cast<std::int64_t>(all_replica_devices().size()) : 1;
+}
+
+}  // namespace
+
+std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model) {
+  const std::string kind = device_of(model).is_cuda() ? "cuda:" : "cpu:";
+  std::vector<ReplicaDevice> devices;
+  for (std::int64_t i = 0; i < choice.replicas; ++i) devices.emplace_back(kind + std::to_string(i));
+  return devices;
+}
+
+ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group) {
+  const int world_size = group == nullptr ? 1 : group->world_size();
+  if (world_size > 1) {
+    if (args.parallel_mode == "single" || args.parallel_mode == "dp" || args.replicas > 1) {
+      throw UsageError(fmt::format("parallel_mode {} and replicas {} in a job of {} ranks", args.parallel_mode,
+                                   args.replicas, world_size),
+                       "training arguments", "leave both out, or start one process without a launcher");
+    }
+    return {EngineKind::DistributedDataParallel, 1,
+            fmt::format("DistributedDataParallel: {} ranks, engine {}", world_size, group->engine())};
+  }
+  if (args.parallel_mode == "ddp") {
+    throw UsageError("parallel_mode ddp in a process that is alone", "training arguments",
+                     "start it with lockstep run --nproc-per-node N, or leave parallel_mode out");
+  }
+  const bool may_copy = args.parallel_mode != "single";
+  const std::int64_t replicas = !may_copy ? 1 : args.replicas > 0 ? args.replicas : default_replicas(args, model);
+  if (replicas == 1) return {EngineKind::Single, 1, "one process, one replica"};
+  if (!model.module()) {
+    if (args.replicas == 0 && args.parallel_mode == "auto") return {EngineKind::Single, 1, "one process, one replica"};
+    throw UsageError(fmt::format("{} replicas of a model that cannot be copied", replicas), "training arguments",
+                     "use lockstep run --nproc-per-node N instead of replicas");
+  }
+  return {EngineKind::DataParallel, replicas,
+          fmt::format("DataParallel: no launcher, {} replicas in one process", replicas)};
+}
+
+std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
+                                                     const std::shared_ptr<TrainableModel>& model,
+                                                     const std::shared_ptr<Communicator>& group) {
+  if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model);
+  if (choice.kind == EngineKind::DataParallel) {
+    return std::make_unique<ReplicaEngine>(model, replica_devices(choice, *model));
+  }
+  DistributedDataParallelOptions options;
+  options.process_group = group;
+  if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
+  if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
+  return std::make_unique<DdpEngine>(model, std::move(options), args.fuse);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+#include "lockstep/train/loop/resume_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/file_system.h"
+#include "lockstep/checkpoint/files/checkpoint_files.h"
+#include "lockstep/checkpoint/files/output_folder.h"
+
+namespace lockstep {
+namespace {
+
+// The checkpoints in `folder`, for who named another one.
+std::string checkpoints_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const auto& entry : OutputFolder(real_file_system(), folder).entries(true)) paths.push_back(entry.path);
+  if (paths.empty()) return "";
+  constexpr std::size_t kShown = 10;
+  const std::size_t shown = std::min(paths.size(), kShown);
+  return fmt::format("{} has {}{} (the newest first)", folder,
+                     fmt::join(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     paths.size() > shown ? ", …" : "");
+}
+
+}  // namespace
+
+void require_checkpoint_folder(const std::string& from, const std::string& output_dir) {
+  std::error_code ignored;
+  if (std::filesystem::exists(from + "/" + kManifestFile, ignored)) return;
+  const bool is_folder = std::filesystem::is_directory(from, ignored);
+  const std::string inside = is_folder ? checkpoints_in(from) : "";
+  if (is_folder && inside.empty()) return;  // opening it says what it lacks
+  const std::string there = is_folder ? inside : checkpoints_in(output_dir);
+  const std::string what = is_folder ? "resume_from_checkpoint: " + from + " is no checkpoint, but holds some"
+                           : std::filesystem::exists(from, ignored)
+                               ? "resume_from_checkpoint: " + from + " is no folder"
+                               : "resume_from_checkpoint: there is no folder \"" + from + "\"";
+  throw UsageError(what, "training arguments",
+                   (there.empty() ? "there are no checkpoints in " + output_dir + " either: leave it out to begin anew"
+                                  : there + ": give one of them") +
+                       ", or 'true' for the newest whole one in output_dir, if there is any");
+}
+
+void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& args, const std::string& path) {
+  const auto require = [&](const char* name, const std::string& before, const std::string& now, bool is_same) {
+    if (is_same) return;
+    throw UsageError(fmt::format("{} is {}, and {} in the checkpoint, whose state is of that kind", name, now, before),
+                     path, fmt::format("give {} {}, or begin anew from its weights: --model {}", name, before, path));
+  };
+  const auto is_plateau = [](const std::string& type) { return type == "reduce_lr_on_plateau"; };
+  const std::string optim = saved.value("optim", args.optim);
+  require("optim", optim, args.optim, (optim == "sgd") == (args.optim == "sgd"));
+  const std::string type = saved.value("lr_scheduler_type", args.lr_scheduler_type);
+  require("lr_scheduler_type", type, args.lr_scheduler_type, is_plateau(type) == is_plateau(args.lr_scheduler_type));
+}
+
+void require_same_step(const Checkpoint& checkpoint, const TrainerState& state) {
+  if (state.global_step == checkpoint.step()) return;
+  throw Error(fmt::format("trainer_state.json is of step {}, and manifest.json of step {}", state.global_step,
+                          checkpoint.step()),
+              checkpoint.path(), "resume from another checkpoint");
+}
+
+const SamplerState& training_position(const ResumeState& own, const Checkpoint& checkpoint, int rank) {
+  const auto found = own.samplers.find("train");
+  if (found != own.samplers.end()) return found->second;
+  throw Error(fmt::format("{} does not say where rank {} was in the training data", positions_file(rank), rank),
+              checkpoint.path() + "/" + positions_file(rank) + ", field \"train\"", "resume from another checkpoint");
+}
+
+void require_same_samples(const SamplerState& saved, std::int64_t samples, const std::string& path) {
+  if (saved.dataset_size == samples) return;
+  throw UsageError(
+      fmt::format("the training data has {} samples, and {} in the checkpoint", samples, saved.dataset_size), path,
+      "go on with the data of the saved run (--train-file, --max-train-samples), or begin anew from its "
+      "weights: --model " +
+          path);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/train/loop/evaluation.h"
+#include "lockstep/train/mixed_precision.h"
+#include "lockstep/train/trainer.h"
+
+namespace lockstep {
+
+/// What the parts of one Trainer share. Internal.
+struct TrainerContext {
+  TrainerOptions options;
+  MixedPrecision precision;
+  std::shared_ptr<Communicator> group;  ///< null: one process
+  TrainerState state;
+  TrainerControl control;
+  std::shared_ptr<TrainerCallback> flow;  ///< comes before the others; null where nothing trains
+  double other_time_s = 0;                ///< spent on evaluating and saving, since the training began
+
+  int rank() const { return group ? group->rank() : 0; }
+  int world_size() const { return group ? group->world_size() : 1; }
+  const TrainingArguments& args() const { return options.args; }
+  /// "rank 1 of 2, step 30", for errors and warnings.
+  std::string where() const;
+
+  using Event = void (TrainerCallback::*)(TrainerEvent&);
+  void notify(Event event, const Logs* logs = nullptr, const std::string& folder = "");
+  void notify_prediction_step(std::int64_t done, std::int64_t batches);
+  /// A flag that one rank's callbacks set holds on every rank. Collective.
+  void agree_on_control();
+  /// Puts what the callbacks keep, and `seen`, into the state, as Hugging Face's "stateful_callbacks".
+  void keep_callback_states(const TrainerControl& seen);
+  /// Adds "epoch" and the step, keeps it in the history, and tells callbacks.
+  void log(Logs logs);
+  /// A line of rank 0.
+  void print(const std::string& line) const;
+
+  /// Evaluates, logs, and tells callbacks by `event`.
+  EvaluationResult evaluate(const std::shared_ptr<const Dataset>& dataset, const std::string& prefix, Event event,
+                            Logs& metrics);
+};
+
+}  // namespace lockstep

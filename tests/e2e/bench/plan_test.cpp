@@ -1,0 +1,106 @@
+// `lockstep plan`: what it prints, and that it follows from the link that it was given.
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/processor/topology.h"
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+ProgramEnd plan(const Words& flags) {
+  Words words{kBin + "/lockstep", "plan", "--model", "mlp-wide", "--batch", "8", "--steps", "5"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return run_program(words, {}, std::chrono::seconds(240));
+}
+
+TEST(Plan, ForecastsMoreHostsFromOne) {
+  const TemporaryFolder folder;
+  const std::string chart = folder / "plan.svg";
+  const ProgramEnd end = plan({"--hosts", "8,1,2,1024", "--link", "100mbit", "--json", "--plot", chart});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const auto out = nlohmann::json::parse(end.out);
+  const std::int64_t parameters = 122 * 1602 + 1602 + 3 * (1602 * 1602 + 1602) + 1602 * 2 + 2;
+  EXPECT_EQ(out.at("measured").at("gradient_bytes"), 4 * parameters);
+  EXPECT_EQ(out.at("link_bits_per_s"), 1e8);
+  ASSERT_EQ(out.at("rows").size(), 4U);
+  double before = 0;
+  for (const auto& row : out.at("rows")) {
+    const double step = row.at("default").at("step_ms");
+    EXPECT_GE(step, before) << row;
+    before = step;
+    EXPECT_LE(row.at("best_buckets").at("step_ms"), step * 1.011) << row;
+    EXPECT_LE(row.at("best_hook").at("step_ms"), row.at("best_buckets").at("step_ms").get<double>() * 1.011) << row;
+    EXPECT_EQ(row.at("extrapolated"), row.at("hosts").get<int>() > 4) << row;
+  }
+  const auto& two = out.at("rows")[1];
+  EXPECT_EQ(two.at("hosts"), 2);
+  // The gradients take 2.5 s of this link; an eighth of their bits, and the rest for computing, would be another model.
+  EXPECT_GT(two.at("default").at("step_ms"), 1e3 * 8 * 4 * static_cast<double>(parameters) / 1e8);
+  EXPECT_EQ(two.at("best_hook").at("hook"), "int8");
+  EXPECT_LT(two.at("best_hook").at("step_ms"), 0.5 * two.at("default").at("step_ms").get<double>());
+  EXPECT_TRUE(has(content(chart), "best hook")) << content(chart);
+}
+
+TEST(Plan, SaysThatRanksShareCores) {
+  const ProgramEnd end =
+      run_program({kBin + "/lockstep", "plan", "--model", "mlp", "--steps", "5", "--nproc-per-node", "4", "--threads",
+                   std::to_string(available_cores()), "--hosts", "4,1,2,2,1", "--json"},
+                  {}, std::chrono::seconds(240));
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(has(end.err, "warning: 4 rank(s)")) << end.err;
+  const auto out = nlohmann::json::parse(end.out);
+  EXPECT_TRUE(out.contains("warning"));
+  ASSERT_EQ(out.at("rows").size(), 3U) << out;
+  double before = out.at("measured").at("host_step_ms");
+  EXPECT_EQ(out.at("rows")[0].at("default").at("step_ms"), before);
+  for (const auto& row : out.at("rows")) {
+    EXPECT_GE(row.at("default").at("step_ms"), before) << row;
+    before = row.at("default").at("step_ms");
+    for (const char* way : {"default", "best_buckets", "best_hook"}) EXPECT_LE(row.at(way).at("efficiency"), 1) << row;
+  }
+}
+
+TEST(Plan, SaysWhatDoesNotFitIntoMemory) {
+  const ProgramEnd end =
+      run_program({kBin + "/lockstep", "plan", "--model", "mlp", "--steps", "3", "--batch", "9999999999"});
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_EQ(end.err.rfind("a step of mlp with --batch 9999999999 failed", 0), 0U) << end.err;
+  EXPECT_TRUE(has(end.err, "give a smaller --batch")) << end.err;
+  EXPECT_FALSE(has(end.err, "frame #")) << end.err;
+}
+
+TEST(Plan, SaysWhatItExtrapolates) {
+  const ProgramEnd end = plan({"--hosts", "2,64", "--link", "10gbit"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(has(end.out, "links of 1e+04 Mbit/s") || has(end.out, "links of 10000 Mbit/s")) << end.out;
+  EXPECT_TRUE(has(end.out, "% *\n")) << end.out;
+  EXPECT_TRUE(has(end.out, "* Measured here")) << end.out;
+}
+
+TEST(Plan, RefusesWhatItCannotRead) {
+  const auto refused = [](const Words& flags, const std::string& text) {
+    const ProgramEnd end = plan(flags);
+    EXPECT_EQ(end.code, 2) << end.out;
+    EXPECT_TRUE(has(end.err, text)) << end.err;
+  };
+  refused({"--link", "fast"}, "--link");
+  refused({"--link", "100"}, "--link");
+  refused({"--link", "0mbit"}, "--link");
+  refused({"--link", "1e-9mbit"}, "--link");
+  refused({"--link", "1e300gbit"}, "--link");
+  refused({"--latency", "-1us"}, "--latency");
+  refused({"--latency", "1e300s"}, "--latency");
+  refused({"--threads", "100000"}, "--threads 100000");
+  refused({"--seq", "5"}, "--seq 5");
+  refused({"--plot", "/proc/x.svg"}, "--plot /proc/x.svg");
+  refused({"--hosts", "0"}, "--hosts");
+  const ProgramEnd seq = run_program({kBin + "/lockstep", "plan", "--model", "bert-tiny", "--seq", "100000"});
+  EXPECT_EQ(seq.code, 2);
+  EXPECT_TRUE(has(seq.err, "at most 512 tokens")) << seq.err;
+  const ProgramEnd end = run_program({kBin + "/lockstep", "plan", "--model", "bert-giant"});
+  EXPECT_EQ(end.code, 2);
+  EXPECT_TRUE(has(end.err, "bert-mini")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+// `scripts/demo`, with the programs of this build: what a newcomer sees first.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lockstep/base/files/atomic_file.h"
+#include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+const std::string kDemo = std::string(LOCKSTEP_SOURCE_DIR) + "/scripts/demo";
+
+ProgramEnd run_demo(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), {kDemo, "--bin", LOCKSTEP_BIN_DIR});
+  return run_program(flags, {{"OMP_NUM_THREADS", {}}, {"OPENBLAS_NUM_THREADS", {}}}, std::chrono::seconds(600));
+}
+
+bool demo_says(const ProgramEnd& end, const std::string& part) { return end.out.find(part) != std::string::npos; }
+
+std::string last_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::string last;
+  for (std::string line; std::getline(lines, line);) last = line;
+  return last;
+}
+
+TEST(Demo, FineTunesOnReviewsAndClassifiesASentence) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_demo({"--output", folder / "demo"});
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_TRUE(demo_says(end, "DistributedDataParallel: 2 ranks")) << end.out;
+  EXPECT_TRUE(demo_says(end, "***** eval metrics *****")) << end.out;
+  const std::string model = folder / "demo/reviews";
+  const auto metrics = nlohmann::json::parse(read_file(model + "/eval_results.json"));
+  EXPECT_GT(metrics.at("eval_accuracy").get<double>(), 0.7) << "the majority guess reaches 0.41";
+  EXPECT_NE(read_file(model + "/report.html").find("<svg"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(model + "/model.safetensors"));
+  // The line that shows how to go on is the line that was run.
+  EXPECT_TRUE(demo_says(end, "| " LOCKSTEP_BIN_DIR "/lockstep predict --model " + model)) << end.out;
+  const std::string answer = last_line(end.out);
+  EXPECT_EQ(answer.rfind("positive\t", 0), 0U) << answer;
+  EXPECT_NE(answer.find("\tThe fish came crisp and hot. The price is fair."), std::string::npos) << answer;
+}
+
+TEST(Demo, StillTrainsOnDigitsAndOnMnist) {
+  const TemporaryFolder folder;
+  const ProgramEnd digits = run_demo({"--digits", "--output", folder / "demo"});
+  ASSERT_EQ(digits.code, 0) << digits.out << digits.err;
+  EXPECT_TRUE(demo_says(digits, "Accuracy on the test images: ")) << digits.out;
+  EXPECT_TRUE(demo_says(digits, "samples/s per rank")) << digits.out;
+  // Any folder of IDX files in MNIST's form.
+  const ProgramEnd given = run_demo({"--data", folder / "demo/digits", "--output", folder / "other"});
+  ASSERT_EQ(given.code, 0) << given.out << given.err;
+  EXPECT_TRUE(demo_says(given, "Accuracy on the test images: ")) << given.out;
+  EXPECT_FALSE(std::filesystem::exists(folder / "other"));
+}
+
+TEST(Demo, RefusesWhatItDoesNotKnow) {
+  const ProgramEnd unknown = run_demo({"--digit"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("unknown argument '--digit'"), std::string::npos) << unknown.err;
+  EXPECT_EQ(run_demo({"--data"}).code, 2);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,220 @@
+// `lockstep train`, `evaluate` and `predict` for languages, images and tables: what one command saved, the next reads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lockstep/base/files/atomic_file.h"
+#include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using PredictWords = std::vector<std::string>;
+
+const std::string kPredictBin = std::string(LOCKSTEP_BIN_DIR) + "/lockstep";
+const std::string kPredictData = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+
+std::string run_well(const PredictWords& words) {
+  const ProgramEnd end = run_program(words, {}, std::chrono::seconds(300));
+  EXPECT_EQ(end.code, 0) << end.out << end.err;
+  return end.out;
+}
+
+std::string piped(const std::string& input, const std::string& flags) {
+  return run_well({"sh", "-c", "printf '" + input + "' | " + kPredictBin + " predict " + flags});
+}
+
+double saved_number(const std::string& folder, const std::string& name) {
+  return nlohmann::json::parse(read_file(folder + "/eval_results.json")).at(name).get<double>();
+}
+
+std::vector<nlohmann::json> json_lines(const std::string& text) {
+  std::vector<nlohmann::json> objects;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
+  return objects;
+}
+
+PredictWords language_training(const std::string& model, const std::string& tokenizer, const std::string& output) {
+  return {kPredictBin,
+          "train",
+          "--task",
+          "language-modeling",
+          "--model",
+          model,
+          "--tokenizer",
+          kPredictData + tokenizer,
+          "--train-file",
+          kPredictData + "reviews.csv",
+          "--validation-file",
+          kPredictData + "reviews-test.csv",
+          "--text-column",
+          "review",
+          "--block-size",
+          "64",
+          "--max-train-samples",
+          "600",
+          "--max-eval-samples",
+          "100",
+          "--learning-rate",
+          "2e-3",
+          "--save-strategy",
+          "no",
+          "--output-dir",
+          output};
+}
+
+TEST(PredictCommand, Gpt2LearnsReviewsEvaluatesAndGoesOn) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "gpt2";
+  PredictWords words = language_training("gpt2-tiny", "bytes-vocab", out);
+  words.insert(words.end(), {"--max-steps", "60"});
+  words.insert(words.begin(), {kPredictBin, "run", "--nproc-per-node", "2"});
+  run_well(words);
+  const double perplexity = saved_number(out, "eval_perplexity");
+  EXPECT_NEAR(perplexity, std::exp(saved_number(out, "eval_loss")), 1e-3 * perplexity);
+  const auto config = nlohmann::json::parse(read_file(out + "/config.json"));
+  EXPECT_LT(perplexity, config.at("vocab_size").get<double>() / 4) << "a model that knows nothing has the vocabulary's";
+
+  // One process on the saved folder finds what two ranks found.
+  run_well({kPredictBin, "evaluate", "--task", "language-modeling", "--model", out, "--validation-file",
+            kPredictData + "reviews-test.csv", "--text-column", "review", "--block-size", "64", "--max-eval-samples",
+            "100", "--output-dir", folder / "evaluated", "--save"});
+  EXPECT_NEAR(saved_number(folder / "evaluated", "eval_perplexity"), perplexity, 1e-3 * perplexity);
+
+  const std::string flags = "--model " + out + " --max-new-tokens 8 --json";
+  const std::string greedy = piped("The food\\nWe took the\\n", flags);
+  const auto answers = json_lines(greedy);
+  ASSERT_EQ(answers.size(), 2U) << greedy;
+  EXPECT_EQ(answers[0].at("text"), "The food");
+  EXPECT_EQ(answers[0].at("generated_text").get<std::string>().rfind("The food", 0), 0U);
+  EXPECT_LE(answers[0].at("new_tokens").get<int>(), 8);
+  EXPECT_EQ(piped("The food\\nWe took the\\n", flags), greedy) << "the likeliest tokens are the same each time";
+  const std::string drawn = piped("The food\\n", flags + " --temperature 1.5 --seed 1");
+  EXPECT_EQ(piped("The food\\n", flags + " --temperature 1.5 --seed 1"), drawn);
+  EXPECT_NE(piped("The food\\n", flags + " --temperature 1.5 --seed 2"), drawn);
+  // Longer than the model has positions: the window moves.
+  EXPECT_EQ(json_lines(piped("The food\\n", "--model " + out + " --max-length 4 --max-new-tokens 12 --json")).size(),
+            1U);
+}
+
+TEST(PredictCommand, BertFillsMaskedWords) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "bert";
+  PredictWords words = language_training("bert-tiny", "reviews-vocab", out);
+  words.insert(words.end(), {"--mlm", "--max-steps", "60"});
+  run_well(words);
+  const auto answers = json_lines(piped("The food was [MASK] and [MASK].\\n", "--model " + out + " --json"));
+  ASSERT_EQ(answers.size(), 1U);
+  ASSERT_EQ(answers[0].at("masks").size(), 2U);
+  double before = 1;
+  for (const auto& word : answers[0].at("masks")[0]) {
+    EXPECT_LE(word.at("score").get<double>(), before);
+    before = word.at("score");
+  }
+  const ProgramEnd none = run_program({"sh", "-c", "echo 'no mask' | " + kPredictBin + " predict --model " + out});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.err.find("[MASK]"), std::string::npos) << none.err;
+}
+
+TEST(PredictCommand, ImagesGetTheLabelsThatEvaluateCounts) {
+  const TemporaryFolder folder;
+  const std::string digits = folder / "digits", out = folder / "images";
+  run_well({kPredictBin, "data", "digits", "--output", digits, "--train", "600", "--test", "100"});
+  run_well({kPredictBin, "train", "--task", "image-classification", "--model", "convnet", "--train-file", digits,
+            "--validation-file", digits, "--learning-rate", "1e-2", "--num-train-epochs", "2", "--save-strategy", "no",
+            "--output-dir", out});
+  run_well({kPredictBin, "evaluate", "--task", "image-classification", "--model", out, "--validation-file", digits,
+            "--output-dir", folder / "evaluated", "--save"});
+  const double accuracy = saved_number(out, "eval_accuracy");
+  EXPECT_DOUBLE_EQ(saved_number(folder / "evaluated", "eval_accuracy"), accuracy);
+
+  const std::string from_file =
+      run_well({kPredictBin, "predict", "--model", out, "--file", digits + "/t10k-images-idx3-ubyte", "--json"});
+  const std::string from_folder = run_well({kPredictBin, "predict", "--model", out, "--file", digits, "--json"});
+  EXPECT_EQ(from_file, from_folder);
+  const std::string labels = read_file(digits + "/t10k-labels-idx1-ubyte").substr(8);
+  int right = 0;
+  for (const auto& answer : json_lines(from_file)) {
+    right += answer.at("label") == std::to_string(labels.at(answer.at("sample").get<std::size_t>()));
+  }
+  EXPECT_DOUBLE_EQ(right / 100.0, accuracy);
+}
+
+TEST(PredictCommand, RowsGetTheNamesOfClasses) {
+  const TemporaryFolder folder;
+  std::ofstream table(folder / "table.csv");
+  std::ofstream unknown(folder / "unknown.csv");
+  table << "height,colour,label\n";
+  unknown << "number,height,colour\n";
+  for (int i = 0; i < 300; ++i) {
+    const std::string row = std::to_string(i % 17) + (i % 3 == 0 ? ",red" : ",blue");
+    table << row << (i % 17 > 8 ? ",tall" : ",short") << "\n";
+    if (i < 34) unknown << i << "," << row << "\n";
+  }
+  table.close();
+  unknown.close();
+  const std::string out = folder / "tables";
+  run_well({kPredictBin, "train", "--task", "tabular-classification", "--model", "mlp", "--train-file",
+            folder / "table.csv", "--learning-rate", "1e-2", "--num-train-epochs", "10", "--save-strategy", "no",
+            "--output-dir", out});
+  // What it needs of the training file stands in its folder.
+  std::filesystem::rename(folder / "table.csv", folder / "moved.csv");
+  run_well({kPredictBin, "evaluate", "--task", "tabular-classification", "--model", out, "--validation-file",
+            folder / "moved.csv", "--output-dir", folder / "evaluated", "--save"});
+  EXPECT_GT(saved_number(folder / "evaluated", "eval_accuracy"), 0.9);
+  const auto answers =
+      json_lines(run_well({kPredictBin, "predict", "--model", out, "--file", folder / "unknown.csv", "--json"}));
+  ASSERT_EQ(answers.size(), 34U);
+  int right = 0;
+  for (std::size_t i = 0; i < answers.size(); ++i) right += answers[i].at("label") == (i % 17 > 8 ? "tall" : "short");
+  EXPECT_GT(right, 30);
+}
+
+TEST(PredictCommand, ImagesHaveTheClassesThatTheirLabelsHave) {
+  const TemporaryFolder folder;
+  const std::string digits = folder / "digits", out = folder / "images";
+  run_well({kPredictBin, "data", "digits", "--output", digits, "--train", "60", "--test", "20"});
+  const std::string path = digits + "/train-labels-idx1-ubyte";
+  std::string labels = read_file(path);
+  labels.back() = 11;  // twelve classes
+  write_file_atomically(path, labels);
+  const PredictWords training{kPredictBin,    "train",       "--task", "image-classification", "--train-file",
+                              digits,         "--max-steps", "1",      "--save-strategy",      "no",
+                              "--output-dir", out,           "--model"};
+  const auto with = [&](PredictWords more) {
+    PredictWords words = training;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  run_well(with({"convnet"}));
+  const auto answers = json_lines(run_well({kPredictBin, "predict", "--model", out, "--file", digits, "--json"}));
+  EXPECT_EQ(answers.at(0).at("scores").size(), 12U);
+  // More classes than the model has: refused by the file's name, unless the last layer may begin anew.
+  labels.back() = 12;
+  write_file_atomically(path, labels);
+  const ProgramEnd refused = run_program(with({out}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("label 12 of sample 59 is outside 0 to 11"), std::string::npos) << refused.err;
+  run_well(with({out, "--ignore-mismatched-sizes"}));
+  EXPECT_EQ(json_lines(run_well({kPredictBin, "predict", "--model", out, "--file", digits, "--json"}))
+                .at(0)
+                .at("scores")
+                .size(),
+            13U);
+}
+
+TEST(PredictCommand, SaysWhatAFolderWithoutConfigNeeds) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_program({kPredictBin, "predict", "--model", folder / ""});
+  EXPECT_EQ(end.code, 2);
+  EXPECT_NE(end.err.find("there is no config.json"), std::string::npos) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep

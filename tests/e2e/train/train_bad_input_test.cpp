@@ -1,0 +1,305 @@
+// What `lockstep train` and its kin say of folders that are taken, checkpoints that do not fit, and files that are not
+// what they seem: real processes on small files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/files/atomic_file.h"
+#include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using BadInputWords = std::vector<std::string>;
+
+const std::string kBadInputBin = std::string(LOCKSTEP_BIN_DIR) + "/lockstep";
+const std::string kBadInputData = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+
+bool tells(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+ProgramEnd run_bad(const BadInputWords& words) { return run_program(words, {}, std::chrono::seconds(300)); }
+
+std::string write_lines(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+std::string table_text(int rows) {
+  std::string text = "height,colour,label\n";
+  for (int i = 0; i < rows; ++i) {
+    text += std::to_string(i % 17) + (i % 3 == 0 ? ",red," : ",blue,") + (i % 17 > 8 ? "tall\n" : "short\n");
+  }
+  return text;
+}
+
+BadInputWords table_training(const std::string& file, const std::string& output, const BadInputWords& more) {
+  BadInputWords words{kBadInputBin, "train",        "--task", "tabular-classification", "--model",
+                      "mlp",        "--train-file", file,     "--output-dir",           output};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(TrainBadInput, ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProcess) {
+  const TemporaryFolder folder;
+  const std::string file = write_lines(folder / "table.csv", table_text(300));
+  const std::string out = folder / "out";
+  RunningProgram first(table_training(
+      file, out,
+      {"--max-steps", "100000000", "--logging-steps", "50", "--save-steps", "200", "--save-total-limit", "2"}));
+  ASSERT_TRUE(first.wait_for("'loss'", Deadline::after(std::chrono::seconds(120)))) << first.err();
+  const ProgramEnd second = run_bad(table_training(file, out, {"--max-steps", "2"}));
+  EXPECT_EQ(second.code, 1) << second.out;
+  EXPECT_TRUE(tells(second.err, "another training writes into this folder: process " + std::to_string(first.pid())))
+      << second.err;
+  // The other ranks of a job hear it, too.
+  const ProgramEnd ranks = [&] {
+    BadInputWords words = table_training(file, out, {"--max-steps", "2"});
+    const BadInputWords launcher{kBadInputBin, "run", "--nproc-per-node", "2"};
+    words.insert(words.begin(), launcher.begin(), launcher.end());
+    return run_bad(words);
+  }();
+  EXPECT_EQ(ranks.code, 1);
+  EXPECT_TRUE(tells(ranks.err, "another training writes into this folder")) << ranks.err;
+  // Death alone gives the folder back.
+  first.send(SIGKILL);
+  first.wait(Deadline::after(std::chrono::seconds(60)));
+  const ProgramEnd third = run_bad(table_training(file, out, {"--max-steps", "2", "--save-strategy", "no"}));
+  EXPECT_EQ(third.code, 0) << third.err;
+  EXPECT_FALSE(std::filesystem::exists(out + "/.lockstep.lock"));
+}
+
+TEST(TrainBadInput, AShorterTrainingDoesNotReplaceTheModelOfTheLongerOne) {
+  const TemporaryFolder folder;
+  const std::string file = write_lines(folder / "table.csv", table_text(300));
+  const std::string out = folder / "out";
+  ASSERT_EQ(run_bad(table_training(file, out, {"--max-steps", "8", "--save-steps", "4"})).code, 0);
+  const std::string model = read_file(out + "/model.safetensors");
+  const std::string results = read_file(out + "/train_results.json");
+  for (const char* from : {"true", "4"}) {
+    const std::string checkpoint = from == std::string("true") ? from : out + "/checkpoint-" + from;
+    const ProgramEnd end =
+        run_bad(table_training(file, out, {"--max-steps", "4", "--resume-from-checkpoint", checkpoint}));
+    EXPECT_EQ(end.code, 0) << end.err;
+    EXPECT_TRUE(tells(end.out, "Training is already complete")) << end.out;
+    EXPECT_TRUE(tells(end.out, out + " stays as it is")) << end.out;
+    EXPECT_TRUE(read_file(out + "/model.safetensors") == model) << from;
+    EXPECT_EQ(read_file(out + "/train_results.json"), results);
+  }
+  // One that was ended between its last checkpoint and its end does get its model.
+  std::filesystem::remove(out + "/model.safetensors");
+  const ProgramEnd ended = run_bad(table_training(file, out, {"--max-steps", "8", "--resume-from-checkpoint", "true"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_TRUE(read_file(out + "/model.safetensors") == model);
+}
+
+TEST(TrainBadInput, AMetricThatIsNoneIsSaidBeforeTraining) {
+  const TemporaryFolder folder;
+  const std::string file = write_lines(folder / "table.csv", table_text(100));
+  const ProgramEnd end = run_bad(
+      table_training(file, folder / "out",
+                     {"--validation-file", file, "--eval-strategy", "epoch", "--metric-for-best-model", "acuracy"}));
+  EXPECT_EQ(end.code, 2) << end.err;
+  EXPECT_TRUE(tells(end.err, "did you mean 'accuracy'?")) << end.err;
+  EXPECT_FALSE(tells(end.out, "Running training")) << end.out;
+}
+
+TEST(TrainBadInput, ACellWithoutANumberIsNamedWithItsLineAndColumn) {
+  const TemporaryFolder folder;
+  std::string text = table_text(40);
+  const std::string blank = write_lines(folder / "blank.csv", text + ",red,tall\n");
+  const ProgramEnd end = run_bad(table_training(blank, folder / "out", {}));
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(tells(end.err, "the cell of the column \"height\", which holds numbers, is blank")) << end.err;
+  EXPECT_TRUE(tells(end.err, "blank.csv:42:")) << end.err;
+  const std::string unknown = write_lines(folder / "nan.csv", text + "NaN,red,tall\n");
+  EXPECT_TRUE(tells(run_bad(table_training(unknown, folder / "out", {})).err, "nan.csv:42:"));
+  // A word among numbers may be meant: it is said.
+  const std::string word = write_lines(folder / "word.csv", text + "high,red,tall\n");
+  const ProgramEnd mixed = run_bad(table_training(word, folder / "out", {"--max-steps", "1"}));
+  EXPECT_EQ(mixed.code, 0) << mixed.err;
+  EXPECT_TRUE(tells(mixed.out, "beside 40 numbers it has 1 other value, the first \"high\"")) << mixed.out;
+  EXPECT_TRUE(tells(mixed.out, "word.csv:42:")) << mixed.out;
+}
+
+TEST(TrainBadInput, ATableThatIsNoneSaysWhatItLacks) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& text) {
+    const std::string file = write_lines(folder / "table.csv", text);
+    const ProgramEnd end = run_bad(table_training(file, folder / "out", {}));
+    EXPECT_NE(end.code, 0) << text;
+    EXPECT_TRUE(tells(end.err, "table.csv")) << end.err;
+    return end.err;
+  };
+  EXPECT_TRUE(tells(refusal("height,label\n"), "a header and no rows"));
+  EXPECT_TRUE(tells(refusal("label\na\nb\n"), "beside the label \"label\" there is no column with values"));
+  EXPECT_TRUE(tells(refusal("height,height,label\n1,2,a\n"), "the column \"height\" comes twice"));
+  EXPECT_TRUE(tells(refusal("height,lable\n1,a\n"), "did you mean \"lable\"?"));
+  EXPECT_TRUE(tells(refusal(std::string("\0\1\2,label\n1,a\n", 14)), "the header is no text in UTF-8"));
+  const std::string latin = refusal("height,label\n1,a\n2,\xE4\n");
+  EXPECT_TRUE(tells(latin, "0xe4, is no UTF-8") && tells(latin, "table.csv:3:")) << latin;
+}
+
+TEST(TrainBadInput, AValueThatTheTrainingFileHadNotIsSaid) {
+  const TemporaryFolder folder;
+  const std::string file = write_lines(folder / "table.csv", table_text(60));
+  ASSERT_EQ(run_bad(table_training(file, folder / "out", {"--max-steps", "1"})).code, 0);
+  const std::string rows = write_lines(folder / "rows.csv", "height,colour\n1,red\n2,pink\n");
+  const ProgramEnd end = run_bad({kBadInputBin, "predict", "--model", folder / "out", "--file", rows});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(tells(end.err, "rows.csv:3:3: 1 of 2 values of the column \"colour\" were not in the training file"))
+      << end.err;
+  EXPECT_TRUE(tells(end.err, "\"pink\"")) << end.err;
+  const std::string blank = write_lines(folder / "blank.csv", "height,colour\n,red\n");
+  const ProgramEnd refused = run_bad({kBadInputBin, "predict", "--model", folder / "out", "--file", blank});
+  EXPECT_EQ(refused.code, 1) << refused.out;
+  EXPECT_TRUE(tells(refused.err, "blank.csv:2:1")) << refused.err;
+}
+
+TEST(TrainBadInput, ALengthThatLeavesNothingIsRefused) {
+  const auto refusal = [](const BadInputWords& more) {
+    BadInputWords words{kBadInputBin,          "train",
+                        "--train-file",        kBadInputData + "reviews.csv",
+                        "--max-steps",         "1",
+                        "--max-train-samples", "8",
+                        "--output-dir",        "/nonexistent/out"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramEnd end = run_bad(words);
+    EXPECT_EQ(end.code, 2) << end.out;
+    return end.err;
+  };
+  EXPECT_TRUE(tells(refusal({"--task", "text-classification", "--model", "bert-tiny", "--tokenizer",
+                             kBadInputData + "reviews-vocab", "--label-column", "division", "--max-length", "2"}),
+                    "--max-length 2 leaves no token for a text beside the 2 special ones"));
+  EXPECT_TRUE(tells(refusal({"--task", "language-modeling", "--model", "gpt2-tiny", "--tokenizer",
+                             kBadInputData + "bytes-vocab", "--text-column", "review", "--block-size", "1"}),
+                    "a token alone says nothing about another"));
+}
+
+TEST(TrainBadInput, AFractionIsNoClassAndAKeyComesOnce) {
+  const TemporaryFolder folder;
+  const std::string rows =
+      write_lines(folder / "rows.jsonl", "{\"text\": \"good\", \"label\": 1}\n{\"text\": \"so\", \"label\": 0.5}\n");
+  const auto train = [&](const std::string& file, const BadInputWords& more) {
+    BadInputWords words{kBadInputBin,   "train",     "--task",       "text-classification",
+                        "--model",      "bert-tiny", "--tokenizer",  kBadInputData + "reviews-vocab",
+                        "--train-file", file,        "--output-dir", folder / "out"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_bad(words);
+  };
+  const ProgramEnd fraction = train(rows, {});
+  EXPECT_EQ(fraction.code, 1);
+  EXPECT_TRUE(tells(fraction.err, "the label \"label\" is 0.5, no class")) << fraction.err;
+  EXPECT_TRUE(tells(fraction.err, "rows.jsonl:2")) << fraction.err;
+  const std::string config =
+      write_lines(folder / "args.json", "{\"learning_rate\": 1e-3,\n \"seed\": 1,\n \"learning_rate\": 1e-4}");
+  const ProgramEnd twice = train(rows, {"--config", config});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_TRUE(tells(twice.err, "the key \"learning_rate\" comes twice")) << twice.err;
+  EXPECT_TRUE(tells(twice.err, "args.json:3")) << twice.err;
+  const std::string launch = write_lines(
+      folder / "launch.yaml", "distributed_type: MULTI_CPU\nnum_processes: 2\nuse_cpu: true\nnum_processes: 4\n");
+  const ProgramEnd yaml = run_bad({kBadInputBin, "launch", "--config-file", launch, "true"});
+  EXPECT_NE(yaml.code, 0);
+  EXPECT_TRUE(tells(yaml.err, "the key 'num_processes' comes twice: here and in line 2")) << yaml.err;
+  EXPECT_TRUE(tells(yaml.err, "launch.yaml:4")) << yaml.err;
+  const std::string circle = write_lines(folder / "circle.yaml", "distributed_type: MULTI_CPU\ncommands: &a [*a]\n");
+  EXPECT_EQ(run_bad({kBadInputBin, "launch", "--config-file", circle, "true"}).code, 1) << "an alias of itself";
+}
+
+TEST(TrainBadInput, LaunchNamesItsOwnFlags) {
+  const auto refusal = [](const BadInputWords& flags) {
+    BadInputWords words{kBadInputBin, "launch"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const ProgramEnd end = run_bad(words);
+    EXPECT_EQ(end.code, 2) << end.err;
+    return end.err;
+  };
+  EXPECT_TRUE(tells(refusal({}), "lockstep launch --num-processes 2 ./train"));
+  EXPECT_TRUE(tells(refusal({"--main-process-port", "99999", "true"}), "--main-process-port is '99999'"));
+  EXPECT_TRUE(tells(refusal({"--machine-rank", "5", "true"}), "--machine-rank is '5'"));
+}
+
+TEST(TrainBadInput, ASubcommandsSubcommandSaysWhereItsFlagsAre) {
+  const ProgramEnd end = run_bad({kBadInputBin, "bench", "step", "--sampels", "3"});
+  EXPECT_EQ(end.code, 2);
+  EXPECT_TRUE(tells(end.err, "unknown flag '--sampels'")) << end.err;
+  EXPECT_TRUE(tells(end.err, "'lockstep bench step --help'")) << end.err;
+}
+
+// A model of texts that says something, if not much: what is tested is what it is given.
+class PredictBadInput : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    const ProgramEnd end = run_bad({kBadInputBin,
+                                    "train",
+                                    "--task",
+                                    "text-classification",
+                                    "--model",
+                                    "bert-tiny",
+                                    "--tokenizer",
+                                    kBadInputData + "reviews-vocab",
+                                    "--train-file",
+                                    kBadInputData + "reviews.csv",
+                                    "--label-column",
+                                    "division",
+                                    "--max-train-samples",
+                                    "32",
+                                    "--max-length",
+                                    "16",
+                                    "--max-steps",
+                                    "1",
+                                    "--output-dir",
+                                    *folder_ / "model"});
+    ASSERT_EQ(end.code, 0) << end.err;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+  static ProgramEnd predict(const std::string& text) {
+    const std::string file = write_lines(*folder_ / "lines.txt", text);
+    return run_bad({kBadInputBin, "predict", "--model", *folder_ / "model", "--file", file});
+  }
+  static TemporaryFolder* folder_;
+};
+TemporaryFolder* PredictBadInput::folder_ = nullptr;
+
+TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
+  const ProgramEnd invalid = predict(
+      "good\nb\xE4"
+      "d\n");
+  EXPECT_EQ(invalid.code, 1) << invalid.out;
+  EXPECT_TRUE(tells(invalid.err, "byte 2 of the line, 0xe4, is no UTF-8")) << invalid.err;
+  EXPECT_TRUE(tells(invalid.err, "lines.txt:2")) << invalid.err;
+  const ProgramEnd nul = predict(std::string("good\n\0bad\n", 10));
+  EXPECT_EQ(nul.code, 1);
+  EXPECT_TRUE(tells(nul.err, "byte 1 of the line is NUL")) << nul.err;
+  const ProgramEnd wide = predict(std::string("\xFF\xFEg\0o\0\n\0", 8));
+  EXPECT_EQ(wide.code, 1);
+  EXPECT_TRUE(tells(wide.err, "UTF-16")) << wide.err;
+  EXPECT_TRUE(tells(wide.err, "iconv")) << wide.err;
+}
+
+TEST_F(PredictBadInput, NothingToPredictIsSaid) {
+  const ProgramEnd end = predict("");
+  EXPECT_EQ(end.code, 0);
+  EXPECT_TRUE(tells(end.err, "lines.txt: there are no texts")) << end.err;
+}
+
+TEST_F(PredictBadInput, BlankLinesArePassedOverAndCountedAndAMarkIsNoText) {
+  const ProgramEnd end = predict("\xEF\xBB\xBFgood\n\n  \nbad\n");
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_EQ(std::count(end.out.begin(), end.out.end(), '\n'), 2) << end.out;
+  EXPECT_TRUE(tells(end.out, "\tgood\n")) << end.out;
+  EXPECT_TRUE(tells(end.err, "passed over 2 blank lines, which have no answer: 2, 3")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep

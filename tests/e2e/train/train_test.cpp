@@ -1,0 +1,275 @@
+// `lockstep train`, `evaluate` and `predict`, and the examples of Trainer: real processes on the shipped data.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/files/atomic_file.h"
+#include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+using TrainWords = std::vector<std::string>;
+
+const std::string kTrainBin = LOCKSTEP_BIN_DIR;
+const std::string kTrainData = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+
+ProgramEnd run_train(int ranks, TrainWords words) {
+  if (ranks > 1) {
+    const TrainWords launcher{kTrainBin + "/lockstep", "run", "--nproc-per-node", std::to_string(ranks)};
+    words.insert(words.begin(), launcher.begin(), launcher.end());
+  }
+  return run_program(words, {}, std::chrono::seconds(300));
+}
+
+TrainWords review_training(const std::string& output, const TrainWords& more) {
+  TrainWords words{kTrainBin + "/lockstep",
+                   "train",
+                   "--task",
+                   "text-classification",
+                   "--model",
+                   "bert-tiny",
+                   "--tokenizer",
+                   kTrainData + "reviews-vocab",
+                   "--train-file",
+                   kTrainData + "reviews.csv",
+                   "--validation-file",
+                   kTrainData + "reviews-test.csv",
+                   "--label-column",
+                   "division",
+                   "--max-length",
+                   "64",
+                   "--max-train-samples",
+                   "2000",
+                   "--max-eval-samples",
+                   "200",
+                   "--learning-rate",
+                   "5e-4",
+                   "--output-dir",
+                   output};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+double number_of(const std::string& path, const std::string& name) {
+  return nlohmann::json::parse(read_file(path)).at(name).get<double>();
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const ProgramEnd end =
+      run_train(2, review_training(out, {"--num-train-epochs", "4", "--evaluation_strategy", "epoch", "--save-strategy",
+                                         "epoch", "--load-best-model-at-end", "--metric-for-best-model", "f1",
+                                         "--save-total-limit", "2", "--logging-steps", "20"}));
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_TRUE(says(end.out, "DistributedDataParallel: 2 ranks")) << end.out;
+  EXPECT_TRUE(says(end.out, "8 per device x 2 ranks = 16 samples")) << end.out;
+  EXPECT_TRUE(says(end.out, "{'loss': ")) << end.out;
+  EXPECT_TRUE(says(end.out, "'eval_f1': ")) << end.out;
+  EXPECT_TRUE(says(end.out, "Loading best model from ")) << end.out;
+  const double accuracy = number_of(out + "/eval_results.json", "eval_accuracy");
+  EXPECT_GT(accuracy, 0.6) << "the majority guess reaches 0.41\n" << end.out;
+  for (const char* file : {"model.safetensors", "config.json", "tokenizer.json", "trainer_state.json",
+                           "all_results.json", "metrics.jsonl"}) {
+    EXPECT_TRUE(std::filesystem::exists(out + "/" + file)) << file;
+  }
+
+  // One process on the saved folder finds the numbers that two ranks found.
+  const ProgramEnd evaluated = run_train(
+      1, {kTrainBin + "/lockstep", "evaluate", "--task", "text-classification", "--model", out, "--validation-file",
+          kTrainData + "reviews-test.csv", "--label-column", "division", "--max-length", "64", "--max-eval-samples",
+          "200", "--per-device-eval-batch-size", "7", "--output-dir", folder / "evaluated", "--save"});
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_DOUBLE_EQ(number_of(folder / "evaluated/eval_results.json", "eval_accuracy"), accuracy);
+  EXPECT_NEAR(number_of(folder / "evaluated/eval_results.json", "eval_loss"),
+              number_of(out + "/eval_results.json", "eval_loss"), 1e-5);
+
+  const ProgramEnd predicted = run_program({"sh", "-c",
+                                            "echo 'The fish came crisp and hot. The price is fair.' | " + kTrainBin +
+                                                "/lockstep predict --model " + out + " --json"});
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  const auto answer = nlohmann::json::parse(predicted.out);
+  EXPECT_EQ(answer.at("scores").size(), 3U);
+  EXPECT_EQ(answer.at("label"), "positive") << predicted.out;
+}
+
+TEST(TrainCommand, SigtermSavesAndTheNextStartGoesOn) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const TrainWords flags{"--num-train-epochs", "50", "--save-strategy",          "no",
+                         "--logging-steps",    "1",  "--resume-from-checkpoint", "true"};
+  RunningProgram program(review_training(out, flags));
+  ASSERT_TRUE(program.wait_for("'epoch': 0.0", Deadline::after(std::chrono::seconds(120)))) << program.err();
+  program.send(SIGTERM);
+  const ProgramEnd end = program.wait(Deadline::after(std::chrono::seconds(120)));
+  EXPECT_EQ(end.code, 143) << end.out << end.err;
+  EXPECT_TRUE(says(end.out, "Stopped by signal 15")) << end.out;
+  const ProgramEnd again = run_train(
+      1, review_training(out, {"--max-steps", "60", "--save-strategy", "no", "--resume-from-checkpoint", "true"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_TRUE(says(again.out, "Continuing from ")) << again.out;
+}
+
+TEST(TrainCommand, LearnsALanguageImagesAndTables) {
+  const TemporaryFolder folder;
+  const ProgramEnd masked = run_train(1, {kTrainBin + "/lockstep",
+                                          "train",
+                                          "--task",
+                                          "language-modeling",
+                                          "--mlm",
+                                          "--model",
+                                          "bert-tiny",
+                                          "--tokenizer",
+                                          kTrainData + "reviews-vocab",
+                                          "--train-file",
+                                          kTrainData + "reviews.csv",
+                                          "--text-column",
+                                          "review",
+                                          "--max-train-samples",
+                                          "200",
+                                          "--validation-file",
+                                          kTrainData + "reviews-test.csv",
+                                          "--max-eval-samples",
+                                          "50",
+                                          "--block-size",
+                                          "64",
+                                          "--max-steps",
+                                          "5",
+                                          "--output-dir",
+                                          folder / "mlm"});
+  ASSERT_EQ(masked.code, 0) << masked.err;
+  EXPECT_GT(number_of(folder / "mlm/eval_results.json", "eval_perplexity"), 1);
+
+  const std::string digits = folder / "digits";
+  ASSERT_EQ(
+      run_program({kTrainBin + "/lockstep", "data", "digits", "--output", digits, "--train", "600", "--test", "100"})
+          .code,
+      0);
+  const ProgramEnd images =
+      run_train(2, {kTrainBin + "/lockstep", "train", "--task", "image-classification", "--model", "convnet",
+                    "--train-file", digits, "--validation-file", digits, "--learning-rate", "1e-2",
+                    "--num-train-epochs", "2", "--output-dir", folder / "images"});
+  ASSERT_EQ(images.code, 0) << images.err;
+  EXPECT_GT(number_of(folder / "images/eval_results.json", "eval_accuracy"), 0.5);
+
+  std::ofstream table(folder / "table.csv");
+  table << "height,colour,label\n";
+  for (int i = 0; i < 300; ++i)
+    table << i % 17 << (i % 3 == 0 ? ",red," : ",blue,") << (i % 17 > 8 ? "tall" : "short") << "\n";
+  table.close();
+  const ProgramEnd tables =
+      run_train(1, {kTrainBin + "/lockstep", "train", "--task", "tabular-classification", "--model", "mlp",
+                    "--train-file", folder / "table.csv", "--validation-file", folder / "table.csv", "--learning-rate",
+                    "1e-2", "--num-train-epochs", "10", "--output-dir", folder / "tables"});
+  ASSERT_EQ(tables.code, 0) << tables.err;
+  EXPECT_GT(number_of(folder / "tables/eval_results.json", "eval_accuracy"), 0.9);
+}
+
+// A table sorted by its label: the first rows hold one class alone.
+TEST(TrainCommand, TakesSamplesOfTablesAtRandom) {
+  const TemporaryFolder folder;
+  std::ofstream table(folder / "sorted.csv");
+  table << "height,label\n";
+  for (int i = 0; i < 300; ++i) table << i << (i < 150 ? ",short\n" : ",tall\n");
+  table.close();
+  const ProgramEnd end = run_train(1, {kTrainBin + "/lockstep",
+                                       "train",
+                                       "--task",
+                                       "tabular-classification",
+                                       "--model",
+                                       "mlp",
+                                       "--train-file",
+                                       folder / "sorted.csv",
+                                       "--validation-file",
+                                       folder / "sorted.csv",
+                                       "--max-train-samples",
+                                       "100",
+                                       "--max-eval-samples",
+                                       "100",
+                                       "--learning-rate",
+                                       "1e-2",
+                                       "--num-train-epochs",
+                                       "10",
+                                       "--output-dir",
+                                       folder / "model"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  // Trained on one class it would know half of the rows that it is asked of; asked of one class it could be 1 by
+  // chance.
+  EXPECT_GT(number_of(folder / "model/eval_results.json", "eval_accuracy"), 0.8);
+  const ProgramEnd all =
+      run_program({kTrainBin + "/lockstep", "evaluate", "--task", "tabular-classification", "--model", folder / "model",
+                   "--validation-file", folder / "sorted.csv", "--output-dir", folder / "evaluated", "--save"});
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_GT(number_of(folder / "evaluated/eval_results.json", "eval_accuracy"), 0.8);
+}
+
+TEST(TrainCommand, RefusesWithFlagFileAndFix) {
+  const auto refusal = [](const TrainWords& more) {
+    const ProgramEnd end = run_train(1, review_training("/nonexistent", more));
+    EXPECT_TRUE(end.code == 1 || end.code == 2) << end.code << end.err;
+    EXPECT_TRUE(says(end.err, "fix: ")) << end.err;
+    return end.err;
+  };
+  EXPECT_TRUE(says(refusal({"--label-column", "divison"}), "divison"));
+  EXPECT_TRUE(says(refusal({"--eval-strategy", "epochs"}), "did you mean 'epoch'"));
+  EXPECT_TRUE(says(refusal({"--learning-rte", "1"}), "Did you mean"));
+  EXPECT_TRUE(says(refusal({"--auto-find-batch-size"}), "Hugging Face"));
+  EXPECT_TRUE(says(refusal({"--bf16", "--fp16"}), "bf16 and fp16 both"));
+  EXPECT_TRUE(says(refusal({"--per-device-train-batch-size", "0"}), "per_device_train_batch_size"));
+}
+
+// Never silently one rank where several were meant.
+TEST(TrainCommand, RefusesAWorldWithoutARank) {
+  const TemporaryFolder folder;
+  TrainWords words{"env", "WORLD_SIZE=2"};
+  for (const std::string& word : review_training(folder / "out", {})) words.push_back(word);
+  const ProgramEnd end = run_program(words);
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(says(end.err, "RANK")) << end.err;
+}
+
+TEST(TrainerExamples, ReviewsOnTwoRanks) {
+  const TemporaryFolder folder;
+  const ProgramEnd end =
+      run_train(2, {kTrainBin + "/trainer_reviews", "--tokenizer", kTrainData + "reviews-vocab", "--train-file",
+                    kTrainData + "reviews.csv", "--validation-file", kTrainData + "reviews-test.csv", "--learning-rate",
+                    "5e-4", "--output-dir", folder / "out"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  // 1000 samples in batches of 64: 16 steps an epoch, and three of four checkpoints stay.
+  EXPECT_TRUE(says(end.out, "Total optimization steps = 64")) << end.out;
+  std::vector<std::string> checkpoints;
+  for (const char* step : {"16", "32", "48", "64"}) {
+    if (std::filesystem::exists(folder / ("out/checkpoint-" + std::string(step)))) checkpoints.emplace_back(step);
+  }
+  EXPECT_EQ(checkpoints.size(), 3U);
+  EXPECT_TRUE(says(end.out, "'eval_accuracy': ")) << end.out;
+  EXPECT_TRUE(says(end.out, "Loading best model from ")) << end.out;
+}
+
+TEST(TrainerExamples, DataParallelByItselfComputesTheSameLoss) {
+  const TemporaryFolder folder;
+  const auto loss_of = [&](const TrainWords& more) {
+    TrainWords words{"sh", "-c",
+                     "cd " + std::string(LOCKSTEP_SOURCE_DIR) + " && exec " + kTrainBin +
+                         "/trainer_dataparallel --output-dir " + (folder / "out")};
+    for (const std::string& word : more) words.back() += " " + word;
+    const ProgramEnd end = run_program(words, {}, std::chrono::seconds(300));
+    EXPECT_EQ(end.code, 0) << end.err;
+    const std::size_t at = end.out.find("train_loss");
+    EXPECT_NE(at, std::string::npos) << end.out;
+    EXPECT_TRUE(says(end.out, more.empty() ? "DataParallel: no launcher, 2 replicas" : "one process, one replica"))
+        << end.out;
+    return std::stod(end.out.substr(end.out.find('=', end.out.rfind("  train_loss")) + 1));
+  };
+  // Two replicas of 16 are one of 32.
+  EXPECT_NEAR(loss_of({}), loss_of({"--replicas", "1", "--per-device-train-batch-size", "32"}), 2e-3);
+}
+
+}  // namespace
+}  // namespace lockstep

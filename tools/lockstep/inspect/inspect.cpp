@@ -1,0 +1,143 @@
+// `lockstep inspect`: what is in a file or folder.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/files/file_bytes.h"
+#include "tools/lockstep/inspect/inspection.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// The name without ".gz": what the content is.
+std::string content_name(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  return ends_with(name, ".gz") ? name.substr(0, name.size() - 3) : name;
+}
+
+// IDX files are known by their names, or by their first bytes: two zeros, a type, a number of dimensions.
+bool is_idx(const std::string& path) {
+  const std::string name = content_name(path);
+  if (ends_with(name, "-ubyte") || ends_with(name, ".idx")) return true;
+  if (fs::path(name).has_extension()) return false;
+  const FileBytes file = FileBytes::open(path);
+  const std::string_view start = file.view().substr(0, 4);
+  return start.size() == 4 && start[0] == 0 && start[1] == 0 && start[2] >= 0x08 && start[2] <= 0x0E && start[3] > 0;
+}
+
+class Inspect : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.add_option(
+           "path", path_,
+           "weights (.safetensors, .safetensors.index.json), a model folder, a checkpoint or a folder of checkpoints, "
+           "config.json, tokenizer.json, a "
+           "table (.csv, .tsv), .jsonl, .json (SQuAD), .parquet, .txt, an IDX file, or a folder of these; .gz "
+           "is understood for data")
+        ->required();
+    app.add_flag("--json", json_, "one object instead of text");
+    app.add_option("--delimiter", delimiter_, "between the fields of a table; default: a tab for .tsv, else a comma");
+    app.add_flag("--no-quotes", no_quotes_, "quotes in a table are plain characters, as in GLUE's files");
+    app.add_flag("--no-header", no_header_, "the first record of a table is a row");
+    show_examples(app, {"lockstep inspect model.safetensors", "lockstep inspect bert-base-uncased --json",
+                        "lockstep inspect data/reviews.csv", "lockstep inspect --no-header KDDTest+.csv",
+                        "lockstep inspect data/mnist/train-labels-idx1-ubyte.gz"});
+  }
+
+  int run() override {
+    if (delimiter_ == "\\t") delimiter_ = "\t";
+    if (delimiter_.size() > 1) {
+      throw UsageError("the delimiter '" + delimiter_ + "' is not one character", "--delimiter", "give one, or \\t");
+    }
+    if (!fs::exists(path_)) throw Error("there is no such file or folder", path_, "check the path");
+    const Inspection found = fs::is_directory(path_) ? inspect_folder() : inspect_file(path_);
+    fmt::print("{}",
+               json_ ? found.dump(2, ' ', false, Inspection::error_handler_t::replace) + "\n" : inspection_text(found));
+    const bool is_sound = !found.contains("problems") || found["problems"].empty();
+    return is_sound ? 0 : 1;
+  }
+
+ private:
+  std::optional<TableFormat> table_format(const std::string& name) const {
+    const bool is_said = !delimiter_.empty() || no_header_ || no_quotes_;
+    if (!ends_with(name, ".csv") && !ends_with(name, ".tsv") && !is_said) return {};
+    TableFormat format;
+    if (ends_with(name, ".tsv")) format.delimiter = '\t';
+    if (!delimiter_.empty()) format.delimiter = delimiter_[0];
+    format.quotes = !no_quotes_;
+    format.header = !no_header_;
+    return format;
+  }
+
+  std::optional<Inspection> inspect_known(const std::string& path) const {
+    const std::string name = content_name(path);
+    if (ends_with(name, ".safetensors") || ends_with(name, ".safetensors.index.json")) return inspect_weights(path);
+    if (ends_with(name, "tokenizer.json")) return inspect_tokenizer(path);
+    if (name == "config.json") return inspect_model_config(path);
+    if (const auto format = table_format(name)) return inspect_table(path, *format);
+    if (ends_with(name, ".jsonl") || ends_with(name, ".ndjson")) return inspect_json_lines(path);
+    if (ends_with(name, ".json")) return inspect_json(path);
+    if (ends_with(name, ".parquet")) return inspect_parquet(path);
+    if (ends_with(name, ".txt")) return inspect_lines(path);
+    if (is_idx(path)) return inspect_idx(path);
+    return {};
+  }
+
+  Inspection inspect_file(const std::string& path) const {
+    if (const auto found = inspect_known(path)) return *found;
+    throw Error("the name does not say what kind of file this is", path,
+                "'lockstep inspect --help' lists the kinds; a table of another name is read with --delimiter");
+  }
+
+  bool is_model_folder() const {
+    for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
+      if (fs::exists(fs::path(path_) / name)) return true;
+    }
+    return false;
+  }
+
+  Inspection inspect_folder() const {
+    if (is_checkpoint(path_)) return inspect_checkpoint(path_);
+    if (is_model_folder()) return inspect_model_folder(path_);
+    if (holds_checkpoints(path_)) return inspect_checkpoints(path_);
+    for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json", "encoder.json"}) {
+      if (fs::exists(fs::path(path_) / name)) return inspect_tokenizer(path_);
+    }
+    std::vector<std::string> paths;
+    for (const auto& item : fs::directory_iterator(path_)) {
+      if (item.is_regular_file() && item.path().extension() != ".md") paths.push_back(item.path().string());
+    }
+    std::sort(paths.begin(), paths.end());
+    Inspection out{{"kind", "folder"}, {"path", path_}, {"files", Inspection::array()}};
+    for (const std::string& path : paths) {
+      if (auto found = inspect_known(path)) out["files"].push_back(std::move(*found));
+    }
+    if (out["files"].empty()) {
+      throw Error("the folder holds no model, tokenizer or dataset that is known", path_,
+                  "'lockstep inspect --help' lists what is");
+    }
+    return out;
+  }
+
+  std::string path_;
+  bool json_ = false;
+  std::string delimiter_;
+  bool no_quotes_ = false;
+  bool no_header_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_inspect() { return std::make_unique<Inspect>(); }
+
+}  // namespace lockstep

@@ -1,0 +1,153 @@
+// `lockstep estimate-memory`: what training a model takes on each rank, and where it goes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "tools/lockstep/plan/memory_estimate.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+struct EstimateRow {
+  std::string dtype;
+  int stage = 0;
+  RankMemory memory;
+};
+
+std::string size_text(std::int64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  if (bytes >= std::int64_t{1} << 30) return fmt::format("{:.2f} GB", number / (1 << 30));
+  if (bytes >= 1 << 20) return fmt::format("{:.1f} MB", number / (1 << 20));
+  return fmt::format("{:.1f} KB", number / (1 << 10));
+}
+
+const char* stage_text(int stage) {
+  switch (stage) {
+    case 0:
+      return "0 nothing";
+    case 1:
+      return "1 optimizer";
+    case 2:
+      return "2 + gradients";
+    default:
+      return "3 + weights";
+  }
+}
+
+class EstimateMemory : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    std::string gpt3;
+    for (const Gpt3Size& size : gpt3_sizes()) gpt3 += (gpt3.empty() ? "" : ", ") + size.name;
+    app.add_option("model", question_.model,
+                   "a shipped model (bert-base, gpt2, mlp, ...), the folder of a BERT or "
+                   "GPT-2, or a GPT-3: " +
+                       gpt3)
+        ->required();
+    app.add_option("--world-size", world_size_, "ranks that share the work")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1000000));
+    app.add_option("--stage", stages_,
+                   "what is shared out over the ranks, as ZeRO counts: 0 nothing (DDP), 1 the "
+                   "optimizer's state (fused steps), 2 and gradients, 3 and weights; default: all")
+        ->delimiter(',')
+        ->check(CLI::Range(0, 3));
+    app.add_option("--dtypes", dtypes_, "float32, or bf16: float32 weights, computed with in bf16 by autocast")
+        ->delimiter(',')
+        ->capture_default_str()
+        ->check(CLI::IsMember({"float32", "bf16"}));
+    app.add_option("--batch", question_.batch, "samples of each rank")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--seq", question_.sequence_length, "tokens of each text; default: the model's")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--optim", optimizer_, "adamw, sgd (no state) or momentum (SGD with it)")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"adamw", "sgd", "momentum"}));
+    app.add_flag("--gradient-checkpointing", question_.gradient_checkpointing, "activations are computed again");
+    app.add_flag("--fit", question_.fit,
+                 "of a GPT-3: activations by dry runs of small models, though its own is possible");
+    app.add_flag("--json", json_, "print one JSON object");
+    show_examples(app, {"lockstep estimate-memory bert-base --batch 16 --seq 128",
+                        "lockstep estimate-memory reviews --world-size 2 --stage 1",
+                        "lockstep estimate-memory gpt3-175b --world-size 1024 --batch 1 --seq 2048",
+                        "for m in small medium large xl 2.7b 6.7b 13b 175b; do lockstep estimate-memory gpt3-$m "
+                        "--world-size 64 --batch 1; done"});
+  }
+
+  int run() override {
+    if (stages_.empty()) stages_ = world_size_ == 1 ? std::vector<int>{0} : std::vector<int>{0, 1, 2, 3};
+    const std::int64_t optimizer_bytes = optimizer_ == "adamw" ? 8 : optimizer_ == "momentum" ? 4 : 0;
+    std::vector<EstimateRow> rows;
+    ModelMemory model;
+    for (const std::string& dtype : dtypes_) {
+      question_.bf16 = dtype == "bf16";
+      model = measure_model_memory(question_);
+      for (const int stage : stages_) {
+        rows.push_back({dtype, stage, memory_of_rank(model, optimizer_bytes, stage, world_size_)});
+      }
+    }
+    json_ ? print_json(model, rows) : print_table(model, rows);
+    return 0;
+  }
+
+ private:
+  void print_json(const ModelMemory& model, const std::vector<EstimateRow>& rows) const {
+    nlohmann::ordered_json out{{"model", question_.model},
+                               {"parameters", model.parameters},
+                               {"largest_layer", model.largest_layer},
+                               {"world_size", world_size_},
+                               {"batch", question_.batch},
+                               {"optim", optimizer_},
+                               {"activations", model.activations_are_fitted ? "fitted" : "measured"}};
+    for (const EstimateRow& row : rows) {
+      out["bytes_per_rank"].push_back({{"dtype", row.dtype},
+                                       {"stage", row.stage},
+                                       {"weights", row.memory.weights},
+                                       {"gradients", row.memory.gradients},
+                                       {"optimizer", row.memory.optimizer},
+                                       {"buckets", row.memory.buckets},
+                                       {"activations", row.memory.activations},
+                                       {"total", row.memory.total()}});
+    }
+    fmt::print("{}\n", out.dump(2));
+  }
+
+  void print_table(const ModelMemory& model, const std::vector<EstimateRow>& rows) const {
+    fmt::print("{}: {} parameters, {} of weights, largest layer {}\n", question_.model,
+               model.parameters < 100000 ? fmt::format("{}", model.parameters)
+                                         : fmt::format("{:.1f} million", static_cast<double>(model.parameters) / 1e6),
+               size_text(model.weights), size_text(model.largest_layer));
+    fmt::print("on each of {} rank(s), {} sample(s) each, {}\n\n", world_size_, question_.batch, optimizer_);
+    fmt::print("{:<8} {:<14} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10}\n", "dtype", "stage", "weights", "gradients",
+               "optimizer", "buckets", "activations", "total");
+    for (const EstimateRow& row : rows) {
+      const RankMemory& m = row.memory;
+      fmt::print("{:<8} {:<14} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10}\n", row.dtype, stage_text(row.stage),
+                 size_text(m.weights), size_text(m.gradients), size_text(m.optimizer),
+                 m.buckets == 0 ? "-" : size_text(m.buckets), size_text(m.activations), size_text(m.total()));
+    }
+    fmt::print("\nActivations: what a forward pass leaves for backward, {}.\n",
+               model.activations_are_fitted ? "by a fit to dry runs of small models of this kind" : "by a dry run");
+    fmt::print("Not in it: the program itself, and what operators take for a moment.\n");
+    if (std::find(stages_.begin(), stages_.end(), 1) != stages_.end() && world_size_ > 1) {
+      fmt::print("Stage 1 is what fused steps do; ranks of one host then also share one copy of the weights.\n");
+    }
+  }
+
+  MemoryQuestion question_;
+  int world_size_ = 1;
+  std::vector<int> stages_;
+  std::vector<std::string> dtypes_{"float32"};
+  std::string optimizer_ = "adamw";
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_estimate_memory() { return std::make_unique<EstimateMemory>(); }
+
+}  // namespace lockstep

@@ -1,0 +1,216 @@
+#include "tools/lockstep/plan/memory_estimate.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/models/bert/bert_heads.h"
+#include "lockstep/models/config_file.h"
+#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/registry.h"
+#include "lockstep/parallel/reducer/bucket.h"
+#include "lockstep/tensor/autocast.h"
+#include "tools/lockstep/held_bytes.h"
+#include "tools/lockstep/train/array_model.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kFloatBytes = 4;
+constexpr std::int64_t kLargestDryRun = std::int64_t{1} << 30;
+constexpr std::int64_t kGpt3Positions = 2048;
+constexpr std::int64_t kBucketBytes = 25 << 20;  // DistributedDataParallel's default
+
+// What a forward pass leaves for backward.
+std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
+  RandomBatchOptions shape;
+  shape.size = batch_size;
+  shape.sequence_length = question.sequence_length;
+  const Batch batch = model.random_batch(shape);
+  model.train();
+  const auto forward = [&] {
+    const Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, question.bf16);
+    return model.loss(model.forward(batch), batch).mean();
+  };
+  forward();  // what is made once and kept is no activation
+  const HeldBytes held;
+  const at::Tensor loss = forward();
+  return held.now();
+}
+
+GPT2Config config_of(const Gpt3Size& size, const MemoryQuestion& question) {
+  GPT2Config config;
+  config.n_positions = kGpt3Positions;
+  config.n_layer = size.layers;
+  config.n_embd = size.hidden;
+  config.n_head = size.heads;
+  config.gradient_checkpointing = question.gradient_checkpointing;
+  return config;
+}
+
+const Gpt3Size* find_gpt3(const std::string& name) {
+  for (const Gpt3Size& size : gpt3_sizes()) {
+    if (size.name == name) return &size;
+  }
+  return nullptr;
+}
+
+std::int64_t parameters_of_block(std::int64_t hidden) { return 12 * hidden * hidden + 13 * hidden; }
+
+std::int64_t parameters_of(const GPT2Config& config) {
+  return (config.vocab_size + config.n_positions + 2) * config.n_embd +
+         config.n_layer * parameters_of_block(config.n_embd);
+}
+
+// One small model, as a row of the equations that the fit solves.
+struct SmallModel {
+  std::int64_t layers, hidden, heads, vocabulary, batch;
+
+  // What memory is linear in: things that are there once or for each layer, for each sample or not.
+  std::vector<double> terms() const {
+    const auto l = static_cast<double>(layers), h = static_cast<double>(hidden), a = static_cast<double>(heads),
+               v = static_cast<double>(vocabulary), b = static_cast<double>(batch);
+    return {1, h, v, v * h, l, l * h, l * h * h, b, b * h, b * v, b * l, b * l * h, b * l * a};
+  }
+};
+
+// The activations of a GPT-2 of any size, from dry runs of small ones with texts of the same length.
+std::int64_t fitted_activations(const GPT2Config& wanted, const MemoryQuestion& question) {
+  std::vector<double> terms;
+  std::vector<double> bytes;
+  for (const std::int64_t layers : {1, 2}) {
+    for (const std::int64_t hidden : {64, 128, 192}) {
+      for (const std::int64_t heads : {1, 2}) {
+        for (const std::int64_t vocabulary : {256, 512}) {
+          GPT2Config config = wanted;
+          config.n_layer = layers;
+          config.n_embd = hidden;
+          config.n_head = heads;
+          config.vocab_size = vocabulary;
+          GPT2LMHeadModelImpl model(config);
+          for (const std::int64_t batch : {1, 2}) {
+            const std::vector<double> row = SmallModel{layers, hidden, heads, vocabulary, batch}.terms();
+            terms.insert(terms.end(), row.begin(), row.end());
+            bytes.push_back(static_cast<double>(held_by_forward(model, question, batch)));
+          }
+        }
+      }
+    }
+  }
+  const auto rows = static_cast<std::int64_t>(bytes.size());
+  at::Tensor a = torch::tensor(terms, torch::kDouble).view({rows, -1});
+  const at::Tensor scale = std::get<0>(a.max(0));
+  const at::Tensor y = torch::tensor(bytes, torch::kDouble).unsqueeze(1);
+  const at::Tensor x = std::get<0>(at::linalg_lstsq(a / scale, y)).squeeze(1) / scale;
+  const SmallModel size{wanted.n_layer, wanted.n_embd, wanted.n_head, wanted.vocab_size, question.batch};
+  return torch::tensor(size.terms(), torch::kDouble).dot(x).item().toLong();
+}
+
+std::shared_ptr<Model> make_for_dry_run(const MemoryQuestion& question) {
+  if (const Gpt3Size* size = find_gpt3(question.model)) {
+    return std::make_shared<GPT2LMHeadModelImpl>(config_of(*size, question));
+  }
+  if (std::filesystem::exists(question.model) && !std::filesystem::is_directory(question.model)) {
+    throw UsageError(question.model + " is a file", "command line",
+                     "name the folder of a BERT or GPT-2, or a model: lockstep estimate-memory --help lists them");
+  }
+  if (!std::filesystem::is_directory(question.model)) {
+    ModelOptions options;
+    options.gradient_checkpointing = question.gradient_checkpointing;
+    try {
+      return make_model(question.model, options);
+    } catch (const Error& error) {
+      throw UsageError(error.happened(), "command line", "lockstep estimate-memory --help lists the models");
+    }
+  }
+  const std::string type = ConfigFile(question.model).text({"model_type"}, "");
+  if (type == "convnet" || type == "mlp") return load_array_model(question.model).model;
+  // The configuration is enough; no weights are read.
+  if (type == "gpt2") {
+    GPT2Config config = GPT2Config::from_file(question.model);
+    config.gradient_checkpointing = question.gradient_checkpointing;
+    return std::make_shared<GPT2LMHeadModelImpl>(config);
+  }
+  BertConfig config = BertConfig::from_file(question.model);
+  config.gradient_checkpointing = question.gradient_checkpointing;
+  return std::make_shared<BertForSequenceClassificationImpl>(config);
+}
+
+// The largest part that computes as one: a layer, which has a number for its name, else a module without children.
+std::int64_t largest_layer_of(const torch::nn::Module& module, bool is_layer = false) {
+  std::int64_t largest = 0;
+  if (is_layer || module.children().empty()) {
+    for (const at::Tensor& parameter : module.parameters()) largest += parameter.numel();
+    return largest;
+  }
+  for (const auto& child : module.named_children()) {
+    const bool is_numbered = std::isdigit(static_cast<unsigned char>(child.key().front())) != 0;
+    largest = std::max(largest, largest_layer_of(*child.value(), is_numbered));
+  }
+  return largest;
+}
+
+std::int64_t divided(std::int64_t bytes, int ranks) { return (bytes + ranks - 1) / ranks; }
+
+}  // namespace
+
+const std::vector<Gpt3Size>& gpt3_sizes() {
+  // The paper gives XL 24 heads of 128 and 13B a width of 5140; these are the numbers that fit each other.
+  static const std::vector<Gpt3Size> sizes{{"gpt3-small", 12, 768, 12},  {"gpt3-medium", 24, 1024, 16},
+                                           {"gpt3-large", 24, 1536, 16}, {"gpt3-xl", 24, 2048, 16},
+                                           {"gpt3-2.7b", 32, 2560, 32},  {"gpt3-6.7b", 32, 4096, 32},
+                                           {"gpt3-13b", 40, 5120, 40},   {"gpt3-175b", 96, 12288, 96}};
+  return sizes;
+}
+
+ModelMemory measure_model_memory(const MemoryQuestion& question) {
+  ModelMemory memory;
+  if (const Gpt3Size* size = find_gpt3(question.model)) {
+    const GPT2Config config = config_of(*size, question);
+    memory.parameters = parameters_of(config);
+    memory.weights = memory.parameters * kFloatBytes;
+    if (question.fit || memory.weights > kLargestDryRun) {
+      memory.largest_layer =
+          std::max(parameters_of_block(config.n_embd), config.vocab_size * config.n_embd) * kFloatBytes;
+      memory.activations = fitted_activations(config, question);
+      memory.activations_are_fitted = true;
+      return memory;
+    }
+  }
+  if (question.fit && find_gpt3(question.model) == nullptr) {
+    throw UsageError("--fit with " + question.model, "command line", "leave it out: the fit is of a GPT-3");
+  }
+  const std::shared_ptr<Model> model = make_for_dry_run(question);
+  if (question.sequence_length > 0 && model->input_kind() != InputKind::Text) {
+    throw UsageError("--seq with " + question.model + ", which takes no texts", "command line", "leave it out");
+  }
+  memory.parameters = 0;
+  for (const at::Tensor& parameter : model->parameters()) memory.parameters += parameter.numel();
+  memory.weights = memory.parameters * kFloatBytes;
+  memory.largest_layer = largest_layer_of(*model) * kFloatBytes;
+  // Linear in the batch: two small ones are enough, whatever is asked.
+  const std::int64_t one = held_by_forward(*model, question, 1);
+  const std::int64_t two = held_by_forward(*model, question, 2);
+  memory.activations = one + (question.batch - 1) * (two - one);
+  return memory;
+}
+
+RankMemory memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size) {
+  RankMemory rank;
+  rank.weights = stage >= 3 ? divided(model.weights, world_size) : model.weights;
+  rank.gradients = stage >= 2 ? divided(model.weights, world_size) : model.weights;
+  rank.optimizer = model.parameters * optimizer_bytes;
+  if (stage >= 1) rank.optimizer = divided(rank.optimizer, world_size);
+  // Gradients of DistributedDataParallel lie in their buckets. Where only a share is kept, one is filled at a time, and
+  // where weights are shares, a layer's are gathered.
+  if (stage >= 2) rank.buckets += std::min(model.weights, std::max(kBucketBytes, model.largest_layer));
+  if (stage >= 3) rank.buckets += model.largest_layer;
+  rank.activations = model.activations;
+  return rank;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+// `lockstep evaluate`: metrics of a saved model on a file.
+#include "lockstep/comm/process_group.h"
+#include "lockstep/train/arguments/training_flags.h"
+#include "lockstep/train/trainer.h"
+#include "tools/lockstep/subcommand.h"
+#include "tools/lockstep/train/training_run.h"
+
+namespace lockstep {
+namespace {
+
+// The training arguments that an evaluation looks at.
+const std::vector<std::string> kOfEvaluation{"output_dir",
+                                             "per_device_eval_batch_size",
+                                             "bf16",
+                                             "fp16",
+                                             "prediction_loss_only",
+                                             "seed",
+                                             "dataloader_num_workers",
+                                             "parallel_mode",
+                                             "replicas",
+                                             "ddp_backend",
+                                             "ddp_timeout",
+                                             "disable_tqdm"};
+
+class Evaluate : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    task_.add(app, false);
+    training_.add(app, kOfEvaluation);
+    app.add_flag("--save", save_, "write eval_results.json into --output-dir");
+    show_examples(app,
+                  {"lockstep evaluate --task text-classification --model reviews --validation-file "
+                   "data/reviews-test.csv --label-column division",
+                   "lockstep run --nproc-per-node 2 lockstep evaluate --task language-modeling --model gpt2-folder "
+                   "--validation-file corpus.txt"});
+  }
+
+  int run() override {
+    const TrainingArguments args = training_.arguments();
+    evaluate(args);
+    if (is_initialized()) destroy_process_group();
+    return 0;
+  }
+
+ private:
+  void evaluate(const TrainingArguments& args) const {
+    const TrainingTask task = make_training_task(task_, args);
+    TrainerOptions options = trainer_options(task, args);
+    options.eval_dataset = task.eval;
+    options.print_logs = false;
+    if (shows_bar(args)) options.callbacks.push_back(std::make_shared<ProgressCallback>(PrintLine()));
+    Trainer trainer(options);
+    if (trainer.is_world_process_zero() && !task.notice.empty()) print_line(task.notice);
+    Logs metrics = trainer.evaluate();
+    metrics.pop_back();  // the epoch: there is none
+    trainer.log_metrics("eval", metrics);
+    if (save_) trainer.save_metrics("eval", metrics);
+  }
+
+  TaskFlags task_;
+  TrainingFlags training_;
+  bool save_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_evaluate() { return std::make_unique<Evaluate>(); }
+
+}  // namespace lockstep

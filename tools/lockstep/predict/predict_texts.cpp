@@ -1,0 +1,197 @@
+// `lockstep predict` for texts: labels, continuations, masked words.
+#include <ATen/ops/multinomial.h>
+#include <ATen/ops/softmax.h>
+#include <fmt/format.h>
+
+#include <torch/utils.h>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/text/printable.h"
+#include "lockstep/data/text/tokenizer.h"
+#include "lockstep/data/tokens/padding_collator.h"
+#include "lockstep/models/config_file.h"
+#include "lockstep/models/registry.h"
+#include "tools/lockstep/predict/prediction.h"
+
+namespace lockstep {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::int64_t kLongestPrediction = 512;
+constexpr std::int64_t kMaskedWords = 5;
+
+void print_json_line(const OrderedJson& out) {
+  fmt::print("{}\n", out.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+}
+
+struct TextPredictor {
+  std::shared_ptr<Model> model;
+  Tokenizer tokenizer;
+  std::int64_t longest;
+};
+
+TextPredictor load_predictor(const PredictFlags& flags, TextTask task) {
+  Tokenizer tokenizer = load_tokenizer(flags.tokenizer.empty() ? flags.model : flags.tokenizer);
+  if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
+  LoadOptions options;
+  options.tokenizer_size = tokenizer.vocab_size();
+  const auto loaded = load_pretrained_model(flags.model, task, options);
+  if (loaded.report.has_new_weights()) {
+    throw Error(
+        "the model has no weights for all of its parameters, so its answers mean nothing\n" + loaded.report.text(),
+        flags.model, "give the folder of a trained model");
+  }
+  if (!loaded.report.unexpected.empty()) log_warning("{}", loaded.report.text());
+  loaded.model->eval();
+  const std::int64_t positions = max_positions_of(*loaded.model);
+  if (flags.max_length > positions) {
+    throw UsageError(fmt::format("--max-length {}, and the model has {} positions", flags.max_length, positions),
+                     "command line", "take no more than the model has");
+  }
+  return {loaded.model, tokenizer, flags.max_length > 0 ? flags.max_length : std::min(positions, kLongestPrediction)};
+}
+
+template <typename Number>
+at::Tensor tensor_of(const std::vector<Number>& numbers) {
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(numbers.size())}, at::kLong);
+  std::copy(numbers.begin(), numbers.end(), tensor.data_ptr<std::int64_t>());
+  return tensor;
+}
+
+Example example_of(const std::string& text, const TextPredictor& predictor) {
+  EncodeOptions options;
+  options.truncation.emplace();
+  options.truncation->max_length = predictor.longest;
+  const std::size_t tab = text.find('\t');
+  const Encoding encoding = tab == std::string::npos
+                                ? predictor.tokenizer.encode(text, options)
+                                : predictor.tokenizer.encode_pair(text.substr(0, tab), text.substr(tab + 1), options);
+  Example example{{"input_ids", tensor_of(encoding.ids)}};
+  if (tab != std::string::npos) example["token_type_ids"] = tensor_of(encoding.token_type_ids);
+  return example;
+}
+
+at::Tensor scores_of(const std::vector<std::string>& texts, const TextPredictor& predictor) {
+  std::vector<Example> examples;
+  for (const std::string& text : texts) examples.push_back(example_of(text, predictor));
+  return at::softmax(predictor.model->forward(DataCollatorWithPadding(predictor.tokenizer)(examples)), -1);
+}
+
+void print_label(const std::string& text, const at::Tensor& scores, const std::vector<std::string>& labels, bool json) {
+  const auto best = scores.argmax().item<std::int64_t>();
+  const std::string& label = labels.at(static_cast<std::size_t>(best));
+  if (!json) {
+    fmt::print("{}\t{:.4f}\t{}\n", printable(label), scores[best].item<double>(), printable(text, text.size()));
+    return;
+  }
+  OrderedJson out{{"label", label}, {"score", scores[best].item<double>()}, {"text", text}};
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    out["scores"][labels[i]] = scores[static_cast<std::int64_t>(i)].item<double>();
+  }
+  print_json_line(out);
+}
+
+// The next token by the scores of the last one.
+TokenId next_token(const at::Tensor& scores, const PredictFlags& flags) {
+  if (flags.temperature == 0) return static_cast<TokenId>(scores.argmax().item<std::int64_t>());
+  const std::int64_t kept = flags.top_k == 0 ? scores.numel() : std::min(flags.top_k, scores.numel());
+  const auto [values, ids] = scores.topk(kept);
+  // From the best one on, and in double: a tiny temperature then leaves the best one, and no infinity.
+  const at::Tensor behind_best = values.to(at::kDouble) - values[0].to(at::kDouble);
+  const at::Tensor drawn = at::multinomial(at::softmax(behind_best / flags.temperature, -1), 1);
+  return static_cast<TokenId>(ids[drawn.item<std::int64_t>()].item<std::int64_t>());
+}
+
+// With more the model would have no position left that it could see of what it was given.
+void require_new_tokens_fit(const PredictFlags& flags, const TextPredictor& predictor) {
+  const std::int64_t positions = max_positions_of(*predictor.model);
+  if (flags.max_new_tokens < positions) return;
+  throw UsageError(fmt::format("--max-new-tokens {}, and the model has {} positions", flags.max_new_tokens, positions),
+                   "command line", fmt::format("take at most {}: one is for what the text begins with", positions - 1));
+}
+
+void continue_text(const std::string& text, const TextPredictor& predictor, const PredictFlags& flags) {
+  const std::optional<TokenId> end = predictor.tokenizer.eos_id();
+  std::vector<TokenId> ids;
+  predictor.tokenizer.append_ids(text, ids);
+  if (ids.empty() && end) ids.push_back(*end);  // where a text of the training begins
+  if (ids.empty()) return;
+  std::vector<TokenId> added;
+  while (static_cast<std::int64_t>(added.size()) < flags.max_new_tokens) {
+    const auto seen = std::min<std::size_t>(ids.size(), static_cast<std::size_t>(predictor.longest));
+    const std::vector<TokenId> window(ids.end() - static_cast<std::ptrdiff_t>(seen), ids.end());
+    const at::Tensor scores = predictor.model->forward({{"input_ids", tensor_of(window).unsqueeze(0)}});
+    const TokenId token = next_token(scores[0][-1], flags);
+    if (end && token == *end) break;
+    ids.push_back(token);
+    added.push_back(token);
+  }
+  const std::string more = predictor.tokenizer.decode(added);
+  if (!flags.json) {
+    fmt::print("{}{}\n", text, more);
+    return;
+  }
+  print_json_line({{"text", text}, {"generated_text", text + more}, {"new_tokens", added.size()}});
+}
+
+void fill_masks(const std::string& text, const TextPredictor& predictor, const PredictFlags& flags) {
+  const std::optional<TokenId> mask = predictor.tokenizer.mask_id();
+  if (!mask) throw Error("the tokenizer has no token for a masked word", flags.model, "give the folder of a BERT");
+  const at::Tensor ids = example_of(text, predictor).at("input_ids");
+  const at::Tensor places = ids.eq(static_cast<std::int64_t>(*mask)).nonzero().view(-1);
+  if (places.numel() == 0) {
+    throw Error("there is no masked word in \"" + text + "\"", flags.file.empty() ? "standard input" : flags.file,
+                "write " + *predictor.tokenizer.special_tokens().mask + " for a word that the model is to find");
+  }
+  const at::Tensor scores = at::softmax(predictor.model->forward({{"input_ids", ids.unsqueeze(0)}})[0], -1);
+  OrderedJson out{{"text", text}, {"masks", OrderedJson::array()}};
+  for (std::int64_t i = 0; i < places.numel(); ++i) {
+    const auto [values, words] = scores[places[i].item<std::int64_t>()].topk(kMaskedWords);
+    OrderedJson found = OrderedJson::array();
+    for (std::int64_t k = 0; k < kMaskedWords; ++k) {
+      const std::string word = predictor.tokenizer.decode({static_cast<TokenId>(words[k].item<std::int64_t>())});
+      found.push_back({{"token", word}, {"score", values[k].item<double>()}});
+      if (!flags.json) {
+        fmt::print("{}\t{:.4f}\t{}\n", printable(word), values[k].item<double>(), printable(text, text.size()));
+      }
+    }
+    out["masks"].push_back(found);
+  }
+  if (flags.json) print_json_line(out);
+}
+
+}  // namespace
+
+void predict_labels_of_texts(const PredictFlags& flags) {
+  const TextPredictor predictor = load_predictor(flags, TextTask::SequenceClassification);
+  const std::vector<std::string> labels = labels_of(*predictor.model);
+  flags.read_lines(PredictFlags::BlankLines::Skip, [&](const std::vector<std::string>& texts) {
+    const at::Tensor scores = scores_of(texts, predictor);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      print_label(texts[i], scores[static_cast<std::int64_t>(i)], labels, flags.json);
+    }
+  });
+}
+
+void predict_language(const PredictFlags& flags) {
+  const bool is_bert = ConfigFile(flags.model).text({"model_type"}, "") == "bert";
+  const TextPredictor predictor =
+      load_predictor(flags, is_bert ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel);
+  if (!is_bert) require_new_tokens_fit(flags, predictor);
+  torch::manual_seed(flags.seed);
+  // GPT-2 goes on from nothing, too: as a text of its training begins, where the tokenizer has a token for that.
+  const bool begins_anew = !is_bert && predictor.tokenizer.eos_id();
+  const auto blank_lines = begins_anew ? PredictFlags::BlankLines::Keep : PredictFlags::BlankLines::Skip;
+  flags.read_lines(blank_lines, [&](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      is_bert ? fill_masks(text, predictor, flags) : continue_text(text, predictor, flags);
+    }
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,211 @@
+#include "tools/lockstep/train/table_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/json_file.h"
+#include "lockstep/base/text/lower_case.h"
+#include "lockstep/data/csv/csv_reader.h"
+#include "lockstep/data/csv/csv_tokenizer.h"
+#include "lockstep/data/csv/nsl_kdd.h"
+#include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/texts/text_row_checks.h"
+#include "tools/lockstep/train/training_task.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kRowsLookedAt = 10000;
+constexpr std::uint64_t kLargestEncodingBytes = 64 << 20;
+constexpr const char* kUsualLabel = "label";
+
+bool is_number(const std::string& text) {
+  if (text.empty()) return false;
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return *end == '\0';
+}
+
+CsvDialect dialect_of(const std::string& path) {
+  CsvDialect dialect;
+  if (path.find(".tsv") != std::string::npos) dialect.delimiter = '\t';
+  return dialect;
+}
+
+// A cell that stands for a value which is not known, as other programs write it.
+bool is_missing(const std::string& text) {
+  static const std::set<std::string> words{"nan", "na", "n/a", "null", "none", "?"};
+  return text.find_first_not_of(" \t") == std::string::npos || words.count(lower_case(text)) != 0;
+}
+
+// What the cells of one column are. A cell without a value makes no words of a column of numbers: reading it refuses
+// the cell, with its place.
+struct CellCount {
+  std::int64_t numbers = 0;
+  std::int64_t missing = 0;
+  std::int64_t others = 0;
+  std::string first_other;  // and its place
+
+  void add(const std::string& text, const std::function<std::string()>& where) {
+    if (is_missing(text)) {
+      ++missing;
+    } else if (is_number(text)) {
+      ++numbers;
+    } else if (++others == 1) {
+      first_other = fmt::format("{:?}, {}", text.substr(0, 40), where());
+    }
+  }
+  bool is_numeric() const { return numbers > 0 && others == 0; }
+  bool is_blank() const { return numbers == 0 && others == 0; }
+  // Most of them numbers: perhaps a slip made a category of the column, with a feature for each number.
+  bool is_doubtful() const { return others > 0 && numbers > others; }
+};
+
+std::vector<CellCount> count_cells(CsvTokenizer& records, std::size_t columns) {
+  std::vector<CellCount> counts(columns);
+  std::vector<CsvField> fields;
+  std::string storage;
+  for (std::int64_t row = 0; row < kRowsLookedAt && records.next(fields); ++row) {
+    for (std::size_t i = 0; i < std::min(fields.size(), columns); ++i) {
+      counts[i].add(std::string(fields[i].value(storage)), [&] { return records.where(fields[i]); });
+    }
+  }
+  return counts;
+}
+
+void require_something_to_learn(const CsvSchema& schema, const std::vector<CellCount>& counts, const std::string& path,
+                                const std::string& label) {
+  const auto is_empty = [](const CellCount& cells) { return cells.numbers + cells.missing + cells.others == 0; };
+  if (std::all_of(counts.begin(), counts.end(), is_empty)) {
+    throw UsageError("the file has a header and no rows", path, "add rows below the header");
+  }
+  const auto is_feature = [](const CsvColumn& column) {
+    return column.kind == CsvColumn::Kind::Number || column.kind == CsvColumn::Kind::Category;
+  };
+  if (std::any_of(schema.columns.begin(), schema.columns.end(), is_feature)) return;
+  throw UsageError("beside the label \"" + label + "\" there is no column with values", path,
+                   "give a table with columns to learn from");
+}
+
+// A table with a header: columns of numbers are scaled, others are one-hot, and those without a value are left out.
+CsvSchema schema_of_table(const std::string& train_file, const std::string& label, std::vector<std::string>& warnings) {
+  const std::vector<std::string> names = columns_of_file(train_file);
+  if (std::find(names.begin(), names.end(), label) == names.end()) {
+    throw UsageError(no_such_column(label, names), train_file,
+                     "give --label-column; columns are parted by commas, in a file called .tsv by tabs");
+  }
+  for (const std::string& name : names) {
+    if (std::count(names.begin(), names.end(), name) == 1) continue;
+    throw UsageError("the column \"" + name + "\" comes twice", train_file + ":1", "give each column its own name");
+  }
+  const FileBytes file = FileBytes::open_text(train_file);
+  CsvSchema schema;
+  schema.dialect = dialect_of(train_file);
+  CsvTokenizer records(file.view(), train_file, schema.dialect);
+  std::vector<CsvField> header;
+  records.next(header);
+  const std::vector<CellCount> counts = count_cells(records, names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const CellCount& cells = counts[i];
+    CsvColumn column = names[i] == label    ? label_column(label)
+                       : cells.is_numeric() ? number_column(names[i], CsvColumn::Scaling::Standard)
+                       : cells.is_blank()   ? ignored_column(names[i])
+                                            : category_column(names[i]);
+    if (column.kind == CsvColumn::Kind::Category) column.unknown_allowed = true;
+    if (column.kind == CsvColumn::Kind::Category && cells.is_doubtful()) {
+      warnings.push_back(fmt::format(
+          "the column \"{}\" of {} is taken for words: beside {} numbers it has {} other value{}, the first "
+          "{}",
+          names[i], train_file, cells.numbers, cells.others, cells.others == 1 ? "" : "s", cells.first_other));
+    }
+    if (column.kind == CsvColumn::Kind::Ignored) {
+      warnings.push_back(fmt::format("the column \"{}\" of {} is left out: no cell has a value", names[i], train_file));
+    }
+    schema.columns.push_back(std::move(column));
+  }
+  require_something_to_learn(schema, counts, train_file, label);
+  return schema;
+}
+
+// NSL-KDD has no header: 41 features, the attack, and perhaps a difficulty.
+bool looks_like_nsl_kdd(const std::string& path) {
+  const std::vector<std::string> first = columns_of_file(path);
+  return (first.size() == 42 || first.size() == 43) && is_number(first.front());
+}
+
+}  // namespace
+
+TableEncoding::TableEncoding(CsvEncoding encoding, std::string label, bool is_nsl_kdd)
+    : encoding_(std::move(encoding)), label_(std::move(label)), is_nsl_kdd_(is_nsl_kdd) {}
+
+TableEncoding TableEncoding::learn(const std::string& train_file, const std::string& given_label,
+                                   std::shared_ptr<TensorDataset>& rows, std::vector<std::string>& warnings) {
+  const bool is_nsl_kdd = looks_like_nsl_kdd(train_file);
+  const std::string label = is_nsl_kdd ? "" : given_label.empty() ? kUsualLabel : given_label;
+  CsvData data =
+      is_nsl_kdd ? read_nsl_kdd(train_file) : read_csv(train_file, schema_of_table(train_file, label, warnings));
+  rows = std::move(data.dataset);
+  return {std::move(data.encoding), label, is_nsl_kdd};
+}
+
+TableEncoding TableEncoding::of_folder(const std::string& folder) {
+  const std::string path = folder + "/" + kFile;
+  const auto json = read_json_object(path, kLargestEncodingBytes);
+  const auto encoding = json->find("encoding");
+  if (encoding == json->end() || !json->value("nsl_kdd", nlohmann::json()).is_boolean()) {
+    throw Error("this is no encoding of a table", path, "give the folder of a model that lockstep train wrote");
+  }
+  const auto label = json->value("label_column", nlohmann::json(""));
+  if (!label.is_string()) {
+    throw Error(fmt::format("\"label_column\" is a {}, not a text", label.type_name()),
+                path + ", field \"label_column\"", "give the folder of a model that lockstep train wrote");
+  }
+  return {CsvEncoding::from_json(encoding->dump(), path), label.get<std::string>(), json->at("nsl_kdd").get<bool>()};
+}
+
+std::string TableEncoding::json() const {
+  const nlohmann::ordered_json json{{"nsl_kdd", is_nsl_kdd_},
+                                    {"label_column", label_},
+                                    {"encoding", nlohmann::ordered_json::parse(encoding_.json())}};
+  return json.dump(2) + "\n";
+}
+
+std::vector<std::string> TableEncoding::classes() const {
+  if (is_nsl_kdd_) return {"normal", "attack"};
+  std::vector<std::string> names(encoding_.classes().size());
+  for (const auto& [name, number] : encoding_.classes()) names.at(static_cast<std::size_t>(number)) = name;
+  return names;
+}
+
+// The columns that the model knows, in a file that may have others; a label where one is named.
+CsvSchema TableEncoding::schema_of(const std::string& path, const std::string& label) const {
+  CsvSchema schema;
+  schema.dialect = dialect_of(path);
+  schema.columns = encoding_.feature_columns();
+  if (!label.empty()) schema.columns.push_back(label_column(label, encoding_.classes()));
+  for (const std::string& name : columns_of_file(path)) {
+    const auto is_it = [&](const CsvColumn& column) { return column.name == name; };
+    if (std::none_of(schema.columns.begin(), schema.columns.end(), is_it)) {
+      schema.columns.push_back(ignored_column(name));
+    }
+  }
+  return schema;
+}
+
+std::shared_ptr<TensorDataset> TableEncoding::read(const std::string& path, const std::string& given_label) const {
+  if (is_nsl_kdd_) return read_nsl_kdd(path, encoding_);
+  return read_csv(path, schema_of(path, given_label.empty() ? label_ : given_label), encoding_);
+}
+
+at::Tensor TableEncoding::read_features(const std::string& path) const {
+  const auto rows = is_nsl_kdd_ ? read_nsl_kdd(path, encoding_) : read_csv(path, schema_of(path, ""), encoding_);
+  return rows->fields().at("features");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// Tables as `lockstep train`, `evaluate` and `predict` read them: NSL-KDD by its form, others by their header.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/csv/csv_encoding.h"
+#include "lockstep/data/tensor_dataset.h"
+
+namespace lockstep {
+
+/// How a table becomes features and classes: learned from the file that a model is trained on, and kept in the model's
+/// folder, so that other files are read in the same way without it. Columns of numbers are scaled, others are one-hot.
+class TableEncoding {
+ public:
+  /// In the folder of a model of tables.
+  static constexpr const char* kFile = "preprocessor_config.json";
+
+  /// Learns from a training file. @param label  its column; empty: "label". @param rows  becomes the file's rows
+  /// @param warnings  gets what is odd about its columns
+  /// @throws UsageError, Error  naming file and column; for a column of numbers a cell without one, with its line
+  static TableEncoding learn(const std::string& train_file, const std::string& label,
+                             std::shared_ptr<TensorDataset>& rows, std::vector<std::string>& warnings);
+  /// That of a model's folder. @throws Error  if it has none
+  static TableEncoding of_folder(const std::string& folder);
+  /// The content of kFile.
+  std::string json() const;
+
+  std::int64_t features() const { return static_cast<std::int64_t>(encoding_.feature_names().size()); }
+  /// Names of the classes, by number.
+  std::vector<std::string> classes() const;
+  /// Rows with labels. @param label  its column; empty: as in the training file
+  std::shared_ptr<TensorDataset> read(const std::string& path, const std::string& label = "") const;
+  /// [rows, features]; a label in the file is not looked at.
+  at::Tensor read_features(const std::string& path) const;
+
+ private:
+  TableEncoding(CsvEncoding encoding, std::string label, bool is_nsl_kdd);
+  CsvSchema schema_of(const std::string& path, const std::string& label) const;
+
+  CsvEncoding encoding_;
+  std::string label_;
+  bool is_nsl_kdd_ = false;
+};
+
+}  // namespace lockstep

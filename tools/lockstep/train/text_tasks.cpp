@@ -1,0 +1,129 @@
+// Classification of texts and of pairs of texts.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/tokens/padding_collator.h"
+#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/models/registry.h"
+#include "tools/lockstep/train/training_task.h"
+
+namespace lockstep {
+namespace {
+
+bool has_column(const std::vector<std::string>& columns, const std::string& name) {
+  return std::find(columns.begin(), columns.end(), name) != columns.end();
+}
+
+// The columns that the flags name, or the usual ones.
+TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path) {
+  const std::vector<std::string> columns = columns_of_file(path);
+  TextFileOptions options;
+  options.texts = flags.text_columns;
+  const std::vector<std::vector<std::string>> usual{
+      {"text"}, {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"sentence"}, {"review"}, {"content"}};
+  for (const auto& names : usual) {
+    const bool all =
+        std::all_of(names.begin(), names.end(), [&](const auto& name) { return has_column(columns, name); });
+    if (options.texts.empty() && all) options.texts = names;
+  }
+  if (options.texts.empty()) {
+    throw UsageError(fmt::format("which column holds the text? There are {}", fmt::join(columns, ", ")), path,
+                     "give --text-column, or two of a pair");
+  }
+  options.label = flags.label_column;
+  for (const char* name : {"label", "labels"}) {
+    if (options.label.empty() && has_column(columns, name)) options.label = name;
+  }
+  if (options.label.empty()) {
+    throw UsageError(fmt::format("which column holds the label? There are {}", fmt::join(columns, ", ")), path,
+                     "give --label-column");
+  }
+  return options;
+}
+
+std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& labels) {
+  std::map<std::string, std::int64_t> numbers;
+  for (std::size_t i = 0; i < labels.size(); ++i) numbers[labels[i]] = static_cast<std::int64_t>(i);
+  return numbers;
+}
+
+std::vector<std::string> names_of(const std::map<std::string, std::int64_t>& labels) {
+  std::vector<std::string> names(labels.size());
+  for (const auto& [name, number] : labels) names.at(static_cast<std::size_t>(number)) = name;
+  return names;
+}
+
+std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::string& path, std::int64_t samples,
+                                             const std::map<std::string, std::int64_t>& labels, std::uint64_t seed) {
+  TextFileOptions options = text_columns_of(flags, path);
+  options.labels = labels;
+  options.empty_texts = row_policy(flags.empty_texts);
+  options.invalid_texts = row_policy(flags.invalid_texts);
+  // The labels of the training file are learned: each is listed.
+  if (!labels.empty()) options.unlisted_labels = row_policy(flags.unlisted_labels);
+  auto rows = open_text_file(path, options);
+  return samples > 0 && samples < rows->size() ? sample_rows(rows, samples, seed) : rows;
+}
+
+std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const Tokenizer& tokenizer,
+                                                  std::int64_t max_length) {
+  const EncodeOptions whole;
+  const bool are_pairs = rows.get(0).texts.size() == 2;
+  const auto special =
+      are_pairs ? tokenizer.encode_pair("", "", whole).ids.size() : tokenizer.encode("", whole).ids.size();
+  if (max_length <= static_cast<std::int64_t>(special)) {
+    throw UsageError(
+        fmt::format("--max-length {} leaves no token for a text beside the {} special ones", max_length, special),
+        "command line", fmt::format("take {} or more", special + 1));
+  }
+  TokenizeOptions options;
+  options.truncation = true;
+  options.max_length = max_length;
+  return tokenize(rows, tokenizer, options);
+}
+
+}  // namespace
+
+TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
+  const auto seed = static_cast<std::uint64_t>(args.seed);
+  const Tokenizer tokenizer = tokenizer_of_flags(flags);
+  const bool is_folder = std::filesystem::is_directory(flags.model);
+
+  std::shared_ptr<const TextDataset> train_rows;
+  std::vector<std::string> labels;  // empty: those of the model's folder
+  if (!flags.train_file.empty()) {
+    train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, {}, seed);
+    labels = names_of(train_rows->labels());
+  }
+  const std::vector<std::string> warnings =
+      warnings_of_labels(labels, train_rows ? train_rows->size() : 0, flags.train_file);
+  if (labels.empty() && !is_folder) {
+    throw UsageError("--model " + flags.model + " has no labels of its own", "command line",
+                     "give the folder of a trained model");
+  }
+  TrainingTask task;
+  task.warnings = warnings;
+  task.model = text_model_of_flags(flags, args, TextTask::SequenceClassification, tokenizer, labels, task.notice);
+  const std::int64_t max_length = longest_of_flags(flags, task.model->model());
+  if (train_rows) {
+    const auto dataset = tokenized(*train_rows, tokenizer, max_length);
+    if (args.group_by_length) task.lengths = dataset->lengths();
+    task.train = dataset;
+  }
+  if (!flags.validation_file.empty()) {
+    const auto rows =
+        read_rows(flags, flags.validation_file, flags.max_eval_samples, numbered(task.model->labels()), seed);
+    task.eval = tokenized(*rows, tokenizer, max_length);
+  }
+  task.data_arguments["classes"] = recorded_classes(task.model->labels());
+  task.collate = DataCollatorWithPadding(tokenizer);
+  set_metrics_of_flags(flags, static_cast<std::int64_t>(task.model->labels().size()), task);
+  return task;
+}
+
+}  // namespace lockstep

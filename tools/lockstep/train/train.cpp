@@ -1,0 +1,115 @@
+// `lockstep train`: trains or fine-tunes a model on files.
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "lockstep/base/files/create_folders.h"
+#include "lockstep/base/files/file_system.h"
+#include "lockstep/checkpoint/files/output_folder.h"
+#include "lockstep/comm/process_group.h"
+#include "lockstep/train/arguments/training_flags.h"
+#include "lockstep/train/callbacks/metrics_log_callback.h"
+#include "lockstep/train/callbacks/tensorboard_callback.h"
+#include "lockstep/train/trainer.h"
+#include "tools/lockstep/subcommand.h"
+#include "tools/lockstep/train/training_run.h"
+
+namespace lockstep {
+namespace {
+
+class Train : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    task_.add(app, true);
+    training_.add(app);
+    show_examples(
+        app, {"lockstep run --nproc-per-node 2 lockstep train --task text-classification --model bert-tiny "
+              "--tokenizer data/reviews-vocab --train-file data/reviews.csv --validation-file "
+              "data/reviews-test.csv --label-column division --learning-rate 1e-3 --eval-strategy epoch "
+              "--output-dir reviews",
+              "lockstep train --task language-modeling --model gpt2-folder --train-file corpus.txt --max-steps 100",
+              "lockstep train --task image-classification --model convnet --train-file mnist/ --validation-file "
+              "mnist/ --learning-rate 1e-3",
+              "lockstep train --config args.json --task tabular-classification --model mlp --train-file "
+              "KDDTrain+.txt"});
+  }
+
+  int run() override {
+    const TrainingArguments args = training_.arguments();
+    const int code = run_with(args);
+    if (is_initialized()) destroy_process_group();
+    return code;
+  }
+
+ private:
+  int run_with(const TrainingArguments& args) const {
+    torch::manual_seed(static_cast<std::uint64_t>(args.seed));
+    TrainingTask task = make_training_task(task_, args);
+    TrainerOptions options = trainer_options(task, args);
+    options.train_dataset = task.train;
+    options.eval_dataset = task.eval;
+    options.lengths = task.lengths;
+    options.set_epoch = task.set_epoch;
+    options.print_logs = false;
+    options.callbacks.push_back(std::make_shared<MetricsLogCallback>());
+    const auto reports = [&](const char* name) {
+      return std::find(args.report_to.begin(), args.report_to.end(), name) != args.report_to.end();
+    };
+    if (reports("tensorboard") || reports("all")) options.callbacks.push_back(std::make_shared<TensorBoardCallback>());
+    options.callbacks.push_back(log_callback(args));
+
+    Trainer trainer(options);
+    if (trainer.is_world_process_zero() && !task.notice.empty()) print_line(task.notice);
+    if (trainer.is_world_process_zero()) create_folders(args.output_dir);
+    TrainOutput output = trainer.train();
+    if (output.stopped_by_signal != 0) {
+      if (trainer.is_world_process_zero()) {
+        print_line(fmt::format("Stopped by signal {} after step {}. Go on with --resume-from-checkpoint true.",
+                               output.stopped_by_signal, output.global_step));
+      }
+      return 128 + output.stopped_by_signal;
+    }
+    const bool has_trained = output.already_complete.empty();
+    if (!has_trained && !ends_an_interrupted_run(trainer, output.already_complete)) {
+      if (trainer.is_world_process_zero()) {
+        print_line(args.output_dir + " stays as it is; " + output.already_complete +
+                   " is the folder of a model itself.");
+      }
+      return 0;
+    }
+    trainer.save_model();
+    if (has_trained) {
+      trainer.log_metrics("train", output.metrics);
+      trainer.save_metrics("train", output.metrics);
+    }
+    if (task.eval) {
+      const Logs metrics = trainer.evaluate();
+      trainer.log_metrics("eval", metrics);
+      trainer.save_metrics("eval", metrics);
+    }
+    trainer.save_state();
+    if (trainer.is_world_process_zero()) print_line("Model saved in " + args.output_dir + ".");
+    return 0;
+  }
+
+  // Nothing was left to train. The run that wrote the last checkpoint may have been ended before it saved the model,
+  // which is done now. But a checkpoint of more steps than were asked for, or one that is not the newest, must not take
+  // the place of what the training came to.
+  static bool ends_an_interrupted_run(const Trainer& trainer, const std::string& checkpoint) {
+    if (trainer.state().global_step != trainer.state().max_steps) return false;
+    const auto all = OutputFolder(real_file_system(), trainer.args().output_dir).entries(/*with_foreign=*/false);
+    std::error_code ignored;
+    return !all.empty() && std::filesystem::equivalent(all.front().path, checkpoint, ignored);
+  }
+
+  TaskFlags task_;
+  TrainingFlags training_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_train() { return std::make_unique<Train>(); }
+
+}  // namespace lockstep

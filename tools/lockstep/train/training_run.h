@@ -1,0 +1,37 @@
+// What `lockstep train` and `lockstep evaluate` give a Trainer alike.
+#pragma once
+
+#include <unistd.h>
+
+#include <memory>
+
+#include "lockstep/train/callbacks/printer_callback.h"
+#include "lockstep/train/callbacks/progress_callback.h"
+#include "lockstep/train/trainer.h"
+#include "tools/lockstep/train/training_task.h"
+
+namespace lockstep {
+
+inline bool shows_bar(const TrainingArguments& args) {
+  return args.disable_tqdm ? !*args.disable_tqdm : ::isatty(STDERR_FILENO) == 1;
+}
+
+/// A progress bar with the logs above it on a terminal, else the logs alone.
+inline std::shared_ptr<TrainerCallback> log_callback(const TrainingArguments& args) {
+  if (shows_bar(args)) return std::make_shared<ProgressCallback>(print_line);
+  return std::make_shared<PrinterCallback>(print_line);
+}
+
+inline TrainerOptions trainer_options(const TrainingTask& task, const TrainingArguments& args) {
+  TrainerOptions options;
+  options.model = task.model;
+  options.args = args;
+  options.data_collator = task.collate;
+  options.compute_metrics = task.metrics;
+  options.metric_names = task.metric_names;
+  options.data_arguments = task.data_arguments;
+  options.warnings = task.warnings;
+  return options;
+}
+
+}  // namespace lockstep

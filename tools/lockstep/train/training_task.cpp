@@ -1,0 +1,203 @@
+#include "tools/lockstep/train/training_task.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/csv/csv_tokenizer.h"
+#include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/subset_dataset.h"
+#include "lockstep/data/text/unicode/utf8.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kTextClassification = "text-classification";
+constexpr const char* kLanguageModeling = "language-modeling";
+constexpr const char* kImageClassification = "image-classification";
+constexpr const char* kTabularClassification = "tabular-classification";
+
+constexpr std::int64_t kLongestByDefault = 512;
+
+bool name_ends_with(const std::string& path, const std::string& end) {
+  return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace
+
+void TaskFlags::add(CLI::App& app, bool trains) {
+  CLI::Option* of_task = app.add_option("--task", task, "what the model is to do");
+  of_task->check(CLI::IsMember({kTextClassification, kLanguageModeling, kImageClassification, kTabularClassification}));
+  of_task->required();
+  app.add_option(
+         "--model,--model-name-or-path", model,
+         "folder in Hugging Face's form, or a name: bert-tiny, bert-mini, bert-small, bert-base, gpt2, gpt2-tiny, "
+         "convnet, mlp start from random weights")
+      ->required();
+  app.add_option("--tokenizer,--tokenizer-name", tokenizer, "folder of the tokenizer; default: the model's");
+  if (trains) {
+    app.add_option("--train-file", train_file, "CSV, TSV, JSON Lines or text; for images a folder of IDX files")
+        ->required();
+  }
+  CLI::Option* of_validation =
+      app.add_option("--validation-file,--test-file", validation_file,
+                     trains ? "the same, to evaluate on"
+                            : "CSV, TSV, JSON Lines or text to evaluate on; for images a folder of IDX files");
+  if (!trains) of_validation->required();
+  app.add_option("--text-column", text_columns, "column of the text, or two of a pair of sentences; default: by name")
+      ->delimiter(',')
+      ->expected(1, 2);
+  app.add_option("--label-column", label_column, "column of the label; default: label");
+  app.add_option("--max-length,--max-seq-length,--block-size", max_length,
+                 "tokens of the longest sample; default: what the model takes, at most 512")
+      ->check(CLI::PositiveNumber);
+  if (trains) {
+    app.add_option("--max-train-samples", max_train_samples, "take so many rows of the training file at random; 0: all")
+        ->check(CLI::NonNegativeNumber);
+  }
+  app.add_option("--max-eval-samples", max_eval_samples, "take so many rows of the validation file at random; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--empty-texts", empty_texts, "rows whose text is empty; skip: leave them out")
+      ->check(CLI::IsMember({"refuse", "skip"}))
+      ->capture_default_str();
+  app.add_option("--invalid-texts", invalid_texts, "the same of rows whose text is no UTF-8")
+      ->check(CLI::IsMember({"refuse", "skip"}))
+      ->capture_default_str();
+  app.add_option("--unlisted-labels", unlisted_labels,
+                 "texts to evaluate whose label is none of the model's; skip: leave them out")
+      ->check(CLI::IsMember({"refuse", "skip"}))
+      ->capture_default_str();
+  app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
+  app.add_option("--metrics", metrics, "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1")
+      ->delimiter(',');
+  app.add_option("--average", average, "of precision, recall and f1")
+      ->check(CLI::IsMember({"binary", "macro", "weighted"}))
+      ->capture_default_str();
+  if (trains) {
+    app.add_flag("--ignore-mismatched-sizes", ignore_mismatched_sizes,
+                 "weights of other shapes than the model's start anew");
+  }
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments& args) {
+  const auto make = flags.task == kTextClassification    ? make_text_classification_task
+                    : flags.task == kLanguageModeling    ? make_language_modeling_task
+                    : flags.task == kImageClassification ? make_image_classification_task
+                                                         : make_tabular_classification_task;
+  TrainingTask task = make(flags, args);
+  task.data_arguments["max_length"] = flags.max_length == 0 ? nlohmann::json() : nlohmann::json(flags.max_length);
+  task.data_arguments["text_column"] = fmt::format("{}", fmt::join(flags.text_columns, ","));
+  task.data_arguments["label_column"] = flags.label_column;
+  task.data_arguments["mlm"] = flags.mlm;
+  return task;
+}
+
+std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, std::int64_t rows,
+                                            const std::string& train_file) {
+  constexpr std::int64_t kFewClasses = 20;
+  const auto classes = static_cast<std::int64_t>(labels.size());
+  if (classes > kFewClasses && classes > rows / 2) {
+    return {fmt::format("{} has {} classes in {} rows: is the label in another column (--label-column)?", train_file,
+                        classes, rows)};
+  }
+  if (classes != 1) return {};
+  return {fmt::format("all rows of {} have the label \"{}\": there is nothing to tell apart", train_file, labels[0])};
+}
+
+nlohmann::json recorded_classes(const std::vector<std::string>& labels) {
+  constexpr std::size_t kMostNames = 100;
+  if (labels.size() > kMostNames) return labels.size();
+  return labels;
+}
+
+RowPolicy row_policy(const std::string& text) { return text == "skip" ? RowPolicy::Skip : RowPolicy::Refuse; }
+
+std::shared_ptr<const Dataset> random_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count,
+                                              std::uint64_t seed) {
+  if (count == 0 || !dataset || dataset->size() <= count) return dataset;
+  return random_split(dataset, {count, dataset->size() - count}, seed).front();
+}
+
+void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, TrainingTask& task) {
+  ClassificationMetricsOptions options;
+  if (!flags.metrics.empty()) options.metrics = flags.metrics;
+  if (flags.average == "binary") options.average = Average::Binary;
+  if (flags.average == "weighted") options.average = Average::Weighted;
+  if (options.average == Average::Binary && classes != 2) {
+    throw UsageError(fmt::format("--average binary, and there are {} classes", classes), "command line",
+                     "take macro or weighted");
+  }
+  task.metric_names = options.metrics;
+  task.metrics = classification_metrics(options);
+}
+
+std::vector<std::string> columns_of_file(const std::string& path) {
+  const FileBytes file = FileBytes::open_text(path);
+  std::string name = path;
+  if (name_ends_with(name, ".gz")) name.resize(name.size() - 3);
+  std::vector<std::string> columns;
+  if (name_ends_with(name, ".jsonl") || name_ends_with(name, ".ndjson")) {
+    const std::string_view line = file.view().substr(0, file.view().find('\n'));
+    const auto object = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (!object.is_object()) throw Error("the first line is no JSON object", path + ":1", "write one object a line");
+    for (const auto& [key, value] : object.items()) columns.push_back(key);
+    return columns;
+  }
+  CsvDialect dialect;
+  if (name_ends_with(name, ".tsv")) dialect.delimiter = '\t';
+  CsvTokenizer records(file.view(), path, dialect);
+  std::vector<CsvField> fields;
+  if (!records.next(fields)) throw Error("the file is empty", path, "name a file with a header and rows");
+  std::string storage;
+  for (const CsvField& field : fields) {
+    columns.emplace_back(field.value(storage));
+    if (columns.back().find('\0') == std::string::npos && text::is_valid_utf8(columns.back())) continue;
+    throw Error("the header is no text in UTF-8", records.where(field),
+                "name a table as text; where it is one, iconv -f ENCODING -t UTF-8 FILE converts it");
+  }
+  return columns;
+}
+
+Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
+  const bool has_own = std::filesystem::is_directory(flags.model);
+  if (flags.tokenizer.empty() && !has_own) {
+    throw UsageError("there is no folder " + flags.model + ", and a model that is named has no tokenizer of its own",
+                     "--model",
+                     "give the folder of a model; or a name (bert-tiny, gpt2, ...) and --tokenizer FOLDER: lockstep "
+                     "tokenizer train --output FOLDER TEXTS learns one");
+  }
+  Tokenizer tokenizer = load_tokenizer(flags.tokenizer.empty() ? flags.model : flags.tokenizer);
+  if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
+  return tokenizer;
+}
+
+std::shared_ptr<ModelAdapter> text_model_of_flags(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
+                                                  const Tokenizer& tokenizer, const std::vector<std::string>& labels,
+                                                  std::string& notice) {
+  LoadOptions options;
+  options.labels = labels;
+  options.tokenizer_size = tokenizer.vocab_size();
+  options.ignore_mismatched_sizes = flags.ignore_mismatched_sizes;
+  options.gradient_checkpointing = args.gradient_checkpointing;
+  const auto loaded = load_or_make_model(flags.model, task, options, tokenizer.pad_id());
+  notice = loaded.report.text();
+  return std::make_shared<ModelAdapter>(loaded.model, tokenizer, args.gradient_checkpointing);
+}
+
+std::int64_t longest_of_flags(const TaskFlags& flags, const Model& model) {
+  const std::int64_t positions = max_positions_of(model);
+  if (flags.max_length > positions) {
+    throw UsageError(fmt::format("--max-length {}, and the model has {} positions", flags.max_length, positions),
+                     "command line", "take no more than the model has");
+  }
+  return flags.max_length > 0 ? flags.max_length : std::min(positions, kLongestByDefault);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+#include "tools/lockstep/verify/verify_texts.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/text/tokenizer.h"
+#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/tokens/language_modeling_collator.h"
+#include "lockstep/data/tokens/padding_collator.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kDefaultTextLength = 64;
+
+std::int64_t count_labels(const TextDataset& rows) {
+  std::set<std::int64_t> labels;
+  for (const auto& [name, id] : rows.labels()) labels.insert(id);
+  return static_cast<std::int64_t>(labels.size());
+}
+
+}  // namespace
+
+VerificationTexts::VerificationTexts(const std::string& model, const std::string& path, const Columns& columns,
+                                     std::int64_t max_length)
+    : path_(path) {
+  const bool is_classifier = model != "gpt2";
+  TextFileOptions options;
+  options.texts = {columns.text};
+  if (is_classifier) options.label = columns.label;
+  const auto rows = open_text_file(path, options);
+  Tokenizer tokenizer = load_tokenizer(columns.tokenizer);
+  if (!tokenizer.special_tokens().pad && tokenizer.special_tokens().eos) {
+    tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
+  }
+  model_options_.vocab_size = tokenizer.vocab_size();
+  model_options_.pad_token_id = tokenizer.pad_id();
+  if (is_classifier) model_options_.num_labels = count_labels(*rows);
+  TokenizeOptions tokens;
+  tokens.truncation = true;
+  tokens.max_length = max_length > 0 ? max_length : kDefaultTextLength;
+  dataset_ = tokenize(*rows, tokenizer, tokens);
+  if (is_classifier) {
+    collate_ = DataCollatorWithPadding(tokenizer);
+  } else {
+    collate_ = DataCollatorForLanguageModeling(tokenizer);
+  }
+}
+
+Batch VerificationTexts::batch(std::int64_t size, int step) const {
+  const std::int64_t first = step * size;
+  if (first + size > dataset_->size()) {
+    throw Error(fmt::format("step {} of {} samples needs more than the {} there are", step + 1, size, dataset_->size()),
+                path_, "make --batch or --steps smaller");
+  }
+  std::vector<Example> examples;
+  for (std::int64_t i = first; i < first + size; ++i) examples.push_back(dataset_->get(i));
+  return collate_(std::move(examples));
+}
+
+}  // namespace lockstep
