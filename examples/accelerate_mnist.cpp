@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/images/mnist.h"
+#include "lockstep/data/mnist.h"
 #include "lockstep/models/convnet.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 #include "mnist_arguments.h"
 #include "require_number.h"
 

@@ -11,9 +11,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/texts/text_file.h"
-#include "lockstep/data/tokens/padding_collator.h"
-#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/data/padding_collator.h"
+#include "lockstep/data/text_file.h"
+#include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/replicas/parallel_loss.h"

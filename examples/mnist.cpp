@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/images/mnist.h"
+#include "lockstep/data/mnist.h"
 #include "lockstep/models/convnet.h"
 #include "mnist_arguments.h"
 #include "require_number.h"

@@ -7,10 +7,10 @@
 #include <cstdio>
 
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/samplers/distributed_sampler.h"
-#include "lockstep/data/texts/text_file.h"
-#include "lockstep/data/tokens/language_modeling_collator.h"
-#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/language_modeling_collator.h"
+#include "lockstep/data/text_file.h"
+#include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/parallel_context.h"

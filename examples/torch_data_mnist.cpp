@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "lockstep/comm/process_group.h"
-#include "lockstep/data/images/mnist.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
-#include "lockstep/data/samplers/torch_data_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
+#include "lockstep/data/mnist.h"
+#include "lockstep/data/torch_data_sampler.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "run_example.h"
 

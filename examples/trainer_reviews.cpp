@@ -9,12 +9,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
-#include "lockstep/data/texts/text_file.h"
-#include "lockstep/data/tokens/padding_collator.h"
-#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/data/padding_collator.h"
+#include "lockstep/data/text_file.h"
+#include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/train/arguments/training_flags.h"
 #include "lockstep/train/trainer.h"
+#include "lockstep/train/training_flags.h"
 
 namespace ls = lockstep;
 

@@ -15,7 +15,7 @@
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/images/split_mix.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_file.h"
 #include "tools/lockstep/scratch_folder.h"
 #include "tools/lockstep/subcommand.h"
 

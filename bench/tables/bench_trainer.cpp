@@ -14,7 +14,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/progress_line.h"

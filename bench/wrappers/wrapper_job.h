@@ -7,7 +7,7 @@
 
 #include "bench/workers/timed_batches.h"
 #include "lockstep/models/model.h"
-#include "lockstep/replicas/replication/replica_device.h"
+#include "lockstep/replicas/replica_device.h"
 
 namespace lockstep {
 

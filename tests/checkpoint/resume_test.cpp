@@ -11,7 +11,7 @@
 #include "lockstep/checkpoint/state/world_remap.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/samplers/distributed_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"

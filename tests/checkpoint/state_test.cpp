@@ -12,8 +12,8 @@
 #include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/checkpoint/state/generators.h"
 #include "lockstep/checkpoint/state/schedule_state.h"
-#include "lockstep/checkpoint/state/trainer_state.h"
 #include "lockstep/checkpoint/state/world_remap.h"
+#include "lockstep/checkpoint/trainer_state.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "lockstep/parallel/parallel_context.h"
 #include "lockstep/replicas/data_parallel.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 
 struct Net : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return x; }

@@ -1,8 +1,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/data/tokens/language_modeling_collator.h"
-#include "lockstep/data/tokens/padding_collator.h"
+#include "lockstep/data/language_modeling_collator.h"
+#include "lockstep/data/padding_collator.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/text/small_tokenizers.h"
 

@@ -9,9 +9,9 @@
 #include <set>
 
 #include "lockstep/data/batch_prefetcher.h"
-#include "lockstep/data/samplers/distributed_sampler.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
-#include "lockstep/data/samplers/random_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
+#include "lockstep/data/random_sampler.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "tests/data/expect_error.h"
 

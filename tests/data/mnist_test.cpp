@@ -1,4 +1,4 @@
-#include "lockstep/data/images/mnist.h"
+#include "lockstep/data/mnist.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

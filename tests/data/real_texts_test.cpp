@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "lockstep/data/files/sha256.h"
-#include "lockstep/data/texts/text_file.h"
-#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/data/text_file.h"
+#include "lockstep/data/tokenized_dataset.h"
 #include "tests/data/python_program.h"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "lockstep/data/samplers/distributed_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
 #include "tests/data/python_program.h"
 
 namespace lockstep {

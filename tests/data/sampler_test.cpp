@@ -1,4 +1,4 @@
-#include "lockstep/data/samplers/sampler.h"
+#include "lockstep/data/sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <memory>
 #include <numeric>
 
-#include "lockstep/data/samplers/distributed_sampler.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
-#include "lockstep/data/samplers/random_sampler.h"
-#include "lockstep/data/samplers/sequential_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
+#include "lockstep/data/random_sampler.h"
+#include "lockstep/data/sequential_sampler.h"
 #include "tests/data/expect_error.h"
 
 namespace lockstep {

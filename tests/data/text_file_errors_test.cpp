@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_file.h"
 #include "tests/data/expect_error.h"
 #include "tests/support/temporary_folder.h"
 

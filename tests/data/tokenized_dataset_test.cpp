@@ -1,4 +1,4 @@
-#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/data/tokenized_dataset.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_file.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/text/small_tokenizers.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/samplers/torch_data_sampler.h"
+#include "lockstep/data/torch_data_sampler.h"
 
 #include <gtest/gtest.h>
 #include <torch/data.h>
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
 #include "tests/data/expect_error.h"
 
 namespace lockstep {

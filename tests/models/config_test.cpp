@@ -5,8 +5,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/models/bert/bert_config.h"
-#include "lockstep/models/gpt2/gpt2_config.h"
+#include "lockstep/models/bert_config.h"
+#include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/registry.h"
 #include "tests/support/temporary_folder.h"
 

@@ -10,9 +10,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/models/bert/bert_heads.h"
+#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/convnet.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/safetensors/weight_files.h"
 #include "tests/support/temporary_folder.h"

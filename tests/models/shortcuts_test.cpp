@@ -6,8 +6,8 @@
 #include <string>
 #include <tuple>
 
-#include "lockstep/models/bert/bert_heads.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/layers/attention.h"
 #include "lockstep/models/layers/attention_composed.h"
 #include "lockstep/models/layers/attention_function.h"

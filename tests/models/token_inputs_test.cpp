@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/sequence_head.h"
 
 namespace lockstep {

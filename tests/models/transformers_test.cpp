@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "lockstep/models/bert/bert_heads.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/safetensors/safetensors.h"
 

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/net/environment/launcher_environment.h"
+#include "lockstep/net/launcher_environment.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // The schedules against values that were worked out from Hugging Face's formulas by hand, and the schedulers.
-#include "lockstep/optim/schedules/schedule.h"
+#include "lockstep/optim/schedule.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
-#include "lockstep/optim/schedules/lr_scheduler.h"
+#include "lockstep/optim/lr_scheduler.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/replicas/replication/replica_device.h"
+#include "lockstep/replicas/replica_device.h"
 
 namespace lockstep::replica_tests {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/train/callbacks/trainer_callback.h"
+#include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
 

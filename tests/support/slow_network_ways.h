@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/parallel/hooks/communication_hook.h"
-#include "lockstep/parallel/hooks/local_sgd.h"
-#include "lockstep/parallel/hooks/power_sgd_hook.h"
+#include "lockstep/parallel/communication_hook.h"
+#include "lockstep/parallel/local_sgd.h"
+#include "lockstep/parallel/power_sgd_hook.h"
 
 namespace lockstep {
 

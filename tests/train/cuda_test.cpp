@@ -8,7 +8,7 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/net/subgroup.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/cuda_devices.h"
 #include "tests/support/ranks.h"

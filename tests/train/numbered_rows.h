@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lockstep/comm/factory.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 
 namespace lockstep {
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/spawn.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/token_task.h"

@@ -3,7 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 #include "tests/support/ranks.h"
 #include "tests/train/token_training.h"
 

@@ -6,7 +6,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/comm/spawn.h"
-#include "lockstep/train/callbacks/early_stopping.h"
+#include "lockstep/train/early_stopping.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/token_task.h"

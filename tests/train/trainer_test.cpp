@@ -11,7 +11,7 @@
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
-#include "lockstep/train/callbacks/early_stopping.h"
+#include "lockstep/train/early_stopping.h"
 #include "lockstep/train/loop/evaluation.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/same_values.h"

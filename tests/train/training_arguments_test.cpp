@@ -1,4 +1,4 @@
-#include "lockstep/train/arguments/training_arguments.h"
+#include "lockstep/train/training_arguments.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "lockstep/base/error.h"
-#include "lockstep/train/arguments/training_flags.h"
+#include "lockstep/train/training_flags.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "lockstep/comm/spawn.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/train/trainer.h"

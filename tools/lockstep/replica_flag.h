@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
-#include "lockstep/replicas/replication/replica_device.h"
+#include "lockstep/replicas/replica_device.h"
 
 namespace lockstep {
 

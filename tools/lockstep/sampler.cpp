@@ -1,11 +1,11 @@
 // `lockstep sampler`: the samples that one rank takes in one epoch.
-#include "lockstep/data/samplers/sampler.h"
+#include "lockstep/data/sampler.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lockstep/data/samplers/distributed_sampler.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

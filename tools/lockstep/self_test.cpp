@@ -10,7 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/tensor_dataset.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 
 namespace lockstep {
 namespace {

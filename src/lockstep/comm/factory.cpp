@@ -20,7 +20,7 @@
 #endif
 #include "lockstep/comm/shm/shm.h"
 #include "lockstep/comm/single.h"
-#include "lockstep/net/environment/launcher_environment.h"
+#include "lockstep/net/launcher_environment.h"
 
 namespace lockstep {
 namespace {

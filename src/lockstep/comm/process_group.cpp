@@ -15,7 +15,7 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/reduce/reduce.h"
-#include "lockstep/net/environment/launcher_environment.h"
+#include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/start/kernel_choice.h"
 

@@ -12,8 +12,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/data/batch_prefetcher.h"
-#include "lockstep/data/samplers/random_sampler.h"
-#include "lockstep/data/samplers/sequential_sampler.h"
+#include "lockstep/data/random_sampler.h"
+#include "lockstep/data/sequential_sampler.h"
 
 namespace lockstep {
 namespace {

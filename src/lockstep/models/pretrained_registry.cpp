@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/bert/bert_heads.h"
+#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/config_file.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 
 namespace lockstep {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/bert/bert_heads.h"
+#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/convnet.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/mlp.h"
 
 namespace lockstep {

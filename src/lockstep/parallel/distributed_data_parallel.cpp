@@ -15,6 +15,9 @@
 #include "lockstep/parallel/agreement/optimizer_state.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
+#include "lockstep/parallel/fused/fused_step.h"
+#include "lockstep/parallel/reducer/parameter_watch.h"
+#include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/uneven_inputs.h"
 
 namespace lockstep {
@@ -108,7 +111,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   }
   reducer_ = Reducer::make(std::move(dense), std::move(sparse), communicator_,
                            reducer_options(options_, communicator_->membership()));
-  watch_.emplace(tensors_, ignored);
+  watch_ = std::make_unique<ParameterWatch>(tensors_, ignored);
 }
 
 DistributedDataParallelBase::~DistributedDataParallelBase() = default;
@@ -134,6 +137,10 @@ void DistributedDataParallelBase::check_trainable(const std::vector<NamedTensor>
                 "data parallelism is for training: use the module itself, or unfreeze a parameter");
   }
 }
+
+FuseMode DistributedDataParallelBase::fuse_mode() const { return fused_ ? fused_->mode() : FuseMode::Off; }
+
+void DistributedDataParallelBase::watch_output(const at::Tensor& output) { reducer_->watch_output(output); }
 
 void DistributedDataParallelBase::check_parameters() {
   if (const auto change = watch_->look()) reducer_->fail(change->what, change->fix);

@@ -8,8 +8,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/process_group.h"
-#include "lockstep/net/environment/launcher_environment.h"
 #include "lockstep/net/environment/slurm_environment.h"
+#include "lockstep/net/launcher_environment.h"
 
 namespace lockstep {
 namespace {

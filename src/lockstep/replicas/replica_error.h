@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
-#include "lockstep/replicas/replication/replica_device.h"
+#include "lockstep/replicas/replica_device.h"
 
 namespace lockstep {
 

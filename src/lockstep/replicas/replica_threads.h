@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lockstep/base/processor/compute_threads.h"
-#include "lockstep/replicas/replication/replica_device.h"
+#include "lockstep/replicas/replica_device.h"
 #include "lockstep/replicas/step_trace.h"
 #include "lockstep/replicas/worker_threads.h"
 

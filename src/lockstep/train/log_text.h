@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/train/callbacks/trainer_callback.h"
+#include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/tokens/padding_collator.h"
+#include "lockstep/data/padding_collator.h"
 
 namespace lockstep {
 namespace {

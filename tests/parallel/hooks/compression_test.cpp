@@ -9,8 +9,8 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/hooks/int8_blocks.h"
-#include "lockstep/parallel/hooks/local_sgd.h"
-#include "lockstep/parallel/hooks/power_sgd_hook.h"
+#include "lockstep/parallel/local_sgd.h"
+#include "lockstep/parallel/power_sgd_hook.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {

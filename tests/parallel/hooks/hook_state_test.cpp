@@ -6,7 +6,7 @@
 
 #include "lockstep/optim/grad_scaler.h"
 #include "lockstep/optim/sgd.h"
-#include "lockstep/parallel/hooks/power_sgd_hook.h"
+#include "lockstep/parallel/power_sgd_hook.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "lockstep/parallel/hooks/local_sgd.h"
+#include "lockstep/parallel/local_sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/pretended_hosts.h"
 

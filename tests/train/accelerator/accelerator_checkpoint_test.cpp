@@ -14,8 +14,8 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/optim/schedules/lr_scheduler.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/optim/lr_scheduler.h"
+#include "lockstep/train/accelerator.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 

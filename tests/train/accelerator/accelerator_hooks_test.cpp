@@ -7,9 +7,9 @@
 
 #include "lockstep/comm/factory.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/parallel/hooks/local_sgd.h"
-#include "lockstep/parallel/hooks/power_sgd_hook.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/parallel/local_sgd.h"
+#include "lockstep/parallel/power_sgd_hook.h"
+#include "lockstep/train/accelerator.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 

@@ -4,7 +4,7 @@
 
 #include "lockstep/comm/factory.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // Four changed lines give the loop of one process the same result on many.
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -10,11 +10,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
-#include "lockstep/data/samplers/distributed_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/optim/schedules/lr_scheduler.h"
-#include "lockstep/optim/schedules/schedule.h"
+#include "lockstep/optim/lr_scheduler.h"
+#include "lockstep/optim/schedule.h"
 #include "tests/support/ranks.h"
 #include "tests/train/same_values.h"
 

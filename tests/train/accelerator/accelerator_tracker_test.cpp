@@ -8,7 +8,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/seeing/report_data.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 #include "tests/data/python_program.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"

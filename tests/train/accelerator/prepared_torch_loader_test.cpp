@@ -1,10 +1,10 @@
 // Loaders of torch::data in Accelerator::prepare.
-#include "lockstep/train/accelerator/prepared_torch_loader.h"
+#include "lockstep/train/prepared_torch_loader.h"
 
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/samplers/torch_data_sampler.h"
+#include "lockstep/data/torch_data_sampler.h"
 #include "tests/support/ranks.h"
 #include "tests/train/numbered_rows.h"
 

@@ -10,7 +10,7 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/huggingface/huggingface_facts.h"

@@ -7,7 +7,7 @@
 #include "lockstep/data/samplers/length_grouped_sampler.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/train/callbacks/early_stopping.h"
+#include "lockstep/train/early_stopping.h"
 #include "lockstep/train/loop/training_optimizer.h"
 #include "lockstep/train/loop/training_plan.h"
 #include "lockstep/train/trainer.h"

@@ -9,7 +9,7 @@
 
 #include "lockstep/comm/spawn.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/train/callbacks/early_stopping.h"
+#include "lockstep/train/early_stopping.h"
 #include "lockstep/train/trainer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/huggingface/huggingface_facts.h"

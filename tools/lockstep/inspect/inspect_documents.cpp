@@ -6,7 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/text/files/json_file.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_file.h"
 #include "tools/lockstep/inspect/column_summary.h"
 #include "tools/lockstep/inspect/inspection.h"
 

@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/bert/bert_heads.h"
+#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/config_file.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/reducer/bucket.h"
 #include "lockstep/tensor/autocast.h"

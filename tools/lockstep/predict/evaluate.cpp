@@ -1,7 +1,7 @@
 // `lockstep evaluate`: metrics of a saved model on a file.
 #include "lockstep/comm/process_group.h"
-#include "lockstep/train/arguments/training_flags.h"
 #include "lockstep/train/trainer.h"
+#include "lockstep/train/training_flags.h"
 #include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/train/training_run.h"
 

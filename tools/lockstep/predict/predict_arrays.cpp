@@ -11,7 +11,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/images/idx.h"
-#include "lockstep/data/images/mnist.h"
+#include "lockstep/data/mnist.h"
 #include "tools/lockstep/predict/prediction.h"
 #include "tools/lockstep/train/array_model.h"
 #include "tools/lockstep/train/table_files.h"

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/images/mnist.h"
+#include "lockstep/data/mnist.h"
 #include "tools/lockstep/train/array_model.h"
 #include "tools/lockstep/train/table_files.h"
 #include "tools/lockstep/train/training_task.h"

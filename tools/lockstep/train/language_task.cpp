@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/texts/text_file.h"
-#include "lockstep/data/tokens/language_modeling_collator.h"
+#include "lockstep/data/language_modeling_collator.h"
+#include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/train/training_task.h"
 

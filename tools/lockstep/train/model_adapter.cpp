@@ -1,7 +1,7 @@
 #include "tools/lockstep/train/model_adapter.h"
 
-#include "lockstep/models/bert/bert_heads.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/bert_heads.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 
 namespace lockstep {

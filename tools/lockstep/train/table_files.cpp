@@ -11,10 +11,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/text/lower_case.h"
-#include "lockstep/data/csv/csv_reader.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
-#include "lockstep/data/csv/nsl_kdd.h"
+#include "lockstep/data/csv_reader.h"
 #include "lockstep/data/files/file_bytes.h"
+#include "lockstep/data/nsl_kdd.h"
 #include "lockstep/data/texts/text_row_checks.h"
 #include "tools/lockstep/train/training_task.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/data/csv/csv_encoding.h"
+#include "lockstep/data/csv_encoding.h"
 #include "lockstep/data/tensor_dataset.h"
 
 namespace lockstep {

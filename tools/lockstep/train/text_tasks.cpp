@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/texts/text_file.h"
-#include "lockstep/data/tokens/padding_collator.h"
-#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/data/padding_collator.h"
+#include "lockstep/data/text_file.h"
+#include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/train/training_task.h"
 

@@ -9,10 +9,10 @@
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/comm/process_group.h"
-#include "lockstep/train/arguments/training_flags.h"
 #include "lockstep/train/callbacks/metrics_log_callback.h"
 #include "lockstep/train/callbacks/tensorboard_callback.h"
 #include "lockstep/train/trainer.h"
+#include "lockstep/train/training_flags.h"
 #include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/train/training_run.h"
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "lockstep/data/dataset.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/train/arguments/training_arguments.h"
 #include "lockstep/train/metrics.h"
+#include "lockstep/train/training_arguments.h"
 #include "tools/lockstep/train/model_adapter.h"
 
 namespace lockstep {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/csv/nsl_kdd.h"
-#include "lockstep/data/images/mnist.h"
+#include "lockstep/data/mnist.h"
+#include "lockstep/data/nsl_kdd.h"
 
 namespace lockstep {
 

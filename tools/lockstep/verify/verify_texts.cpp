@@ -5,10 +5,10 @@
 #include <set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/language_modeling_collator.h"
+#include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "lockstep/data/texts/text_file.h"
-#include "lockstep/data/tokens/language_modeling_collator.h"
-#include "lockstep/data/tokens/padding_collator.h"
+#include "lockstep/data/text_file.h"
 
 namespace lockstep {
 namespace {

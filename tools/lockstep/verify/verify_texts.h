@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/data/batch.h"
-#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
 
 namespace lockstep {

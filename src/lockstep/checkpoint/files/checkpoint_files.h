@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/files/manifest.h"
-#include "lockstep/data/samplers/sampler.h"
+#include "lockstep/data/sampler.h"
 
 namespace lockstep {
 

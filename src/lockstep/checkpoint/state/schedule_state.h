@@ -3,7 +3,7 @@
 #include <string>
 
 #include "lockstep/optim/grad_scaler.h"
-#include "lockstep/optim/schedules/lr_scheduler.h"
+#include "lockstep/optim/lr_scheduler.h"
 
 namespace lockstep {
 

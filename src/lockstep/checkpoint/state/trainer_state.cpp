@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/state/trainer_state.h"
+#include "lockstep/checkpoint/trainer_state.h"
 
 #include <fmt/format.h>
 

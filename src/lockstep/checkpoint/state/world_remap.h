@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/checkpoint.h"
-#include "lockstep/data/samplers/sampler.h"
+#include "lockstep/data/sampler.h"
 
 namespace lockstep {
 

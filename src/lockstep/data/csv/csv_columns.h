@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lockstep/data/csv/csv_schema.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
+#include "lockstep/data/csv_schema.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/csv/csv_reader.h"
+#include "lockstep/data/csv_reader.h"
 
 #include "lockstep/data/csv/csv_columns.h"
 #include "lockstep/data/csv/csv_tokenizer.h"

@@ -1,4 +1,4 @@
-#include "lockstep/data/csv/csv_schema.h"
+#include "lockstep/data/csv_schema.h"
 
 #include <fmt/format.h>
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/data/csv/csv_dialect.h"
 #include "lockstep/data/csv/csv_scan.h"
+#include "lockstep/data/csv_dialect.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/csv/nsl_kdd.h"
+#include "lockstep/data/nsl_kdd.h"
 
 #include <array>
 

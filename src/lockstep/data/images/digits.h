@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lockstep/data/batch.h"
-#include "lockstep/data/images/mnist.h"
+#include "lockstep/data/mnist.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/images/mnist.h"
+#include "lockstep/data/mnist.h"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "lockstep/data/samplers/distributed_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
 
 #include "lockstep/base/log.h"
 

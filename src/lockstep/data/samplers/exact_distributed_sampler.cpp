@@ -1,4 +1,4 @@
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
 
 namespace lockstep {
 namespace {

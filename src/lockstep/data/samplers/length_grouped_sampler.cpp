@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/data/samplers/permutation.h"
-#include "lockstep/data/samplers/sharded_order.h"
+#include "lockstep/data/sharded_order.h"
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "lockstep/data/samplers/sampler.h"
+#include "lockstep/data/sampler.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/data/samplers/sampler.h"
+#include "lockstep/data/sampler.h"
 
 #include <fmt/format.h>
 

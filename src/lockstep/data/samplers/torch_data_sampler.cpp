@@ -1,4 +1,4 @@
-#include "lockstep/data/samplers/torch_data_sampler.h"
+#include "lockstep/data/torch_data_sampler.h"
 
 #include <fmt/format.h>
 #include <torch/serialize/archive.h>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/data/files/file_bytes.h"
-#include "lockstep/data/texts/text_dataset.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_dataset.h"
+#include "lockstep/data/text_file.h"
 #include "lockstep/data/texts/text_row_checks.h"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_file.h"
 
 #ifdef LOCKSTEP_PARQUET
 #include <arrow/api.h>

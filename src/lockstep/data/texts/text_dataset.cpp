@@ -1,4 +1,4 @@
-#include "lockstep/data/texts/text_dataset.h"
+#include "lockstep/data/text_dataset.h"
 
 #include <fmt/format.h>
 

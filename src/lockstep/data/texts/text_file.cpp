@@ -1,4 +1,4 @@
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_file.h"
 
 #include <filesystem>
 

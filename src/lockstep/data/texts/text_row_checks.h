@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lockstep/data/texts/text_dataset.h"
-#include "lockstep/data/texts/text_file.h"
+#include "lockstep/data/text_dataset.h"
+#include "lockstep/data/text_file.h"
 
 namespace lockstep {
 

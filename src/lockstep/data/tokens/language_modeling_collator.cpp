@@ -1,4 +1,4 @@
-#include "lockstep/data/tokens/language_modeling_collator.h"
+#include "lockstep/data/language_modeling_collator.h"
 
 #include <ATen/ops/full_like.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "lockstep/data/tokens/padding_collator.h"
+#include "lockstep/data/padding_collator.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>

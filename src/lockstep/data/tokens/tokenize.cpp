@@ -9,8 +9,8 @@
 #include "lockstep/base/log.h"
 #include "lockstep/data/files/file_lock.h"
 #include "lockstep/data/files/sha256.h"
+#include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/data/tokens/token_table.h"
-#include "lockstep/data/tokens/tokenized_dataset.h"
 
 namespace lockstep {
 namespace {

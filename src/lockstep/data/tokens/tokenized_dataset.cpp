@@ -1,4 +1,4 @@
-#include "lockstep/data/tokens/tokenized_dataset.h"
+#include "lockstep/data/tokenized_dataset.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>

@@ -1,4 +1,4 @@
-#include "lockstep/models/bert/bert.h"
+#include "lockstep/models/bert.h"
 
 #include <ATen/ops/tanh.h>
 

@@ -1,5 +1,5 @@
-#include "lockstep/models/bert/bert_heads.h"
 #include "lockstep/models/bert/bert_weights.h"
+#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/layers/dropout.h"
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/models/random_tensors.h"

@@ -1,4 +1,4 @@
-#include "lockstep/models/bert/bert_config.h"
+#include "lockstep/models/bert_config.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "lockstep/models/bert/bert_config.h"
+#include "lockstep/models/bert_config.h"
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/models/token_inputs.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/models/bert/bert_config.h"
+#include "lockstep/models/bert_config.h"
 #include "lockstep/models/layers/attention.h"
 #include "lockstep/models/layers/layers.h"
 

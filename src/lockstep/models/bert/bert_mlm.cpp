@@ -1,7 +1,7 @@
 #include <ATen/ops/empty.h>
 
-#include "lockstep/models/bert/bert_heads.h"
 #include "lockstep/models/bert/bert_weights.h"
+#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/models/loss.h"

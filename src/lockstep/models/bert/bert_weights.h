@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/models/bert/bert_config.h"
+#include "lockstep/models/bert_config.h"
 #include "lockstep/models/pretrained.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/gpt2.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

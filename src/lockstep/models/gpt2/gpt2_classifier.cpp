@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/gpt2/gpt2_weights.h"
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/models/random_tensors.h"

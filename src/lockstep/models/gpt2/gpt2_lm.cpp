@@ -1,7 +1,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 
-#include "lockstep/models/gpt2/gpt2.h"
+#include "lockstep/models/gpt2.h"
 #include "lockstep/models/gpt2/gpt2_weights.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/layers.h"

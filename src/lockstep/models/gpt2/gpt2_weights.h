@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/models/gpt2/gpt2_config.h"
+#include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/pretrained.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/models/layers/initialization.h"
+#include "lockstep/models/initialization.h"
 
 #include <ATen/core/grad_mode.h>
 

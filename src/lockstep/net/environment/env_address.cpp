@@ -9,8 +9,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/topology.h"
-#include "lockstep/net/environment/launcher_environment.h"
 #include "lockstep/net/hmac.h"
+#include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/sockets/resolve.h"
 #include "lockstep/net/sockets/runtime_folder.h"
 

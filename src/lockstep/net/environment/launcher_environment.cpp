@@ -1,4 +1,4 @@
-#include "lockstep/net/environment/launcher_environment.h"
+#include "lockstep/net/launcher_environment.h"
 
 #include <fmt/format.h>
 #include <stdlib.h>

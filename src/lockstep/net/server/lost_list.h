@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lockstep/net/store/store.h"
+#include "lockstep/net/store.h"
 
 namespace lockstep {
 

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/net/sockets/socket_address.h"
-#include "lockstep/net/store/store.h"
+#include "lockstep/net/store.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/net/store/store.h"
+#include "lockstep/net/store.h"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/net/server/key_table.h"
-#include "lockstep/net/store/store.h"
+#include "lockstep/net/store.h"
 
 namespace lockstep {
 

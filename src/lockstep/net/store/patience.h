@@ -7,7 +7,7 @@
 
 #include "lockstep/base/deadline_extension.h"
 #include "lockstep/base/home_process.h"
-#include "lockstep/net/store/store.h"
+#include "lockstep/net/store.h"
 
 namespace lockstep {
 

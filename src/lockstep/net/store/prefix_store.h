@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/net/store/store.h"
+#include "lockstep/net/store.h"
 
 namespace lockstep {
 

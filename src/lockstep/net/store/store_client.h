@@ -8,7 +8,7 @@
 
 #include "lockstep/net/membership.h"
 #include "lockstep/net/sockets/socket_address.h"
-#include "lockstep/net/store/store.h"
+#include "lockstep/net/store.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/net/store/store.h"
+#include "lockstep/net/store.h"
 
 namespace lockstep {
 

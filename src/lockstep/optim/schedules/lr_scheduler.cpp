@@ -1,4 +1,4 @@
-#include "lockstep/optim/schedules/lr_scheduler.h"
+#include "lockstep/optim/lr_scheduler.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/optim/schedules/schedule.h"
+#include "lockstep/optim/schedule.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

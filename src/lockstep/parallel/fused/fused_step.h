@@ -13,6 +13,7 @@
 #include "lockstep/base/failure_record.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/fused_memory.h"
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/owned_gradients.h"
@@ -20,26 +21,6 @@
 #include "lockstep/parallel/reducer/reducer.h"
 
 namespace lockstep {
-
-/// How an optimizer's step works.
-enum class FuseMode {
-  Off,            ///< gradients are averaged in backward, and every rank updates all weights
-  SharedWeights,  ///< one copy of the weights for all ranks of the host; each updates a share
-  ShardedState,   ///< each rank has the weights, but updates a share of them and sends it to the others
-};
-/// "off", "shared weights", "sharded state"
-const char* to_string(FuseMode mode);
-
-struct FuseOptions {
-  /// false: each rank keeps weights of its own, even where ranks could share them.
-  bool share_weights = true;
-  /// Float, BFloat16 or Half: of fp32 weights' gradients between backward and step. 16 bits halve their memory; the
-  /// step adds them up in fp32 (where weights are shared), but several backwards of one step are added in 16 bits.
-  at::ScalarType gradient_dtype = at::ScalarType::Float;
-};
-
-/// Makes each mark the largest of all ranks'. Collective.
-void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks);
 
 /// The step of an optimizer whose work the ranks share: each adds up the gradients of its share of every bucket, clips,
 /// and updates its share of the weights. All calls but the destructor and those that say so are collective.

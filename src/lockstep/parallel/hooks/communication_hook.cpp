@@ -1,11 +1,11 @@
-#include "lockstep/parallel/hooks/communication_hook.h"
+#include "lockstep/parallel/communication_hook.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/parallel/hooks/power_sgd_hook.h"
+#include "lockstep/parallel/power_sgd_hook.h"
 
 namespace lockstep {
 namespace {

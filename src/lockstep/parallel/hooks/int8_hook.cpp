@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/parallel/hooks/communication_hook.h"
+#include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/hooks/int8_blocks.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/hooks/local_sgd.h"
+#include "lockstep/parallel/local_sgd.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/hooks/power_sgd_hook.h"
+#include "lockstep/parallel/power_sgd_hook.h"
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>

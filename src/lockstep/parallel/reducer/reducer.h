@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/parallel/hooks/communication_hook.h"
+#include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/reducer/accumulator_hook.h"
 #include "lockstep/parallel/reducer/sparse_gradients.h"
 #include "lockstep/parallel/reducer/step_flags.h"
+#include "lockstep/parallel/step_statistics.h"
 #include "lockstep/tensor/module_tensors.h"
 
 namespace lockstep {
@@ -34,16 +35,6 @@ struct StepBucket {
   at::Tensor memory;      ///< this rank's gradients: flat, in equal parts of whole cache lines for all ranks
   std::vector<std::size_t> parameters;  ///< indices into the reducer's list
   std::vector<std::int64_t> offsets;    ///< of each, in elements
-};
-
-/// What the last synchronised backward did, and the step of a fused optimizer after it.
-struct StepStatistics {
-  std::int64_t bytes = 0;  ///< of gradients, given to the communicator
-  std::size_t buckets = 0;
-  double waited_s = 0;                ///< the backward thread stood still for reductions
-  double overlapped_s = 0;            ///< reductions ran while backward computed
-  std::size_t late_gradients = 0;     ///< came after their bucket had left; they took a second round
-  std::size_t unused_parameters = 0;  ///< without a gradient on any rank
 };
 
 /// Averages gradients over the ranks while backward runs.

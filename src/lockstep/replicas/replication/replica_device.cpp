@@ -1,4 +1,4 @@
-#include "lockstep/replicas/replication/replica_device.h"
+#include "lockstep/replicas/replica_device.h"
 
 #include <torch/cuda.h>
 

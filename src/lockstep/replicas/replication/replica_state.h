@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lockstep/base/processor/compute_threads.h"
+#include "lockstep/replicas/replica_set.h"
 #include "lockstep/replicas/replication/replica_random.h"
-#include "lockstep/replicas/replication/replica_set.h"
 #include "lockstep/replicas/worker_threads.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/replicas/replication/replicate.h"
+#include "lockstep/replicas/replicate.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/heap.h"
-#include "lockstep/replicas/replication/replicate.h"
+#include "lockstep/replicas/replicate.h"
 
 namespace lockstep::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -18,7 +18,7 @@
 #include "lockstep/checkpoint/files/checkpoint_writer.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
-#include "lockstep/net/environment/launcher_environment.h"
+#include "lockstep/net/launcher_environment.h"
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/train/accelerator/accelerator_state.h"
 #include "lockstep/train/accelerator/self_launch.h"

@@ -12,7 +12,7 @@
 #include "lockstep/checkpoint/files/checkpoint_writer.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/safetensors/weight_files.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 #include "lockstep/train/accelerator/accelerator_state.h"
 
 namespace lockstep {

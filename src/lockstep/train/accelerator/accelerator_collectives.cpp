@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
-#include "lockstep/train/accelerator/accelerator.h"
+#include "lockstep/train/accelerator.h"
 #include "lockstep/train/filled_tensor.h"
 
 namespace lockstep {

@@ -15,10 +15,10 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/tensor/module_tensors.h"
-#include "lockstep/train/accelerator/checkpointable.h"
-#include "lockstep/train/accelerator/prepared_loader.h"
-#include "lockstep/train/accelerator/prepared_optimizer.h"
 #include "lockstep/train/accelerator/update_state.h"
+#include "lockstep/train/checkpointable.h"
+#include "lockstep/train/prepared_loader.h"
+#include "lockstep/train/prepared_optimizer.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/accelerator/checkpointable.h"
+#include "lockstep/train/checkpointable.h"
 
 #include "lockstep/checkpoint/state/schedule_state.h"
 

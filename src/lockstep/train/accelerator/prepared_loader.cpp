@@ -1,4 +1,4 @@
-#include "lockstep/train/accelerator/prepared_loader.h"
+#include "lockstep/train/prepared_loader.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/samplers/distributed_sampler.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
-#include "lockstep/data/samplers/random_sampler.h"
-#include "lockstep/data/samplers/sequential_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
+#include "lockstep/data/random_sampler.h"
+#include "lockstep/data/sequential_sampler.h"
 #include "lockstep/train/batch_device.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/train/accelerator/prepared_torch_loader.h"
+#include "lockstep/train/prepared_torch_loader.h"
 
 #include <fmt/format.h>
 

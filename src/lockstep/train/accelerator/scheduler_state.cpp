@@ -4,7 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/state/schedule_state.h"
-#include "lockstep/optim/schedules/lr_scheduler.h"
+#include "lockstep/optim/lr_scheduler.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/train/accelerator/tracker.h"
+#include "lockstep/train/tracker.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "lockstep/optim/schedules/schedule.h"
+#include "lockstep/optim/schedule.h"
 
 namespace lockstep {
 namespace {

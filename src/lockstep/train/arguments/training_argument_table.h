@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "lockstep/train/arguments/training_arguments.h"
+#include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/arguments/training_arguments.h"
+#include "lockstep/train/training_arguments.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

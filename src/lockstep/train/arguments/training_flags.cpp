@@ -1,4 +1,4 @@
-#include "lockstep/train/arguments/training_flags.h"
+#include "lockstep/train/training_flags.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "lockstep/train/callbacks/trainer_callback.h"
 #include "lockstep/train/loop/training_plan.h"
+#include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
 

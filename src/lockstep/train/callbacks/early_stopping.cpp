@@ -1,4 +1,4 @@
-#include "lockstep/train/callbacks/early_stopping.h"
+#include "lockstep/train/early_stopping.h"
 
 #include <fmt/format.h>
 

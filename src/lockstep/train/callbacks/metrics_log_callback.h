@@ -4,8 +4,8 @@
 #include <string>
 
 #include "lockstep/seeing/metrics_log.h"
-#include "lockstep/train/callbacks/trainer_callback.h"
 #include "lockstep/train/phase_clock.h"
+#include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
 

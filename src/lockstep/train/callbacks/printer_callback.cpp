@@ -1,4 +1,4 @@
-#include "lockstep/train/callbacks/printer_callback.h"
+#include "lockstep/train/printer_callback.h"
 
 #include "lockstep/train/log_text.h"
 

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "lockstep/seeing/progress_bar.h"
-#include "lockstep/train/callbacks/printer_callback.h"
-#include "lockstep/train/callbacks/trainer_callback.h"
+#include "lockstep/train/printer_callback.h"
+#include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
 

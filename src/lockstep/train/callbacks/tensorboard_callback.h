@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/seeing/tensorboard_writer.h"
-#include "lockstep/train/callbacks/trainer_callback.h"
+#include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/callbacks/trainer_callback.h"
+#include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
 

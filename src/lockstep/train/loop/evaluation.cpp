@@ -12,8 +12,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
-#include "lockstep/data/tokens/padding_collator.h"
+#include "lockstep/data/exact_distributed_sampler.h"
+#include "lockstep/data/padding_collator.h"
 #include "lockstep/net/long_work.h"
 #include "lockstep/replicas/parallel_inference.h"
 #include "lockstep/train/batch_device.h"

@@ -7,7 +7,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/dataset.h"
-#include "lockstep/replicas/replication/replica_device.h"
+#include "lockstep/replicas/replica_device.h"
 #include "lockstep/train/trainable_model.h"
 
 namespace lockstep {

@@ -8,9 +8,9 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
-#include "lockstep/replicas/replication/replica_device.h"
-#include "lockstep/train/arguments/training_arguments.h"
+#include "lockstep/replicas/replica_device.h"
 #include "lockstep/train/trainable_model.h"
+#include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
 

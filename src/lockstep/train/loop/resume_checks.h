@@ -5,8 +5,8 @@
 #include <string>
 
 #include "lockstep/checkpoint/state/world_remap.h"
-#include "lockstep/data/samplers/sampler.h"
-#include "lockstep/train/arguments/training_arguments.h"
+#include "lockstep/data/sampler.h"
+#include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
 

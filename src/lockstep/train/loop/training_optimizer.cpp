@@ -10,9 +10,9 @@
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/checkpoint/state/schedule_state.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/optim/schedules/schedule.h"
+#include "lockstep/optim/schedule.h"
 #include "lockstep/optim/sgd.h"
-#include "lockstep/train/callbacks/early_stopping.h"
+#include "lockstep/train/early_stopping.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/optim/flat_optimizer.h"
-#include "lockstep/optim/schedules/lr_scheduler.h"
+#include "lockstep/optim/lr_scheduler.h"
 #include "lockstep/train/loop/training_plan.h"
 #include "lockstep/train/trainable_model.h"
 

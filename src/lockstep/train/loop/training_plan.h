@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "lockstep/train/arguments/training_arguments.h"
+#include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
 

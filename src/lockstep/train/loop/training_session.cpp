@@ -11,8 +11,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
-#include "lockstep/data/samplers/distributed_sampler.h"
-#include "lockstep/data/samplers/exact_distributed_sampler.h"
+#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/callbacks/default_flow.h"
 #include "lockstep/train/grouped_shard_sampler.h"

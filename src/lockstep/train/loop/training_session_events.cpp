@@ -11,7 +11,7 @@
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/checkpoint/replica_check.h"
-#include "lockstep/train/callbacks/early_stopping.h"
+#include "lockstep/train/early_stopping.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/training_session.h"
 

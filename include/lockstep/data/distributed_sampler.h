@@ -1,0 +1,48 @@
+#pragma once
+
+#include "lockstep/data/sampler.h"
+#include "lockstep/data/sharded_order.h"
+
+namespace lockstep {
+
+/// As `torch.utils.data.DistributedSampler` takes them.
+struct DistributedSamplerOptions {
+  std::int64_t num_replicas = 1;  ///< the world size, or less or more where the data is cut otherwise
+  std::int64_t rank = 0;          ///< in [0, num_replicas)
+  bool shuffle = true;
+  std::uint64_t seed = 0;  ///< the same on every rank
+  bool drop_last = false;  ///< leave out the tail that does not divide evenly, instead of repeating samples
+};
+
+/// The share of the dataset that one replica trains on: PyTorch's DistributedSampler, index by index.
+///
+/// Every replica gets the same number of samples. Where the dataset does not divide evenly, `drop_last` leaves out the
+/// tail; else the first samples of the epoch's order come again at its end, several times over where there are more
+/// replicas than samples. With 5 samples, 2 replicas and seed 0, epoch 0 is torch.randperm(5) = 4 0 1 3 2:
+///
+///     padded to a multiple of 2         4 0 1 3 2 4      (the first sample again)
+///     rank 0 takes every second         4   1   2
+///     rank 1 takes the others             0   3   4
+///     with drop_last, cut instead       4 0 1 3          rank 0: 4 1, rank 1: 0 3
+///
+/// The order is the same for every epoch unless `set_epoch` is called before each: a second iteration over the same
+/// shuffled epoch logs a warning. To evaluate, take ExactDistributedSampler: repeated samples make metrics wrong.
+/// Reference: PyTorch, torch/utils/data/distributed.py.
+class DistributedSampler : public Sampler {
+ public:
+  /// @throws Error  if the dataset is empty, or the rank is outside [0, num_replicas)
+  explicit DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options = {});
+
+ private:
+  void do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,
+                  std::int64_t* out) const override {
+    order_.write(seed, epoch, first, count, out);
+  }
+  std::int64_t do_next_epoch(std::int64_t epoch) override;
+
+  mutable ShardedOrder order_;
+  bool shuffle_;
+  bool warned_ = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/text/encoding.h"
+#include "lockstep/data/text/tokenizer.h"
+#include "lockstep/data/text_dataset.h"
+
+namespace lockstep {
+
+class TokenTable;
+
+struct TokenizeOptions {
+  bool add_special_tokens = true;
+  bool append_eos = false;  ///< the tokenizer's end-of-text token behind each text, as language models learn to stop
+  /// Longest sample in tokens, special ones included: at most the positions of the model. Unset: the tokenizer's
+  /// `model_max_length`, where it has one.
+  std::optional<std::int64_t> max_length;
+  bool truncation = false;  ///< shorten longer texts; false: they are errors, with file and row
+  TruncationStrategy strategy = TruncationStrategy::LongestFirst;
+  SequenceSide truncation_side = SequenceSide::Right;
+  int threads = 0;  ///< 0: one for each core that this process may use
+
+  /// A folder for the result, made if it does not exist; empty: none, the tokens are held in memory. A file there is
+  /// named by a digest of the rows' content, the tokenizer and these options, so it is used again exactly where it
+  /// would be made again; it is verified when it is opened, and a damaged one is made anew. Ranks that share the folder
+  /// tokenize once: one does it, the others wait.
+  std::string cache_dir;
+  double cache_timeout_s = 1800.0;  ///< longest wait for another process that makes the same file
+};
+
+/// Texts as token ids, ready for a collator: "input_ids" [n] int64, "attention_mask" [n] int64 of ones, "labels" []
+/// int64 where the rows have labels, and "token_type_ids" [n] int64 where some sample has a token of type 1, as BERT's
+/// pairs do. Samples differ in length: give the loader a DataCollatorWithPadding.
+class TokenizedDataset : public Dataset {
+ public:
+  explicit TokenizedDataset(TokenTable table);
+
+  std::int64_t size() const override;
+  /// Tokens of each sample: for LengthGroupedSampler.
+  std::vector<std::int64_t> lengths() const;
+  std::int64_t num_tokens() const;
+  bool has_labels() const;
+  bool has_token_types() const;
+
+ private:
+  Example do_get(std::int64_t index) const override;
+
+  std::shared_ptr<const TokenTable> table_;
+};
+
+/// Tokenizes all rows on several threads: single texts where they have one field, pairs where they have two. Take
+/// `sample_rows` first where a part is enough.
+/// @throws Error  if rows have more than two fields or there are none; that names file and row: a text longer than
+/// `max_length` without truncation, or one that truncation cannot shorten enough, an empty result; if the cache cannot
+/// be written
+std::shared_ptr<const TokenizedDataset> tokenize(const TextDataset& rows, const Tokenizer& tokenizer,
+                                                 const TokenizeOptions& options = {});
+
+/// The file in `options.cache_dir` that `tokenize` would use.
+std::string token_cache_path(const TextDataset& rows, const Tokenizer& tokenizer, const TokenizeOptions& options);
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <torch/data/samplers/base.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "lockstep/data/distributed_sampler.h"
+#include "lockstep/data/sampler.h"
+
+namespace lockstep {
+
+/// Gives torch::data's loaders a Sampler of Lockstep's, such as one replica's share in PyTorch's order:
+///
+///     lockstep::DistributedSamplerOptions share;
+///     share.num_replicas = lockstep::get_world_size();
+///     share.rank = lockstep::get_rank();
+///     lockstep::TorchDataSampler sampler(*dataset.size(), share);
+///     auto loader = torch::data::make_data_loader(std::move(dataset), sampler, options);
+///     for (int epoch = 0; epoch < epochs; ++epoch) {
+///       sampler.set_epoch(epoch);
+///       for (auto& batch : *loader) ...
+///     }
+///
+/// A loader copies its sampler. Copies of this one are handles of the same sampler, so `set_epoch` reaches the loader,
+/// which it does not with LibTorch's DistributedRandomSampler. An epoch's order is fixed when its loop begins; workers
+/// change nothing in it. One loader for each, and one thread at a time; the loader asks in the loop's own thread.
+class TorchDataSampler : public torch::data::samplers::Sampler<> {
+  using Base = torch::data::samplers::Sampler<>;
+  template <typename Argument>
+  static Argument argument_of(void (Base::*)(Argument));
+
+ public:
+  /// c10::optional or std::optional, as LibTorch's version has it.
+  using NewSize = decltype(argument_of(&Base::reset));
+  using Request = decltype(std::declval<Base&>().next(1));
+
+  /// A replica's share of `dataset_size` samples: DistributedSampler. @throws Error  as it does
+  TorchDataSampler(std::int64_t dataset_size, const DistributedSamplerOptions& share);
+  /// Any of Lockstep's samplers, for example ExactDistributedSampler to evaluate. @throws Error  if it is null
+  explicit TorchDataSampler(std::shared_ptr<lockstep::Sampler> sampler);
+
+  /// Chooses the order of the next loop. Call it before each epoch with the same number on every rank.
+  void set_epoch(std::int64_t epoch) { sampler().set_epoch(epoch); }
+  std::int64_t epoch() const { return sampler().epoch(); }
+  /// Samples per epoch on this rank.
+  std::int64_t size() const { return sampler().size(); }
+  lockstep::Sampler& sampler() const { return *shared_->sampler; }
+
+  /// Where to go on after a loop has taken `samples` samples of this epoch on this rank. Count them in the loop: a
+  /// loader with workers has asked for more than it has handed out. @throws Error  if an epoch has fewer
+  SamplerState state_after(std::int64_t samples) const;
+  /// The next loop goes on from there. A `set_epoch` with the epoch that was loaded keeps the position.
+  /// @throws Error  as Sampler::load_state
+  void load_state(const SamplerState& state) { sampler().load_state(state); }
+
+  // What the loader calls.
+  /// @throws Error  if `new_size` is another dataset's
+  void reset(NewSize new_size = {}) override;
+  Request next(std::size_t batch_size) override;
+  /// The position after what the loader has asked for: of a loader without workers, what it has handed out.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  /// @throws Error  as load_state, and if the archive is not of such a sampler
+  void load(torch::serialize::InputArchive& archive) override;
+
+ private:
+  struct Shared {
+    std::shared_ptr<lockstep::Sampler> sampler;
+    SamplerState at;         // of the loop: what set_epoch says meanwhile is of the next
+    bool has_begun = false;  // else `at` means nothing
+  };
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/models/activation.h"
+
+namespace lockstep {
+
+/// The settings of a `config.json`, read with their types and ranges checked. Every error names file and field.
+/// A key that is absent and one that is null mean the default, as in Hugging Face's library.
+class ConfigFile {
+ public:
+  static constexpr std::int64_t kMaxSize = 1 << 30;  ///< of a dimension that a file may ask for
+  static constexpr std::int64_t kMaxLayers = 4096;   ///< the same of a number of layers
+
+  /// @param path  a `config.json`, or the folder that holds one
+  /// @throws Error  if there is none, or it is not a JSON object
+  explicit ConfigFile(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  bool has(const std::string& key) const;
+
+  /// Each takes the value of the first of `keys` that is there (newer name, older name), else `fallback`.
+  /// @throws Error  if the value has another type or lies outside of [min, max]
+  using Keys = std::vector<std::string>;
+  std::int64_t integer(const Keys& keys, std::int64_t fallback, std::int64_t min, std::int64_t max) const;
+  double number(const Keys& keys, double fallback, double min, double max) const;
+  bool boolean(const Keys& keys, bool fallback) const;
+  std::string text(const Keys& keys, const std::string& fallback) const;
+
+  /// The names under "id2label" in the order of their ids, or "num_labels" names LABEL_0…; empty where neither is
+  /// there.
+  /// @throws Error  if ids are not 0 to n-1
+  std::vector<std::string> labels() const;
+
+  /// Refuses a setting that would change the result and is not supported.
+  /// @param supported  its values, as JSON texts ("false", "\"absolute\""); absent and null are supported always
+  void require(const std::string& key, const std::vector<std::string>& supported) const;
+  [[noreturn]] void refuse(const std::string& key, const std::string& problem, const std::string& fix) const;
+
+  const nlohmann::json& json() const { return *json_; }
+
+ private:
+  const nlohmann::json* find(const Keys& keys, std::string& found) const;
+
+  std::string path_;
+  std::shared_ptr<const nlohmann::json> json_;
+};
+
+/// The activation that `key` names. @throws Error  if it is not known; known names are listed
+Activation read_activation(const ConfigFile& file, const std::string& key, Activation fallback);
+
+}  // namespace lockstep

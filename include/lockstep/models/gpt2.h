@@ -1,0 +1,116 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/models/gpt2_config.h"
+#include "lockstep/models/initialization.h"
+#include "lockstep/models/model.h"
+#include "lockstep/models/pretrained.h"
+#include "lockstep/models/token_inputs.h"
+
+namespace lockstep {
+
+class Dense;
+class Embedding;
+class GPT2Block;
+class Norm;
+
+/// The decoder (Radford et al., 2019), with the parameter names of Hugging Face's `GPT2Model`.
+///
+/// As there, positions count from 0 whatever the padding: for left-padded texts give `position_ids_of_mask` as
+/// position_ids where the tokens' own positions are wanted.
+class GPT2ModelImpl : public torch::nn::Module {
+ public:
+  /// @throws Error  if the configuration is not possible
+  explicit GPT2ModelImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
+  ~GPT2ModelImpl() override;
+
+  static Loaded<GPT2ModelImpl> from_pretrained(const std::string& folder, const LoadOptions& options = {});
+  void save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes = kDefaultMaxShardBytes) const;
+
+  /// @return  [size, length, n_embd]
+  /// @throws Error  if ids, lengths or shapes do not fit (see check_token_inputs)
+  at::Tensor forward(const TokenInputs& inputs);
+
+  const GPT2Config& config() const { return config_; }
+  const Embedding& word_embeddings() const { return *words_; }
+
+ private:
+  at::Tensor embed(const TokenInputs& inputs) const;
+
+  GPT2Config config_;
+  std::shared_ptr<Embedding> words_;
+  std::shared_ptr<Embedding> positions_;
+  std::vector<std::shared_ptr<GPT2Block>> blocks_;
+  std::shared_ptr<Norm> norm_;
+};
+TORCH_MODULE(GPT2Model);
+
+/// GPT-2 that predicts the next token. Parameters as Hugging Face's `GPT2LMHeadModel`; the head's weight is the word
+/// embedding (unless `tie_word_embeddings` is false), so the module and its files hold it once.
+/// Batch: "input_ids", "labels" [size, length]: the same ids, -100 where a token does not count (padding); the model
+/// shifts them. Where they are there: "attention_mask", "token_type_ids", "position_ids".
+class GPT2LMHeadModelImpl : public Model {
+ public:
+  explicit GPT2LMHeadModelImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
+
+  static Loaded<GPT2LMHeadModelImpl> from_pretrained(const std::string& folder, const LoadOptions& options = {});
+  void save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes = kDefaultMaxShardBytes) const;
+
+  /// @return  scores [size, length, vocab_size]
+  at::Tensor forward(const TokenInputs& inputs);
+  const GPT2Config& config() const { return config_; }
+
+  InputKind input_kind() const override { return InputKind::Text; }
+  std::vector<InputField> inputs() const override;
+  Batch random_batch(const RandomBatchOptions& options) const override;
+  LossSum loss(const at::Tensor& output, const Batch& batch) const override;
+  LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override;
+
+ private:
+  at::Tensor forward_batch(const Batch& batch) override;
+  std::shared_ptr<Model> make_alike() const override;
+
+  GPT2Config config_;
+  std::shared_ptr<GPT2ModelImpl> transformer_;
+  std::shared_ptr<Dense> head_;
+};
+TORCH_MODULE(GPT2LMHeadModel);
+
+/// GPT-2 with a linear layer over the last token that is not padding. Parameters as Hugging Face's
+/// `GPT2ForSequenceClassification`. Batch: as above, but "labels" [size].
+class GPT2ForSequenceClassificationImpl : public Model {
+ public:
+  explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
+
+  static Loaded<GPT2ForSequenceClassificationImpl> from_pretrained(const std::string& folder,
+                                                                   const LoadOptions& options = {});
+  void save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes = kDefaultMaxShardBytes) const;
+
+  /// @return  scores [size, num_labels]
+  /// @throws Error  for more than one text when the configuration has no pad_token_id
+  at::Tensor forward(const TokenInputs& inputs);
+  const GPT2Config& config() const { return config_; }
+
+  InputKind input_kind() const override { return InputKind::Text; }
+  std::vector<InputField> inputs() const override;
+  Batch random_batch(const RandomBatchOptions& options) const override;
+  LossSum loss(const at::Tensor& output, const Batch& batch) const override;
+
+ private:
+  at::Tensor forward_batch(const Batch& batch) override;
+  std::shared_ptr<Model> make_alike() const override;
+
+  GPT2Config config_;
+  std::shared_ptr<GPT2ModelImpl> transformer_;
+  std::shared_ptr<Dense> score_;
+};
+TORCH_MODULE(GPT2ForSequenceClassification);
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+namespace lockstep {
+
+/// How an optimizer's step works.
+enum class FuseMode {
+  Off,            ///< gradients are averaged in backward, and every rank updates all weights
+  SharedWeights,  ///< one copy of the weights for all ranks of the host; each updates a share
+  ShardedState,   ///< each rank has the weights, but updates a share of them and sends it to the others
+};
+/// "off", "shared weights", "sharded state"
+const char* to_string(FuseMode mode);
+
+struct FuseOptions {
+  /// false: each rank keeps weights of its own, even where ranks could share them.
+  bool share_weights = true;
+  /// Float, BFloat16 or Half: of fp32 weights' gradients between backward and step. 16 bits halve their memory; the
+  /// step adds them up in fp32 (where weights are shared), but several backwards of one step are added in 16 bits.
+  c10::ScalarType gradient_dtype = c10::ScalarType::Float;
+};
+
+/// Makes each mark the largest of all ranks'. Collective.
+void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks);
+
+}  // namespace lockstep

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/replicas/replica_device.h"
+#include "lockstep/tensor/map_tensors.h"
+
+namespace lockstep {
+
+/// Cuts `tensor` along `dim` into one chunk for each device, by the rule of `torch.chunk`: chunks of ceil(size /
+/// devices), the last one smaller, and fewer chunks than devices where that is enough. A chunk for a CPU replica is a
+/// view; one for a CUDA device is copied there. Differentiable.
+/// @throws Error  without devices, for a scalar, or where `dim` is not a dimension of the tensor
+std::vector<at::Tensor> scatter_tensor(const at::Tensor& tensor, const std::vector<ReplicaDevice>& devices,
+                                       std::int64_t dim = 0);
+
+namespace detail {
+
+/// [chunk][tensor]: the chunks of all tensors. @throws Error  where the tensors have different numbers of chunks
+std::vector<std::vector<at::Tensor>> scatter_tensors(const std::vector<at::Tensor>& tensors,
+                                                     const std::vector<ReplicaDevice>& devices, std::int64_t dim);
+
+}  // namespace detail
+
+/// Cuts all tensors inside `value` (a tensor, tuple, vector, map, see visit_tensors) and gives each device a value with
+/// its chunks; everything else in it is copied for each. As `torch.nn.parallel.scatter`, but that tensors which differ
+/// in their number of chunks are an Error, where PyTorch silently leaves out the end of the longer ones.
+/// @return  one value per chunk; as many as devices where there is no tensor
+/// @throws Error  as scatter_tensor
+template <typename T>
+std::vector<T> scatter(const T& value, const std::vector<ReplicaDevice>& devices, std::int64_t dim = 0) {
+  std::vector<T> values;
+  for (const auto& chunk : detail::scatter_tensors(tensors_of(value), devices, dim)) {
+    values.push_back(with_tensors(value, chunk));
+  }
+  return values;
+}
+
+}  // namespace lockstep

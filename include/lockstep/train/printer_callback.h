@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "lockstep/train/trainer_callback.h"
+
+namespace lockstep {
+
+/// Where a trainer's lines go.
+using PrintLine = std::function<void(const std::string&)>;
+
+/// Prints each log as one line, on rank 0.
+class PrinterCallback : public TrainerCallback {
+ public:
+  explicit PrinterCallback(PrintLine print) : print_(std::move(print)) {}
+  void on_log(TrainerEvent& event) override;
+
+ private:
+  PrintLine print_;
+};
+
+}  // namespace lockstep
