@@ -57,7 +57,7 @@ set(lockstep_gloo_sources gloo_mesh.cpp packets.cpp loop_commands.cpp)
 list(TRANSFORM lockstep_gloo_sources PREPEND ${lockstep_gloo_folder}/)
 lockstep_remove_sources(lockstep_comm ${lockstep_gloo_sources})
 add_library(lockstep_gloo MODULE ${lockstep_gloo_sources})
-target_include_directories(lockstep_gloo PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(lockstep_gloo PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(lockstep_gloo SYSTEM PRIVATE ${LOCKSTEP_GLOO_INCLUDE})
 # Nothing else is linked, so that the module's own scope holds Gloo and the C++ library alone.
 target_link_libraries(lockstep_gloo PRIVATE lockstep_flags ${LOCKSTEP_GLOO_LIBRARY} Threads::Threads)

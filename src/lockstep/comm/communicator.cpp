@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
+#include "lockstep/base/home_process.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/communicator_state.h"
 #include "lockstep/comm/work_queue.h"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/home_process.h"
 #include "lockstep/comm/enclosing_operation.h"
 #include "lockstep/comm/hierarchical/host_parts.h"
 #include "lockstep/comm/hierarchical/host_stages.h"

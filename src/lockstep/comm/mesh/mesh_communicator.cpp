@@ -1,4 +1,5 @@
 // The engines over a mesh of connections: what Communicator asks for, in MeshCollectives under a Supervisor's eyes.
+#include "lockstep/base/home_process.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,5 @@
 // The engine: what Communicator asks for, in NCCL's operations on streams, under a Supervisor's eyes.
+#include "lockstep/base/home_process.h"
 #include "lockstep/comm/nccl/nccl.h"
 
 #include <ATen/core/Tensor.h>

@@ -12,6 +12,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
+#include "lockstep/base/home_process.h"
 #include "lockstep/comm/enclosing_operation.h"
 #include "lockstep/comm/reduce/elements.h"
 #include "lockstep/comm/shm/announcement.h"
