@@ -9,13 +9,13 @@
 
 namespace lockstep {
 
-/// A point in time by which a wait must end. Passed down by value, so that a chain of waits shares one limit. With an
-/// extension it moves on while the wait lasts, for all copies alike.
+/// A point in time by which a wait must end. It is passed down by value, so that a chain of waits shares one limit. An
+/// extension can move the limit to a later time while the wait lasts, for all copies alike.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Ends `timeout` from now, or when `extension` says, if that is later. A negative or huge timeout never ends.
+  /// Ends `timeout` from now, or at the time of `extension` if that is later. A negative or huge timeout never ends.
   static Deadline after(std::chrono::milliseconds timeout,
                         std::shared_ptr<const DeadlineExtension> extension = nullptr) {
     constexpr auto kLongest = std::chrono::hours(24 * 365);
@@ -24,7 +24,7 @@ class Deadline {
   }
   static Deadline never() { return Deadline(Clock::time_point::max(), nullptr); }
 
-  /// This deadline, and `grace` more.
+  /// This deadline, moved `grace` later.
   Deadline later_by(std::chrono::milliseconds grace) const {
     Deadline later = *this;
     later.grace_ += grace;
@@ -38,12 +38,12 @@ class Deadline {
     return (extension_ ? std::max(at_, extension_->at()) : at_) + grace_;
   }
 
-  /// Time left, at least zero; a day where the deadline is never, which every caller waits for in a loop.
+  /// Time left, at least zero. A deadline that never ends returns a day, because every caller waits in a loop.
   std::chrono::milliseconds remaining() const {
     if (is_never()) return std::chrono::hours(24);
     return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(at() - Clock::now()));
   }
-  /// The same for poll(2).
+  /// `remaining` as the timeout of poll(2).
   int poll_timeout_ms() const { return static_cast<int>(remaining().count()); }
 
  private:
@@ -51,7 +51,7 @@ class Deadline {
       : at_(at), extension_(std::move(extension)) {}
   Clock::time_point at_;
   std::chrono::milliseconds grace_{0};
-  std::shared_ptr<const DeadlineExtension> extension_;  // null: none
+  std::shared_ptr<const DeadlineExtension> extension_;  // null: the deadline cannot be extended
 };
 
 }  // namespace lockstep

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Until when deadlines hold at least, whatever they were made with: whoever learns that it is worth waiting on moves
-/// it on. Thread-safe.
+/// The time until which deadlines hold at least, whatever timeout they were made with. The code that learns that a wait
+/// is worth continuing moves this time later. Thread-safe.
 class DeadlineExtension {
  public:
   using Clock = std::chrono::steady_clock;

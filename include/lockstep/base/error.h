@@ -27,7 +27,7 @@ class Error : public std::runtime_error {
   std::string fix_;
 };
 
-/// A wait that reached its deadline. Apart from its type it is an Error like any other.
+/// A wait that reached its deadline.
 class TimeoutError : public Error {
  public:
   using Error::Error;

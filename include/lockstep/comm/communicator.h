@@ -19,21 +19,23 @@ class WorkQueue;
 
 /// Collectives over a fixed group of ranks; every rank makes the same calls in the same order.
 ///
-/// Tensors: dense, of the same dtype and number of elements on every rank, perhaps empty or not contiguous. What moves
-/// values takes any dtype; what reduces takes fp32, fp64, fp16 and bf16 (summed in fp32), int32, int64 and uint8. A
-/// tensor is a handle, so calls write to what a `const` one refers to, as LibTorch's in-place functions do:
-/// `all_reduce(parameter.grad())`. One thread at a time per object; `abort` and `Work` may be called from any thread.
+/// Tensors: dense, with the same dtype and number of elements on every rank; they may be empty or not contiguous.
+/// Operations that only move values take any dtype. Operations that reduce take fp32, fp64, fp16 and bf16 (summed in
+/// fp32), int32, int64 and uint8. A tensor is a handle, so calls write to the memory of a `const` tensor, as LibTorch's
+/// in-place functions do: `all_reduce(parameter.grad())`. One thread at a time per object; `abort` and `Work` may be
+/// called from any thread.
 ///
-/// `out` and `in` must not share memory, except that where one of them is a share of the other the share may be exactly
-/// this rank's place: `in` of all_gather and gather in `out`, `out` of reduce_scatter and scatter in `in`. An `out`
+/// `out` and `in` must not share memory, with one exception: the smaller tensor may be exactly this rank's part of the
+/// larger one (`in` of all_gather and gather inside `out`, `out` of reduce_scatter and scatter inside `in`). An `out`
 /// whose elements share memory with each other, such as an expanded tensor, is refused.
 ///
-/// Errors: all calls throw Error, with rank, host, engine, group and operation in it, if arguments are wrong (nothing
-/// was sent then), if a peer is lost, if the ranks disagree on the operation, or (TimeoutError) if it takes longer than
-/// the group's timeout. After an Error of the last three kinds the group is dead and every later call throws: build a
-/// new one.
+/// Errors: all calls throw Error, which names rank, host, engine, group and operation, if arguments are wrong (then
+/// nothing was sent), if a peer is lost, if the ranks disagree on the operation, or (TimeoutError) if the operation
+/// takes longer than the group's timeout. After an Error of the last three kinds the group is dead and every later call
+/// throws: build a new one.
 ///
-/// In a process that was forked from this one, the copy of a communicator can only be destroyed, which does nothing.
+/// In a process that was forked from this one, a copy of a communicator can only be destroyed, and its destructor does
+/// nothing.
 class Communicator {
  public:
   virtual ~Communicator();
@@ -47,38 +49,39 @@ class Communicator {
   virtual c10::Device device() const { return {c10::kCPU}; }  ///< where the engine's tensors are
   c10::DeviceType device_type() const { return device().type(); }
 
-  /// These ranks' communicator for tensors on `device`: this one, or one by another engine over the same ranks, which
-  /// comes up at the first call (collective then) and lives as long as this one. The calls below go there by
-  /// themselves: a group over shared memory carries CUDA tensors by NCCL, and one over NCCL CPU tensors by what fits.
-  /// @throws Error  where this build or this host has no engine for them
+  /// The communicator of these ranks for tensors on `device`: this one, or one of another engine over the same ranks.
+  /// The other one connects at the first call, which is collective, and lives as long as this one. The calls below
+  /// choose it by themselves: a group over shared memory carries CUDA tensors by NCCL, and a group over NCCL carries
+  /// CPU tensors by the fastest engine that fits.
+  /// @throws Error  if this build or this host has no engine for such tensors
   Communicator& carrier(c10::Device device);
 
   /// In place: `tensor` becomes the reduction over all ranks, the same bits on every rank.
   void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::Sum);
-  /// In place: `tensor` becomes that of `root`.
+  /// In place: `tensor` becomes the `tensor` of `root`.
   void broadcast(const at::Tensor& tensor, int root = 0);
-  /// In place: on `root`, `tensor` becomes the reduction over all ranks; elsewhere its content is unspecified
+  /// In place: on `root`, `tensor` becomes the reduction over all ranks; on other ranks its content is unspecified
   /// afterwards.
   void reduce(const at::Tensor& tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
   /// `out` [world_size * n] becomes all ranks' `in` [n], in rank order.
   void all_gather(const at::Tensor& out, const at::Tensor& in);
   /// `out` [n] becomes this rank's shard of the reduction over ranks of `in` [world_size * n].
   void reduce_scatter(const at::Tensor& out, const at::Tensor& in, ReduceOp op = ReduceOp::Sum);
-  /// On `root`, `out` [world_size * n] becomes all ranks' `in` [n]; elsewhere `out` is not looked at and may be
+  /// On `root`, `out` [world_size * n] becomes all ranks' `in` [n]; on other ranks `out` is ignored and may be
   /// undefined.
   void gather(const at::Tensor& out, const at::Tensor& in, int root = 0);
-  /// `out` [n] becomes this rank's part of `root`'s `in` [world_size * n]; `in` is looked at on `root` only.
+  /// `out` [n] becomes this rank's part of `root`'s `in` [world_size * n]; `in` is ignored on other ranks.
   void scatter(const at::Tensor& out, const at::Tensor& in, int root = 0);
   /// `in` and `out` [world_size * n]: part i of `in` goes to rank i, part i of `out` comes from rank i.
   void all_to_all(const at::Tensor& out, const at::Tensor& in);
-  /// Point to point; the k-th send to a rank with a tag meets that rank's k-th recv from here with this tag.
+  /// Point to point: the k-th send to a rank with a tag matches that rank's k-th recv from here with the same tag.
   void send(const at::Tensor& tensor, int to, int tag = 0);
   void recv(const at::Tensor& tensor, int from, int tag = 0);
   /// Returns when every rank has called it.
   void barrier();
 
-  /// Asynchronous forms: they return once the operation is queued, however many are under way and however late the
-  /// other ranks are. Tensors are the operation's until `Work::wait`. Operations end in the order of the calls.
+  /// Asynchronous forms: they return once the operation is queued, however many are pending and however late the other
+  /// ranks are. The operation owns its tensors until `Work::wait` returns. Operations end in the order of the calls.
   std::shared_ptr<Work> all_reduce_async(at::Tensor tensor, ReduceOp op = ReduceOp::Sum);
   std::shared_ptr<Work> broadcast_async(at::Tensor tensor, int root = 0);
   std::shared_ptr<Work> reduce_async(at::Tensor tensor, int root = 0, ReduceOp op = ReduceOp::Sum);
@@ -90,43 +93,44 @@ class Communicator {
   std::shared_ptr<Work> isend(at::Tensor tensor, int to, int tag = 0);
   std::shared_ptr<Work> irecv(at::Tensor tensor, int from, int tag = 0);
   std::shared_ptr<Work> barrier_async();
-  /// Moves on what was started here and is not over, without waiting for anybody. To be called now and then by a thread
-  /// that computes: an engine without a thread of its own reduces nothing in between. Costs next to nothing where
-  /// nothing is pending. Never throws: what goes wrong, `Work::wait` throws.
+  /// Advances operations that were started here and are not finished, without waiting for any rank. A thread that
+  /// computes should call it at intervals: an engine without a thread of its own reduces nothing in between. Costs next
+  /// to nothing if nothing is pending. Never throws: `Work::wait` throws the errors.
   void progress() { do_progress(); }
 
-  /// Memory that this engine reduces without a copy. Contiguous, its content unspecified. Collective where the engine
-  /// shares memory: every rank makes the same calls of it, with the same arguments.
+  /// Memory that this engine reduces without a copy; contiguous, with unspecified content. Collective if the engine
+  /// shares memory: every rank makes the same calls with the same arguments.
   virtual at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType dtype);
-  /// All ranks' copies of memory that came from `allocate`, where ranks share memory; `tensor` may be a contiguous part
-  /// of it. Null where this engine does not share memory, or `tensor` is no such memory. Not collective.
+  /// All ranks' copies of memory from `allocate`, if the ranks share memory; `tensor` may be a contiguous part of it.
+  /// Null if this engine does not share memory, or `tensor` is other memory. Not collective.
   virtual std::shared_ptr<SymmetricMemory> symmetric_memory(const at::Tensor& tensor);
 
-  /// A group of those ranks that gave the same `color`, ranked by `key`, then by rank here. Collective.
-  /// @return  null on ranks whose color is negative
+  /// A group of the ranks that passed the same `color`, ranked by `key`, then by their rank here. Collective.
   std::unique_ptr<Communicator> split(int color, int key = 0);
 
-  /// Ends the group: operations under way here and, through lost connections, on other ranks throw an Error with
-  /// `reason`.
+  /// Ends the group: pending operations here throw an Error with `reason`, and so do those of other ranks, which see
+  /// their connections end.
   void abort(const std::string& reason);
 
  protected:
   explicit Communicator(Membership membership);
-  /// True in a process that was forked from this communicator's. The other ranks would take it for the parent, and the
-  /// threads are not there: a derived destructor gives what it holds to `never_destroy`, and does nothing else.
+  /// True in a process that was forked from this communicator's process. The other ranks would take this process for
+  /// its parent, and the threads do not exist here: a derived destructor passes what it holds to `never_destroy` and
+  /// does nothing else.
   bool is_forked_copy() const;
-  /// Derived destructors call this first: ends the operations under way, while `do_*` still exist.
+  /// Derived destructors call this first. It ends pending operations while the `do_*` functions still exist.
   void stop_queues();
-  /// Why the group ended, for `do_abort` to tell the others; empty while it lives.
+  /// Why the group ended, which `do_abort` passes on to the other ranks; empty while the group lives.
   std::string why_ended() const;
 
  private:
-  /// What `split` makes its groups with; empty: what fits each.
+  /// The engine of groups that `split` makes; empty: the fastest that fits each group.
   virtual std::string engine_of_parts() const { return engine(); }
-  // Overridden by engines. They block until done, and throw Error (TimeoutError at the deadline) with what happened and
-  // a fix; this class adds where. Tensors are contiguous, of a checked dtype and number of elements, perhaps empty.
-  // Collectives come one at a time. Sends to one rank come one at a time, too, and so do receives from one rank, but
-  // they run beside each other and beside a collective: isend and irecv in any order must not block each other.
+  // Engines override these. They block until the operation is done, and throw Error (TimeoutError at the deadline) with
+  // what happened and a fix; this class adds `where`. Tensors are contiguous, may be empty, and have a checked dtype
+  // and number of elements. Collectives arrive one at a time. Sends to one rank also arrive one at a time, and so do
+  // receives from one rank, but sends and receives run beside each other and beside a collective: isend and irecv in
+  // any order must not block each other.
   virtual void do_all_reduce(at::Tensor& tensor, const Operation& operation) = 0;
   virtual void do_broadcast(at::Tensor& tensor, const Operation& operation) = 0;
   virtual void do_reduce(at::Tensor& tensor, const Operation& operation) = 0;
@@ -138,27 +142,27 @@ class Communicator {
   virtual void do_send(const at::Tensor& tensor, const Operation& operation) = 0;
   virtual void do_recv(at::Tensor& tensor, const Operation& operation) = 0;
   virtual void do_barrier(const Operation& operation) = 0;
-  /// Wakes operations that block, from another thread; they then throw.
+  /// Wakes blocked operations from another thread; they then throw.
   virtual void do_abort() = 0;
-  /// Starts an all-reduce of memory from `allocate` without a thread, where the engine can; null where it can't, and
-  /// the queue takes it.
+  /// Starts an all-reduce of memory from `allocate` without a thread, if the engine can; otherwise returns null, and
+  /// the queue runs the operation.
   virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
-  /// Does the calling thread's share of what do_start_all_reduce has started; does not throw.
+  /// Runs the calling thread's share of what do_start_all_reduce has started. Does not throw.
   virtual void do_progress();
-  /// Whether operations begin in the calling thread, by do_enqueue: on a device's stream, or as messages that are
-  /// posted.
+  /// Whether operations begin in the calling thread through do_enqueue: on a device's stream, or as posted messages.
   virtual bool enqueues() const { return false; }
-  /// Begins one operation in the calling thread, behind what that thread's current stream has been given.
-  /// @param call  makes the `do_*` call, which then only begins what it can
-  /// @return  what blocks, in any thread, until the operation is done, and throws as `do_*` do; it keeps `call`
+  /// Begins one operation in the calling thread, after all work already on that thread's current stream.
+  /// @param call  makes the `do_*` call, which then only begins what it can begin without blocking
+  /// @return  a function that any thread may call: it blocks until the operation is done, and throws as `do_*` do; it
+  /// keeps `call`
   virtual std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation);
 
-  /// One call: `out` alone for operations in place, `in` alone for send.
+  /// The arguments of one call. Operations in place have `out` alone; send has `in` alone.
   struct Request {
     OperationKind kind;
     at::Tensor out;
     at::Tensor in;
-    int root = 0;  ///< or the other side of send and recv
+    int root = 0;  ///< or the other rank of send and recv
     ReduceOp op = ReduceOp::Sum;
     int tag = 0;
   };
@@ -173,15 +177,15 @@ class Communicator {
   bool writes_out(const Request& request) const;
   void check_tensor(const at::Tensor& tensor, const std::string& what) const;
   void run_guarded(Request& request, const Fingerprint& fingerprint);
-  /// Runs `body`; what it throws ends the group, and gets where it happened.
+  /// Runs `body`. An exception from it ends the group, and the location is added to it.
   void guard(const Fingerprint& fingerprint, const std::function<void()>& body);
   Operation operation_of(const Request& request, const Fingerprint& fingerprint) const;
   void dispatch(Request& request, const Operation& operation);
   WorkQueue& queue_of(const Fingerprint& fingerprint);
-  /// Queues `body`; where it cannot, the group has ended: the other ranks make this call.
+  /// Queues `body`. If that fails, the group ends, because the other ranks make this call.
   std::shared_ptr<Work> push(WorkQueue& queue, const Fingerprint& fingerprint, std::function<void()> body);
   void throw_if_dead();
-  /// Ends the group with `failure`, unless an earlier one did, and throws the one that did.
+  /// Ends the group with `failure`, unless an earlier failure ended it, and throws the failure that ended it.
   [[noreturn]] void fail(std::exception_ptr failure);
   std::string where(const Fingerprint* fingerprint) const;
 

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// How the values of all ranks become one. `Avg` is the sum divided by the number of ranks; floating point only.
+/// How the values of all ranks become one. `Avg` is the sum divided by the number of ranks, for floating point only.
 enum class ReduceOp { Sum, Avg, Min, Max, Product };
 
 enum class OperationKind {
@@ -29,15 +29,15 @@ enum class OperationKind {
 const char* to_string(ReduceOp op);
 const char* to_string(OperationKind kind);
 
-/// What a rank is about to do. Ranks of a group must make the same calls in the same order; each engine sends this with
-/// its messages and compares, so that ranks that disagree all get an error that names both sides.
+/// What a rank is about to do. Ranks of a group must make the same calls in the same order. Each engine sends this with
+/// its messages and compares it, so that all ranks that disagree get an error that names both sides.
 struct Fingerprint {
   OperationKind kind = OperationKind::Barrier;
   ReduceOp op = ReduceOp::Sum;
   c10::ScalarType dtype = c10::ScalarType::Float;
-  int root = 0;                ///< rank of the root, or of the other side of send and recv
+  int root = 0;                ///< rank of the root, or of the other rank of send and recv
   std::int64_t count = 0;      ///< elements of one rank's share
-  std::uint64_t sequence = 0;  ///< number of this operation in its group; of send and recv, between the two ranks
+  std::uint64_t sequence = 0;  ///< number of this operation in its group; for send and recv, between the two ranks
 
   friend bool operator==(const Fingerprint& a, const Fingerprint& b) {
     return a.kind == b.kind && a.op == b.op && a.dtype == b.dtype && a.root == b.root && a.count == b.count &&
@@ -48,12 +48,12 @@ struct Fingerprint {
   std::string describe() const;
 };
 
-/// What an engine is given beside the tensors.
+/// What an engine gets besides the tensors.
 struct Operation {
   Fingerprint fingerprint;
   Deadline deadline = Deadline::never();
-  int tag = 0;          ///< of send and recv
-  bool staged = false;  ///< tensors are contiguous copies, which the `do_*` call does not outlive
+  int tag = 0;          ///< for send and recv
+  bool staged = false;  ///< the tensors are contiguous copies that live no longer than the `do_*` call
 };
 
 }  // namespace lockstep

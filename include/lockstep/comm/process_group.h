@@ -10,27 +10,27 @@
 
 namespace lockstep {
 
-/// What `init_process_group` is told, under PyTorch's names.
+/// The arguments of `init_process_group`, under PyTorch's names.
 struct ProcessGroupOptions {
   std::string backend;                 ///< an engine's name, see available_engines(); empty: the fastest that fits
   std::string init_method = "env://";  ///< or "tcp://host:port", "file:///path"; see RendezvousOptions
-  std::optional<int> world_size;       ///< default: as the init method says
+  std::optional<int> world_size;       ///< default: as the init method defines
   std::optional<int> rank;
-  /// Bound of each collective. Default: LOCKSTEP_TIMEOUT_S seconds, else `default_timeout`. A rank that died, left or
-  /// calls something else is noticed at once, so this is for one that stands still; while it works (`LongWork`), it is
-  /// waited for longer.
+  /// Bound for each collective. Default: LOCKSTEP_TIMEOUT_S seconds, else `default_timeout`. A rank that died, left or
+  /// called another operation is noticed at once, so this bound catches a rank that hangs. While a rank works
+  /// (`LongWork`), the others wait longer.
   std::optional<std::chrono::milliseconds> timeout;
-  /// Bound of meeting and connecting. Default: LOCKSTEP_JOIN_TIMEOUT_S seconds, else `timeout` where that is given
-  /// (here or by its variable), as in PyTorch, else 10 minutes.
+  /// Bound for meeting and connecting. Default: LOCKSTEP_JOIN_TIMEOUT_S seconds, else `timeout` if that is given (here
+  /// or by its variable), as in PyTorch, else 10 minutes.
   std::optional<std::chrono::milliseconds> join_timeout;
 };
 
-/// How long collectives of this engine wait, as in PyTorch: 10 minutes by NCCL, 30 by all others.
+/// How long collectives of this engine wait, as in PyTorch: 10 minutes for NCCL, 30 for all others.
 std::chrono::milliseconds default_timeout(const std::string& backend);
 
 /// Joins the job's group, which becomes the default group of this process. Collective: returns when all ranks have
-/// come. Writes to the log (level info) that it waits for them, and, on rank 0, which engine was chosen.
-/// @throws Error  if there is a default group already, or as `rendezvous` and `make_communicator` do
+/// joined. Logs (at level info) that it waits for them and, on rank 0, which engine was chosen.
+/// @throws Error  if a default group already exists, or as `rendezvous` and `make_communicator` do
 void init_process_group(const ProcessGroupOptions& options = {});
 void init_process_group(const std::string& backend, const std::string& init_method = "env://",
                         std::optional<int> world_size = {}, std::optional<int> rank = {},
@@ -45,12 +45,12 @@ int get_local_rank();  ///< among the ranks of this host. @throws Error  if ther
 void barrier();        ///< of the default group. @throws Error  as Communicator::barrier
 
 /// A group of some ranks of the default group, in the order given. Collective over the default group: ranks that are
-/// not in it call too, and get null.
-/// @throws Error  if a rank does not exist or comes twice
+/// not in `ranks` call it too, and get null.
+/// @throws Error  if a rank does not exist or is given twice
 std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks);
 
-/// Leaves the default group in order: waits, for at most 5 s, until the other ranks have left too, so that rank 0,
-/// which may serve the store, does not take it from ranks that still talk. Objects that hold the group keep it working.
+/// Leaves the default group in order. Waits, for at most 5 s, until the other ranks have left too: rank 0 may serve the
+/// store, and must not remove it while other ranks still use it. Objects that hold the group keep it working.
 void destroy_process_group();
 
 }  // namespace lockstep

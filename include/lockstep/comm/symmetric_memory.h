@@ -8,24 +8,24 @@
 
 namespace lockstep {
 
-/// Memory of which every rank has a copy, and all copies at addresses of this process: what code needs that does more
+/// Memory of which every rank has a copy, with all copies at addresses of this process. It serves code that does more
 /// in one pass than a collective can, such as adding all ranks' gradients and updating weights.
 ///
-/// Copies hold what their ranks wrote before a collective (`barrier`, or an all-reduce of a few numbers) as soon as
-/// this rank has left it: one before the copies are read, to know that all have filled theirs, and one afterwards,
-/// before anybody writes to his own again. Collectives bring the errors, too: a rank that disagrees, dies or is late is
-/// named.
+/// After a collective (`barrier`, or an all-reduce of a few numbers) this rank sees in each copy what its rank wrote
+/// before that collective. Use one collective before the copies are read, so that all ranks have filled theirs, and one
+/// afterwards, before any rank writes to its own copy again. Collectives also report errors: they name a rank that
+/// disagrees, dies or is late.
 ///
-/// As long as this object lives, so do the copies. Thread-safe.
+/// The copies live as long as this object. Thread-safe.
 class SymmetricMemory {
  public:
-  /// What an engine gives.
+  /// What an engine provides.
   struct Parts {
     std::vector<std::byte*> copies;  ///< by rank
-    std::size_t bytes = 0;           ///< of each
+    std::size_t bytes = 0;           ///< of each copy
     std::size_t stride_bytes = 0;
-    std::function<void()> enter;  ///< before other ranks' copies are touched; throws where the group has ended
-    std::function<void()> leave;  ///< afterwards
+    std::function<void()> enter;  ///< called before other ranks' copies are touched; throws if the group has ended
+    std::function<void()> leave;  ///< called afterwards
     std::shared_ptr<void> keeper;
   };
   explicit SymmetricMemory(Parts parts) : parts_(std::move(parts)) {}
@@ -33,12 +33,13 @@ class SymmetricMemory {
   int world_size() const { return static_cast<int>(parts_.copies.size()); }
   std::byte* copy(int rank) const { return parts_.copies.at(static_cast<std::size_t>(rank)); }
   std::size_t bytes() const { return parts_.bytes; }
-  /// From one rank's copy to the next one's. For a tensor as `allocate` returned it the copies, each of this size, are
-  /// one piece of memory from `copy(0)` on, which ranks may also use as such.
+  /// Distance from one rank's copy to the next. For a tensor as `allocate` returned it, the copies, each of this size,
+  /// form one piece of memory from `copy(0)` on, and ranks may use it as such.
   std::size_t stride_bytes() const { return parts_.stride_bytes; }
 
-  /// Runs `body`, the only place to touch other ranks' copies. A rank whose group ends meanwhile waits for the others'
-  /// `body` (for a second at most) before it sees the error, so that its memory is its own again. No collectives in it.
+  /// Runs `body`, the only place that may touch other ranks' copies; `body` must not call collectives. If the group
+  /// ends meanwhile, this rank waits (at most a second) for the others' `body` before it throws, so that no other rank
+  /// still touches its memory.
   /// @throws Error  if the group has ended, or what `body` throws
   void access(const std::function<void()>& body) const;
 

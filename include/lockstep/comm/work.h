@@ -2,18 +2,19 @@
 
 namespace lockstep {
 
-/// An operation that was started and may still run. Tensors given to it belong to it until `wait` returns.
+/// An operation that was started and may still run. It owns the tensors given to it until `wait` returns.
 class Work {
  public:
   virtual ~Work() = default;
-  /// True once it ended, well or not. Does not block. Asked again and again it is a wait: when the group's timeout has
-  /// passed since it was first asked, the operation has failed, and `wait` throws the TimeoutError. (Where nobody asks
-  /// for as long as the timeout, the time counts anew.)
+  /// True once the operation has ended, in success or failure. Does not block. A caller that polls is taken to wait: if
+  /// the group's timeout passes after the first poll, the operation fails, and `wait` throws the TimeoutError. (If no
+  /// poll arrives for as long as the timeout, the time starts again.)
   virtual bool is_completed() = 0;
-  /// Returns when it has ended well. Can be called again, from any thread.
-  /// @throws Error  where the operation failed, the same at each call
+  /// Returns when the operation has succeeded. Can be called again, from any thread.
+  /// @throws Error  if the operation failed; each call throws the same error
   virtual void wait() = 0;
-  /// After `wait`: how long it ran beside the caller, in seconds; 0 where the waiting thread did the work itself.
+  /// After `wait`: how long the operation ran beside the caller, in seconds; 0 if the waiting thread did the work
+  /// itself.
   virtual double seconds() { return 0; }
 };
 

@@ -15,7 +15,7 @@ namespace lockstep {
 
 class Patience;
 
-/// One rank of a group, as the others need to know it.
+/// What the other ranks of a group need to know about one rank.
 struct Peer {
   int global_rank = 0;  ///< rank in the whole job
   std::string host;     ///< host name, for messages
@@ -24,25 +24,25 @@ struct Peer {
   int local_rank = 0;  ///< rank among those of the same host
 };
 
-/// Who is in a group, and the store that its members share: all that a communicator needs to come up.
+/// The ranks of a group, and the store that they share: all that a communicator needs to connect.
 struct Membership {
-  int rank = 0;  ///< of this process, in [0, world_size)
+  int rank = 0;  ///< this process's rank, in [0, world_size)
   int world_size = 1;
-  std::string group = "default";         ///< the same on every member, unique in the job; also the prefix of its keys
-  std::vector<Peer> peers;               ///< by rank, `world_size` of them
-  std::shared_ptr<Store> store;          ///< keys already carry the group's prefix
-  std::chrono::milliseconds timeout{0};  ///< a collective that takes longer has failed, while nobody works (LongWork)
-  /// Bound of the coming up of the group's connections; nothing: `timeout`.
+  std::string group = "default";  ///< equal on every member, unique in the job; also the prefix of the group's keys
+  std::vector<Peer> peers;        ///< by rank, `world_size` of them
+  std::shared_ptr<Store> store;   ///< keys already carry the group's prefix
+  std::chrono::milliseconds timeout{0};  ///< a collective that takes longer fails, unless a rank does LongWork
+  /// Bound for connecting the group; nothing: `timeout`.
   std::optional<std::chrono::milliseconds> join_timeout;
-  /// Of a group that is a part of a larger one, which knows all ranks and says better who is late: so much later the
-  /// part gives up by itself. Nothing else is heard of it meanwhile.
+  /// Extra time, if this group is part of a larger one: the part gives up this much later than the larger group does.
+  /// The larger group knows all ranks, so its error names the late ones better.
   std::chrono::milliseconds rear_guard{0};
-  std::shared_ptr<Patience> patience;  ///< of this rank; a communicator makes it, and those split off share it
+  std::shared_ptr<Patience> patience;  ///< this rank's own; groups split off from this one share it
 
   bool is_part() const { return rear_guard.count() > 0; }
-  /// Of a collective that begins now.
+  /// The deadline of a collective that begins now.
   Deadline deadline() const;
-  /// Of the coming up of the group, if it begins now.
+  /// The deadline for connecting the group, if that begins now.
   Deadline join_deadline() const;
   const Peer& self() const { return peers.at(static_cast<std::size_t>(rank)); }
   bool on_one_host() const {
@@ -51,9 +51,9 @@ struct Membership {
     }
     return true;
   }
-  /// True also where all share one machine's network, and some are in containers that number processes on their own.
+  /// Whether all ranks share one machine's network. Some may run in containers that number their processes separately.
   bool on_one_network() const;
-  /// "rank 1 of 4 on host-a", for the where line of errors.
+  /// "rank 1 of 4 on host-a", for the `where` line of errors.
   std::string where() const;
 };
 
