@@ -16,11 +16,12 @@ enum class Activation {
   Tanh,     ///< "tanh"
 };
 
-/// Nothing where the name is unknown. "gelu_python" means "gelu", as its values do.
+/// The activation called `name`; nothing if the name is unknown. "gelu_python" gives Gelu, because both compute the
+/// same values.
 std::optional<Activation> parse_activation(const std::string& name);
-/// The name that Hugging Face's files have for it.
+/// The name of `activation` in Hugging Face's files.
 std::string activation_name(Activation activation);
-/// All names that parse_activation knows, for error messages.
+/// All names that parse_activation accepts, for error messages.
 std::string known_activations();
 at::Tensor activate(Activation activation, const at::Tensor& x);
 

@@ -34,10 +34,10 @@ class BertModelImpl : public torch::nn::Module {
                          InitialWeights weights = InitialWeights::Random);
   ~BertModelImpl() override;
 
-  /// Reads config.json and the weights of `folder`; a classifier's or language model's head is left out.
+  /// Reads config.json and the weights in `folder`. The head of a classifier or language model is left out.
   /// @throws Error  if something cannot be read or does not fit; it names file and field
   static Loaded<BertModelImpl> from_pretrained(const std::string& folder, const LoadOptions& options = {});
-  /// Writes both so that Hugging Face's `from_pretrained` reads them.
+  /// Writes config.json and the weights, so that Hugging Face's `from_pretrained` reads them.
   void save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes = kDefaultMaxShardBytes) const;
 
   /// @throws Error  if ids, lengths or shapes do not fit (see check_token_inputs)

@@ -25,22 +25,21 @@ struct BertConfig {
   double initializer_range = 0.02;
   double layer_norm_eps = 1e-12;
   std::optional<std::int64_t> pad_token_id = 0;  ///< its word embedding gets no gradient
-  std::optional<double> classifier_dropout;      ///< hidden_dropout_prob where there is none
+  std::optional<double> classifier_dropout;      ///< default: hidden_dropout_prob
   bool tie_word_embeddings = true;
   SequenceHead head;                    ///< labels and problem type of a classifier
   bool gradient_checkpointing = false;  ///< recompute each layer in backward instead of keeping its activations
-  std::string source;                   ///< the JSON that it was read from, with the settings that are not here
+  std::string source;                   ///< the JSON that it was read from, including settings that have no member here
 
-  /// Reads `config.json`. Settings that do not change the result are ignored, as Hugging Face does.
+  /// Reads `config.json`. Settings that do not change the result are ignored, as Hugging Face ignores them.
   /// @param path  the file or its folder
-  /// @throws Error  naming file and field: wrong type, out of range, sizes that do not fit each other, or a setting
-  /// that
-  ///     would change the result and is not supported (a decoder, relative positions, quantised weights…)
+  /// @throws Error  naming file and field: the type is wrong, a value is out of range, sizes do not fit each other, or
+  /// a setting would change the result and is not supported (a decoder, relative positions, quantised weights…)
   static BertConfig from_file(const std::string& path);
-  /// The text of a `config.json`: `source` with these settings over it.
+  /// The text of a `config.json`: `source`, with these settings in place of its own.
   /// @param architecture  the class that is saved ("BertForSequenceClassification")
   std::string to_json(const std::string& architecture) const;
-  /// @throws Error  naming the field, for a configuration that no model can have
+  /// @throws Error  naming the field, if no model can have this configuration
   void check(const std::string& where) const;
 };
 

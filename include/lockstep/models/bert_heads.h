@@ -15,17 +15,18 @@ namespace lockstep {
 class BertMlmHead;
 class Dense;
 
-/// BERT with a linear layer over the pooled first token. Parameters as Hugging Face's `BertForSequenceClassification`.
-/// Batch: "input_ids", "labels" [size], and where they are there "attention_mask", "token_type_ids", "position_ids".
+/// BERT with a linear layer over the pooled first token. Parameters as in Hugging Face's
+/// `BertForSequenceClassification`.
+/// Batch: "input_ids" and "labels" [size]; optional: "attention_mask", "token_type_ids", "position_ids".
 class BertForSequenceClassificationImpl : public Model {
  public:
   explicit BertForSequenceClassificationImpl(const BertConfig& config, InitialWeights weights = InitialWeights::Random);
 
-  /// Reads config.json and the weights of `folder`.
+  /// Reads config.json and the weights in `folder`.
   /// @throws Error  if something cannot be read or does not fit; it names file and field
   static Loaded<BertForSequenceClassificationImpl> from_pretrained(const std::string& folder,
                                                                    const LoadOptions& options = {});
-  /// Writes both so that Hugging Face's `from_pretrained` reads them.
+  /// Writes config.json and the weights, so that Hugging Face's `from_pretrained` reads them.
   void save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes = kDefaultMaxShardBytes) const;
 
   /// @return  scores [size, num_labels]
@@ -49,9 +50,9 @@ class BertForSequenceClassificationImpl : public Model {
 };
 TORCH_MODULE(BertForSequenceClassification);
 
-/// BERT that predicts masked words. Parameters as Hugging Face's `BertForMaskedLM`; the decoder's weight is the word
+/// BERT that predicts masked words. Parameters as in Hugging Face's `BertForMaskedLM`. The decoder's weight is the word
 /// embedding (unless `tie_word_embeddings` is false), so the module and its files hold it once.
-/// Batch: as above, but "labels" [size, length]: the word, or -100 where none is asked for.
+/// Batch: as above, but "labels" are [size, length]: the original word at masked places, -100 at all others.
 class BertForMaskedLMImpl : public Model {
  public:
   explicit BertForMaskedLMImpl(const BertConfig& config, InitialWeights weights = InitialWeights::Random);

@@ -11,35 +11,36 @@
 
 namespace lockstep {
 
-/// The settings of a `config.json`, read with their types and ranges checked. Every error names file and field.
-/// A key that is absent and one that is null mean the default, as in Hugging Face's library.
+/// The settings of a `config.json`, read with their types and ranges checked. Every error names file and field. An
+/// absent key and a null value both mean the default, as in Hugging Face's library.
 class ConfigFile {
  public:
-  static constexpr std::int64_t kMaxSize = 1 << 30;  ///< of a dimension that a file may ask for
-  static constexpr std::int64_t kMaxLayers = 4096;   ///< the same of a number of layers
+  static constexpr std::int64_t kMaxSize = 1 << 30;  ///< largest dimension that a file may ask for
+  static constexpr std::int64_t kMaxLayers = 4096;   ///< largest number of layers that a file may ask for
 
   /// @param path  a `config.json`, or the folder that holds one
-  /// @throws Error  if there is none, or it is not a JSON object
+  /// @throws Error  if the file does not exist or is not a JSON object
   explicit ConfigFile(const std::string& path);
 
   const std::string& path() const { return path_; }
   bool has(const std::string& key) const;
 
-  /// Each takes the value of the first of `keys` that is there (newer name, older name), else `fallback`.
-  /// @throws Error  if the value has another type or lies outside of [min, max]
+  /// Each function returns the value of the first of `keys` that is present (newer name, older name), else `fallback`.
+  /// @throws Error  if the value has another type or lies outside [min, max]
   using Keys = std::vector<std::string>;
   std::int64_t integer(const Keys& keys, std::int64_t fallback, std::int64_t min, std::int64_t max) const;
   double number(const Keys& keys, double fallback, double min, double max) const;
   bool boolean(const Keys& keys, bool fallback) const;
   std::string text(const Keys& keys, const std::string& fallback) const;
 
-  /// The names under "id2label" in the order of their ids, or "num_labels" names LABEL_0…; empty where neither is
-  /// there.
-  /// @throws Error  if ids are not 0 to n-1
+  /// The names under "id2label" in the order of their ids, or `num_labels` names LABEL_0…; empty if the file has
+  /// neither key.
+  /// @throws Error  if the ids are not 0 to n-1
   std::vector<std::string> labels() const;
 
   /// Refuses a setting that would change the result and is not supported.
-  /// @param supported  its values, as JSON texts ("false", "\"absolute\""); absent and null are supported always
+  /// @param supported  the values that are supported, as JSON texts ("false", "\"absolute\""); absent and null always
+  /// are
   void require(const std::string& key, const std::vector<std::string>& supported) const;
   [[noreturn]] void refuse(const std::string& key, const std::string& problem, const std::string& fix) const;
 
@@ -52,7 +53,7 @@ class ConfigFile {
   std::shared_ptr<const nlohmann::json> json_;
 };
 
-/// The activation that `key` names. @throws Error  if it is not known; known names are listed
+/// The activation that `key` names. @throws Error  if it is unknown; the error lists the known names
 Activation read_activation(const ConfigFile& file, const std::string& key, Activation fallback);
 
 }  // namespace lockstep

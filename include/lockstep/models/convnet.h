@@ -10,14 +10,14 @@
 namespace lockstep {
 
 struct ConvNetOptions {
-  std::int64_t channels = 1;  ///< of the input image
+  std::int64_t channels = 1;  ///< channels of the input image
   std::int64_t side = 28;     ///< height and width of the input, a multiple of 4
   std::int64_t classes = 10;
 };
 
 /// The small network of PyTorch's MNIST tutorials: two blocks of convolution 5x5 (16, then 32 channels), batch norm,
-/// ReLU and 2x2 max pooling, then one linear layer. Parameter names and initialisation are those of
-/// `layer1 = Sequential(Conv2d, BatchNorm2d, ReLU, MaxPool2d)`, `layer2` alike, `fc = Linear`.
+/// ReLU and 2x2 max pooling, then one linear layer. It has the parameter names and initialisation of `layer1 =
+/// Sequential(Conv2d, BatchNorm2d, ReLU, MaxPool2d)`, `layer2` alike, and `fc = Linear`.
 /// Batch: "images" [size, channels, side, side], "labels" [size] int64.
 class ConvNetImpl : public Model {
  public:

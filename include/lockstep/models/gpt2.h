@@ -23,8 +23,8 @@ class Norm;
 
 /// The decoder (Radford et al., 2019), with the parameter names of Hugging Face's `GPT2Model`.
 ///
-/// As there, positions count from 0 whatever the padding: for left-padded texts give `position_ids_of_mask` as
-/// position_ids where the tokens' own positions are wanted.
+/// As in Hugging Face's model, positions count from 0 whether tokens are padding or not. To count only the tokens of
+/// left-padded texts, pass `position_ids_of_mask(attention_mask)` as position_ids.
 class GPT2ModelImpl : public torch::nn::Module {
  public:
   /// @throws Error  if the configuration is not possible
@@ -52,10 +52,10 @@ class GPT2ModelImpl : public torch::nn::Module {
 };
 TORCH_MODULE(GPT2Model);
 
-/// GPT-2 that predicts the next token. Parameters as Hugging Face's `GPT2LMHeadModel`; the head's weight is the word
+/// GPT-2 that predicts the next token. Parameters as in Hugging Face's `GPT2LMHeadModel`. The head's weight is the word
 /// embedding (unless `tie_word_embeddings` is false), so the module and its files hold it once.
-/// Batch: "input_ids", "labels" [size, length]: the same ids, -100 where a token does not count (padding); the model
-/// shifts them. Where they are there: "attention_mask", "token_type_ids", "position_ids".
+/// Batch: "input_ids" and "labels" [size, length]; optional: "attention_mask", "token_type_ids", "position_ids". Labels
+/// are the ids themselves, with -100 for tokens that do not count (padding); the model shifts them.
 class GPT2LMHeadModelImpl : public Model {
  public:
   explicit GPT2LMHeadModelImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
@@ -83,8 +83,8 @@ class GPT2LMHeadModelImpl : public Model {
 };
 TORCH_MODULE(GPT2LMHeadModel);
 
-/// GPT-2 with a linear layer over the last token that is not padding. Parameters as Hugging Face's
-/// `GPT2ForSequenceClassification`. Batch: as above, but "labels" [size].
+/// GPT-2 with a linear layer over the last token that is not padding. Parameters as in Hugging Face's
+/// `GPT2ForSequenceClassification`. Batch: as above, but "labels" are [size].
 class GPT2ForSequenceClassificationImpl : public Model {
  public:
   explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);

@@ -16,7 +16,7 @@ struct GPT2Config {
   std::int64_t n_embd = 768;
   std::int64_t n_layer = 12;
   std::int64_t n_head = 12;
-  std::optional<std::int64_t> n_inner;  ///< 4 n_embd where there is none
+  std::optional<std::int64_t> n_inner;  ///< default: 4 n_embd
   Activation activation_function = Activation::GeluNew;
   double resid_pdrop = 0.1;
   double embd_pdrop = 0.1;
@@ -26,23 +26,23 @@ struct GPT2Config {
   bool scale_attn_weights = true;
   bool scale_attn_by_inverse_layer_idx = false;
   bool reorder_and_upcast_attn = false;      ///< attention scores in fp32 whatever the weights' dtype
-  std::optional<std::int64_t> pad_token_id;  ///< GPT-2 has none of its own; the end-of-text token serves
+  std::optional<std::int64_t> pad_token_id;  ///< GPT-2 has no padding token; its end-of-text token serves
   bool tie_word_embeddings = true;
   SequenceHead head;                    ///< labels and problem type of a classifier
   bool gradient_checkpointing = false;  ///< recompute each block in backward instead of keeping its activations
-  std::string source;                   ///< the JSON that it was read from, with the settings that are not here
+  std::string source;                   ///< the JSON that it was read from, including settings that have no member here
 
-  /// As BertConfig::from_file; "hidden_size", "max_position_embeddings", "num_attention_heads" and "num_hidden_layers"
-  /// are read as the names above.
+  /// As BertConfig::from_file. "hidden_size", "max_position_embeddings", "num_attention_heads" and "num_hidden_layers"
+  /// are accepted as other names of the settings above.
   static GPT2Config from_file(const std::string& path);
-  /// The text of a `config.json`: `source` with these settings over it.
+  /// The text of a `config.json`: `source`, with these settings in place of its own.
   std::string to_json(const std::string& architecture) const;
-  /// @throws Error  naming the field, for a configuration that no model can have
+  /// @throws Error  naming the field, if no model can have this configuration
   void check(const std::string& where) const;
 };
 
-/// The sizes that are known by name: "gpt2" (12 layers of 768) and, for tests and demonstrations, "gpt2-tiny" (2 layers
-/// of 128).
+/// The configurations that have a name: "gpt2" (12 layers of 768) and, for tests and demonstrations, "gpt2-tiny" (2
+/// layers of 128).
 /// @throws Error  for another name
 GPT2Config gpt2_config_of_name(const std::string& name);
 

@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// Whether a new model draws random weights, or leaves them unset because weights are read right after.
+/// Whether a new model draws random weights, or leaves them unset because weights are read right afterwards.
 enum class InitialWeights { Random, Unset };
 
-/// Fills one parameter of the given full name in place.
+/// Fills the parameter with this full name in place.
 using Initializer = std::function<void(const std::string& name, at::Tensor& parameter)>;
 
 /// BERT's and GPT-2's scheme: normal(0, range), biases 0, norms 1.
 /// @param name  ends in "bias", or has "LayerNorm", "ln_1", "ln_2" or "ln_f" before its last part, or is a matrix
 void initialize_transformer_parameter(const std::string& name, at::Tensor& parameter, double range);
 
-/// Runs `initializer` over every parameter, without recording it.
+/// Runs `initializer` over every parameter, without recording it for autograd.
 void initialize_parameters(torch::nn::Module& module, const Initializer& initializer);
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 namespace lockstep {
 
 struct MlpOptions {
-  std::int64_t features = 122;  ///< columns of the input: NSL-KDD with its three symbolic columns one-hot has 122
+  std::int64_t features = 122;  ///< columns of the input: NSL-KDD, its three symbolic columns one-hot, has 122
   std::vector<std::int64_t> hidden = {128, 64, 32, 16};
   std::int64_t classes = 2;
 };
@@ -25,7 +25,7 @@ class MlpImpl : public Model {
 
   /// @param features  [size, features]
   /// @return  class scores [size, classes]
-  /// @throws Error  if the number of columns is another
+  /// @throws Error  if the number of columns differs
   at::Tensor forward(const at::Tensor& features);
 
   const MlpOptions& options() const { return options_; }

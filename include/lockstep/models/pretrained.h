@@ -19,16 +19,16 @@ namespace lockstep {
 
 /// How `from_pretrained` builds a model.
 struct LoadOptions {
-  std::vector<std::string> labels;  ///< names of the classifier's labels; empty: as config.json has them
-  std::int64_t num_labels = 0;      ///< the same without names; 0: as config.json has them
-  /// Entries of the tokenizer that goes with the model (`Tokenizer::vocab_size()`), to be held against the model's
-  /// before anything is loaded; 0: not known. More than the model embeds are an Error.
+  std::vector<std::string> labels;  ///< names of the classifier's labels; empty: those in config.json
+  std::int64_t num_labels = 0;      ///< number of labels without names; 0: as in config.json
+  /// Number of entries of the model's tokenizer (`Tokenizer::vocab_size()`), compared with the model's before anything
+  /// is loaded; 0: unknown. A tokenizer with more entries than the model embeds is an Error.
   std::int64_t tokenizer_size = 0;
-  bool ignore_mismatched_sizes = false;  ///< parameters of another shape are newly initialised instead of an Error
+  bool ignore_mismatched_sizes = false;  ///< parameters with another shape are newly initialised; else an Error
   bool gradient_checkpointing = false;   ///< recompute activations in backward
 };
 
-/// What became of a file's weights and of a model's parameters, as Hugging Face's `from_pretrained` tells it.
+/// How a file's weights matched a model's parameters, as Hugging Face's `from_pretrained` reports it.
 struct LoadReport {
   struct Mismatch {
     std::string name;
@@ -37,14 +37,14 @@ struct LoadReport {
   };
   std::string path;
   std::string architecture;
-  std::vector<std::string> missing;     ///< parameters that the file does not have: newly initialised
-  std::vector<std::string> unexpected;  ///< tensors of the file that the model does not have
-  std::vector<Mismatch> mismatched;     ///< of another shape: newly initialised
-  std::string vocabulary;               ///< that the tokenizer is probably another model's; empty where it fits
+  std::vector<std::string> missing;     ///< parameters that the file lacks; they were newly initialised
+  std::vector<std::string> unexpected;  ///< tensors in the file that the model lacks
+  std::vector<Mismatch> mismatched;     ///< parameters with another shape in the file; they were newly initialised
+  std::string vocabulary;               ///< a warning that the tokenizer is probably another model's; else empty
 
-  /// True where any parameter is newly initialised: the model should be trained before it is used.
+  /// True if any parameter was newly initialised: the model should be trained before it is used.
   bool has_new_weights() const { return !missing.empty() || !mismatched.empty(); }
-  /// Hugging Face's warnings, or nothing where there is nothing to tell.
+  /// Hugging Face's warnings; empty if there is nothing to report.
   std::string text() const;
 };
 
@@ -55,31 +55,32 @@ struct Loaded {
   LoadReport report;
 };
 
-/// How a file's names fit a class of models.
+/// How the names in a file map to the parameters of one class of models.
 struct WeightRules {
   std::string architecture;     ///< "BertForSequenceClassification"
-  std::string base_prefix;      ///< "bert": the base model's name inside of a model with a head
+  std::string base_prefix;      ///< "bert": name of the base model inside a model with a head
   std::int64_t vocab_size = 0;  ///< tokens that the model embeds; 0: it has no embedding
-  /// Names that older or other files have for a parameter of this model: {"lm_head.weight", "transformer.wte.weight"}.
-  /// Read where the file does not have the parameter under its own name.
+  /// Further names that files use for a parameter of this model: {"lm_head.weight", "transformer.wte.weight"}. They are
+  /// looked up if the file lacks the parameter's own name.
   std::vector<std::pair<std::string, std::string>> tied;
-  /// Whether a tensor of the file is no weight at all, or one that this class leaves out on purpose.
+  /// True for tensors in the file that are not weights, or that this class leaves out on purpose.
   std::function<bool(const std::string&)> is_ignored;
-  Initializer initialize;  ///< of what the file does not have
+  Initializer initialize;  ///< fills parameters that the file lacks
 };
 
-/// Reads the weights of `path` into `module`, converted to the dtype and device of its parameters. The base model's
+/// Reads the weights in `path` into `module`, converted to the dtype and device of its parameters. The base model's
 /// prefix is added or removed as the file needs it; "gamma" and "beta" are read as "weight" and "bias".
 /// @param path  a folder or a file, see WeightFiles
-/// @throws Error  if the weights cannot be read, or, without `ignore_mismatched_sizes`, have other shapes: it lists
-/// them
+/// @throws Error  if the weights cannot be read, or if shapes differ and `ignore_mismatched_sizes` is false; it lists
+/// the parameters that differ
 LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, const std::string& path,
                         const LoadOptions& options = {});
 
-/// Throws the Error for a model that could not be built from the configuration in `folder`: no memory for its sizes.
+/// Throws the Error for a model that could not be built from the configuration in `folder`, for example because its
+/// sizes need too much memory.
 [[noreturn]] void throw_unbuildable(const std::string& folder, const std::exception& cause);
 
-/// What `make` returns. @throws Error  naming config.json where LibTorch throws, e.g. because memory does not suffice
+/// Returns what `make` returns. @throws Error  naming config.json if LibTorch throws, e.g. for lack of memory
 template <typename Make>
 auto build_model(const std::string& folder, const Make& make) {
   try {
@@ -91,14 +92,14 @@ auto build_model(const std::string& folder, const Make& make) {
   }
 }
 
-/// Holds the tokenizer that `options` tell of against a model that embeds `vocab_size` tokens.
-/// @param folder  the model's, for errors
-/// @return  what `LoadReport::vocabulary` is to say: a tokenizer with far fewer entries than the model is usable, but
-///     hardly the one that it was trained with. (Tables rounded up to a multiple of 128 are common.)
+/// Compares the tokenizer that `options` describe with a model that embeds `vocab_size` tokens.
+/// @param folder  the model's folder, for errors
+/// @return  text for `LoadReport::vocabulary`: a warning if the tokenizer has far fewer entries than the model, because
+/// it is then hardly the one that the model was trained with. (Tables rounded up to a multiple of 128 are common.)
 /// @throws Error  if the tokenizer has ids that the model does not embed
 std::string check_tokenizer_size(std::int64_t vocab_size, const std::string& folder, const LoadOptions& options);
 
-/// Parameters and buffers under their plain names; parameters that are one tensor under several names once.
+/// Parameters and buffers under their plain names. A parameter with several names is listed once.
 NamedTensors state_of(const torch::nn::Module& module);
 
 /// Writes `config.json` and the weights into `folder`, so that Hugging Face's `from_pretrained` reads them.

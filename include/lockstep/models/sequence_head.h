@@ -13,13 +13,13 @@ namespace lockstep {
 
 enum class ProblemType { Regression, SingleLabel, MultiLabel };
 
-/// What a sequence classifier's outputs mean.
+/// What the outputs of a sequence classifier mean.
 struct SequenceHead {
-  std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};  ///< one output each
-  std::optional<ProblemType> problem_type;  ///< where there is none: by the number of labels and the labels' dtype
+  std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};  ///< one name for each output
+  std::optional<ProblemType> problem_type;  ///< default: decided by the number of labels and their dtype
 
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }
-  /// Names LABEL_0 to LABEL_n-1.
+  /// Sets the names to LABEL_0, ..., LABEL_n-1.
   void set_num_labels(std::int64_t count);
 };
 
@@ -29,9 +29,9 @@ SequenceHead read_sequence_head(const ConfigFile& file);
 void write_sequence_head(const SequenceHead& head, nlohmann::json& json);
 
 /// The loss of Hugging Face's sequence classifiers, summed: squared error for one label, cross entropy for whole-number
-/// labels, binary cross entropy for others. `count` is the number of terms that theirs takes the mean over.
+/// labels, binary cross entropy for others. `count` is the number of terms that Hugging Face's mean divides by.
 /// @param scores  [size, num_labels]
-/// @param labels  [size], or [size, num_labels] for regression on several and for multi-label
+/// @param labels  [size]; or [size, num_labels] for regression with several outputs and for multi-label classification
 /// @param model   named in errors
 /// @throws Error  if shapes, dtypes or values do not fit the head
 LossSum sequence_loss(const SequenceHead& head, const at::Tensor& scores, const at::Tensor& labels,

@@ -9,14 +9,14 @@
 
 namespace lockstep {
 
-/// The tensors of a batch that a text model takes; those that are not there stay undefined.
-/// @throws Error  if there are no "input_ids"; `model` is named in it
+/// The tensors of `batch` that a text model takes. Tensors that the batch lacks stay undefined.
+/// @throws Error  naming `model`, if "input_ids" is missing
 TokenInputs token_inputs_of(const Batch& batch, const std::string& model);
 
-/// Synthetic texts: "input_ids" of any ids, "attention_mask" of ones, or, with mixed lengths, of zeros behind each
+/// Synthetic texts: random "input_ids", and an "attention_mask" of ones; with mixed lengths it has zeros behind each
 /// text.
-/// @param vocab_size  ids are below it
-/// @param max_positions  longest text; the default length is 128 or that
+/// @param vocab_size  all ids are below it
+/// @param max_positions  length of the longest text allowed; the default length is 128, or this if it is less
 /// @param pad_token_id  fills the rest of a short text
 /// @throws Error  if the length is not positive or too long
 Batch random_texts(const RandomBatchOptions& options, std::int64_t vocab_size, std::int64_t max_positions,

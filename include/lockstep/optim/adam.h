@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// torch::optim::Adam over flat memory: betas, eps, weight decay as an L2 penalty, amsgrad, each per parameter group
-/// (Kingma and Ba, 2015, arXiv:1412.6980).
+/// torch::optim::Adam over flat memory: betas, eps, weight decay as an L2 penalty, and amsgrad, each per parameter
+/// group (Kingma and Ba, 2015, arXiv:1412.6980).
 ///
 ///     lockstep::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-3));
 class Adam : public FlatOptimizer {

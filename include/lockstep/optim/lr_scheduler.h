@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-/// Sets the learning rate of every parameter group to its initial one times a schedule, as PyTorch's LambdaLR.
+/// Sets the learning rate of every parameter group to its initial rate times a schedule, as PyTorch's LambdaLR.
 ///
 ///     LambdaLR scheduler(optimizer, make_schedule("linear", options));
 ///     for (...) { ...; optimizer.step(); scheduler.step(); }
 ///
-/// Works on any optimizer of LibTorch's kind. Construction sets the rates of step 0, which LibTorch's own schedulers
-/// leave to the first call of `step`. Groups that are added later start from the rate they come with. Not thread-safe.
+/// Works on any of LibTorch's optimizers. The constructor sets the rates of step 0; LibTorch's own schedulers do so
+/// only in the first call of `step`. Groups that are added later start from their own rate. Not thread-safe.
 class LambdaLR final : public torch::optim::LRScheduler {
  public:
   /// What a checkpoint keeps.
@@ -29,14 +29,14 @@ class LambdaLR final : public torch::optim::LRScheduler {
   /// @param optimizer  must outlive this object
   LambdaLR(torch::optim::Optimizer& optimizer, Schedule schedule);
 
-  /// The rates that the optimizer has now, by parameter group.
+  /// The optimizer's present rates, by parameter group.
   std::vector<double> get_last_lr() const { return get_current_lrs(); }
-  /// The step whose rates these are: the number of calls of `step`.
+  /// The step that these rates belong to: the number of calls of `step`.
   std::int64_t last_step() const { return last_step_; }
 
   State state() const { return {last_step_, initial_lrs_}; }
-  /// Goes on where `state` was taken, and sets the rates.
-  /// @throws Error  if it is of another number of groups
+  /// Continues from `state`, and sets the rates.
+  /// @throws Error  if `state` has another number of groups
   void load_state(const State& state);
 
  private:
@@ -55,25 +55,25 @@ class ReduceLROnPlateau {
   struct Options {
     std::string mode = "min";            ///< min: lower is better; max
     double factor = 0.1;                 ///< rates are multiplied by it
-    int patience = 10;                   ///< calls without an improvement that are put up with
-    double threshold = 1e-4;             ///< what counts as an improvement
+    int patience = 10;                   ///< calls without an improvement that are tolerated
+    double threshold = 1e-4;             ///< the smallest change that counts as an improvement
     std::string threshold_mode = "rel";  ///< rel: as a part of the best value; abs
-    int cooldown = 0;                    ///< calls after a reduction in which nothing counts
+    int cooldown = 0;                    ///< calls after a reduction that are not counted
     double min_lr = 0;
     double eps = 1e-8;  ///< smaller changes of a rate are not made
   };
-  /// What a checkpoint keeps, apart from the rates, which are the optimizer's options.
+  /// What a checkpoint keeps. The rates are not part of it: they are options of the optimizer.
   struct State {
     double best = 0;
     int num_bad_epochs = 0;
     int cooldown_counter = 0;
   };
 
-  /// @throws Error  if an option makes no sense
+  /// @throws Error  if an option is invalid
   ReduceLROnPlateau(torch::optim::Optimizer& optimizer, Options options);
   explicit ReduceLROnPlateau(torch::optim::Optimizer& optimizer) : ReduceLROnPlateau(optimizer, Options()) {}
 
-  /// Takes note of the metric. @return  true if rates were lowered
+  /// Records the metric. @return  true if rates were lowered
   bool step(double metric);
 
   const State& state() const { return state_; }

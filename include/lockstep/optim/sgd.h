@@ -15,7 +15,7 @@ class SGD : public FlatOptimizer {
  public:
   using Options = torch::optim::SGDOptions;
 
-  /// @throws Error  if a rate is negative, or Nesterov comes without momentum or with dampening
+  /// @throws Error  if a rate is negative, or if Nesterov is used without momentum or with dampening
   explicit SGD(std::vector<torch::optim::OptimizerParamGroup> param_groups, Options defaults);
   explicit SGD(std::vector<at::Tensor> parameters, Options defaults);
 };
