@@ -15,14 +15,14 @@ namespace lockstep {
 /// Named tensors of one sample, e.g. "images" [1, 28, 28] and "labels" [] (a scalar).
 using Example = std::map<std::string, at::Tensor>;
 
-/// Puts samples together to a batch. Runs in the loader's worker threads: a function of its arguments alone.
+/// Combines samples into a batch. Runs in the loader's worker threads, so its result must depend on its argument alone.
 using Collate = std::function<Batch(std::vector<Example>)>;
 
-/// The plain collate function: tensors of one name are stacked along a new first dimension.
-/// @throws Error  that names the field and both samples where names, shapes or dtypes differ, or without any sample
+/// The default collate function: stacks tensors of one name along a new first dimension.
+/// @throws Error  that names the field and both samples, if names, shapes or dtypes differ, or if `examples` is empty
 Batch stack_examples(const std::vector<Example>& examples);
 
-/// The number of samples of `batch`: the first dimension of its tensors; 0 without tensors.
+/// The number of samples in `batch`: the first dimension of its tensors; 0 if it has no tensors.
 /// @throws Error  if two tensors disagree, or one is a scalar
 std::int64_t batch_size(const Batch& batch);
 

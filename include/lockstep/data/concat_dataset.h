@@ -11,7 +11,7 @@ namespace lockstep {
 class ConcatDataset : public Dataset {
  public:
   /// @param datasets  at least one, with the same fields
-  /// @throws Error  if there is none
+  /// @throws Error  if `datasets` is empty
   explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
 
   std::int64_t size() const override { return ends_.back(); }
@@ -23,7 +23,7 @@ class ConcatDataset : public Dataset {
   std::int64_t start_of(std::size_t part) const { return part == 0 ? 0 : ends_[part - 1]; }
 
   std::vector<std::shared_ptr<const Dataset>> datasets_;
-  std::vector<std::int64_t> ends_;  // of each dataset, as an index of the whole
+  std::vector<std::int64_t> ends_;  // of each dataset, as an index into the whole
 };
 
 }  // namespace lockstep

@@ -13,8 +13,8 @@ namespace lockstep {
 class CsvColumns;
 struct CsvColumnData;
 
-/// What the columns of a training file taught: ranges of numbers, lists of categories and of classes. Applied to
-/// another file, the same text or number becomes the same feature.
+/// What the columns of a training file taught: ranges of numbers, lists of categories and of classes. In another file,
+/// an equal text or number becomes an equal feature.
 class CsvEncoding {
  public:
   /// Most features that a file may make.
@@ -25,17 +25,16 @@ class CsvEncoding {
   CsvEncoding(const CsvSchema& schema, const CsvColumns& columns);
 
   /// "features" [rows, features] float32, and "labels" [rows] int64 if the schema has a label.
-  /// @param schema  of the file that `columns` were read from: same names, kinds and scaling as the training file's,
-  /// but for ignored columns and for the order
-  /// @throws Error  with file, line and column for a category or class that is unknown and not allowed to be; if a
-  /// feature's column is missing, or was not in the training file
+  /// @param schema  of the file that `columns` were read from: names, kinds and scaling equal to the training file's;
+  /// ignored columns and the order may differ
+  /// @throws Error  with file, line and column, if a category or class is unknown and unknown ones are not allowed; or
+  /// if a feature's column is missing, or was not in the training file
   Batch encode(const CsvSchema& schema, const CsvColumns& columns, const std::string& path) const;
 
-  /// All that was learned, as a JSON object: for the folder of a model, so that other files are encoded without the
-  /// training file.
+  /// All that was learned, as a JSON object. Saved beside a model, it encodes other files without the training file.
   std::string json() const;
-  /// @param path  of the text, for errors
-  /// @throws Error  if it is not what `json` gives
+  /// @param path  where `text` was read, for errors
+  /// @throws Error  if `text` is not what `json` returns
   static CsvEncoding from_json(const std::string& text, const std::string& path);
 
   /// The columns that make features, as they were declared or learned.
@@ -60,7 +59,7 @@ class CsvEncoding {
   struct Source {
     const Feature* feature;
     const CsvColumnData* data;
-    std::vector<std::int64_t> value_of_text;  // of a category: place in the list, or -1 where it is not there
+    std::vector<std::int64_t> value_of_text;  // for a category: position in the list, or -1 if the text is not listed
   };
 
   void add(Feature feature);

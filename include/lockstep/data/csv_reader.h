@@ -9,21 +9,21 @@
 
 namespace lockstep {
 
-/// A CSV file as tensors, and what it taught.
+/// A CSV file as tensors, and what was learned from it.
 struct CsvData {
   std::shared_ptr<TensorDataset> dataset;  ///< "features" [n, d] float32, "labels" [n] int64 if there is a label
   CsvEncoding encoding;                    ///< for reading other files the same way
 };
 
-/// Reads a CSV file, plain or gzip, and learns from it what the schema leaves open. To be used on training data.
-/// @throws Error  with file, line and column: see CsvTokenizer, CsvColumns and CsvEncoding; as `check_schema`
+/// Reads a CSV file, plain or gzip, and learns from it what the schema leaves open. Use it on training data.
+/// @throws Error  with file, line and column, as CsvTokenizer, CsvColumns and CsvEncoding; as `check_schema`
 CsvData read_csv(const std::string& path, const CsvSchema& schema);
 
-/// Reads another file in the same way: what was learned from the training file is applied, not learned anew.
+/// Reads another file with what was learned from the training file; nothing is learned from this file.
 std::shared_ptr<TensorDataset> read_csv(const std::string& path, const CsvSchema& schema, const CsvEncoding& encoding);
 
-/// The number of fields in the first record of a CSV file, plain or gzip; 0 without any.
-/// @throws Error  if the file cannot be read, or the record not be split
+/// The number of fields in the first record of a CSV file, plain or gzip; 0 if the file has no record.
+/// @throws Error  if the file cannot be read, or the record cannot be split
 std::size_t count_csv_fields(const std::string& path, const CsvDialect& dialect = {});
 
 }  // namespace lockstep

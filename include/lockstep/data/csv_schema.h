@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// One column of a CSV file, and what becomes of it. Made by `number_column` and its kin.
+/// One column of a CSV file, and what becomes of it. `number_column` and the functions beside it make one.
 struct CsvColumn {
   enum class Kind {
     Number,    ///< one feature
@@ -18,13 +18,13 @@ struct CsvColumn {
     Label,     ///< the class, text that becomes a number
     Ignored,
   };
-  /// How numbers are brought to a common range; what it needs is learned from the training file. A column with one
-  /// value only becomes zeros.
+  /// How numbers are brought to a common range. The range is learned from the training file. A column with only one
+  /// value becomes zeros.
   enum class Scaling {
     None,
     MinMax,     ///< (x - min) / (max - min): 0 to 1 on the training file
-    LogMinMax,  ///< the same of log(1 + x), for numbers of many magnitudes; none may be negative
-    Standard,   ///< (x - mean) / deviation, the deviation that of the whole population
+    LogMinMax,  ///< MinMax of log(1 + x), for numbers of many magnitudes; no number may be negative
+    Standard,   ///< (x - mean) / deviation, with the deviation of the whole population
   };
   enum class Encoding {
     OneHot,  ///< one feature per value: 1 for this one, 0 for the others
@@ -35,10 +35,10 @@ struct CsvColumn {
   Kind kind = Kind::Ignored;
   Scaling scaling = Scaling::None;                 ///< Number
   Encoding encoding = Encoding::OneHot;            ///< Category
-  std::vector<std::string> values{};               ///< Category: all of them, in order; empty: learned, sorted
-  bool unknown_allowed = false;                    ///< Category, OneHot: a value not listed becomes zeros, not an error
+  std::vector<std::string> values{};               ///< Category: all values, in order; empty: learned, sorted
+  bool unknown_allowed = false;                    ///< Category, OneHot: an unlisted value becomes zeros, not an error
   std::map<std::string, std::int64_t> class_of{};  ///< Label: text to class; empty: learned, sorted
-  std::optional<std::int64_t> other_class{};       ///< Label: the class of all other texts; none: they are errors
+  std::optional<std::int64_t> other_class{};  ///< Label: the class of all other texts; unset: other texts are errors
 };
 
 CsvColumn number_column(std::string name, CsvColumn::Scaling scaling = CsvColumn::Scaling::None);
@@ -48,9 +48,10 @@ CsvColumn label_column(std::string name, std::map<std::string, std::int64_t> cla
                        std::optional<std::int64_t> other_class = {});
 CsvColumn ignored_column(std::string name);
 
-/// What a CSV file holds, declared by its reader.
+/// What a CSV file holds, as declared by its reader.
 struct CsvSchema {
-  std::vector<CsvColumn> columns;  ///< all of the file's: in its order without a header, else in any
+  std::vector<CsvColumn> columns;  ///< all columns of the file: in the file's order if it has no header, else in any
+                                   ///< order
   bool header = true;              ///< the first record names the columns
   CsvDialect dialect{};
 };

@@ -13,10 +13,10 @@ namespace lockstep {
 
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
-  bool shuffle = false;      ///< where no sampler is given: RandomSampler instead of SequentialSampler
-  std::uint64_t seed = 0;    ///< of that RandomSampler
+  bool shuffle = false;      ///< if no sampler is given: RandomSampler instead of SequentialSampler
+  std::uint64_t seed = 0;    ///< seed of that RandomSampler
   bool drop_last = false;    ///< leave out the last batch of the epoch if it is smaller than the others
-  int num_workers = 0;       ///< threads that read ahead; 0 reads in the caller's thread, when asked
+  int num_workers = 0;       ///< threads that read ahead; 0: the caller's thread reads on demand
   int prefetch_factor = 2;   ///< batches that each worker may be ahead
   bool pin_memory = false;   ///< put batches in page-locked memory, for faster copies to a CUDA device
   double timeout_s = 300.0;  ///< longest wait for a batch from a worker
@@ -33,41 +33,42 @@ struct DataLoaderOptions {
 ///       for (Batch& batch : loader) step(batch.at("images"), batch.at("labels"));
 ///     }
 ///
-/// The batches and their order are the same, bit for bit, for any number of workers. Each range-for is an iteration
-/// from the epoch's start, or from where `load_state` was told; a new one ends the one before, and so does an
-/// exception. One thread at a time; the loader must outlive its iterators, and may be moved beside them. Mirrors
+/// The batches and their order are equal, bit for bit, for any number of workers. Each range-for is one iteration, from
+/// the start of the epoch or from the position given to `load_state`. A new iteration ends the one before, and so does
+/// an exception. One thread at a time. The loader must outlive its iterators; it may be moved while they exist. Mirrors
 /// `torch.utils.data.DataLoader`.
 class DataLoader {
  public:
   class Iterator;
   struct End {};
 
-  /// @param sampler  its `size()` samples make up an epoch; none: by `options.shuffle`
-  /// @throws Error  if a size in the options is not positive, if the sampler is not for this dataset's size or stands
-  /// beside `shuffle`, if the dataset is empty, or if memory is to be pinned where there is no CUDA
+  /// @param sampler  its `size()` samples make up an epoch; null: chosen by `options.shuffle`
+  /// @throws Error  if a size in the options is not positive, if the sampler is for another dataset size or is given
+  /// together with `shuffle`, if the dataset is empty, or if `pin_memory` is set without CUDA
   explicit DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
                       std::shared_ptr<Sampler> sampler = nullptr);
-  /// Does not wait long for a worker that is stuck in the dataset (see BatchPrefetcher).
+  /// Waits only briefly for a worker that hangs in the dataset (see BatchPrefetcher).
   ~DataLoader();
   DataLoader(DataLoader&& other) noexcept;
   DataLoader& operator=(DataLoader&& other) noexcept;
 
-  /// Batches per epoch on this rank, as Python's `len(loader)`.
+  /// Batches per epoch on this rank, like Python's `len(loader)`.
   std::int64_t size() const;
   const DataLoaderOptions& options() const;
   const std::shared_ptr<const Dataset>& dataset() const;
   const std::shared_ptr<Sampler>& sampler() const;
 
   /// Starts an iteration and reads its first batch.
-  /// @throws Error  as the dataset does, with the batch and its samples named; what is no Error is made one
-  /// @throws TimeoutError  if a worker does not bring the batch within `timeout_s`
+  /// @throws Error  as the dataset does, with the batch and its samples named; other exceptions become an Error too
+  /// @throws TimeoutError  if a worker does not deliver the batch within `timeout_s`
   Iterator begin();
   End end() const { return {}; }
 
-  /// The position after the last batch that the iteration handed out: loaded into the same loader, or another one of
-  /// the same dataset and world size, the next iteration goes on with the batch that would have come.
+  /// The position after the last batch that the iteration handed out. Loaded into this loader, or into another one with
+  /// an equal dataset and world size, it makes the next iteration continue with the batch that would have followed.
   SamplerState state() const;
-  /// Takes effect at the next iteration, and costs the same for every position. @throws Error  as Sampler::load_state
+  /// Takes effect at the next iteration, at a cost that does not depend on the position. @throws Error  as
+  /// Sampler::load_state
   void load_state(const SamplerState& state);
 
  private:
@@ -75,7 +76,7 @@ class DataLoader {
   std::unique_ptr<Reader> reader_;
 };
 
-/// Goes through one epoch's remaining batches. Reading the next one happens in `++`, and throws as `begin` does.
+/// Visits the remaining batches of one epoch. `++` reads the next batch, and throws as `begin` does.
 class DataLoader::Iterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -94,7 +95,7 @@ class DataLoader::Iterator {
   friend class DataLoader;
   explicit Iterator(Reader* reader);
 
-  Reader* reader_;  // null past the last batch
+  Reader* reader_;  // null after the last batch
   std::int64_t iteration_;
   Batch batch_;
 };

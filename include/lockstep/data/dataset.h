@@ -10,9 +10,9 @@ namespace lockstep {
 
 /// A finite list of samples. Held by `std::shared_ptr<const Dataset>`: loaders and decorators share it.
 ///
-/// The public calls may run on several threads at once, so an implementation must not change what it holds, and what
-/// it returns must depend on the index alone: that keeps a run the same for any number of worker threads.
-/// The idea of a tiny interface and decorators upon it is flashlight's (Kahn et al., 2022, arXiv:2201.12465).
+/// The public calls may run on several threads at once, so an implementation must not change its state, and its results
+/// must depend on the index alone: then a run is the same for any number of worker threads. The tiny interface with
+/// decorators follows flashlight (Kahn et al., 2022, arXiv:2201.12465).
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -21,12 +21,12 @@ class Dataset {
   virtual std::int64_t size() const = 0;
 
   /// The sample `index`.
-  /// @throws Error  if `index` is not in [0, size()), or the sample cannot be read: with file and line then
+  /// @throws Error  if `index` is not in [0, size()); with file and line, if the sample cannot be read
   Example get(std::int64_t index) const;
 
-  /// The samples `indices` in that order; an index may come twice.
-  /// Same result as `stack_examples` over `get`; datasets in memory gather all rows at once instead.
-  /// @throws Error  as `get`, and where samples cannot be stacked
+  /// The samples `indices` in that order; an index may occur twice. Returns what `stack_examples` over `get` returns;
+  /// datasets in memory gather all rows at once instead.
+  /// @throws Error  as `get`, and if samples cannot be stacked
   Batch get_batch(at::IntArrayRef indices) const;
 
  private:  // indices are in range when these are called

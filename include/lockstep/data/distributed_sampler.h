@@ -5,19 +5,19 @@
 
 namespace lockstep {
 
-/// As `torch.utils.data.DistributedSampler` takes them.
+/// The arguments of `torch.utils.data.DistributedSampler`.
 struct DistributedSamplerOptions {
-  std::int64_t num_replicas = 1;  ///< the world size, or less or more where the data is cut otherwise
+  std::int64_t num_replicas = 1;  ///< the world size, or another number if the data is divided otherwise
   std::int64_t rank = 0;          ///< in [0, num_replicas)
   bool shuffle = true;
-  std::uint64_t seed = 0;  ///< the same on every rank
+  std::uint64_t seed = 0;  ///< equal on every rank
   bool drop_last = false;  ///< leave out the tail that does not divide evenly, instead of repeating samples
 };
 
 /// The share of the dataset that one replica trains on: PyTorch's DistributedSampler, index by index.
 ///
-/// Every replica gets the same number of samples. Where the dataset does not divide evenly, `drop_last` leaves out the
-/// tail; else the first samples of the epoch's order come again at its end, several times over where there are more
+/// Every replica gets an equal number of samples. If the dataset does not divide evenly, `drop_last` leaves out the
+/// tail; otherwise the first samples of the epoch's order are repeated at its end, several times if there are more
 /// replicas than samples. With 5 samples, 2 replicas and seed 0, epoch 0 is torch.randperm(5) = 4 0 1 3 2:
 ///
 ///     padded to a multiple of 2         4 0 1 3 2 4      (the first sample again)
@@ -25,9 +25,9 @@ struct DistributedSamplerOptions {
 ///     rank 1 takes the others             0   3   4
 ///     with drop_last, cut instead       4 0 1 3          rank 0: 4 1, rank 1: 0 3
 ///
-/// The order is the same for every epoch unless `set_epoch` is called before each: a second iteration over the same
-/// shuffled epoch logs a warning. To evaluate, take ExactDistributedSampler: repeated samples make metrics wrong.
-/// Reference: PyTorch, torch/utils/data/distributed.py.
+/// The order is the same for every epoch unless `set_epoch` is called before each: a second iteration over one shuffled
+/// epoch logs a warning. For evaluation use ExactDistributedSampler: repeated samples make metrics wrong. Reference:
+/// PyTorch, torch/utils/data/distributed.py.
 class DistributedSampler : public Sampler {
  public:
   /// @throws Error  if the dataset is empty, or the rank is outside [0, num_replicas)

@@ -11,37 +11,37 @@
 namespace lockstep {
 
 struct LanguageModelingOptions {
-  /// True: tokens are masked and the model names them (BERT). False: the model names each next token (GPT-2).
+  /// True: tokens are masked and the model predicts them (BERT). False: the model predicts each next token (GPT-2).
   bool mlm = false;
-  double mlm_probability = 0.15;    ///< share of the tokens that are to be named
-  double mask_probability = 0.8;    ///< of these: become the mask token;
-  double random_probability = 0.1;  ///< become any token; the rest stay as they are
-  std::uint64_t seed = 0;           ///< of the masks
+  double mlm_probability = 0.15;    ///< share of the tokens that the model must predict
+  double mask_probability = 0.8;    ///< share of those that become the mask token
+  double random_probability = 0.1;  ///< share of those that become a random token; the rest stay as they are
+  std::uint64_t seed = 0;           ///< seed of the masks
   Padding padding{};
 };
 
 /// Batches for language modelling: pads as DataCollatorWithPadding does, and makes "labels" [batch, length].
 ///
-/// Causal: the labels are the input ids, and -100 at padding; the model shifts them. What is padding is known from the
-/// attention mask, not from the padding token: a text's own end-of-text token counts even where it is the padding
-/// token too (Hugging Face's leaves it out).
+/// Causal: the labels are the input ids, and -100 at padding; the model shifts them. The attention mask decides what is
+/// padding, not the padding token: a text's own end-of-text token counts even if it is also the padding token. (Hugging
+/// Face's collator leaves it out.)
 ///
-/// Masked (Devlin et al., 2019, arXiv:1810.04805, section 3.1): the labels are the ids of the tokens chosen, and -100
-/// elsewhere; special tokens are never chosen: those of "special_tokens_mask" where samples have it, else the
-/// tokenizer's. What is chosen depends on the seed, the epoch and the sample's tokens alone: it is the same for any
-/// number of ranks and workers, for any batch size, and after a restart.
+/// Masked (Devlin et al., 2019, arXiv:1810.04805, section 3.1): the labels are the ids of the chosen tokens, and -100
+/// elsewhere. Special tokens are never chosen: "special_tokens_mask" marks them if samples have it, else the
+/// tokenizer's list does. The choice depends on the seed, the epoch and the sample's tokens alone: it is the same for
+/// any number of ranks and workers, for any batch size, and after a restart.
 ///
-/// Copies share the epoch. Several threads may use one; `set_epoch` belongs before the epoch's loop.
+/// Copies share the epoch. Several threads may use one collator. Call `set_epoch` before the epoch's loop.
 class DataCollatorForLanguageModeling {
  public:
   /// @throws Error  as DataCollatorWithPadding; for mlm, if the tokenizer has no mask token, or a probability is not
   /// between 0 and 1
   explicit DataCollatorForLanguageModeling(const Tokenizer& tokenizer, const LanguageModelingOptions& options = {});
 
-  /// Chooses the masks of the epoch: other ones for each. Call it beside the sampler's.
+  /// Chooses the masks of the epoch; they differ from epoch to epoch. Call it together with the sampler's `set_epoch`.
   void set_epoch(std::int64_t epoch) const { epoch_->store(epoch); }
 
-  /// Labels that samples bring are dropped. @throws Error  as DataCollatorWithPadding
+  /// Drops labels that samples already have. @throws Error  as DataCollatorWithPadding
   Batch operator()(std::vector<Example> examples) const;
 
  private:

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// All samples, each once, in an order drawn from seed + epoch, for one process: that of a DistributedSampler with one
-/// replica. An iteration that nobody chose an epoch for takes the next one, so every pass has an order of its own.
+/// All samples, each once, for one process, in an order drawn from seed + epoch: the order of a DistributedSampler with
+/// one replica. If no epoch was chosen for an iteration, it takes the next one, so every pass has its own order.
 class RandomSampler : public Sampler {
  public:
   /// @throws Error  if the dataset is empty

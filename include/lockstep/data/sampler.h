@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Where a sampler stands. Plain numbers: save them, and the order of samples goes on exactly where it stopped.
+/// The state of a sampler, in plain numbers. Save it, and the order of samples continues exactly where it stopped.
 struct SamplerState {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
@@ -17,10 +17,10 @@ struct SamplerState {
 
 /// The order in which one rank takes samples: a function of (seed, epoch), and a position in it.
 ///
-/// Every epoch is computed from its number, so going back to any position costs no more than starting the epoch.
-/// An iteration, which is one `begin_epoch` and what follows, starts at the first sample, or after `load_state` at the
-/// position loaded, once. A `set_epoch` or `load_state` during an iteration takes effect at the next one.
-/// One thread at a time.
+/// Every epoch is computed from its number, so a return to any position costs no more than the start of the epoch. An
+/// iteration is one `begin_epoch` and what follows. It starts at the first sample; the first iteration after
+/// `load_state` starts at the loaded position. A `set_epoch` or `load_state` during an iteration takes effect at the
+/// next one. One thread at a time.
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -34,14 +34,14 @@ class Sampler {
   std::uint64_t seed() const { return seed_; }
   std::int64_t epoch() const { return epoch_; }
 
-  /// Chooses the order of the next iteration. Call it before each epoch with the same number on every rank.
-  /// The epoch that `load_state` brought keeps its position.
+  /// Chooses the order of the next iteration. Call it before each epoch with the same number on every rank. If `epoch`
+  /// is the one that `load_state` brought, the position stays.
   /// @throws Error  if `epoch` is negative
   void set_epoch(std::int64_t epoch);
 
-  /// The dataset indices of the whole epoch, in order. Does not move the position.
+  /// The dataset indices of the whole epoch, in order. The position does not change.
   std::vector<std::int64_t> indices() const { return indices(state(), 0, size_); }
-  /// Those at [first, first + count) of the seed and epoch in `of`, cut at the end of the epoch.
+  /// The indices at [first, first + count) for the seed and epoch in `of`, cut at the end of the epoch.
   std::vector<std::int64_t> indices(const SamplerState& of, std::int64_t first, std::int64_t count) const;
 
   /// Starts an iteration, and returns where it starts. Called by the loader.
@@ -50,8 +50,8 @@ class Sampler {
   void advance(std::int64_t count);
 
   SamplerState state() const { return {seed_, epoch_, position_, dataset_size_, num_replicas_}; }
-  /// Takes up seed, epoch and position. @throws Error  if the state is of another dataset size or number of replicas,
-  /// or its position is past the end
+  /// Takes seed, epoch and position from `state`.
+  /// @throws Error  if the state is for another dataset size or number of replicas, or its position is past the end
   void load_state(const SamplerState& state);
 
  protected:
@@ -60,7 +60,7 @@ class Sampler {
     std::int64_t num_replicas = 1;
     std::int64_t size = 0;  ///< samples per epoch on this rank
   };
-  /// @param name  of the class, for errors
+  /// @param name  the class's name, for errors
   /// @throws Error  if the dataset is empty
   Sampler(std::string name, Shape shape, std::uint64_t seed);
 
@@ -68,7 +68,7 @@ class Sampler {
   /// Writes the dataset indices at [first, first + count) of the epoch; the range is within [0, size()).
   virtual void do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,
                           std::int64_t* out) const = 0;
-  /// The epoch of an iteration that nobody chose an epoch for.
+  /// The epoch of an iteration for which no epoch was chosen.
   virtual std::int64_t do_next_epoch(std::int64_t epoch) { return epoch; }
 
   std::string name_;
@@ -78,7 +78,7 @@ class Sampler {
   std::uint64_t seed_;
   std::int64_t epoch_ = 0;
   std::int64_t position_ = 0;
-  bool fresh_ = true;  // epoch and position were chosen, and no iteration has begun since
+  bool fresh_ = true;  // epoch and position were chosen, and no iteration has begun since then
 };
 
 }  // namespace lockstep

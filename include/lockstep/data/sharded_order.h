@@ -5,13 +5,13 @@
 
 namespace lockstep {
 
-/// @param sampler  the class that asks, for the error
+/// @param sampler  the calling class, for the error
 /// @throws Error  if `rank` is outside [0, num_replicas), or `num_replicas` is not positive
 void check_replica(const char* sampler, std::int64_t num_replicas, std::int64_t rank);
 
-/// What one replica takes of a dataset: every `num_replicas`-th sample of the epoch's order, beginning with the
-/// `rank`-th. The order is 0, 1, 2, …, or a permutation seeded with seed + epoch; past its end it starts over, which is
-/// how PyTorch pads. Keeps the last epoch that it computed, so it serves one thread at a time.
+/// The samples that one replica takes from a dataset: every `num_replicas`-th sample of the epoch's order, from the
+/// `rank`-th on. The order is 0, 1, 2, …, or a permutation seeded with seed + epoch; past its end it starts over, which
+/// is how PyTorch pads. Keeps the last epoch that it computed, so only one thread may use it at a time.
 class ShardedOrder {
  public:
   /// @param size  samples of this replica

@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// Some samples of another dataset: sample i is sample `indices[i]` there.
+/// Some samples of another dataset: sample i is that dataset's sample `indices[i]`.
 class SubsetDataset : public Dataset {
  public:
-  /// @throws Error  if an index is not one of `dataset`
+  /// @throws Error  if an index is outside `dataset`
   SubsetDataset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
@@ -23,9 +23,9 @@ class SubsetDataset : public Dataset {
   std::vector<std::int64_t> indices_;
 };
 
-/// Cuts `dataset` at random into parts of `sizes` samples, as `torch.utils.data.random_split` with a generator that was
-/// seeded with `seed` does: the same samples in the same order.
-/// @throws Error  if the sizes are negative or do not add up to the dataset's
+/// Cuts `dataset` at random into parts of `sizes` samples, with the samples and order of
+/// `torch.utils.data.random_split` with a generator seeded with `seed`.
+/// @throws Error  if a size is negative, or the sizes do not add up to the dataset's size
 std::vector<std::shared_ptr<const Dataset>> random_split(const std::shared_ptr<const Dataset>& dataset,
                                                          const std::vector<std::int64_t>& sizes, std::uint64_t seed);
 

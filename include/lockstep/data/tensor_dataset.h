@@ -4,12 +4,12 @@
 
 namespace lockstep {
 
-/// Samples that stand in memory: sample i is row i of every tensor. A batch is one gather per tensor, without a tensor
-/// per sample. The tensors are shared, not copied: do not change them while the dataset is in use.
+/// Samples in memory: sample i is row i of every tensor. A batch is one gather per tensor, without a tensor per sample.
+/// The tensors are shared, not copied: do not change them while the dataset is in use.
 class TensorDataset : public Dataset {
  public:
   /// @param fields  at least one; each [n, ...] with the same n
-  /// @throws Error  if the tensors differ in n, or there is none
+  /// @throws Error  if the tensors differ in n, or `fields` is empty
   explicit TensorDataset(Batch fields);
 
   std::int64_t size() const override { return size_; }

@@ -17,32 +17,33 @@ class TokenTable;
 
 struct TokenizeOptions {
   bool add_special_tokens = true;
-  bool append_eos = false;  ///< the tokenizer's end-of-text token behind each text, as language models learn to stop
-  /// Longest sample in tokens, special ones included: at most the positions of the model. Unset: the tokenizer's
-  /// `model_max_length`, where it has one.
+  bool append_eos = false;  ///< adds the tokenizer's end-of-text token to each text, so that a language model learns to
+                            ///< stop
+  /// Longest sample in tokens, special ones included; at most the number of the model's positions. Unset: the
+  /// tokenizer's `model_max_length`, if it has one.
   std::optional<std::int64_t> max_length;
-  bool truncation = false;  ///< shorten longer texts; false: they are errors, with file and row
+  bool truncation = false;  ///< shorten longer texts; false: longer texts are errors, with file and row
   TruncationStrategy strategy = TruncationStrategy::LongestFirst;
   SequenceSide truncation_side = SequenceSide::Right;
   int threads = 0;  ///< 0: one for each core that this process may use
 
-  /// A folder for the result, made if it does not exist; empty: none, the tokens are held in memory. A file there is
-  /// named by a digest of the rows' content, the tokenizer and these options, so it is used again exactly where it
-  /// would be made again; it is verified when it is opened, and a damaged one is made anew. Ranks that share the folder
-  /// tokenize once: one does it, the others wait.
+  /// A folder for the result, created if it does not exist; empty: memory holds the tokens and no file is written. The
+  /// file's name is a digest of the rows' content, the tokenizer and these options, so a file is used again exactly if
+  /// making it again would give an equal one. It is verified when it is opened, and a damaged file is replaced. Ranks
+  /// that share the folder tokenize once: one does it, the others wait.
   std::string cache_dir;
-  double cache_timeout_s = 1800.0;  ///< longest wait for another process that makes the same file
+  double cache_timeout_s = 1800.0;  ///< longest wait for another process that makes that file
 };
 
 /// Texts as token ids, ready for a collator: "input_ids" [n] int64, "attention_mask" [n] int64 of ones, "labels" []
-/// int64 where the rows have labels, and "token_type_ids" [n] int64 where some sample has a token of type 1, as BERT's
-/// pairs do. Samples differ in length: give the loader a DataCollatorWithPadding.
+/// int64 if the rows have labels, and "token_type_ids" [n] int64 if any sample has a token of type 1, as BERT's pairs
+/// do. Samples differ in length: give the loader a DataCollatorWithPadding.
 class TokenizedDataset : public Dataset {
  public:
   explicit TokenizedDataset(TokenTable table);
 
   std::int64_t size() const override;
-  /// Tokens of each sample: for LengthGroupedSampler.
+  /// Tokens of each sample, for LengthGroupedSampler.
   std::vector<std::int64_t> lengths() const;
   std::int64_t num_tokens() const;
   bool has_labels() const;
@@ -54,11 +55,11 @@ class TokenizedDataset : public Dataset {
   std::shared_ptr<const TokenTable> table_;
 };
 
-/// Tokenizes all rows on several threads: single texts where they have one field, pairs where they have two. Take
-/// `sample_rows` first where a part is enough.
-/// @throws Error  if rows have more than two fields or there are none; that names file and row: a text longer than
-/// `max_length` without truncation, or one that truncation cannot shorten enough, an empty result; if the cache cannot
-/// be written
+/// Tokenizes all rows on several threads: single texts if they have one field, pairs if they have two. Use
+/// `sample_rows` first if a part is enough.
+/// @throws Error  if rows have more than two fields, or there are no rows; with file and row, if a text is longer than
+/// `max_length` without truncation, truncation cannot shorten it enough, or the result is empty; if the cache cannot be
+/// written
 std::shared_ptr<const TokenizedDataset> tokenize(const TextDataset& rows, const Tokenizer& tokenizer,
                                                  const TokenizeOptions& options = {});
 

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Gives torch::data's loaders a Sampler of Lockstep's, such as one replica's share in PyTorch's order:
+/// Lets torch::data's loaders use a Sampler of Lockstep, such as one replica's share in PyTorch's order:
 ///
 ///     lockstep::DistributedSamplerOptions share;
 ///     share.num_replicas = lockstep::get_world_size();
@@ -23,9 +23,9 @@ namespace lockstep {
 ///       for (auto& batch : *loader) ...
 ///     }
 ///
-/// A loader copies its sampler. Copies of this one are handles of the same sampler, so `set_epoch` reaches the loader,
-/// which it does not with LibTorch's DistributedRandomSampler. An epoch's order is fixed when its loop begins; workers
-/// change nothing in it. One loader for each, and one thread at a time; the loader asks in the loop's own thread.
+/// A loader copies its sampler. Copies of this class refer to one sampler, so `set_epoch` reaches the loader, which it
+/// does not with LibTorch's DistributedRandomSampler. An epoch's order is fixed when its loop begins; workers do not
+/// affect it. Use one sampler per loader, on one thread at a time; the loader reads it in the loop's own thread.
 class TorchDataSampler : public torch::data::samplers::Sampler<> {
   using Base = torch::data::samplers::Sampler<>;
   template <typename Argument>
@@ -38,7 +38,7 @@ class TorchDataSampler : public torch::data::samplers::Sampler<> {
 
   /// A replica's share of `dataset_size` samples: DistributedSampler. @throws Error  as it does
   TorchDataSampler(std::int64_t dataset_size, const DistributedSamplerOptions& share);
-  /// Any of Lockstep's samplers, for example ExactDistributedSampler to evaluate. @throws Error  if it is null
+  /// Any Sampler of Lockstep, for example ExactDistributedSampler to evaluate. @throws Error  if it is null
   explicit TorchDataSampler(std::shared_ptr<lockstep::Sampler> sampler);
 
   /// Chooses the order of the next loop. Call it before each epoch with the same number on every rank.
@@ -48,27 +48,28 @@ class TorchDataSampler : public torch::data::samplers::Sampler<> {
   std::int64_t size() const { return sampler().size(); }
   lockstep::Sampler& sampler() const { return *shared_->sampler; }
 
-  /// Where to go on after a loop has taken `samples` samples of this epoch on this rank. Count them in the loop: a
-  /// loader with workers has asked for more than it has handed out. @throws Error  if an epoch has fewer
+  /// The state from which to resume after a loop has taken `samples` samples of this epoch on this rank. Count the
+  /// samples in the loop: a loader with workers has requested more than it has handed out. @throws Error  if an epoch
+  /// has fewer samples
   SamplerState state_after(std::int64_t samples) const;
-  /// The next loop goes on from there. A `set_epoch` with the epoch that was loaded keeps the position.
+  /// The next loop continues from `state`. A `set_epoch` with the loaded epoch keeps the position.
   /// @throws Error  as Sampler::load_state
   void load_state(const SamplerState& state) { sampler().load_state(state); }
 
-  // What the loader calls.
-  /// @throws Error  if `new_size` is another dataset's
+  // Called by the loader.
+  /// @throws Error  if `new_size` differs from the size of the dataset
   void reset(NewSize new_size = {}) override;
   Request next(std::size_t batch_size) override;
-  /// The position after what the loader has asked for: of a loader without workers, what it has handed out.
+  /// The position after what the loader has requested; for a loader without workers, that is what it has handed out.
   void save(torch::serialize::OutputArchive& archive) const override;
-  /// @throws Error  as load_state, and if the archive is not of such a sampler
+  /// @throws Error  as load_state, or if the archive holds something else
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
   struct Shared {
     std::shared_ptr<lockstep::Sampler> sampler;
-    SamplerState at;         // of the loop: what set_epoch says meanwhile is of the next
-    bool has_begun = false;  // else `at` means nothing
+    SamplerState at;         // of the current loop; set_epoch meanwhile concerns the next one
+    bool has_begun = false;  // false: `at` is not valid
   };
   std::shared_ptr<Shared> shared_;
 };

@@ -9,13 +9,14 @@ namespace lockstep {
 
 /// The samples of another dataset, changed by a function when they are read.
 ///
-/// The function sees whole batches, a batch of one for `get`: one call of each operation serves all samples. It runs in
-/// the loader's worker threads, several at once, and must treat each sample the same whichever stand beside it.
+/// The function receives whole batches (a batch of one for `get`), so one call of each operation serves all samples. It
+/// runs in the loader's worker threads, several at once, and must treat a sample the same whatever other samples are in
+/// the batch.
 class TransformDataset : public Dataset {
  public:
   using Transform = std::function<Batch(Batch)>;
 
-  /// @throws Error  if one of them is missing
+  /// @throws Error  if either is null
   TransformDataset(std::shared_ptr<const Dataset> dataset, Transform transform);
 
   std::int64_t size() const override { return dataset_->size(); }

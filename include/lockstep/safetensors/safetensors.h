@@ -16,15 +16,15 @@
 
 namespace lockstep {
 
-/// Tensors by name, in an order that matters to whoever made the list.
+/// Tensors by name, in an order that the creator of the list chooses.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// A safetensors file, mapped into memory and checked when it is opened; data is read from disk when it is touched. A
+/// A safetensors file, mapped into memory and checked when it is opened; its data is read from disk on first access. A
 /// small file (under 16 MiB) is read at once.
 ///
-/// Copies share the memory. Reading is thread-safe. A mapped file must not be cut short (what this library writes is
-/// replaced by renaming, so that is safe): `tensor` looks, but a tensor that was handed out before reads what is not
-/// there any more, and the system ends the process (SIGBUS).
+/// Copies share the memory. Reading is thread-safe. A mapped file must not be shortened. (This library replaces files
+/// by renaming, which is safe.) `tensor` checks the length, but if a file is shortened later, a read of an earlier
+/// tensor ends the process (SIGBUS).
 /// Format: https://github.com/huggingface/safetensors#format
 class SafetensorsFile {
  public:
@@ -39,9 +39,10 @@ class SafetensorsFile {
   /// @throws Error  if there is no such tensor
   const SafetensorsEntry& entry(const std::string& name) const;
 
-  /// The tensor on the CPU. It lies in the mapping, which lives as long as any of its tensors; writing to it changes
-  /// a private copy of the page and never the file. Where the data is not aligned for its type, it is a copy instead.
-  /// @throws Error  if there is no such tensor, LibTorch has no such dtype, or the file was cut short
+  /// The tensor on the CPU. It lies in the mapping, which lives as long as any of its tensors; a write to it changes a
+  /// private copy of the page and never the file. If the data is not aligned for its type, the tensor is a copy
+  /// instead.
+  /// @throws Error  if the tensor does not exist, LibTorch does not have its dtype, or the file was shortened
   at::Tensor tensor(const std::string& name) const;
 
  private:
@@ -50,25 +51,25 @@ class SafetensorsFile {
   std::shared_ptr<const Content> content_;
 };
 
-/// The dtype of LibTorch for a name of the format ("F32"), or nothing where this LibTorch has none.
+/// LibTorch's dtype for a name of the format ("F32"), or nothing if this LibTorch does not have it.
 std::optional<at::ScalarType> dtype_of_safetensors(std::string_view name);
-/// The name of the format for a dtype, or nothing where the format has none.
+/// The format's name for a dtype, or nothing if the format does not have it.
 std::optional<std::string> safetensors_dtype(at::ScalarType dtype);
 
-/// A safetensors file as it is about to be written: its bytes, one piece after the other. The bytes are those that
-/// Hugging Face's writer makes for the same tensors. Tensors that share memory come each in full.
+/// A safetensors file that is about to be written: its bytes, piece by piece. The bytes equal those of Hugging Face's
+/// writer for the same tensors. Tensors that share memory are each written in full.
 class SafetensorsStream {
  public:
-  /// Looks at names, dtypes and sizes; elements are read by `write`.
+  /// Reads names, dtypes and sizes; `write` reads the elements.
   /// @param path  named in errors
-  /// @param metadata  strings of "__metadata__"; Hugging Face's loader wants "format" to be "pt"
+  /// @param metadata  strings of "__metadata__"; Hugging Face's loader requires "format" to be "pt"
   /// @throws Error  if a name is given twice, or a dtype is not in the format
   SafetensorsStream(const std::string& path, const NamedTensors& tensors,
                     const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
   std::uint64_t size_bytes() const { return prefix_.size() + data_bytes_; }
-  /// Hands the file to `sink`, tensor by tensor: at most one is copied at a time (from a device, or to make it
-  /// contiguous). A piece is valid during the call that it is given to.
+  /// Passes the file to `sink`, tensor by tensor; at most one tensor is copied at a time (from a device, or to make it
+  /// contiguous). A piece is valid only during its call.
   void write(const std::function<void(std::string_view)>& sink) const;
 
  private:
@@ -77,7 +78,7 @@ class SafetensorsStream {
   std::uint64_t data_bytes_ = 0;
 };
 
-/// Writes a SafetensorsStream to `path`: beside first, then synced and renamed.
+/// Writes a SafetensorsStream to a file beside `path`, syncs it, and renames it to `path`.
 /// @throws Error  as SafetensorsStream, or if the file cannot be written
 void write_safetensors(const std::string& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});

@@ -5,11 +5,12 @@
 
 namespace lockstep {
 
-/// Whether operators of this thread compute in a smaller type on such devices, and in which.
+/// Whether operators of this thread compute in a smaller type on devices of this kind, and in which type.
 bool is_autocast_on(c10::DeviceType device);
 at::ScalarType autocast_type(c10::DeviceType device);
 
-/// While it lives, operators of this thread compute in a smaller type where that is safe, as `torch.autocast`.
+/// While it lives, operators of this thread compute in a smaller type if that is safe for them, as with
+/// `torch.autocast`.
 class [[nodiscard]] Autocast {
  public:
   /// @param dtype    bf16 or fp16
@@ -26,8 +27,8 @@ class [[nodiscard]] Autocast {
   at::ScalarType dtype_before_ = at::kFloat;
 };
 
-/// What LibTorch's ThreadLocalState leaves out of a thread's autocast: taken where it is made, and `set` in a thread
-/// that works for that one.
+/// The part of a thread's autocast that LibTorch's ThreadLocalState leaves out. The constructor captures it; `set`
+/// applies it in a thread that works for the first one.
 class AutocastTypes {
  public:
   AutocastTypes();

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// The module's own forward. TorchScript takes what a c10::IValue can be made of, and returns one.
+/// Calls the module's own forward. TorchScript takes arguments that convert to c10::IValue, and returns a c10::IValue.
 template <typename ModuleType, typename... Args>
 auto call_forward(ModuleType& module, Args&&... args) {
   if constexpr (kIsScriptModule<ModuleType>) {

@@ -19,7 +19,7 @@ std::vector<at::Tensor> tensors_of(const T& value) {
   return tensors;
 }
 
-/// The same TorchScript value with other tensors, which `next` gives one by one in the order of `visit_tensors`.
+/// `value`, a TorchScript value, with its tensors replaced by `tensors`, in the order of `visit_tensors`.
 c10::IValue replace_script_tensors(const c10::IValue& value, const std::vector<at::Tensor>& tensors);
 
 namespace detail {
@@ -48,14 +48,14 @@ void replace_from(T& value, const std::vector<at::Tensor>& tensors, std::size_t&
     replace_from(value.data, tensors, position);
     if constexpr (HasTarget<T>::value) replace_from(value.target, tensors, position);
   } else {
-    // The object is ours and not const, and what it shows are its members.
+    // The object is our own and not const, and `visit_struct` shows its members.
     visit_struct(value, [&](const at::Tensor& tensor) { const_cast<at::Tensor&>(tensor) = tensors[position++]; });
   }
 }
 
 }  // namespace detail
 
-/// `value` with other tensors in place of its own, in the order of `visit_tensors`.
+/// `value` with its tensors replaced by `tensors`, in the order of `visit_tensors`.
 /// @param tensors  as many as `value` has
 template <typename T>
 T with_tensors(T value, const std::vector<at::Tensor>& tensors) {

@@ -22,19 +22,20 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-/// The tensor in every place of a module where a parameter may be, in one order: equal lists, same parameters.
+/// The tensor at each position of a module that can hold a parameter, in a fixed order: equal lists mean equal
+/// parameters.
 using ParameterPlaces = std::vector<const c10::TensorImpl*>;
 
-/// What data parallelism needs of a module, whatever its kind.
+/// What data parallelism needs from a module of any kind.
 struct ModuleTensors {
   std::vector<NamedTensor> parameters;                ///< each tensor once, under its first name, in registration order
-  std::function<std::vector<NamedTensor>()> buffers;  ///< asked anew each time, because a module may replace them
+  std::function<std::vector<NamedTensor>()> buffers;  ///< read again each time, because a module may replace them
   std::function<bool()> is_training;
   std::function<std::vector<NamedTensor>()> current_parameters;  ///< `parameters` as they are now
-  /// Those whose gradients are sparse, as far as a module says so: tables of Embedding and EmbeddingBag, not
+  /// Parameters with sparse gradients, as far as a module declares them: tables of Embedding and EmbeddingBag, not
   /// TorchScript.
   ParameterPlaces sparse;
-  /// Puts those of now in place of what the list has. Cheap: looks at no name, unlike current_parameters.
+  /// Replaces the list's content by the current tensors. Cheap: looks up no names, unlike current_parameters.
   std::function<void(ParameterPlaces&)> list_places;
 };
 

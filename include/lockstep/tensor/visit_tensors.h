@@ -25,7 +25,7 @@ template <typename T>
 struct IsRange<T, std::void_t<decltype(std::declval<const T&>().begin() != std::declval<const T&>().end())>>
     : std::true_type {};
 
-// std::optional, and LibTorch's own, which is the same in LibTorch 2.
+// std::optional, and LibTorch's own optional, which is std::optional in LibTorch 2.
 template <typename T, typename = void>
 struct IsOptional : std::false_type {};
 template <typename T>
@@ -37,14 +37,14 @@ struct IsTuple : std::false_type {};
 template <typename T>
 struct IsTuple<T, std::void_t<decltype(std::tuple_size<T>::value)>> : std::true_type {};
 
-// Whether a visitor passes values of a type by, which it says by `template <typename T> static constexpr bool
+// Whether a visitor skips values of a type, which it declares by `template <typename T> static constexpr bool
 // kPassesBy`.
 template <typename Visit, typename T, typename = void>
 struct PassesBy : std::false_type {};
 template <typename Visit, typename T>
 struct PassesBy<Visit, T, std::enable_if_t<std::decay_t<Visit>::template kPassesBy<T>>> : std::true_type {};
 
-// A function of somebody else's, beside the type that it is for.
+// Finds a user's function beside the type that it is for.
 namespace found_by_argument {
 
 void visit_tensors();  // so that an unqualified call looks in the namespaces of its arguments
@@ -83,7 +83,7 @@ template <typename T>
 constexpr bool kHoldsNoTensor =
     std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_convertible_v<const T&, std::string>;
 
-// A struct's tensors, by what it says of itself or somebody says of it.
+// A struct's tensors, through its own member or through a function in its namespace.
 template <typename T, typename Visit>
 void visit_struct(const T& value, Visit&& visit) {
   if constexpr (HasVisitMember<T>::value) {
@@ -108,7 +108,7 @@ struct VisitTensors {
     } else if constexpr (std::is_same_v<T, c10::IValue>) {
       value.visit([&](const c10::IValue& inner) {
         if (inner.isTensor()) visit(inner.toTensor());
-        return false;  // go on into containers
+        return false;  // continue into containers
       });
     } else if constexpr (IsOptional<T>::value) {
       if (value.has_value()) (*this)(*value, visit);
@@ -130,16 +130,16 @@ struct VisitTensors {
 }  // namespace detail
 
 /// visit_tensors(value, visit) calls `visit` with each tensor inside `value`: a tensor; a tuple, pair, optional or
-/// container of such; a map's values; a torch::data::Example; a TorchScript value. Numbers and texts hold no tensors.
-/// Any other struct says what it holds by a member
+/// container of values that hold tensors; a map's values; a torch::data::Example; a TorchScript value. Numbers and
+/// texts hold no tensors. Any other struct declares its tensors by a member
 ///
 ///     template <typename F> void visit_tensors(F&& visit) const { visit(logits); visit(hidden); }
 ///
-/// or, if it is somebody else's, by a function in its namespace, which is found by the argument:
+/// or, if you cannot change the struct, by a function in its namespace, which is found by its argument:
 ///
 ///     template <typename F> void visit_tensors(const VAEOutput& output, F&& visit) { visit(output.reconstruction); }
 ///
-/// They must show the members themselves, not copies: where replicas' outputs are put together, they are replaced.
+/// They must show the members themselves, not copies: the tensors are replaced when replicas' outputs are combined.
 inline constexpr detail::VisitTensors visit_tensors{};
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ class Module;
 
 namespace lockstep {
 
-/// Whether a module is TorchScript, which is held by value, and not a module holder or a shared_ptr.
+/// Whether a module is TorchScript, which is held by value, unlike a module holder or a shared_ptr.
 template <typename ModuleType>
 constexpr bool kIsScriptModule = std::is_base_of_v<torch::jit::Module, ModuleType>;
 
@@ -29,7 +29,7 @@ template <typename T>
 struct PointsToModule<T, std::void_t<decltype(*std::declval<T&>())>>
     : std::is_base_of<torch::nn::Module, std::decay_t<decltype(*std::declval<T&>())>> {};
 
-// Class templates ask it first of all, so that this is the first error that a compiler shows.
+// Class templates call it first, so that this is the first error that a compiler shows.
 template <typename ModuleType>
 constexpr bool require_wrappable() {
   static_assert(
@@ -44,7 +44,7 @@ constexpr bool require_wrappable() {
   return true;
 }
 
-// What a module holder or a shared_ptr holds; TorchScript is its own.
+// The module inside a module holder or a shared_ptr; TorchScript itself.
 template <typename ModuleType>
 auto& plain_module(ModuleType& module) {
   if constexpr (kIsScriptModule<ModuleType>) {
@@ -56,9 +56,9 @@ auto& plain_module(ModuleType& module) {
 
 }  // namespace detail
 
-/// The members of a module that PyTorch's wrappers have too: each is the wrapped module's own.
+/// The members of a module that PyTorch's wrappers have too; each forwards to the wrapped module.
 /// @tparam Wrapper  the class derived from this, which has `module()`
-/// @tparam ModuleType  of what `module()` gives
+/// @tparam ModuleType  the type that `module()` returns
 template <typename Wrapper, typename ModuleType>
 class ModuleMembers {
  public:
@@ -67,7 +67,7 @@ class ModuleMembers {
   bool is_training() { return plain().is_training(); }
   std::vector<at::Tensor> parameters() { return listed(plain().parameters()); }
   std::vector<at::Tensor> buffers() { return listed(plain().buffers()); }
-  /// Gradients become zero, or undefined where that is the default of this LibTorch's modules.
+  /// Gradients become zero, or undefined if that is the default of this LibTorch's modules.
   void zero_grad() {
     if constexpr (kIsScriptModule<ModuleType>) {
       zero_grad(false);
@@ -76,7 +76,7 @@ class ModuleMembers {
     }
   }
   void zero_grad(bool set_to_none) {
-    if constexpr (kIsScriptModule<ModuleType>) {  // which has none of its own
+    if constexpr (kIsScriptModule<ModuleType>) {  // TorchScript has no zero_grad of its own
       for (at::Tensor& parameter : parameters()) {
         at::Tensor& gradient = parameter.mutable_grad();
         if (gradient.defined()) gradient = set_to_none ? at::Tensor() : gradient.detach().zero_();
@@ -85,7 +85,7 @@ class ModuleMembers {
       plain().zero_grad(set_to_none);
     }
   }
-  /// The module, for all that it has besides.
+  /// Access to all other members of the module.
   auto* operator->() { return &plain(); }
 
  protected:
