@@ -141,7 +141,7 @@ TEST(GPT2Config, ReadsBothSetsOfNames) {
   EXPECT_EQ(GPT2Config::from_file(folder.path()).n_embd, 64);
 }
 
-// Each size alone is one that a model may have. Where memory is granted on trust, the product would be tried.
+// Each size alone is possible for a model. A system that overcommits memory would try to allocate their product.
 TEST(ModelSizes, ThatNoHostHoldsAreRefusedBeforeAnythingIsAllocated) {
   const std::pair<const char*, TextTask> cases[] = {
       {R"({"model_type":"bert","vocab_size":10000000,"hidden_size":10000000,"num_attention_heads":1})",

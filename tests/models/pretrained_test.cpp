@@ -43,7 +43,7 @@ GPT2Config small_gpt2() {
   return config;
 }
 
-// The weights of `folder` under names that `rename` gives them; an empty name drops a tensor.
+// Rewrites the weights in `folder` under the names that `rename` returns; an empty name drops a tensor.
 template <typename Rename>
 void rewrite_weights(const std::string& folder, const Rename& rename) {
   NamedTensors tensors;
@@ -116,7 +116,7 @@ TEST(Pretrained, ListsWhatIsMissingAndWhatIsUnexpected) {
   EXPECT_NE(text.find("were not used when initializing BertForSequenceClassification: ['cls.predictions.bias', "),
             std::string::npos);
   EXPECT_NE(text.find("You should probably TRAIN this model on a down-stream task"), std::string::npos);
-  // The new head is drawn, not left as memory was.
+  // The new head has initial values, not whatever memory held.
   const auto parameters = loaded.model->named_parameters();
   EXPECT_TRUE(torch::equal(parameters["classifier.bias"], torch::zeros({2})));
   const double std = parameters["classifier.weight"].std().item<double>();
@@ -162,7 +162,7 @@ TEST(Pretrained, HoldsTheTokenizersSizeAgainstTheModelsFirst) {
   EXPECT_EQ(report(73), "");  // the table was rounded up
   EXPECT_NE(report(72).find("The tokenizer has 72 entries and the model at " + folder.path() + " 200"),
             std::string::npos);
-  // Before the weights are looked at.
+  // The error is raised before the weights are read.
   std::filesystem::remove(folder / "model.safetensors");
   try {
     report(201);
@@ -212,7 +212,7 @@ TEST(Pretrained, ReadsOldNamesAndPassesOverTables) {
   }
   tensors.emplace_back("bert.embeddings.position_ids", torch::arange(6).unsqueeze(0));
   tensors.emplace_back("bert.pooler.dense.weight", torch::zeros({8, 8}));
-  tensors.emplace_back("cls.predictions.decoder.weight", torch::zeros({11, 8}));  // tied: the embedding's own name wins
+  tensors.emplace_back("cls.predictions.decoder.weight", torch::zeros({11, 8}));  // tied: the embedding's name wins
   write_weight_files(folder.path(), tensors);
   const auto loaded = BertForMaskedLMImpl::from_pretrained(folder.path());
   EXPECT_EQ(loaded.report.text(), "");
@@ -261,7 +261,7 @@ TEST(Pretrained, ASmallerSaveLeavesNoOldShards) {
 TEST(Pretrained, SavesModelsWithoutAConfiguration) {
   const TemporaryFolder folder;
   ConvNet net, other;
-  net->forward(torch::rand({4, 1, 28, 28}));  // moves batch norm's statistics
+  net->forward(torch::rand({4, 1, 28, 28}));  // changes the statistics of batch norm
   save_model(*net, folder.path());
   WeightRules rules;
   rules.architecture = "ConvNet";

@@ -65,7 +65,7 @@ TEST_P(EveryModel, ACloneHasTheSameValuesAndItsOwnMemory) {
 
 TEST_P(EveryModel, LossesOfTwoHalvesAddUpToThatOfTheWhole) {
   const std::shared_ptr<Model> model = make_model(GetParam());
-  model->eval();  // batch norm looks across the batch while it trains
+  model->eval();  // in training, batch norm mixes the samples of a batch
   const Batch batch = model->random_batch({4, 8, 3, /*mixed_lengths=*/true});
   const LossSum whole = model->loss(model->forward(batch), batch);
   double sum = 0, count = 0;
@@ -222,7 +222,7 @@ TEST(Mlp, RefusesLabelsOutsideTheHead) {
   EXPECT_EQ(mlp->loss(mlp->forward(batch.at("features")), batch).count.item<std::int64_t>(), 1);
 }
 
-// The layers of PyTorch's own classes, made in the same order from the same seed, are the reference.
+// Layers of PyTorch's own classes, made in the same order from the same seed, are the reference.
 TEST(ConvNet, IsTheTutorialNetwork) {
   torch::manual_seed(7);
   ConvNet net;

@@ -1,4 +1,4 @@
-// The faster functions of the transformers against LibTorch's own operators, and against what autograd promises.
+// Compares the transformers' faster functions with LibTorch's own operators, and with autograd's guarantees.
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -21,7 +21,7 @@ using torch::Tensor;
 
 double largest_difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
-// Causal, padded, dropout.
+// Parameters: causal, padded, dropout.
 class Attention : public ::testing::TestWithParam<std::tuple<bool, bool, bool>> {
  protected:
   void SetUp() override {
@@ -33,7 +33,7 @@ class Attention : public ::testing::TestWithParam<std::tuple<bool, bool, bool>> 
     options_.scale = 0.5;
     options_.dropout_p = has_dropout ? 0.4 : 0;
     options_.is_causal = is_causal;
-    if (is_padded) {  // the first text is padded on the left, so with causality its first token sees no token at all
+    if (is_padded) {  // the first text is padded on the left, so with causality its first token sees no token
       options_.mask = torch::zeros({2, 1, 1, 5}, torch::kDouble);
       options_.mask[0].slice(2, 0, 2).fill_(std::numeric_limits<double>::lowest());
       options_.mask[1].slice(2, 4, 5).fill_(std::numeric_limits<double>::lowest());

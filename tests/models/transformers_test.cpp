@@ -1,4 +1,4 @@
-// Outputs, losses and every gradient against those of Hugging Face's implementation; see make_fixtures.py.
+// Compares outputs, losses and every gradient with Hugging Face's implementation; see make_fixtures.py.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -23,8 +23,8 @@ struct Case {
 
 std::string folder_of(const std::string& model) { return LOCKSTEP_SOURCE_DIR "/tests/models/fixtures/" + model; }
 
-// Largest difference, in units of the largest expected value. The floor is for gradients that are zero but for
-// rounding, such as those of the keys' biases: softmax does not see them.
+// Largest difference, in units of the largest expected value. The floor is for gradients that are zero up to rounding,
+// such as the keys' biases, which do not affect softmax.
 double difference(const torch::Tensor& got, const torch::Tensor& want) {
   const double scale = std::max(1e-2, want.abs().max().item<double>());
   return (got - want).abs().max().item<double>() / scale;
@@ -90,7 +90,8 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, HuggingFace,
 
 class Checkpointed : public ::testing::TestWithParam<Case> {};
 
-// In training, with dropout: the second pass must draw the same numbers, and leave the generator as the first did.
+// In training with dropout, the second pass must draw the same numbers, and must leave the generator as the first pass
+// did.
 TEST_P(Checkpointed, GivesTheSameOutputsGradientsAndRandomNumbers) {
   const SafetensorsFile file(folder_of(GetParam().model) + "/case-" + GetParam().batch + ".safetensors");
   const Batch batch = batch_of(file);

@@ -41,7 +41,7 @@ std::vector<at::Tensor> copies_in(const std::vector<at::Tensor>& parameters, at:
 
 class ClipGradNorm : public ::testing::TestWithParam<std::tuple<double, double, at::ScalarType, bool>> {};
 
-// In fp64: in fp32 LibTorch's sums are off by more than 1e-6 themselves.
+// In fp64, because in fp32 LibTorch's own sums are off by more than 1e-6.
 TEST_P(ClipGradNorm, EqualsLibTorch) {
   const auto [norm_type, max_norm, dtype, odd_layouts] = GetParam();
   const auto ours = make_parameters(dtype, odd_layouts);
@@ -77,7 +77,7 @@ TEST(ClipGradNormCases, NoGradients) {
   EXPECT_EQ(clip_grad_norm_({torch::zeros({2}).set_requires_grad(true)}, 1), 0);
 }
 
-// A table of four rows, of which row 1 comes twice, beside a dense parameter.
+// A dense parameter and a table of four rows, whose gradient lists row 1 twice.
 std::vector<at::Tensor> make_table_and_weight(bool sparse, bool coalesced) {
   at::Tensor table = torch::zeros({4, 2}, torch::kDouble).set_requires_grad(true);
   at::Tensor weight = torch::zeros({2}, torch::kDouble).set_requires_grad(true);

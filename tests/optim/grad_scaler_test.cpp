@@ -32,7 +32,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(bool flat, const at::Ten
   return std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{weight}, SGDOptions(0.5));
 }
 
-/// With an optimizer of LibTorch's and with ours.
+/// Runs with one of LibTorch's optimizers and with one of Lockstep's.
 class Scaler : public ::testing::TestWithParam<bool> {};
 
 TEST_P(Scaler, ScalesTheLossAndTakesItBack) {
@@ -47,7 +47,7 @@ TEST_P(Scaler, ScalesTheLossAndTakesItBack) {
   EXPECT_FALSE(scaler.last_step_was_skipped());
 }
 
-// The same step with and without a scale; row 1 comes twice.
+// Makes one step with and without a scale; the gradient lists row 1 twice.
 TEST(ScalerCases, UnscalesSparseGradients) {
   const at::Tensor want = torch::tensor({1.0F, 0.0F, 0.5F}).view({3, 1});
   torch::nn::Embedding table(torch::nn::EmbeddingOptions(3, 1).sparse(true));

@@ -1,4 +1,4 @@
-// The kernels on plain memory: every instruction set, any cut, several sources.
+// Tests the kernels on plain memory: every instruction set, any cut, several sources.
 #include "lockstep/optim/kernels/kernels.h"
 
 #include <c10/util/BFloat16.h>
@@ -131,7 +131,7 @@ float kept(float value) {
   return static_cast<float>(static_cast<G>(value));
 }
 
-// What reducing, then clipping, in memory of the gradients' type leaves there.
+// The result of reducing, then clipping, in memory of the gradients' type.
 template <typename G>
 std::vector<float> reduced(const std::vector<std::vector<G>>& sources, float divisor, float factor) {
   std::vector<float> result;

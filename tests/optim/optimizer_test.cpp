@@ -1,4 +1,4 @@
-// The optimizers against LibTorch's own, on the same parameters and gradients.
+// Compares the optimizers with LibTorch's own, on the same parameters and gradients.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -96,7 +96,7 @@ std::vector<OptimizerCase> optimizer_cases() {
   return all;
 }
 
-// Odd sizes, an empty one, a scalar, and one that is longer than a kernel's block.
+// Parameters of odd sizes, including an empty one, a scalar, and one longer than a kernel's block.
 std::vector<at::Tensor> make_parameters(Layout layout) {
   torch::manual_seed(1);
   const auto options = torch::TensorOptions(layout == Layout::Double ? torch::kDouble : torch::kFloat);
@@ -128,13 +128,13 @@ Groups two_groups(const std::vector<at::Tensor>& parameters) {
   return groups;
 }
 
-// Gradients for `parameters`, in memory as `layout` says, zero.
+// Gives `parameters` zero gradients, laid out in memory as `layout` says.
 void place_gradients(const std::vector<at::Tensor>& parameters, Layout layout) {
   if (layout == Layout::Apart || layout == Layout::Double || layout == Layout::Mixed) {
     for (at::Tensor parameter : parameters) parameter.mutable_grad() = torch::zeros_like(parameter);
   } else if (layout == Layout::Strided) {
     for (at::Tensor parameter : parameters) {
-      // Rows first, whatever the parameter's strides are.
+      // In row-major order for any strides of the parameter.
       parameter.mutable_grad() = torch::zeros(parameter.sizes());
     }
   } else {

@@ -1,4 +1,4 @@
-// The schedules against values that were worked out from Hugging Face's formulas by hand, and the schedulers.
+// Compares the schedules with values worked out by hand from Hugging Face's formulas, and tests the schedulers.
 #include "lockstep/optim/schedule.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct ScheduleCase {
   const char* name;
   const char* schedule;
   ScheduleOptions options;
-  std::vector<double> want;  ///< of steps 0, 1, 2, ..., for an initial rate of 10
+  std::vector<double> want;  ///< for steps 0, 1, 2, ..., with an initial rate of 10
   friend std::ostream& operator<<(std::ostream& out, const ScheduleCase& c) { return out << c.name; }
 };
 
@@ -43,7 +43,7 @@ std::vector<ScheduleCase> schedule_cases() {
       {"linear", "linear", with(2, 10), {0, 5, 10, 8.75, 7.5, 6.25, 5, 3.75, 2.5, 1.25, 0, 0, 0}},
       {"linear_without_warmup", "linear", with(0, 4), {10, 7.5, 5, 2.5, 0, 0}},
       {"linear_all_warmup", "linear", with(2, 2), {0, 5, 0, 0}},
-      // Quarter points of the half wave: (1 + cos(pi / 4)) / 2 and so on.
+      // Quarter points of the half wave: (1 + cos(pi / 4)) / 2 etc.
       {"cosine",
        "cosine",
        with(2, 10),
@@ -58,7 +58,7 @@ std::vector<ScheduleCase> schedule_cases() {
        "cosine_with_restarts",
        with(0, 4),
        {10, 5 * (1 + half_root), 5, 5 * (1 - half_root), 0}},
-      // ((10 - 2) * left^2 + 2), left = 1, 3/4, 1/2, 1/4, 0; the end rate for ever after.
+      // ((10 - 2) * left^2 + 2), left = 1, 3/4, 1/2, 1/4, 0; afterwards always the end rate.
       {"polynomial",
        "polynomial",
        with(1, 5,

@@ -1,4 +1,4 @@
-// One rank's part of an update, for several ranks in one process.
+// Tests one rank's part of an update, with several ranks in one process.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -236,7 +236,7 @@ TEST(Shard, CountsAWriteForAutograd) {
   update.weights = update.weights_out = weight.data_ptr();
   update.gradient.sources = &source;
   optimizer.update_segment(0, update);
-  // As after any in-place update: the graph was recorded with other weights.
+  // As after any in-place update: the graph was recorded with older weights.
   EXPECT_THROW(loss.backward(), c10::Error);
 }
 

@@ -1,4 +1,4 @@
-// What users do with an optimizer besides stepping: groups, state, saving, closures, fused extras.
+// Tests what users do with an optimizer besides stepping: groups, state, saving, closures, fused extras.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -186,7 +186,7 @@ TEST(State, IsShownAsLibTorchsAndMayBeReplaced) {
   for (auto& entry : optimizer.state()) {
     EXPECT_EQ(static_cast<torch::optim::AdamParamState&>(*entry.second).step(), 2);
   }
-  optimizer.state().clear();  // start again, as users of LibTorch do
+  optimizer.state().clear();  // starts over, as users of LibTorch do
   const auto others = values_of(parameters);
   Adam fresh(others, AdamOptions(0.1));
   train(optimizer, parameters, 2, 5);
@@ -302,7 +302,7 @@ TEST(StepWith, TakesHalfGradientsForFloatWeights) {
   }
 }
 
-// Weights that no kernel takes go through tensor operations.
+// Weights that no kernel supports are updated by tensor operations.
 TEST(Step, UpdatesHalfWeightsAsLibTorchDoes) {
   std::vector<at::Tensor> ours{torch::randn({33}).to(torch::kBFloat16).set_requires_grad(true)};
   const auto theirs = values_of(ours);

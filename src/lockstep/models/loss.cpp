@@ -14,7 +14,7 @@ std::string shape_text(const at::Tensor& tensor) {
   return "[" + text + "]";
 }
 
-// Only where the labels are at hand: on a device the check would wait for it.
+// Checks labels on the CPU only: on another device the check would have to wait.
 void check_range(const at::Tensor& labels, std::int64_t classes, const std::string& where) {
   if (!labels.device().is_cpu()) return;
   const at::Tensor flat = labels.contiguous();

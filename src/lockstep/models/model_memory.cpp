@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kGigabyte = 1e9;
 
-// 0 if the kernel does not say.
+// 0 if the kernel does not report it.
 double bytes_of_host() {
   struct sysinfo info {};
   if (::sysinfo(&info) != 0) return 0;

@@ -19,7 +19,7 @@ bool starts_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;
 }
 
-// TensorFlow's names of a layer norm's parameters, in files of the first years.
+// Older files use TensorFlow's names for the parameters of a layer norm.
 std::string modern_name(std::string name) {
   for (const auto& [old_end, new_end] : {std::pair(".gamma", ".weight"), std::pair(".beta", ".bias")}) {
     const std::string end = old_end;
@@ -39,7 +39,8 @@ Targets targets_of(const torch::nn::Module& module) {
   return targets;
 }
 
-// Maps a name of the file to one of the model. As in Hugging Face's library, the prefix is a matter of the whole file.
+// Maps a name in the file to a name in the model. As in Hugging Face's library, the whole file either has the prefix or
+// lacks it.
 class NameMap {
  public:
   NameMap(const WeightRules& rules, const std::vector<std::string>& names, const Targets& targets)

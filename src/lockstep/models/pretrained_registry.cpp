@@ -29,7 +29,7 @@ bool visited_as(const Model& model, const char* architecture, const Visit& visit
   return typed != nullptr;
 }
 
-// Calls `visit(module, architecture)` with the class that `model` is; false where it is no model of text.
+// Calls `visit(module, architecture)` with the class of `model`; returns false if it is not a text model.
 template <typename Visit>
 bool visit_text_model(const Model& model, const Visit& visit) {
   return visited_as<BertForSequenceClassificationImpl>(model, "BertForSequenceClassification", visit) ||

@@ -12,7 +12,7 @@ namespace lockstep {
 /// Draws the tensors of a synthetic batch from a generator of its own.
 class RandomTensors {
  public:
-  /// @throws Error  if the size is not positive; `model` is named in it
+  /// @throws Error  naming `model`, if the size is not positive
   RandomTensors(const RandomBatchOptions& options, const std::string& model);
 
   at::Tensor normal(at::IntArrayRef sizes);

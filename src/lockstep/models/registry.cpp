@@ -16,12 +16,12 @@
 namespace lockstep {
 namespace {
 
-// Says which of the two that "mlp" means.
+// Another name of "mlp", which says that its default shape is for NSL-KDD.
 constexpr const char* kMlpKdd = "mlp-kdd";
 
 struct Entry {
   ModelInfo info;
-  std::vector<std::string> options;  // those of ModelOptions that it has
+  std::vector<std::string> options;  // the ModelOptions that it supports
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
 };
 

@@ -61,7 +61,7 @@ void write_sequence_head(const SequenceHead& head, nlohmann::json& json) {
     id2label[std::to_string(i)] = head.labels[i];
     label2id[head.labels[i]] = i;
   }
-  json.erase("num_labels");  // theirs follows from id2label
+  json.erase("num_labels");  // Hugging Face derives it from id2label
   json.erase("_num_labels");
   json["id2label"] = id2label;
   json["label2id"] = label2id;

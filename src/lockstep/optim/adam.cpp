@@ -49,7 +49,7 @@ void run_kernel(const Options& options, const UpdateRun& run, const GradientSour
   }
 }
 
-/// What Adam and AdamW have in common: everything but the place of the weight decay.
+/// The code that Adam and AdamW share: everything except the place of the weight decay.
 template <typename Torch, typename AdamOptions, typename State, bool kDecoupled>
 class AdamRule final : public TorchRule<Torch, AdamOptions, State> {
  public:

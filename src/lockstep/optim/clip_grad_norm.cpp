@@ -22,7 +22,7 @@ struct FusedPart {
   std::vector<at::Tensor> parameters;
 };
 
-// Takes those of fused steps out of `parameters`.
+// Takes the parameters of fused steps out of `parameters`.
 std::vector<FusedPart> take_fused_parts(std::vector<at::Tensor>& parameters) {
   std::vector<FusedPart> parts;
   for (FlatOptimizer* optimizer : optimizer_registry::find(parameters)) {

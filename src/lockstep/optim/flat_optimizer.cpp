@@ -74,7 +74,7 @@ void FlatOptimizer::zero_grad() {
     for (at::Tensor& parameter : group.params()) {
       at::Tensor& gradient = parameter.mutable_grad();
       if (!gradient.defined()) continue;
-      if (gradient.requires_grad()) gradient = gradient.detach();  // of backward with create_graph
+      if (gradient.requires_grad()) gradient = gradient.detach();  // from backward with create_graph
       gradient.zero_();
     }
   }

@@ -117,7 +117,7 @@ void GradScaler::update() {
   }
   if (++state_.growth_tracker < options_.growth_interval) return;
   state_.growth_tracker = 0;
-  // PyTorch keeps the scale in fp32: it does not grow out of its range.
+  // PyTorch keeps the scale in fp32, so it does not grow beyond that range.
   const double grown = state_.scale * options_.growth_factor;
   if (std::isfinite(static_cast<float>(grown))) state_.scale = grown;
 }

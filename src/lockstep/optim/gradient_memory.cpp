@@ -56,7 +56,7 @@ at::Tensor gradient_elements(const at::Tensor& parameter) {
   at::Tensor& gradient = parameter.mutable_grad();
   if (!gradient.is_sparse()) return gradient.detach();
   if (!gradient.is_coalesced()) gradient = gradient.detach().coalesce();
-  return gradient._values();  // detach() would give a sparse tensor of its own: writing to it changes nothing here
+  return gradient._values();  // detach() would return a separate sparse tensor: writes would not reach this one
 }
 
 GradientMemory::GradientMemory(const std::vector<at::Tensor>& parameters) {

@@ -8,27 +8,27 @@
 
 namespace lockstep {
 
-/// The kernels' name of a dtype that they know. @return  false for any other
+/// Sets `type` to the kernels' name of a dtype. @return  false if the kernels do not support the dtype
 bool element_type_of(at::ScalarType dtype, ElementType& type);
-/// True if equal indices of `a` and `b` stand at equal distances from the start of their memory.
+/// True if elements with equal indices in `a` and `b` are at equal distances from the start of their memory.
 bool same_memory_order(const at::Tensor& a, const at::Tensor& b);
-/// True if the kernels can walk `tensor` as one piece of memory: on the CPU, strided, without holes, of a dtype that
-/// they know.
+/// True if the kernels can walk `tensor` as one piece of memory: it is on the CPU, strided, without holes, and of a
+/// dtype that they support.
 bool is_plain_memory(const at::Tensor& tensor);
 
-/// The memory of a parameter's gradient, which is defined: what is written to it is in the gradient. Of a sparse one
-/// the values, and rows that come twice are added up first, in place of the gradient.
+/// The memory of a parameter's gradient, which must be defined: writing to the result changes the gradient. For a
+/// sparse gradient these are the values; repeated rows are first added up in the gradient itself.
 at::Tensor gradient_elements(const at::Tensor& parameter);
 
-/// The gradients of a list of parameters, in its order: those that kernels can walk, and the others.
+/// The gradients of a list of parameters, in its order: those that kernels can walk, and all others.
 class GradientMemory {
  public:
-  /// Parameters without a gradient are passed over; a parameter that is listed twice counts twice, as in LibTorch.
+  /// Skips parameters without a gradient. A parameter that is listed twice counts twice, as in LibTorch.
   explicit GradientMemory(const std::vector<at::Tensor>& parameters);
 
   std::size_t count() const { return plain_.size() + others_.size(); }
   /// Norm of all elements together: `p` is 2, infinity, 0 (the number of gradients, as in LibTorch) or any other
-  /// number. Added in double, in an order that depends on the list alone: neither on threads nor on memory layout.
+  /// number. It is added up in double, in an order that depends only on the list, not on threads or memory layout.
   double norm(double p) const;
   /// Multiplies all by `factor`. @return  true if all results are finite
   bool scale(double factor) const;

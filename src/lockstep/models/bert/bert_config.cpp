@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Settings of Hugging Face's BERT under which it computes something else.
+// Refuses settings of Hugging Face's BERT that change what it computes.
 void refuse_unsupported_bert(const ConfigFile& file) {
   file.require("model_type", {"\"bert\""});
   file.require("position_embedding_type", {"\"absolute\""});
@@ -96,7 +96,7 @@ std::string BertConfig::to_json(const std::string& architecture) const {
   json["pad_token_id"] = pad_token_id ? nlohmann::json(*pad_token_id) : nlohmann::json();
   json["classifier_dropout"] = classifier_dropout ? nlohmann::json(*classifier_dropout) : nlohmann::json();
   json.erase("gradient_checkpointing");  // a way to train, not a property of the weights
-  json.erase("torch_dtype");             // the file's tensors say it themselves
+  json.erase("torch_dtype");             // each tensor in the file has its own dtype
   write_sequence_head(head, json);
   return json.dump(2) + "\n";
 }

@@ -21,7 +21,7 @@ BertEmbeddings::BertEmbeddings(const BertConfig& c)
 at::Tensor BertEmbeddings::segments_and_positions(const TokenInputs& inputs) const {
   const auto options = at::TensorOptions().dtype(at::kLong).device(inputs.input_ids.device());
   const std::int64_t length = inputs.input_ids.size(1);
-  // Without segments every token is of segment 0: one row for all texts.
+  // Without segments every token is in segment 0: one row serves all texts.
   const at::Tensor segments =
       segments_->forward(inputs.token_type_ids.defined() ? inputs.token_type_ids : at::zeros({1, length}, options));
   const at::Tensor positions = positions_->forward(

@@ -47,7 +47,7 @@ class BertEncoder : public torch::nn::Module {
  public:
   explicit BertEncoder(const BertConfig& config);
   /// @param x  [size * length, hidden_size]
-  /// @param options  size, length and mask; the rest is the encoder's
+  /// @param options  size, length and mask; the encoder sets the rest
   at::Tensor forward(const at::Tensor& x, AttentionOptions options) const;
 
  private:

@@ -40,7 +40,7 @@ class BertMlmHead : public torch::nn::Module {
   }
 
   /// @param hidden  [rows, hidden_size]
-  /// @param words  the word embeddings' table, used where there is no decoder of its own
+  /// @param words  the table of word embeddings, used if the decoder has no weight of its own
   at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words) const {
     const at::Tensor transformed = norm_->forward(activate(activation_, dense_->forward(hidden)));
     return dense(transformed, decoder_ ? decoder_->weight() : words, bias_, WeightLayout::OutIn);
@@ -92,7 +92,7 @@ Batch BertForMaskedLMImpl::random_batch(const RandomBatchOptions& options) const
   RandomBatchOptions of_labels = options;
   of_labels.seed += 1;
   at::Tensor is_asked = RandomTensors(of_labels, kBertMaskedLm).uniform(ids.sizes()).lt(kMaskedShare);
-  is_asked.select(1, 0).fill_(true);  // every text asks for a word
+  is_asked.select(1, 0).fill_(true);  // every text has at least one masked word
   batch["labels"] = ids.masked_fill(is_asked.logical_and(batch["attention_mask"].ne(0)).logical_not(), kIgnoreIndex);
   return batch;
 }

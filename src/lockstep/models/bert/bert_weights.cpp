@@ -10,7 +10,7 @@ WeightRules bert_weight_rules(const BertConfig& config, const std::string& archi
   rules.base_prefix = "bert";
   const bool has_pooler = architecture != "BertForMaskedLM";
   rules.is_ignored = [has_pooler](const std::string& name) {
-    // A table of positions that older versions saved; and the pooler of a model that has none.
+    // A table of positions that older versions saved; and the pooler, if this model has no pooler.
     return name.find("embeddings.position_ids") != std::string::npos ||
            (!has_pooler && name.find("pooler.") != std::string::npos);
   };

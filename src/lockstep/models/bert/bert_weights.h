@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// What all classes of BERT have in common when weights are read.
-/// @param architecture  the class
+/// The rules for reading weights that all classes of BERT share.
+/// @param architecture  name of the class
 WeightRules bert_weight_rules(const BertConfig& config, const std::string& architecture);
 
-/// The configuration of `folder` with the options over it.
+/// The configuration in `folder`, changed as `options` say.
 BertConfig bert_config_for(const std::string& folder, const LoadOptions& options);
 
 }  // namespace lockstep

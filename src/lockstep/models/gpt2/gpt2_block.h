@@ -10,13 +10,14 @@
 
 namespace lockstep {
 
-/// One block: attention over the tokens before, then a feed-forward layer; each normalises first and adds to its input.
+/// One block: attention over the preceding tokens, then a feed-forward layer; each normalises its input first and adds
+/// its result to it.
 class GPT2Block : public torch::nn::Module {
  public:
-  /// @param index  of the block, from 0
+  /// @param index  number of the block, from 0
   GPT2Block(const GPT2Config& config, std::int64_t index);
   /// @param x  [size * length, n_embd]
-  /// @param options  size, length and mask; the rest is the block's
+  /// @param options  size, length and mask; the block sets the rest
   at::Tensor forward(const at::Tensor& x, AttentionOptions options) const;
 
  private:

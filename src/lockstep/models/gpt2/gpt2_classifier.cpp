@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kGpt2Classifier = "GPT2ForSequenceClassification";
 
-// The column of each row's last token that is not padding; 0 where all are.
+// The column of each row's last token that is not padding; 0 if all tokens are padding.
 at::Tensor last_tokens(const at::Tensor& ids, const std::optional<std::int64_t>& pad_token_id) {
   if (pad_token_id) {
     const at::Tensor columns = at::arange(ids.size(1), ids.options());

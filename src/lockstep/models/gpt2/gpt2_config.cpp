@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Settings of Hugging Face's GPT-2 under which it computes something else.
+// Refuses settings of Hugging Face's GPT-2 that change what it computes.
 void refuse_unsupported_gpt2(const ConfigFile& file) {
   file.require("model_type", {"\"gpt2\""});
   file.require("add_cross_attention", {"false"});
@@ -104,7 +104,7 @@ std::string GPT2Config::to_json(const std::string& architecture) const {
     json.erase("pad_token_id");
   }
   json.erase("gradient_checkpointing");  // a way to train, not a property of the weights
-  json.erase("torch_dtype");             // the file's tensors say it themselves
+  json.erase("torch_dtype");             // each tensor in the file has its own dtype
   write_sequence_head(head, json);
   return json.dump(2) + "\n";
 }

@@ -21,7 +21,7 @@ WeightRules gpt2_weight_rules(const GPT2Config& config, const std::string& archi
   const double range = config.initializer_range;
   const double residual_range = range / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(config.n_layer, 1)));
   rules.initialize = [=](const std::string& name, at::Tensor& parameter) {
-    // GPT-2 makes up for the sum over residual layers.
+    // GPT-2 compensates for the sum over residual layers.
     const bool is_residual = name.find("c_proj.weight") != std::string::npos;
     initialize_transformer_parameter(name, parameter, is_residual ? residual_range : range);
   };

@@ -7,10 +7,10 @@
 
 namespace lockstep {
 
-/// What all classes of GPT-2 have in common when weights are read.
+/// The rules for reading weights that all classes of GPT-2 share.
 WeightRules gpt2_weight_rules(const GPT2Config& config, const std::string& architecture);
 
-/// The configuration of `folder` with the options over it.
+/// The configuration in `folder`, changed as `options` say.
 GPT2Config gpt2_config_for(const std::string& folder, const LoadOptions& options);
 
 }  // namespace lockstep

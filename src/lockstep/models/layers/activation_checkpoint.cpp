@@ -32,7 +32,7 @@ void set_generator_state(at::Generator generator, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// Where the calling thread's random numbers came from before a layer: LibTorch's generator, or a replica's stream.
+// The source of the calling thread's random numbers before a layer ran: LibTorch's generator, or a replica's stream.
 struct RandomState : torch::CustomClassHolder {
   explicit RandomState(const at::Tensor& x) {
     if (const RandomStream* current = current_random_stream()) {
@@ -45,7 +45,7 @@ struct RandomState : torch::CustomClassHolder {
   std::optional<RandomStream> stream;
 };
 
-// Draws the same numbers again while it lives.
+// While it lives, the thread draws the same numbers again.
 class ReplayedRandom {
  public:
   ReplayedRandom(at::Generator generator, const RandomState& state) : generator_(std::move(generator)) {
@@ -70,7 +70,7 @@ class ReplayedRandom {
   std::optional<RandomStreamGuard> guard_;
 };
 
-// A layer and the precision that it computed in.
+// A layer and the precision in which it computed.
 struct SavedLayer : torch::CustomClassHolder {
   SavedLayer(Layer saved, c10::DeviceType device)
       : layer(std::move(saved)), autocast(is_autocast_on(device)), dtype(autocast_type(device)) {}
@@ -97,8 +97,8 @@ class Checkpoint : public torch::autograd::Function<Checkpoint> {
       const ReplayedRandom replay(generator_of(x), *random);
       const Autocast autocast(x.device().type(), saved->dtype, saved->autocast);
       const at::AutoGradMode with_gradients(true);
-      // A view, not the leaf itself, whose cast autocast would keep for all that use it: sums of gradients would be cut
-      // in another place than without recomputing.
+      // A view instead of the leaf itself: autocast would keep the leaf's cast for every use of it, and sums of
+      // gradients would be cut in another place than without recomputing.
       y = saved->layer(x.view(x.sizes()));
     }
     torch::autograd::backward({y}, {gradients[0]});

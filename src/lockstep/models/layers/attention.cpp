@@ -16,8 +16,8 @@ namespace lockstep {
 namespace {
 
 #if LOCKSTEP_LIBRARY_ATTENTION
-// Rows in which every token is masked differ where two masks meet, so causal with padding stays composed. And with
-// dropout a CPU spends more time on its random numbers than on the rest.
+// If a row has only masked tokens, the library's result differs when both masks apply, so causal attention with padding
+// stays composed. With dropout, a CPU would spend more time on the library's random numbers than on the rest.
 bool library_can(const at::Tensor& q, const AttentionOptions& o) {
   return !o.upcast && !(o.is_causal && o.mask.defined()) && !(q.device().is_cpu() && o.dropout_p > 0);
 }

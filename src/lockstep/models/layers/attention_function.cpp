@@ -21,11 +21,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The heads of one text, [heads, length, head_size], where they lie in a matrix of one row a token.
+// The heads of one text, [heads, length, head_size], inside a matrix with one row per token.
 struct Heads {
   const at::Tensor* matrix;
   std::int64_t first_column;
-  std::int64_t size;  // of a head
+  std::int64_t size;  // size of a head
   const AttentionOptions* options;
 
   at::Tensor of_text(std::int64_t text) const {
@@ -35,8 +35,8 @@ struct Heads {
   }
 };
 
-// out = alpha · a·b, for each head. Of small products LibTorch's baddbmm multiplies what `out` held before by beta = 0,
-// which leaves a NaN there a NaN.
+// out = alpha · a·b, for each head. For small products LibTorch's baddbmm multiplies the old content of `out` by beta =
+// 0, which keeps a NaN.
 void multiply(at::Tensor out, const at::Tensor& a, const at::Tensor& b, double alpha = 1) {
   constexpr std::int64_t kSmall = 400;
   const bool is_small = a.size(1) * a.size(2) * b.size(2) < kSmall;
@@ -78,7 +78,7 @@ struct Packed {
   }
 };
 
-// Holds options beside the tensors that backward needs.
+// Carries the options besides the tensors that backward needs.
 struct SavedOptions : torch::CustomClassHolder {
   AttentionOptions options;
   DropoutDraw draw;
@@ -127,7 +127,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
     }
     if (o.dropout_p > 0) drop(work, saved.draw, work);
     at::Tensor d_scores = at::_softmax_backward_data(work, probabilities, -1, probabilities.scalar_type());
-    // Where all that a token may see is padding, what it may not see has probability too.
+    // If all tokens that a token may see are padding, forbidden tokens have probability too.
     if (o.is_causal && o.mask.defined()) d_scores.masked_fill_(forbidden_by_causality(o.length, dy.device()), 0);
     for (std::int64_t i = 0; i < o.size; ++i) {
       multiply(d.q.of_text(i), d_scores.select(0, i), heads.k.of_text(i), o.scale);
@@ -136,7 +136,7 @@ class PackedAttention : public torch::autograd::Function<PackedAttention> {
     return result;
   }
 
-  // For gradients of gradients: the same by operators that have theirs.
+  // For gradients of gradients: computes the result by operators that are differentiable themselves.
   static at::Tensor differentiable(const at::Tensor& qkv, const at::Tensor& dy, const SavedOptions& saved) {
     const std::int64_t size = qkv.size(1) / 3;
     const std::optional<DropoutDraw> draw =

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// attention() on a CPU in fp32 or fp64, heads read where they lie. Keeps the probabilities for backward, and computes
-/// dropped ones again.
+/// Computes attention() on a CPU in fp32 or fp64, reading the heads in place. Keeps the probabilities for backward, and
+/// recomputes the dropped ones.
 at::Tensor packed_attention(const at::Tensor& qkv, const AttentionOptions& options);
 
 }  // namespace lockstep

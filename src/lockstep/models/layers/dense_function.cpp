@@ -41,7 +41,7 @@ at::Tensor bias_gradient(const at::Tensor& bias, const at::Tensor& dy) {
   return {};
 }
 
-// sum += a·b; in place unless a graph of it is wanted.
+// sum += a·b; in place unless a graph of it is needed.
 void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
   if (!sum.defined()) {
     sum = at::mm(a, b);
@@ -61,7 +61,7 @@ class DenseFunction : public torch::autograd::Function<DenseFunction> {
     return product(x, weight, bias, layout);
   }
 
-  // Without a bias: an undefined tensor may not be an argument.
+  // The variant without bias: an undefined tensor may not be an argument.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             WeightLayout layout) {
     context->save_for_backward({x, weight});

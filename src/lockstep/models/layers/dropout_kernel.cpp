@@ -25,8 +25,8 @@ Keys keys_of(std::uint64_t seed, std::uint64_t stretch) {
   return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
 }
 
-// 32 random bits for a position: three rounds of shift and multiply, with half of the key between them, so that two
-// draws are not the same numbers in another order. (Constants: Wellons, hash-prospector, triple32)
+// 32 random bits for a position: three rounds of shift and multiply, with half of the key mixed in between, so that two
+// draws are not permutations of each other. (Constants: Wellons, hash-prospector, triple32)
 inline __attribute__((always_inline)) std::uint32_t bits_of(std::uint32_t position, Keys keys) {
   std::uint32_t h = position ^ keys.first;
   h ^= h >> 17;
@@ -45,7 +45,7 @@ struct Draw {
   double scale;
 };
 
-// Through arrays of its own: the compiler then knows that input and output do not overlap halfway.
+// Copies through local arrays, which tell the compiler that input and output do not overlap partly.
 template <bool kHasResidual, typename T>
 inline __attribute__((always_inline)) void run_block(const T* x, const T* residual, T* out, std::uint32_t position,
                                                      const Draw& draw) {
@@ -62,7 +62,7 @@ inline __attribute__((always_inline)) void run_block(const T* x, const T* residu
   std::memcpy(out, values, sizeof(values));
 }
 
-// Positions of one stretch. What does not fill a block goes through one of zeros, so that both are the same code.
+// The positions of one stretch. A last, partial block is padded with zeros, so that it runs through the same code.
 template <bool kHasResidual, typename T>
 inline __attribute__((always_inline)) void run_stretch(const T* x, const T* residual, T* out, std::int64_t count,
                                                        const Draw& draw) {
@@ -116,7 +116,7 @@ void run(const T* x, const T* residual, T* out, std::int64_t count, DropoutDraw 
   constexpr double kRange = 4294967296.0;
   const bool drops_all = request.p >= 1;
   Draw draw;
-  // p = 1 keeps no value; 2^32 - 1 would keep one in 2^32, so those are scaled by zero.
+  // p = 1 keeps no value. The threshold 2^32 - 1 would keep one value in 2^32, so the scale is zero.
   draw.threshold = drops_all ? UINT32_MAX : static_cast<std::uint32_t>(request.p * kRange);
   draw.scale = drops_all ? 0 : 1 / (1 - request.p);
   constexpr std::int64_t kStretch = std::int64_t{1} << 32;

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// One draw of dropout: which values stay is a function of the seed and their position alone, so nothing is stored.
+/// One draw of dropout. The seed and a value's position alone decide whether it stays, so nothing is stored.
 struct DropoutDraw {
   std::uint64_t seed = 0;
   double p = 0;  ///< share of values that become zero, in [0, 1]
@@ -14,7 +14,7 @@ struct DropoutDraw {
 void drop_values(const float* x, float* out, std::int64_t count, DropoutDraw draw);
 void drop_values(const double* x, double* out, std::int64_t count, DropoutDraw draw);
 
-/// out[i] = residual[i] + what drop_values gives.
+/// out[i] = residual[i] + the result of drop_values for x[i].
 void drop_and_add_values(const float* x, const float* residual, float* out, std::int64_t count, DropoutDraw draw);
 void drop_and_add_values(const double* x, const double* residual, double* out, std::int64_t count, DropoutDraw draw);
 

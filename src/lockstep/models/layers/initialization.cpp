@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-// Of "encoder.layer.0.output.LayerNorm.weight": "LayerNorm".
+// The last part but one of a name: "LayerNorm" in "encoder.layer.0.output.LayerNorm.weight".
 std::string owner_of(const std::string& name) {
   const std::size_t last = name.rfind('.');
   if (last == std::string::npos) return "";

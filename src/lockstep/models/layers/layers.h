@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// The layers of the transformers. Unlike LibTorch's they do not draw initial values: who builds a model decides whether
-// it draws them or reads weights, and drawing 110 million values to throw them away takes a second.
+// The layers of the transformers. Unlike LibTorch's layers they do not draw initial values: the code that builds a
+// model decides whether to draw them or to read weights. Drawing 110 million values to throw them away takes a second.
 
 /// x · weightᵀ + bias; parameters "weight" [out, in] and "bias" [out].
 class Dense : public torch::nn::Module {
@@ -54,7 +54,7 @@ class Norm : public torch::nn::Module {
 /// Rows of a table; parameter "weight" [count, size].
 class Embedding : public torch::nn::Module {
  public:
-  /// @param padding_idx  the row that gets no gradient; -1 for none
+  /// @param padding_idx  the row that gets no gradient; -1: every row gets one
   Embedding(std::int64_t count, std::int64_t size, std::int64_t padding_idx = -1);
   /// @param ids  int64, any shape
   /// @return  [ids..., size]
@@ -66,7 +66,7 @@ class Embedding : public torch::nn::Module {
   std::int64_t padding_idx_;
 };
 
-/// A folder of names with nothing of its own, such as "attention" in "attention.self.query.weight".
+/// A prefix of names without parameters of its own, such as "attention" in "attention.self.query.weight".
 class Scope : public torch::nn::Module {
  public:
   template <typename Child>

@@ -65,7 +65,8 @@ class SgdBody {
   V minus_lr_;
 };
 
-/// Adam, as LibTorch computes it: bias corrections in double, everything else in T, each operation rounded as there.
+/// Adam, as LibTorch computes it: bias corrections in double, everything else in T, each operation rounded as in
+/// LibTorch.
 template <typename S, typename Reader>
 class AdamBody {
  public:

@@ -1,6 +1,7 @@
 #pragma once
 
-// How kernels read and write memory, vector by vector. For kernel_loops.h only: see there.
+// How kernels read and write memory, vector by vector. Only kernel_loops.h includes this file; its first comment says
+// why.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,7 @@ struct Part {
 };
 
 /// Runs `body(i, width)` over [begin, end) in steps of one vector. The last elements run through the same instructions
-/// as the others, so that an element's result does not depend on where ranges were cut.
+/// as the others, so that an element's result does not depend on how the work is cut.
 template <typename S, typename Body>
 [[gnu::always_inline]] inline void for_each_vector(std::size_t begin, std::size_t end, const Body& body) {
   std::size_t i = begin;
@@ -58,7 +59,7 @@ struct SameType {
   [[gnu::always_inline]] static V round(V v) { return v; }
 };
 
-/// Memory of 16 bits an element, behind vectors of floats.
+/// Memory with 16 bits per element, read into vectors of floats.
 template <typename S, ElementType kType>
 struct HalfType {
   using Memory = std::uint16_t;
@@ -79,14 +80,14 @@ struct HalfType {
   [[gnu::always_inline]] static V round(V v) { return expand(shrink(v)); }
 };
 
-/// Asks for memory that a loop will come to some vectors later. The processor's own prefetching stops at the end of
-/// each page, which with several streams side by side costs a twentieth of the time. Never faults.
+/// Prefetches memory that a loop will reach some vectors later. The processor's own prefetching stops at the end of
+/// each page, which costs a twentieth of the time when several streams run side by side. Never faults.
 [[gnu::always_inline]] inline void prefetch_ahead(const void* p) {
   constexpr std::uintptr_t kAheadBytes = 1024;
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + kAheadBytes));
 }
 
-/// Reads a GradientSource, vector by vector. kPlain: one source, taken as it is.
+/// Reads a GradientSource, vector by vector. kPlain: one source, read without division or factor.
 template <typename S, typename M, bool kPlain = false>
 class GradientReader {
  public:
@@ -123,7 +124,7 @@ class GradientReader {
   [[gnu::always_inline]] void prefetch(std::size_t i) const {
     for (std::size_t k = 0; k < num_sources_; ++k) prefetch_ahead(static_cast<const Memory*>(sources_[k]) + i);
   }
-  /// The same as `read`, and leaves zeros where that was asked for.
+  /// Reads like `read`, and leaves zeros in memory if the source asks for that.
   template <typename Width>
   [[gnu::always_inline]] V take(std::size_t i, Width width) const {
     const V gradient = read(i, width);
@@ -132,7 +133,7 @@ class GradientReader {
     }
     return gradient;
   }
-  /// `v` as memory of the gradient's type keeps it.
+  /// `v` rounded as memory of the gradient's type keeps it.
   [[gnu::always_inline]] static V as_stored(V v) { return M::round(v); }
   template <typename Width>
   [[gnu::always_inline]] void replace(std::size_t i, V v, Width width) const {
@@ -151,7 +152,7 @@ class GradientReader {
   V factor_;
 };
 
-/// Calls `run` with the reader for the gradient's type. fp64 gradients go with fp64 vectors, all others with fp32.
+/// Calls `run` with the reader for the gradient's type. fp64 gradients use fp64 vectors, all others fp32.
 template <template <typename> class Simd, typename T, bool kPlain = false, typename Run>
 [[gnu::always_inline]] inline void with_reader(const GradientSource& source, const Run& run) {
   using S = Simd<T>;
@@ -166,8 +167,8 @@ template <template <typename> class Simd, typename T, bool kPlain = false, typen
   return run(GradientReader<S, SameType<S>, kPlain>(source));
 }
 
-/// The same for loops that do nothing but read: without the questions that a plain gradient does not raise, they run at
-/// the speed of memory.
+/// Calls `run` like with_reader, for loops that only read. A plain gradient gets a reader without the checks that it
+/// does not need, so that the loop runs at the speed of memory.
 template <template <typename> class Simd, typename Run>
 [[gnu::always_inline]] inline void with_any_reader(const GradientSource& source, const Run& run) {
   const bool plain = source.num_sources == 1 && source.divisor == 1 && source.factor == 1;

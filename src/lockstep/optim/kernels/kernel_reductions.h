@@ -1,13 +1,13 @@
 #pragma once
 
-// Kernels that read gradients and yield a number, written once for every instruction set, like kernel_loops.h.
+// Kernels that read gradients and return a number, written once for every instruction set, like kernel_loops.h.
 
 #include "lockstep/optim/kernels/kernel_loops.h"
 
 namespace lockstep {
 
-/// Sum of squares of at most kSumBlock elements, in 16 double sums by index modulo 16, whatever the vector size: the
-/// same bits with every instruction set.
+/// Sum of squares of at most kSumBlock elements, in 16 double sums by index modulo 16 for every vector size, so that
+/// every instruction set gives the same bits.
 template <template <typename> class Simd>
 double block_sum_of_squares(const GradientSource& source, std::size_t begin, std::size_t end) {
   constexpr std::size_t kLanes = 16;
@@ -58,7 +58,7 @@ double largest_magnitude(const GradientSource& source, std::size_t begin, std::s
   return largest;
 }
 
-/// True if all lanes are zero, which they are not if one is NaN.
+/// True if all lanes are zero; a lane with NaN is not zero.
 template <typename S>
 [[gnu::always_inline]] inline bool all_zero(typename S::V v) {
   typename S::Element lanes[S::kSize];

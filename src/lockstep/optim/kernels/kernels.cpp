@@ -37,7 +37,7 @@ const KernelTable& table(SimdLevel level) {
 }
 
 double read_element(const GradientSource& gradient, std::size_t i, SimdLevel level) {
-  // A range of one element has its magnitude as the largest.
+  // For a range of one element, the largest magnitude is that element's.
   return table(level).max_abs(gradient, i, i + 1);
 }
 

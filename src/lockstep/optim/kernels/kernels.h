@@ -11,28 +11,28 @@ enum class ElementType : std::uint8_t { Float, Double, BFloat16, Half };
 
 std::size_t element_size_bytes(ElementType type);
 
-/// Instruction set that a pass is computed with. Avx2 and Avx512 give the same bits; Scalar may differ in the last one,
-/// because it has no fused multiply-add.
+/// The instruction set of a pass. Avx2 and Avx512 give the same bits. Scalar may differ in the last one, because it has
+/// no fused multiply-add.
 enum class SimdLevel : std::uint8_t { Scalar, Avx2, Avx512 };
 
-/// What this processor can do, ascending; Scalar is always there.
+/// The instruction sets of this processor, ascending; Scalar is always among them.
 const std::vector<SimdLevel>& available_simd_levels();
 inline SimdLevel best_simd_level() { return available_simd_levels().back(); }
 
-/// Where a pass takes its gradient from. For element i it is
+/// The gradient that a pass reads. Element i is
 ///
 ///     (sources[0][i] + sources[1][i] + ... + sources[num_sources - 1][i]) / divisor * factor
 ///
-/// added in this order, in fp32 for sources of 16 bits. One source, divisor 1 and factor 1 are a plain gradient; one
+/// added in this order, in fp32 for sources of 16 bits. One source with divisor 1 and factor 1 is a plain gradient. One
 /// source per rank makes the pass a reduction, too: the gradients are read once and never written back.
 struct GradientSource {
-  void* const* sources = nullptr;  ///< pointers to element 0 of the same memory as the weights' element 0
+  void* const* sources = nullptr;  ///< pointers to element 0, each laid out as the weights
   std::size_t num_sources = 1;
-  ElementType type = ElementType::Float;  ///< that of the weights; for fp32 weights BFloat16 and Half, too
+  ElementType type = ElementType::Float;  ///< the weights' type; for fp32 weights also BFloat16 or Half
   double divisor = 1;                     ///< number of ranks, for an average
-  double factor = 1;                      ///< clips, or takes a loss scale back
-  /// Round to `type` after the division and after the factor, as memory of that type would: then a pass over 16 bits
-  /// equals, bit for bit, the reduction, the clipping and the update made one by one.
+  double factor = 1;                      ///< clips, or divides by a loss scale
+  /// Round to `type` after the division and after the factor, as memory of that type would. A pass over 16 bits then
+  /// equals, bit for bit, reduction, clipping and update done one by one.
   bool round = false;
   /// Write zeros to all sources in the same pass, in the elements that it updates.
   bool zero = false;
@@ -52,8 +52,8 @@ template <typename T>
 struct SgdPass {
   const T* param = nullptr;
   T* param_out = nullptr;        ///< gets the new weights; may be `param`
-  T* momentum_buffer = nullptr;  ///< not looked at where momentum is 0
-  bool first = false;            ///< the buffer holds nothing yet and becomes the gradient, without dampening
+  T* momentum_buffer = nullptr;  ///< ignored if momentum is 0
+  bool first = false;            ///< the buffer is not set yet and becomes the gradient, without dampening
   GradientSource gradient;
   SgdHyperparameters hyper;
 };
@@ -74,14 +74,14 @@ struct AdamPass {
   T* param_out = nullptr;
   T* exp_avg = nullptr;
   T* exp_avg_sq = nullptr;
-  T* max_exp_avg_sq = nullptr;  ///< amsgrad where it is not null
+  T* max_exp_avg_sq = nullptr;  ///< not null: amsgrad
   std::int64_t step = 1;        ///< number of this update, from 1
   GradientSource gradient;
   AdamHyperparameters hyper;
 };
 
 /// One update of elements [begin, end), in one pass over memory. The arithmetic is that of LibTorch's optimizers, in
-/// its order. An element's result depends on nothing but that element, so a pass may be cut anywhere, among threads or
+/// the same order. An element's result depends only on that element, so a pass may be cut anywhere, among threads or
 /// ranks. Pointers need no alignment. Different memory must not overlap, except param and param_out. Thread-safe.
 template <typename T>
 void sgd_step(const SgdPass<T>& pass, std::size_t begin, std::size_t end, SimdLevel level = best_simd_level());
@@ -104,20 +104,20 @@ void adamw_step(const AdamPass<float>&, std::size_t, std::size_t, SimdLevel);
 template <>
 void adamw_step(const AdamPass<double>&, std::size_t, std::size_t, SimdLevel);
 
-/// Sums of squares are made of blocks of this many elements: cut the work at its multiples and add the blocks' sums in
-/// order, and the result does not depend on the cut.
+/// Sums of squares consist of blocks of this many elements. If the work is cut at multiples of it and the blocks' sums
+/// are added in order, the result does not depend on the cuts.
 constexpr std::size_t kSumBlock = 8192;
 
 /// Sum of the squares of the gradient's elements [begin, end), in double: block by block of kSumBlock elements from
-/// `begin`. `zero` is not looked at. NaN or infinite exactly if an element is, as long as squares stay in range.
+/// `begin`. Ignores `zero`. NaN or infinite exactly if an element is, as long as the squares stay in range.
 double sum_of_squares(const GradientSource& gradient, std::size_t begin, std::size_t end,
                       SimdLevel level = best_simd_level());
-/// Largest magnitude among elements [begin, end); NaN if one of them is; 0 if there are none.
+/// Largest magnitude among elements [begin, end); NaN if one of them is NaN; 0 for an empty range.
 double max_abs(const GradientSource& gradient, std::size_t begin, std::size_t end, SimdLevel level = best_simd_level());
 /// Sum of the magnitudes to the power of `p`, in double. One element at a time.
 double sum_of_powers(const GradientSource& gradient, double p, std::size_t begin, std::size_t end);
 
-/// Replaces elements [begin, end) of the only source by the gradient as it was defined above: times `factor`.
+/// Replaces elements [begin, end) of the only source by the gradient as defined at GradientSource, factor included.
 /// @return  true if all of the results are finite
 bool scale_in_place(const GradientSource& gradient, std::size_t begin, std::size_t end,
                     SimdLevel level = best_simd_level());

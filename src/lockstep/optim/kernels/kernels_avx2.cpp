@@ -1,5 +1,6 @@
-// Everything that follows the switch is compiled for AVX2, FMA and F16C. What only processors of that kind may run is
-// called through the table below; headers of others come first, so that none of their functions gets into such code.
+// Everything below the switch is compiled for AVX2, FMA and F16C. Only processors with these instructions may run it,
+// so it is called through the table below. Other headers are included first, so that none of their functions is
+// compiled this way.
 #if defined(__x86_64__)
 #include <immintrin.h>
 

@@ -1,5 +1,6 @@
-// Everything that follows the switch is compiled for AVX-512. What only processors of that kind may run is called
-// through the table below; headers of others come first, so that none of their functions gets into such code.
+// Everything below the switch is compiled for AVX-512. Only processors with these instructions may run it, so it is
+// called through the table below. Other headers are included first, so that none of their functions is compiled this
+// way.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -15,7 +16,7 @@
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c"))), \
                              apply_to = function)
 #else
-// The compiler's own header of these instructions reads values that it never set, on purpose.
+// The compiler's own header for these instructions deliberately reads values that it never set.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")
 #endif

@@ -4,9 +4,8 @@
 
 namespace lockstep {
 
-/// Asks for large pages behind `bytes` of memory that nothing was written to yet: an update goes through several
-/// streams side by side, and each needs an entry of the page table. Advice: where the kernel does not take it, nothing
-/// changes.
+/// Asks for large pages behind `bytes` of memory that was not written yet. An update walks several streams side by
+/// side, and each needs an entry of the page table. This is advice: if the kernel ignores it, nothing changes.
 void advise_large_pages(void* memory, std::size_t bytes);
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ template <>
 struct Avx2Simd<float> {
   using Element = float;
   using V = __m256;
-  using Bits = __m128i;  ///< eight 16-bit numbers as they stand in memory
+  using Bits = __m128i;  ///< eight 16-bit numbers as memory holds them
   static constexpr std::size_t kSize = 8;
 
   static V set(double x) { return _mm256_set1_ps(static_cast<float>(x)); }
@@ -32,7 +32,7 @@ struct Avx2Simd<float> {
   static V fma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
   static V sqrt(V a) { return _mm256_sqrt_ps(a); }
   static V abs(V a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a); }
-  /// NaN where either is. The instruction alone returns `b` there.
+  /// NaN if `a` or `b` is NaN. The instruction alone returns `b` in that case.
   static V max(V a, V b) { return _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q)); }
   /// Keeps the compiler from joining a product with the addition that follows.
   static V rounded(V a) {

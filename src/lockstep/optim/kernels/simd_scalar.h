@@ -78,7 +78,7 @@ struct ScalarSimd {
     return static_cast<Bits>(sign | ((static_cast<std::uint32_t>(unit + 24) << 10) + units));
   }
 
-  /// Doubles that sums are made in.
+  /// The accumulator of sums, in double.
   struct Sum {
     double value = 0;
     void add_square(V v) { value += static_cast<double>(v) * static_cast<double>(v); }

@@ -24,7 +24,7 @@ double ratio(std::int64_t part, std::int64_t whole) {
 
 double cosine_wave(double cycles, double progress) { return 0.5 * (1 + std::cos(kPi * cycles * 2 * progress)); }
 
-/// Warm-up from 0, which all schedules but two share; then `after`, of the part of the rest that is done.
+/// Warm-up from 0, which all schedules but two share; then `after`, called with the fraction of the rest that is done.
 Schedule after_warmup(const ScheduleOptions& o, std::function<double(double progress)> after) {
   const std::int64_t warmup = o.num_warmup_steps;
   const std::int64_t rest = o.num_training_steps - warmup;
@@ -102,7 +102,7 @@ Schedule cosine_with_min_lr(const ScheduleOptions& o) {
   });
 }
 
-// Counts from the end of a step: the first one warms up already, and the last one is at the bottom.
+// Counts steps from their end: the first one is already part of the warm-up, and the last one is at the minimum.
 Schedule cosine_warmup_with_min_lr(const ScheduleOptions& o) {
   const double least = least_rate(o, "cosine_warmup_with_min_lr");
   const double cycles = cycles_or(o, 0.5);

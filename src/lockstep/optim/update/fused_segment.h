@@ -9,11 +9,11 @@
 
 namespace lockstep {
 
-/// Memory in which parameters lie one behind the other, and of which this rank updates elements [begin, end): the
-/// weights and every rank's gradients have this layout.
+/// Memory in which parameters lie one behind the other. The weights and the gradients of every rank have this layout.
+/// This rank updates elements [begin, end).
 struct FusedSegment {
   std::vector<at::Tensor> parameters;  ///< of one optimizer; contiguous, all fp32 or all fp64; in one segment only
-  std::vector<std::int64_t> offsets;   ///< of each, in elements from the segment's start; ascending, without overlap
+  std::vector<std::int64_t> offsets;   ///< of each parameter, in elements; ascending, without overlap
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
@@ -23,7 +23,8 @@ struct FusedUpdate {
   const void* weights = nullptr;
   void* weights_out = nullptr;  ///< gets the new weights; may be `weights`
   GradientSource gradient;      ///< one source per rank, in rank order
-  /// Parameters of the segment that keep weights and state, because no rank has a gradient for them; empty: none.
+  /// Parameters of the segment that keep weights and state, because no rank has a gradient for them; empty: all are
+  /// updated.
   std::vector<bool> skip;
 };
 

@@ -45,7 +45,7 @@ void bump_version(const at::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
 
-// A run over all of the slot's parameter.
+// A run over the slot's whole parameter.
 UpdateRun run_of(const StateSlot& slot, std::size_t group, const at::Tensor& gradient) {
   UpdateRun run;
   run.group = group;

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// One update of all parameters that have a gradient and that this rank keeps whole, by their `grad`.
+/// One update, by `grad`, of all parameters that have a gradient and are whole on this rank.
 class LocalUpdate {
  public:
   /// @throws Error  if a gradient is sparse, or of another shape than its parameter

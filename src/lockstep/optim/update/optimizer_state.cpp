@@ -17,7 +17,7 @@ constexpr const char* kWhere = "named state of an optimizer";
 
 std::map<const c10::TensorImpl*, std::string> names_by_tensor(const NamedParameters& names) {
   std::map<const c10::TensorImpl*, std::string> result;
-  // A tensor that a module holds twice goes by its first name, as in `parameters()`.
+  // A tensor that a module holds twice is listed under its first name, as in `parameters()`.
   for (const auto& [name, tensor] : names) result.emplace(tensor.unsafeGetTensorImpl(), name);
   return result;
 }

@@ -15,10 +15,10 @@
 
 namespace lockstep {
 
-/// What an optimizer keeps for its parameters: in flat memory, in LibTorch's map of states, and by name for files.
+/// An optimizer's state: in flat memory, in LibTorch's map of states, and by name for files.
 class OptimizerState {
  public:
-  /// @param optimizer  whose groups and map of states these are; outlives this object
+  /// @param optimizer  the owner of the groups and of the map of states; outlives this object
   OptimizerState(torch::optim::Optimizer& optimizer, std::unique_ptr<const UpdateRule> rule);
 
   const UpdateRule& rule() const { return *rule_; }
@@ -26,18 +26,19 @@ class OptimizerState {
   StateStore& slots() { return slots_; }
   const StateStore& slots() const { return slots_; }
 
-  /// Takes over state that was replaced or removed through `Optimizer::state()`.
+  /// Takes over state that a program replaced or removed through `Optimizer::state()`.
   void refresh(StateSlot& slot);
   void refresh_all();
-  /// Allocates what updates of slots in parameter group `second` need, and shows it in LibTorch's map.
+  /// Allocates the buffers for updates of each slot, which is in parameter group `second`, and shows them in LibTorch's
+  /// map.
   void prepare(const std::vector<std::pair<StateSlot*, std::size_t>>& slots);
   /// Counts an update of the slot, in LibTorch's map too.
   void count_update(StateSlot& slot);
-  /// Updates all elements of `runs` by the rule's kernels. @param gradient  but for the sources, which each run has
+  /// Updates all elements of `runs` by the rule's kernels. @param gradient  without sources; each run has its own
   void update(const RunList& runs, const GradientSource& gradient) const;
-  /// The slot's state is not in LibTorch's map any more.
+  /// Removes the slot's state from LibTorch's map.
   void hide(StateSlot& slot);
-  /// Gives copies of all state to an optimizer of LibTorch. An archive writes the whole memory of a view, and the
+  /// Gives copies of all state to one of LibTorch's optimizers. An archive writes the whole storage of a view, and the
   /// tensors here are views into memory that all parameters share.
   void copy_to(torch::optim::Optimizer& other) const;
 

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// The elements of parameter `index` that the rank updates, counted from the segment's start.
+// The elements of parameter `index` that this rank updates, counted from the segment's start.
 std::pair<std::int64_t, std::int64_t> owned(const FusedSegment& segment, std::size_t index) {
   const std::int64_t first = segment.offsets[index];
   const std::int64_t begin = std::max(segment.begin, first);

@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-/// The parameters of an optimizer of which every rank updates a part, and keeps the state of that part.
+/// The parameters of an optimizer that all ranks share: this rank updates a part of each, and keeps the state of that
+/// part.
 class ShardedUpdate {
  public:
   explicit ShardedUpdate(OptimizerState& state) : state_(state) {}

@@ -43,7 +43,7 @@ at::Tensor place_in(const at::Tensor& slab, std::int64_t offset, const StateSlot
   return slot.is_part ? place : place.as_strided(slot.parameter.sizes(), slot.parameter.strides());
 }
 
-// Buffer `index` of all `slots`, which are of one dtype and device.
+// Allocates buffer `index` of all `slots`, which share one dtype and device.
 void allocate_together(const std::vector<StateSlot*>& slots, std::size_t index) {
   std::int64_t numel = 0;
   for (const StateSlot* slot : slots) numel += aligned(slot->numel(), slot->parameter);
@@ -88,7 +88,7 @@ StateSlot& StateStore::make_part(const at::Tensor& parameter, std::int64_t begin
   part.first = whole.first;
   part.torch_key = whole.torch_key;
   for (std::size_t i = 0; i < whole.buffers.size(); ++i) {
-    // Copied, so that the rest of the memory is given back.
+    // Copied, so that the rest of the memory is freed.
     if (whole.buffers[i].defined()) {
       part.buffers[i] = whole.buffers[i].reshape({-1}).slice(0, begin - whole.begin, end - whole.begin).clone();
     }

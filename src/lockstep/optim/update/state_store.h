@@ -15,21 +15,22 @@
 
 namespace lockstep {
 
-/// Key of a parameter in LibTorch's own map of states, `Optimizer::state()`: text up to 1.13, an address later.
+/// Key of a parameter in LibTorch's own map of states, `Optimizer::state()`: a text up to 1.13, an address in later
+/// versions.
 using TorchStateKey = std::decay_t<decltype(std::declval<torch::optim::Optimizer&>().state())>::key_type;
 
-/// What an optimizer keeps for one parameter, or for the part of it that this rank updates.
+/// An optimizer's state for one parameter, or for the part of it that this rank updates.
 struct StateSlot {
   at::Tensor parameter;
-  bool is_part = false;    ///< elements [begin, end) only, of a contiguous parameter
+  bool is_part = false;    ///< only elements [begin, end), of a contiguous parameter
   std::int64_t begin = 0;  ///< in memory order
   std::int64_t end = 0;
-  std::int64_t step = 0;  ///< updates made
+  std::int64_t step = 0;  ///< updates made so far
   bool first = false;     ///< buffers were allocated, but not written yet
-  /// Zero at first. Laid out as the parameter; one-dimensional for a part. Undefined until they are needed.
+  /// Zero at first. Laid out as the parameter; one-dimensional for a part. Undefined until needed.
   std::array<at::Tensor, UpdateRun::kMaxBuffers> buffers;
   TorchStateKey torch_key{};
-  bool shown = false;  ///< LibTorch's map holds an object for it, whose tensors are these buffers
+  bool shown = false;  ///< LibTorch's map has an object for this parameter, whose tensors are these buffers
 
   std::int64_t numel() const { return end - begin; }
 };
@@ -41,14 +42,14 @@ class StateStore {
   /// The parameter's slot; null if it has none.
   StateSlot* find(const at::Tensor& parameter);
   const StateSlot* find(const at::Tensor& parameter) const;
-  /// The parameter's slot; a new one holds all of the parameter.
+  /// The parameter's slot. A new slot holds the whole parameter.
   StateSlot& get(const at::Tensor& parameter);
-  /// Makes the slot one for elements [begin, end), and keeps what it held of them.
+  /// Cuts the slot to elements [begin, end), and keeps their state.
   StateSlot& make_part(const at::Tensor& parameter, std::int64_t begin, std::int64_t end);
   void erase(const at::Tensor& parameter) { slots_.erase(parameter.unsafeGetTensorImpl()); }
 
-  /// Slots and how many buffers each needs. Allocates those that are missing, in the order of the parameters' memory,
-  /// so that neighbours there are neighbours here.
+  /// Takes slots and the number of buffers that each needs. Allocates missing buffers in the order of the parameters'
+  /// memory, so that neighbours there are neighbours here.
   static void allocate(std::vector<std::pair<StateSlot*, std::size_t>> wanted);
 
  private:

@@ -16,10 +16,11 @@
 
 namespace lockstep {
 
-/// What is kept for one parameter: undefined beyond the number that the options ask for.
+/// The buffers of one parameter. Those beyond the number that the options need are undefined.
 using StateBuffers = std::array<at::Tensor, UpdateRun::kMaxBuffers>;
 
-/// One kind of optimizer: its buffers, its arithmetic and its options. FlatOptimizer does all that the kinds share.
+/// One kind of optimizer: its buffers, its arithmetic and its options. FlatOptimizer does everything that all kinds
+/// share.
 class UpdateRule {
  public:
   using Options = torch::optim::OptimizerOptions;
@@ -28,30 +29,30 @@ class UpdateRule {
 
   virtual ~UpdateRule() = default;
 
-  /// How many of the buffers the options ask for, and PyTorch's name of each; null past the last.
+  /// The number of buffers that the options need, and PyTorch's name of each; null past the last.
   virtual std::size_t num_buffers(const Options& options) const = 0;
   virtual const char* buffer_name(std::size_t index) const = 0;
 
   /// One update of elements [begin, end) of a run, by a kernel.
   virtual void update_run(const Options& options, const UpdateRun& run, const GradientSource& gradient,
                           std::size_t begin, std::size_t end) const = 0;
-  /// The same by tensor operations. @param first  the buffers hold nothing yet
+  /// One update of a parameter by tensor operations. @param first  the buffers are not set yet
   virtual void update_tensor(const Options& options, at::Tensor& parameter, const at::Tensor& gradient,
                              const StateBuffers& buffers, std::int64_t step, bool first) const = 0;
 
-  /// Options by name; switches are 0 or 1. @throws Error  when they are set, if a value makes no sense
+  /// Options by name; switches are 0 or 1. @throws Error  when they are set, if a value is invalid
   virtual OptionValues option_values(const Options& options) const = 0;
   virtual void set_option_values(Options& options, const OptionValues& values) const = 0;
 
-  /// LibTorch's object that holds a parameter's state. Reading leaves `step` alone if LibTorch keeps none.
+  /// LibTorch's object for a parameter's state. Reading leaves `step` unchanged if the object has no step.
   virtual std::unique_ptr<TorchState> make_torch_state(const StateBuffers& buffers, std::int64_t step) const = 0;
   virtual void read_torch_state(const TorchState& state, StateBuffers& buffers, std::int64_t& step) const = 0;
   virtual void set_torch_step(TorchState& state, std::int64_t step) const = 0;
 
-  /// LibTorch's optimizer of this kind, without state: what a file is written by.
+  /// LibTorch's optimizer of this kind, without state. Files are written by it.
   virtual std::unique_ptr<torch::optim::Optimizer> make_torch_optimizer(
       const std::vector<torch::optim::OptimizerParamGroup>& groups, const Options& defaults) const = 0;
-  /// Reads a file of that optimizer into `optimizer`.
+  /// Reads a file that LibTorch's optimizer wrote into `optimizer`.
   virtual void load(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer) const = 0;
 };
 

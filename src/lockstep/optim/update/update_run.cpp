@@ -39,7 +39,7 @@ void RunList::add(const UpdateRun& run) {
 }
 
 void RunList::execute(const Update& update) const {
-  std::vector<std::size_t> starts;  // of each run, counted over all
+  std::vector<std::size_t> starts;  // first element of each run, counted over all runs
   std::size_t total = 0;
   for (const UpdateRun& run : runs_) {
     starts.push_back(total);
