@@ -13,24 +13,25 @@
 
 namespace lockstep {
 
-/// What an optimizer keeps.
+/// The state of one optimizer.
 struct OptimizerContent {
-  /// `FlatOptimizer::named_state`: whole on every rank, or, where ranks share the update, this rank's parts.
+  /// `FlatOptimizer::named_state`: the whole state on every rank or, if ranks share the update, this rank's parts.
   NamedState state;
-  /// `FlatOptimizer::is_sharded()`: every rank then writes what it holds, else rank 0 alone. The same on every rank.
+  /// `FlatOptimizer::is_sharded()`, equal on all ranks. If true, every rank writes its part; else rank 0 writes
+  /// everything.
   bool is_sharded = false;
   std::vector<std::map<std::string, double>> groups;  ///< `FlatOptimizer::group_options`
 };
 
-/// Everything that a checkpoint holds, as one rank gives it. Tensors are read while `CheckpointWriter::save` runs and
-/// may change afterwards.
+/// Everything that one rank contributes to a checkpoint. Tensors are read while `CheckpointWriter::save` runs, and may
+/// change afterwards.
 struct CheckpointContent {
   std::int64_t step = 0;  ///< N of `checkpoint-N`; the same on every rank
 
-  // Read on rank 0 alone.
+  // Read on rank 0 only.
   NamedTensors weights;                       ///< `model.safetensors`, under Hugging Face's names
-  std::vector<NamedTensors> further_weights;  ///< of more models: `model_1.safetensors` and on
-  /// Its `best_global_step` is never rotated away. Nothing: there is no `trainer_state.json`.
+  std::vector<NamedTensors> further_weights;  ///< of further models: `model_1.safetensors`, ...
+  /// Its `best_global_step` is never rotated away. If absent, no `trainer_state.json` is written.
   std::optional<TrainerState> trainer_state;
   /// Further files by name, as bytes: `config.json`, tokenizer files, `training_args.json`, `scheduler.json`,
   /// `scaler.json` (see schedule_state.h). Plain names without a folder.
@@ -38,11 +39,11 @@ struct CheckpointContent {
 
   // Read on every rank.
   OptimizerContent optimizer;
-  std::vector<OptimizerContent> further_optimizers;  ///< `optimizer_1.safetensors` and on
-  NamedTensors generators;                           ///< of this rank: see Generators
-  std::map<std::string, SamplerState> samplers;      ///< of this rank: `DataLoader::state()` by a name ("train")
-  /// Whatever else of this rank must come back to the bit: gradients of a window that is not full yet, sums that are
-  /// not logged yet. Names are the caller's.
+  std::vector<OptimizerContent> further_optimizers;  ///< `optimizer_1.safetensors`, ...
+  NamedTensors generators;                           ///< state of this rank's generators: see Generators
+  std::map<std::string, SamplerState> samplers;      ///< this rank's `DataLoader::state()` by a name ("train")
+  /// All other tensors of this rank that must be restored bit for bit: gradients of an incomplete accumulation window,
+  /// sums that are not logged yet. The caller chooses the names.
   NamedTensors rank_tensors;
 };
 

@@ -4,11 +4,11 @@
 
 namespace lockstep {
 
-/// How an optimizer's step works.
+/// How the step of an optimizer works.
 enum class FuseMode {
   Off,            ///< gradients are averaged in backward, and every rank updates all weights
   SharedWeights,  ///< one copy of the weights for all ranks of the host; each updates a share
-  ShardedState,   ///< each rank has the weights, but updates a share of them and sends it to the others
+  ShardedState,   ///< each rank has all weights, updates a share and sends it to the others
 };
 /// "off", "shared weights", "sharded state"
 const char* to_string(FuseMode mode);
@@ -16,12 +16,13 @@ const char* to_string(FuseMode mode);
 struct FuseOptions {
   /// false: each rank keeps weights of its own, even where ranks could share them.
   bool share_weights = true;
-  /// Float, BFloat16 or Half: of fp32 weights' gradients between backward and step. 16 bits halve their memory; the
-  /// step adds them up in fp32 (where weights are shared), but several backwards of one step are added in 16 bits.
+  /// Float, BFloat16 or Half: dtype of fp32 weights' gradients between backward and step. 16 bits halve their memory.
+  /// The step adds the ranks' gradients in fp32 (if weights are shared), but several backwards of one step are added in
+  /// 16 bits.
   c10::ScalarType gradient_dtype = c10::ScalarType::Float;
 };
 
-/// Makes each mark the largest of all ranks'. Collective.
+/// Sets each mark to the largest of all ranks' marks. Collective.
 void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks);
 
 }  // namespace lockstep

@@ -5,14 +5,14 @@
 
 namespace lockstep {
 
-/// What the last synchronised backward did, and the step of a fused optimizer after it.
+/// Measures the last synchronised backward, and the step of a fused optimizer after it.
 struct StepStatistics {
-  std::int64_t bytes = 0;  ///< of gradients, given to the communicator
+  std::int64_t bytes = 0;  ///< bytes of gradients given to the communicator
   std::size_t buckets = 0;
-  double waited_s = 0;                ///< the backward thread stood still for reductions
-  double overlapped_s = 0;            ///< reductions ran while backward computed
-  std::size_t late_gradients = 0;     ///< came after their bucket had left; they took a second round
-  std::size_t unused_parameters = 0;  ///< without a gradient on any rank
+  double waited_s = 0;                ///< seconds in which the backward thread waited for reductions
+  double overlapped_s = 0;            ///< seconds in which reductions ran while backward computed
+  std::size_t late_gradients = 0;     ///< gradients that came after their bucket had left; reduced in a second round
+  std::size_t unused_parameters = 0;  ///< parameters without a gradient on any rank
 };
 
 }  // namespace lockstep

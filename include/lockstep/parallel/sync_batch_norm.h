@@ -17,29 +17,30 @@ struct SyncBatchNormOptions {
   SyncBatchNormOptions(std::int64_t features) : num_features(features) {}  // NOLINT: as LibTorch's options
   std::int64_t num_features;                                               ///< channels
   double eps = 1e-5;
-  std::optional<double> momentum = 0.1;  ///< none: the averages are over all batches so far
+  std::optional<double> momentum = 0.1;  ///< absent: the averages are over all batches so far
   bool affine = true;
   bool track_running_stats = true;
   std::shared_ptr<Communicator>
-      process_group;  ///< of these ranks; default: that of init_process_group, if there is one
+      process_group;  ///< whose batches count together; default: the group of init_process_group, if any
 };
 
-/// Batch normalisation over the batches of all ranks together, as one process would over the whole batch: for small
-/// batches, whose own mean and variance are rough. Input [n, channels] or [n, channels, ...]; ranks' batches may differ
-/// in size, and one of them may be empty. Parameters and buffers have BatchNorm's names, so that either loads the
-/// other's state. Evaluates, and trains where there is no group or one rank, as BatchNorm does.
+/// Batch normalisation over the batches of all ranks together, as one process would normalise the whole batch. It is
+/// for batches so small that their own mean and variance are rough. Input [n, channels] or [n, channels, ...]; the
+/// ranks' batches may differ in size and may be empty. Parameters and buffers have BatchNorm's names, so that each can
+/// load the other's state. In evaluation, without a group, and with one rank, it works as BatchNorm does.
 ///
-/// Collective in training: a gather of 2 channels + 1 numbers in forward, a sum of 2 channels in backward, in the order
-/// in which the model computes; every rank runs the same layers. What they send has a group, and so an order, of its
-/// own, which comes up in the first forward in training: DistributedDataParallel's buckets may leave before it on one
-/// rank and after it on another, where a parameter is unused. Declare it in place of BatchNorm: a C++ module's forward
-/// calls its own members, so that nobody can convert them from outside.
+/// Collective in training: forward gathers 2 channels + 1 numbers, backward sums 2 channels, in the order in which the
+/// model computes. Every rank runs the same layers. These messages have a group of their own, made in the first forward
+/// in training, because DistributedDataParallel's buckets may leave earlier on one rank than on another if a parameter
+/// is unused. Declare this class in place of BatchNorm: a C++ module's forward calls its own members, so they cannot be
+/// converted from outside.
 class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
  public:
-  /// @throws Error  if an option makes no sense
+  /// @throws Error  if an option is invalid
   explicit SyncBatchNormImpl(SyncBatchNormOptions options);
   void reset() override;
-  /// @throws Error  if the input has another number of channels, or all ranks together have one value per channel
+  /// @throws Error  if the input has another number of channels, or if all ranks together have only one value per
+  /// channel
   at::Tensor forward(const at::Tensor& input);
 
   SyncBatchNormOptions options;
@@ -49,7 +50,7 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
  private:
   std::shared_ptr<Communicator> group() const;
   Communicator& own_group(const std::shared_ptr<Communicator>& ranks);
-  /// What a batch counts for in the running averages.
+  /// The weight of one batch in the running averages.
   double batch_share() const;
   void track(const at::Tensor& mean, const at::Tensor& variance, double count);
 
@@ -58,9 +59,9 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 };
 TORCH_MODULE(SyncBatchNorm);
 
-/// While it lives, what SyncBatchNorm normalises in this thread counts for nothing, in forward and in the backward of
-/// that forward: a rank without samples gives some input to keep step with the others, and what it holds is left out of
-/// the statistics and of all gradients.
+/// While it lives, SyncBatchNorm ignores its inputs in this thread, in forward and in that forward's backward. A rank
+/// without samples passes some input to keep step with the others; the input is left out of the statistics and of all
+/// gradients.
 class SyncBatchNormWithoutSamples {
  public:
   SyncBatchNormWithoutSamples();

@@ -27,21 +27,21 @@ namespace lockstep {
 ///     auto loss = criterion(dp(images), labels);
 ///     loss.backward();                                       // replicas' gradients add up in `model`
 ///
-/// The arguments and meaning of PyTorch's DataParallel, with these differences: CPU replicas count as devices and share
-/// the weights; replicas are made once and kept; backward runs on all replicas at once. `forward` returns what the
-/// module's forward does (see visit_tensors), gathered on `output_device`; scalar outputs, such as losses, come as a
-/// vector with one element per replica. With one device it is the module's own forward; without arguments the first
-/// replica alone runs.
+/// The arguments and their meaning are those of PyTorch's DataParallel, with these differences: CPU replicas count as
+/// devices and share the weights; replicas are made once and kept; backward runs on all replicas at once. `forward`
+/// returns what the module's forward returns (see visit_tensors), gathered on `output_device`. Scalar outputs, such as
+/// losses, become a vector with one element per replica. With one device it calls the module's own forward; without
+/// arguments only the first replica runs.
 ///
-/// The mean of such losses is that of the batch only if the chunks are equal; a warning says so once. parallel_loss, or
-/// a `LossSum` among the outputs, is exact for any chunks. One thread at a time.
+/// The mean of these losses is the batch's loss only if the chunks are equal; if they are not, a warning says so once.
+/// parallel_loss, or a `LossSum` among the outputs, is exact for any chunks. One thread at a time.
 template <typename ModuleType>
 class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> {
   static_assert(detail::require_wrappable<ModuleType>());
 
  public:
-  /// @param device_ids     of the replicas; empty: all_replica_devices(). The module must be on the first
-  /// @param output_device  of the gathered outputs; default: the first
+  /// @param device_ids     the replicas' devices; empty: all_replica_devices(). The module must be on the first device
+  /// @param output_device  device of the gathered outputs; default: the first
   /// @param dim            dimension of the batch, in inputs and outputs
   /// @throws Error  as replicate
   explicit DataParallel(ModuleType module, std::vector<ReplicaDevice> device_ids = {},
@@ -52,7 +52,7 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
         dim_(dim) {
     output_device_.require_present("output_device");
   }
-  /// The same for a vector of names, such as std::vector<std::string>, or of numbers.
+  /// Takes a vector of names, such as std::vector<std::string>, or of numbers.
   template <typename Name, std::enable_if_t<kNamesDevice<Name>, int> = 0>
   explicit DataParallel(ModuleType module, const std::vector<Name>& device_ids,
                         std::optional<ReplicaDevice> output_device = {}, std::int64_t dim = 0,
@@ -68,7 +68,7 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
     return forward(args...);
   }
 
-  /// The same for `function(replica, chunk of each argument...)` in place of the module's forward.
+  /// Calls `function(replica, chunk of each argument...)` in place of the module's forward.
   template <typename Function, typename... Args>
   auto apply(Function&& function, const Args&... args) {
     StepTrace* const trace = replicas_.set().trace();
@@ -77,7 +77,7 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
     {
       TraceScope scope(trace, "scatter", replicas_.devices().front().name());
       if constexpr (sizeof...(Args) == 0) {
-        chunks.emplace(1);  // nothing to share out
+        chunks.emplace(1);  // nothing to divide
       } else {
         chunks.emplace(scatter(std::tuple<std::decay_t<Args>...>(args...), replicas_.devices(), dim_));
       }
@@ -97,9 +97,9 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
   const ReplicaDevice& output_device() const { return output_device_; }
   std::int64_t dim() const { return dim_; }
   Replicas<ModuleType>& replicas() { return replicas_; }
-  /// Spans of each step go to `trace` from now on, which must outlive its use; null ends it.
+  /// Records spans of each step in `trace` from now on, which must outlive its use; null ends the recording.
   void set_trace(StepTrace* trace) { replicas_.set().set_trace(trace); }
-  /// Who warns of losses whose mean is not the batch's; default: each object by itself.
+  /// Sets what warns of losses whose mean is not the batch's; default: each DataParallel has its own.
   void set_loss_hint(LossHint hint) { loss_hint_ = std::move(hint); }
 
  private:
@@ -124,8 +124,8 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
   LossHint loss_hint_;
 };
 
-/// One forward without an object to keep, as PyTorch's functional `data_parallel`. Makes the replicas anew: in a loop a
-/// DataParallel is faster.
+/// One forward without an object to keep, as PyTorch's functional `data_parallel`. Makes new replicas in each call, so
+/// a DataParallel is faster in a loop.
 template <typename ModuleType, typename... Args>
 auto data_parallel(ModuleType module, std::vector<ReplicaDevice> device_ids, const Args&... args) {
   static const auto was_hinted = std::make_shared<std::atomic<bool>>(false);

@@ -16,14 +16,14 @@
 
 namespace lockstep {
 
-/// Puts the replicas' outputs together along `dim` on `device`; scalars become a vector with one element per replica,
-/// as losses do. Differentiable. As `torch.nn.parallel.gather`, on CPUs too.
-/// @throws Error  without outputs, or where they do not fit together
+/// Concatenates the replicas' outputs along `dim` on `device`. Scalars, such as losses, become a vector with one
+/// element per replica. Differentiable. As `torch.nn.parallel.gather`, but on CPUs, too.
+/// @throws Error  without outputs, or if they do not fit together
 at::Tensor gather_tensors(const std::vector<at::Tensor>& outputs, const ReplicaDevice& device, std::int64_t dim = 0);
 
 namespace detail {
 
-/// [replica][tensor] to [tensor]. @throws Error  where replicas have different numbers of tensors
+/// [replica][tensor] to [tensor]. @throws Error  if replicas have different numbers of tensors
 std::vector<at::Tensor> gather_all(const std::vector<std::vector<at::Tensor>>& outputs, const ReplicaDevice& device,
                                    std::int64_t dim);
 [[noreturn]] void refuse_unlike_keys(std::size_t replica);
@@ -31,7 +31,7 @@ std::vector<at::Tensor> gather_all(const std::vector<std::vector<at::Tensor>>& o
 void append_script_tensors(const c10::IValue& first, const c10::IValue& other, std::size_t replica,
                            std::vector<at::Tensor>& tensors);
 
-// A map of one value for each key, ordered or not.
+// Whether T is a map with one value for each key, ordered or not.
 template <typename T, typename = void>
 struct IsMap : std::false_type {};
 template <typename T>
@@ -48,7 +48,7 @@ void append_parts(const T& first, const T& other, std::size_t replica, std::vect
   (append_tensors(std::get<i>(first), std::get<i>(other), replica, tensors), ...);
 }
 
-// The tensors of `other` in the order in which those of `first` stand: a map's by key.
+// Appends the tensors of `other` in the order of the tensors in `first`; a map's tensors are matched by key.
 template <typename T>
 void append_tensors(const T& first, const T& other, std::size_t replica, std::vector<at::Tensor>& tensors) {
   if constexpr (std::is_same_v<T, c10::IValue>) {
@@ -87,9 +87,9 @@ void append_tensors(const T& first, const T& other, std::size_t replica, std::ve
 
 }  // namespace detail
 
-/// Puts values of one type together, tensor by tensor (see visit_tensors), in maps those of a key; what is no tensor
-/// comes from replica 0.
-/// @throws Error  as gather_tensors, or where maps have different keys or lists different lengths
+/// Joins values of one type, tensor by tensor (see visit_tensors); in maps, the tensors of each key. Everything that is
+/// not a tensor is replica 0's.
+/// @throws Error  as gather_tensors, or if maps have different keys or lists different lengths
 template <typename T>
 T gather(const std::vector<T>& outputs, const ReplicaDevice& device, std::int64_t dim = 0) {
   std::vector<std::vector<at::Tensor>> tensors;

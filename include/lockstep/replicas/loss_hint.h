@@ -14,16 +14,16 @@
 
 namespace lockstep {
 
-/// Warns, once, of losses whose mean is not that of the batch: each replica returned a scalar of the graph, and the
-/// chunks differ in their numbers of samples. A LossSum knows what it counts and needs no warning.
+/// Warns, once, of losses whose mean is not the batch's loss: each replica returned a scalar of the graph, and the
+/// chunks have different numbers of samples. A LossSum contains its count and needs no warning.
 class LossHint {
  public:
-  /// @param was_given  shared by those of which one alone is to warn
+  /// @param was_given  shared by all hints of which only one may warn
   explicit LossHint(std::shared_ptr<std::atomic<bool>> was_given = std::make_shared<std::atomic<bool>>(false))
       : was_given_(std::move(was_given)) {}
 
-  /// @param chunks   the arguments of each replica
-  /// @param outputs  of each replica
+  /// @param chunks   arguments of each replica
+  /// @param outputs  output of each replica
   /// @param dim      dimension of the batch
   template <typename Chunk, typename Output>
   void look(const std::vector<Chunk>& chunks, const std::vector<Output>& outputs, std::int64_t dim) {
@@ -36,7 +36,7 @@ class LossHint {
     give(samples);
   }
 
-  /// Size along `dim` of the first tensor in `value` that has it; -1 without one.
+  /// Size along `dim` of the first tensor in `value` that has this dimension; -1 if no tensor has it.
   template <typename T>
   static std::int64_t samples_of(const T& value, std::int64_t dim) {
     std::int64_t samples = -1;

@@ -15,8 +15,8 @@ namespace lockstep {
 
 /// Calls `function(replica, arguments...)` for each tuple of arguments, on all replicas at once, and returns the
 /// results in replica order. Differentiable: see ReplicaSet.
-/// @param chunks  what `scatter` made of a tuple of arguments; not more than replicas
-/// @throws what a replica threw, with its number and device
+/// @param chunks  the result of `scatter` for a tuple of arguments; at most one per replica
+/// @throws the exception of a replica, with the replica's number and device
 template <typename ModuleType, typename Function, typename... Args>
 auto parallel_apply(Replicas<ModuleType>& replicas, const std::vector<std::tuple<Args...>>& chunks,
                     Function&& function) {
@@ -34,7 +34,7 @@ auto parallel_apply(Replicas<ModuleType>& replicas, const std::vector<std::tuple
   return values;
 }
 
-/// The same with the modules' own `forward`.
+/// Calls the modules' own `forward`.
 template <typename ModuleType, typename... Args>
 auto parallel_apply(Replicas<ModuleType>& replicas, const std::vector<std::tuple<Args...>>& chunks) {
   return parallel_apply(replicas, chunks,

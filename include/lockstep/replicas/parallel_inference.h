@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace detail {
 
-/// Puts a module in evaluation mode, and back when it ends.
+/// Sets a module to evaluation mode while it lives, and restores the modes at its end.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& module);
@@ -26,23 +26,24 @@ class EvaluationMode {
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
-  std::vector<std::function<void()>> put_back_;  // from the outermost module in
+  std::vector<std::function<void()>> put_back_;  // from the outermost module inwards
 };
 
 }  // namespace detail
 
-/// Evaluates all `batches`, each whole on the next replica that is free, so that none waits for another: good where
-/// batches take different times. In evaluation mode and without gradients; the module's modes are as before at the end.
+/// Evaluates all `batches`, each as a whole on the next free replica. No replica waits for another, which helps if
+/// batches take different times. Runs in evaluation mode and without gradients; the module's modes are restored at the
+/// end.
 ///
 ///     const auto hits = lockstep::parallel_evaluate(dp, loader, [](auto& model, const auto& batch) {
 ///       return model->forward(batch).argmax(1).eq(batch.at("labels")).sum();
 ///     });
 ///
 /// @param batches   a DataLoader, or any range of batches. Read by one replica at a time
-/// @param function  called with a replica and a batch, in several threads at once; for a replica on a CUDA device it
-/// moves the batch there (`replica` alone is there)
+/// @param function  called with a replica and a batch, in several threads at once. For a replica on a CUDA device it
+/// must move the batch there: only the replica is on the device
 /// @return  the results in the order of the batches
-/// @throws what reading a batch or a replica threw, with the replica's number and device
+/// @throws the exception of reading a batch or of a replica, with the replica's number and device
 template <typename ModuleType, typename Batches, typename Function>
 auto parallel_evaluate(DataParallel<ModuleType>& dp, Batches&& batches, Function&& function) {
   auto position = batches.begin();

@@ -12,21 +12,21 @@
 
 namespace lockstep {
 
-/// The losses of one batch, each computed where its chunk was.
+/// The losses of one batch, each computed on the device of its chunk.
 class ReplicaLosses {
  public:
   ReplicaLosses(at::Tensor sums, at::Tensor counts) : sums_(std::move(sums)), counts_(std::move(counts)) {}
 
-  /// Σloss / Σcount over all replicas, a scalar: the loss of the whole batch, and its gradient, however the batch was
-  /// cut. NaN where nothing counts.
+  /// Σloss / Σcount over all replicas, a scalar: the loss of the whole batch and its gradient, for any chunks. NaN if
+  /// the total count is 0.
   at::Tensor mean() const;
   /// Σloss, a scalar.
   at::Tensor sum() const;
-  /// [replicas]: each replica's own mean, as PyTorch's DataParallel returns losses. The mean of these is the batch's
-  /// only where all replicas count the same.
+  /// [replicas]: each replica's own mean, as PyTorch's DataParallel returns losses. Their mean is the batch's loss only
+  /// if all replicas have the same count.
   at::Tensor per_replica() const;
 
-  const at::Tensor& sums() const { return sums_; }      ///< [replicas], of the graph
+  const at::Tensor& sums() const { return sums_; }      ///< [replicas], part of the graph
   const at::Tensor& counts() const { return counts_; }  ///< [replicas]: samples or tokens
 
  private:
@@ -36,9 +36,10 @@ class ReplicaLosses {
 
 namespace detail {
 
-/// @throws Error  unless both are one number
+/// @throws Error  unless each of the two has exactly one element
 LossSum checked_loss(const at::Tensor& sum, const at::Tensor& count);
-/// Of a mean over `samples`. @throws Error  unless it is one number, or if `samples` is negative
+/// The LossSum of a mean over `samples`. @throws Error  unless `mean` has exactly one element, or if `samples` is
+/// negative
 LossSum checked_loss_of_mean(const at::Tensor& mean, std::int64_t samples);
 ReplicaLosses losses_of(const LossSum& gathered);
 
@@ -55,21 +56,22 @@ LossSum loss_of_chunk(const Result& result, std::int64_t samples) {
 
 }  // namespace detail
 
-/// For parallel_loss: the module's forward itself returns the mean loss of its chunk.
+/// A loss for parallel_loss, if the module's forward itself returns the mean loss of its chunk.
 inline constexpr auto own_loss = [](auto& replica, auto&... chunk) { return call_forward(replica, chunk...); };
 
-/// Computes the loss where the output is: no output leaves its replica, one number does.
+/// Computes each loss on its replica: only the loss leaves the replica, not the output.
 ///
 ///     auto loss = lockstep::parallel_loss(dp, [](auto& model, const auto& batch) {
 ///       return model->loss(model->forward(batch), batch);
 ///     }, batch);
 ///     loss.mean().backward();
 ///
-/// @param loss  called with a replica and the chunk of each argument. Returns a struct with tensors `sum`, a scalar of
-/// the graph, and `count`, how many samples or tokens it sums over; or a scalar, the mean loss of the chunk's samples,
-/// which counts as many times as the chunk has samples. Where samples count differently (class weights, an ignored
-/// label, tokens), only the struct is exact
-/// @throws Error  if `sum`, `count` or the scalar is not one number; what a replica threw, with its number and device
+/// @param loss  called with a replica and the chunk of each argument. It returns a struct with the tensors `sum`, a
+/// scalar of the graph, and `count`, the number of samples or tokens in the sum. It may instead return a scalar, the
+/// mean loss of the chunk's samples, which is weighted by the number of samples in the chunk. If samples have different
+/// weights (class weights, an ignored label, tokens), only the struct is exact
+/// @throws Error  if `sum`, `count` or the scalar does not have exactly one element; the exception of a replica, with
+/// its number and device
 template <typename ModuleType, typename Loss, typename... Args>
 ReplicaLosses parallel_loss(DataParallel<ModuleType>& dp, Loss&& loss, const Args&... args) {
   return detail::losses_of(dp.apply(

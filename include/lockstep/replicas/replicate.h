@@ -15,12 +15,12 @@
 namespace lockstep {
 namespace detail {
 
-/// A copy of `first` on `device` for a replica: its parameters are the memory of those of `first`, where both are on a
-/// CPU. Random initial values leave the process's generators as they were.
+/// A copy of `first` on `device` for a replica. If both are on a CPU, the copy's parameters share the memory of
+/// `first`. The process's generators are not changed by the initial values that cloning draws.
 /// @throws Error  if the module cannot be cloned
 std::shared_ptr<torch::nn::Module> make_replica(const torch::nn::Module& first, const ReplicaDevice& device);
 torch::jit::Module make_replica(const torch::jit::Module& first, const ReplicaDevice& device);
-/// `target`, a replica's parameter, becomes the memory of the module's `source` where both are on a CPU.
+/// If both are on a CPU, gives `target`, a replica's parameter, the memory of the module's parameter `source`.
 void share_parameter(const at::Tensor& source, at::Tensor& target, const ReplicaDevice& device);
 /// @param first  replica 0, which may be `replica` itself
 ReplicaModule replica_module(torch::nn::Module& first, torch::nn::Module& replica);
@@ -70,15 +70,15 @@ class Replicas {
   std::unique_ptr<ReplicaSet> set_;
 };
 
-/// Replicas of `module`, one per device, made once and kept: `parallel_apply` may be called on them for every batch.
-/// The structure of the module must stay as it is; weights may change, be loaded, frozen or converted meanwhile.
+/// Makes replicas of `module`, one per device. They are kept: `parallel_apply` may be called on them for every batch.
+/// The structure of the module must not change; its weights may change, be loaded, frozen or converted.
 /// @throws Error  if the module cannot be cloned (derive it from torch::nn::Cloneable), if its tensors are not on the
-/// first device, or if devices repeat
+/// first device, or if a device is listed twice
 template <typename ModuleType>
 Replicas<ModuleType> replicate(ModuleType module, std::vector<ReplicaDevice> devices, ReplicaOptions options = {}) {
   return Replicas<ModuleType>(std::move(module), std::move(devices), options);
 }
-/// The same for a vector of names, such as std::vector<std::string>, or of numbers.
+/// Takes a vector of names, such as std::vector<std::string>, or of numbers.
 template <typename ModuleType, typename Name, std::enable_if_t<kNamesDevice<Name>, int> = 0>
 Replicas<ModuleType> replicate(ModuleType module, const std::vector<Name>& devices, ReplicaOptions options = {}) {
   return replicate(std::move(module), replica_devices_named(devices), options);

@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-/// One part of a training step of DataParallel: what, where, when, and how many bytes went from device to device.
+/// One part of a training step of DataParallel: its name, device, times, and the bytes that moved between devices.
 struct TraceSpan {
   std::string name;    ///< "scatter", "broadcast", "forward", "gather", "backward", "reduce"
   std::string device;  ///< "cpu:1"
-  double begin_s = 0;  ///< since the trace was made
+  double begin_s = 0;  ///< seconds since the trace was made
   double end_s = 0;
-  std::int64_t bytes = 0;  ///< of what goes from replica to replica here, copied or as a view; 0 for shared weights
+  std::int64_t bytes = 0;  ///< bytes that go from replica to replica, copied or as a view; 0 for shared weights
 };
 
 /// Collects spans from all threads of a step. Thread-safe.
@@ -25,7 +25,7 @@ class StepTrace {
   Clock::time_point start() const { return start_; }
   void add(const std::string& name, const std::string& device, Clock::time_point begin, Clock::time_point end,
            std::int64_t bytes = 0);
-  /// Those that came so far, by their begin.
+  /// The spans recorded so far, sorted by their begin.
   std::vector<TraceSpan> spans() const;
   void clear();
 
@@ -35,7 +35,7 @@ class StepTrace {
   std::vector<TraceSpan> spans_;
 };
 
-/// The time from its construction to its end as a span. Does nothing without a trace.
+/// Records the time from its construction to its end as a span. Does nothing without a trace.
 class TraceScope {
  public:
   TraceScope(StepTrace* trace, const char* name, std::string device, std::int64_t bytes = 0);
@@ -52,7 +52,7 @@ class TraceScope {
   StepTrace::Clock::time_point begin_;
 };
 
-/// The spans as Chrome's trace event format, which chrome://tracing and ui.perfetto.dev show; a row per device.
+/// The spans in Chrome's trace event format, with a row per device, for chrome://tracing and ui.perfetto.dev.
 std::string chrome_trace(const std::vector<TraceSpan>& spans);
 
 }  // namespace lockstep

@@ -1,7 +1,6 @@
 #pragma once
 
-// How kernels read and write memory, vector by vector. Only kernel_loops.h includes this file; its first comment says
-// why.
+// How kernels read and write memory, vector by vector. This is a part of kernel_loops.h; see its first comment.
 
 #include <cstddef>
 #include <cstdint>
