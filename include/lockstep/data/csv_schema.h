@@ -50,8 +50,7 @@ CsvColumn ignored_column(std::string name);
 
 /// What a CSV file holds, as declared by its reader.
 struct CsvSchema {
-  std::vector<CsvColumn> columns;  ///< all columns of the file: in the file's order if it has no header, else in any
-                                   ///< order
+  std::vector<CsvColumn> columns;  ///< all columns: in the file's order if it has no header, else in any order
   bool header = true;              ///< the first record names the columns
   CsvDialect dialect{};
 };

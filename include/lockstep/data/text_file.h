@@ -37,8 +37,7 @@ struct TextFileOptions {
   RowPolicy invalid_texts = RowPolicy::Refuse;
 
   CsvDialect dialect{};                   ///< CSV: delimiter and quote. TSV ignores the delimiter and uses a tab
-  std::vector<std::string> column_names;  ///< CSV without a header: the names of all columns; empty: the file has a
-                                          ///< header
+  std::vector<std::string> column_names;  ///< CSV without a header: the names of all columns; empty: has a header
 };
 
 /// Reads CSV (RFC 4180; see CsvTokenizer), plain or gzip. The file is mapped, and its rows are located and checked

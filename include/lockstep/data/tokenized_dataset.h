@@ -17,8 +17,7 @@ class TokenTable;
 
 struct TokenizeOptions {
   bool add_special_tokens = true;
-  bool append_eos = false;  ///< adds the tokenizer's end-of-text token to each text, so that a language model learns to
-                            ///< stop
+  bool append_eos = false;  ///< adds the tokenizer's end-of-text token, so that a language model learns to stop
   /// Longest sample in tokens, special ones included; at most the number of the model's positions. Unset: the
   /// tokenizer's `model_max_length`, if it has one.
   std::optional<std::int64_t> max_length;

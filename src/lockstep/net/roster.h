@@ -14,39 +14,40 @@
 
 namespace lockstep {
 
-/// What is to be told to those who wait in `Roster::join`.
+/// What to answer to the clients that wait in `Roster::join`.
 struct JoinOutcome {
   enum class Kind { Waiting, Complete, Failed, TimedOut };
   Kind kind = Kind::Waiting;
   std::vector<RequestId> to;
-  std::vector<Peer> peers;  ///< of Complete: by rank
-  int round = 0;            ///< of Complete
-  std::string what;         ///< of Failed and TimedOut
+  std::vector<Peer> peers;  ///< for Complete: by rank
+  int round = 0;            ///< for Complete
+  std::string what;         ///< for Failed and TimedOut
   std::string fix;
 };
 
-/// Which ranks met, and who is still awaited. Server's side of `StoreClient::join`; does no input or output.
+/// Keeps which ranks have joined, and which are still awaited. This is the server's side of `StoreClient::join`; it
+/// does no input or output.
 ///
-/// Ranks of one generation meet in rounds: when all ranks of a round have come, the next `join` begins another, so that
-/// a process may leave its group and form a new one on the same store. A round that fails leaves nothing behind.
+/// Ranks of one generation meet in rounds. When all ranks of a round have joined, the next `join` starts another round,
+/// so that a process may leave its group and form a new one on the same store. A failed round leaves nothing behind.
 class Roster {
  public:
   struct Member {
     std::int64_t generation = 0;
     int round = 0;
     int world_size = 1;
-    RequestId request;    // of its join
+    RequestId request;    // the number of its join
     bool waiting = true;  // for the others of its round
     Peer peer;
   };
 
   JoinOutcome join(RequestId id, const JoinRequest& request);
-  /// The waiting member that made request `id` gives up: so do all of its round.
+  /// The waiting member that made request `id` gives up, and with it all members of its round.
   JoinOutcome give_up(RequestId id);
-  /// Takes a member off, where `connection` is one. Its rank may be claimed again.
+  /// Removes the member of `connection`, if there is one. Its rank may be claimed again.
   std::optional<Member> remove(ConnectionId connection);
   const Member* find(ConnectionId connection) const;
-  /// True where a rank that has not come yet is still to be told that its round failed.
+  /// Whether a rank that has not joined yet must still be told that its round failed.
   bool has_ranks_to_tell() const;
 
  private:
@@ -57,9 +58,9 @@ class Roster {
     std::set<int> told;
   };
   struct Generation {
-    int rounds = 0;                       // complete ones
-    std::map<int, ConnectionId> waiting;  // of the open round, by rank
-    std::optional<Failure> failure;       // of a round before
+    int rounds = 0;                       // completed rounds
+    std::map<int, ConnectionId> waiting;  // members of the open round, by rank
+    std::optional<Failure> failure;       // of an earlier round
   };
 
   JoinOutcome fail(std::int64_t generation, JoinOutcome::Kind kind, const std::string& what, const std::string& fix);

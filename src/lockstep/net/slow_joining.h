@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// While it lives, this rank waits for others to join: where that lasts, the log says so, and how to have it last
+/// While it lives, this rank waits for others to join. If the wait lasts, the log reports it, and how to make the limit
 /// longer or shorter.
 class SlowJoining {
  public:

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// What Slurm's srun tells each process that it starts: the tasks of one job step, a rank each.
+/// The variables that Slurm's srun sets in each process that it starts: the tasks of one job step, one rank each.
 struct SlurmStep {
   std::int64_t job_id = 0;         ///< SLURM_JOB_ID
   std::int64_t step_id = 0;        ///< SLURM_STEP_ID: the job's steps are numbered from 0
@@ -19,25 +19,25 @@ struct SlurmStep {
   std::vector<int> tasks;          ///< SLURM_STEP_TASKS_PER_NODE, by node rank
 
   int local_world_size() const { return tasks.at(static_cast<std::size_t>(node_rank)); }
-  /// Where rank 0 can be met when nobody says otherwise: 15000 and the last four digits of the job's number, so that
-  /// jobs that share a host hardly ever meet; a later step of a job takes the next one.
+  /// The port at which rank 0 listens if no port is given: 15000 plus the last four digits of the job's number, so that
+  /// jobs that share a host rarely collide; a later step of the job uses the next port.
   int port() const;
 };
 
-/// The step that this process is a task of; nothing where no srun started it.
-/// @throws Error  if the variables are incomplete or do not fit each other, naming them
+/// The step that this process is a task of; nothing if srun did not start it.
+/// @throws Error  naming the variables that are missing or contradict each other
 std::optional<SlurmStep> slurm_step();
 
-/// How many tasks the allocation was asked for (SLURM_NTASKS), where this process runs in a job's script or shell but
-/// no srun started it: it is one process, whatever the job asked for. Else nothing.
+/// The number of tasks that the allocation was asked for (SLURM_NTASKS), if this process runs in a job's script or
+/// shell and srun did not start it. Such a process is alone, whatever the job asked for. Otherwise nothing.
 std::optional<int> slurm_tasks_without_step();
 
-/// The hosts of a list as Slurm writes it: "gpu[01-03,7]-ib,login" is gpu01-ib, gpu02-ib, gpu03-ib, gpu7-ib, login.
-/// @throws Error  if the text is no such list
+/// The hosts of a list in Slurm's form: "gpu[01-03,7]-ib,login" is gpu01-ib, gpu02-ib, gpu03-ib, gpu7-ib, login.
+/// @throws Error  if the text is not such a list
 std::vector<std::string> expand_host_list(const std::string& text);
 
-/// The numbers of a list as Slurm writes it: "4(x2),3" is 4, 4, 3.
-/// @throws Error  if the text is no such list
+/// The numbers of a list in Slurm's form: "4(x2),3" is 4, 4, 3.
+/// @throws Error  if the text is not such a list
 std::vector<int> expand_task_counts(const std::string& text);
 
 }  // namespace lockstep

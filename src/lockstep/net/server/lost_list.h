@@ -12,17 +12,17 @@ class LostList {
  public:
   static constexpr int kAnyRound = -1;
 
-  /// Adds a rank that is not on the list; replaces the cause of one that is where `replace` is set, or where it was
-  /// only silent before.
+  /// Adds a rank that is not on the list. If the rank is on the list, replaces its cause if `replace` is set, or if the
+  /// rank was only silent before.
   void add(std::int64_t generation, int round, const LostRank& lost, bool replace);
-  /// Takes a rank off that was only silent.
+  /// Removes a rank that was only silent.
   void heard_again(std::int64_t generation, int round, int rank);
-  /// Takes a rank off, whatever the cause: another process has taken its place.
+  /// Removes a rank, whatever the cause: another process has taken its place.
   void replaced(std::int64_t generation, int round, int rank);
-  /// Takes all of a generation off.
+  /// Removes all ranks of a generation.
   void forget(std::int64_t generation);
   std::vector<LostRank> of(std::int64_t generation, int round) const;
-  /// Of all rounds.
+  /// Lost ranks of all rounds.
   std::vector<LostRank> of(std::int64_t generation) const;
 
  private:

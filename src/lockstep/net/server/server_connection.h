@@ -23,12 +23,13 @@ class ServerConnection {
   bool proven() const { return reader_.has_value(); }
   Deadline::Clock::time_point accepted_at() const { return accepted_at_; }
 
-  /// Reads what came, a bounded amount. @return  false at the end of the stream
+  /// Reads the bytes that have arrived, up to a limit. @return  false at the end of the stream
   /// @throws WireError  if the connection is broken, or the peer speaks another protocol or does not know the secret
   bool read();
-  /// The next whole frame. None while too much waits to be sent: who does not read gets no more answers.
+  /// The next whole frame. Nothing while too many bytes wait to be sent: a client that does not read gets no more
+  /// answers.
   std::optional<std::string> next_frame();
-  /// Sends, or queues what the socket does not take now.
+  /// Sends, or queues what the socket does not accept now.
   /// @throws WireError  if the connection is broken, or too much is queued
   void send(const std::string& body);
   void flush();
@@ -37,8 +38,8 @@ class ServerConnection {
   bool wants_to_write() const { return proven() && writer_->pending_bytes() > 0; }
 
  private:
-  static constexpr std::size_t kMaxPendingBytes = std::size_t{1} << 20;  // then it is read no more
-  static constexpr std::size_t kMaxQueuedBytes = std::size_t{64} << 20;  // then it is dropped
+  static constexpr std::size_t kMaxPendingBytes = std::size_t{1} << 20;  // then reading stops
+  static constexpr std::size_t kMaxQueuedBytes = std::size_t{64} << 20;  // then the connection is dropped
 
   bool read_handshake();
 

@@ -24,29 +24,30 @@ namespace lockstep {
 class StoreService {
  public:
   using Clock = Deadline::Clock;
-  /// Takes an answer for a connection. It must not call back.
+  /// Takes an answer for a connection. It must not call the service.
   using Send = std::function<void(ConnectionId, const std::string&)>;
 
-  /// @param where  of the store, for errors
+  /// @param where  the store's name, for errors
   StoreService(const std::string& where, Send send) : table_(where), send_(std::move(send)) {}
 
-  /// One frame of a client that has proven itself. @throws WireError  if it is malformed: the connection must end
+  /// Handles one frame of a client that has proven itself. @throws WireError  if it is malformed: the connection must
+  /// end
   void handle(ConnectionId connection, std::string_view frame, Clock::time_point now);
-  /// A connection ended; where it joined and said no goodbye, its rank is lost.
+  /// A connection ended. If it had joined and said no goodbye, its rank is lost.
   void disconnected(ConnectionId connection, const std::string& cause);
-  /// Puts ranks that were silent for longer than `limit` on the list of lost ranks; carries out the wills of clients
+  /// Puts ranks that were silent for longer than `limit` on the list of lost ranks. Carries out the wills of clients
   /// that were silent for longer than they promised.
   void check_heartbeats(Clock::time_point now, std::chrono::milliseconds limit);
-  /// The server itself did not run for `pause`: that is no silence of the clients.
+  /// The server itself did not run for `pause`, which does not count as silence of the clients.
   void forgive(std::chrono::nanoseconds pause);
 
   std::vector<LostRank> lost_ranks() const { return lost_.of(newest_generation_); }
   void mark_lost(std::int64_t generation, const LostRank& lost);
-  /// Removes what ranks of generations before `generation` left: keys and lost ranks.
+  /// Removes what ranks of earlier generations left: keys and lost ranks.
   void forget_generations_before(std::int64_t generation);
-  /// How many requests were handled, heartbeats and all. From any thread.
+  /// How many requests were handled, heartbeats included. From any thread.
   std::uint64_t requests() const { return requests_; }
-  /// True where no connection that ever asked to join is left, and no rank is to be told of a failure.
+  /// True if every connection that ever asked to join has left, and no rank must be told of a failure.
   bool all_left() const { return joiners_.empty() && !roster_.has_ranks_to_tell(); }
 
  private:
@@ -88,8 +89,8 @@ class StoreService {
   std::atomic<std::uint64_t> requests_{0};
   std::int64_t newest_generation_ = 0;
   std::int64_t forgotten_before_ = 0;
-  std::set<ConnectionId> joiners_;       // connections that asked to join and said no goodbye yet
-  std::map<ConnectionId, Heard> heard_;  // of joiners
+  std::set<ConnectionId> joiners_;       // connections that asked to join and have not said goodbye
+  std::map<ConnectionId, Heard> heard_;  // for each joiner
 };
 
 }  // namespace lockstep

@@ -11,10 +11,10 @@
 
 namespace lockstep {
 
-/// Numbers a server's connections; never used twice.
+/// Number of a server's connection; never used twice.
 using ConnectionId = std::uint64_t;
 
-/// A request of a client, to be answered later.
+/// A client's request that is answered later.
 struct RequestId {
   ConnectionId connection = 0;
   std::uint64_t request = 0;
@@ -25,21 +25,21 @@ struct RequestId {
 
 /// Requests that wait for keys.
 ///
-/// A request is entered under one key that it misses, not under all: when that one is set, it moves on to the next that
-/// is missing. So a key that is set costs only the requests that watch it, even with thousands of ranks waiting for
+/// A request is stored under one key that it misses, not under all of them. When that key is set, the request moves to
+/// the next missing key. So setting a key costs only the requests that watch it, even if thousands of ranks wait for
 /// thousands of keys.
 class Waiters {
  public:
   struct Complete {
     RequestId id;
-    bool wants_value = false;  ///< of its only key
+    bool wants_value = false;  ///< it wants the value of its only key
   };
 
-  /// @param keys  of which at least one is not in `table`
+  /// @param keys  at least one of them is not in `table`
   void add(RequestId id, std::vector<std::string> keys, bool wants_value, const KeyTable& table);
-  /// To be called when `key` was set: requests of which all keys are in `table` now. They are waiters no longer.
+  /// Call it when `key` was set. Returns the requests that now have all their keys in `table`; they wait no longer.
   std::vector<Complete> on_set(const std::string& key, const KeyTable& table);
-  /// Removes a request. @return  the keys it still misses; nothing where it does not wait
+  /// Removes a request. @return  the keys that it still misses; nothing if it does not wait
   std::vector<std::string> remove(RequestId id, const KeyTable& table);
   void remove_all(ConnectionId connection);
   std::size_t count(ConnectionId connection) const;
@@ -51,7 +51,8 @@ class Waiters {
     std::size_t watched = 0;  // index into keys
     bool wants_value = false;
   };
-  // Index of a key that `table` lacks, looked for from `start` on and around; keys.size() where there is none.
+  // Index of a key that `table` lacks, searched from `start` to the end and then from the beginning; keys.size() if no
+  // key is missing.
   static std::size_t find_missing(const std::vector<std::string>& keys, std::size_t start, const KeyTable& table);
   void unwatch(RequestId id, const std::string& key);
 

@@ -12,23 +12,23 @@
 
 namespace lockstep {
 
-/// What clients want to be told of them when they are lost: one will for each connection.
+/// The last wills of clients, one per connection: what to push to which queue when the client is lost.
 class Wills {
  public:
   using Time = Deadline::Clock::time_point;
 
   struct Will {
-    std::string queue;                  ///< to be pushed to
-    std::string value;                  ///< what to push; the cause is appended
+    std::string queue;                  ///< the queue to push to
+    std::string value;                  ///< the value to push; the cause is appended
     std::chrono::milliseconds limit{};  ///< of silence
   };
 
-  /// In place of one that the connection has made before.
+  /// Replaces an earlier will of the connection.
   void make(ConnectionId connection, Will will, Time now) { made_[connection] = {std::move(will), now}; }
   void heard(ConnectionId connection, Time now);
-  /// Takes the will of a connection away: to be carried out, where it ended without a goodbye.
+  /// Removes the will of a connection and returns it, to be carried out if the connection ended without a goodbye.
   std::optional<Will> take(ConnectionId connection);
-  /// Takes away those of connections that were silent for too long.
+  /// Removes and returns the wills of connections that were silent for too long.
   std::vector<Will> take_silent(Time now);
   /// The server itself did not run for `pause`.
   void forgive(std::chrono::nanoseconds pause);

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// A numeric address under which other hosts are likely to reach this one: what its name resolves to, else that of its
-/// first network interface; loopback where there is nothing else.
+/// A numeric address at which other hosts can probably reach this one: the address that its name resolves to, else the
+/// one of its first network interface, else loopback.
 std::string address_for_other_hosts(Deadline deadline);
 
 }  // namespace lockstep

@@ -21,14 +21,14 @@ struct IpAddress {
   std::string text() const;  ///< without the port
 };
 
-/// The outcome of a look-up: addresses, or why there are none.
+/// The result of a look-up: addresses, or why there are none.
 struct Resolution {
   std::vector<IpAddress> addresses;
   std::string failure;
-  bool unknown_host = false;  ///< the name does not exist, as opposed to a name server that does not answer
+  bool unknown_host = false;  ///< the name does not exist, as opposed to: no name server answered
 };
 
-/// Looks up `host`, a name or a numeric address, by getaddrinfo(3), which has no deadline of its own.
+/// Looks up `host`, a name or a numeric address, with getaddrinfo(3), which has no deadline of its own.
 Resolution resolve(const std::string& host, std::uint16_t port, Deadline deadline);
 
 }  // namespace lockstep

@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-/// Blocks all signals in this thread while it lives. A thread started meanwhile keeps them blocked, so that the
-/// program's handlers run on its own threads.
+/// Blocks all signals in this thread while it lives. A thread started meanwhile keeps them blocked, so the program's
+/// signal handlers run on its own threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Which of many descriptors can be read or written now: epoll(7), level-triggered.
+/// Reports which of many descriptors can be read or written now: epoll(7), level-triggered.
 class SocketPoller {
  public:
   struct Event {
@@ -20,20 +20,20 @@ class SocketPoller {
     bool writable = false;
   };
 
-  /// @throws Error  if no descriptor is left for it
+  /// @throws Error  if the process has no descriptor left
   SocketPoller();
 
-  /// Watches `fd` for reading, under `id`. @return  false where the kernel refuses it
+  /// Watches `fd` for reading, under `id`. @return  false if the kernel refuses it
   bool add(int fd, std::uint64_t id);
   void set_interest(int fd, std::uint64_t id, bool read, bool write);
-  /// To be called when the descriptor of `id` is closed.
+  /// Call it when the descriptor of `id` is closed.
   void forget(std::uint64_t id) { interest_.erase(id); }
-  /// Waits until something happens; nothing where the time ends, or a signal comes.
+  /// Waits for an event; returns nothing if the time ends or a signal arrives.
   std::vector<Event> wait(std::chrono::milliseconds time);
 
  private:
   UniqueFd epoll_;
-  std::unordered_map<std::uint64_t, std::uint32_t> interest_;  // spares a system call where it does not change
+  std::unordered_map<std::uint64_t, std::uint32_t> interest_;  // saves a system call if the interest stays as it is
 };
 
 }  // namespace lockstep

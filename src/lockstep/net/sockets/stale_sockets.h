@@ -6,12 +6,12 @@
 
 namespace lockstep {
 
-/// One server at a time makes sockets in a folder, or removes stale ones: between bind and listen a server's socket
-/// looks like that of a dead one, and two that replace a dead one must not replace each other. A courtesy: it is waited
-/// for a second.
+/// Lets only one server at a time create or remove sockets in a folder. Between bind and listen a server's socket looks
+/// like a dead one's, and two servers that replace a dead one must not replace each other. The constructor waits at
+/// most a second for the lock and then proceeds without it.
 class SocketFolderLock {
  public:
-  /// @param socket_path  in the folder
+  /// @param socket_path  a path in the folder
   explicit SocketFolderLock(const std::string& socket_path);
   bool is_held() const { return is_held_; }
 
@@ -20,11 +20,12 @@ class SocketFolderLock {
   bool is_held_ = false;
 };
 
-/// True where a socket file exists that nobody listens on: its server died. Under the folder's lock.
+/// Whether a socket file exists on which no process listens, because its server died. Call it under the folder's lock.
 bool is_stale_socket(const std::string& path);
 
-/// Removes the sockets of dead jobs in the folder of `path`, a server's own: those named by `unique_socket_name`.
-/// Nothing where the lock is not held. Does not throw: what cannot be removed is in nobody's way.
+/// Removes the sockets of dead jobs from the folder of `path`, the server's own socket: those with a name from
+/// `unique_socket_name`. Does nothing if the lock is not held. Does not throw: a file that cannot be removed disturbs
+/// nobody.
 void remove_stale_sockets_beside(const std::string& path, const SocketFolderLock& lock) noexcept;
 
 }  // namespace lockstep

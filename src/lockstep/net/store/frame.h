@@ -9,17 +9,17 @@
 
 namespace lockstep {
 
-/// The largest body of a frame: one value of the store at its limit, its key, and the numbers around them.
+/// The largest body of a frame: one value of the store at its limit, its key, and the numbers beside them.
 constexpr std::size_t kMaxFrameBytes = (std::size_t{8} << 20) + (std::size_t{64} << 10);
 
-/// Frames to be sent on a connection: length of the body (32 bits), body, and a tag where the connection has a MAC.
+/// Frames to send on a connection: length of the body (32 bits), body, and a tag if the connection has a MAC.
 class FrameWriter {
  public:
   explicit FrameWriter(std::optional<FrameMac> mac) : mac_(std::move(mac)) {}
 
   /// Queues a frame. @param body  at most kMaxFrameBytes
   void push(std::string_view body);
-  /// Sends what the socket takes now. @throws WireError  if the connection is broken
+  /// Sends what the socket accepts now. @throws WireError  if the connection is broken
   void flush(int fd);
   std::size_t pending_bytes() const { return buffer_.size() - sent_; }
 
@@ -29,13 +29,13 @@ class FrameWriter {
   std::size_t sent_ = 0;
 };
 
-/// Frames that arrive on a connection. Memory grows with the bytes that came, never with a length that was only
+/// Frames that arrive on a connection. Memory grows with the bytes that have arrived, never with a length that was only
 /// announced.
 class FrameReader {
  public:
   explicit FrameReader(std::optional<FrameMac> mac) : mac_(std::move(mac)) {}
 
-  /// Reads what is there, at most about 64 KiB. @return  false at the end of the stream
+  /// Reads the bytes that are there, at most about 64 KiB. @return  false at the end of the stream
   /// @throws WireError  if the connection is broken
   bool read_from(int fd);
   /// The body of the next frame, if it is complete.

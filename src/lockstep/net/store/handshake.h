@@ -11,29 +11,29 @@ namespace lockstep {
 /// Version of the store's protocol; sides of different versions refuse each other.
 constexpr unsigned kStoreProtocolVersion = 1;
 
-/// Keys of a proven connection, one for each direction; fresh for every connection.
+/// Keys of a proven connection, one for each direction; new for every connection.
 struct SessionKeys {
   std::string client_to_server;
   std::string server_to_client;
 };
 
-/// The server's side of the proof that both ends know the job's secret, fed with bytes as they come:
+/// The server's side of the proof that both ends know the job's secret. It takes bytes as they arrive:
 ///
 ///     client -> server   hello: magic, version, client nonce
 ///     server -> client   hello: magic, version, server nonce
 ///     client -> server   proof: HMAC(secret, "client" label, both nonces)
 ///     server -> client   proof: HMAC(secret, "server" label, both nonces)
 ///
-/// The client proves first: who does not know the secret gets a random number and nothing else.
+/// The client proves first: a client that does not know the secret gets a random number and nothing else.
 class ServerHandshake {
  public:
   explicit ServerHandshake(std::string secret) : secret_(std::move(secret)) {}
 
   bool done() const { return state_ == State::Done; }
-  /// How many bytes may be read now, at most 44; more are not the handshake's.
+  /// How many bytes may be read now, at most 44; later bytes do not belong to the handshake.
   std::size_t wanted_bytes() const;
   /// @param bytes  at most `wanted_bytes()`
-  /// @return  what is to be sent now, or nothing
+  /// @return  the bytes to send now; may be empty
   /// @throws WireError  if the peer speaks another protocol or does not know the secret; the connection must end
   std::string take(std::string_view bytes);
   const SessionKeys& keys() const { return keys_; }  ///< once done
@@ -42,7 +42,7 @@ class ServerHandshake {
   enum class State { AwaitHello, AwaitProof, Done };
   std::string secret_;
   State state_ = State::AwaitHello;
-  std::string received_;  // of the message that is awaited
+  std::string received_;  // part of the awaited message
   std::string client_nonce_;
   std::string server_nonce_;
   SessionKeys keys_;
@@ -52,9 +52,9 @@ class ServerHandshake {
 struct ClientHandshake {
   enum class Outcome {
     Proven,
-    ClosedEarly,    ///< before the server's hello: it is overloaded or ending; trying again may help
+    ClosedEarly,    ///< before the server's hello: it is overloaded or ending; another attempt may succeed
     ClosedAtProof,  ///< after the client's proof: the server has another secret, or dropped the connection
-    NotAStore,      ///< something else listens there
+    NotAStore,      ///< another program listens there
     OtherVersion,
     WrongServer,  ///< the server does not know the secret
     TimedOut
@@ -64,7 +64,7 @@ struct ClientHandshake {
   std::string detail;  ///< for the error message
 };
 
-/// The client's side, on a connected socket.
+/// Runs the client's side on a connected socket.
 ClientHandshake prove_to_server(int fd, const std::string& secret, Deadline deadline);
 
 }  // namespace lockstep

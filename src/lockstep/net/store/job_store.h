@@ -10,19 +10,19 @@
 
 namespace lockstep {
 
-/// The store of one rank's membership: a client, and on the rank that serves the job the server too.
+/// The store of one rank's membership: a client, and the server too on the rank that serves the job.
 class JobStore : public PrefixStore {
  public:
-  /// @param server     null where another process serves
+  /// @param server  null if another process serves
   /// @param on_finish  called at the end of `finish`; must not throw. May be empty
   JobStore(std::shared_ptr<StoreServer> server, std::shared_ptr<StoreClient> client, const std::string& prefix,
            std::function<void()> on_finish);
 
-  /// Says goodbye; where this rank serves, waits until all others have left, are lost, or the deadline passes.
+  /// Says goodbye. If this rank serves, waits until all others have left or are lost, or until the deadline passes.
   void finish(Deadline deadline) override;
 
  private:
-  std::shared_ptr<StoreServer> server_;  // before the client: it goes last
+  std::shared_ptr<StoreServer> server_;  // declared before the client, so that it is destroyed last
   std::function<void()> on_finish_;
 };
 

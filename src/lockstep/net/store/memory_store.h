@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// A store inside one process, for ranks that are its threads.
+/// A store inside one process, for ranks that are threads of it.
 class MemoryStore : public Store {
  public:
   void set(const std::string& key, const std::string& value) override;
@@ -24,8 +24,8 @@ class MemoryStore : public Store {
   std::int64_t num_keys() override;
   std::vector<LostRank> lost_ranks() override;
 
-  /// Puts `rank` on the list of lost ranks, once. A thread has no connection whose end could tell that it is gone:
-  /// whoever started it says so here.
+  /// Puts `rank` on the list of lost ranks, once. A thread has no connection whose end would show that it is gone, so
+  /// the code that started the thread reports its end here.
   void mark_lost(int rank, const std::string& cause);
 
  private:

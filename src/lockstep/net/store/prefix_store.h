@@ -22,7 +22,7 @@ class PrefixStore : public Store {
   std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override;
   bool delete_key(const std::string& key) override;
   void wait(const std::vector<std::string>& keys, Deadline deadline) override;
-  /// Of the whole store, under any prefix.
+  /// Counts the keys of the whole store, under any prefix.
   std::int64_t num_keys() override;
   std::vector<LostRank> lost_ranks() override;
 

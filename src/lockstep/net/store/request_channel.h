@@ -20,8 +20,8 @@
 
 namespace lockstep {
 
-/// A client's connection to a store: requests of several threads under way at once, each with its answer, and
-/// heartbeats. A thread of its own receives, and sends what the socket did not take at once.
+/// A client's connection to a store, with heartbeats. Requests of several threads may be pending at once, and each gets
+/// its own answer. A thread of the channel receives, and sends what the socket did not accept at once.
 class RequestChannel {
  public:
   RequestChannel(const SocketAddress& address, const std::string& secret, Deadline deadline,
@@ -34,17 +34,17 @@ class RequestChannel {
   const std::string& where() const { return where_; }
 
   enum class AtDeadline {
-    Fail,   ///< the server should have answered long ago
-    Cancel  ///< it was right to wait: it answers the cancelled request at once, with what was missing
+    Fail,   ///< the server should have answered long before
+    Cancel  ///< the wait was legitimate: the server answers the cancelled request at once, with what was missing
   };
   /// Sends a request and returns the fields of its answer.
-  /// @param what  names it in errors
-  /// @throws Error         that the server answered with; or if the connection is lost
+  /// @param what  the request's name in errors
+  /// @throws Error  that the server answered with, or if the connection is lost
   /// @throws TimeoutError  at the deadline
   std::string call(StoreOperation operation, const std::string& fields, Deadline deadline, AtDeadline at_deadline,
                    const std::string& what);
 
-  /// Ends the connection: calls fail with `reason` from now on.
+  /// Ends the connection: from now on calls fail with `reason`.
   void close(const std::string& reason);
   bool usable();
 
@@ -52,7 +52,7 @@ class RequestChannel {
   struct Call {
     std::condition_variable ended;
     bool done = false;
-    std::string answer;  // empty where the connection was lost
+    std::string answer;  // empty if the connection was lost
   };
 
   void run();
@@ -71,16 +71,17 @@ class RequestChannel {
   const SocketAddress address_;
   const StoreClientOptions options_;
   const std::string where_;
-  const HomeProcess home_;  // a forked child has no thread that receives
+  const HomeProcess home_;  // a forked child has no receiving thread
   ProvenConnection connection_;
-  FrameReader reader_;                                           // the thread's own, as the next
-  std::optional<Deadline::Clock::time_point> unanswered_since_;  // the server was asked, and has sent nothing since
+  FrameReader reader_;                                           // only the thread uses this and the next one
+  std::optional<Deadline::Clock::time_point> unanswered_since_;  // when the server was asked, if it has sent nothing
+                                                                 // since
 
-  std::mutex mutex_;  // guards what follows, down to stopping_
+  std::mutex mutex_;  // guards the members below, down to stopping_
   FrameWriter writer_;
   std::map<std::uint64_t, Call*> calls_;  // not answered yet
   std::uint64_t next_number_ = 1;
-  std::string closed_;  // why no call can succeed any more
+  std::string closed_;  // why no call can succeed any more; empty while the channel is open
   bool stopping_ = false;
 
   UniqueFd wake_;

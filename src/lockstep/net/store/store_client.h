@@ -13,56 +13,59 @@
 namespace lockstep {
 
 struct StoreClientOptions {
-  /// Bound of calls that take no deadline: longer means that the server is stopped, or its host overloaded.
+  /// Bound for calls that take no deadline. A longer wait means that the server is stopped, or its host overloaded.
   std::chrono::milliseconds call_timeout{60000};
   std::chrono::milliseconds heartbeat_interval{1000};
-  /// A server that sends nothing for longer, though each heartbeat asks it to answer, is lost: stopped, or its host is
-  /// gone. Time during which this process itself did not run does not count. 0: only the end of the connection counts.
+  /// A server that sends nothing for longer than this, although each heartbeat asks it to answer, counts as lost: it is
+  /// stopped, or its host is unreachable. Time during which this process itself did not run does not count. 0: only the
+  /// end of the connection counts.
   std::chrono::milliseconds silence_limit{0};
-  /// Where the calls come from, for errors: "rank 1 on host-a".
+  /// The caller's name in errors: "rank 1 on host-a".
   std::string where;
 };
 
 /// The ranks that meet for a group.
 struct JoinRequest {
-  std::int64_t generation = 0;  ///< how often the launcher has restarted the job: ranks of different ones never meet
+  std::int64_t generation = 0;  ///< number of the launcher's restarts; different generations never meet
   int world_size = 1;
   Peer self;
 };
 
 struct JoinResult {
   std::vector<Peer> peers;  ///< by rank
-  int round = 0;            ///< how many groups this generation's ranks formed before
+  int round = 0;            ///< how many groups the ranks of this generation formed before
 };
 
-/// A store that a StoreServer serves. Several threads may use it at once: a wait in one does not hold up the others.
+/// A store that a StoreServer serves. Several threads may use it at once: a wait in one does not block the others.
 ///
-/// After the connection is lost every call throws an Error that names the server. A process that forks must not use the
-/// parent's client in the child: such calls throw.
+/// After the connection is lost, every call throws an Error that names the server. A forked child must not use the
+/// parent's client: its calls throw.
 class StoreClient : public Store {
  public:
-  /// Connects, trying again while nobody listens there yet, and proves both sides' knowledge of `secret` to each other.
-  /// @throws Error         if the server refuses the secret or does not know it, or is no Lockstep store
+  /// Connects, with new attempts while no process listens there yet. Client and server prove to each other that they
+  /// know `secret`.
+  /// @throws Error  if the server refuses the secret or does not know it, or is not a Lockstep store
   /// @throws TimeoutError  if it cannot be reached by the deadline
   StoreClient(const SocketAddress& address, const std::string& secret, Deadline deadline,
               const StoreClientOptions& options = {});
-  /// Closes the connection, without a goodbye: only `finish` says it.
+  /// Closes the connection without a goodbye: only `finish` says goodbye.
   ~StoreClient() override;
   StoreClient(const StoreClient&) = delete;
   StoreClient& operator=(const StoreClient&) = delete;
 
   const SocketAddress& address() const;
 
-  /// Tells the server who this is, and waits for the other ranks. From now on the server watches this connection: where
-  /// it ends without `finish`, or falls silent, the rank is on `lost_ranks()`. Once per client.
-  /// @throws Error         on all ranks, if two processes claim one rank, a rank is out of range or world sizes differ
-  /// @throws TimeoutError  on all ranks, naming those that did not come, if one rank reaches its deadline
+  /// Registers this rank with the server, and waits for the other ranks. From now on the server watches this
+  /// connection: if it ends without `finish`, or falls silent, the rank appears in `lost_ranks()`. Call it once per
+  /// client.
+  /// @throws Error  on all ranks, if two processes claim one rank, a rank is out of range or world sizes differ
+  /// @throws TimeoutError  on all ranks, naming those that did not arrive, if one rank reaches its deadline
   JoinResult join(const JoinRequest& request, Deadline deadline);
 
-  /// Appends `value` to a queue: the first one becomes the value of key "queue/1", and so on. @return  its number
+  /// Appends `value` to a queue: the first value is stored under key "queue/1", and so on. @return  its number
   std::int64_t push(const std::string& queue, const std::string& value);
-  /// From now on, where this connection ends without `finish`, or is silent for longer than `limit`, the server pushes
-  /// `value` followed by the cause ("connection closed") to `queue`, once. Replaces what was said before.
+  /// From now on, if this connection ends without `finish`, or is silent for longer than `limit`, the server pushes
+  /// `value` followed by the cause ("connection closed") to `queue`, once. Replaces an earlier will.
   void set_will(const std::string& queue, const std::string& value, std::chrono::milliseconds limit);
 
   void set(const std::string& key, const std::string& value) override;
@@ -74,7 +77,7 @@ class StoreClient : public Store {
   bool delete_key(const std::string& key) override;
   void wait(const std::vector<std::string>& keys, Deadline deadline) override;
   std::int64_t num_keys() override;
-  /// Of those that this client joined; none before `join`.
+  /// Lost ranks of the group that this client joined; empty before `join`.
   std::vector<LostRank> lost_ranks() override;
   /// Says goodbye and closes the connection. Later calls throw.
   void finish(Deadline deadline) override;

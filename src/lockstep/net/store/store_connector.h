@@ -15,8 +15,8 @@ struct ProvenConnection {
   SessionKeys keys;
 };
 
-/// Connects to the store at `address`, again and again while nobody listens there yet.
-/// @param where  of the caller, for errors
+/// Connects to the store at `address`, with new attempts while no process listens there yet.
+/// @param where  the caller's name, for errors
 /// @throws Error, TimeoutError  as StoreClient's constructor
 ProvenConnection connect_to_store(const SocketAddress& address, const std::string& secret, Deadline deadline,
                                   const std::string& where);

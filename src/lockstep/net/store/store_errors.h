@@ -8,20 +8,20 @@
 
 namespace lockstep {
 
-/// Another process listens at the address that a server was to have.
+/// Another process listens at the address that a server should use.
 class AddressInUseError : public Error {
  public:
   using Error::Error;
 };
 
-/// The connection to the store ended: the process that serves it ended, or is out of reach.
+/// The connection to the store ended: the process that serves it ended, or cannot be reached.
 class StoreLostError : public Error {
  public:
   using Error::Error;
 };
 
-/// The error of a wait that ended at its deadline while `keys` were not set; names the first few of them, and the lost
-/// ranks, who may be the reason.
+/// The error of a wait that reached its deadline while `keys` were not set. It names the first few of them, and the
+/// lost ranks, which may be the reason.
 TimeoutError missing_keys_error(const std::vector<std::string>& keys, const std::string& where,
                                 const std::vector<LostRank>& lost);
 

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What a client asks. A request is: operation (8 bits), number of the request (64 bits), fields.
+/// The requests of a client. A request is: operation (8 bits), number of the request (64 bits), fields.
 enum class StoreOperation : std::uint8_t {
   Set = 1,
   Get = 2,
@@ -23,21 +23,21 @@ enum class StoreOperation : std::uint8_t {
   Join = 10,
   Goodbye = 11,
   Heartbeat = 12,  ///< answered unless its number is 0
-  Cancel = 13,     ///< not answered itself: what it names is, at once
+  Cancel = 13,     ///< has no answer of its own; the request that it names is answered at once
   Push = 14,
   Will = 15,
   TryGetAll = 16
 };
 
-/// How a request ended. An answer is: number of the request (64 bits), status (8 bits), fields; for Failed and TimedOut
-/// these are what happened and how to fix it.
+/// How a request ended. An answer is: number of the request (64 bits), status (8 bits), fields. For Failed and TimedOut
+/// the fields are what happened and how to fix it.
 enum class StoreStatus : std::uint8_t { Ok = 0, Failed = 1, TimedOut = 2 };
 
 constexpr int kMaxWorldSize = 16384;
 constexpr std::size_t kMaxHostBytes = 255;
 constexpr std::size_t kMaxHostIdBytes = 127;
 constexpr std::size_t kMaxKeysPerWait = 65536;
-constexpr std::size_t kMostAnsweredAtOnceBytes = std::size_t{4} << 20;  ///< of values that are asked for together
+constexpr std::size_t kMostAnsweredAtOnceBytes = std::size_t{4} << 20;  ///< of values requested together
 constexpr std::size_t kMaxWaitsPerClient = 4096;                        ///< of one connection at a time
 constexpr std::size_t kMaxMessageBytes = 65536;                         ///< of an error's text
 

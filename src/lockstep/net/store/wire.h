@@ -33,8 +33,8 @@ class WireWriter {
   std::string bytes_;
 };
 
-/// Reads fields of a message in order. Every length is checked against what is there before anything is copied.
-/// All members throw WireError at the end of the message, or if a limit is passed.
+/// Reads the fields of a message in order. Every length is checked against the remaining bytes before anything is
+/// copied. All members throw WireError at the end of the message, or if a limit is exceeded.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : rest_(bytes) {}
@@ -46,7 +46,7 @@ class WireReader {
   /// A text of at most `max_bytes`.
   std::string text(std::size_t max_bytes);
   std::string_view raw(std::size_t count);
-  /// To be called after the last field: nothing may follow.
+  /// Call it after the last field. @throws WireError  if bytes remain
   void end() const;
 
  private:
