@@ -8,18 +8,18 @@
 
 namespace lockstep {
 
-/// Whose fault a failure is, as data: the launcher of a job tells by it the rank that failed from those that only saw
-/// it fail.
+/// Who caused a failure, as data: from it the launcher of a job tells the rank that failed from those that only saw it
+/// fail.
 struct FailureCause {
   enum class Kind {
     Own,            ///< this rank failed by itself
     LostPeer,       ///< another rank ended, or left the group
     AbortedByPeer,  ///< another rank failed, and ended the group for all
     Disagreement,   ///< the ranks made different calls
-    Timeout,        ///< a rank did not come in time
+    Timeout,        ///< a rank did not arrive in time
   };
   Kind kind = Kind::Own;
-  int rank = -1;  ///< the one that is blamed, by its rank in the job; -1: none, or it is not known
+  int rank = -1;  ///< the blamed rank, by its number in the job; -1: no rank, or not known
 
   /// True if another rank's failure explains this one.
   bool is_consequence() const { return kind == Kind::LostPeer || kind == Kind::AbortedByPeer; }
@@ -29,7 +29,7 @@ struct FailureCause {
 
 /// "own", "lost_peer", "aborted_by_peer", "disagreement", "timeout".
 const char* to_string(FailureCause::Kind kind);
-/// The other way round; nothing for any other text.
+/// The kind that `to_string` writes as `text`; nothing for any other text.
 std::optional<FailureCause::Kind> failure_kind(const std::string& text);
 
 /// An error with its cause.
@@ -45,10 +45,10 @@ template <class AnError>
   throw Caused<AnError>(error, cause);
 }
 
-/// The cause that `error` was thrown with; null where it was thrown without one.
+/// The cause that `error` was thrown with; null if it was thrown without one.
 const FailureCause* cause_of(const std::exception& error);
 
-/// `error` with another `where`: text, cause, and being a TimeoutError or not, are kept.
+/// A copy of `error` with another `where`. It keeps the text, the cause, and its type (Error or TimeoutError).
 std::exception_ptr moved_to(const Error& error, const std::string& where);
 
 }  // namespace lockstep

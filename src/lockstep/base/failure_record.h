@@ -7,33 +7,33 @@
 
 namespace lockstep {
 
-/// A rank's failure as a file, for the launcher that named one in TORCHELASTIC_ERROR_FILE (`lockstep run`, torchrun):
-/// in PyTorch's format, and with the cause beside it.
+/// A rank's failure as a file, for the launcher that set TORCHELASTIC_ERROR_FILE (`lockstep run`, torchrun). The file
+/// has PyTorch's format, with the cause added:
 ///
 ///     {"message": {"message": "...", "extraInfo": {"timestamp": "1763820000"}},
 ///      "lockstep": {"rank": 1, "cause": "lost_peer", "blames": 0}}
 ///
-/// "cause" is missing where only the text can tell; "blames" where nobody is. Without the variable, or before
-/// `record_failures_as`, nothing is written. Thread-safe.
+/// "cause" is missing if it can only be read from the text; "blames" is missing if no rank is blamed. Without the
+/// variable, or before `record_failures_as`, nothing is written. Thread-safe.
 
-/// From now on failures of this process are recorded as those of `rank`: those that `record_failure` is told, and
-/// exceptions that nobody catches (by a terminate handler, which then calls the one that was there before). To be
-/// called for each new group: what was recorded before is forgotten, since the program has survived it.
-/// @param rank  in the job; -1: not known yet
+/// From now on failures of this process are recorded as failures of `rank`: those passed to `record_failure`, and
+/// uncaught exceptions (by a terminate handler, which then calls the previous one). Call it for each new group: earlier
+/// records are dropped, because the program has survived them.
+/// @param rank  rank in the job; -1: not known yet
 void record_failures_as(int rank);
 
-/// Writes the file anew. A cause that blames this very rank counts as its own.
+/// Replaces the file. A cause that blames this rank itself counts as its own failure.
 void record_failure(const std::string& message, const FailureCause& cause) noexcept;
 
-/// The same for an exception. Thrown without a cause, it has that of the failure recorded before: who catches an error
-/// and throws another one does not become its cause.
+/// Records an exception. If it was thrown without a cause, it gets the cause of the failure recorded before: code that
+/// catches an error and throws another one does not become its cause.
 void record_failure(const std::exception& error) noexcept;
 
-/// Removes what was recorded: the program has survived it.
+/// Removes the record: the program has survived the failure.
 void forget_failure() noexcept;
 
-/// Throws `error` with `cause`, another rank's failure, and records it first: a program may catch it and end with an
-/// exit code alone.
+/// Records another rank's failure, `error` with `cause`, and throws it. It is recorded first because a program may
+/// catch it and end with only an exit code.
 template <class AnError>
 [[noreturn]] void throw_recorded(const AnError& error, const FailureCause& cause) {
   const Caused<AnError> caused(error, cause);

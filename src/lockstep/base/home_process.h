@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// The process in which an object was made. A fork copies the object, but not its threads, and what it has outside of
-/// memory, such as files, connections and its place among other ranks, stays the parent's.
+/// The process in which an object was made. A fork copies the object, but not its threads. The resources outside of
+/// memory, such as files, connections and its place among other ranks, remain the parent's.
 class HomeProcess {
  public:
   /// False in a process that was forked from it.
@@ -17,8 +17,8 @@ class HomeProcess {
   pid_t pid_ = ::getpid();
 };
 
-/// Keeps `object` until this process ends, and never destroys it: for a copy in a forked process, whose destructor
-/// would wait for threads that are not there, or speak in the parent's name.
+/// Keeps `object` until this process ends, and never destroys it. For a copy in a forked process: its destructor would
+/// wait for threads that do not exist, or send messages in the parent's name.
 void never_destroy(std::shared_ptr<void> object);
 
 }  // namespace lockstep

@@ -7,14 +7,14 @@
 
 namespace lockstep {
 
-/// Severity of a log line. `LOCKSTEP_LOG_LEVEL` (debug, info, warning, error, off) sets the least that is written;
-/// without it: warning.
+/// Severity of a log line. `LOCKSTEP_LOG_LEVEL` (debug, info, warning, error, off) sets the lowest level that is
+/// written; default: warning.
 enum class LogLevel { Debug, Info, Warning, Error, Off };
 
-/// Writes one line to standard error: time, level, `[rank N]` where `set_log_rank` was called, text. Thread-safe.
+/// Writes one line to standard error: time, level, `[rank N]` after `set_log_rank`, text. Thread-safe.
 void log_line(LogLevel level, std::string_view text);
 bool log_enabled(LogLevel level);
-/// The rank that stands in each line of this process; negative for none.
+/// The rank to write in each line of this process; negative: no rank.
 void set_log_rank(int rank);
 
 template <typename... Args>

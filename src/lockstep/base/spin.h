@@ -7,11 +7,11 @@ namespace lockstep {
 
 /// How long a wait keeps its core before it sleeps in the kernel.
 struct SpinPolicy {
-  std::chrono::nanoseconds spin{0};  ///< zero where ranks share cores: the one waited for may need this one
-  int yields = 0;                    ///< times the core is offered to others before sleeping
+  std::chrono::nanoseconds spin{0};  ///< zero if ranks share cores: the awaited rank may need this core
+  int yields = 0;                    ///< times the core is offered to other threads before sleeping
 };
 
-/// Tells the core that this is a wait.
+/// Signals the processor that this is a spin wait.
 inline void relax_cpu() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -34,7 +34,7 @@ class Spin {
   }
 
  private:
-  static constexpr std::uint32_t kEager = 32;  // a peer that is nearly there: a pause costs more than it saves
+  static constexpr std::uint32_t kEager = 32;  // a peer that is nearly ready: a pause costs more than it saves
   static constexpr std::uint32_t kTurnsPerClock = 64;
   bool yield_again() noexcept;
   bool time_left() noexcept;
@@ -44,13 +44,13 @@ class Spin {
   std::chrono::steady_clock::time_point end_{};
 };
 
-/// Cores that `rank` has for itself, when it shares those of its mask evenly with the ranks that run on nothing else;
-/// 0 where there are fewer than ranks.
+/// Cores for `rank` alone, if it shares the cores of its mask evenly with the ranks that have only these; 0 if there
+/// are fewer cores than ranks.
 int cores_per_rank(const std::uint64_t* masks, int words_per_mask, int world_size, int core_limit, int rank);
 
-/// For ranks whose affinity masks (bit per core) are `masks`: spins where each rank can have a core of its own.
-/// @param core_limit  cores that a CPU quota leaves to all of them
-/// LOCKSTEP_SPIN_US in the environment wins.
+/// For ranks whose affinity masks (bit per core) are `masks`: spins if each rank can have its own core.
+/// LOCKSTEP_SPIN_US in the environment takes precedence.
+/// @param core_limit  cores that a CPU quota allows all of them together
 SpinPolicy choose_spin_policy(const std::uint64_t* masks, int words_per_mask, int world_size, int core_limit);
 
 }  // namespace lockstep

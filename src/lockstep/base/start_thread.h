@@ -7,14 +7,14 @@
 
 namespace lockstep {
 
-/// What to do where the kernel, with the error `code`, gives no process or thread.
+/// Advice for a process or thread that the kernel refused with the error `code`.
 std::string advice_without_process(int code);
 
-/// @throws Error  that a thread for `purpose` was refused, why, and what to do
+/// @throws Error  with the thread's `purpose`, why the kernel refused it, and what to do
 [[noreturn]] void refuse_thread(const std::string& purpose, const std::system_error& error);
 
-/// A thread that runs `body`. Where the kernel gives none (ulimit -u, a sandbox), the standard library says "Resource
-/// temporarily unavailable" alone.
+/// A thread that runs `body`. If the kernel refuses it (ulimit -u, a sandbox), the error says more than the standard
+/// library's "Resource temporarily unavailable".
 /// @param purpose  "serves the store", for the error
 template <class Body>
 std::thread start_thread(const std::string& purpose, Body&& body) {

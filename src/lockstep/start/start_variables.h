@@ -6,48 +6,49 @@
 
 namespace lockstep {
 
-/// How a process that computes is to start: with the kernels of OpenBLAS that fit the processor, with its share of the
-/// cores as threads, with a heap that keeps what was freed. Libraries read such things from the environment, once, when
-/// they are loaded. This is the one place that says which variables those are; three ways of starting use it:
+/// The variables with which a computing process should start: OpenBLAS kernels that fit the processor, the process's
+/// share of the cores as threads, and a heap that keeps freed memory. Libraries read such settings from the environment
+/// once, when they are loaded. This file is the only place that lists these variables. Three ways to start use it:
 ///   - `lockstep run` and `lockstep launch`, for their ranks;
 ///   - the command `lockstep`, before it becomes `lockstep-torch`;
 ///   - any other program that is linked with the library, before the constructors of its libraries (preinit.cpp).
-/// What the user set is left alone. What was set here is listed in LOCKSTEP_CHOSEN, so that a launcher that is started
-/// by such a process does not take it for the user's choice. The list says, too, for how many ranks on which host the
-/// threads were chosen: a process that finds itself to be one of another number, or on another host, chooses anew. So a
-/// program that takes all cores for itself, and then starts ranks (it calls mpirun, say), does not give each of them
-/// all cores.
+/// Variables that the user set stay as they are. The variables set here are listed in LOCKSTEP_CHOSEN, so that a
+/// launcher started by such a process does not take them for the user's choice. The list also records the host and the
+/// number of ranks for which the threads were chosen. A process with another number of ranks, or on another host,
+/// chooses again. So if a program uses all cores and then starts ranks (with mpirun, say), it does not give all cores
+/// to each of them.
 using StartVariables = std::vector<std::pair<std::string, std::string>>;
 
 constexpr const char* kChosenVariable = "LOCKSTEP_CHOSEN";
 
-/// For a rank to be started by this process.
-/// @param threads  that it shall compute with, at least 1
-/// @param ranks    on this host, as it will find them in LOCAL_WORLD_SIZE
+/// The variables for a rank that this process will start.
+/// @param threads  number that the rank shall compute with, at least 1
+/// @param ranks  number on this host, which the rank will find in LOCAL_WORLD_SIZE
 /// @throws Error  if LOCKSTEP_MALLOC is neither "keep" nor "system"
 StartVariables variables_for_rank(int threads, int ranks);
 
-/// For this process, where they are not set yet or were chosen for another, in the order of their importance. Those of
-/// malloc count from the next execve(2) on, the others until the libraries have started. @throws Error  as above, with
-/// `heap`
+/// The variables for this process that are not set yet or were chosen for another process, in order of importance.
+/// Those of malloc take effect at the next execve(2); the others take effect if they are set before the libraries
+/// start.
+/// @throws Error  as above, with `heap`
 StartVariables variables_for_this_process(bool heap);
 
-/// Whether the environment has the variable `name`, and not because Lockstep chose it.
+/// Whether the environment has the variable `name` and Lockstep did not choose it.
 bool is_users_choice(const std::string& name);
 
-/// Who decided what the variable `name` says: "user", "lockstep", or "" where it is not set.
+/// Who set the variable `name`: "user", "lockstep", or "" if it is not set.
 std::string chosen_by(const std::string& name);
 
 /// The names of the variables that Lockstep set in this process's environment.
 std::vector<std::string> chosen_names();
 
-/// This process's part of the threads that Lockstep chose for a process above it, or for itself; 0 if it chose none, or
-/// on another host. If that choice was for another number of ranks, this process is one of those that a process above
-/// started and divides its threads with them.
+/// This process's part of the threads that Lockstep chose for itself or for a process above it; 0 if Lockstep chose
+/// none, or chose them on another host. If the choice was for another number of ranks, this process is one of the ranks
+/// that a process above started, and they divide its threads.
 int inherited_threads();
 
-/// OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and MKL_NUM_THREADS for `threads` of them. What is set stays; and if
-/// OMP_NUM_THREADS is set, the other two libraries follow it by themselves.
+/// OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and MKL_NUM_THREADS, each for `threads` threads. Variables that are set stay
+/// as they are; if OMP_NUM_THREADS is set, the other two libraries follow it by themselves.
 /// @param is_set  whether the environment has a variable that stays
 StartVariables thread_variables(int threads, bool (*is_set)(const std::string& name));
 

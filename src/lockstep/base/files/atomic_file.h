@@ -8,21 +8,21 @@
 
 namespace lockstep {
 
-/// A file that is written piece by piece and appears under its name only when it is whole: a reader, or a crash at any
-/// moment, sees the old file or the new one and never a part. Dropped without `commit`, it leaves nothing behind.
-/// Not thread-safe. All calls throw Error with path and cause (no space, no permission); the old file then stands.
+/// A file that is written piece by piece and appears under its name only when it is complete: a reader, or a crash at
+/// any moment, sees the old file or the new one and never a part. Destroyed without `commit`, it leaves nothing behind.
+/// Not thread-safe. All calls throw Error with path and cause (no space, no permission); the old file then remains.
 class AtomicFile {
  public:
-  /// Opens a temporary file beside `path`, or beside what it leads to where it is a symbolic link. Devices and pipes
-  /// are refused.
+  /// Opens a temporary file beside `path`, or beside the target if `path` is a symbolic link. Devices and pipes are
+  /// refused.
   /// @param mode  permission bits of the new file
   explicit AtomicFile(std::string path, unsigned mode = 0644);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Claims `size_bytes` on the disk, so that a lack of space shows before anything is written. Where the file system
-  /// cannot, it does nothing.
+  /// Reserves `size_bytes` on the disk, so that a lack of space shows before anything is written. Does nothing if the
+  /// file system does not support it.
   void reserve(std::uint64_t size_bytes);
   /// Appends `content`.
   void write(std::string_view content);
@@ -36,8 +36,8 @@ class AtomicFile {
   unsigned mode_;
 };
 
-/// Replaces the file `path` by `content`, as AtomicFile does. Into a device or a pipe it is just written.
-/// @throws Error  with path and cause (no space, no permission); the old file then stands unchanged
+/// Replaces the file `path` by `content`, as AtomicFile does. A device or a pipe is written to directly.
+/// @throws Error  with path and cause (no space, no permission); the old file then remains unchanged
 void write_file_atomically(const std::string& path, std::string_view content, unsigned mode = 0644);
 
 /// The whole content of `path`.

@@ -4,8 +4,8 @@
 
 namespace lockstep {
 
-/// Makes the folder `path` and those above it; one that is there stays as it is.
-/// @throws Error  with path and cause (a file stands there, no permission, no space)
+/// Creates the folder `path` and those above it; existing folders stay as they are.
+/// @throws Error  with path and cause (the name belongs to a file, no permission, no space)
 void create_folders(const std::string& path);
 
 }  // namespace lockstep

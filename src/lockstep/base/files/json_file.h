@@ -8,22 +8,23 @@
 
 namespace lockstep {
 
-/// The objects and arrays that stand in one another in a JSON file, at most: recursion over its value is safe then.
+/// Most levels of objects and arrays in a JSON file that is read: recursion over its value is then safe.
 constexpr int kMaxJsonDepth = 64;
 
-/// Refuses text that opens more than kMaxJsonDepth brackets before it closes them, whether it is JSON or not. @param
-/// path named in errors
+/// Refuses text that opens more than kMaxJsonDepth brackets before it closes them, whether it is JSON or not.
+/// @param path  named in errors
 void refuse_deep_json(const std::string& text, const std::string& path);
 
-/// What the JSON library says of its failure, in words: without its own tag, and as printable text of bounded length.
+/// The JSON library's description of its failure, without the library's own tag, as printable text of bounded length.
 std::string json_problem(const std::exception& error);
 
 /// `text` as one JSON object. @param path  named in errors
-/// @throws Error  if it is nested deeper than 64, or no JSON object
+/// @throws Error  if it is nested deeper than kMaxJsonDepth, or is not a JSON object
 std::shared_ptr<const nlohmann::json> parse_json_object(const std::string& text, const std::string& path);
 
 /// Reads the file `path` as one JSON object.
-/// @throws Error  if it cannot be read, is longer than `max_bytes`, nested deeper than 64, or no JSON object
+/// @throws Error  if it cannot be read, is longer than `max_bytes`, is nested deeper than kMaxJsonDepth, or is not a
+/// JSON object
 std::shared_ptr<const nlohmann::json> read_json_object(const std::string& path, std::uint64_t max_bytes);
 
 }  // namespace lockstep

@@ -5,11 +5,12 @@
 
 namespace lockstep {
 
-/// What a file of settings, or of another kind that people write, may hold.
+/// Size limit of files that people write, such as settings.
 constexpr std::uint64_t kMostSettingsBytes = std::uint64_t{64} << 20;
 
-/// The whole content of the regular file `path`, or of what a link of that name leads to. A pipe, which would be waited
-/// for, a device, which may never end, and a file of more than `most_bytes` are refused, also one that grows meanwhile.
+/// The whole content of the regular file `path`, or of the file that a link of that name leads to. Refuses a pipe,
+/// which may block, a device, which may never end, and a file of more than `most_bytes`, even if it grows during the
+/// read.
 /// @throws Error  with path and cause
 std::string read_regular_file(const std::string& path, std::uint64_t most_bytes);
 

@@ -21,7 +21,7 @@ class UniqueFd {
 
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  /// Gives the descriptor away: the caller closes it.
+  /// Releases ownership of the descriptor: the caller closes it.
   int release() noexcept { return std::exchange(fd_, -1); }
   void reset() noexcept { *this = UniqueFd(); }
 

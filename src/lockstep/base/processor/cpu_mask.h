@@ -8,15 +8,15 @@
 
 namespace lockstep {
 
-/// A set of cores as the kernel takes it, for machines of any size: a plain cpu_set_t ends at 1024.
+/// A set of cores in the kernel's form, for machines of any size: a plain cpu_set_t ends at 1024.
 class CpuMask {
  public:
   explicit CpuMask(const std::vector<int>& cores);
 
-  /// The kernel's question for a mask: sched_getaffinity(2), or in a test something that stands for it.
+  /// The kernel call that reads a mask: sched_getaffinity(2), or a replacement in a test.
   using Question = int (*)(pid_t process, std::size_t bytes, cpu_set_t* mask);
 
-  /// The affinity mask of a process; 0 means the calling thread. Nothing if the kernel does not answer.
+  /// The affinity mask of a process; 0 means the calling thread. Nothing if the call fails.
   static std::optional<CpuMask> of(pid_t process, Question ask = &::sched_getaffinity);
 
   /// The numbers of the cores, ascending.
@@ -30,7 +30,7 @@ class CpuMask {
   CpuMask() = default;
   std::size_t bytes() const noexcept { return sets_.size() * sizeof(cpu_set_t); }
 
-  std::vector<cpu_set_t> sets_;  ///< one long set: their words follow each other without a gap
+  std::vector<cpu_set_t> sets_;  ///< one long set: the words of the elements follow each other without a gap
 };
 
 }  // namespace lockstep

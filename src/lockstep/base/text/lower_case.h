@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// `text` with the letters A to Z made small; everything else as it is, whatever the locale.
+/// `text` with the letters A to Z in lower case; all other bytes stay as they are, whatever the locale.
 inline std::string lower_case(std::string text) {
   for (char& c : text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// The name that `typed` was probably meant to be: the one with the least edits, of at most a third of its letters.
-/// Empty where none is near.
+/// The name that `typed` was probably meant to be: the one with the fewest edits, if they are at most a third of its
+/// letters. Empty if no name is near.
 std::string nearest_name(const std::string& typed, const std::vector<std::string>& names);
 
 }  // namespace lockstep
