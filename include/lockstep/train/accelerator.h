@@ -37,33 +37,33 @@ class CheckpointWriter;
 struct AcceleratorOptions {
   std::string mixed_precision;                   ///< no, bf16, fp16; empty: ACCELERATE_MIXED_PRECISION, else no
   std::int64_t gradient_accumulation_steps = 0;  ///< 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else 1
-  bool cpu = false;                    ///< stay on the CPU where there is CUDA; so does ACCELERATE_USE_CPU=true
+  bool cpu = false;                    ///< stay on the CPU even if CUDA exists; ACCELERATE_USE_CPU=true does the same
   bool device_placement = true;        ///< `prepare` moves modules to `device()`, and prepared loaders their batches
-  bool split_batches = false;          ///< a loader's batch size is that of all ranks together
+  bool split_batches = false;          ///< a loader's batch size is the total of all ranks
   bool even_batches = true;            ///< ranks get equal numbers of batches, by repeating samples
-  bool sync_with_dataloader = true;    ///< GradientAccumulationPlugin: a window of accumulation ends with its loader
+  bool sync_with_dataloader = true;    ///< GradientAccumulationPlugin: an accumulation window ends with its loader
   DistributedDataParallelOptions ddp;  ///< DistributedDataParallelKwargs
-  GradScaler::Options grad_scaler;     ///< GradScalerKwargs: of fp16
+  GradScaler::Options grad_scaler;     ///< GradScalerKwargs, for fp16
   std::vector<std::string> log_with;   ///< trackers: tensorboard, json, all
   ProjectConfiguration project_config;
 };
 
 struct SaveStateOptions {
-  /// Copy what there is and return; a thread of its own writes while the loop goes on. The next save, load_state and
-  /// end_training wait for it, and throw what went wrong. Accelerate has the foreground alone.
+  /// Copy the present state and return; another thread writes it while the loop continues. The next save, load_state
+  /// and end_training wait for it, and throw its error. Accelerate only writes in the foreground.
   bool background = false;
 };
 
-/// Largest shard of Accelerator::save_model: Accelerate's "10GB".
+/// Size limit of a shard in Accelerator::save_model: Accelerate's "10GB".
 constexpr std::uint64_t kAccelerateMaxShardBytes = 10'000'000'000;
 
 struct LoadStateOptions {
-  /// Go on with another number of ranks: data from where all ranks together were, not bit for bit the same (see
+  /// Continue with another number of ranks: from the data position of all ranks together, but not bit for bit (see
   /// resume_state).
   bool allow_world_size_change = false;
 };
 
-/// Turns a training loop for one process into one for many, by four lines:
+/// Turns a training loop for one process into a loop for many processes, by four lines:
 ///
 ///     lockstep::Accelerator accelerator;
 ///     auto [model, optimizer, loader] = accelerator.prepare(net, sgd, train_loader);
@@ -74,12 +74,12 @@ struct LoadStateOptions {
 ///       optimizer.step();
 ///     }
 ///
-/// Construct it first in main: it joins the job's group. Where there is no launcher but a configuration of
-/// `lockstep config`, the process becomes `lockstep launch` for this program, so that it runs with as many processes as
-/// was answered; without either, it is one process. One thread at a time. Mirrors accelerate.Accelerator 1.15; where
-/// it differs, it says so.
+/// Construct it first in main: it joins the job's group. If no launcher started the process but `lockstep config` wrote
+/// a configuration, the process becomes `lockstep launch` for this program, with as many processes as the configuration
+/// says. Without launcher and configuration it is a single process. One thread at a time. Mirrors
+/// accelerate.Accelerator 1.15; comments name the differences.
 ///
-/// Errors: those of the communicator, and an Error for arguments that make no sense.
+/// Errors: those of the communicator, and an Error for invalid arguments.
 class Accelerator {
  public:
   explicit Accelerator(AcceleratorOptions options = {});
@@ -87,7 +87,7 @@ class Accelerator {
   Accelerator& operator=(Accelerator&&) noexcept;
   ~Accelerator();
 
-  // Who this is.
+  // This process's place in the job.
   int process_index() const { return group_->rank(); }
   int local_process_index() const { return group_->membership().self().local_rank; }
   int num_processes() const { return group_->world_size(); }
@@ -97,25 +97,26 @@ class Accelerator {
   std::string mixed_precision() const { return precision_.name(); }
   std::int64_t gradient_accumulation_steps() const;
   Communicator& process_group() { return *group_; }
-  c10::Device device() const { return device_; }  ///< this rank's: a CUDA device where there is one, else the CPU
+  c10::Device device() const { return device_; }  ///< this rank's device: a CUDA device if it has one, else the CPU
 
-  /// Each argument made ready, in a tuple: a module (holder, shared_ptr or TorchScript) becomes a PreparedModel, an
-  /// optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a loader of torch::data a
-  /// PreparedTorchLoader, a scheduler a PreparedScheduler. Modules are compared and made equal over the ranks.
-  /// Optimizers, schedulers and `*loader` of torch::data are not copied and must outlive what is returned;
+  /// Prepares each argument and returns all in a tuple. A module (holder, shared_ptr or TorchScript) becomes a
+  /// PreparedModel, an optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a loader of
+  /// torch::data a PreparedTorchLoader, a scheduler a PreparedScheduler. Modules are compared and made equal over the
+  /// ranks. Optimizers, schedulers and `*loader` of torch::data are not copied and must outlive the result;
   /// `std::move(loader)` hands a loader over. Collective.
   template <typename... Objects>
   auto prepare(Objects&&... objects) {
-    // In braces arguments are evaluated in their order: that of a checkpoint's files, and of what ranks compare.
+    // In braces, arguments are evaluated in order. A checkpoint's files and the comparison of ranks rely on this order.
     return std::tuple<decltype(prepare_one(std::forward<Objects>(objects)))...>{
         prepare_one(std::forward<Objects>(objects))...};
   }
 
-  /// The gradients of `loss`, a mean over this rank's micro-batch, divided by the number of micro-batches of the
-  /// update; under fp16 times the scale.
+  /// Computes the gradients of `loss`, a mean over this rank's micro-batch, divided by the number of micro-batches of
+  /// the update. Under fp16 they are multiplied by the scale.
   void backward(const at::Tensor& loss);
-  /// While the returned object lives, this is one micro-batch of `gradient_accumulation_steps`: optimizers and
-  /// schedulers step, and gradients of `models` are averaged, at the last one of a window or of the loader.
+  /// While the returned object lives, this is one micro-batch of `gradient_accumulation_steps`. Optimizers and
+  /// schedulers step, and the gradients of `models` are averaged, only in the last micro-batch of a window or of the
+  /// loader.
   template <typename... Models>
   [[nodiscard]] auto accumulate(Models&... models) {
     begin_micro_batch();
@@ -123,39 +124,40 @@ class Accelerator {
     if (!sync_gradients()) (quiet.push_back(models.ddp().no_sync()), ...);
     return quiet;
   }
-  /// While the returned object lives, gradients accumulate on this rank alone.
+  /// While the returned object lives, gradients accumulate on this rank only.
   template <typename Model>
   [[nodiscard]] auto no_sync(Model& model) {
     return model.ddp().no_sync();
   }
-  /// Whether this micro-batch ends in an update.
+  /// Whether an update follows this micro-batch.
   bool sync_gradients() const;
 
   /// Scales the gradients of `parameters` so that their norm together is at most `max_norm`, and returns the norm
-  /// before. Where this micro-batch does not end in an update, nothing, and 0: a part of the gradients has no norm that
-  /// means anything. Under fp16 the gradients are unscaled first.
+  /// before scaling. If no update follows this micro-batch, it does nothing and returns 0, because the norm of
+  /// incomplete gradients means nothing. Under fp16 the gradients are unscaled first.
   double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type = 2);
-  /// Cuts each element to [-clip_value, clip_value]; as above.
+  /// Clamps each element to [-clip_value, clip_value]; does nothing if no update follows this micro-batch.
   void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value);
-  /// Under fp16: takes the scale off the gradients of all prepared optimizers, once for each update; else nothing.
+  /// Under fp16, divides the gradients of all prepared optimizers by the scale, once for each update; else does
+  /// nothing.
   void unscale_gradients() { unscale_gradients_of(nullptr); }
-  /// Whether a prepared optimizer left its last step out, since a gradient held an infinity or NaN (fp16).
+  /// Whether a prepared optimizer skipped its last step, because a gradient held an infinity or NaN (fp16).
   bool optimizer_step_was_skipped() const;
-  /// Operators of this thread compute in mixed precision while it lives; nothing where that is "no".
+  /// While the result lives, operators of this thread compute in mixed precision; if that is "no", nothing changes.
   Autocast autocast() const;
 
-  /// All ranks' tensors one behind the other along the first dimension, the same on every rank; scalars become a
-  /// vector. The same shape on every rank, any dtype. Collective, as all that follow.
+  /// Concatenates all ranks' tensors along the first dimension, with the same result on every rank; scalars become a
+  /// vector. Tensors have the same shape on every rank, and any dtype. Collective, like all functions below.
   at::Tensor gather(const at::Tensor& tensor);
-  /// The same for something that belongs to the samples of the batch at hand: without those that were repeated to make
-  /// batches even, and in the order of the dataset (or of the epoch, if that is shuffled).
+  /// Gathers tensors that belong to the samples of the current batch. The result omits the samples that were repeated
+  /// to make batches even, and has the order of the dataset (of the epoch, if that is shuffled).
   at::Tensor gather_for_metrics(const at::Tensor& tensor);
   /// @param reduction  sum, mean, max, min or none
   at::Tensor reduce(const at::Tensor& tensor, const std::string& reduction = "sum", double scale = 1);
-  /// `tensor`, grown along `dim` with `pad_index` to the largest size that it has on any rank.
+  /// `tensor`, padded along `dim` with `pad_index` to the largest size on any rank.
   at::Tensor pad_across_processes(const at::Tensor& tensor, std::int64_t dim = 0, double pad_index = 0,
                                   bool pad_first = false);
-  /// The four above for each tensor of a map or vector of tensors, at any depth.
+  /// The four functions above for each tensor of a map or vector of tensors, at any depth.
   template <typename Nested, std::enable_if_t<kIsNested<Nested>, int> = 0>
   Nested gather(const Nested& nested) {
     return NestedTensors::apply(nested, [&](const at::Tensor& each) { return gather(each); });
@@ -175,17 +177,17 @@ class Accelerator {
         nested, [&](const at::Tensor& each) { return pad_across_processes(each, dim, pad_index, pad_first); });
   }
   void wait_for_everyone() { group_->barrier(); }
-  /// Runs `body` on the main process first, then on the others, which wait as long as the main process lives. If it
-  /// throws there, all throw, and the others name that process.
+  /// Runs `body` on the main process first, then on the others. They wait as long as the main process lives. If `body`
+  /// throws there, all processes throw, and the others name that process.
   void main_process_first(const std::function<void()>& body) { one_first(is_main_process(), body); }
-  /// The same on each host.
+  /// Runs `body` on each host's first process before the others.
   void local_main_process_first(const std::function<void()>& body) { one_first(is_local_main_process(), body); }
-  /// True on every rank if `set_trigger` was called on any since the last check.
+  /// `check_trigger` is true on every rank if any rank called `set_trigger` since the last check.
   void set_trigger() { trigger_ = true; }
   bool check_trigger();
 
-  /// This rank's part of `inputs`, as even as can be, lower ranks one more. `apply_padding` repeats the last element
-  /// for those that have one less. Not collective.
+  /// This rank's part of `inputs`. Parts are as even as possible; lower ranks get one more. `apply_padding` repeats the
+  /// last element for ranks that have one less. Not collective.
   template <typename T>
   std::vector<T> split_between_processes(const std::vector<T>& inputs, bool apply_padding = false) const {
     const auto [begin, end] = share_of(static_cast<std::int64_t>(inputs.size()), process_index());
@@ -197,7 +199,7 @@ class Accelerator {
     return part;
   }
   at::Tensor split_between_processes(const at::Tensor& input, bool apply_padding = false) const;
-  /// Each value of a map cut so, all at the same places. @throws Error  if they differ in length
+  /// Splits each value of a map at the same places. @throws Error  if their lengths differ
   template <typename Values>
   std::map<std::string, Values> split_between_processes(const std::map<std::string, Values>& inputs,
                                                         bool apply_padding = false) const {
@@ -209,8 +211,9 @@ class Accelerator {
     return parts;
   }
 
-  /// Runs `loop`, in which ranks may make different numbers of steps of `model` (see even_batches). Afterwards all have
-  /// the weights of a rank that was last, and the state of its prepared optimizers and schedulers and of its scale.
+  /// Runs `loop`, in which ranks may make different numbers of steps of `model` (see even_batches). Afterwards all
+  /// ranks have the weights of a rank that finished last, and the state of its prepared optimizers, schedulers and
+  /// scale.
   template <typename Model>
   void join_uneven_inputs(Model& model, const std::function<void()>& loop) {
     JoinOptions options;
@@ -218,47 +221,49 @@ class Accelerator {
     take_over_from(model.ddp().join(loop, std::move(options)));
   }
 
-  /// Writes what a training needs to go on: weights of prepared models, state of prepared optimizers and schedulers,
-  /// positions of prepared loaders, gradients of a window that is not full, the scale, each rank's generators, what its
-  /// communication hooks keep, and what was registered. Of models whose hook leaves the ranks apart, each rank's
-  /// weights and optimizers. Whole or not there: see docs/reference/checkpoints.md. Call it after `step`. Collective.
+  /// Writes everything that a training needs to continue: the weights of prepared models, the state of prepared
+  /// optimizers and schedulers, the positions of prepared loaders, the gradients of an incomplete window, the scale,
+  /// each rank's generators, the state of its communication hooks, and registered objects. If a hook lets the ranks'
+  /// models differ, each rank's weights and optimizers are written. The checkpoint is either complete or absent: see
+  /// docs/reference/checkpoints.md. Call it after `step`. Collective.
   /// @param output_dir  the folder, which is replaced; empty: by automatic_checkpoint_naming
-  /// @return  the folder, which is there on return unless it is written in the background
+  /// @return  the folder; it exists on return, unless it is written in the background
   /// @throws Error  on every rank, if it cannot be written
   std::string save_state(const std::string& output_dir = "", SaveStateOptions options = {});
-  /// Takes it up, verified; the same objects must have been prepared in the same order. Loaders go on in the middle of
-  /// their epoch: loop from `loader.next_epoch()`. Collective.
-  /// @param input_dir  empty: the newest whole one of automatic_checkpoint_naming
-  /// @throws Error  on every rank, if it is missing or damaged, or of other objects or another number of ranks
+  /// Restores a checkpoint after verifying it. The same objects must have been prepared in the same order. Loaders
+  /// continue in the middle of their epoch: loop from `loader.next_epoch()`. Collective.
+  /// @param input_dir  empty: the newest whole checkpoint of automatic_checkpoint_naming
+  /// @throws Error  on every rank, if the checkpoint is missing or damaged, or was written with other objects or
+  /// another number of ranks
   void load_state(const std::string& input_dir = "", LoadStateOptions options = {});
-  /// Calls `hook` on every rank when save_state has gathered what it will write, and before it does.
+  /// Calls `hook` on every rank after save_state has collected the state and before it writes.
   RemovableHandle register_save_state_pre_hook(SaveStatePreHook hook) {
     return {save_hooks_, save_hooks_->add(std::move(hook))};
   }
-  /// Calls `hook` on every rank when load_state has verified the checkpoint, and before it changes anything.
+  /// Calls `hook` on every rank after load_state has verified the checkpoint and before it changes anything.
   RemovableHandle register_load_state_pre_hook(LoadStatePreHook hook) {
     return {load_hooks_, load_hooks_->add(std::move(hook))};
   }
   /// Writes the weights of a prepared model into `save_directory`, as Hugging Face's `from_pretrained` reads them:
-  /// `model.safetensors`, or shards with an index. The main process writes, the others wait. Collective.
+  /// `model.safetensors`, or shards with an index. The main process writes while the others wait. Collective.
   /// @throws Error  on every rank, if it cannot be written
   template <typename ModuleType>
   void save_model(PreparedModel<ModuleType>& model, const std::string& save_directory,
                   std::uint64_t max_shard_bytes = kAccelerateMaxShardBytes) {
     save_weights(model.tensors(), save_directory, max_shard_bytes);
   }
-  /// Lets save_state and load_state keep `object` too, by `state_dict()` and `load_state_dict(text)`, or by LibTorch's
-  /// `save` and `load`. The main process's state is that of all. It must outlive this.
+  /// Adds `object` to the state that save_state and load_state keep, by `state_dict()` and `load_state_dict(text)`, or
+  /// by LibTorch's `save` and `load`. The main process's state is used for all. `object` must outlive this Accelerator.
   template <typename Object>
   void register_for_checkpointing(Object& object) {
     keep(checkpointable(object));
   }
-  /// The next pass over `loader` leaves out its first batches, at no cost.
+  /// The next pass over `loader` skips its first batches without reading them.
   static PreparedLoader& skip_first_batches(PreparedLoader& loader, std::int64_t batches) {
     loader.skip_first_batches(batches);
     return loader;
   }
-  /// The same for a loader of torch::data, which reads them to get past them.
+  /// Skips batches of a loader of torch::data, which must read them to skip them.
   template <typename Loader>
   static PreparedTorchLoader<Loader>& skip_first_batches(PreparedTorchLoader<Loader>& loader, std::int64_t batches) {
     loader.skip_first_batches(batches);
@@ -266,12 +271,12 @@ class Accelerator {
   }
 
   /// Starts the trackers of `log_with`, in `logging_dir/project_name`. @param config  a JSON object: hyper-parameters
-  /// @throws Error  if there is no logging_dir, or it cannot be written
+  /// @throws Error  if no logging_dir is given, or it cannot be written
   void init_trackers(const std::string& project_name, const nlohmann::json& config = nlohmann::json::object());
-  /// The tracker of that name, such as "tensorboard"; on other processes one that does nothing.
-  /// @throws Error  if init_trackers has started none of that name
+  /// The tracker called `name`, such as "tensorboard"; on other processes a tracker that does nothing.
+  /// @throws Error  if init_trackers did not start a tracker of that name
   Tracker& get_tracker(const std::string& name);
-  /// On the main process: hands values to all trackers. Not collective. @param step  negative: one after the last
+  /// On the main process, passes values to all trackers. Not collective. @param step  negative: one after the last
   void log(const Logs& values, std::int64_t step = -1);
 
   /// Writes one line, on the first rank of each host.
@@ -281,10 +286,11 @@ class Accelerator {
   static ModuleType unwrap_model(PreparedModel<ModuleType>& model) {
     return model.module();
   }
-  /// Forgets all that was prepared and registered, and the window at hand, so that other objects may take its place:
-  /// checkpoints hold what is prepared from here on. Waits for a checkpoint that is being written.
+  /// Forgets all prepared and registered objects and the current window, so that other objects can be prepared: later
+  /// checkpoints contain only these. Waits for a checkpoint that is being written.
   void free_memory();
-  /// Ends trackers, and leaves the job's group in order. The last call; prepared objects are of no more use.
+  /// Ends trackers, and leaves the job's group in order. This is the last call; prepared objects must not be used
+  /// afterwards.
   void end_training();
 
  private:
@@ -312,7 +318,7 @@ class Accelerator {
       return model;
     }
   }
-  // What checkpoints hold from here on.
+  // Adds to the contents of later checkpoints.
   void keep(std::function<ModuleTensors()> tensors, std::function<DistributedDataParallelBase&()> ddp);
   void keep(torch::optim::Optimizer& optimizer);
   void keep(torch::optim::LRScheduler& scheduler);
@@ -345,16 +351,16 @@ class Accelerator {
   std::shared_ptr<UpdateState> state_;
   std::shared_ptr<AcceleratorState> kept_;
   std::unique_ptr<CheckpointWriter> writer_;
-  std::string writer_key_;  // what it was made for
+  std::string writer_key_;  // the settings that the writer was made for
   std::shared_ptr<HookList<SaveStatePreHook>> save_hooks_ = std::make_shared<HookList<SaveStatePreHook>>();
   std::shared_ptr<HookList<LoadStatePreHook>> load_hooks_ = std::make_shared<HookList<LoadStatePreHook>>();
-  std::vector<std::unique_ptr<Tracker>> trackers_;  // of the main process
+  std::vector<std::unique_ptr<Tracker>> trackers_;  // on the main process
   std::int64_t next_log_step_ = 0;
   std::shared_ptr<ActiveLoaders> loaders_ = std::make_shared<ActiveLoaders>();
   bool trigger_ = false;
 };
 
-/// Seeds LibTorch's generators. @param device_specific  a seed of its own for each rank
+/// Seeds LibTorch's generators. @param device_specific  give each rank another seed
 void set_seed(std::uint64_t seed, bool device_specific = false);
 
 }  // namespace lockstep

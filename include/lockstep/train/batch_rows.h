@@ -12,16 +12,16 @@
 
 namespace lockstep {
 
-/// The samples of a batch that a torch::data loader hands out: those of a vector, which a dataset without a collating
-/// transform gives; else the rows of its tensors along their first dimension, as torch::data::transforms::Stack makes
-/// them. A struct shows its tensors as visit_tensors says.
+/// The samples of a batch that a torch::data loader returns. If the batch is a vector, as from a dataset without a
+/// collating transform, they are its elements. Else they are the rows of its tensors along the first dimension, as made
+/// by torch::data::transforms::Stack. For tensors inside a struct see visit_tensors.
 template <typename Batch>
 struct BatchRows {
-  /// @throws Error  if the batch has no tensor with rows, or its tensors differ in their number
+  /// @throws Error  if the batch has no tensor with rows, or if its tensors have different numbers of rows
   static std::int64_t count(const Batch& batch) {
     std::int64_t rows = -1;
     for (const at::Tensor& tensor : tensors_of(batch)) {
-      if (tensor.dim() == 0) continue;  // of no sample
+      if (tensor.dim() == 0) continue;  // belongs to no sample
       if (rows >= 0 && tensor.size(0) != rows) refuse("the tensors of a batch differ in their number of rows");
       rows = tensor.size(0);
     }

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// An object that a checkpoint keeps as bytes.
+/// An object whose state a checkpoint keeps as bytes.
 struct Checkpointable {
   std::function<std::string()> state;
   std::function<void(const std::string& bytes, const std::string& path)> load_state;
@@ -20,8 +20,9 @@ struct Checkpointable {
 
 Checkpointable checkpointable(ReduceLROnPlateau& scheduler);
 
-/// Of an object with `state_dict()`, which gives a text or bytes, and `load_state_dict(text)`; or with LibTorch's
-/// `save(OutputArchive&)` and `load(InputArchive&)`, as every module and optimizer has. It must outlive the result.
+/// Wraps an object with `state_dict()`, which returns a text or bytes, and `load_state_dict(text)`; or one with
+/// LibTorch's `save(OutputArchive&)` and `load(InputArchive&)`, which every module and optimizer has. It must outlive
+/// the result.
 template <typename Object>
 Checkpointable checkpointable(Object& object);
 
@@ -42,7 +43,7 @@ struct HasArchive<Object,
                               decltype(std::declval<Object&>().load(std::declval<torch::serialize::InputArchive&>()))>>
     : std::true_type {};
 
-// A module's holder, or a shared_ptr.
+// Whether Object is a module's holder or a shared_ptr.
 template <typename Object, typename = void>
 struct IsPointer : std::false_type {};
 template <typename Object>

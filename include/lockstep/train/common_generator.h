@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// Runs `body` with rank 0's state of LibTorch's CPU generator on every rank, so that what it draws is the same. Where
-/// that was a rank's own state, as it is on rank 0, the generator continues from there, as in one process; other ranks
-/// have their own state again afterwards. Collective.
+/// Runs `body` on every rank with rank 0's state of LibTorch's CPU generator, so that all ranks draw the same numbers.
+/// A rank whose own state equals it, such as rank 0, keeps the advanced state, as one process would; other ranks get
+/// their own state back. Collective.
 void with_common_generator(Communicator& communicator, const std::function<void()>& body);
 
 }  // namespace lockstep

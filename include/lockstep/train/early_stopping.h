@@ -7,26 +7,27 @@
 
 namespace lockstep {
 
-/// The name of `metric` as evaluations log it: with "eval_" before it.
+/// The name under which evaluations log `metric`: with "eval_" before it.
 std::string with_eval_prefix(const std::string& metric);
-/// Which way the best model's metric of `args` is better: what they say, or unless it ends in "loss".
+/// Whether a larger value of the best model's metric is better: what `args` say; by default, yes unless its name ends
+/// in "loss".
 bool is_greater_better(const TrainingArguments& args);
-/// The metric that decides about the best model, with "eval_" before it.
+/// The metric that selects the best model, with "eval_" before it.
 std::string best_model_metric(const TrainingArguments& args);
 
-/// Ends a training when the metric of the best model gets no better.
+/// Stops a training when the metric of the best model no longer improves.
 ///
-/// Unlike Hugging Face's, its counter is kept in checkpoints and taken up again, always.
+/// A resumed training always restores its counter from the checkpoint; Hugging Face's does so only on request.
 class EarlyStoppingCallback : public TrainerCallback {
  public:
-  /// @param patience   evaluations without an improvement that are put up with
-  /// @param threshold  an improvement is more than this, against the best value so far
-  /// @throws Error  if patience is not positive or threshold negative
+  /// @param patience   evaluations without an improvement that are tolerated
+  /// @param threshold  an improvement exceeds the best value so far by more than this
+  /// @throws Error  if patience is not positive or threshold is negative
   explicit EarlyStoppingCallback(int patience = 1, double threshold = 0.0);
 
-  /// @throws UsageError  where the arguments ask for no evaluation
+  /// @throws UsageError  if the arguments ask for no evaluation
   void on_train_begin(TrainerEvent& event) override;
-  /// @throws UsageError  if the evaluation has no such metric
+  /// @throws UsageError  if the evaluation does not have the metric
   void on_evaluate(TrainerEvent& event) override;
 
   std::string name() const override { return "EarlyStoppingCallback"; }

@@ -14,36 +14,37 @@ namespace lockstep {
 /// Metrics by name, such as "accuracy".
 using Metrics = std::map<std::string, double>;
 
-/// What an evaluation gives to `ComputeMetrics`: of the whole dataset, in its order, each sample once, however many
-/// ranks there are. On the CPU.
+/// The input of `ComputeMetrics`: the results for the whole dataset in its order, with each sample once for any number
+/// of ranks. Tensors are on the CPU.
 struct EvalPrediction {
-  at::Tensor predictions;  ///< the model's outputs; undefined where the loss alone was evaluated
-  at::Tensor label_ids;    ///< "labels"; undefined where there are none
+  at::Tensor predictions;  ///< the model's outputs; undefined if only the loss was evaluated
+  at::Tensor label_ids;    ///< "labels"; undefined if the dataset has none
   double loss = 0;         ///< Σloss / Σcount; NaN without labels
 };
 
-/// Makes metrics of an evaluation. Called on every rank with the same argument.
+/// Computes metrics of an evaluation. Called on every rank with the same argument.
 using ComputeMetrics = std::function<Metrics(const EvalPrediction&)>;
 
 struct ClassificationMetricsOptions {
-  /// Of accuracy, precision, recall, f1, matthews_correlation.
+  /// A selection of accuracy, precision, recall, f1, matthews_correlation.
   std::vector<std::string> metrics = {"accuracy", "f1"};
-  Average average = Average::Macro;  ///< of precision, recall and f1
+  Average average = Average::Macro;  ///< for precision, recall and f1
 };
 
-/// Metrics of a classifier whose outputs are class scores [n, classes], or [n, length, classes] for tokens: the class
-/// of the highest score against the label.
-/// @throws Error  for an unknown name, with those that there are
+/// Metrics of a classifier that outputs class scores [n, classes], or [n, length, classes] for tokens. They compare the
+/// class with the highest score with the label.
+/// @throws Error  for an unknown name; it lists the known ones
 ComputeMetrics classification_metrics(ClassificationMetricsOptions options = {});
 
-/// "pearson" and "mse" of a model with one output [n] or [n, 1].
+/// "pearson" and "mse" of a model with one output, [n] or [n, 1].
 ComputeMetrics regression_metrics();
 
-/// "perplexity" of a language model: e to the loss per token. @return  infinity where that is too large for a double
+/// "perplexity" of a language model: e to the power of the loss per token. It is infinity if it is too large for a
+/// double.
 ComputeMetrics language_modeling_metrics();
 
-/// Pearson's correlation coefficient of two tensors of one size, in double; NaN where either is constant.
-/// @throws Error  if the sizes differ or there is nothing
+/// Pearson's correlation coefficient of two tensors of equal size, in double; NaN if either is constant.
+/// @throws Error  if the sizes differ or the tensors are empty
 double pearson_correlation(const at::Tensor& x, const at::Tensor& y);
 
 }  // namespace lockstep

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// Applies a function to every tensor of a structure of maps and vectors, at any depth, in their order: Accelerate's
-/// recursively_apply. Maps come in the order of their keys, the same on every rank.
+/// Applies a function to every tensor in a structure of maps and vectors, at any depth, in order: Accelerate's
+/// recursively_apply. Maps are visited in the order of their keys, which is equal on all ranks.
 struct NestedTensors {
   template <typename Function>
   static at::Tensor apply(const at::Tensor& tensor, const Function& function) {
@@ -28,7 +28,7 @@ struct NestedTensors {
   }
 };
 
-/// Whether a type is such a structure, and not a tensor.
+/// Whether a type is such a structure, rather than a tensor.
 template <typename Type>
 inline constexpr bool kIsNested = false;
 template <typename Inner>

@@ -26,12 +26,12 @@ constexpr bool require_preparable() {
 
 }  // namespace detail
 
-/// A module under DistributedDataParallel, with autocast around its forward where mixed precision asks for it; outputs
-/// are fp32 then. Copies are the same model.
+/// A module under DistributedDataParallel. In mixed precision its forward runs under autocast and returns fp32. Copies
+/// refer to one model.
 template <typename ModuleType>
 class PreparedModel : public ModuleMembers<PreparedModel<ModuleType>, ModuleType> {
  public:
-  /// @throws Error  as DistributedDataParallel, and if the module's device cannot compute in that precision
+  /// @throws Error  as DistributedDataParallel, and if the module's device does not support the precision
   PreparedModel(ModuleType module, DistributedDataParallelOptions options, MixedPrecision precision)
       : ddp_(std::make_shared<DistributedDataParallel<ModuleType>>(std::move(module), std::move(options))),
         precision_(precision) {

@@ -12,9 +12,8 @@ namespace lockstep {
 struct UpdateState;
 
 /// An optimizer whose `step` does nothing until a window of gradient accumulation is full. `zero_grad` keeps the
-/// gradients of a window that is not full, wherever in the loop it stands; Accelerate's throws them away where it
-/// stands before backward. Under fp16 a step whose gradients hold an infinity or NaN is left out. Copies are the same
-/// optimizer.
+/// gradients of an incomplete window, anywhere in the loop; Accelerate's discards them if it is called before backward.
+/// Under fp16 a step is skipped if its gradients hold an infinity or NaN. Copies refer to one optimizer.
 class PreparedOptimizer {
  public:
   /// @param optimizer  must outlive this object
@@ -23,7 +22,7 @@ class PreparedOptimizer {
 
   void step();
   void zero_grad();
-  /// Whether the last step was left out.
+  /// Whether the last step was skipped.
   bool step_was_skipped() const;
   std::vector<torch::optim::OptimizerParamGroup>& param_groups() { return optimizer_->param_groups(); }
   torch::optim::Optimizer& optimizer() { return *optimizer_; }
@@ -33,8 +32,8 @@ class PreparedOptimizer {
   std::shared_ptr<UpdateState> state_;
 };
 
-/// A scheduler that steps once for each update that was made, whatever the number of ranks; Accelerate's steps once for
-/// each rank. It stands still, as theirs, where an optimizer left its step out. Copies are the same scheduler.
+/// A scheduler that steps once for each update, for any number of ranks; Accelerate's steps once for each rank. Like
+/// Accelerate's, it does not step if an optimizer skipped its step. Copies refer to one scheduler.
 class PreparedScheduler {
  public:
   /// @param scheduler  must outlive this object

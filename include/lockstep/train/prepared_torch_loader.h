@@ -21,23 +21,23 @@
 namespace lockstep {
 namespace detail {
 
-/// @throws Error  if a loader with these options cannot be dealt out
+/// @throws Error  if a loader with these options cannot be divided among ranks
 void check_torch_loader(const LoaderShare& share, std::int64_t batch_size, bool has_fixed_order);
 
 }  // namespace detail
 
-/// This rank's batches of a torch::data loader, in Accelerate's order. Each range-for is one pass over the loader, and
-/// begins with a broadcast: rank 0's generator decides the order on every rank. Copies are the same loader.
+/// This rank's batches of a torch::data loader, in Accelerate's order. Each range-for is one pass over the loader. It
+/// begins with a broadcast, so that rank 0's generator decides the order on every rank. Copies refer to one loader.
 ///
-/// Such a loader cannot be cut, since nobody can reach its sampler. So each rank reads all batches of a round and keeps
-/// its own: of batches 0, 1, 2, ... rank r has r, r + world_size, ...; with `split_batches` its part of each batch.
-/// Where the last round is not full, `even_batches` fills it with the first samples of the pass; the loader's own
-/// `drop_last` leaves it out; else ranks end apart (see Accelerator::join_uneven_inputs). A loader over
-/// TorchDataSampler, or over LibTorch's distributed samplers, is a rank's share already: its batches are handed out as
-/// they are.
+/// Such a loader cannot be divided, because its sampler is not accessible. So each rank reads all batches of a round
+/// and keeps its own: of batches 0, 1, 2, ... rank r keeps r, r + world_size, ...; with `split_batches` its part of
+/// each batch. If the last round is incomplete, `even_batches` fills it with the first samples of the pass, or the
+/// loader's own `drop_last` drops it; else ranks end at different times (see Accelerator::join_uneven_inputs). A loader
+/// over TorchDataSampler, or over LibTorch's distributed samplers, already is a rank's share: its batches are returned
+/// unchanged.
 ///
-/// The sampler must give the same order on every rank: LibTorch's RandomSampler and SequentialSampler do, and so does
-/// one that draws from LibTorch's generator in `reset`.
+/// The sampler must give the same order on every rank. LibTorch's RandomSampler and SequentialSampler do, and so does a
+/// sampler that draws from LibTorch's generator in `reset`.
 template <typename Loader>
 class PreparedTorchLoader {
   static_assert(!detail::TorchLoaderKind<Loader>::kIsStateful,
@@ -49,19 +49,19 @@ class PreparedTorchLoader {
   class Iterator;
   struct End {};
 
-  /// @param read_ahead  batches of this rank that are read before one is handed out: what gradient accumulation must
-  /// know of the end
-  /// @throws Error  if the batch size cannot be split, or workers hand batches out in no fixed order
+  /// @param read_ahead  batches of this rank that are read before one is returned: gradient accumulation must know
+  /// early that the end is near
+  /// @throws Error  if the batch size cannot be split, or if workers return batches in no fixed order
   PreparedTorchLoader(std::shared_ptr<Loader> loader, const LoaderShare& share,
                       std::shared_ptr<Communicator> communicator, std::int64_t read_ahead,
                       std::shared_ptr<ActiveLoaders> active)
       : reading_(std::make_shared<Reading>(std::move(loader), share, std::move(communicator), read_ahead,
                                            std::move(active))) {}
 
-  /// Collective, unless the loader is a share.
+  /// Collective, unless the loader already is a rank's share.
   Iterator begin() { return Iterator(*reading_); }
   End end() const { return {}; }
-  /// The next range-for leaves out the first `batches` of this rank: they are read, and thrown away.
+  /// The next range-for reads and discards the first `batches` of this rank.
   void skip_first_batches(std::int64_t batches) { reading_->skip(batches); }
 
  private:
@@ -69,7 +69,7 @@ class PreparedTorchLoader {
   std::shared_ptr<Reading> reading_;
 };
 
-// What reads, for a PreparedTorchLoader and its copies.
+// Reads batches, for a PreparedTorchLoader and its copies.
 template <typename Loader>
 class PreparedTorchLoader<Loader>::Reading {
  public:
@@ -83,7 +83,7 @@ class PreparedTorchLoader<Loader>::Reading {
     if (kIsShare) share_.world_size = 1;
     const auto& options = loader_->options();
     detail::check_torch_loader(share_, batch_size(), options.workers < 2 || options.enforce_ordering);
-    position_.samples_before = -1;  // what is gathered stays in the order of ranks
+    position_.samples_before = -1;  // gathered tensors stay in the order of ranks
     position_.is_kept = false;
   }
   ~Reading() { finished(); }
@@ -106,7 +106,7 @@ class PreparedTorchLoader<Loader>::Reading {
     }
   }
 
-  // The next batch of this rank, or nothing.
+  // The next batch of this rank; nothing at the end.
   std::optional<Batch> take() {
     while (!has_ended_ && static_cast<std::int64_t>(ready_.size()) <= read_ahead_) {
       if (auto own = read()) ready_.push_back(std::move(*own));
@@ -126,7 +126,7 @@ class PreparedTorchLoader<Loader>::Reading {
   using Rows = BatchRows<Batch>;
   struct Own {
     Batch batch;
-    std::int64_t unrepeated;  // samples at its begin that did not come before; -1: not known
+    std::int64_t unrepeated;  // samples at its begin that are not repeated; -1: unknown
   };
 
   std::int64_t batch_size() const { return static_cast<std::int64_t>(loader_->options().batch_size); }
@@ -141,7 +141,7 @@ class PreparedTorchLoader<Loader>::Reading {
 
   bool is_over() { return *next_ == loader_->end(); }
 
-  // The loader's next batch.
+  // The loader's next batch; nothing at the end.
   std::optional<Batch> pull() {
     if (is_over()) return std::nullopt;
     Batch batch = std::move(**next_);
@@ -155,7 +155,7 @@ class PreparedTorchLoader<Loader>::Reading {
     return Own{std::move(*batch), -1};
   }
 
-  // Each rank's part of one batch.
+  // Reads one batch and returns this rank's part of it.
   std::optional<Own> read_part() {
     auto batch = pull();
     if (!batch) return std::nullopt;
@@ -168,14 +168,14 @@ class PreparedTorchLoader<Loader>::Reading {
       if (unrepeated == 0) return std::nullopt;
       return Own{Rows::slice(*batch, begin, unrepeated), unrepeated};
     }
-    // The last one; what is missing behind it are the first samples, rank after rank.
+    // The last batch: the first samples fill the missing places, rank after rank.
     const std::int64_t missing_before = std::max<std::int64_t>(0, begin - rows);
     Batch filling = first_samples(missing_before, part - unrepeated);
     if (unrepeated == 0) return Own{std::move(filling), 0};
     return Own{Rows::join(Rows::slice(*batch, begin, unrepeated), filling), unrepeated};
   }
 
-  // One batch for each rank.
+  // Reads one batch for each rank.
   std::optional<Own> read_round() {
     std::optional<Batch> own;
     std::int64_t count = 0;
@@ -204,7 +204,7 @@ class PreparedTorchLoader<Loader>::Reading {
     return Own{std::move(*batch), rows};
   }
 
-  // `count` of the pass's first samples, from the `begin`-th on; they start over where they end.
+  // `count` of the pass's first samples, from number `begin` on; repeats them if they are too few.
   Batch first_samples(std::int64_t begin, std::int64_t count) const {
     Batch all = first_.front();
     for (std::size_t i = 1; i < first_.size(); ++i) all = Rows::join(all, first_[i]);
@@ -235,7 +235,7 @@ class PreparedTorchLoader<Loader>::Reading {
   std::shared_ptr<ActiveLoaders> active_;
   LoaderPosition position_;
   std::optional<decltype(std::declval<Loader&>().begin())> next_;
-  std::vector<Batch> first_;  // of this pass: one of each rank, or one
+  std::vector<Batch> first_;  // of this pass: one batch of each rank, or only one
   std::deque<Own> ready_;
   bool has_ended_ = true;
   std::int64_t skip_ = 0;

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Where a trainer's lines go.
+/// Receives the lines that a trainer prints.
 using PrintLine = std::function<void(const std::string&)>;
 
 /// Prints each log as one line, on rank 0.

@@ -5,13 +5,13 @@
 
 namespace lockstep {
 
-/// Where an Accelerator keeps its files: Accelerate's class of this name.
+/// Where an Accelerator keeps its files: Accelerate's class with this name.
 struct ProjectConfiguration {
-  std::string project_dir;                   ///< of checkpoints; all ranks must see the same folder
-  std::string logging_dir;                   ///< of trackers; empty: project_dir
+  std::string project_dir;                   ///< folder of checkpoints; all ranks must see the same folder
+  std::string logging_dir;                   ///< folder of trackers; empty: project_dir
   bool automatic_checkpoint_naming = false;  ///< save_state() writes `project_dir/checkpoints/checkpoint_ITERATION`
-  int total_limit = 0;                       ///< of those, how many are kept, the newest ones; 0: all
-  std::int64_t iteration = 0;                ///< of the next
+  int total_limit = 0;                       ///< number of newest such checkpoints that are kept; 0: all
+  std::int64_t iteration = 0;                ///< ITERATION of the next such checkpoint
 };
 
 }  // namespace lockstep

@@ -12,23 +12,23 @@
 
 namespace lockstep {
 
-/// What Accelerator::save_state is about to write, for a hook to look at and to change. On other ranks than the main
-/// one, which writes them, both are empty.
+/// The state that Accelerator::save_state is about to write; a hook may read and change it. The main process writes it;
+/// on other ranks both members are empty.
 struct StateToSave {
   std::vector<NamedTensors>& weights;         ///< of each prepared model, in the order of `prepare`; may be replaced
   std::map<std::string, std::string>& files;  ///< further files by name, as bytes
 };
 
-/// What Accelerator::load_state is about to read.
+/// The state that Accelerator::load_state is about to read.
 struct StateToLoad {
   const std::string& folder;           ///< the checkpoint, verified
-  std::vector<NamedTensors>& weights;  ///< of each prepared model; a hook that loads one itself clears its entry
+  std::vector<NamedTensors>& weights;  ///< of each prepared model; a hook that loads a model itself clears its entry
 };
 
 using SaveStatePreHook = std::function<void(StateToSave&)>;
 using LoadStatePreHook = std::function<void(StateToLoad&)>;
 
-/// Functions that are called in the order in which they were registered.
+/// A list of functions that are called in the order of their registration.
 template <typename Hook>
 class HookList {
  public:
@@ -47,7 +47,7 @@ class HookList {
   std::uint64_t next_ = 0;
 };
 
-/// Takes a registered hook away again: PyTorch's RemovableHandle. May be dropped; outlives the accelerator at no harm.
+/// Removes a registered hook: PyTorch's RemovableHandle. It may be discarded, and may safely outlive the accelerator.
 class RemovableHandle {
  public:
   template <typename Hook>

@@ -55,7 +55,7 @@ template <typename T>
 struct IsTorchLoader<T, std::enable_if_t<std::is_class_v<T>>>
     : decltype(is_torch_loader(static_cast<const T*>(nullptr))) {};
 
-// make_data_loader gives a unique_ptr.
+// make_data_loader returns a unique_ptr.
 template <typename T>
 struct PointsToTorchLoader : std::false_type {};
 template <typename Loader, typename Deleter>
@@ -69,8 +69,8 @@ struct PointsToTorchLoader<std::shared_ptr<Loader>> : IsTorchLoader<Loader> {};
 template <typename T>
 constexpr bool kIsTorchLoader = detail::IsTorchLoader<T>::value || detail::PointsToTorchLoader<T>::value;
 
-/// What `object` is or owns: a reference stays somebody else's, which must outlive the result; an owner that is moved
-/// here is taken over.
+/// The loader that `object` is or owns. A reference is not taken over and must outlive the result; an owner that is
+/// moved here is taken over.
 template <typename T>
 auto torch_loader_of(T&& object) {
   using Type = std::decay_t<T>;

@@ -18,14 +18,14 @@
 
 namespace lockstep {
 
-/// Cross entropy of scores [.., classes] for labels [..] (int64, -100 counts for nothing), summed, where each class of
-/// a label gets `factor` / classes of it: as PyTorch's `label_smoothing`, and Hugging Face's LabelSmoother.
+/// Summed cross entropy of scores [.., classes] for labels [..] (int64; -100 is left out). All classes share the part
+/// `factor` of each label evenly, as with PyTorch's `label_smoothing` and Hugging Face's LabelSmoother.
 LossSum smoothed_cross_entropy(const at::Tensor& scores, const at::Tensor& labels, double factor);
 
-/// What a Trainer needs of a network: any module, TorchScript too, with a way to call it and a loss. `adapt` makes one
-/// of a module and two functions.
+/// The network of a Trainer: any module, also TorchScript, with functions that call it and compute its loss. `adapt`
+/// makes one from a module and two functions.
 ///
-/// Not thread-safe, but that `forward_on` and losses run on several replicas at once.
+/// Not thread-safe, except that `forward_on` and the losses run on several replicas at once.
 class TrainableModel {
  public:
   virtual ~TrainableModel() = default;
@@ -33,38 +33,39 @@ class TrainableModel {
   virtual ModuleTensors tensors() = 0;
   virtual void set_training(bool on) = 0;
   virtual at::Tensor forward(const Batch& batch) = 0;
-  /// The module, for DataParallel to copy; null where it is none, as in TorchScript.
+  /// The nn::Module that DataParallel replicates; null if the model is not one (TorchScript).
   virtual std::shared_ptr<torch::nn::Module> module() { return nullptr; }
-  /// `forward` of a copy of `module()`.
+  /// Runs `forward` on a copy of `module()`.
   virtual at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch);
-  /// Of an output of `forward`, for "labels" of the batch. Runs on any thread.
+  /// Computes the loss of `output` against batch["labels"]. May be called from any thread.
   virtual LossSum loss(const at::Tensor& output, const Batch& batch) const = 0;
-  /// The same with label smoothing. Default: smoothed_cross_entropy of output and "labels".
+  /// The loss with label smoothing. Default: smoothed_cross_entropy of `output` and batch["labels"].
   virtual LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const;
-  /// What metrics get to see of an output; undefined: nothing, so that outputs need not be kept. Default: all of it.
+  /// The part of an output that metrics need. Undefined: nothing, so that outputs are not kept. Default: everything.
   virtual at::Tensor predictions(const at::Tensor& output) const { return output; }
-  /// Whether weight decay is for this parameter. Default: as is_decayed_name.
+  /// Whether weight decay applies to this parameter. Default: as is_decayed_name.
   virtual bool is_decayed(const std::string& name) const;
   /// Floating-point operations of forward and backward of a batch, which `total_flos` adds up. Default: 0, as in
-  /// Hugging Face's Trainer for a model that is none of theirs.
+  /// Hugging Face's Trainer for a foreign model.
   virtual double floating_point_ops(const Batch&) const { return 0; }
-  /// Whether the module recomputes activations in backward: it must, where gradient_checkpointing asks for it.
+  /// Whether the module recomputes activations in backward. It must if gradient_checkpointing is set.
   virtual bool recomputes_activations() const { return false; }
-  /// Files beside the weights in a saved folder, by name, as bytes: config.json, those of the tokenizer.
+  /// Further files in a saved folder, by name, as bytes: config.json, the tokenizer's files.
   virtual std::map<std::string, std::string> files() const { return {}; }
 };
 
-/// Weight decay is for all but biases and normalisation layers, by Hugging Face's rule: not where a name, in small
-/// letters, holds "bias", "layernorm" or "rmsnorm", or a part of it is "norm" or ends in "_norm"; nor for GPT-2's
-/// "ln_1", "ln_2", "ln_f".
+/// Whether weight decay applies to a parameter, by Hugging Face's rule: to all except biases and normalisation layers.
+/// Excluded are names that, in small letters, contain "bias", "layernorm" or "rmsnorm", or have a part that is "norm"
+/// or ends in "_norm"; and GPT-2's "ln_1", "ln_2", "ln_f".
 bool is_decayed_name(const std::string& name);
-/// The same for a parameter of `module`, and not for those of LibTorch's LayerNorm, whatever its name.
+/// Applies that rule to a parameter of `module`, and excludes the parameters of LibTorch's LayerNorm, whatever their
+/// names.
 bool is_decayed_parameter(const torch::nn::Module& module, const std::string& name);
 
 /// Parameters and buffers of a model, by name: what `model.safetensors` holds.
 NamedTensors weights_of(TrainableModel& model);
 
-// Whether a class has them; those of Lockstep's models do.
+// Whether a class has these functions, as Lockstep's models do.
 template <typename Type, typename = void>
 inline constexpr bool kHasSmoothedLoss = false;
 template <typename Type>
@@ -78,8 +79,9 @@ inline constexpr bool kHasFloatingPointOps<Type, std::void_t<decltype(&Type::flo
 ///
 ///     auto model = adapt(
 ///         net, [](Net& module, const Batch& batch) { return module.forward(batch.at("features")); },
-///         [](const at::Tensor& output, const Batch& batch) { return smoothed_cross_entropy(output, batch.at("labels"),
-///         0); });
+///         [](const at::Tensor& output, const Batch& batch) {
+///           return smoothed_cross_entropy(output, batch.at("labels"), 0);
+///         });
 template <typename ModuleType>
 class AdaptedModule : public TrainableModel {
  public:
@@ -111,9 +113,9 @@ class AdaptedModule : public TrainableModel {
     return 0;
   }
   bool recomputes_activations() const override { return recomputes_activations_; }
-  /// The module was built so that it recomputes them: gradient_checkpointing may be asked for.
+  /// Declares that the module was built to recompute activations, so that gradient_checkpointing may be set.
   void set_recomputes_activations(bool recomputes) { recomputes_activations_ = recomputes; }
-  /// What stands in a saved folder beside the weights.
+  /// Sets the files that a saved folder holds besides the weights.
   void set_files(std::map<std::string, std::string> files) { files_ = std::move(files); }
   at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch) override {
     if constexpr (kIsModule) return forward_(dynamic_cast<ModuleType&>(replica), batch);
@@ -135,7 +137,8 @@ std::shared_ptr<AdaptedModule<ModuleType>> adapt(std::shared_ptr<ModuleType> mod
   return std::make_shared<AdaptedModule<ModuleType>>(std::move(module), std::move(forward), std::move(loss));
 }
 
-/// A model that knows its batches and its loss, as those of Lockstep do: `forward(batch)`, and `loss(output, batch)`.
+/// Adapts a model that reads batches and computes its own loss, as Lockstep's models do: `forward(batch)` and
+/// `loss(output, batch)`.
 template <typename ModelType>
 std::shared_ptr<AdaptedModule<ModelType>> adapt(std::shared_ptr<ModelType> model) {
   const ModelType* const of_loss = model.get();  // the adapter holds it

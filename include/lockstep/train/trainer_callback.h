@@ -11,13 +11,14 @@
 
 namespace lockstep {
 
-/// What is logged at one step, in the order in which it is printed: "loss", "learning_rate", "eval_accuracy"...
+/// The values that are logged at one step, in the order in which they are printed: "loss", "learning_rate",
+/// "eval_accuracy"...
 using Logs = std::vector<std::pair<std::string, double>>;
-/// The value of `name`; nothing where it is not logged.
+/// The value of `name`; nothing if it is not logged.
 std::optional<double> find_log(const Logs& logs, const std::string& name);
 
-/// What callbacks ask of the trainer. It takes each flag back when it has done what it says. A flag that any rank sets
-/// counts for all.
+/// Requests of callbacks to the trainer, which clears each flag after acting on it. A flag that any rank sets counts
+/// for all ranks.
 struct TrainerControl {
   bool should_training_stop = false;
   bool should_epoch_stop = false;
@@ -26,7 +27,7 @@ struct TrainerControl {
   bool should_log = false;
 };
 
-/// What a callback sees of a training.
+/// The state of a training, as a callback sees it.
 struct TrainerEvent {
   const TrainingArguments& args;
   TrainerState& state;
@@ -37,12 +38,12 @@ struct TrainerEvent {
   std::int64_t micro_steps = 0;  ///< on_prediction_step: batches in all on this rank
 };
 
-/// Watches and steers a training. Called on every rank, in the order in which callbacks were added; what throws ends
+/// Watches and steers a training. Called on every rank, in the order in which callbacks were added; an exception ends
 /// the training. Order of events:
 ///
 ///     on_init_end, on_train_begin, then for each epoch on_epoch_begin, for each update on_step_begin, on_substep_end
-///     after each micro-batch but the last, on_pre_optimizer_step, on_optimizer_step, on_step_end, then, where the
-///     flags say so, on_log, on_evaluate (after on_prediction_step for each batch, and on_log), on_save;
+///     after each micro-batch but the last, on_pre_optimizer_step, on_optimizer_step, on_step_end, then, if the flags
+///     say so, on_log, on_evaluate (after on_prediction_step for each batch, and on_log), on_save;
 ///     on_epoch_end, and again log, evaluate, save; at last on_train_end. `predict` ends with on_predict.
 class TrainerCallback {
  public:
@@ -64,11 +65,11 @@ class TrainerCallback {
   virtual void on_log(TrainerEvent&) {}
   virtual void on_prediction_step(TrainerEvent&) {}
 
-  /// The name under which `state` is kept in checkpoints; empty: it has none to keep.
+  /// The name under which checkpoints keep `state`; empty: nothing is kept.
   virtual std::string name() const { return ""; }
-  /// What a checkpoint keeps of it, as a JSON object's text.
+  /// The state that a checkpoint keeps, as the text of a JSON object.
   virtual std::string state() const { return "{}"; }
-  /// Takes up what `state` gave; called before on_train_begin where a training goes on from a checkpoint.
+  /// Restores what `state` returned; called before on_train_begin when a training resumes from a checkpoint.
   virtual void load_state(const std::string&) {}
 };
 

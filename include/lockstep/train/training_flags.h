@@ -13,15 +13,15 @@ class App;
 
 namespace lockstep {
 
-/// A flag for each training argument on a command line, with hyphens or underscores: `--learning-rate 2e-5`,
-/// `--evaluation_strategy epoch`, `--fuse false`; and `--config FILE`, a JSON file with arguments, over which flags
-/// win.
+/// Command-line flags for the training arguments, with hyphens or underscores: `--learning-rate 2e-5`,
+/// `--evaluation_strategy epoch`, `--fuse false`; and `--config FILE`, a JSON file with arguments. Flags override the
+/// file.
 class TrainingFlags {
  public:
-  /// Declares them. `this` must stay where it is until the command line was read.
-  /// @param names  of these arguments alone; empty: of all. A file may name any: it is that of the training
+  /// Declares the flags. This object must stay in place until the command line was read.
+  /// @param names  declare only these arguments; empty: all. A file may set any argument of the training
   void add(CLI::App& app, const std::vector<std::string>& names = {});
-  /// What file and flags set, upon `defaults`. @throws UsageError  as set_training_argument and
+  /// `defaults`, changed by the file and the flags. @throws UsageError  as set_training_argument and
   /// check_training_arguments
   TrainingArguments arguments(TrainingArguments defaults = {}) const;
   /// Whether a flag, or its alias, was given on the command line.
