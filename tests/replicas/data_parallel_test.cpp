@@ -25,7 +25,7 @@ using replica_tests::TwoLayers;
 
 at::Tensor doubles(at::IntArrayRef sizes) { return torch::randn(sizes, torch::kDouble); }
 
-// Replicas and samples: even chunks, uneven ones, fewer chunks than replicas, one sample.
+// Parameters: replicas and samples, with even chunks, uneven chunks, fewer chunks than replicas, one sample.
 class DataParallelSizes : public ::testing::TestWithParam<std::tuple<int, int>> {};
 
 TEST_P(DataParallelSizes, EqualsTheModuleItself) {
@@ -48,7 +48,7 @@ TEST_P(DataParallelSizes, EqualsTheModuleItself) {
   EXPECT_LT(largest_difference(gradients_of(*model), want), 1e-12);
   EXPECT_LT((x.grad() - want_x).abs().max().item<double>(), 1e-12);
 
-  // A second backward adds up, as everywhere in LibTorch.
+  // A second backward adds to the gradients, as in LibTorch.
   (dp(x) * weights).sum().backward();
   for (std::size_t i = 0; i < want.size(); ++i) {
     EXPECT_LT((model->parameters()[i].grad() - 2 * want[i]).abs().max().item<double>(), 1e-12);
@@ -89,7 +89,7 @@ TEST(DataParallel, ReplicasFollowTheModule) {
     model->first->weight.fill_(0.5);
   }
   EXPECT_TRUE(dp(x).allclose(model->forward(x)));
-  model->to(torch::kFloat);  // other memory, another type
+  model->to(torch::kFloat);  // changes memory and type
   EXPECT_TRUE(dp(x.to(torch::kFloat)).allclose(model->forward(x.to(torch::kFloat))));
   model->first->weight.set_requires_grad(false);
   forget_gradients(*model);
@@ -296,7 +296,7 @@ TEST(DataParallel, ABackwardMayOutliveItsObject) {
   EXPECT_TRUE(model->first->weight.grad().defined());
 }
 
-// What a replica finds in its thread.
+// Records the thread-local modes that a replica sees.
 struct ModesImpl : torch::nn::Cloneable<ModesImpl> {
   ModesImpl() { reset(); }
   void reset() override { weight = register_parameter("weight", torch::ones({2, 2})); }
@@ -337,13 +337,13 @@ TEST(DataParallel, BuffersOfReplicaZeroPersist) {
   const at::Tensor x = torch::randn({6, 2});
   for (int step = 0; step < 3; ++step) {
     dp(x);
-    twin->forward(x.slice(0, 0, 3));  // the first chunk alone
+    twin->forward(x.slice(0, 0, 3));  // only the first chunk
   }
   EXPECT_TRUE(model->running_mean.allclose(twin->running_mean));
   EXPECT_TRUE(model->running_var.allclose(twin->running_var));
   EXPECT_EQ(model->num_batches_tracked.item<std::int64_t>(), 3);
   model->eval();
-  EXPECT_TRUE(dp(x).allclose(model->forward(x)));  // all replicas normalise by replica 0's
+  EXPECT_TRUE(dp(x).allclose(model->forward(x)));  // all replicas normalise with replica 0's statistics
 }
 
 TEST(DataParallel, TrainingModesAreTheModules) {
@@ -353,7 +353,7 @@ TEST(DataParallel, TrainingModesAreTheModules) {
   EXPECT_FALSE(dp(x).equal(x));
   model->eval();
   EXPECT_TRUE(dp(x).equal(x));
-  model[1]->train();  // one of them alone
+  model[1]->train();  // only one of them
   EXPECT_FALSE(dp(x).slice(0, 32, 64).equal(x.slice(0, 32, 64)));
 }
 
@@ -398,7 +398,7 @@ TEST(DataParallel, ErrorsNameReplicaAndDeviceAndKeepTheirType) {
     EXPECT_TRUE(contains(error.what(), "invalid shape dimension -7"));
     EXPECT_TRUE(contains(error.what(), "replica 1 on device cpu:1"));
   }
-  EXPECT_TRUE(dp(torch::zeros({3}), 0).equal(torch::zeros({3})));  // and goes on after that
+  EXPECT_TRUE(dp(torch::zeros({3}), 0).equal(torch::zeros({3})));  // and works afterwards
 }
 
 TEST(DataParallel, ErrorsOfBackwardNameTheReplicaToo) {
@@ -416,7 +416,7 @@ TEST(DataParallel, ErrorsOfBackwardNameTheReplicaToo) {
   EXPECT_TRUE(contains(text, "in a hook")) << text;
   EXPECT_TRUE(contains(text, "backward in replica 1 on device cpu:1")) << text;
   forget_gradients(*model);
-  dp(doubles({4, 5})).sum().backward();  // nothing is left of it
+  dp(doubles({4, 5})).sum().backward();  // the failed backward left nothing behind
 }
 
 TEST(DataParallel, RefusesWhatCannotBeReplicated) {
@@ -439,7 +439,7 @@ TEST(DataParallel, RefusesMoreChunksThanReplicas) {
   EXPECT_TRUE(contains(text_of_error([&] { parallel_apply(replicas, chunks); }), "3 chunks for 2 replicas"));
 }
 
-// PyTorch's rule: there is nothing to share out, so the first device alone computes.
+// PyTorch's rule: there is nothing to divide, so only the first device computes.
 struct MakesSamplesImpl : torch::nn::Cloneable<MakesSamplesImpl> {
   MakesSamplesImpl() { reset(); }
   void reset() override { weight = register_parameter("weight", torch::full({3}, 2.0)); }

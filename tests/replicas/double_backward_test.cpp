@@ -1,4 +1,4 @@
-// Gradients of gradients through DataParallel, beside those of the module itself.
+// Compares gradients of gradients through DataParallel with those of the module itself.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -24,7 +24,7 @@ at::Tensor gradient_at(const at::Tensor& y, const at::Tensor& x) {
   return torch::autograd::grad({y}, {x}, {}, c10::nullopt, /*create_graph=*/true)[0];
 }
 
-// Each leaves gradients in the model and in `x`.
+// Each penalty leaves gradients in the model and in `x`.
 struct Penalty {
   const char* name;
   std::function<void(const Call&, TwoLayers&, const at::Tensor& x)> run;
@@ -54,12 +54,12 @@ TEST_P(DoubleBackward, EqualsTheModuleItself) {
 }
 
 const auto kPenalties = ::testing::Values(
-    // Gulrajani et al., 2017, arXiv:1704.00028: the norm of the gradient at the input shall be 1.
+    // Gulrajani et al., 2017, arXiv:1704.00028: the gradient at the input should have norm 1.
     Penalty{"wgan_gp",
             [](const Call& call, TwoLayers&, const at::Tensor& x) {
               (gradient_at(call(x).sum(), x).norm(2, 1) - 1).pow(2).mean().backward();
             }},
-    // Mescheder et al., 2018, arXiv:1801.04406: the same forward gives the loss and the penalty.
+    // Mescheder et al., 2018, arXiv:1801.04406: one forward gives the loss and the penalty.
     Penalty{"r1",
             [](const Call& call, TwoLayers&, const at::Tensor& x) {
               const at::Tensor y = call(x);

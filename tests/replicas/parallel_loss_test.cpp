@@ -55,7 +55,7 @@ TEST_P(ParallelLossOfModels, EqualsOneDevice) {
   EXPECT_NEAR(losses.mean().item<double>(), want_loss.item<double>(), choice.tolerance);
   EXPECT_LT(largest_difference(gradients_of(*model), want), choice.tolerance);
 
-  // What it is not: the mean of the replicas' means.
+  // It differs from the mean of the replicas' means.
   if (losses.counts().numel() > 1 && !losses.counts().eq(losses.counts()[0]).all().item<bool>()) {
     EXPECT_GT(std::abs(losses.per_replica().mean().item<double>() - want_loss.item<double>()), 1e-9);
   }
@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Table, ParallelLossOfModels,
                                                               LossModel{"bert-tiny", 5, at::kFloat, 1e-6}),
                                             ::testing::Values(1, 2, 3)));
 
-// Dropout: what replicas draw is set by manual_seed, whichever is faster, and differs between them.
+// Dropout: manual_seed determines the replicas' draws, in whichever order they run, and the draws differ between
+// replicas.
 TEST(ParallelLoss, DropoutRepeatsAndDiffersBetweenReplicas) {
   ModelOptions options;
   options.dropout = 0.5;
@@ -78,7 +79,7 @@ TEST(ParallelLoss, DropoutRepeatsAndDiffersBetweenReplicas) {
   shape.size = 2;
   shape.sequence_length = 8;
   Batch batch = model->random_batch(shape);
-  for (auto& [name, tensor] : batch) tensor = tensor.slice(0, 0, 1).repeat_interleave(2, 0);  // twice the same sample
+  for (auto& [name, tensor] : batch) tensor = tensor.slice(0, 0, 1).repeat_interleave(2, 0);  // the same sample twice
   DataParallel dp(model, cpu_devices(2));
   const auto losses_for = [&](std::uint64_t seed) {
     torch::manual_seed(seed);
@@ -110,7 +111,7 @@ TEST(ParallelLoss, RecomputedActivationsDropTheSame) {
   EXPECT_LT(largest_difference(gradients(true), gradients(false)), 1e-6);
 }
 
-// A module that returns the mean loss of its chunk, as Hugging Face's do.
+// A module that returns the mean loss of its chunk, as Hugging Face's models do.
 struct OwnMeanLossImpl : torch::nn::Cloneable<OwnMeanLossImpl> {
   OwnMeanLossImpl() { reset(); }
   void reset() override { weight = register_parameter("weight", torch::full({}, 3.0, torch::kDouble)); }
@@ -119,7 +120,7 @@ struct OwnMeanLossImpl : torch::nn::Cloneable<OwnMeanLossImpl> {
 };
 TORCH_MODULE(OwnMeanLoss);
 
-// By hand: x = 1, 2, 3, 4, 5 and w = 3. Σ(xw)² / 5 = 9 * 55 / 5 = 99, of gradient 2 * 3 * 55 / 5 = 66. Chunks of 2, 2
+// By hand: x = 1, 2, 3, 4, 5 and w = 3. Σ(xw)² / 5 = 9 * 55 / 5 = 99, with gradient 2 * 3 * 55 / 5 = 66. Chunks of 2, 2
 // and 1 have means 22.5, 112.5 and 225, whose mean is 120.
 class OwnLoss : public ::testing::TestWithParam<int> {};
 
@@ -145,7 +146,7 @@ TEST(OwnLossOfScript, IsTheBatchsWhateverTheChunks) {
   EXPECT_DOUBLE_EQ(parallel_loss(dp, own_loss, torch::arange(1, 6, torch::kDouble)).mean().item<double>(), 99);
 }
 
-// What a program writes that ports Python's `model(inputs).mean()`.
+// The line of a program that ports Python's `model(inputs).mean()`.
 TEST(LossHint, NamesTheExactLineOnceWhereChunksAreUnequal) {
   OwnMeanLoss model;
   DataParallel dp(model, cpu_devices(3));

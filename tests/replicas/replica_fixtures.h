@@ -28,7 +28,7 @@ inline std::string text_of_error(const std::function<void()>& body) {
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Two layers in double, whose clone works.
+/// Two layers in double that can be cloned.
 struct TwoLayersImpl : torch::nn::Cloneable<TwoLayersImpl> {
   TwoLayersImpl() { reset(); }
   void reset() override {
@@ -50,7 +50,7 @@ inline std::vector<at::Tensor> gradients_of(torch::nn::Module& module) {
   return gradients;
 }
 
-/// The largest difference of any element; infinity where one has a tensor that the other has not.
+/// The largest difference of any element; infinity if only one of the lists has a tensor at some place.
 inline double largest_difference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   if (a.size() != b.size()) return INFINITY;
   double largest = 0;

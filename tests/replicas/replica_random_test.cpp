@@ -1,4 +1,5 @@
-// What replicas draw: other numbers in each, and the same again after torch::manual_seed, whichever is faster.
+// Tests the replicas' random numbers: they differ between replicas, and repeat after torch::manual_seed in any order of
+// running.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -36,10 +37,10 @@ TEST(ReplicaRandom, RepeatsAndDiffersBetweenReplicas) {
     EXPECT_FALSE(columns.slice(0, 0, 4).equal(columns.slice(0, 4, 8))) << part;
   }
   EXPECT_FALSE(draw(2).equal(first));
-  EXPECT_FALSE(std::get<1>(dp(x)).equal(std::get<1>(dp(x))));  // no two steps alike
+  EXPECT_FALSE(std::get<1>(dp(x)).equal(std::get<1>(dp(x))));  // two steps differ
 }
 
-// A decoder that samples, a dropout that stays on: evaluation may draw too.
+// A decoder that samples, or dropout that stays on: evaluation may draw too.
 TEST(ReplicaRandom, RepeatsInEvaluation) {
   Draws model;
   model->eval();

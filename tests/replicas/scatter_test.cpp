@@ -141,7 +141,7 @@ TEST(Gather, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(contains(text_of_error([] { gather(std::vector<at::Tensor>{}, "cpu:0"); }), "no outputs"));
 }
 
-// Each would fit by position alone.
+// Each of them would fit by position alone.
 TEST(Gather, RefusesOtherStructuresInside) {
   const at::Tensor t = torch::zeros({1});
   using Maps = std::tuple<at::Tensor, std::map<std::string, at::Tensor>>;

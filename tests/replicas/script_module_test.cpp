@@ -1,4 +1,4 @@
-// TorchScript in DataParallel, parallel loss and inference, beside the module itself.
+// Compares TorchScript in DataParallel, parallel loss and inference with the module itself.
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <torch/torch.h>
@@ -15,7 +15,7 @@ using replica_tests::cpu_devices;
 using replica_tests::largest_difference;
 using replica_tests::text_of_error;
 
-// A layer with a weight, a bias that is frozen, a buffer that each forward in training replaces, and one it writes to.
+// A layer with a weight, a frozen bias, a buffer that each forward in training replaces, and one that it writes.
 torch::jit::Module scripted_layer() {
   torch::jit::Module layer("layer");
   layer.register_parameter("weight", torch::randn({3, 5}, torch::kDouble).requires_grad_(), false);
@@ -33,7 +33,7 @@ torch::jit::Module scripted_layer() {
   return layer;
 }
 
-// The layer inside another module, and a parameter beside it.
+// The layer inside another module, which has a parameter too.
 torch::jit::Module scripted_model() {
   torch::jit::Module model("model");
   model.register_module("layer", scripted_layer());
@@ -67,7 +67,7 @@ TEST_P(ScriptModuleSizes, EqualsTheModuleItself) {
   torch::jit::Module model = scripted_model();
   DataParallel dp(model, cpu_devices(replicas));
   const at::Tensor x = torch::randn({samples, 5}, torch::kDouble);
-  // The executor observes the first calls and runs other code afterwards.
+  // The executor profiles the first calls and runs other code afterwards.
   for (int step = 0; step < 4; ++step) {
     const at::Tensor want = model.forward({x}).toTensor();
     want.pow(2).sum().backward();
@@ -97,7 +97,8 @@ TEST(ScriptModule, SharesWeightsAndLeavesFrozenOnesAlone) {
   EXPECT_FALSE(model.attr("layer").toModule().attr("bias").toTensor().grad().defined());
 }
 
-// The averages of the first chunk persist, and the others begin with them, whether written to or replaced.
+// The averages of the first chunk persist, and the other replicas start from them, whether they are written or
+// replaced.
 TEST(ScriptModule, BuffersAreThoseOfReplicaZero) {
   torch::jit::Module model = scripted_model();
   DataParallel dp(model, cpu_devices(2));
@@ -177,7 +178,7 @@ TEST(ScriptModule, EvaluatesInOrderAndPutsTheModesBack) {
   }
 }
 
-// `torch.jit.freeze` makes constants of the weights, and drops the training mode.
+// `torch.jit.freeze` turns the weights into constants and drops the training mode.
 TEST(ScriptModule, AFrozenOneInfers) {
   torch::jit::Module model = scripted_model();
   model.eval();

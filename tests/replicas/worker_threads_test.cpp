@@ -34,7 +34,7 @@ TEST(WorkerThreads, PartsRunAtTheSameTime) {
   std::atomic<int> inside{0};
   team.run(2, [&](std::size_t) {
     ++inside;
-    while (inside.load() < 2) std::this_thread::yield();  // ends only if both are inside at once
+    while (inside.load() < 2) std::this_thread::yield();  // ends only if both run at the same time
   });
   EXPECT_EQ(inside.load(), 2);
 }
@@ -48,7 +48,7 @@ TEST(WorkerThreads, CallsFromWithinRunPartByPart) {
 
 TEST(WorkerThreads, CallersWaitForEachOther) {
   WorkerThreads team(2);
-  int sum = 0;  // guarded by the team alone
+  int sum = 0;  // protected only by the team
   const auto call = [&] {
     for (int i = 0; i < 500; ++i) {
       std::atomic<int> parts{0};

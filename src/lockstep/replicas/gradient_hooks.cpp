@@ -5,7 +5,7 @@
 namespace lockstep {
 
 bool has_gradient_hooks(const at::Tensor& leaf) {
-  const auto* meta = torch::autograd::impl::get_autograd_meta(leaf);  // null: frozen and never looked at
+  const auto* meta = torch::autograd::impl::get_autograd_meta(leaf);  // null if it is frozen and was never used
   if (meta != nullptr && !meta->hooks_.empty()) return true;
   const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(leaf);
   return accumulator && (!accumulator->pre_hooks().empty() || !accumulator->post_hooks().empty());

@@ -8,10 +8,10 @@
 
 namespace lockstep {
 
-/// Whether anything is called with the gradient of a leaf.
+/// Whether any hook is called with the gradient of a leaf.
 bool has_gradient_hooks(const at::Tensor& leaf);
 
-/// Takes the hooks off leaves while it lives: LibTorch 2 calls them for gradients that are only captured, too.
+/// Removes the hooks of leaves while it lives: LibTorch 2 also calls them for gradients that are only captured.
 class HooksOff {
  public:
   explicit HooksOff(const std::vector<at::Tensor>& leaves);

@@ -51,11 +51,11 @@ void add_whole(GradientSum& sum) {
 struct SumTask {
   GradientSum* sum;
   std::int64_t numel;
-  bool is_cut;  // among members; else one member adds all of it
+  bool is_cut;  // divided among members; else one member adds all of it
 };
 
-// This member's share of all elements: [begin, end) of the tensors put in a row. What cannot be cut belongs to whoever
-// has its first element.
+// Adds this member's share: elements [begin, end) of all tensors in a row. A tensor that cannot be cut belongs to the
+// member that has its first element.
 void add_share(const std::vector<SumTask>& tasks, std::int64_t begin, std::int64_t end) {
   const at::NoGradGuard no_grad;
   std::int64_t position = 0;
@@ -74,7 +74,7 @@ void add_share(const std::vector<SumTask>& tasks, std::int64_t begin, std::int64
 
 using Key = std::pair<std::string, at::ScalarType>;
 
-// Sources on other devices than their target's, one copy for all of a device and dtype.
+// Copies sources from devices other than their target's, one copy per device and dtype.
 void bring_sources_over(std::vector<GradientSum>& sums) {
   std::map<Key, std::vector<std::pair<at::Tensor*, c10::Device>>> groups;
   for (GradientSum& sum : sums) {
@@ -96,7 +96,7 @@ void bring_sources_over(std::vector<GradientSum>& sums) {
   }
 }
 
-// What is to be added to something; a lone gradient is the sum already.
+// The sums that need additions; a single gradient already is its sum.
 std::vector<SumTask> tasks_of(std::vector<GradientSum>& sums) {
   std::vector<SumTask> tasks;
   for (GradientSum& sum : sums) {

@@ -5,7 +5,7 @@
 
 namespace lockstep::detail {
 
-// `train` of a module sets all modules inside as well.
+// A module's `train` also sets all modules inside it.
 EvaluationMode::EvaluationMode(torch::nn::Module& module) {
   for (const auto& part : module.modules()) {
     put_back_.push_back([plain = part.get(), mode = part->is_training()] {

@@ -38,7 +38,7 @@ LossSum checked_loss_of_mean(const at::Tensor& mean, std::int64_t samples) {
   return {number.mul(samples), at::full({}, samples, number.options().dtype(at::kLong).requires_grad(false))};
 }
 
-// With one replica nothing was gathered: the scalars are made vectors here.
+// With one replica nothing was gathered, so the scalars become vectors here.
 ReplicaLosses losses_of(const LossSum& gathered) { return {gathered.sum.reshape({-1}), gathered.count.reshape({-1})}; }
 
 }  // namespace detail

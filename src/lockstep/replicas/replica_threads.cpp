@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// OpenMP's threads of the calling thread while it computes a CPU replica.
+// Sets the number of the calling thread's OpenMP threads while it computes a CPU replica.
 class ThreadShare {
  public:
   explicit ThreadShare(int threads) : before_(openmp_threads()), threads_(threads) {
@@ -43,7 +43,7 @@ std::vector<std::optional<c10::Stream>> current_streams(const std::vector<Replic
   return streams;
 }
 
-// The current device and stream of a CUDA replica.
+// Sets the current device and stream of a CUDA replica.
 class DeviceAndStream {
  public:
   explicit DeviceAndStream(const std::optional<c10::Stream>& stream) {
@@ -57,7 +57,7 @@ class DeviceAndStream {
 }  // namespace
 
 void start_replica_thread(const ReplicaDevice& device, const ComputeShare& share) {
-  at::get_num_threads();  // LibTorch sets a thread's number at its first use
+  at::get_num_threads();  // LibTorch sets a thread's number of threads at its first use
   if (device.is_cpu() && share.threads > 0) set_openmp_threads(share.threads);
 }
 

@@ -12,7 +12,7 @@ double trace_seconds(StepTrace::Clock::time_point from, StepTrace::Clock::time_p
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Names and devices hold no characters that JSON would want escaped but these.
+// Names and devices contain no other characters that JSON must escape.
 std::string json_text(const std::string& text) {
   std::string escaped;
   for (const char c : text) {

@@ -17,12 +17,12 @@ namespace {
 
 using Word = std::atomic<std::uint32_t>;
 
-// A sleeping thread is woken by the futex; the limit is there because a wait without one is never right.
+// The futex wakes a sleeping thread; the limit is there because every wait has one.
 constexpr std::chrono::seconds kLongestSleep{10};
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kTurnsPerClock = 64;
 
-// Waits until `word` is no longer `seen`. @return  what it is then
+// Waits until `word` is no longer `seen`. @return  its new value
 std::uint32_t await_change(Word& word, std::uint32_t seen, std::chrono::nanoseconds spin) {
   const auto end = std::chrono::steady_clock::now() + spin;
   for (int turn = 1; spin.count() > 0; ++turn) {
@@ -47,7 +47,7 @@ thread_local bool is_in_work = false;
 
 }  // namespace
 
-// One thread. `asked_` counts what it was given to do, `done_` what it has done.
+// One thread. `asked_` counts the pieces of work that it was given, `done_` those that it has done.
 class alignas(64) WorkerThreads::Worker {
  public:
   Worker(std::size_t number, const WorkerThreadsOptions& options, std::chrono::nanoseconds spin) : spin_(spin) {
@@ -86,14 +86,14 @@ class alignas(64) WorkerThreads::Worker {
   }
 
   const std::chrono::nanoseconds spin_;
-  const std::function<void(std::size_t)>* work_ = nullptr;  // belongs to whoever changes asked_ next
+  const std::function<void(std::size_t)>* work_ = nullptr;  // written by whoever changes asked_ next
   alignas(64) Word asked_{0};
   alignas(64) Word done_{0};
   std::thread thread_;
 };
 
-// Keeps the caller on its cores while it computes beside threads that are pinned too: the kernel would let it share a
-// core with one of them for some milliseconds before it moves it.
+// Keeps the caller on its cores while it computes beside pinned threads. Otherwise the kernel would let it share a core
+// with one of them for some milliseconds before moving it.
 class WorkerThreads::PinnedCaller {
  public:
   explicit PinnedCaller(const WorkerThreadsOptions& options) {
@@ -113,7 +113,7 @@ class WorkerThreads::PinnedCaller {
 
 WorkerThreads::WorkerThreads(std::size_t members, WorkerThreadsOptions options) : options_(std::move(options)) {
   assert(members > 0 && (options_.cores.empty() || options_.cores.size() >= members));
-  // Where members share cores, whoever looks out for work takes the core from one who has some.
+  // If members share cores, a spinning member takes the core from one that has work.
   const bool has_core_each = members <= static_cast<std::size_t>(available_cores());
   const std::chrono::nanoseconds spin = has_core_each ? kSpin : std::chrono::nanoseconds(0);
   for (std::size_t number = 1; number < members; ++number) {

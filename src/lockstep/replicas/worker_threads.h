@@ -9,30 +9,30 @@
 namespace lockstep {
 
 struct WorkerThreadsOptions {
-  /// Cores of each member, the caller's first: it is pinned to them while it computes, and goes back after. Empty: the
-  /// kernel decides. Else as many as members.
+  /// Cores of each member, the caller's first. The caller is pinned to its cores while it computes, and unpinned
+  /// afterwards. Empty: the kernel decides. Else one entry per member.
   std::vector<std::vector<int>> cores;
-  std::function<void(std::size_t)> on_start;  ///< runs first in each worker thread, with its number from 1; no throw
+  std::function<void(std::size_t)> on_start;  ///< runs first in each worker, with its number from 1; must not throw
 };
 
-/// A team of threads that live as long as the object and do one piece of work together again and again. The caller is
-/// member 0. Handing over takes a microsecond while the others still look out for work, which they do for some
-/// microseconds after the last; then they sleep.
+/// A team of threads that live as long as the object and share one piece of work at a time. The caller is member 0.
+/// Handing over takes a microsecond while the other members still spin. They do so for some microseconds after each
+/// piece of work, and then sleep.
 ///
 /// Any thread may call `run`; calls wait for each other. A call from within a member's work runs its parts one by one.
 class WorkerThreads {
  public:
   /// @param members  at least 1; one thread is started for each beyond the caller
   explicit WorkerThreads(std::size_t members, WorkerThreadsOptions options = {});
-  /// Ends the threads; no work may be going on.
+  /// Ends the threads. No work may be in progress.
   ~WorkerThreads();
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
 
   std::size_t members() const { return workers_.size() + 1; }
 
-  /// Runs `work(i)` for i in [0, parts) with part i on member i, and returns when all have ended. `work` must not
-  /// throw. @param parts  at most `members()`
+  /// Runs `work(i)` for i in [0, parts), with part i on member i, and returns when all parts have ended. `work` must
+  /// not throw. @param parts  at most `members()`
   void run(std::size_t parts, const std::function<void(std::size_t)>& work);
 
  private:

@@ -26,20 +26,20 @@ using torch::autograd::Node;
 using torch::autograd::variable_list;
 using Tensors = std::vector<at::Tensor>;
 
-// A shared_ptr or an intrusive_ptr to the node, as LibTorch's version has it.
+// A shared_ptr or an intrusive_ptr to the node, depending on LibTorch's version.
 using NodePointer = decltype(Edge::function);
 
 template <typename NodeType, typename Pointer = NodePointer, typename... Args>
 Pointer make_node(Args&&... args) {
   if constexpr (std::is_same_v<Pointer, std::shared_ptr<Node>>) {
-    // A generic lambda: where nodes are counted by themselves, there is no deleteNode, and nobody may look it up.
+    // A generic lambda, because deleteNode does not exist in versions whose nodes have an intrusive count.
     return Pointer(new NodeType(std::forward<Args>(args)...), [](auto* node) { deleteNode(node); });
   } else {
     return c10::make_intrusive<NodeType>(std::forward<Args>(args)...);
   }
 }
 
-// Whether all gradients of this backward go to `.grad` and nobody looks at them on their way.
+// Whether this backward writes all gradients to `.grad` and no hook reads them on the way.
 bool is_plain_backward(const std::vector<ReplicaSet::State::Parameter>& parameters) {
   const auto* restriction = torch::autograd::get_current_graph_task_exec_info();
   if (restriction != nullptr && !restriction->empty()) return false;
@@ -47,8 +47,8 @@ bool is_plain_backward(const std::vector<ReplicaSet::State::Parameter>& paramete
                       [](const auto& parameter) { return has_gradient_hooks(parameter.tensor); });
 }
 
-// The step of the caller's graph. What comes before it: the inputs that need gradients, replica by replica, then the
-// parameters that did when forward ran.
+// The step of the caller's graph. Its inputs are the replicas' inputs that need gradients, replica by replica, then the
+// parameters that needed gradients when forward ran.
 class DataParallelBackward : public Node {
  public:
   explicit DataParallelBackward(ReplicaGraph graph) : graph_(std::move(graph)) {
@@ -65,7 +65,8 @@ class DataParallelBackward : public Node {
   }
 
   std::string name() const override { return "DataParallelBackward"; }
-  // The engine says beforehand whether the graph may go, and the replicas' can then go as their backward runs.
+  // The engine announces that it will release the graph; the replicas' graphs can then be released during their
+  // backward.
   void will_release_variables() override { may_release_ = true; }
   void release_variables() override {
     is_released_ = true;
@@ -85,7 +86,7 @@ class DataParallelBackward : public Node {
     std::vector<Tensors> roots(count);
     std::vector<Tensors> seeds(count);
     hand_out(gradients, roots, seeds);
-    Tensors captured;  // of replica 0, whose parameters are the module's own
+    Tensors captured;  // gradients of replica 0, whose parameters are the module's own
     graph_.state->run(count, "backward", [&](std::size_t replica) {
       if (roots[replica].empty()) return;
       if (replica == 0 && !is_plain) {
@@ -99,8 +100,8 @@ class DataParallelBackward : public Node {
     return results;
   }
 
-  // With create_graph: the gradients are outputs of another step of the caller's graph, which has the inputs and output
-  // gradients of this one before it, and goes through the replicas' graphs of both.
+  // For create_graph: the gradients are outputs of another step of the caller's graph. Its inputs are the inputs and
+  // output gradients of this step, and it goes through the replicas' graphs of both steps.
   variable_list differentiable_gradients(const variable_list& gradients) {
     graph_.is_shared = true;
     const std::size_t count = graph_.outputs.size();
@@ -124,7 +125,7 @@ class DataParallelBackward : public Node {
     return sum_differentiably(join_replica_graphs(std::move(step)));
   }
 
-  // A replica's inputs that need gradients, then its parameters but those frozen since the forward.
+  // A replica's inputs that need gradients, then its parameters without those that were frozen since the forward.
   Tensors wanted_in(std::size_t replica) const {
     Tensors wanted;
     for (const at::Tensor& leaf : graph_.leaves[replica]) {
@@ -139,7 +140,7 @@ class DataParallelBackward : public Node {
     return wanted;
   }
 
-  // @param gradients  [replica] of `wanted_in`; none where nothing went back
+  // @param gradients  [replica], as `wanted_in`; empty if no gradient reached the replica
   variable_list sum_differentiably(const std::vector<Tensors>& gradients) const {
     variable_list results;
     std::vector<std::size_t> positions;
@@ -168,7 +169,7 @@ class DataParallelBackward : public Node {
     return results;
   }
 
-  // Output gradients come in the order in which the outputs were joined.
+  // Output gradients arrive in the order in which the outputs were joined.
   void hand_out(const variable_list& gradients, std::vector<Tensors>& roots, std::vector<Tensors>& seeds) const {
     StepTrace* const trace = graph_.state->trace;
     TraceScope scope(trace, "scatter", graph_.state->devices.front().name());
@@ -185,7 +186,7 @@ class DataParallelBackward : public Node {
     }
   }
 
-  // A backward that failed may have left some.
+  // A backward that failed may have left gradients.
   void clear_replica_gradients() const {
     for (const auto& parameter : graph_.state->parameters) {
       for (std::size_t replica = 1; replica < parameter.leaves.size(); ++replica) {
@@ -199,11 +200,11 @@ class DataParallelBackward : public Node {
     }
   }
 
-  // Gradients of replica 0 that go nowhere yet: first those of its inputs, then of the parameters.
+  // Replica 0's gradients, not yet accumulated: first those of its inputs, then those of the parameters.
   Tensors gradients_of_module(const Tensors& roots, const Tensors& seeds, bool keeps_graph) const {
     const Tensors wanted = wanted_in(0);
     if (wanted.empty()) return {};
-    const HooksOff quiet(wanted);  // the engine calls them with the sum
+    const HooksOff quiet(wanted);  // the engine calls the hooks with the sum
     return torch::autograd::grad(roots, wanted, seeds, keeps_graph, /*create_graph=*/false, /*allow_unused=*/true);
   }
 
@@ -224,8 +225,8 @@ class DataParallelBackward : public Node {
     return results;
   }
 
-  // Adds the replicas' gradients to replica 0's: in the module's `.grad` itself where the backward is plain, and else
-  // in what goes back to the engine.
+  // Adds the replicas' gradients to replica 0's: directly in the module's `.grad` if the backward is plain, else in the
+  // results for the engine.
   void reduce(const Tensors& captured, bool is_plain, variable_list& results) const {
     StepTrace* const trace = graph_.state->trace;
     TraceScope scope(trace, "reduce", graph_.state->devices.front().name());
@@ -264,7 +265,7 @@ class DataParallelBackward : public Node {
   }
 
   ReplicaGraph graph_;
-  std::vector<const ReplicaSet::State::Parameter*> parameters_;  // in graph_.state
+  std::vector<const ReplicaSet::State::Parameter*> parameters_;  // point into graph_.state
   bool may_release_ = false;
   bool is_released_ = false;
 };

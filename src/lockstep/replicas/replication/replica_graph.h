@@ -10,18 +10,18 @@
 
 namespace lockstep {
 
-/// What the forward of all replicas left for the backward: a graph of its own in each.
+/// The result of all replicas' forward that backward needs: a separate graph in each replica.
 struct ReplicaGraph {
   std::shared_ptr<ReplicaSet::State> state;
-  std::vector<std::vector<torch::autograd::Edge>> edges;  ///< [replica][input]: where the caller's graph goes on
-  std::vector<std::vector<at::Tensor>> leaves;   ///< [replica][input]: where the replica's graph ends; undefined where
+  std::vector<std::vector<torch::autograd::Edge>> edges;  ///< [replica][input]: where the caller's graph continues
+  std::vector<std::vector<at::Tensor>> leaves;   ///< [replica][input]: where the replica's graph ends; undefined if
                                                  ///< the input needs no gradient
   std::vector<std::vector<at::Tensor>> outputs;  ///< [replica][output]: where the replica's graph begins
-  bool is_shared = false;  ///< another step of the caller's graph goes through the replicas' graphs, too
+  bool is_shared = false;  ///< another step of the caller's graph also goes through the replicas' graphs
 };
 
-/// Makes one step of the caller's graph of them, with the module's parameters and the inputs before it, and the outputs
-/// behind it. @return  the outputs as the caller sees them
+/// Turns the replicas' graphs into one step of the caller's graph, between the module's parameters and the inputs on
+/// one side and the outputs on the other. @return  the outputs as the caller sees them
 std::vector<std::vector<at::Tensor>> join_replica_graphs(ReplicaGraph graph);
 
 }  // namespace lockstep

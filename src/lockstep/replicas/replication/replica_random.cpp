@@ -12,8 +12,8 @@
 namespace lockstep {
 namespace {
 
-// LibTorch has no generator per thread, but its dispatcher can be asked to stop at an operator on its way. Operators
-// that take a generator stop at this key, which nothing else uses, in threads that include it; all others pass by.
+// LibTorch has no generator per thread, but its dispatcher can intercept operators. In threads that include this key,
+// which nothing else uses, operators with a generator argument are intercepted; all others pass.
 constexpr c10::DispatchKey kReplicaKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 thread_local at::Generator* replica_generator = nullptr;
@@ -24,7 +24,7 @@ bool takes_generator(const c10::Argument& argument) {
   return optional && optional->getElementType()->kind() == c10::TypeKind::GeneratorType;
 }
 
-// Names the replica's generator where the caller named none.
+// Passes the replica's generator if the caller passed none.
 void draw_from_replica(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& arguments = op.schema().arguments();
   bool is_on_cpu = true;
@@ -43,7 +43,7 @@ void draw_from_replica(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   op.callBoxed(stack);
 }
 
-// Lives as long as the process, as the dispatcher does.
+// Lives as long as the process, because the dispatcher does.
 struct ReplicaKernels {
   torch::Library others{torch::Library::IMPL, "_", kReplicaKey, __FILE__, __LINE__};
   torch::Library random{torch::Library::IMPL, "aten", kReplicaKey, __FILE__, __LINE__};
@@ -64,8 +64,8 @@ struct ReplicaKernels {
 };
 
 void install_kernels() {
-  // Never destroyed: LibTorch's dispatcher may be gone then. Volatile, so that the pointer stays and nothing looks
-  // leaked.
+  // Never destroyed, because LibTorch's dispatcher may be destroyed earlier. Volatile, so that the pointer stays and
+  // leak checkers find it.
   static ReplicaKernels* volatile kernels = new ReplicaKernels();
   static_cast<void>(kernels);
 }

@@ -11,15 +11,15 @@
 
 namespace lockstep {
 
-/// Where one CPU replica's random numbers come from during a forward.
+/// The source of one CPU replica's random numbers during a forward.
 struct ReplicaRandom {
-  RandomStream stream;      ///< Lockstep's own layers
-  at::Generator generator;  ///< LibTorch's operators
+  RandomStream stream;      ///< for Lockstep's own layers
+  at::Generator generator;  ///< for LibTorch's operators
 };
 
-/// Seeds replicas for one forward, all by one number of LibTorch's generator: replicas draw different numbers, and a
-/// run repeats after `torch::manual_seed`, whichever replica is faster. That number is drawn when it is asked for, or a
-/// replica first draws: a forward that draws nothing leaves LibTorch's generator as it was.
+/// Seeds all replicas for one forward from one number of LibTorch's generator. Replicas draw different numbers, and
+/// after `torch::manual_seed` a run repeats, in whichever order replicas run. The number is drawn on request, or when a
+/// replica first draws: a forward that draws nothing leaves LibTorch's generator unchanged.
 class ReplicaSeed {
  public:
   /// @param replicas  grows to `count`
@@ -36,11 +36,11 @@ class ReplicaSeed {
   std::once_flag once_;
 };
 
-/// While it lives, the calling thread's operators that would draw from LibTorch's one CPU generator draw from `random`,
-/// and, where the module trains, Lockstep's own layers from its stream.
+/// While it lives, `random` replaces LibTorch's single CPU generator for the operators of the calling thread. If the
+/// module trains, Lockstep's own layers draw from its stream.
 class ReplicaRandomGuard {
  public:
-  /// @param seed  of this forward, drawn already where the module trains
+  /// @param seed  of this forward; already drawn if the module trains
   ReplicaRandomGuard(ReplicaRandom& random, ReplicaSeed& seed, bool trains);
   ~ReplicaRandomGuard();
   ReplicaRandomGuard(const ReplicaRandomGuard&) = delete;

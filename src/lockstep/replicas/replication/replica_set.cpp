@@ -44,12 +44,12 @@ std::vector<Tensors> ReplicaSet::apply(const std::vector<Tensors>& inputs, const
   }
   const bool trains = state_->synchronise(count);
   std::vector<Tensors> outputs(count);
-  if (count == 1) {  // nothing to run beside: the caller's thread, graph and generator
+  if (count == 1) {  // a single replica uses the caller's thread, graph and generator
     state_->run(1, "forward", [&](std::size_t) { outputs[0] = body(0, inputs[0]); });
     return outputs;
   }
   ReplicaSeed seed(state_->random, count);
-  if (trains) seed.draw();  // evaluation leaves the generator as it is, unless it draws
+  if (trains) seed.draw();  // evaluation leaves the generator unchanged, unless it draws
   const auto& parameters = state_->parameters;
   const bool has_graph =
       at::GradMode::is_enabled() &&

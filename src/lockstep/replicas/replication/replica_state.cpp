@@ -23,7 +23,7 @@ bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
          a.data_ptr() == b.data_ptr();
 }
 
-// An inference tensor counts no writes, so it may have changed at any time.
+// An inference tensor has no version counter, so it may have changed at any time.
 constexpr std::uint32_t kUnknownVersion = ~0U;
 std::uint32_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? kUnknownVersion : static_cast<std::uint32_t>(tensor._version());
@@ -35,7 +35,7 @@ std::string shape_and_type(const at::Tensor& tensor) {
 
 ComputeShare share_for(const std::vector<ReplicaDevice>& devices, const ReplicaOptions& options) {
   const auto cpus = std::count_if(devices.begin(), devices.end(), [](const auto& device) { return device.is_cpu(); });
-  if (cpus == 0) return {0, {}};  // CUDA replicas: their threads only hand out work
+  if (cpus == 0) return {0, {}};  // CUDA replicas: their threads only launch work
   const bool all_cpu = cpus == static_cast<std::ptrdiff_t>(devices.size());
   return share_cores_of_process(static_cast<std::size_t>(cpus), options.threads_per_replica,
                                 options.pin_threads && all_cpu);
@@ -78,7 +78,7 @@ void ReplicaSet::State::check_alike() const {
   }
 }
 
-// PyTorch's rule and words.
+// Follows PyTorch's rule and wording.
 void ReplicaSet::State::check_placement() const {
   const auto check = [&](const at::Tensor& tensor) {
     if (tensor.device() == devices.front().tensor_device()) return;
@@ -126,7 +126,7 @@ bool ReplicaSet::State::synchronise(std::size_t count) {
   return has_trained_[1];
 }
 
-// The user may have frozen a parameter, converted the module or given a parameter other memory.
+// The program may have frozen a parameter, converted the module or given a parameter other memory.
 std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica, Coalesced& coalesced) {
   const bool shares = devices[replica].is_cpu() && devices.front().is_cpu();
   for (Parameter& parameter : parameters) {
@@ -140,7 +140,7 @@ std::int64_t ReplicaSet::State::refresh_weights(std::size_t replica, Coalesced& 
   return shares ? 0 : copy_weights(replica, coalesced);
 }
 
-// What was written to since the last time, in one copy for each dtype.
+// Copies the weights that were written since the last time, one copy per dtype.
 std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coalesced) {
   std::unordered_map<int, std::vector<const Parameter*>> changed;
   for (Parameter& parameter : parameters) {
@@ -156,7 +156,7 @@ std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coa
   std::int64_t bytes = 0;
   for (const auto& [dtype, group] : changed) {
     auto& [members, memory] = coalesced[dtype];
-    if (members != group) {  // replicas mostly need the same
+    if (members != group) {  // replicas mostly need the same weights
       std::vector<at::Tensor> flat;
       for (const Parameter* parameter : group) flat.push_back(parameter->tensor.detach().reshape({-1}));
       members = group;
@@ -178,12 +178,12 @@ std::int64_t ReplicaSet::State::copy_weights(std::size_t replica, Coalesced& coa
   return bytes;
 }
 
-// Batch norm writes its averages without a count in their version: where a module trains, or did before, any buffer of
+// Batch norm writes its averages without increasing their version. If a module trains, or trained before, any buffer of
 // numbers may have changed.
 std::int64_t ReplicaSet::State::copy_buffers(std::size_t replica, bool all) {
   const std::vector<at::Tensor>& sources = modules.front().buffers;
   auto& seen = buffer_versions_[replica];
-  if (modules[replica].find_buffers) {  // the versions were perhaps those of other tensors
+  if (modules[replica].find_buffers) {  // the versions may be those of other tensors
     modules[replica].buffers = modules[replica].find_buffers();
     seen.clear();
   }

@@ -16,33 +16,34 @@
 
 namespace lockstep {
 
-/// What replicas and the graphs they made share. The graphs keep it alive.
+/// The state that replicas and their graphs share. The graphs keep it alive.
 class ReplicaSet::State {
  public:
-  /// One tensor of the module, and what stands for it in each replica.
+  /// One tensor of the module, and its counterpart in each replica.
   struct Parameter {
     std::string name;
     at::Tensor tensor;
     std::vector<std::vector<at::Tensor>>
-        leaves;                           // [replica]; none for replica 0; several where names are not tied there
-    std::vector<std::uint32_t> versions;  // [replica] that were copied last; CUDA only
-    std::vector<const void*> memories;    // [replica] the same of the memory
+        leaves;                           // [replica]; no leaf for replica 0; several if names are not tied there
+    std::vector<std::uint32_t> versions;  // [replica], of the last copy; CUDA only
+    std::vector<const void*> memories;    // [replica], of the last copy
   };
 
   State(std::vector<ReplicaModule> modules, std::vector<ReplicaDevice> replica_devices, const ReplicaOptions& options);
 
-  /// Brings replicas 1 to count - 1 up to the module: training modes, weights, buffers.
-  /// @return  whether any part of them trains
+  /// Brings replicas 1 to count - 1 up to date with the module: training modes, weights, buffers.
+  /// @return  whether any part of the module trains
   bool synchronise(std::size_t count);
   /// Runs `work(i)` for i < count on replica i's thread, with the caller's grad mode, autocast and so on, and the
-  /// replica's device and threads. Throws what the first of them threw. @param action  for its text and the trace
+  /// replica's device and threads. Throws the exception of the first replica that failed. @param action  for its text
+  /// and the trace
   void run(std::size_t count, const char* action, const std::function<void(std::size_t)>& work);
 
   const std::vector<ReplicaDevice> devices;
   const ComputeShare share;
   std::vector<ReplicaModule> modules;
   std::vector<Parameter> parameters;  // each tensor once
-  std::vector<ReplicaRandom> random;  // [replica], once it was needed
+  std::vector<ReplicaRandom> random;  // [replica], once needed
   StepTrace* trace = nullptr;
   WorkerThreads team;
 
@@ -50,9 +51,9 @@ class ReplicaSet::State {
   void check_alike() const;
   void check_placement() const;
   void collect_parameters();
-  // Weights of one dtype behind each other in one piece, for all replicas that need the same.
+  // Weights of one dtype in one piece of memory, for all replicas that need the same weights.
   using Coalesced = std::unordered_map<int, std::pair<std::vector<const Parameter*>, at::Tensor>>;
-  // Each returns the bytes that it copied.
+  // Each function returns the bytes that it copied.
   std::int64_t refresh_weights(std::size_t replica, Coalesced& coalesced);
   std::int64_t copy_weights(std::size_t replica, Coalesced& coalesced);
   std::int64_t copy_buffers(std::size_t replica, bool all);

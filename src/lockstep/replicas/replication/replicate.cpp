@@ -14,7 +14,7 @@
 namespace lockstep::detail {
 namespace {
 
-// Puts LibTorch's CPU generator back at the end: Cloneable draws initial values, which nobody will see.
+// Restores LibTorch's CPU generator at the end: Cloneable draws initial values that are never used.
 class KeptGenerator {
  public:
   KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()) {
@@ -35,7 +35,7 @@ class KeptGenerator {
 
 using Modules = std::vector<std::shared_ptr<torch::nn::Module>>;
 
-// `train` sets all modules inside as well, and these come outermost first.
+// `train` also sets all modules inside, so the modules are visited outermost first.
 bool copy_training_modes(const Modules& from, const Modules& to) {
   bool any = false;
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -46,23 +46,24 @@ bool copy_training_modes(const Modules& from, const Modules& to) {
   return any;
 }
 
-// Modules inside, the module itself by its plain address: what is held by its owner must not hold itself.
+// The module and all modules inside it. The module itself has a pointer that does not own it, because its owner may
+// keep this list: it must not keep itself alive.
 Modules modules_inside(torch::nn::Module& module) {
   Modules modules{std::shared_ptr<torch::nn::Module>(&module, [](torch::nn::Module*) {})};
   for (auto& part : module.modules(/*include_self=*/false)) modules.push_back(std::move(part));
   return modules;
 }
 
-// What LibTorch's Cloneable says of a class that registers in its constructor instead of reset().
+// Recognises what LibTorch's Cloneable says about a class that registers in its constructor instead of reset().
 bool is_registered_outside_reset(const std::string& cause) {
   return cause.find("after calling reset()") != std::string::npos;
 }
 
-// A clone, which has weights of its own at first.
+// A clone; at first it has weights of its own.
 std::shared_ptr<torch::nn::Module> clone_module(const torch::nn::Module& module, const ReplicaDevice& device) {
   device.require_present();
   const KeptGenerator kept;
-  const c10::InferenceMode outside(false);  // a parameter made inside could never be trained
+  const c10::InferenceMode outside(false);  // a parameter made in inference mode could never be trained
   try {
     return device.is_cpu() ? module.clone() : module.clone(device.tensor_device());
   } catch (const c10::Error& error) {
@@ -82,7 +83,7 @@ std::shared_ptr<torch::nn::Module> make_replica(const torch::nn::Module& first, 
   auto targets = replica->named_parameters();
   for (const auto& source : first.named_parameters()) {
     if (at::Tensor* target = targets.find(source.key())) share_parameter(source.value(), *target, device);
-  }  // ReplicaSet tells where one is missing
+  }  // ReplicaSet reports a missing one
   release_freed_memory();
   return replica;
 }

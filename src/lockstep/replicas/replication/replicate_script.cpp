@@ -26,8 +26,8 @@ std::vector<at::Tensor> buffers_of(const torch::jit::Module& module) {
   return buffers;
 }
 
-// A copy of everything but the compiled methods, which all replicas have in common. Without gradients, because a copy
-// of a parameter would else be a result of it.
+// A copy of everything except the compiled methods, which all replicas share. Made without gradients, because the copy
+// of a parameter would otherwise be computed from it.
 torch::jit::Module copy_of(const torch::jit::Module& module) {
   const c10::InferenceMode outside(false);
   const at::NoGradGuard no_grad;
@@ -47,7 +47,7 @@ torch::jit::Module make_replica(const torch::jit::Module& first, const ReplicaDe
   if (!device.is_cpu()) replica.to(device.tensor_device());
   const auto sources = first.named_parameters();
   auto source = sources.begin();
-  for (const auto& item : replica.named_parameters()) {  // of the same class, hence in the same order
+  for (const auto& item : replica.named_parameters()) {  // both have one class, hence one order
     at::Tensor target = item.value;
     share_parameter((*source).value, target, device);
     ++source;
@@ -66,7 +66,8 @@ ReplicaModule replica_module(torch::jit::Module& first, torch::jit::Module& repl
     state.buffers.push_back(item.value);
     state.names.push_back(item.name);
   }
-  // `self.count = self.count + 1` makes a buffer another tensor. Handles of their own: those of the caller may move.
+  // `self.count = self.count + 1` replaces a buffer by another tensor. The lambda has its own handle, because the
+  // caller's may be moved.
   state.find_buffers = [replica] { return buffers_of(replica); };
   if (first._ivalue() != replica._ivalue()) {
     state.copy_modes = [from = modules_of(first), to = modules_of(replica)]() mutable {
