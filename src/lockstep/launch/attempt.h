@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// One start of this node's ranks, to the end of the last one.
+/// One run of this node's ranks, from their start to the end of the last one.
 class Attempt {
  public:
   Attempt(LauncherParts parts, NodeGroup& nodes, SignalInbox& signals);
@@ -20,16 +20,16 @@ class Attempt {
 
   /// @throws Error  if a rank cannot be started
   void start(const std::vector<RankPlace>& places) { ranks_.start(places); }
-  /// Until all ranks of this node have ended, and it is known what became of those of all nodes.
+  /// Returns when all ranks of this node have ended, and the outcome of all nodes' ranks is known.
   void run();
-  /// What ranks left running does not outlive them.
+  /// Ends the processes that ranks left running.
   void clean_up();
 
-  /// The one that told the launcher to end, if any did.
+  /// The signal that asked the launcher to end, if one did.
   std::optional<int> signal() const { return signal_; }
-  /// Nothing where a signal came first.
+  /// Nothing if a signal arrived first.
   const std::optional<Outcome>& outcome() const { return outcome_; }
-  /// Empty where the failure that counts happened on this node.
+  /// Empty if the failure that counts happened on this node.
   std::string story_of_other_node() const;
   const std::vector<RankEnd>& ends() const { return ranks_.ends(); }
 

@@ -9,14 +9,14 @@ class App;
 
 namespace lockstep {
 
-/// What was typed after `lockstep run`, before it is checked. Names and defaults are torchrun's; each flag
-/// `--some-flag` also has the environment variable PET_SOME_FLAG, which counts where the flag is not given.
+/// The arguments of `lockstep run`, before they are checked. Names and defaults are torchrun's; each flag `--some-flag`
+/// also has the environment variable PET_SOME_FLAG, which counts if the flag is not given.
 struct LaunchFlags {
   std::string nnodes = "1:1";
   std::string nproc_per_node = "1";
   std::string node_rank = "0";
   std::string master_addr = "127.0.0.1";
-  std::string master_port;  ///< empty: a free one on one node, 29500 on several
+  std::string master_port;  ///< empty: a free port on one node, 29500 on several
   std::string rdzv_backend = "static";
   std::string rdzv_endpoint;
   std::string rdzv_id = "none";
@@ -42,8 +42,8 @@ struct LaunchFlags {
   std::vector<std::string> command;  ///< the program and its arguments
 };
 
-/// Declares the flags on `app`. What follows the first word that is no flag is the program with its arguments, and goes
-/// to `flags.command` unchanged.
+/// Declares the flags on `app`. The first word that is not a flag is the program; it and its arguments are stored
+/// unchanged in `flags.command`.
 void add_launch_flags(CLI::App& app, LaunchFlags& flags);
 
 }  // namespace lockstep

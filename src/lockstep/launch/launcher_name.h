@@ -4,10 +4,10 @@
 
 namespace lockstep {
 
-/// This launcher among others, on one host too: "host-a (pid 4711)".
+/// Distinguishes this launcher from others, also on one host: "host-a (pid 4711)".
 std::string launcher_name();
 
-/// Where an error of this launcher happened: "lockstep run on host-a (pid 4711), rendezvous".
+/// The `where` of this launcher's errors: "lockstep run on host-a (pid 4711), rendezvous".
 std::string at_launcher(const std::string& what);
 
 }  // namespace lockstep

@@ -11,49 +11,49 @@
 
 namespace lockstep {
 
-/// How the launchers of the nodes find their ranks.
+/// How the launchers of the nodes get their ranks.
 enum class NodeRanks { Given, AsTheyCome };
 
-/// How the cores of a node are shared out among its ranks.
+/// How the cores of a node are divided among its ranks.
 enum class CpuAffinity { None, Split, Auto };
 
-/// What `lockstep run` does: its flags, checked and complete.
+/// What `lockstep run` does: its flags, checked and completed.
 struct LaunchPlan {
-  int nodes = 1;        ///< at most
-  int min_nodes = 1;    ///< at least; less than `nodes` only where they come and go
+  int nodes = 1;        ///< the most
+  int min_nodes = 1;    ///< the least; below `nodes` only if nodes join and leave
   int local_ranks = 1;  ///< on this node
   NodeRanks node_ranks = NodeRanks::Given;
-  int node_rank = 0;  ///< where they are given
+  int node_rank = 0;  ///< if node ranks are given
   std::string master_addr;
-  std::uint16_t master_port = 0;     ///< 0: a free one
-  std::optional<bool> serves_store;  ///< whether this node is the one that serves the store; nothing: find out
+  std::uint16_t master_port = 0;     ///< 0: a free port
+  std::optional<bool> serves_store;  ///< whether this node serves the store; nothing: to be found out
   std::chrono::milliseconds join_timeout{0};
-  std::chrono::milliseconds last_call{0};   ///< for others to come, once the least number is there
+  std::chrono::milliseconds last_call{0};   ///< for more nodes to join, once MIN have joined
   std::chrono::milliseconds keep_alive{0};  ///< a node that is silent for longer is lost
   std::string run_id;
   std::string role;
   int max_restarts = 0;
-  bool warm_spares = false;  ///< processes that are loaded already wait for a restart
+  bool warm_spares = false;  ///< loaded processes wait for a restart
   std::chrono::milliseconds monitor_interval{0};
   std::chrono::milliseconds grace_after_failure{0};  ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds grace_after_signal{0};
-  std::string log_dir;             ///< empty: none was asked for
-  std::vector<Streams> redirects;  ///< by local rank, as the next two
+  std::string log_dir;             ///< empty: no logs were requested
+  std::vector<Streams> redirects;  ///< by local rank, like the next two
   std::vector<Streams> tee;
   std::vector<bool> shown;
   CpuAffinity affinity = CpuAffinity::Auto;
   std::string collective_timeout_s;  ///< for LOCKSTEP_TIMEOUT_S; empty: not given
-  std::size_t program_word = 0;      ///< index of the user's program in `command`: an interpreter may precede it
-  std::vector<std::string> command;  ///< what is executed; may hold "${local_rank}"
+  std::size_t program_word = 0;      ///< index of the user's program in `command`, which may start with an interpreter
+  std::vector<std::string> command;  ///< the command to execute; may contain "${local_rank}"
 
   bool wants_log_files() const;
-  /// Whether ranks may be started once more where they were started `restarts` times after a failure: after another
-  /// one, or since hosts come and go.
+  /// Whether ranks that were already started again `restarts` times after failures may be started once more: after
+  /// another failure, or because hosts join and leave.
   bool may_start_again(int restarts) const;
 };
 
-/// Checks the flags and fills in what they leave open.
-/// @throws UsageError  that names the flag, its value, and what it may be
+/// Checks the flags and fills in the values that they leave open.
+/// @throws UsageError  that names the flag, its value, and the valid values
 LaunchPlan make_plan(const LaunchFlags& flags);
 
 }  // namespace lockstep

@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// Asks Accelerate's questions, in its order, and returns the answers. An empty line takes the default; an answer that
-/// does not fit is explained and asked again. Works with a person or a file at the other end.
-/// @throws Error  where `in` ends before the last answer
+/// Asks Accelerate's questions, in its order, and returns the answers. An empty line takes the default. An invalid
+/// answer is explained, and the question is asked again. The other end may be a person or a file.
+/// @throws Error  if `in` ends before the last answer
 AccelerateConfig ask_config(std::istream& in, std::ostream& out);
 
 }  // namespace lockstep

@@ -13,37 +13,39 @@
 
 namespace lockstep {
 
-/// Decides which hosts form the world, when it is formed anew, and when the job is over: torchrun's rules for
-/// `--nnodes MIN:MAX`. Pure: reports and the time go in, orders come out. Only its own clock counts.
+/// Decides which hosts form the world, when a new world is formed, and when the job is over, by torchrun's rules for
+/// `--nnodes MIN:MAX`. Pure: reports and the time are its input, orders its output. It uses no clock but the time
+/// passed to it.
 ///
-///   gathering  hosts join. The world begins when MAX are there; or MIN, and `last_call` has passed in which others
-///              could come. After a loss or a failure it begins as soon as all hosts that are left are ready.
-///   running    a failed rank, a lost host or a new one ends the ranks of all hosts: gathering again. A failure uses a
-///              restart; a change of hosts does not.
-///   in doubt   ranks say that they lost a peer. Before that counts as a failure all hosts must answer: who does not is
-///              lost.
-///   over       all ranks ended well, no restart was left, or too few hosts came
+///   gathering  Hosts join. The world begins when MAX hosts have joined, or when MIN have joined and `last_call` has
+///              passed, which leaves others time to join. After a loss or a failure it begins as soon as all hosts that
+///              are left are ready.
+///   running    A failed rank, a lost host or a new host ends the ranks of all hosts, and gathering starts again. A
+///              failure uses up a restart; a change of hosts does not.
+///   in doubt   Ranks report that they lost a peer. The loss becomes a failure only after every host has been probed; a
+///              host that does not answer is declared lost.
+///   over       All ranks succeeded, no restart was left, or too few hosts joined.
 class Coordinator {
  public:
   using Time = Deadline::Clock::time_point;
 
   struct Rules {
-    std::chrono::milliseconds join_timeout{600000};  ///< for MIN hosts to come, and for a host to wait for a place
+    std::chrono::milliseconds join_timeout{600000};  ///< for MIN hosts to join, and for a host to get a place
     std::chrono::milliseconds last_call{30000};
     std::chrono::milliseconds probe_timeout{2000};
-    std::chrono::milliseconds tell_interval{1000};  ///< between two words on who is awaited: many come at once
+    std::chrono::milliseconds tell_interval{1000};  ///< minimum time between two reports on missing hosts
   };
 
-  /// @param job  of the host that serves: all others must be like it
+  /// @param job  entry of the host that serves; all other hosts must match it
   Coordinator(HostEntry job, Rules rules, Time now);
 
   void take(const HostReport& report, Time now);
   void act_on_time(Time now);
-  /// Ends the job: the coordinator cannot do its work any more.
+  /// Ends the job: the coordinator can no longer do its work.
   void give_up(const std::string& story) { end(false, story); }
   /// When `act_on_time` should be called next.
   std::optional<Time> next_time() const;
-  /// Orders since the last call, each with the id of the host that it is for.
+  /// Orders since the last call, each with the id of the host that must get it.
   std::vector<std::pair<std::string, HostOrder>> take_orders();
 
   bool is_over() const { return phase_ == Phase::Over; }
@@ -53,8 +55,8 @@ class Coordinator {
   enum class Phase { Gathering, Running, InDoubt, Over };
   struct Host {
     HostEntry entry;
-    Time since;           // when it came
-    bool placed = false;  // in the world
+    Time since;           // when it joined
+    bool placed = false;  // has a place in the world
     bool ready = true;    // no rank of it runs
     bool well = false;
     bool answered = false;
@@ -64,7 +66,7 @@ class Coordinator {
   void fail(const std::string& story, Time now);
   void doubt(const std::string& story, Time now);
   void fail_if_all_answered(Time now);
-  /// @param id  by value: the caller's may be the lost host's own, which is erased here
+  /// @param id  by value: the caller's string may belong to the lost host, which is erased here
   void lose(std::string id, const std::string& what, Time now);
   void gather_again(const std::string& why, bool has_time, Time now);
   void begin_if_complete(Time now);
@@ -86,14 +88,14 @@ class Coordinator {
   const HostEntry job_;
   const Rules rules_;
   Phase phase_ = Phase::Gathering;
-  std::list<Host> hosts_;  // in the order in which they came
+  std::list<Host> hosts_;  // in the order in which they joined
   std::int64_t worlds_ = 0;
   int restarts_ = 0;
-  bool short_of_hosts_ = true;  // since the last world, or ever
+  bool short_of_hosts_ = true;  // since the last world, or from the start
   Time short_since_;
-  std::optional<Time> enough_since_;  // MIN hosts are there
-  std::optional<Time> told_at_;       // who is awaited, in this gathering
-  bool untold_ = false;               // that has changed since
+  std::optional<Time> enough_since_;  // MIN hosts have joined
+  std::optional<Time> told_at_;       // when missing hosts were last reported in this gathering
+  bool untold_ = false;               // the missing hosts have changed since then
   Time probed_;
   std::string doubtful_story_;
   std::vector<std::pair<std::string, HostOrder>> orders_;

@@ -14,23 +14,23 @@
 
 namespace lockstep {
 
-/// The queue of reports in the job's store, and that of the orders for a host.
+/// The queues in the job's store for reports, and for the orders to a host.
 constexpr const char* kReportQueue = "launcher/reports";
 std::string order_queue(const std::string& host);
 
-/// Runs the coordinator beside the store that its reports and orders go through, in a thread of its own.
+/// Runs the coordinator in its own thread, in the process of the store that carries its reports and orders.
 class CoordinatorService {
  public:
-  /// @param server  outlives this object
+  /// @param server  must outlive this object
   CoordinatorService(StoreServer& server, const std::string& secret, const HostEntry& job,
                      const Coordinator::Rules& rules);
   ~CoordinatorService();
   CoordinatorService(const CoordinatorService&) = delete;
   CoordinatorService& operator=(const CoordinatorService&) = delete;
 
-  /// Waits until every host has left or is lost. @return  false where that is not so at the deadline
+  /// Waits until every host has left or is lost. @return  false if that is not so at the deadline
   bool wait_until_left(Deadline deadline);
-  /// Ends such a wait, and those to come, at once.
+  /// Ends such a wait, and all later ones, at once.
   void stop_waiting();
 
  private:
@@ -44,7 +44,7 @@ class CoordinatorService {
   std::mutex mutex_;
   std::condition_variable changed_;
   Coordinator coordinator_;
-  std::optional<HeldPort> port_;  // of the newest world, for its programs; the serving thread's
+  std::optional<HeldPort> port_;  // of the newest world, for its programs; only the serving thread uses it
   bool waits_no_more_ = false;
   std::thread thread_;
 };

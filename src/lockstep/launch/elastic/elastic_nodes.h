@@ -17,11 +17,12 @@
 
 namespace lockstep {
 
-/// Hosts that come and go: this launcher's side. Whoever can listen on the endpoint serves the store and the
-/// coordinator; the job ends with it. Node ranks follow the order in which hosts came, the serving one first.
+/// This launcher's side of a job whose hosts join and leave. The launcher that can listen on the endpoint serves the
+/// store and the coordinator; the job ends with it. Node ranks follow the order in which hosts joined, the serving host
+/// first.
 class ElasticNodes : public NodeGroup {
  public:
-  /// Connects. @throws Error, TimeoutError  where that is not possible
+  /// Connects. @throws Error, TimeoutError  if that fails
   explicit ElasticNodes(const LaunchPlan& plan);
   ~ElasticNodes() override;
   ElasticNodes(const ElasticNodes&) = delete;
@@ -59,18 +60,18 @@ class ElasticNodes : public NodeGroup {
   std::unique_ptr<StoreClient> client_;
   std::thread listener_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::optional<World> world_;   // that has begun, and was not entered yet
+  std::optional<World> world_;   // a world that has begun and was not entered yet
   std::int64_t generation_ = 0;  // of the world that this host is or was in
   std::optional<HostOrder> refusal_;
   std::optional<Outcome> over_;  // of the job
-  bool joins_ = true;            // it is not one of the coordinator's hosts (any more)
-  std::string server_name_;      // host name of the server, once it is known
+  bool joins_ = true;            // true: it is not, or no longer, one of the coordinator's hosts
+  std::string server_name_;      // the server's host name, once it is known
   bool stopping_ = false;
 
   WaitNotice notice_;
-  Speaker speaker_;  // the last one: it uses the others
+  Speaker speaker_;  // declared last, because it uses the others
 };
 
 }  // namespace lockstep

@@ -9,22 +9,22 @@
 
 namespace lockstep {
 
-/// What a host tells the coordinator.
+/// A host's report to the coordinator.
 struct HostReport {
   enum class Kind {
     Joins,    ///< with `entry`
-    Ready,    ///< none of its ranks runs any more: a new world may begin
-    Failed,   ///< one of its ranks did: `text` tells how
-    Well,     ///< all its ranks have ended well
-    Answers,  ///< a probe
-    Leaves,   ///< for good: `text` says why
-    Lost      ///< said in its place, by the store: `text` is the cause
+    Ready,    ///< no rank of the host runs any more: a new world may begin
+    Failed,   ///< a rank of the host failed: `text` describes the failure
+    Well,     ///< all ranks of the host have succeeded
+    Answers,  ///< answers a probe
+    Leaves,   ///< leaves for good: `text` gives the reason
+    Lost      ///< written for the host by the store: `text` is the cause
   };
   Kind kind = Kind::Joins;
   std::string host;             ///< id of the host
-  std::int64_t generation = 0;  ///< of the world that it speaks of
+  std::int64_t generation = 0;  ///< of the world that the report is about
   std::string text;
-  bool blames_a_peer = false;  ///< of Failed: the rank said that it had lost another one
+  bool blames_a_peer = false;  ///< for Failed: the rank reported that it had lost another one
   HostEntry entry;
 };
 
@@ -35,29 +35,29 @@ struct World {
     std::string name;
     int local_ranks = 1;
   };
-  std::int64_t generation = 0;  ///< how many worlds there were before; grows with each, whatever the reason
-  int restarts = 0;             ///< after failures alone
-  std::vector<Host> hosts;      ///< by node rank; the first is the one that serves
+  std::int64_t generation = 0;  ///< number of earlier worlds; grows with each, whatever the reason
+  int restarts = 0;             ///< number of restarts after failures
+  std::vector<Host> hosts;      ///< by node rank; the first one serves the store
   std::uint16_t master_port = 0;
 };
 
-/// What the coordinator tells a host.
+/// The coordinator's order to a host.
 struct HostOrder {
   enum class Kind {
-    Wait,    ///< `text` says for what, `time_left` for how long at most
+    Wait,    ///< `text` names what for, `time_left` is the longest wait
     Begin,   ///< start the ranks of `world`
-    Stop,    ///< end the ranks, and say Ready: `text` says why
+    Stop,    ///< end the ranks, and report Ready: `text` gives the reason
     Probe,   ///< answer
-    Rejoin,  ///< end the ranks, and join anew: the host was taken for lost
-    Refuse,  ///< it cannot join: `text` says why, `fix` what to do
-    End      ///< the job is over: well, or as `text` tells
+    Rejoin,  ///< end the ranks, and join again: the host was taken for lost
+    Refuse,  ///< the host cannot join: `text` gives the reason, `fix` what to do
+    End      ///< the job is over: it succeeded, or `text` describes the failure
   };
   Kind kind = Kind::Wait;
   std::string text;
   std::string fix;
-  bool well = false;                       ///< of End
-  bool has_time = false;                   ///< of Stop: nothing has failed, the ranks may save what they have
-  std::chrono::milliseconds time_left{0};  ///< of Wait
+  bool well = false;                       ///< for End: the job succeeded
+  bool has_time = false;                   ///< for Stop: nothing has failed, so the ranks may save their state
+  std::chrono::milliseconds time_left{0};  ///< for Wait
   World world;
 };
 
@@ -65,11 +65,11 @@ HostOrder order_to(HostOrder::Kind kind, const std::string& text = {}, const std
 
 std::string to_text(const HostReport& report);
 std::string to_text(const HostOrder& order);
-/// @throws Error  if `text` is no such message
+/// @throws Error  if `text` is not such a message
 HostReport parse_report(const std::string& text);
 HostOrder parse_order(const std::string& text);
 
-/// The start of a Lost report, which the store completes by the cause.
+/// The start of a Lost report; the store appends the cause.
 std::string lost_report(const std::string& host);
 
 }  // namespace lockstep

@@ -10,14 +10,15 @@
 namespace lockstep {
 
 /// Serves a job's store.
-/// @throws Error  as StoreServer; where another job listens at that address, it is named
+/// @throws Error  as StoreServer; if another job listens at that address, the error names it
 std::unique_ptr<StoreServer> serve_job(const SocketAddress& address, const std::string& secret);
 
-/// Writes into the store that this launcher serves whose it is: a launcher of another job that comes to its address is
-/// refused by name, and disturbs nobody.
+/// Writes the job's identity into the store that this launcher serves, so that a launcher of another job that connects
+/// there is refused by name and disturbs nothing.
 void sign_store(StoreClient& store, const HostEntry& self);
 
-/// Reads it before anything is written. @throws Error  if the store is another job's, or no launcher's
+/// Reads that identity before anything is written. @throws Error  if the store belongs to another job, or to no
+/// launcher
 void check_sign(StoreClient& store, const HostEntry& self);
 
 }  // namespace lockstep

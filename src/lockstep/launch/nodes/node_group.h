@@ -11,10 +11,10 @@
 
 namespace lockstep {
 
-/// What the launchers of all nodes agreed on before the ranks start.
+/// The values on which the launchers of all nodes agreed before the ranks start.
 struct Agreement {
-  std::int64_t generation = 0;  ///< how often ranks were started before, whatever the reason
-  int restarts = 0;             ///< of these, after a failure
+  std::int64_t generation = 0;  ///< number of earlier starts of the ranks, whatever the reason
+  int restarts = 0;             ///< how many of these followed a failure
   int nodes = 1;
   int node_rank = 0;
   int first_rank = 0;  ///< rank of local rank 0 of this node
@@ -22,7 +22,7 @@ struct Agreement {
   std::uint16_t master_port = 0;
 };
 
-/// The launchers of a job's nodes: who they are, and what became of each start of the ranks. They meet in the job's
+/// The launchers of a job's nodes: their places, and the outcome of each start of the ranks. They meet in the job's
 /// store.
 class NodeGroup {
  public:
@@ -32,41 +32,42 @@ class NodeGroup {
   virtual const std::string& secret() const = 0;
   virtual int node_rank() const = 0;
 
-  /// Waits until the ranks may start, again after the first time. @throws Error  if the job ends instead
+  /// Waits until the ranks may start; also before each restart. @throws Error  if the job ends instead
   virtual Agreement agree() = 0;
-  /// Tells the ranks of all nodes, if this node serves the store, that one is gone: sooner than its socket shows it.
+  /// Reports to the ranks of all nodes, if this node serves the store, that a rank is gone; earlier than its socket
+  /// shows it.
   virtual void mark_lost(int rank, const std::string& cause) = 0;
-  /// Tells the other nodes that a rank has failed here, and how; the first to say so counts.
-  /// @param blames_a_peer  the rank said that it had lost another one
+  /// Reports to the other nodes that a rank has failed here, and how; the first report counts.
+  /// @param blames_a_peer  the rank reported that it had lost another one
   virtual void report_failure(const std::string& story, bool blames_a_peer) = 0;
-  /// Tells them that this launcher ends, and why.
+  /// Reports to them that this launcher ends, and why.
   virtual void report_leaving(const std::string& why) = 0;
-  /// Tells them that all ranks of this node have ended well.
+  /// Reports to them that all ranks of this node have succeeded.
   virtual void report_well() = 0;
 
-  /// What became of the ranks since `agree`.
+  /// The outcome of the ranks since `agree`.
   const OutcomeNews& news() const { return news_; }
-  /// Says goodbye, and waits a little for the others where they need this node's store.
+  /// Says goodbye, and waits briefly for the other nodes if they need this node's store.
   virtual void leave() = 0;
-  /// Ends such a goodbye at once, from another thread.
+  /// Ends such a goodbye at once; called from another thread.
   virtual void cut_goodbye_short() = 0;
 
  protected:
   OutcomeNews news_;
 };
 
-/// One node; or several, of which the number is fixed; or several that come and go, as the plan says. Where this node
-/// is to serve the store, it does so from now on; where not, it is looked for.
-/// @param socket  path of the Unix socket to serve on, where there is one node
-/// @throws Error         if the address is taken, or the nodes do not fit together
-/// @throws TimeoutError  naming what did not come
+/// One node, or several whose number is fixed, or several that join and leave, as the plan requires. If this node
+/// serves the store, it does so from now on; otherwise it connects to the store.
+/// @param socket  path of the Unix socket to serve on, if there is one node
+/// @throws Error  if the address is taken, or the nodes do not match each other
+/// @throws TimeoutError  naming the nodes that did not arrive
 std::unique_ptr<NodeGroup> make_node_group(const LaunchPlan& plan, const std::string& socket);
 
-/// How a launcher of several nodes keeps in touch with the store: it looks after the server each --monitor-interval, of
-/// which 1 to 3 s count, and less than a third of `silence`.
+/// The options with which a launcher of several nodes watches the store's server: it sends a heartbeat each
+/// --monitor-interval, limited to 1 to 3 s and to a third of `silence`.
 StoreClientOptions store_client_options(const LaunchPlan& plan, std::chrono::milliseconds silence);
 
-/// The address that --master-addr and --master-port name; [::1] loses its brackets.
+/// The address that --master-addr and --master-port give; [::1] loses its brackets.
 SocketAddress store_address_of(const LaunchPlan& plan);
 
 }  // namespace lockstep

@@ -8,18 +8,18 @@
 
 namespace lockstep {
 
-/// What became of the ranks of all nodes, from one start to the end.
+/// The outcome of one start of the ranks of all nodes.
 struct Outcome {
   bool well = false;
-  bool is_final = false;  ///< they are not started again
-  bool has_time = false;  ///< nothing has failed: ranks may take their time to end
-  std::string story;      ///< of what failed first, or why they are started again
+  bool is_final = false;  ///< the ranks are not started again
+  bool has_time = false;  ///< nothing has failed: ranks may take time to end
+  std::string story;      ///< what failed first, or why the ranks are started again
 
-  /// After a failure of which `story` tells: final where all restarts are used up.
+  /// After a failure that `story` describes: final if all restarts are used up.
   static Outcome of_failure(const std::string& story, int restarts, int max_restarts);
 };
 
-/// Hands an outcome from the thread that learns it to an event loop. The first one counts.
+/// Passes an outcome from the thread that learns it to an event loop. The first one counts.
 class OutcomeNews {
  public:
   /// @throws Error  if the kernel has no descriptor left
@@ -28,7 +28,7 @@ class OutcomeNews {
   int fd() const { return event_.get(); }
   void publish(const Outcome& outcome);
   std::optional<Outcome> get() const;
-  /// Forgets it.
+  /// Drops the outcome.
   void reset();
 
  private:

@@ -10,19 +10,19 @@
 
 namespace lockstep {
 
-/// Says things to the job's store in a thread of its own, one after the other: who watches ranks and signals must not
-/// wait for a server that may not answer.
+/// Writes to the job's store in its own thread, one message after the other: the thread that watches ranks and signals
+/// must not wait for a server that may not answer.
 class Speaker {
  public:
   Speaker();
-  /// After all has been said.
+  /// Returns after all messages are written.
   ~Speaker();
   Speaker(const Speaker&) = delete;
   Speaker& operator=(const Speaker&) = delete;
 
   /// @param what  must not throw
   void say(std::function<void()> what);
-  /// @return  false where that is not so at the deadline
+  /// @return  false if messages remain at the deadline
   bool wait_until_said(Deadline deadline);
 
  private:
@@ -30,7 +30,7 @@ class Speaker {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> to_say_;  // the first is being said
+  std::deque<std::function<void()>> to_say_;  // the first one is being written
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -17,13 +17,13 @@
 
 namespace lockstep {
 
-/// Nodes whose number and ranks were given, all of which must be there. Node 0 serves the store, unless `is_host` says
+/// Nodes whose number and ranks are given; all of them must join. Node 0 serves the store, unless `is_host` decides
 /// otherwise.
 class StaticNodes : public NodeGroup {
  public:
   /// Waits for all nodes.
-  /// @throws Error         if another job is served there, two launchers claim a node rank, or what they run differs
-  /// @throws TimeoutError  naming the nodes that did not come
+  /// @throws Error  if another job is served there, two launchers claim one node rank, or their plans differ
+  /// @throws TimeoutError  naming the nodes that did not arrive
   explicit StaticNodes(const LaunchPlan& plan);
   ~StaticNodes() override;
   StaticNodes(const StaticNodes&) = delete;
@@ -62,10 +62,10 @@ class StaticNodes : public NodeGroup {
   std::optional<HeldPort> port_;  // of the attempt, for its programs
   std::unique_ptr<StoreServer> server_;
   std::unique_ptr<StoreClient> client_;
-  std::thread watcher_;  // of the outcome of an attempt
+  std::thread watcher_;  // waits for the outcome of an attempt
   std::atomic<bool> lost_one_{false};
   WaitNotice notice_;
-  Speaker speaker_;  // the last one: it uses the others
+  Speaker speaker_;  // declared last, because it uses the others
 };
 
 }  // namespace lockstep

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// Tells the user on standard error what this launcher waits for: a second after the wait began, and every minute from
-/// then on. Of a wait that is over sooner, as most are, nothing is said.
+/// Reports on standard error what this launcher waits for: one second after the wait began, and every minute after
+/// that. A wait that ends sooner, as most do, is not reported.
 class WaitNotice {
  public:
   WaitNotice();
@@ -19,9 +19,9 @@ class WaitNotice {
   WaitNotice(const WaitNotice&) = delete;
   WaitNotice& operator=(const WaitNotice&) = delete;
 
-  /// In place of the wait before, if any.
-  /// @param what   says what is waited for when it is to be told, in another thread; nothing is told where it throws an
-  ///               Error. Called no more once this object is gone
+  /// Replaces the previous wait, if any.
+  /// @param what  returns what is awaited; called in another thread for each report, and not after this object is gone.
+  /// If it throws an Error, that report is skipped
   /// @param until  when the wait is given up
   void begin(std::function<std::string()> what, Deadline until);
   void begin(const std::string& what, Deadline until);
@@ -35,7 +35,7 @@ class WaitNotice {
   std::function<std::string()> what_;
   Deadline until_ = Deadline::never();
   Deadline tell_at_ = Deadline::never();
-  int waits_ = 0;  // so far: tells one from the next
+  int waits_ = 0;  // number of waits so far: distinguishes one from the next
   bool stopping_ = false;
   std::thread thread_;
 };

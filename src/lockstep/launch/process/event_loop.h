@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// Waits for several descriptors at once, and calls a function for each that is ready, in the order in which they
-/// became so. One thread.
+/// became ready. For one thread.
 class EventLoop {
  public:
   using Token = std::uint64_t;
@@ -20,7 +20,7 @@ class EventLoop {
   EventLoop();
   /// Calls `ready` whenever `fd` can be read (or its other end is gone), until `forget`.
   Token watch_readable(int fd, std::function<void()> ready);
-  /// The same for writing.
+  /// Calls `ready` whenever `fd` can be written, until `forget`.
   Token watch_writable(int fd, std::function<void()> ready);
   /// Call it before the descriptor is closed. Unknown tokens are ignored.
   void forget(Token token);

@@ -6,21 +6,20 @@ namespace lockstep {
 
 /// How a process ended.
 struct ExitStatus {
-  int code = 0;              ///< what it returned, where no signal ended it
+  int code = 0;              ///< what it returned, if no signal ended it
   int signal = 0;            ///< the signal that ended it, or 0
-  bool dumped_core = false;  ///< and it left a core file
+  bool dumped_core = false;  ///< it also left a core file
 
   bool well() const { return code == 0 && signal == 0; }
   /// "exit code 3", "killed by SIGSEGV (Segmentation fault), core dumped"
   std::string describe() const;
 };
 
-/// What the reader should try after a rank ended like this.
-/// @param out_of_memory  whether the kernel's out-of-memory killer was at work in the meantime
+/// What the user should try after a rank ended with `status`.
+/// @param out_of_memory  whether the kernel's out-of-memory killer killed a process meanwhile
 std::string advice_for(const ExitStatus& status, bool out_of_memory);
 
-/// How often the kernel has killed a process of this control group for want of memory, so far; 0 where it cannot be
-/// read.
+/// How many processes of this control group the kernel has killed because memory ran out; 0 if that cannot be read.
 long count_out_of_memory_kills();
 
 }  // namespace lockstep

@@ -8,17 +8,18 @@
 
 namespace lockstep {
 
-/// A small process that ends the job's processes if this one dies without having done so, even by SIGKILL: it waits on
-/// a pipe whose other end closes then. It kills the process groups that it was told of, and every process whose
-/// environment carries the job's mark, such as a grandchild in a session of its own; then it removes the job's folder.
+/// A small process that ends the job's processes if this process dies without ending them, even by SIGKILL: it waits on
+/// a pipe whose other end then closes. It kills the process groups added to it, and every process whose environment
+/// carries the job's mark, such as a grandchild in its own session. Then it removes the job's folder.
 class OrphanGuard {
  public:
-  /// Forks: call it while this process has one thread.
-  /// @param mark    value of the variable `kJobMarkVariable` of the job's processes
+  /// Forks: call it while this process has only one thread.
+  /// @param mark  value of the variable `kJobMarkVariable` in the job's processes
   /// @param folder  removed with everything in it
   /// @throws Error  if the process cannot be started
   OrphanGuard(const std::string& mark, const std::string& folder);
-  /// Dismisses the guard, which removes the folder first, so that there is no moment in which nobody would.
+  /// Dismisses the guard, which removes the folder before it ends, so that at every moment some process is responsible
+  /// for it.
   ~OrphanGuard();
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;

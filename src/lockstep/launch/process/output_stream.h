@@ -11,30 +11,30 @@
 
 namespace lockstep {
 
-/// Carries what a rank writes on one standard stream from a pipe to where it shall go, and remembers its end.
+/// Carries the output of a rank's standard stream from a pipe to its targets, and remembers the end of it.
 class OutputStream {
  public:
   struct Targets {
     Console* console = nullptr;         ///< null: not shown
     std::optional<std::string> prefix;  ///< before each line on the console
-    UniqueFd file;                      ///< log file, or nothing
+    UniqueFd file;                      ///< log file; may be empty
     std::string name;                   ///< of the stream and the log file, for messages: "stdout of rank 0, /logs/x"
   };
 
-  /// @throws Error  if no pipe can be made
+  /// @throws Error  if no pipe can be created
   OutputStream(EventLoop& loop, Targets targets);
   ~OutputStream();
   OutputStream(const OutputStream&) = delete;
   OutputStream& operator=(const OutputStream&) = delete;
 
-  /// The end for the rank; to be closed here once the rank has it.
+  /// The pipe's end for the rank; close it here once the rank has it.
   int write_end() const { return write_end_.get(); }
   void close_write_end() { write_end_.reset(); }
-  /// Reads on, after the console was full.
+  /// Continues to read, after the console was full.
   void resume();
   /// Reads what is there now, and no more: processes that the rank left behind may hold the pipe open.
   void drain();
-  /// The same, for the last time.
+  /// Like `drain`, for the last time.
   void finish();
   const TextTail& tail() const { return tail_; }
 

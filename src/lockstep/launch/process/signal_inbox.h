@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-/// Turns the signals that end a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT), and SIGCHLD, into data to be read. While it
-/// lives they are blocked in this thread and in threads started later; SIGPIPE is too, so that writes fail instead.
-/// A signal that was ignored before, as nohup does with SIGHUP, stays ignored.
+/// Turns the signals that end a program (SIGINT, SIGTERM, SIGHUP, SIGQUIT), and SIGCHLD, into data to read. While it
+/// lives they are blocked in this thread and in threads started later. SIGPIPE is blocked too, so that writes fail
+/// instead. A signal that was ignored before, as nohup does with SIGHUP, stays ignored.
 class SignalInbox {
  public:
   /// @throws Error  if the kernel refuses the descriptor
@@ -20,8 +20,8 @@ class SignalInbox {
   SignalInbox(const SignalInbox&) = delete;
   SignalInbox& operator=(const SignalInbox&) = delete;
 
-  int fd() const { return fd_.get(); }  ///< readable when a signal has come
-  /// The number of the next signal; nothing where none has come.
+  int fd() const { return fd_.get(); }  ///< readable when a signal has arrived
+  /// The number of the next signal; nothing if none has arrived.
   std::optional<int> take();
 
  private:
@@ -29,8 +29,8 @@ class SignalInbox {
   UniqueFd fd_;
 };
 
-/// Lets those of the signals that end a program end it, as they would without an inbox, while it lives: for waits
-/// during which there is nothing to clean up.
+/// While it lives, the signals that end a program end this one, as they would without an inbox. For waits during which
+/// nothing needs to be cleaned up.
 class SignalsLetThrough {
  public:
   SignalsLetThrough();
@@ -42,7 +42,7 @@ class SignalsLetThrough {
   sigset_t before_{};
 };
 
-/// "SIGKILL", or "signal 42" where it has no name.
+/// "SIGKILL", or "signal 42" if the signal has no name.
 std::string signal_name(int number);
 
 }  // namespace lockstep

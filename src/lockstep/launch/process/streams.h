@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Which of a rank's standard streams something applies to.
+/// The standard streams of a rank to which a setting applies.
 struct Streams {
   bool out = false;
   bool err = false;
@@ -17,7 +17,7 @@ struct Streams {
 /// ranks, none for the others.
 /// @param flag  named in errors
 /// @return  one entry for each local rank
-/// @throws UsageError  for any other text, and for a local rank that there is not
+/// @throws UsageError  for any other text, and for a local rank that does not exist
 std::vector<Streams> parse_streams(const std::string& flag, const std::string& text, int local_ranks);
 
 /// Reads "0,2": which local ranks' output is shown. An empty text means all.

@@ -5,26 +5,26 @@
 
 namespace lockstep {
 
-/// Walks through a text from its first character to its last, once: what is read by it takes a time that is linear in
-/// the text, whatever the text is. Characters are ASCII's.
+/// Reads a text once from its first character to its last, in time linear in the text, whatever the text is. Character
+/// classes are ASCII's.
 class TextCursor {
  public:
   explicit TextCursor(std::string_view text) : text_(text) {}
 
   bool at_end() const { return at_ == text_.size(); }
-  /// The next character, if it is one of these.
+  /// Takes the next character, if it is one of `these`.
   bool take(std::string_view these) {
     if (at_end() || these.find(text_[at_]) == std::string_view::npos) return false;
     ++at_;
     return true;
   }
-  /// The next characters, if they are `word`.
+  /// Takes the next characters, if they are `word`.
   bool take_word(std::string_view word) {
     if (text_.substr(at_, word.size()) != word) return false;
     at_ += word.size();
     return true;
   }
-  /// All that follows up to the first character that is none of these; at most `most`.
+  /// Takes everything up to the first character that is not one of `these`, but at most `most` characters.
   std::string_view take_all(std::string_view these, std::size_t most = std::string_view::npos) {
     const std::size_t begin = at_;
     while (at_ - begin < most && take(these)) {

@@ -6,10 +6,10 @@
 
 namespace lockstep {
 
-/// What the ranks of one node share.
+/// The cores that the ranks of one node share.
 struct NodeCores {
-  std::vector<int> cores;  ///< numbers of the cores that may be used, neighbours in the machine side by side
-  int available = 1;       ///< how many at once; less than `cores` if a quota, or a launcher above, says so
+  std::vector<int> cores;  ///< numbers of the usable cores, neighbours in the machine side by side
+  int available = 1;       ///< how many at once; fewer than `cores` under a quota or a launcher above
   int threads = 1;         ///< that all ranks together should compute with: one for each physical core
 };
 
@@ -17,12 +17,12 @@ struct NodeCores {
 /// caches and memory.
 NodeCores node_cores();
 
-/// The cores of each rank: contiguous blocks, sizes differing by one at most. Empty lists mean "leave it to the
-/// kernel".
+/// The cores of each rank: contiguous blocks whose sizes differ by at most one. Empty lists leave the choice to the
+/// kernel.
 ///
-/// `Auto` splits only where each rank gets two cores or more. A rank on a single core would have its helper threads,
-/// such as those that wait for the network, on that core too: measured with Gloo, a 64 KiB all-reduce then takes 15
-/// times as long. It does not split under a quota either, which counts time and not cores.
+/// `Auto` splits only if each rank gets at least two cores. A rank on a single core would have its helper threads, such
+/// as those that wait for the network, on that core too: measured with Gloo, a 64 KiB all-reduce then takes 15 times as
+/// long. `Auto` does not split under a quota either, which limits time and not cores.
 std::vector<std::vector<int>> share_cores(CpuAffinity affinity, const NodeCores& node, int local_ranks);
 
 }  // namespace lockstep

@@ -8,15 +8,15 @@
 
 namespace lockstep {
 
-/// "rank 1 (local rank 1, pid 4242) on host-a failed first: killed by SIGSEGV (Segmentation fault)", with the message
-/// of its error file and the last lines of its stderr below, without the stack of a LibTorch error.
+/// "rank 1 (local rank 1, pid 4242) on host-a failed first: killed by SIGSEGV (Segmentation fault)", followed by the
+/// message of its error file and the last lines of its stderr, without the stack of a LibTorch error.
 std::string tell_failure(const RankEnd& first);
 
-/// The error that ends a job: who failed first, how, what it wrote last, what became of the others, and what to try.
-/// @param ends      ranks of this node, in the order in which they ended
-/// @param story     what another node said of the failure; empty where it happened here
+/// The error that ends a job: which rank failed first, how, its last output, how the others ended, and what to try.
+/// @param ends  ranks of this node, in the order in which they ended
+/// @param story  another node's account of the failure; empty if it happened on this node
 /// @param restarts  how often the ranks were started again before
-/// @param log_path  folder of the log files; empty where there are none
+/// @param log_path  folder of the log files; empty if there are none
 Error failure_report(const std::vector<RankEnd>& ends, const std::string& story, int restarts,
                      const std::string& log_path, bool out_of_memory);
 

@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-/// What a rank that failed wrote last, as far as it may tell why: at most `most` lines. Warnings and notes of LibTorch
-/// and glog ("[W1122 10:00:00.1 Context.cpp:70] ...") are left out where anything else is there. What follows the last
-/// "terminate called", which is the message of an exception that nobody caught, is kept before what came after it.
+/// The last output of a failed rank that may explain the failure: at most `most` lines. Warnings and notes of LibTorch
+/// and glog ("[W1122 10:00:00.1 Context.cpp:70] ...") are left out if there is anything else. The text after the last
+/// "terminate called", which is the message of an uncaught exception, takes precedence over later lines.
 std::vector<std::string> last_words(const TextTail& tail, std::size_t most);
 
 }  // namespace lockstep

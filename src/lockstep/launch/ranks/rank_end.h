@@ -13,8 +13,8 @@ namespace lockstep {
 
 /// What a rank left in its error file.
 struct ErrorFile {
-  std::string message;                ///< empty: there is no such file, or nothing in it
-  std::optional<FailureCause> cause;  ///< as a program of Lockstep's writes it; nothing from any other
+  std::string message;                ///< empty: the file does not exist or is empty
+  std::optional<FailureCause> cause;  ///< set if a program of Lockstep wrote the file
 };
 
 /// How one rank of this node ended.
@@ -23,27 +23,27 @@ struct RankEnd {
   int local_rank = 0;
   pid_t pid = -1;
   ExitStatus status;
-  bool was_asked = false;               ///< the launcher had told it to end before
+  bool was_asked = false;               ///< the launcher had asked it to end before
   std::vector<std::string> last_lines;  ///< of its stderr
   ErrorFile error;
 };
 
-/// True if another rank's failure explains this one: its error file says so; or, where that has no cause, its message
-/// or its last lines do, in the words of Lockstep, Gloo, NCCL, MPI or PyTorch. A signal from outside is a cause by
-/// itself, whatever was written before.
+/// True if another rank's failure explains this one. Its error file decides; if that gives no cause, its message or its
+/// last lines do, in the words of Lockstep, Gloo, NCCL, MPI or PyTorch. A signal from outside is a cause by itself,
+/// whatever was written before.
 bool is_consequence(const RankEnd& end);
 
-/// The rank to which such a rank points; -1 where it names none.
+/// The rank that such a rank blames; -1 if it names none.
 int blamed_by(const RankEnd& end);
 
-/// The rank that failed first, of `ends` in the order in which they ended, and first by cause: whoever failed by itself
-/// comes before a timeout or a disagreement, and these before those whom another failure explains. If only such are
-/// there, it is the rank to which their blame leads; if they blame each other in a circle, the one of the circle that
-/// ended first. A rank that was asked to end counts only if it had said before that it failed. Null if none failed by
-/// itself.
+/// The rank that failed first by cause, among `ends`, which are in the order of the ranks' ends. A rank that failed by
+/// itself precedes a timeout or a disagreement, and these precede ranks whose failure another one explains. If there
+/// are only such ranks, it is the rank to which their blame leads; if the blame forms a circle, it is the rank of the
+/// circle that ended first. A rank that was asked to end counts only if it had reported a failure before. Null if no
+/// rank failed by itself.
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
-/// Reads what PyTorch's `@record` or Lockstep's own record (base/failure_record.h) wrote.
+/// Reads the file that PyTorch's `@record` or Lockstep's own record (base/failure_record.h) wrote.
 ErrorFile read_error_file(const std::string& path);
 
 }  // namespace lockstep

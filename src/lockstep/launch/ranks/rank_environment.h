@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Where a rank stands in the job, and what it needs to join: all that its environment says.
+/// A rank's place in the job, and what it needs to join: the content of its environment.
 struct RankPlace {
   int rank = 0;
   int local_rank = 0;
@@ -17,14 +17,14 @@ struct RankPlace {
   int nodes = 1;
   std::string role = "default";
   std::string master_addr;
-  std::uint16_t master_port = 0;  ///< for programs that bring their own store: rank 0 may listen there
-  std::int64_t generation = 0;    ///< how often ranks were started before, whatever the reason
-  int restart_count = 0;          ///< after failures alone
+  std::uint16_t master_port = 0;  ///< for programs with their own store: rank 0 may listen there
+  std::int64_t generation = 0;    ///< number of earlier starts of the ranks, whatever the reason
+  int restart_count = 0;          ///< number of restarts after failures
   int max_restarts = 0;
   std::string run_id;
-  std::string error_file;            ///< where the rank may leave a JSON object about its failure
+  std::string error_file;            ///< path at which the rank may write a JSON object about its failure
   std::string store;                 ///< address of the job's store
-  std::string secret;                ///< empty: none
+  std::string secret;                ///< empty: no secret
   std::string collective_timeout_s;  ///< empty: not given
   std::string job_mark;              ///< marks every process of the job
 };
@@ -37,7 +37,7 @@ constexpr const char* kJobMarkVariable = "LOCKSTEP_JOB";
 /// Every variable that torchrun sets, and Lockstep's own.
 Variables rank_variables(const RankPlace& place);
 
-/// `base` ("NAME=value" texts, such as environ) with `variables` put in, in place of those of the same name.
+/// `base` ("NAME=value" texts, such as environ) with `variables` added; they replace those of equal names.
 std::vector<std::string> merged_environment(const std::vector<std::string>& base, const Variables& variables);
 
 /// The environment of this process.

@@ -21,7 +21,7 @@
 
 namespace lockstep {
 
-/// What the launcher has once for the whole job.
+/// The parts that a launcher has once for the whole job.
 struct LauncherParts {
   const LaunchPlan& plan;
   EventLoop& loop;
@@ -31,7 +31,7 @@ struct LauncherParts {
   OrphanGuard& guard;
   SpareRanks& spares;
 
-  /// Processes of the launcher's own, which are no ranks.
+  /// The launcher's own helper processes, which are not ranks.
   std::set<pid_t> helpers() const {
     std::set<pid_t> pids = spares.processes();
     pids.insert(guard.pid());
@@ -39,30 +39,30 @@ struct LauncherParts {
   }
 };
 
-/// The ranks of this node, from their start to their end, once. Their output is carried while the event loop runs.
+/// The ranks of this node for one start, until the last one ends. The event loop carries their output.
 class RankGroup {
  public:
-  /// @param on_end  called for each rank that ended, in the order in which they did
+  /// @param on_end  called for each rank that ended, in the order of their ends
   RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end);
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  /// Starts one process for each place. @throws Error  if one cannot be started; none is left then
+  /// Starts one process for each place. @throws Error  if one cannot be started; then none remains
   void start(const std::vector<RankPlace>& places);
-  /// Sends `signal` to the ranks that still run, and what they started; SIGKILL after `grace`. A second call changes
-  /// nothing but that it may shorten the time.
+  /// Sends `signal` to the ranks that still run and to the processes that they started; SIGKILL after `grace`. A second
+  /// call can only shorten the time.
   void stop(int signal, std::chrono::milliseconds grace);
-  /// Does what is due by now.
+  /// Does what is due now.
   void act_on_time();
   Deadline next_deadline() const { return act_at_.at() < prepare_at_.at() ? act_at_ : prepare_at_; }
-  /// What `stop` sent to whom, and when SIGKILL is due; none and never without it.
+  /// The signal that `stop` sent and its receivers, and when SIGKILL is due; empty and never if `stop` was not called.
   const SentSignal& sent() const { return sent_; }
   Deadline kill_at() const { return kill_at_; }
 
   bool all_ended() const { return running_ == 0; }
   bool is_running(pid_t pid) const;
-  /// @param rank  in the job
+  /// @param rank  rank in the job
   bool is_running_rank(int rank) const;
   /// In the order of their ends.
   const std::vector<RankEnd>& ends() const { return ends_; }
@@ -88,7 +88,7 @@ class RankGroup {
   SentSignal sent_;
   Deadline kill_at_ = Deadline::never();
   Deadline act_at_ = Deadline::never();
-  Deadline prepare_at_ = Deadline::never();  // spares for the next start
+  Deadline prepare_at_ = Deadline::never();  // when to load spares for the next start
 };
 
 }  // namespace lockstep

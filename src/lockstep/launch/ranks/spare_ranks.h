@@ -14,23 +14,24 @@
 
 namespace lockstep {
 
-/// Warm spares: for each local rank a process of the same program that is loaded and waits before its main function,
-/// so that a restart need not wait for the program's libraries, of which LibTorch alone takes 0.4 s.
+/// Warm spares: for each local rank a loaded process of the program that waits before its main function. A restart then
+/// need not wait for the program's libraries, of which LibTorch alone takes 0.4 s.
 ///
-/// A library that is preloaded into the program (LD_PRELOAD) does the waiting; the program need not know of it.
+/// A library that is preloaded into the program (LD_PRELOAD) does the waiting; the program itself is not involved.
 class SpareRanks {
  public:
   SpareRanks(EventLoop& loop, OrphanGuard& guard) : loop_(loop), guard_(guard) {}
-  /// Ends those that were not needed.
+  /// Ends the spares that were not needed.
   ~SpareRanks();
   SpareRanks(const SpareRanks&) = delete;
   SpareRanks& operator=(const SpareRanks&) = delete;
 
-  /// Begins to load a spare for each command that has none, by local rank, one after the other: ranks need the cores.
+  /// Starts to load a spare for each command that has none, by local rank, one after the other, because the ranks need
+  /// the cores.
   void prepare(std::map<int, ChildCommand> commands);
-  /// Turns the spare of `local_rank` into the process that `command` describes. Nothing where there is none.
+  /// Turns the spare of `local_rank` into the process that `command` describes. Nothing if there is no spare.
   std::optional<ChildProcess> release(int local_rank, const ChildCommand& command);
-  /// Processes that wait, or are being loaded.
+  /// Spares that wait or are being loaded.
   std::set<pid_t> processes() const;
 
  private:
@@ -49,15 +50,14 @@ class SpareRanks {
   OrphanGuard& guard_;
   std::map<int, ChildCommand> wanted_;
   std::map<int, std::unique_ptr<Spare>> spares_;
-  bool useless_ = false;  // one ended by itself: others would, too
+  bool useless_ = false;  // one ended by itself, so others would too
 };
 
-/// The library that waits: in the launcher's own folder.
+/// The path of the library that waits, in the launcher's own folder.
 std::string spare_library_path();
 
-/// @throws UsageError  if processes of the program `file` cannot wait as spares: it is linked statically, or no
-/// program;
-///                     or if the library for it is missing
+/// @throws UsageError  if processes of the program `file` cannot wait as spares, because it is linked statically or is
+/// not a program; or if the library for it is missing
 void check_spares_are_possible(const std::string& file);
 
 }  // namespace lockstep

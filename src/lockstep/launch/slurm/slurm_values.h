@@ -5,13 +5,14 @@
 
 namespace lockstep {
 
-/// The forms of values that sbatch takes. Any text may be asked about: the time is linear in it.
+/// The forms of values that sbatch takes. Each function accepts any text and takes time linear in it.
 
-/// A whole number from 1.
+/// A whole number of at least 1.
 bool is_slurm_count(const std::string& text);
-/// What --nodes takes: a number from 1, a range, or a list of them; "k" and "m" behind a number multiply it.
+/// A value of --nodes: a number of at least 1, a range, or a list of these; a number may end with "k" or "m" as a
+/// factor.
 bool is_slurm_nodes(const std::string& text);
-/// What --mem takes: a whole number, and K, M, G or T behind it, in either case, perhaps with a B: "64G", "64gb".
+/// A value of --mem: a whole number that may end with K, M, G or T in either case, then with B: "64G", "64gb".
 bool is_slurm_memory(const std::string& text);
 /// "UNLIMITED" or "INFINITE", in either case.
 bool is_slurm_unlimited(const std::string& text);
