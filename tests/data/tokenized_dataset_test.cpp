@@ -8,6 +8,7 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/text_file.h"
+#include "lockstep/data/tokens/token_table.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/text/small_tokenizers.h"
 
