@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// Another group of the same ranks, for messages that must not depend on the order of those in `group`: what is sent
-/// here may come before or after what is sent there, on each rank as it likes. All that ask for the siblings of one
-/// group share one, which lives as long as that group. Collective over `group` in the first call for it.
+/// Another group of the same ranks, for messages whose order is independent of those in `group`: each rank may send
+/// here before or after sending there. All callers for one group share one sibling, which lives as long as that group.
+/// The first call for a group is collective.
 std::shared_ptr<Communicator> sibling_group(const std::shared_ptr<Communicator>& group);
 
 }  // namespace lockstep

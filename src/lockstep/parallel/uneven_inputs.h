@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-/// Runs `body`, a part of a training step in which this rank waits for the others. Where one of them does not come, an
-/// Error's advice gets the cause that is most likely in training: loops that differ in length.
+/// Runs `body`, a part of a training step in which this rank waits for the others. If a rank does not arrive, adds the
+/// most likely cause in training to the Error's advice: loops of different lengths.
 template <typename Body>
 auto advise_on_uneven_inputs(const Body& body) {
   static const char* const kAdvice =

@@ -9,18 +9,19 @@
 
 namespace lockstep {
 
-/// The first line in which a rank's text is not rank 0's.
+/// The first line in which a rank's text differs from rank 0's.
 struct RankDifference {
-  std::size_t index = 0;  ///< of the line
-  int rank = 0;           ///< the lowest that differs
-  std::string first;      ///< rank 0's line; "nothing" where it has none
-  std::string other;      ///< that rank's
+  std::size_t index = 0;  ///< number of the line
+  int rank = 0;           ///< the lowest rank that differs
+  std::string first;      ///< rank 0's line; "nothing" if it is missing
+  std::string other;      ///< that rank's line; "nothing" if it is missing
 
   /// "rank 0 has ..., rank 2 has ..."
   std::string text() const;
 };
 
-/// Compares what the ranks hold, told in lines without line breaks. Two small messages where all are equal. Collective.
+/// Compares what the ranks hold, described in lines without line breaks. Needs two small messages if all are equal.
+/// Collective.
 /// @return  the same on every rank
 std::optional<RankDifference> first_difference(Communicator& communicator, const std::vector<std::string>& lines);
 

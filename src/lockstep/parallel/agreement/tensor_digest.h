@@ -11,18 +11,18 @@
 
 namespace lockstep {
 
-/// 64 bits that differ, but for one chance in 2^64, where elements or their number do: a check against mistakes, not
-/// against malice.
+/// A 64-bit digest of the elements and their number. Different tensors have equal digests with a probability of 2^-64:
+/// it guards against mistakes, not against malice.
 std::uint64_t tensor_digest(const at::Tensor& tensor);
 
-/// A tensor that is not the same on all ranks.
+/// A tensor that differs between ranks.
 struct TensorDifference {
-  std::size_t index = 0;  ///< of the first one
-  int rank = 0;           ///< the lowest that differs from rank 0
+  std::size_t index = 0;  ///< index of the first such tensor
+  int rank = 0;           ///< the lowest rank that differs from rank 0
 };
 
-/// Compares tensors over the ranks, bit for bit, by their digests: 8 bytes each. Collective, with the same number of
-/// tensors everywhere. @return  nothing where all are equal; else the same on every rank
+/// Compares tensors over the ranks, bit for bit, by their digests of 8 bytes. Collective, with the same number of
+/// tensors on every rank. @return  nothing if all are equal; the result is the same on every rank
 std::optional<TensorDifference> find_tensor_difference(Communicator& communicator,
                                                        const std::vector<at::Tensor>& tensors);
 

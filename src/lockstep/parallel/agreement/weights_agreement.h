@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// Checks that every rank's parameters have the same bits, by a digest of each; the message is 8 bytes a parameter.
-/// Collective; ranks hold the same number of parameters.
-/// @throws Error  on every rank, naming the first parameter that differs and the rank where it does
+/// Checks that every rank's parameters have the same bits, by a digest of each; the message has 8 bytes per parameter.
+/// Collective; all ranks hold the same number of parameters.
+/// @throws Error  on every rank, naming the first parameter that differs and the rank where it differs
 void check_equal_weights(Communicator& communicator, const std::vector<NamedTensor>& parameters);
 
 }  // namespace lockstep

@@ -9,12 +9,12 @@
 
 namespace lockstep {
 
-/// What was measured on one host, from which steps on several are forecast.
+/// Measurements on one host, from which steps on several hosts are forecast.
 struct HostProfile {
   StepProfile step;
   EngineCosts engine;
-  std::map<Compression, CompressionCosts> hooks;  ///< those that may be chosen; Compression::None needs no entry
-  double host_step_s = 0;                         ///< of a step of all of the host's ranks together
+  std::map<Compression, CompressionCosts> hooks;  ///< the hooks that may be chosen; Compression::None needs no entry
+  double host_step_s = 0;                         ///< seconds of a step of all of the host's ranks together
 };
 
 /// Upper bounds of buckets, in bytes; see make_buckets.
@@ -29,14 +29,15 @@ struct SendingPlan {
   BucketCaps caps;
 };
 
-/// A step of `shape`'s ranks, each with the work that was measured. One host: what was measured, whatever the plan.
-/// More hosts: that, and as much more as forecast_step's sum of the parts grows from one host to these; never less.
+/// Forecasts a step of `shape`'s ranks, each with the measured work. On one host it is the measured step, for any plan.
+/// On more hosts it is the measured step plus the increase of forecast_step's sum of the parts from one host to these;
+/// never less.
 StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                               const SendingPlan& plan);
 
-/// Of the given compression, or of all that `profile` has costs of, and of bucket sizes from 0.5 to 64 MiB, the plan
-/// with the shortest step; the largest buckets of those within one percent of it, which ask least of the ranks, and
-/// that are not slower than the default ones. On one host, the default ones.
+/// Of the given compression, or of all whose costs `profile` has, and of bucket sizes from 0.5 to 64 MiB, finds the
+/// plan with the shortest step. Among plans within one percent of it that are not slower than the default sizes,
+/// returns the one with the largest buckets, which costs the ranks least. On one host, returns the default sizes.
 SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                       std::optional<Compression> compression = {});
 

@@ -22,16 +22,17 @@
 
 namespace lockstep {
 
-/// The step of an optimizer whose work the ranks share: each adds up the gradients of its share of every bucket, clips,
-/// and updates its share of the weights. All calls but the destructor and those that say so are collective.
+/// The step of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
+/// clips, and updates its share of the weights. All calls are collective, except the destructor and those marked
+/// otherwise.
 class FusedStep final : public StepDelegate {
  public:
-  /// Takes over the steps of `optimizer`, and those buckets of `reducer` that it can.
-  /// @return  null where there is nothing it can take, or memory is short, with the cause in `reason`
+  /// Takes over the steps of `optimizer`, and the buckets of `reducer` that this step can handle.
+  /// @return  null if it can handle no bucket, or if memory is short; the cause is then in `reason`
   static std::unique_ptr<FusedStep> make(FlatOptimizer& optimizer, Reducer& reducer,
                                          const std::shared_ptr<Communicator>& communicator, FuseOptions options,
                                          std::string& reason);
-  /// Gives each rank memory of its own for the weights. Not collective. The optimizer, if it is still there, keeps its
+  /// Gives each rank memory of its own for the weights. Not collective. If the optimizer still exists, it keeps its
   /// share of the state and makes no more steps.
   ~FusedStep() override;
 
@@ -46,18 +47,18 @@ class FusedStep final : public StepDelegate {
   void scale_gradients(const std::vector<at::Tensor>& parameters, double factor) override;
   void optimizer_destroyed() noexcept override;
 
-  /// To be called before each forward whose backward may follow. Not collective.
-  /// @throws Error  if something else than the step has updated weights or clipped gradients; the group then ends
+  /// Call it before each forward that a backward may follow. Not collective.
+  /// @throws Error  if something other than the step has updated weights or clipped gradients; the group then ends
   void before_forward();
 
-  /// Gives this rank memory of its own for the weights, until the next step compares what the ranks have there and lets
-  /// them share again. Not collective.
+  /// Gives this rank memory of its own for the weights. The next step compares the ranks' weights and lets the ranks
+  /// share them again. Not collective.
   /// @throws Error  if gradients wait for their step
   void own_weights();
 
-  /// Takes part in one step of the others with no gradient of its own. @return  true where no rank has inputs left
+  /// Takes part in one step of the other ranks without gradients. @return  true if no rank has inputs left
   bool shadow_step();
-  /// Gives the optimizer the whole state and its own steps back.
+  /// Gives the optimizer its whole state and its own steps back.
   void unfuse();
 
  private:
@@ -97,7 +98,7 @@ class FusedStep final : public StepDelegate {
   void count_step(double waited_s);
   std::vector<at::Tensor> other_parameters() const;
   void release() noexcept;
-  /// Runs `body`. An error of this rank alone would leave the others waiting: then the group ends.
+  /// Runs `body`. If it throws on this rank only, the group ends, because the others would wait.
   template <typename Body>
   auto guarded(const Body& body) {
     const at::NoGradGuard no_grad;
@@ -107,7 +108,7 @@ class FusedStep final : public StepDelegate {
       throw;
     } catch (const std::exception& error) {
       const std::string text = error.what();
-      if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, and not that of who aborts
+      if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, not this rank's
       communicator_->abort("a fused step failed: " + text.substr(0, text.find('\n')));
       throw;
     }
@@ -117,15 +118,15 @@ class FusedStep final : public StepDelegate {
   Reducer& reducer_;
   std::shared_ptr<Communicator> communicator_;
   std::vector<FusedBucket> buckets_;
-  std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // the reducer's index of each
+  std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // the reducer's index of each parameter
   std::unique_ptr<FusedMemory> memory_;
-  std::unique_ptr<FusedWatch> watch_;   // by the reducer's indices, as the two below
-  std::vector<std::uint8_t> faults_;    // on this rank
-  std::vector<std::uint8_t> selected_;  // of what Norm and Scale are asked for
+  std::unique_ptr<FusedWatch> watch_;   // by the reducer's indices, as the next two
+  std::vector<std::uint8_t> faults_;    // found on this rank
+  std::vector<std::uint8_t> selected_;  // parameters that Norm and Scale concern
   StepAgreement agreement_;
-  bool zeroed_ = false;              // by the last step
+  bool zeroed_ = false;              // the last step left zeros
   std::uint64_t zeroed_writes_ = 0;  // Reducer::writes_for_step at that time
-  bool has_warned_ = false;          // of writes to weights that ranks share; the same on every rank
+  bool has_warned_ = false;          // about writes to shared weights; equal on all ranks
 };
 
 }  // namespace lockstep

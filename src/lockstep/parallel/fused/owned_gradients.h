@@ -14,7 +14,7 @@ struct OwnedGradients {
   std::size_t end = 0;
 };
 
-/// Of the reduced gradients, on LibTorch's intra-op threads; the result does not depend on their number.
+/// Computed from the reduced gradients, on LibTorch's intra-op threads; the result does not depend on their number.
 double sum_of_squares(const std::vector<OwnedGradients>& parts);
 double max_abs(const std::vector<OwnedGradients>& parts);
 double sum_of_powers(const std::vector<OwnedGradients>& parts, double p);

@@ -9,39 +9,39 @@
 
 namespace lockstep {
 
-/// What a rank wants done with the gradients.
+/// A rank's request for the gradients.
 struct StepRequest {
   enum class Kind { Step, Norm, Scale };
   Kind kind = Kind::Step;
-  StepOptions options;          ///< of a step
-  double norm_type = 2;         ///< of Norm
-  double factor = 1;            ///< of Scale
-  std::uint64_t selection = 0;  ///< which parameters Norm and Scale mean: a number that differs between selections
+  StepOptions options;          ///< for Step
+  double norm_type = 2;         ///< for Norm
+  double factor = 1;            ///< for Scale
+  std::uint64_t selection = 0;  ///< identifies the parameters of Norm and Scale: differs between different selections
 };
 
-/// What every rank must know of all before a fused step: who has a gradient for which parameter, who has run out of
-/// inputs, that all ask for the same, whether gradients were summed up already, and whether something was written that
-/// must not or had to be looked at. One small message.
+/// What every rank must learn from all ranks before a fused step: which ranks have a gradient for which parameter,
+/// which have run out of inputs, whether all have the same request, whether gradients were summed already, and whether
+/// forbidden or suspicious writes were found. One small message.
 class StepAgreement {
  public:
   StepAgreement(std::size_t parameters, int world_size);
 
   void clear();
-  /// [parameters]: 1 where this rank, and after the exchange any rank, has a gradient.
+  /// [parameters]: 1 if this rank (after the exchange: any rank) has a gradient.
   std::vector<std::uint8_t>& contributed() { return contributed_; }
   const std::vector<std::uint8_t>& contributed() const { return contributed_; }
   void set_request(const StepRequest& request);
-  /// The sums of all ranks' gradients are not what they would be now, on this rank.
+  /// On this rank, the existing sums of all ranks' gradients are out of date.
   void set_stale() { stale_ = true; }
-  /// Something is wrong on this rank.
+  /// This rank has found a fault.
   void set_faulty() { faulty_ = true; }
-  /// Parameters of this rank lie in other memory, or the program has written them since the last step.
+  /// Parameters of this rank have other memory, or the program has written them since the last step.
   void set_moved() { moved_ = true; }
-  /// This rank has run out of inputs: it does what the others ask for.
+  /// This rank has run out of inputs and follows the others' request.
   void set_joined(int rank) { joined_[static_cast<std::size_t>(rank)] = 1; }
 
-  /// Collective. When it returns, every rank has entered: what each wrote before, the others may read.
-  /// @throws Error  on every rank, if those with inputs ask for different things and nothing else is wrong
+  /// Collective. When it returns, every rank has entered: what each rank wrote before, the others may read.
+  /// @throws Error  on every rank, if ranks with inputs have different requests and no rank has found a fault
   void exchange(Communicator& communicator);
 
   const StepRequest& request() const { return request_; }
@@ -49,7 +49,7 @@ class StepAgreement {
   bool faulty() const { return faulty_; }  ///< on any rank
   bool moved() const { return moved_; }    ///< on any rank
   bool joined(int rank) const { return joined_[static_cast<std::size_t>(rank)] != 0; }
-  int active_ranks() const;  ///< those that have inputs
+  int active_ranks() const;  ///< number of ranks that have inputs
   int lowest_active_rank() const;
 
  private:

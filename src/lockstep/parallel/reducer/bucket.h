@@ -8,28 +8,28 @@
 
 namespace lockstep {
 
-/// What the assignment to buckets needs to know of one gradient.
+/// The properties of one gradient that decide about its bucket.
 struct GradientSize {
   std::int64_t bytes = 0;
   c10::ScalarType dtype = c10::ScalarType::Float;
 };
 
-/// Gradients that travel in one all-reduce.
+/// Gradients that are sent in one all-reduce.
 struct Bucket {
   std::vector<std::size_t> params;  ///< indices into the replica's parameter list, in sending order
-  std::int64_t bytes = 0;           ///< sum of their gradients' sizes
+  std::int64_t bytes = 0;           ///< sum of the gradients' sizes
 };
 
 /// Groups gradients into buckets of one dtype each, last parameter first.
 ///
-/// Backward yields gradients in about the reverse of registration order, so the first bucket fills while most of
+/// Backward computes gradients in about the reverse of registration order, so the first bucket fills while most of
 /// backward still runs, and its all-reduce overlaps the rest (Li et al., 2020, arXiv:2006.15704, section 3.2). Buckets
-/// come in the order in which they fill up.
+/// are ordered by the time at which they fill up.
 ///
 /// @param gradients        in registration order
 /// @param first_cap_bytes  upper bound of the first bucket of each dtype, small so that communication starts early
 /// @param cap_bytes        upper bound of the others; a larger gradient gets a bucket of its own
-/// @return  every index exactly once; the same on every rank, because it depends on the arguments alone
+/// @return  every index exactly once; equal on all ranks, because it depends only on the arguments
 /// @throws Error  if a cap is not positive
 std::vector<Bucket> make_buckets(const std::vector<GradientSize>& gradients, std::int64_t first_cap_bytes,
                                  std::int64_t cap_bytes);

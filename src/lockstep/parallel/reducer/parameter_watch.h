@@ -11,22 +11,22 @@
 
 namespace lockstep {
 
-/// Why a wrapped module's gradients cannot be synchronised any more, in words for an Error.
+/// Why a wrapped module's gradients can no longer be synchronised, worded for an Error.
 struct ParameterChange {
   std::string what;
   std::string fix;
 };
 
-/// Notices what happens to a module's parameters after it was wrapped, as far as the buckets of gradients cannot
-/// follow: another type, shape or device (`module->to`, a file of another model), other tensors in their places, more
-/// of them or fewer, and gradients for what was frozen. New values and new memory are not among it.
+/// Notices changes of a module's parameters after wrapping that the buckets of gradients cannot follow: another type,
+/// shape or device (`module->to`, a file of another model), other, more or fewer tensors, and gradients for parameters
+/// that were frozen. New values and new memory are no such change.
 class ParameterWatch {
  public:
-  /// @param module   with those of its parameters that are wrapped; what it refers to must outlive this
-  /// @param ignored  names that may change as they like
+  /// @param module   the module, with its wrapped parameters; everything that it refers to must outlive this object
+  /// @param ignored  names that may change freely
   ParameterWatch(const ModuleTensors& module, const std::vector<std::string>& ignored);
 
-  /// The first change found. Costs a few comparisons of numbers for each parameter, and allocates nothing but lists of
+  /// Returns the first change found. Costs a few comparisons of numbers for each parameter, and allocates only lists of
   /// submodules.
   std::optional<ParameterChange> look();
 
@@ -49,7 +49,7 @@ class ParameterWatch {
   ParameterPlaces places_, now_;
 };
 
-/// Those that are not named in `ignored`.
+/// The tensors whose names are not in `ignored`.
 std::vector<NamedTensor> without(std::vector<NamedTensor> tensors, const std::vector<std::string>& ignored);
 
 }  // namespace lockstep

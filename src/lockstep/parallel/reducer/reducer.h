@@ -29,61 +29,61 @@ struct ReducerOptions {
   bool static_graph = false;
 };
 
-/// A bucket whose gradients the step of a fused optimizer reduces.
+/// A bucket whose gradients a fused optimizer's step reduces.
 struct StepBucket {
   std::size_t index = 0;  ///< in launch order
   at::Tensor memory;      ///< this rank's gradients: flat, in equal parts of whole cache lines for all ranks
   std::vector<std::size_t> parameters;  ///< indices into the reducer's list
-  std::vector<std::int64_t> offsets;    ///< of each, in elements
+  std::vector<std::int64_t> offsets;    ///< offset of each parameter, in elements
 };
 
 /// Averages gradients over the ranks while backward runs.
 ///
 /// Gradients live in flat buckets that the communicator allocated, and each parameter's `grad` is a view into its
 /// bucket. A hook behind each parameter's gradient accumulator marks it ready; a bucket whose parameters are all ready
-/// is reduced while backward goes on. Buckets are launched in one order on every rank, the last one at the end of
+/// is reduced while backward continues. Buckets are launched in one order on every rank, the last one at the end of
 /// backward.
 ///
-/// Parameters that got no gradient in this backward count as ready at its end, so unused parameters need no flag: their
-/// `grad` stays undefined if no rank has one, and is the average over all ranks otherwise. A gradient that comes after
-/// its bucket has left (re-entrant backward of a shared parameter) is kept apart and added in a second round.
+/// Parameters without a gradient in this backward count as ready at its end, so unused parameters need no flag: their
+/// `grad` stays undefined if no rank has one, and is the average over all ranks otherwise. A gradient that arrives
+/// after its bucket was launched (re-entrant backward of a shared parameter) is kept apart and added in a second round.
 ///
-/// A parameter may be given other memory of the same shape and type (torch::load): the hooks follow.
+/// A parameter may get other memory of the same shape and type (torch::load): the hooks follow.
 ///
 /// Collective: every rank runs the same number of synchronised backwards. Not for several threads at once, but the
-/// autograd engine may call from threads of its own.
+/// autograd engine may call from its own threads.
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
-  /// @param parameters  those that require a gradient; the same on every rank
-  /// @param sparse      those whose gradients are sparse; not counted among the parameters below
+  /// @param parameters  the parameters that require a gradient; the same on every rank
+  /// @param sparse      the parameters with sparse gradients; not counted among the parameters below
   static std::shared_ptr<Reducer> make(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
                                        std::shared_ptr<Communicator> communicator, ReducerOptions options);
-  /// Takes the hooks off the parameters. The gradients stay. A backward through an output that was watched is an Error
-  /// from then on.
+  /// Removes the hooks from the parameters. The gradients stay. From then on, a backward through a watched output is an
+  /// Error.
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  /// Called before each forward whose backward may follow. @param synchronise  false: gradients only accumulate here
-  /// @throws Error  if the previous backward was cut off by an exception after gradients had left
+  /// Call it before each forward that a backward may follow. @param synchronise  false: gradients only accumulate here
+  /// @throws Error  if an exception cut off the previous backward after buckets were launched
   void prepare(bool synchronise);
-  /// Called on the outputs of forward: the end of the backward that starts there is the end of the step.
+  /// Call it on the outputs of forward: the end of the backward that starts there is the end of the step.
   void watch_output(const at::Tensor& output);
 
-  /// From now on a backward that reaches the parameters is synchronised, prepared or not.
-  /// @param at_begin  called on every rank at the beginning of each; may throw
-  /// @param at_end    called on every rank at the end of each
+  /// From now on, every backward that reaches the parameters is synchronised, with or without `prepare`.
+  /// @param at_begin  called on every rank at the beginning of each backward; may throw
+  /// @param at_end    called on every rank at the end of each backward
   void follow_backward(std::function<void()> at_begin, std::function<void()> at_end);
-  /// Ends the group with `what` for its reason, so that the other ranks need not wait for what will not come.
+  /// Ends the group with the reason `what`, so that the other ranks do not wait for messages that are never sent.
   [[noreturn]] void fail(const std::string& what, const std::string& fix);
 
-  /// @throws Error  if a hook is there already or a backward has run
+  /// @throws Error  if a hook is registered already or a backward has run
   void register_hook(std::unique_ptr<CommunicationHook> hook);
 
-  /// Takes part in one step of the others with nothing of its own. `average` as in set_sum.
-  /// @return  true where no rank has inputs left
+  /// Takes part in one step of the other ranks without gradients of its own.
+  /// @return  true if no rank has inputs left
   bool shadow_step();
-  /// While ranks join, and run out of inputs one after the other.
+  /// Begins the period in which ranks join, that is, run out of inputs one after the other.
   /// @param divide_by_active_ranks  add up gradients and divide by the number of ranks that still have inputs
   void begin_join(bool divide_by_active_ranks) {
     joining_ = true;
@@ -93,36 +93,36 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// The lowest rank that still had inputs in the last step.
   int lowest_active_rank() const { return lowest_active_rank_; }
 
-  /// Buckets as a fused step sees them.
+  /// The buckets, as a fused step sees them.
   std::vector<StepBucket> step_buckets() const;
-  /// From now on these buckets (by index) are no business of backward: their gradients stay in the bucket's memory as
-  /// this rank computed them, and the optimizer's step reduces them.
+  /// From now on, backward leaves these buckets (by index) alone: their gradients stay in the bucket's memory as this
+  /// rank computed them, and the optimizer's step reduces them.
   void leave_to_step(const std::vector<std::size_t>& buckets);
-  /// Each synchronised backward calls `start` (with the bucket's index) for each of these buckets, in the order of
-  /// launch, and waits for what it returns before it ends. Not while ranks join: who has no inputs then follows the
-  /// others' steps, but not their backwards.
+  /// Each synchronised backward calls `start` (with the bucket's index) for each of these buckets, in launch order, and
+  /// waits for the results before it ends. Not while ranks join, because a rank without inputs follows the others'
+  /// steps, but not their backwards.
   void reduce_for_step_in_backward(std::function<std::shared_ptr<Work>(std::size_t)> start) {
     start_for_step_ = std::move(start);
   }
   /// Calls `watch` with the parameter's index whenever backward has added to a gradient that is left to the step.
   void watch_gradients_for_step(std::function<void(std::size_t)> watch) { watch_for_step_ = std::move(watch); }
-  /// True where the last backward did so, and nothing was written to the gradients since.
+  /// True if the last backward reduced these buckets, and nothing was written to the gradients since.
   bool is_reduced_for_step() const { return reduced_for_step_ && *reduced_for_step_ == gradients_for_step(); }
-  /// What was reduced is used up.
+  /// Marks the reduced gradients as used.
   void end_reduction_for_step() { reduced_for_step_.reset(); }
-  /// Gives these buckets memory of the communicator and of this dtype, where they have other memory. Collective.
-  /// @throws Error  if memory is short on some rank; take_back_from_step then leaves everything in order
+  /// Gives these buckets memory of the communicator and of this dtype, if they have other memory. Collective.
+  /// @throws Error  if memory is short on some rank; take_back_from_step then restores everything
   void set_gradient_dtype(const std::vector<std::size_t>& buckets, at::ScalarType dtype);
-  /// All buckets are reduced in backward again, in their parameters' dtype. Not collective.
+  /// Backward reduces all buckets again, in their parameters' dtype. Not collective.
   void take_back_from_step();
-  /// Brings the gradients of the buckets left to the step into the buckets, zeros where there are none.
-  /// @param contributed  [parameters]: set to 1 where this rank has a gradient
+  /// Copies the gradients of the buckets left to the step into the buckets, and zeros for missing gradients.
+  /// @param contributed  [parameters]: set to 1 if this rank has a gradient
   void collect_for_step(std::vector<std::uint8_t>& contributed);
-  /// Gives every parameter in these buckets that some rank had a gradient for its `grad` here.
+  /// Sets `grad` of every parameter in these buckets for which some rank had a gradient.
   void show_after_step(const std::vector<std::uint8_t>& contributed);
-  /// Takes all gradients off their parameters, as in a step without inputs.
+  /// Removes all gradients from their parameters, as in a step without inputs.
   void drop_gradients();
-  /// Counts what was written to gradients of the buckets left to the step; equal counts: nothing was.
+  /// Counts writes to gradients of the buckets left to the step; equal counts mean that nothing was written.
   std::uint64_t writes_for_step() const;
   bool has_hook() const { return hook_ != nullptr; }
   bool allows_join() const { return !hook_ || hook_->allows_join(); }
@@ -130,7 +130,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void set_lowest_active_rank(int rank) { lowest_active_rank_ = rank; }
   std::size_t num_parameters() const { return parameters_.size(); }
   const at::Tensor& parameter(std::size_t index) const { return parameters_[index].tensor; }
-  /// Where its gradient lies in its bucket, in the parameter's shape.
+  /// The place of the parameter's gradient in its bucket, in the parameter's shape.
   const at::Tensor& gradient_place(std::size_t index) const { return parameters_[index].view; }
   const std::string& name(std::size_t index) const { return parameters_[index].name; }
 
@@ -146,24 +146,24 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     std::string name;
     at::Tensor tensor;
     std::unique_ptr<AccumulatorHook> hook;
-    std::optional<unsigned> tripwire;  // a hook on the tensor itself
+    std::optional<unsigned> tripwire;  // id of a hook on the tensor itself
     std::size_t bucket = 0;
     at::Tensor view;       // the gradient's place in its bucket
-    at::Tensor late;       // what came after the bucket had left
+    at::Tensor late;       // the part that arrived after the bucket was launched
     bool ready = false;    // in this backward
     bool fired = false;    // in this backward
-    bool expected = true;  // with a static graph: got a gradient in the first step
-    bool held = false;     // a gradient here, which the step reduces, when its bucket left
+    bool expected = true;  // with a static graph: it got a gradient in the first step
+    bool held = false;     // this rank had a gradient for the step to reduce at launch
   };
   struct BucketState {
     std::vector<std::size_t> params;
     std::vector<std::int64_t> offsets;
     std::int64_t numel = 0;   // of gradients, rounded up to equal parts for all ranks
     std::size_t pending = 0;  // parameters not ready yet
-    at::Tensor memory;        // gradients, and in the last bucket the flags behind them
+    at::Tensor memory;        // gradients; in the last bucket also the flags behind them
     bool left_to_step = false;
     bool is_private = false;  // the memory is not the communicator's
-    GradBucket gradients;     // what a hook sees
+    GradBucket gradients;     // the bucket as a hook sees it
     std::shared_ptr<Work> work;
     bool launched = false;
   };
@@ -204,9 +204,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool leaves_in_backward(const BucketState& bucket) const {
     return !bucket.left_to_step || (start_for_step_ && !joining_);
   }
-  /// What tells whether gradients that are left to the step are as they were: their arrivals, and versions.
+  /// Values that change if gradients left to the step do: their arrivals, and versions.
   std::vector<std::uint64_t> gradients_for_step() const;
-  /// The flags travel in the last bucket, unless something else handles that one.
+  /// The flags are sent in the last bucket, unless something else handles that one.
   bool flags_in_bucket() const { return !hook_ && !buckets_.empty() && !buckets_.back().left_to_step; }
   at::Tensor flags_memory() const;
 
@@ -227,13 +227,13 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::mutex mutex_;
   bool synchronise_ = true;
   bool in_backward_ = false;
-  std::weak_ptr<void> engine_task_;  // of this backward: gone when the engine has dropped it
-  bool moved_ = false;               // a parameter got other memory, and the ranks have not compared theirs since
-  bool awaits_backward_ = false;     // of a synchronised forward
+  std::weak_ptr<void> engine_task_;  // of this backward: expires when the engine drops it
+  bool moved_ = false;               // a parameter got other memory, and the ranks have not compared since
+  bool awaits_backward_ = false;     // a synchronised forward was made
   bool any_fired_ = false;
   bool ran_ = false;
-  bool sent_ = false;           // something of this backward
-  bool all_left_ = false;       // to the step
+  bool sent_ = false;           // this backward has sent something
+  bool all_left_ = false;       // every bucket is left to the step
   std::uint64_t arrivals_ = 0;  // of gradients that are left to the step
   std::size_t next_launch_ = 0;
   bool joining_ = false;

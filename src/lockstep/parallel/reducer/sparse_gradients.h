@@ -14,31 +14,31 @@
 
 namespace lockstep {
 
-/// The parameters whose gradients are sparse (tables of embeddings built with `sparse`): they have no place in a
-/// bucket. At the end of a backward the ranks exchange the rows that each has, and every rank's gradient becomes the
-/// average, a sparse one over all rows that any rank had. Where a rank has a dense one (a table that is also a layer's
-/// weight), it becomes dense everywhere.
+/// The parameters whose gradients are sparse (tables of embeddings built with `sparse`). They have no place in a
+/// bucket. At the end of a backward the ranks exchange their rows, and every rank's gradient becomes the average: a
+/// sparse one over all rows that any rank had. If a rank has a dense gradient (a table that is also a layer's weight),
+/// the gradient becomes dense on every rank.
 class SparseGradients {
  public:
   SparseGradients(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator);
 
-  /// `call` after each gradient that backward has added.
+  /// Calls `call` after backward has added to a gradient.
   void watch(const std::function<void()>& call);
-  /// See AccumulatorHook::follow. Parameters that were given other memory, as by torch::load, are compared over the
-  /// ranks in the next `average`. @return  their number
+  /// See AccumulatorHook::follow. The next `average` compares parameters that got other memory, as by torch::load, over
+  /// the ranks. @return  their number
   std::size_t follow();
 
   struct Averaging {
     bool has_inputs = true;               ///< false: this rank has run out of them, and has no gradients
-    bool joining = false;                 ///< some ranks may have, and the weights of an older step
-    bool divide_by_active_ranks = false;  ///< by those with inputs, instead of all
+    bool joining = false;                 ///< some ranks may have run out, and then hold older weights
+    bool divide_by_active_ranks = false;  ///< by the number of ranks with inputs
   };
   /// Collective. @return  bytes that were sent
-  /// @throws Error  on every rank, if one was given other memory and the ranks' parameters differ
+  /// @throws Error  on every rank, if a parameter got other memory and the ranks' values differ
   std::int64_t average(Averaging averaging);
 
   std::size_t size() const { return parameters_.size(); }
-  /// Takes all gradients off their parameters.
+  /// Removes all gradients from their parameters.
   void drop();
 
  private:
@@ -49,7 +49,7 @@ class SparseGradients {
   std::vector<NamedTensor> parameters_;
   std::vector<std::unique_ptr<AccumulatorHook>> hooks_;
   std::shared_ptr<Communicator> communicator_;
-  bool moved_ = false;  // a parameter got other memory, and the ranks have not compared theirs since
+  bool moved_ = false;  // a parameter got other memory, and the ranks have not compared since
 };
 
 }  // namespace lockstep

@@ -8,19 +8,19 @@
 
 namespace lockstep {
 
-/// Small facts about one step that every rank must know of all ranks. They travel behind the gradients of the last
-/// bucket and are reduced with them, so they cost no message of their own. A fact is true where any rank set it.
+/// Facts about one step that every rank must learn from all ranks. They are sent behind the gradients of the last
+/// bucket and reduced with them, so they need no message of their own. A fact is true if any rank set it.
 class StepFlags {
  public:
   StepFlags(std::size_t parameters, int world_size);
 
-  /// Number of elements that the flags take.
+  /// Number of elements of the flags.
   std::int64_t numel() const { return static_cast<std::int64_t>(values_.size()); }
   void clear();
 
   /// This rank has a gradient for the parameter.
   void set_contributed(std::size_t parameter) { values_[parameter] = 1; }
-  /// This rank got a gradient for the parameter after it had sent the bucket.
+  /// This rank got a gradient for the parameter after it had launched the bucket.
   void set_late(std::size_t parameter) { values_[parameters_ + parameter] = 1; }
   /// This rank's parameters got other memory, and perhaps other values, since the last step.
   void set_moved() { values_.back() = 1; }
@@ -35,7 +35,7 @@ class StepFlags {
 
   /// Copies the flags into `memory` [numel()], of a floating-point dtype, before its sum or average over the ranks.
   void write(at::Tensor memory) const;
-  /// Takes them out again afterwards.
+  /// Reads the flags back after the reduction.
   void read(const at::Tensor& memory);
 
  private:
