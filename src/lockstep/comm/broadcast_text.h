@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// `text` of `root`, on every rank: any bytes, of any length. Collective.
+/// Returns the `text` of `root` on every rank: any bytes, of any length. Collective.
 std::string broadcast_text(Communicator& communicator, const std::string& text, int root = 0);
 
 }  // namespace lockstep

@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// Marks the collectives that this thread makes in this scope as steps of a larger one. Engines put the mark into what
-/// ranks compare: ranks whose steps happen to look alike, but that mean different operations, find out. Steps must run
-/// in the calling thread, as they do where nothing else is queued.
+/// Marks the collectives that this thread makes in this scope as steps of a larger one. Engines include the mark in the
+/// values that ranks compare, so ranks whose steps look alike but belong to different operations notice it. Steps must
+/// run in the calling thread, which they do if nothing else is queued.
 class EnclosingOperation {
  public:
   explicit EnclosingOperation(const Fingerprint& whole);
@@ -16,7 +16,7 @@ class EnclosingOperation {
   EnclosingOperation(const EnclosingOperation&) = delete;
   EnclosingOperation& operator=(const EnclosingOperation&) = delete;
 
-  /// That of this thread; 0 outside of any.
+  /// The mark of this thread; 0 outside of any scope.
   static std::uint32_t mark();
 };
 

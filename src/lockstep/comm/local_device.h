@@ -4,17 +4,17 @@
 
 namespace lockstep {
 
-/// The CUDA device of this process among those of its host, by the number that the launcher gave it (LOCAL_RANK, 0
-/// where there is none); the CPU where this process sees no CUDA device. Where it sees one alone, that one: whoever
-/// started it has chosen.
-/// @throws Error  where it sees fewer devices than LOCAL_RANK needs
+/// The CUDA device of this process among those of its host, by the number that the launcher set (LOCAL_RANK, default
+/// 0); the CPU if this process sees no CUDA device. If it sees only one, that one: whoever started the process has
+/// chosen it.
+/// @throws Error  if it sees fewer devices than LOCAL_RANK requires
 c10::Device local_device();
 
-/// Makes that device the current one of this thread, as torch.cuda.set_device(local_rank) does in programs for
-/// PyTorch, and returns it. Nothing where there is no CUDA.
+/// Makes `local_device` the current device of this thread, as torch.cuda.set_device(local_rank) does in programs for
+/// PyTorch, and returns it. Without CUDA it changes nothing.
 c10::Device use_local_device();
 
-/// The same, unless the program has chosen already: another device than the first is current.
+/// `use_local_device`, unless the program has already chosen: a device other than the first is current.
 c10::Device use_local_device_by_default();
 
 }  // namespace lockstep

@@ -12,18 +12,18 @@
 
 namespace lockstep {
 
-/// Runs operations one after the other on a thread of its own. The thread starts with the first operation.
+/// Runs operations one after the other on its own thread. The thread starts with the first operation.
 class WorkQueue {
  public:
   WorkQueue() = default;
-  /// Waits for the operation under way; those behind it fail with an Error.
+  /// Waits for the running operation; queued ones fail with an Error.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  /// Queues `body`; what it throws, `Work::wait` throws.
+  /// Queues `body`; `Work::wait` throws what it throws.
   std::shared_ptr<Work> push(std::function<void()> body);
-  /// True where nothing is queued and nothing runs.
+  /// True if nothing is queued and nothing runs.
   bool idle();
 
  private:
@@ -38,7 +38,7 @@ class WorkQueue {
   std::thread thread_;
 };
 
-/// Work that has already ended: well, or with `failure`.
+/// Work that has already ended: in success, or with `failure`.
 std::shared_ptr<Work> completed_work(std::exception_ptr failure = nullptr);
 
 }  // namespace lockstep

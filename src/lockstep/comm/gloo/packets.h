@@ -10,24 +10,24 @@
 
 namespace lockstep {
 
-/// Small messages between two ranks, in order, that need no receiver: they land in memory set apart for them, so that
-/// one write and one wake-up carry each. Both sides' memory has room for kRoom packets; a receiver tells when half of
-/// them are free again. No packet is longer than that memory, whatever the ranks believe: Gloo ends the process where
-/// one is.
+/// Small messages between two ranks, in order, without a posted receive: they arrive in memory reserved for them, so
+/// that one write and one wake-up carry each. Both sides' memory has room for kRoom packets; the receiver reports when
+/// half of them are free again. No packet is longer than that memory, whatever the ranks believe: Gloo ends the process
+/// if one is.
 ///
-/// Sees Gloo, so only gloo_mesh.cpp may include it. One thread at a time. Throws what Gloo throws.
+/// Includes Gloo, so only gloo_mesh.cpp may include this header. One thread at a time. Throws what Gloo throws.
 class PacketChannel {
  public:
   static constexpr int kRoom = 8;
-  /// How many may be sent before packets of the other side are waited for, if both sides do that. All of kRoom would
-  /// not do: up to kRoom / 2 - 1 that the peer has taken out are not granted anew yet.
+  /// How many packets may be sent before packets of the other side are awaited, if both sides do that. kRoom would be
+  /// too many: up to kRoom / 2 - 1 packets that the peer has read may not be granted again yet.
   static constexpr int kAtOnce = kRoom / 2;
 
   /// @param first  whether this rank is the lower one of the two
   PacketChannel(gloo::transport::Pair& pair, bool first, std::size_t payload_bytes);
 
   void send(std::uint64_t mark, const void* data, std::size_t bytes);
-  /// The next packet's payload, valid until `release`; null where its mark or size is another. Waits for it.
+  /// The next packet's payload, valid until `release`; null if its mark or size differs. Waits for the packet.
   const void* receive(std::uint64_t mark, std::size_t bytes);
   void release();
 
@@ -50,7 +50,7 @@ class PacketChannel {
   std::unique_ptr<gloo::transport::Buffer> grant_in_;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;
-  int room_ = kRoom;  // that the peer has left
+  int room_ = kRoom;  // free places at the peer
 };
 
 }  // namespace lockstep

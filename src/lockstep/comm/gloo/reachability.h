@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// Where the ranks are on several hosts: sees that each host gets through to each other one's `address`, before Gloo
-/// tries, which would only wait. One rank of each host connects to one of each other host. Collective.
-/// @param address  numeric, of this rank: what its connections are bound to
+/// If the ranks are on several hosts, checks that each host can connect to each other host's `address`, before Gloo
+/// tries, which would only wait. One rank of each host connects to one rank of each other host. Collective.
+/// @param address  this rank's numeric address, to which its connections are bound
 /// @throws Error  on every rank, naming each pair that cannot connect, with the address and the reason
 void check_reachable(const Membership& membership, const std::string& address, Deadline deadline);
 

@@ -8,14 +8,14 @@ namespace lockstep {
 
 /// Which ranks of a group are on which host.
 ///
-/// A lane joins the ranks that have the same place on each host. There are as many lanes as the host with the fewest
-/// ranks has ranks; on hosts with more, the last ones are in no lane.
+/// A lane joins the ranks that have the same place on each host. The number of lanes is the number of ranks on the host
+/// with the fewest; on hosts with more ranks, the last ones are in no lane.
 struct HostLayout {
   explicit HostLayout(const Membership& membership);
 
   std::vector<std::vector<int>> hosts;  ///< ranks by host, ascending; the hosts in the order of their first rank
-  int host = 0;                         ///< of this rank
-  int place = 0;                        ///< of this rank among those of its host
+  int host = 0;                         ///< host of this rank
+  int place = 0;                        ///< place of this rank among the ranks of its host
   int lanes = 0;
   bool equal = true;  ///< every host has as many ranks as there are lanes
 
@@ -31,8 +31,8 @@ struct HostLayout {
   std::vector<int> place_of_;
 };
 
-/// Whether a group spans hosts, and some host has several of its ranks: then it pays to go through one another's memory
-/// first.
+/// Whether a group spans hosts and some host has several of its ranks. Then it pays to combine data in each host's
+/// memory first.
 bool spans_hosts_of_several_ranks(const Membership& membership);
 
 }  // namespace lockstep

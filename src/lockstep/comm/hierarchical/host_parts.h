@@ -10,17 +10,17 @@
 
 namespace lockstep {
 
-/// The groups that a hierarchical one is made of.
+/// The groups that make up a hierarchical one.
 struct HostParts : public Connections {
-  /// Collective. @throws Error  where a member does not come
+  /// Collective. @throws Error  if a member does not arrive
   explicit HostParts(const Membership& membership);
 
   const HostLayout layout;
   std::unique_ptr<Communicator> local;  ///< the ranks of this host
   std::unique_ptr<Communicator> lane;   ///< one rank of each host; null on ranks that are in no lane
-  std::unique_ptr<Communicator> flat;   ///< all ranks, between hosts: for messages, and for what has no slices
+  std::unique_ptr<Communicator> flat;   ///< all ranks, between hosts: for messages, and for operations without slices
 
-  // The parts see lost connections themselves; the whole group learns of it from their errors, and from the store.
+  // The parts notice lost connections themselves; the whole group learns of them from their errors, and from the store.
   bool sees_losses() const override { return false; }
   std::vector<int> lost_peers() override { return {}; }
   void break_connections() noexcept override;

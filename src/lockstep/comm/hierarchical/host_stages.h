@@ -12,7 +12,7 @@ class HostStages {
   HostStages(HostParts& parts, int world_size) : parts_(parts), layout_(parts.layout), world_size_(world_size) {}
 
   void all_reduce(at::Tensor& tensor, ReduceOp op) { reduce_to(tensor, op, -1); }
-  /// Elsewhere than on `root`, the content is unspecified afterwards.
+  /// On ranks other than `root`, the content is unspecified afterwards.
   void reduce(at::Tensor& tensor, int root, ReduceOp op) { reduce_to(tensor, op, root); }
   void broadcast(at::Tensor& tensor, int root);
   void all_gather(at::Tensor& out, const at::Tensor& in);
@@ -20,20 +20,20 @@ class HostStages {
   void barrier();
 
  private:
-  /// To `root`, or to all ranks where it is negative.
+  /// Reduces to `root`, or to all ranks if `root` is negative.
   void reduce_to(at::Tensor& tensor, ReduceOp op, int root);
   void reduce_by_one_lane(at::Tensor& flat, ReduceOp op, int root);
   void reduce_slices(at::Tensor& flat, ReduceOp op, int root);
   void reduce_in_pieces(at::Tensor& flat, ReduceOp op, std::int64_t piece);
   void reduce_uneven(at::Tensor& flat, ReduceOp op, int root);
-  /// The stage between hosts, of this rank's lane.
+  /// The stage between hosts, in this rank's lane.
   void reduce_between(at::Tensor& slice, ReduceOp op, int root);
   bool receives(int root) const { return root < 0 || layout_.host_of(root) == layout_.host; }
   ReduceOp staged(ReduceOp op) const;
-  /// This lane's part of `flat`, or that of another one: `lanes` slices, the last ones perhaps shorter or empty.
+  /// The part of `flat` that belongs to `lane`: there are `lanes` slices, and the last ones may be shorter or empty.
   at::Tensor slice_of(const at::Tensor& flat, int lane) const;
   bool one_lane(const at::Tensor& flat) const;
-  /// Whether stages cost more than they save: this many bytes of each rank.
+  /// Whether stages cost more than they save for `share`, one rank's part.
   bool direct(const at::Tensor& share) const;
 
   HostParts& parts_;

@@ -2,8 +2,8 @@
 
 namespace lockstep {
 
-/// A collective whose first messages are posted: they travel while its caller, or the operation ahead of it, goes on.
-/// Where it goes before `finish` has returned, the connections break.
+/// A collective whose first messages are posted. They travel while its caller, or the operation ahead of it, continues.
+/// If it is destroyed before `finish` has returned, the connections break.
 class BegunOperation {
  public:
   BegunOperation() = default;
@@ -11,7 +11,7 @@ class BegunOperation {
   BegunOperation(const BegunOperation&) = delete;
   BegunOperation& operator=(const BegunOperation&) = delete;
 
-  /// Waits for the others and does the rest. Called once, in any thread. @throws MeshError
+  /// Waits for the other ranks and does the rest. Called once, in any thread. @throws MeshError
   virtual void finish() = 0;
 };
 

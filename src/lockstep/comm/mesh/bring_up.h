@@ -10,15 +10,15 @@
 namespace lockstep {
 
 /// Waits until each of `ranks` has set its key, which is `prefix` and its number.
-/// @throws Error         where one of the group was lost meanwhile
-/// @throws TimeoutError  naming those that did not come
+/// @throws Error  if a rank of the group was lost meanwhile
+/// @throws TimeoutError  naming the ranks that did not arrive
 void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks, const std::string& prefix,
                     Deadline deadline);
 
-/// Tells the others where this rank can be reached, and learns where they are.
+/// Publishes the addresses of this rank, and reads those of the others.
 /// @return  by rank, what `Mesh::connect` takes; empty for this rank
-/// @throws Error         where a rank was lost meanwhile
-/// @throws TimeoutError  naming the ranks that did not come
+/// @throws Error  if a rank was lost meanwhile
+/// @throws TimeoutError  naming the ranks that did not arrive
 std::vector<std::string> exchange_addresses(const Membership& membership, Mesh& mesh, Deadline deadline);
 
 }  // namespace lockstep

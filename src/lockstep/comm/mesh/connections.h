@@ -4,16 +4,16 @@
 
 namespace lockstep {
 
-/// What a group's supervisor needs of that which carries its messages.
+/// What a group's supervisor needs from the object that carries the group's messages.
 class Connections {
  public:
   virtual ~Connections() = default;
-  /// Whether `lost_peers` sees connections end; else only the store knows of lost ranks.
+  /// Whether `lost_peers` notices ended connections; otherwise only the store knows of lost ranks.
   virtual bool sees_losses() const = 0;
-  /// Peers whose connection has ended, those that ended first; empty after `break_connections`. Does not wait.
+  /// Peers whose connection has ended, in the order of their ends; empty after `break_connections`. Does not wait.
   virtual std::vector<int> lost_peers() = 0;
-  /// Ends all connections and wakes everybody who waits on them, here and, where they see it, on the other ranks. From
-  /// any thread.
+  /// Ends all connections and wakes every thread that waits on them, here and, if they notice it, on the other ranks.
+  /// From any thread.
   virtual void break_connections() noexcept = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// The deadlines that a mesh watches, see Mesh::guard. Not thread-safe: the mesh locks, together with what it does when
-/// one has passed.
+/// The deadlines that a mesh watches, see Mesh::guard. Not thread-safe: the mesh holds its lock here and while it acts
+/// on a deadline that passed.
 class DeadlineGuards {
  public:
   std::uint64_t add(Deadline deadline) {

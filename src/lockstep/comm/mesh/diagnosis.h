@@ -15,11 +15,11 @@
 
 namespace lockstep {
 
-/// Finds out, from this rank's side and through the store, why operations of a group do not end. For one thread; calls
-/// the store, so each call may take as long as that does.
+/// Finds out, from this rank's view and through the store, why operations of a group do not end. For one thread; calls
+/// the store, so each call may take as long as the store does.
 ///
-/// What that costs the store: see talk_times.h. Of the other ranks' states it reads those of ranks that have not come,
-/// in one request, and all of them now and then.
+/// talk_times.h describes the load on the store. From the other ranks' states it reads those of ranks that have not
+/// arrived, in one request, and at intervals all of them.
 class Diagnosis {
  public:
   using Clock = Deadline::Clock;
@@ -33,20 +33,20 @@ class Diagnosis {
     std::vector<Doing> current;
     std::vector<Fingerprint> ended;  ///< the last collectives that ended, newest last
     Clock::time_point last_end{};
-    std::optional<MeshError> lost;  ///< what an operation met
+    std::optional<MeshError> lost;  ///< the error that an operation met
   };
 
   explicit Diagnosis(const Membership& membership);
 
-  /// Looks once, and tells the others what they may need to know. Nothing where all is well as far as known, or where
-  /// it is too early to say.
+  /// Looks once, and reports to the others what they may need. Returns nothing if no failure is known, or if it is too
+  /// early to decide.
   std::optional<GroupFailure> look(const View& view, Connections& connections);
-  /// Tells the others that this rank takes part no more. @throws Error  where the store does not answer
+  /// Reports to the others that this rank no longer takes part. @throws Error  if the store does not answer
   void leave(const View& view);
   GroupFailure aborted(const std::string& reason) const;
-  /// Makes `failure` the one that all ranks throw, and returns it, or the one that was there before.
+  /// Makes `failure` the one that all ranks throw, and returns it; returns the earlier one if there is one.
   GroupFailure publish(const GroupFailure& failure);
-  /// For a caller who got no answer of `look` in time. Thread-safe.
+  /// For a caller that got no answer from `look` in time. Thread-safe.
   GroupFailure unexplained(const MeshError& error) const;
 
  private:
@@ -57,7 +57,7 @@ class Diagnosis {
   std::optional<GroupFailure> told_or_lost_any();
   std::optional<GroupFailure> left_early(const View& view) const;
   GroupFailure timed_out(const Doing& late, const View& view);
-  /// @param blamed  set to the rank in the job of the first that is late
+  /// @param blamed  set to the rank in the job of the first rank that is late
   std::string who_is_late(const Doing& late, Clock::time_point now, int& blamed) const;
   std::optional<GroupFailure> talk(const View& view, Clock::time_point now);
   void tell(const View& view, bool left = false);
@@ -66,24 +66,24 @@ class Diagnosis {
   void hear_the_late(const View& view, Clock::time_point now);
   void log_if_slow(const View& view, Clock::time_point now);
   std::string names(const std::vector<int>& ranks) const;
-  /// The rank in the job of the first of them; -1 where there is none.
+  /// The rank in the job of the first of `ranks`; -1 if `ranks` is empty.
   int first_of(const std::vector<int>& ranks) const;
   GroupFailure lost_rank(int rank, const std::string& cause) const;
-  /// The last that is known of a rank: what it told, or an operation that could not have ended here without it.
+  /// The last known state of a rank: what it reported, or an operation that could not have ended here without it.
   std::string last_of(int rank) const;
 
   static constexpr const char* kFailureKey = "mesh/failure";
 
   const Membership membership_;
   GroupState states_;
-  std::vector<Clock::time_point> heard_;       // by rank: when it last told something new
-  std::optional<Fingerprint> entered_by_all_;  // the newest that ended here and needs every rank
+  std::vector<Clock::time_point> heard_;       // by rank: when it last reported something new
+  std::optional<Fingerprint> entered_by_all_;  // the newest operation that ended here and needs every rank
   std::uint64_t beat_ = 0;
-  std::uint64_t told_last_ = 0;  // 1 + the sequence number of the last end that was told
+  std::uint64_t told_last_ = 0;  // 1 + the sequence number of the last reported end
   Clock::time_point next_talk_{};
   Clock::time_point next_loss_look_{};
-  std::uint64_t talks_ = 0;         // since an operation was slow
-  Clock::time_point slow_since_{};  // the operation that `notice_` is of began then
+  std::uint64_t talks_ = 0;         // reports since an operation became slow
+  Clock::time_point slow_since_{};  // start of the operation that `notice_` is for
   std::optional<SlowNotice> notice_;
 };
 

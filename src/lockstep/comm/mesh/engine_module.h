@@ -4,11 +4,12 @@
 
 namespace lockstep {
 
-/// Loads a part of an engine that is a shared library of its own: beside the program or library that this code is in,
-/// in ../lib from there, or where it was built. Never unloaded: its threads may outlive any owner.
+/// Loads a part of an engine that is its own shared library: from the folder of the program or library that contains
+/// this code, from ../lib beside it, or from where it was built. Never unloaded, because its threads may outlive any
+/// owner.
 /// @param flags  of dlopen(3)
 /// @return  the address of `entry`
-/// @throws Error  with what the dynamic linker says, and `fix`
+/// @throws Error  with the dynamic linker's message, and `fix`
 void* load_engine_module(const std::string& file, const std::string& built, const char* entry, int flags,
                          const std::string& fix);
 

@@ -14,14 +14,14 @@
 
 namespace lockstep {
 
-/// Why a message did not get through.
+/// Why a message did not arrive.
 class MeshError : public std::runtime_error {
  public:
   enum class Kind {
     kTimeout,  ///< a guard's deadline passed
-    kLost,     ///< connections ended from the other side: `peers()`
+    kLost,     ///< the other side ended connections: `peers()`
     kBroken,   ///< `Mesh::break_connections` was called here
-    kPart,     ///< a group that this one is made of failed, as the text says
+    kPart,     ///< a part of this group failed, as described by the text
   };
   MeshError(Kind kind, const std::string& text, std::vector<int> peers = {})
       : std::runtime_error(text), kind_(kind), peers_(std::move(peers)) {}
@@ -33,13 +33,14 @@ class MeshError : public std::runtime_error {
   std::vector<int> peers_;
 };
 
-/// Memory that messages leave from and arrive in. Several sends and receives may be under way at once. One thread at a
-/// time. Errors are MeshErrors; once this object is gone, nobody touches the memory any more.
+/// Memory from which messages are sent and into which they are received. Several sends and receives may be in progress
+/// at once. One thread at a time. Errors are MeshErrors. Once this object is destroyed, the memory is no longer
+/// accessed.
 class MeshBuffer {
  public:
   virtual ~MeshBuffer() = default;
-  /// Messages meet by sender, receiver and slot, in order. The two sides of one must agree on `bytes`, or the process
-  /// may be ended by the library below: so callers put all that ranks must agree on into the slot.
+  /// Messages match by sender, receiver and slot, in order. Both sides must agree on `bytes`, or the underlying library
+  /// may end the process, so callers include in the slot everything on which ranks must agree.
   virtual void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) = 0;
   virtual void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) = 0;
   /// Returns when one more send (receive) of this buffer has ended. Receives from one rank end in order.
@@ -47,29 +48,29 @@ class MeshBuffer {
   virtual void wait_received() = 0;
 };
 
-/// Connections of one rank to all others of its group, over some library's messages: what of Gloo or MPI an engine
-/// uses.
+/// Connections of one rank to all others of its group, over a library's messages: the part of Gloo or MPI that an
+/// engine uses.
 ///
-/// This header is free of LibTorch, because an implementation may live in a module apart (see
+/// This header does not include LibTorch, because an implementation may be in a separate module (see
 /// gloo/gloo_mesh_loader.cpp).
 class Mesh : public Connections {
  public:
-  /// What `peer` needs to connect to this rank.
+  /// The address that `peer` needs to connect to this rank.
   virtual std::string address_for(int peer) = 0;
   /// Every rank calls it for every other, in ascending order. `break_connections` ends the wait.
   virtual void connect(int peer, const std::string& address) = 0;
   virtual std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) = 0;
-  /// Whether messages that were posted travel while no thread of ours waits for them.
+  /// Whether posted messages travel while none of our threads waits for them.
   virtual bool sends_unattended() const { return false; }
 
-  /// Packets: small messages that leave at once, whether the other side waits for them or not, of at most
-  /// `packet_bytes()`, a multiple of 64. In one operation at most `packets_at_once()` may be sent to a rank before
-  /// those that it sends are waited for. One thread at a time for all of them. `mark` and `bytes` need not agree: where
-  /// they do not, the wait ends with `break_connections`.
+  /// Packets: small messages of at most `packet_bytes()`, a multiple of 64, that are sent at once, whether the other
+  /// side waits for them or not. In one operation at most `packets_at_once()` may be sent to a rank before its own
+  /// packets are awaited. One thread at a time for all of them. `mark` and `bytes` need not agree: if they differ, the
+  /// wait lasts until `break_connections`.
   virtual std::size_t packet_bytes() const = 0;
   virtual std::size_t packets_at_once() const = 0;
   virtual void send_packet(int to, std::uint64_t mark, const void* data, std::size_t bytes) = 0;
-  /// The next packet from this rank; valid until `release_packet`.
+  /// The next packet from that rank; valid until `release_packet`.
   virtual const void* wait_packet(int from, std::uint64_t mark, std::size_t bytes) = 0;
   virtual void release_packet(int from) = 0;
 

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Memory that operations borrow and give back: fresh pages cost more than a reduction. Thread-safe.
+/// Memory that operations borrow and return: fresh pages cost more than a reduction. Thread-safe.
 class ScratchMemory {
  public:
   /// Borrowed for as long as this object lives.
@@ -39,7 +39,7 @@ class ScratchMemory {
       }
     }
     if (memory.size() < bytes) {
-      memory.clear();  // nothing of it is worth a copy
+      memory.clear();  // its content need not be copied
       memory.resize(bytes);
     }
     return memory;

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// How the values of all ranks become one: `combine(out, in, count)` reduces one array of each rank, by rank, into
-/// `out`, which may be one of them.
+/// How the values of all ranks become one: `combine(out, in, count)` reduces one array per rank, in rank order, into
+/// `out`, which may be one of these arrays.
 struct Reduction {
   std::size_t element_bytes = 1;
   std::function<void(std::byte* out, const std::vector<const std::byte*>& in, std::size_t count)> combine;
@@ -23,31 +23,31 @@ struct Shard {
   std::size_t offset;
   std::size_t count;
 };
-/// One for each rank, of whole cache lines where there are enough elements; the first is the longest.
+/// One shard for each rank, of whole cache lines if there are enough elements; the first is the longest.
 std::vector<Shard> shards_of(std::size_t count, int ranks);
 
-/// Where an operation takes place.
+/// The mesh, memory and ranks of an operation.
 struct MeshPlace {
   Mesh& mesh;
   ScratchMemory& scratch;
   int rank;
   int size;
-  std::uint64_t slot;  ///< what its messages are marked with; the low byte is zero
+  std::uint64_t slot;  ///< the mark of its messages; the low byte is zero
 
   int after(int distance) const { return (rank + distance) % size; }
   std::uint64_t slot_of_step(int step) const { return slot + static_cast<std::uint64_t>(step); }
 };
 
-/// Brings this rank's shard of all ranks' data here and reduces it, segment by segment: while one is worked on, the
-/// next is under way. Messages of step 0.
+/// Collects this rank's shard of all ranks' data and reduces it, segment by segment: while one segment is reduced, the
+/// next is in transit. Uses messages of step 0.
 class ShardReduction {
  public:
   using SegmentReady = std::function<void(std::size_t offset, std::size_t bytes)>;
 
-  /// Posts all that leaves here, and the first segments that come.
-  /// @param out  this rank's shard of the result, which may be that of `data`
+  /// Posts all sends of this rank, and the receives of the first segments.
+  /// @param out  this rank's shard of the result, which may be its shard in `data`
   ShardReduction(const MeshPlace& place, std::byte* out, const void* data, std::vector<Shard> all, Reduction reduction);
-  /// `ready`, where given, follows each segment of the result, with its place in the shard.
+  /// Calls `ready`, if given, after each segment of the result, with the segment's place in the shard.
   void finish(const SegmentReady& ready);
 
  private:
@@ -60,10 +60,11 @@ class ShardReduction {
   const std::byte* const own_;  // this rank's values of its shard
   const std::size_t own_bytes_;
   const std::size_t segment_;
-  const std::size_t room_;  // of a segment in a window
+  const std::size_t room_;  // for a segment in a window
   const std::size_t window_count_;
   ScratchMemory::Loan scratch_;
-  // Each holds one segment from each rank. One buffer per window: its count of receives then is that of the window.
+  // Each window holds one segment from each rank. Each has its own buffer, so that the buffer's count of receives is
+  // the window's.
   std::vector<Traffic> windows_;
   Traffic outgoing_;
 };

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Keeps a write to a connection that has ended from killing the process by SIGPIPE, in this thread and scope: Gloo
-/// writes without MSG_NOSIGNAL, and the program's handlers are not ours to change.
+/// Prevents SIGPIPE from killing the process when this thread writes to an ended connection in this scope: Gloo writes
+/// without MSG_NOSIGNAL, and the program's signal handlers must stay as they are.
 class SignalGuard {
  public:
   SignalGuard() {
@@ -16,7 +16,7 @@ class SignalGuard {
   }
   ~SignalGuard() {
     if (sigismember(&before_, SIGPIPE) == 1) return;
-    if (failed_) {  // one may be pending now, and would strike when it is let through
+    if (failed_) {  // a signal may be pending, and would be delivered when it is unblocked
       const timespec no_wait{0, 0};
       sigtimedwait(&pipe_, nullptr, &no_wait);
     }

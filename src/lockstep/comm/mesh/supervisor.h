@@ -13,32 +13,32 @@
 
 namespace lockstep {
 
-/// Watches the operations of one rank, and finds out, with the other ranks' supervisors and through the store, why one
-/// does not end: a rank was lost, has not come, has stopped, or does something else.
+/// Watches the operations of one rank. With the other ranks' supervisors and the store it finds out why an operation
+/// does not end: a rank was lost, has not arrived, has stopped, or does something else.
 ///
-/// A thread looks every 50 ms. As long as operations are quick it does nothing else. It tells the store what this rank
-/// is doing only where that lasts (an operation, or the pause after one), and reads what the others told only while an
-/// operation of this rank lasts. Whoever finds the cause first writes it to the store and then breaks its connections,
-/// which wakes the others, who read it there: so all ranks throw the same, at once.
+/// A thread looks every 50 ms. While operations are quick it does nothing else. It reports this rank's state to the
+/// store only if an operation, or the pause after one, lasts, and reads the others' reports only while an operation of
+/// this rank lasts. The first supervisor that finds the cause writes it to the store and then breaks its connections.
+/// That wakes the others, which read the cause there: so all ranks throw the same error, at once.
 class Supervisor {
  public:
   /// @param connections  shared with the thread, which breaks them when the group fails
   Supervisor(const Membership& membership, std::shared_ptr<Connections> connections);
-  /// Tells the others that this rank has left, and ends the thread; does not touch the connections.
+  /// Reports to the others that this rank has left, and ends the thread; does not touch the connections.
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  /// An operation begins; the number identifies it until `leave`. Thread-safe, like all below.
+  /// An operation begins; the number identifies it until `leave`. Thread-safe, like all functions below.
   std::uint64_t enter(const Activity& activity, Deadline deadline);
   void leave(std::uint64_t id, bool ended_well);
 
-  /// Where a message did not get through: waits until the cause is found and the others can read it; two seconds at
-  /// most.
+  /// Call it if a message did not arrive. Waits, at most two seconds, until the cause is found and the others can read
+  /// it.
   void report(const MeshError& error);
   /// Throws the cause.
   [[noreturn]] void raise(const MeshError& error);
-  /// Tells the other ranks and breaks the connections.
+  /// Reports to the other ranks and breaks the connections.
   void abort(const std::string& reason);
 
  private:
@@ -46,7 +46,7 @@ class Supervisor {
   std::shared_ptr<Watch> watch_;
 };
 
-/// One operation under a supervisor's eyes: it has ended well unless an exception passes through this scope.
+/// One operation that a supervisor watches: it has succeeded unless an exception passes through this scope.
 class Watched {
  public:
   Watched(Supervisor& supervisor, const Activity& activity, Deadline deadline)

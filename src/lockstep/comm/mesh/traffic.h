@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// A buffer that counts what is under way in it.
+/// A buffer that counts its pending sends and receives.
 class Traffic {
  public:
   Traffic(Mesh& mesh, const void* data, std::size_t bytes) : buffer_(mesh.buffer(const_cast<void*>(data), bytes)) {}

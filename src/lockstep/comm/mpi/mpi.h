@@ -9,13 +9,12 @@ namespace lockstep {
 
 /// Collectives over MPI's messages, between processes that mpirun started. CPU tensors.
 ///
-/// MPI's own collectives are not used: a rank that is gone, or calls another one, leaves the others inside them for
-/// good; they add fp16 in fp16 where they know it at all; and no deadline ends them.
+/// MPI's own collectives are not used: a rank that is gone, or calls another collective, leaves the others blocked
+/// inside them for ever; they add fp16 in fp16 if they support it at all; and no deadline ends them.
 std::unique_ptr<Communicator> make_mpi_communicator(Membership membership);
 
-/// For ranks on several hosts that mpirun started, and that know of no MASTER_ADDR: rank 0 chooses an address, a port
-/// and, where there is none, a secret, and tells the others over MPI. Sets MASTER_ADDR, MASTER_PORT and
-/// LOCKSTEP_SECRET.
+/// For ranks on several hosts that mpirun started without a MASTER_ADDR: rank 0 chooses an address, a port and, if none
+/// is set, a secret, and sends them to the others over MPI. Sets MASTER_ADDR, MASTER_PORT and LOCKSTEP_SECRET.
 void meet_by_mpi(Deadline deadline);
 
 }  // namespace lockstep

@@ -11,14 +11,15 @@
 
 namespace lockstep {
 
-/// MPI in this process: started once, ended when the process does. Sees MPI, so only the module's files may include it.
+/// MPI in this process: started once, ended with the process. Includes MPI, so only the module's files may include this
+/// header.
 ///
-/// Every call of MPI is made under `mutex`, and none of them blocks: so MPI_THREAD_SERIALIZED is all that is needed,
-/// whatever the number of threads that wait, and a rank that is gone never holds up another one inside MPI.
+/// Every call of MPI is made under `mutex`, and none of them blocks. So MPI_THREAD_SERIALIZED is sufficient, however
+/// many threads wait, and a rank that is gone never blocks another one inside MPI.
 class MpiRuntime {
  public:
-  /// @throws Error         where this process was not started by mpirun, or MPI offers too little
-  /// @throws TimeoutError  where the other ranks do not start MPI, too
+  /// @throws Error  if mpirun did not start this process, or MPI offers too little
+  /// @throws TimeoutError  if the other ranks do not start MPI too
   static MpiRuntime& get(Deadline deadline);
 
   std::mutex mutex;
@@ -27,14 +28,14 @@ class MpiRuntime {
   int tag_bits() const { return tag_bits_; }
   const std::string& job() const { return job_; }  ///< equal on ranks of one MPI_COMM_WORLD
 
-  /// Makes `text` that of rank 0. Collective over MPI's world.
+  /// Sets `text` to the `text` of rank 0. Collective over MPI's world.
   void broadcast(std::string& text, Deadline deadline);
 
-  /// Whether MPI may be called. No more once a message could not be taken back: MPI would write into memory that was
-  /// given up as soon as anybody let it. And not after its end.
+  /// Whether MPI may be called. False after MPI's end, and once a message could not be cancelled: MPI would then write
+  /// into freed memory at the next call.
   bool usable() const { return usable_; }
   void give_up() { usable_ = false; }
-  /// @throws Error  where not usable
+  /// @throws Error  if MPI is not usable
   void require_usable() const;
 
  private:
@@ -49,7 +50,7 @@ class MpiRuntime {
   std::atomic<bool> usable_{true};
 };
 
-/// Throws what `code` means, unless it is MPI_SUCCESS. @throws std::runtime_error
+/// Throws the error that `code` means, unless it is MPI_SUCCESS. @throws std::runtime_error
 void require_success(int code, const char* call);
 
 }  // namespace lockstep

@@ -6,13 +6,13 @@
 
 namespace lockstep {
 
-/// Collectives by NCCL between CUDA devices, one of each rank: that which is current when the group comes up.
+/// Collectives by NCCL between CUDA devices, one per rank: the device that is current when the group connects.
 ///
-/// An operation gets in line behind what the caller's current stream has been given, on a stream of the group's own; a
-/// call returns, and `Work::wait` does, when the device has done it. So deadlines, lost ranks and ranks that disagree
-/// are told as by the other engines. Unlike those, NCCL adds fp16 and bf16 in their own precision.
+/// An operation is queued after the work on the caller's current stream, on a stream of the group. A call, or
+/// `Work::wait`, returns when the device has finished the operation. So deadlines, lost ranks and disagreeing ranks are
+/// reported as by the other engines. Unlike those, NCCL adds fp16 and bf16 in their own precision.
 ///
-/// @throws Error  where a rank has no device, or two ranks have the same one
+/// @throws Error  if a rank has no device, or two ranks have the same one
 std::unique_ptr<Communicator> make_nccl_communicator(Membership membership);
 
 }  // namespace lockstep

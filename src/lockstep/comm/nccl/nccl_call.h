@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-/// One operation as calls of NCCL on the current stream. Tensors as Communicator's `do_*` get them; those of no
-/// elements are left alone.
+/// One operation as calls of NCCL on the current stream. Takes tensors as Communicator's `do_*` get them; empty tensors
+/// are left alone.
 class NcclCall {
  public:
   NcclCall(NcclHandle& handle, const Operation& operation);
@@ -37,7 +37,7 @@ class NcclCall {
   ncclResult_t receive_part(const at::Tensor& tensor, int part, int from, ncclComm_t communicator) const;
 
   NcclHandle& handle_;
-  const std::size_t count_;  // NCCL's elements of one rank's share
+  const std::size_t count_;  // elements of NCCL in one rank's share
   const std::size_t bytes_;
   const ncclDataType_t type_;
   const ncclRedOp_t reduction_;

@@ -12,19 +12,19 @@
 
 namespace lockstep {
 
-/// All of NCCL's communicators of one group, as its supervisor sees them.
+/// All NCCL communicators of one group, in the form that its supervisor needs.
 class NcclConnections : public Connections {
  public:
-  /// One more that `break_connections` aborts. @throws NcclAborted  where that has come already
+  /// Adds a communicator that `break_connections` aborts. @throws NcclAborted  if that was already called
   void add(std::shared_ptr<NcclHandle> handle);
 
-  bool sees_losses() const override { return false; }  // between devices of a host NCCL waits for the dead for good
+  bool sees_losses() const override { return false; }  // NCCL waits forever for a dead rank on the same host
   std::vector<int> lost_peers() override { return {}; }
   void break_connections() noexcept override;
   bool broken() const { return broken_; }
 
-  /// Blocks until the device has reached `event`, which `handle` works towards.
-  /// @throws NcclError, NcclAborted, or c10::Error where the device failed
+  /// Blocks until the device has reached `event`, for which `handle` works.
+  /// @throws NcclError, NcclAborted, or c10::Error if the device failed
   void wait(const c10::Event& event, NcclHandle& handle) const;
 
  private:

@@ -11,17 +11,17 @@
 
 namespace lockstep {
 
-/// What each rank of a communicator is about to do, as one number (slot_of): exchanged before each operation, because
-/// NCCL moves what ranks that disagree give it without a word, or waits for good.
+/// What each rank of a communicator is about to do, as one number (slot_of), exchanged before each operation: if ranks
+/// disagree, NCCL silently moves whatever data they give it, or waits for ever.
 class NcclMarks {
  public:
   NcclMarks(std::uint64_t own, int ranks);
 
-  /// Gets the exchange in line on `stream`, the current one. A meeting of all ranks, too.
+  /// Queues the exchange on `stream`, the current one. The exchange is also a barrier of all ranks.
   void exchange(NcclHandle& handle, const c10::cuda::CUDAStream& stream);
-  /// Recorded where all marks have arrived.
+  /// The event that is recorded once all marks have arrived.
   const c10::Event& arrived() const { return arrived_; }
-  /// Once they have: the ranks that do something else than this one.
+  /// After that event: the ranks that do something other than this one.
   std::vector<int> different() const;
 
  private:

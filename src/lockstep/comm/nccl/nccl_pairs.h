@@ -16,9 +16,9 @@ namespace lockstep {
 constexpr int kSender = 0;
 constexpr int kReceiver = 1;
 
-/// Communicators for messages from one rank to one other. Each direction and tag has its own, with a stream of its own,
-/// made at the first message: NCCL does the operations of one communicator one after the other, and a receive must not
-/// hold up a send. Thread-safe.
+/// Communicators for messages from one rank to another. Each direction and tag has its own, with its own stream, made
+/// at the first message: NCCL runs the operations of one communicator one after the other, and a receive must not block
+/// a send. Thread-safe.
 class NcclPairs {
  public:
   NcclPairs(const Membership& membership, std::shared_ptr<NcclConnections> connections);
@@ -27,7 +27,8 @@ class NcclPairs {
     std::shared_ptr<NcclHandle> handle;
     c10::cuda::CUDAStream stream;
   };
-  /// That of messages from one rank to the other, one of which is this one. Waits for the other side the first time.
+  /// The communicator for messages from `from` to `to`, one of which is this rank. Waits for the other side the first
+  /// time.
   Pair get(int from, int to, int tag);
 
  private:
@@ -39,7 +40,7 @@ class NcclPairs {
   std::map<std::tuple<int, int, int>, Pair> pairs_;  // by sender, receiver and tag
 };
 
-/// An id of NCCL's, which the one who makes it leaves in the store under `key` for the others.
+/// An id of NCCL, which the rank with `makes_it` stores under `key` for the others.
 ncclUniqueId share_nccl_id(Store& store, const std::string& key, bool makes_it, const NcclConnections& connections);
 
 }  // namespace lockstep

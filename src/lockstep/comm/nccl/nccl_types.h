@@ -11,9 +11,10 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), "communicators that d
 
 namespace lockstep {
 
-/// NCCL's names for what Communicator has checked. Types that NCCL does not compute with are moved as bytes.
+/// NCCL's names for the types and reductions that Communicator has checked. Types that NCCL cannot compute with are
+/// moved as bytes.
 ncclDataType_t nccl_type(c10::ScalarType dtype);
-/// How many of NCCL's elements an element of a tensor is.
+/// How many of NCCL's elements one element of a tensor is.
 std::size_t nccl_elements(c10::ScalarType dtype);
 ncclRedOp_t nccl_reduction(ReduceOp op);
 

@@ -6,7 +6,7 @@
 
 namespace lockstep::shm {
 
-/// Elements of one rank that an operation works on.
+/// One rank's elements for an operation.
 struct Elements {
   std::byte* data = nullptr;
   std::size_t count = 0;

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// The kernels' names for what Communicator has checked: a dtype that collectives carry, a reduction.
+/// The kernels' names for the dtypes and reductions that Communicator has checked.
 shm::Element element_of(c10::ScalarType dtype);
 shm::Reduction reduction_of(ReduceOp op);
 

@@ -15,7 +15,7 @@ using ReduceLoop = void (*)(const std::byte* const* sources, int n_sources, std:
 /// A loop for each element and reduction, in the order of the enums.
 using ReduceTable = std::array<std::array<ReduceLoop, kReductions>, kElements>;
 
-/// The same loops, compiled for different vectors. Null where the compiler's target has no such vectors.
+/// The loops, compiled for different vectors. Null if the compiler's target does not have these vectors.
 const ReduceTable* reduce_table_baseline();
 const ReduceTable* reduce_table_avx2();
 const ReduceTable* reduce_table_avx512();

@@ -16,17 +16,18 @@
 
 namespace lockstep::shm {
 
-/// Elements [first, second) of `elements` that are the slice of `rank`: begins of slices share no line of the cache
-/// where the data begins with one.
+/// The range [first, second) of `elements` that is the slice of `rank`. The starts of slices share no cache line if the
+/// data starts at a cache line.
 std::pair<std::size_t, std::size_t> slice_of(const Elements& elements, int rank, int world_size);
 
-/// The ways of an all-reduce. All ranks take the same, because it depends on what all of them see:
+/// The algorithms of an all-reduce. All ranks choose the same one, because the choice depends only on values that all
+/// of them see:
 /// - tiny: one message to all, with its flag;
-/// - in place, where every rank's data can be reached by all: each rank reduces its slice straight from all into all;
-/// - small: through a box of each rank, reduced by everybody;
+/// - in place, if all ranks can access every rank's data: each rank reduces its slice directly from all into all;
+/// - small: through a box of each rank; every rank reduces;
 /// - staged: in pieces through staging buffers.
 ///
-/// One thread at a time, apart from `await`: OperationOrder sees to that.
+/// One thread at a time, apart from `await`: OperationOrder ensures that.
 class AllReduce {
  public:
   AllReduce(Group& group, Allocations& allocations, bool one_address_space);
@@ -36,47 +37,48 @@ class AllReduce {
   /// Makes `it` an operation that has not entered.
   static void prepare(Started& it, const Call& call, const Elements& elements, Reduction reduction);
 
-  // What PendingOperations asks for: nothing here waits.
+  // Called by PendingOperations: nothing here waits.
 
-  /// True where `enter` has a slot, and a box if the operation is tiny.
+  /// True if `enter` has a slot, and a box if the operation is tiny.
   bool may_enter(const Started& started);
-  /// Tells the other ranks that this one is there with its data. Waits for the slot where it may not enter.
+  /// Shows the other ranks that this one has entered with its data. Waits for the slot if `may_enter` is false.
   void enter(Started& started);
-  /// This rank's share, if all have entered.
+  /// Does this rank's share, if all have entered.
   void advance(Started& started);
-  /// Moves on an operation before which none is pending; true once it is over.
+  /// Advances the first pending operation; true once it is over.
   bool step(Started& started);
 
-  // Waiting.
+  // For callers that wait.
 
-  /// What the operation cannot go on without: something that other ranks do.
+  /// What the operation needs from other ranks before it can continue.
   struct Hurdle {
     enum class What { Slot, Arrivals, Entries, Chunks, Round };
     What what = What::Slot;
     std::uint64_t number = 0;  ///< of the message or the round, or chunks of a slice
     Call call;
   };
-  /// Of an operation before which none is pending, and for which `step` returned false.
+  /// The hurdle of the first pending operation, for which `step` returned false.
   Hurdle hurdle(const Started& started) const;
-  /// Returns once it is taken, or `over`, which another thread of this rank may make true. From any thread.
+  /// Returns once the hurdle is taken, or once `over` is true, which another thread of this rank may set. From any
+  /// thread.
   void await(const Hurdle& hurdle, const std::atomic<bool>& over);
-  /// Notices that ranks for which the operation waits have gone, without waiting for anybody.
-  /// @param looks  not null: this is one of them, and they end with their deadline
-  /// @throws Error  if the group has ended, or ends it
+  /// Notices lost ranks for which the operation waits, without waiting itself.
+  /// @param looks  not null: this call is one of them, and they end at their deadline
+  /// @throws Error  if the group has ended, or if this call ends it
   void look_at_peers(const Started& started, Looks* looks);
-  /// Takes chunks of an operation that others have not begun; true if all are finished then.
+  /// Takes chunks of an operation that others have not started; true if all chunks are then finished.
   bool help(Started& started);
-  /// Brings an operation that has entered to its end, where none is pending.
+  /// Completes an operation that has entered while no other is pending.
   void finish(Started& started);
 
   // For the other collectives.
 
-  /// Enters; returns when all have, and agree.
+  /// Enters; returns when all ranks have entered and agree.
   void meet(const Call& call, const std::byte* data, const SymmetricBuffer* buffer);
   void pass_round(const Call& call) { rounds_.pass(call); }
   void retire(const Call& call) { slots_.retire(call.sequence); }
-  /// Where every rank's data begin, by rank; empty unless all ranks can reach all of it. Equal on all ranks: they look
-  /// at the same locations, and each has mapped the segment in which its own data lie. All must have entered.
+  /// Where every rank's data start, by rank; empty unless all ranks can access all of it. Equal on all ranks: they read
+  /// the same locations, and each has mapped the segment that contains its own data. All ranks must have entered.
   template <class BytesOf>
   void find_copies(std::vector<std::byte*>& copies, const Call& call, BytesOf&& bytes_of,
                    const SymmetricBuffer* buffer) {

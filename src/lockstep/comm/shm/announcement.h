@@ -15,8 +15,8 @@ struct Announced {
   std::uint8_t dtype = 0;
   std::int32_t root = 0;
   std::int64_t count = 0;
-  std::uint64_t sequence = 0;  ///< below 2^40: a year of them takes 30 µs each
-  std::uint32_t mark = 0;      ///< of the EnclosingOperation
+  std::uint64_t sequence = 0;  ///< below 2^40: enough for a year of operations of 30 µs each
+  std::uint32_t mark = 0;      ///< mark of the EnclosingOperation
 };
 
 inline Announcement pack(const Announced& parts) {

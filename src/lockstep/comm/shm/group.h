@@ -22,7 +22,7 @@
 
 namespace lockstep::shm {
 
-/// One operation of this rank, as far as waiting for it goes.
+/// One operation of this rank, with what a wait for it needs.
 struct Call {
   Announcement announcement;
   std::uint64_t sequence = 0;
@@ -39,10 +39,10 @@ struct Names {
   std::function<int(int rank)> global_rank;  ///< its rank in the job
 };
 
-/// The ranks that share a control block: loads and stores on it, waiting, and the end of the group.
+/// The ranks that share a control block: loads and stores on it, waits, and the end of the group.
 ///
-/// This is the `Memory` on which the protocols run; the model checker runs them on another one.
-/// Thread-safe. Errors have no `where`: the caller knows it.
+/// This is the `Memory` of the protocols; the model checker runs them on another one. Thread-safe. Errors have no
+/// `where`: the caller adds it.
 class Group {
  public:
   Group(std::shared_ptr<Mapping> block, int rank, int world_size, Names names, std::unique_ptr<PeerWatch> watch);
@@ -50,7 +50,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  /// Tells the others that this rank makes no more calls; they fail only if they still need it.
+  /// Reports to the others that this rank makes no more calls; they fail only if they still need it.
   void leave() noexcept;
 
   int rank() const { return rank_; }
@@ -69,7 +69,7 @@ class Group {
   std::string describe(const Announcement& announcement) const;
   std::string name_of(int rank) const { return names_.rank(rank); }
 
-  // The protocols' view of memory.
+  // The protocols' access to memory.
   std::uint64_t load(const Word& word) const { return word.load(std::memory_order_seq_cst); }
   std::uint32_t load(const HalfWord& word) const { return word.load(std::memory_order_seq_cst); }
   void store(Word& word, std::uint64_t value) const { word.store(value, std::memory_order_release); }
@@ -92,8 +92,9 @@ class Group {
   void publish(Word& word, std::uint64_t value, Complete&& complete) {
     SleepProtocol<Group>(*this).publish(word, value, complete);
   }
-  /// Returns once `ready()`; it must stay true from then on. `missing(rank)` tells for whom it waits.
-  /// @throws Error  if the group ends, or ends it: a rank that is missing is lost or left, or the deadline passes
+  /// Returns once `ready()`, which must stay true from then on. `missing(rank)` names the ranks for which it waits.
+  /// @throws Error  if the group ends, or if this wait ends it because a missing rank is lost or has left, or the
+  /// deadline passes
   template <class Ready, class Missing>
   void await(const Call& call, Ready&& ready, Missing&& missing) {
     Spin spin(spin_policy_);
@@ -103,7 +104,7 @@ class Group {
     } while (spin.again());
     sleep_until(call, ready, missing);
   }
-  /// The same, where nobody wakes this rank: it looks again and again, with short pauses.
+  /// Like `await`, if no other rank wakes this one: it checks repeatedly, with short pauses.
   template <class Ready, class Missing>
   void await_without_bell(const Call& call, Ready&& ready, Missing&& missing) {
     Spin spin(spin_policy_);
@@ -118,9 +119,9 @@ class Group {
     std::chrono::steady_clock::time_point since;
     SlowNotice notice;
   };
-  /// For a rank that computes and does not wait: looks now and then whether the ranks that are missing still live.
-  /// @param wait  not null: the caller looks again and again in place of a wait, which ends at the call's deadline
-  /// @throws Error  if the group has ended, or ends it, as `await` does
+  /// For a rank that computes and does not wait: checks at intervals whether the missing ranks still live.
+  /// @param wait  not null: the caller polls instead of waiting, and the polling ends at the call's deadline
+  /// @throws Error  if the group has ended, or if this call ends it, as `await` does
   template <class Ready, class Missing>
   void look_at_peers(const Call& call, Ready&& ready, Missing&& missing, Wait* wait = nullptr) {
     throw_if_broken();
@@ -128,7 +129,8 @@ class Group {
     check_peers(call, ready, missing);
     if (wait != nullptr && !ready()) check_time(call, missing, *wait);
   }
-  /// Between these, and only there, this rank touches memory of other ranks: who leaves a broken group waits for it.
+  /// This rank touches memory of other ranks only between these two calls: a rank that leaves a broken group waits for
+  /// it.
   void begin_work() {
     if (!WorkProtocol<Group>(*this).begin()) throw_broken();
   }
@@ -138,30 +140,30 @@ class Group {
   void throw_if_broken() {
     if (broken()) throw_broken();
   }
-  /// Ends the group for all ranks, unless it has ended already, and throws the reason, with its cause.
-  /// @param blamed  the rank that is lost, has left, or is late; -1: none
+  /// Ends the group for all ranks, unless it has already ended, and throws the reason, with its cause.
+  /// @param blamed  the rank that is lost, has left, or is late; -1: no rank
   [[noreturn]] void fail(BreakKind kind, const std::string& what, const std::string& fix, int blamed = -1);
   /// Ends the group without throwing.
   void break_group(BreakKind kind, const std::string& what, const std::string& fix, int blamed = -1) noexcept;
-  /// The cause of an error of this rank's for which `rank` is to blame.
+  /// The cause of an error of this rank that `rank` is to blame for.
   FailureCause caused_by(FailureCause::Kind kind, int rank) const { return {kind, names_.global_rank(rank)}; }
-  /// Once the group has ended: returns when no other rank touches memory of this one any more.
+  /// Call it after the group has ended. Returns when no other rank touches memory of this one any more.
   void await_idle_writers() noexcept;
-  /// Names both sides of a disagreement: whose operation is which, of those that all have entered.
+  /// Names both sides of a disagreement, after all ranks have entered: which rank runs which operation.
   [[noreturn]] void fail_disagreement(const std::vector<Announcement>& by_rank);
-  /// The same where two ranks are concerned.
+  /// Names both sides of a disagreement between two ranks.
   [[noreturn]] void fail_disagreement(const Announcement& mine, int other, const Announcement& theirs);
-  /// Called where a stopped rank may still write to this rank's memory after the end of the group.
+  /// `detach` is called if a stopped rank may still write to this rank's memory after the end of the group.
   void on_stuck_writer(std::function<void()> detach) { detach_ = std::move(detach); }
   void set_spin_policy(const SpinPolicy& policy) { spin_policy_ = policy; }
   const SpinPolicy& spin_policy() const { return spin_policy_; }
   bool ranks_share_cores() const { return spin_policy_.spin.count() == 0; }
-  /// Who is told of waits that last; null: nobody. @param logs  whether this group says in the log that they do
+  /// `patience` is told of waits that last; null: nothing is. @param logs  whether this group logs waits that last
   void set_patience(std::shared_ptr<Patience> patience, bool logs) {
     patience_ = std::move(patience);
     logs_slow_waits_ = logs;
   }
-  /// Cores that this rank has for itself; 0 where ranks share them.
+  /// Cores for this rank alone; 0 if ranks share them.
   int cores() const { return cores_; }
   void set_cores(int cores) { cores_ = cores; }
 
@@ -171,9 +173,9 @@ class Group {
 
   void sleep_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
   void look_until(const Call& call, const Predicate& ready, const RankPredicate& missing);
-  /// True once `ready`. Throws where the wait can't go on.
+  /// True once `ready`. Throws if the wait cannot continue.
   bool check(const Call& call, const Predicate& ready, const RankPredicate& missing, Wait& wait);
-  /// Throws where the deadline has passed, and logs a wait that lasts.
+  /// Throws if the deadline has passed, and logs a wait that lasts.
   void check_time(const Call& call, const RankPredicate& missing, Wait& wait);
   void tell_of_slow(const Call& call, const RankPredicate& missing, Wait& wait);
   std::string who_is_missing(const RankPredicate& missing) const;
@@ -197,8 +199,8 @@ class Group {
   std::shared_ptr<Patience> patience_;
   bool logs_slow_waits_ = true;
   std::function<void()> detach_;
-  std::atomic<std::int64_t> next_check_ns_{0};  // of all waits together
-  std::atomic<std::int64_t> next_look_ns_{0};   // of look_at_peers
+  std::atomic<std::int64_t> next_check_ns_{0};  // for all waits together
+  std::atomic<std::int64_t> next_look_ns_{0};   // for look_at_peers
   bool record_written_ = false;                 // guarded by break_mutex_
 };
 

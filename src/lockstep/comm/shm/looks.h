@@ -8,12 +8,12 @@
 
 namespace lockstep::shm {
 
-/// Looks at whether an operation is over, as those of `while (!work->is_completed())`. Together they are one wait,
-/// whose limit counts from the first of them. A look that comes later than the limit after the one before begins a new
-/// wait: its thread did something else meanwhile.
+/// Polls whether an operation is over, as in `while (!work->is_completed())`. Together they count as one wait, whose
+/// limit runs from the first of them. A poll that follows the previous one by more than the limit starts a new wait:
+/// its thread did something else meanwhile.
 class Looks {
  public:
-  /// Counts one more. @param limit  the deadline of a wait that begins now
+  /// Counts one more poll. @param limit  returns the deadline of a wait that begins now
   void count(const std::function<Deadline()>& limit) {
     const Deadline next = limit();
     if (!wait_ || last_.passed()) {
@@ -24,13 +24,13 @@ class Looks {
   }
 
   const Deadline& deadline() const { return deadline_; }
-  /// After the first look.
+  /// Valid after the first poll.
   Group::Wait& wait() { return *wait_; }
 
  private:
   std::optional<Group::Wait> wait_;
   Deadline deadline_ = Deadline::never();
-  Deadline last_ = Deadline::never();  // by when the next look must come to belong to these
+  Deadline last_ = Deadline::never();  // the next poll must arrive by then to belong to this wait
 };
 
 }  // namespace lockstep::shm

@@ -22,17 +22,17 @@
 namespace lockstep::shm {
 
 /// The collectives of a group in the order of their sequence numbers. A started all-reduce needs no thread: each later
-/// call, and each look at whether it is over, moves on all that are pending.
+/// call, and each poll whether it is over, advances all pending ones.
 ///
-/// Any number can be pending. Those that have no slot in shared memory yet wait here, and enter as slots get free:
-/// whoever waits here sees to that, and where nobody does, because all threads compute or wait elsewhere, a thread of
-/// this object. It starts when it is first needed, and sleeps whenever all that is pending has entered.
+/// Any number can be pending. Those without a slot in shared memory wait here, and enter as slots become free. A thread
+/// that waits here sees to that. If there is none, because all threads compute or wait elsewhere, a thread of this
+/// object does. It starts when it is first needed, and sleeps whenever all pending operations have entered.
 ///
 /// Thread-safe. No thread holds a lock while it waits for other ranks.
 class OperationOrder {
  public:
-  /// @param limit  the deadline of a wait that begins now: an operation's runs from when it is the oldest one and
-  ///               somebody waits for it, or asks again and again whether it is over
+  /// @param limit  returns the deadline of a wait that begins now. The time of an operation runs from when it is the
+  /// oldest and some thread waits for it, or polls whether it is over
   OperationOrder(Group& group, Allocations& allocations, bool one_address_space, std::function<Deadline()> limit);
   ~OperationOrder() { close(); }
   OperationOrder(const OperationOrder&) = delete;
@@ -40,29 +40,31 @@ class OperationOrder {
 
   void all_reduce(const Call& call, const Elements& elements, Reduction reduction);
 
-  /// Starts an all-reduce, or returns null where only `all_reduce` can do it. Waits for nobody. `keep` is held until it
-  /// is over.
+  /// Starts an all-reduce, or returns null if only `all_reduce` can run it. Does not wait. `keep` is held until the
+  /// operation is over.
   std::shared_ptr<Started> start(const Call& call, const Elements& elements, Reduction reduction,
                                  std::shared_ptr<const void> keep);
-  /// True once it is over, well or not. Moves on what can be moved on without waiting, and notices lost ranks. Asked
-  /// again and again, it is a wait (see Looks): what is pending fails with a TimeoutError once the limit has passed.
+  /// True once it is over, in success or failure. Advances what can be advanced without waiting, and notices lost
+  /// ranks. Repeated polls count as a wait (see Looks): pending operations fail with a TimeoutError once the limit has
+  /// passed.
   bool poll(Started& started);
-  /// @throws what ended it
+  /// @throws the error that ended it
   void wait(Started& started);
-  /// Moves on what is pending, without waiting: a thread that computes calls it between two pieces of its work.
+  /// Advances pending operations without waiting: a thread that computes calls it between two pieces of its work.
   void progress() noexcept;
 
-  /// Returns when all that was started is over: before calls that all ranks make, and that are no operations.
+  /// Returns when all started operations are over. Call it before collective calls that are not operations.
   void finish_pending();
 
-  /// Runs another collective: when `body` is called, all that was started before is over, all ranks have entered and
-  /// agree. It gets where every rank's data begin, or nothing where some can't be reached by all, and the barrier.
-  /// @param data      what this rank has in the operation
-  /// @param bytes_of  how much rank r has
+  /// Runs another collective. When `body` is called, all operations started before are over, and all ranks have entered
+  /// and agree. `body` gets where every rank's data start (empty if not all ranks can access them) and the barrier.
+  /// @param data  this rank's data in the operation
+  /// @param bytes_of  the size of rank r's data
   using Body = std::function<void(const std::vector<std::byte*>& copies, const std::function<void()>& pass_round)>;
   void run(const Call& call, std::byte* data, const std::function<std::size_t(int rank)>& bytes_of, const Body& body);
 
-  /// To be called before the group goes: ends it where operations are still under way. Again: nothing.
+  /// Call it before the group is destroyed: it ends the group if operations are still pending. A second call does
+  /// nothing.
   void close() noexcept;
 
  private:
@@ -83,15 +85,15 @@ class OperationOrder {
   Allocations& allocations_;
   const bool one_address_space_;
   const std::function<Deadline()> limit_;
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards the members below
   AllReduce ways_;
   PendingOperations<AllReduce, Started> pending_;
   std::atomic<bool> has_pending_{false};  // read without the lock
-  int drivers_ = 0;                       // threads that wait here, and so move on what is pending
+  int drivers_ = 0;                       // threads that wait here, and so advance pending operations
   bool closing_ = false;
-  bool occupied_ = false;  // a thread uses `ways_` without the lock, for an operation that is not among the pending
+  bool occupied_ = false;  // a thread uses `ways_` without the lock, for an operation that is not pending
   std::condition_variable vacated_;
-  Started immediate_;  // that thread's; kept, because an allocation costs more than a barrier
+  Started immediate_;  // used by that thread; kept, because an allocation costs more than a barrier
   std::condition_variable helper_needed_;
   std::thread helper_;
   std::optional<IdleWork> idle_work_;  // what threads that wait elsewhere do for this group

@@ -8,15 +8,15 @@
 
 namespace lockstep::shm {
 
-/// What a rank has started and not finished, in order: any number of operations. Those in front have entered, which
-/// takes shared memory, a slot or a box for each; those behind them wait here, in this rank's memory, until they may
+/// The operations that a rank has started and not finished, in order, any number of them. Those in front have entered,
+/// which uses shared memory: a slot or a box each. Those behind them wait here, in this rank's memory, until they may
 /// enter. So a rank that is far ahead of its peers only gets a longer queue.
 ///
-/// Nothing here waits for other ranks. Whoever wants to wait lets `move_on` do what it can, waits for what the first
-/// operation needs, and lets it do more. A rank must not wait in any other way before one of its operations enters: the
-/// place for which it waits may be one that it takes itself.
+/// Nothing here waits for other ranks. A caller that wants to wait calls `move_on`, waits for what the first operation
+/// needs, and calls it again. A rank must not wait in any other way before one of its operations enters: it may itself
+/// occupy the place for which it would wait.
 ///
-/// `Ways` says how operations enter and go on; `Item` is one of them, and `end()` makes it over. Both are the engine's,
+/// `Ways` defines how operations enter and advance; `Item` is one of them, and `end()` ends it. Both are the engine's,
 /// or the model checker's. No locks.
 template <class Ways, class Item>
 class PendingOperations {
@@ -24,17 +24,17 @@ class PendingOperations {
   explicit PendingOperations(Ways& ways) : ways_(ways) {}
 
   bool empty() const { return items_.empty(); }
-  /// True where some have not entered yet: the other ranks may be waiting for them, and only this rank can enter them.
+  /// True if some have not entered yet: the other ranks may be waiting for them, and only this rank can enter them.
   bool has_waiting() const { return entered_ < items_.size(); }
   const std::shared_ptr<Item>& first() const { return items_.front(); }
   void add(std::shared_ptr<Item> item) { items_.push_back(std::move(item)); }
 
-  /// Does everything that can be done without waiting. After an exception `fail` must follow.
+  /// Does everything that can be done without waiting. After an exception, call `fail`.
   void move_on() {
     do {
       enter_what_may();
     } while (take_off_first());
-    // The first one may wait for chunks that others took; this rank's share of those behind it need not.
+    // The first one may wait for chunks that others took; this rank's share of the later ones need not wait.
     for (std::size_t i = 1; i < entered_; ++i) ways_.advance(*items_[i]);
   }
 
@@ -52,7 +52,7 @@ class PendingOperations {
     }
   }
 
-  // True where the oldest operation is over and taken off.
+  // True if the oldest operation was over and has been removed.
   bool take_off_first() {
     if (entered_ == 0 || !ways_.step(*items_.front())) return false;
     const std::shared_ptr<Item> first = std::move(items_.front());
@@ -64,7 +64,7 @@ class PendingOperations {
 
   Ways& ways_;
   std::deque<std::shared_ptr<Item>> items_;
-  std::size_t entered_ = 0;  // of them, from the front
+  std::size_t entered_ = 0;  // number of entered ones, from the front
 };
 
 }  // namespace lockstep::shm

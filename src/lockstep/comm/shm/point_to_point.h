@@ -12,18 +12,18 @@
 
 namespace lockstep::shm {
 
-/// Messages between two ranks, through a channel for each direction of each pair that is used. The channel's memory is
-/// made by the sender at its first message. A send returns when its data is in the channel or read.
+/// Messages between two ranks, through one channel for each direction of each pair that is used. The sender makes the
+/// channel's memory at its first message. A send returns when its data is in the channel or read.
 ///
-/// One send at a time to each rank, and one receive at a time from each; apart from that thread-safe.
+/// One send at a time to each rank, and one receive at a time from each; otherwise thread-safe.
 class PointToPoint {
  public:
   PointToPoint(Group& group, MemorySharing& sharing);
   ~PointToPoint();
 
   void send(const Call& call, const std::byte* data, std::size_t bytes, int to, int tag);
-  /// The next message from `from` with `tag`; messages with other tags that come before it are kept for their receives.
-  /// @throws Error  if the message is of another dtype or number of elements: the group has ended then
+  /// The next message from `from` with `tag`; earlier messages with other tags are kept for their receives.
+  /// @throws Error  if the message has another dtype or number of elements; the group has then ended
   void receive(const Call& call, std::byte* data, std::size_t bytes, int from, int tag);
 
  private:

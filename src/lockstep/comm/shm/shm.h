@@ -7,11 +7,11 @@
 namespace lockstep {
 
 /// Engine "shm": ranks are processes of one host and share memory. Collective.
-/// @throws Error  as shm::join does
+/// @throws Error  as shm::join
 std::unique_ptr<Communicator> make_shm_communicator(Membership membership);
 
-/// Engine "thread": ranks are threads of one process. Any tensor is reduced in place, as only allocated ones are by
-/// "shm". Collective.
+/// Engine "thread": ranks are threads of one process. It reduces any tensor in place; "shm" does so only for allocated
+/// ones. Collective.
 std::unique_ptr<Communicator> make_thread_communicator(Membership membership);
 
 }  // namespace lockstep

@@ -10,18 +10,19 @@
 
 namespace lockstep::shm {
 
-/// All-reduce of elements that other ranks cannot reach, through the staging buffers: a rank copies in what the others
-/// reduce, reduces its share of each piece, and copies out what the others reduced. Three pieces are under way at once,
-/// and one round separates their steps. Buffers stay in the caches, so memory sees about what the way in place costs.
+/// All-reduce of elements that other ranks cannot access, through the staging buffers: a rank copies in what the others
+/// reduce, reduces its share of each piece, and copies out what the others reduced. Three pieces are in progress at
+/// once, and one round separates their steps. Buffers stay in the caches, so the memory traffic is about that of the
+/// algorithm in place.
 ///
-/// All operations of a group share the rounds and the buffers: only one may be between its begin and its end.
+/// All operations of a group share the rounds and the buffers: only one may be in progress at a time.
 class StagedAllReduce {
  public:
   StagedAllReduce(const Group& group, const Elements& elements, Reduction reduction);
 
-  /// Does what can be done until this rank has to wait for the others; true once it is over.
+  /// Does what can be done until this rank must wait for the others; true once it is over.
   bool move_on(RoundProtocol<Group>& rounds);
-  /// Where `move_on` returned false: the round that it waits for.
+  /// After `move_on` returned false: the round for which it waits.
   std::uint64_t round() const { return round_; }
 
  private:

@@ -20,20 +20,20 @@ namespace lockstep::shm {
 /// An all-reduce of this rank, from its start to its end.
 struct Started {
   enum class Way { Tiny, Slot };
-  /// Queued: other ranks do not see it yet. Entered: they do. The three after that: all have entered, and all take this
-  /// way. Finished: this rank needs nothing of it any more.
+  /// Queued: other ranks do not see it yet. Entered: they see it. The next three: all have entered, and all use this
+  /// algorithm. Finished: this rank needs nothing of it any more.
   enum class Stage { Queued, Entered, InPlace, Small, Staged, Finished };
 
   Call call;
   Elements elements;
   Reduction reduction = Reduction::Sum;
   std::shared_ptr<const void> keep;         ///< what must live until the end
-  std::shared_ptr<SymmetricBuffer> buffer;  ///< where the elements lie in symmetric memory, or null
+  std::shared_ptr<SymmetricBuffer> buffer;  ///< the buffer if the elements are in symmetric memory, or null
 
   Way way = Way::Slot;
   Stage stage = Stage::Queued;
-  bool awaited = false;  ///< somebody waits for it, or has: its deadline runs
-  Looks looks;           ///< of those who ask whether it is over, while it is the oldest
+  bool awaited = false;  ///< some thread waits for it, or has: its deadline runs
+  Looks looks;           ///< polls whether it is over, while it is the oldest
   std::uint64_t tiny_number = 0;
   std::vector<std::byte*> copies;  ///< every rank's elements, once known
   std::uint64_t chunks_per_slice = 0;
@@ -42,7 +42,7 @@ struct Started {
   std::atomic<bool> over{false};
   std::exception_ptr failure;  ///< valid once over
 
-  /// Makes it over: well, or with `why`.
+  /// Ends it, in success or with the failure `why`.
   void end(std::exception_ptr why) {
     failure = std::move(why);
     staged.reset();

@@ -14,7 +14,7 @@
 namespace lockstep::shm {
 
 /// Memory of which every rank has a part, and which every rank has mapped as a whole. The pages live until the last
-/// rank has let go; a rank's own mapping until this object goes.
+/// rank has released them; a rank's own mapping lives as long as this object.
 class SymmetricBuffer {
  public:
   SymmetricBuffer(std::shared_ptr<Mapping> mapping, std::uint64_t segment, std::size_t part_bytes)
@@ -35,14 +35,15 @@ class Allocations {
  public:
   Allocations(Group& group, MemorySharing& sharing) : group_(group), sharing_(sharing) {}
 
-  /// Collective: every rank asks for the same `bytes`.
-  /// @throws Error  if memory is short on any rank (the group lives on), or the ranks disagree, or the group ends
+  /// Collective: every rank requests the same `bytes`.
+  /// @throws Error  if memory is short on any rank (the group stays usable), if the ranks disagree, or if the group
+  /// ends
   std::shared_ptr<SymmetricBuffer> allocate(std::size_t bytes, Deadline deadline);
 
-  /// The buffer in whose part of this rank `bytes` at `data` lie; null where there is none.
+  /// The buffer in which this rank's part contains the `bytes` at `data`; null if there is none.
   std::shared_ptr<SymmetricBuffer> find(const std::byte* data, std::size_t bytes);
 
-  /// Takes this rank's parts out of the memory that others can write to.
+  /// Removes this rank's parts from the memory to which others can write.
   void detach() noexcept;
 
  private:
@@ -56,7 +57,7 @@ class Allocations {
   std::mutex allocate_mutex_;
   std::uint64_t round_ = 0;  // of exchange_round
   std::uint64_t next_segment_ = kFirstSegment;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::map<const std::byte*, std::weak_ptr<SymmetricBuffer>> by_address_;
 };
 

@@ -7,8 +7,8 @@
 
 namespace lockstep::shm {
 
-/// What lies in the memory that all ranks of a group map first. Everything that several ranks touch is an atomic; zero
-/// is the initial value of all of it. A line that one rank writes and others poll holds nothing else.
+/// The content of the memory that all ranks of a group map first. Everything that several ranks access is atomic, with
+/// the initial value zero. A cache line that one rank writes and others poll holds nothing else.
 using Word = std::atomic<std::uint64_t>;
 using HalfWord = std::atomic<std::uint32_t>;
 static_assert(Word::is_always_lock_free && HalfWord::is_always_lock_free, "atomics must work between processes");
@@ -16,25 +16,25 @@ static_assert(sizeof(Word) == 8 && sizeof(HalfWord) == 4);
 
 constexpr std::size_t kLineBytes = 64;
 constexpr int kMaxRanks = 256;
-/// Operations whose slots can be in use at once; the next one waits until all ranks are done with the oldest.
+/// Operations whose slots can be in use at once; the next operation waits until all ranks have retired the oldest.
 constexpr std::uint64_t kSlots = 32;
 constexpr std::uint64_t kMagic = 0x34706574736b636cULL;  // changes with the layout
 
-/// What a rank is about to do, as others compare it and print it: three opaque words.
+/// What a rank is about to do, in the form that others compare and print: three opaque words.
 struct Announcement {
   std::array<std::uint64_t, 3> words{};
   friend bool operator==(const Announcement& a, const Announcement& b) { return a.words == b.words; }
   friend bool operator!=(const Announcement& a, const Announcement& b) { return !(a == b); }
 };
 
-/// What a rank does besides operations; no operation's words are these.
+/// What a rank does besides operations; no operation has these words.
 constexpr Announcement kJoining{{~std::uint64_t{0}, 0, 0}};
 constexpr Announcement kAllocating{{~std::uint64_t{0}, 1, 0}};
 
-/// Where other ranks reach a rank's data of one operation.
+/// Where other ranks find a rank's data of one operation.
 struct Location {
-  std::uint64_t segment = 0;  ///< number of an allocation, or one of those below
-  std::uint64_t offset = 0;   ///< in the rank's part of it
+  std::uint64_t segment = 0;  ///< number of an allocation, or one of the values below
+  std::uint64_t offset = 0;   ///< in the rank's part of the segment
 };
 constexpr std::uint64_t kNowhere = 0;  ///< others cannot reach it
 constexpr std::uint64_t kPointer = 1;  ///< ranks are threads of one process: the address itself
@@ -42,7 +42,7 @@ constexpr std::uint64_t kStaged = 2;   ///< copied to the rank's box of that num
 constexpr std::uint64_t kFirstSegment = 3;
 
 struct GroupHeader {
-  std::uint64_t magic;  ///< this and the token are written before anybody else maps the block
+  std::uint64_t magic;  ///< this and the token are written before another process maps the block
   std::array<std::uint64_t, 2> token;
   std::uint64_t world_size;
   alignas(kLineBytes) Word broken;    ///< 0, or 1 + the rank that ended the group; never changes again
@@ -52,18 +52,18 @@ struct GroupHeader {
 /// Present: has mapped the block and watches the others. Member: has seen that all are present.
 enum class RankState : std::uint64_t { Absent = 0, Present = 1, Member = 2, Left = 3 };
 
-/// Why a rank ended the group. Written by that rank before it sets `broken`, and then no more.
+/// Why a rank ended the group. Written by that rank before it sets `broken`, and not changed after that.
 struct BreakRecord {
   HalfWord kind;
-  HalfWord blamed;  ///< 1 + the rank that is lost, has left, or is late; 0: none
+  HalfWord blamed;  ///< 1 + the rank that is lost, has left, or is late; 0: no rank
   std::array<char, 700> what;
   std::array<char, 300> fix;
 };
 
-/// A rank's entry for one round of an allocation, of which each has two: what is asked for, and whether it worked.
+/// A rank's entry for one round of an allocation; each allocation has two: for the request, and for its success.
 struct SetupCell {
   alignas(kLineBytes) Word bytes;
-  Word failed;  ///< 1 where this rank could not do its part
+  Word failed;  ///< 1 if this rank could not do its part
 };
 
 struct RankCell {
@@ -73,27 +73,27 @@ struct RankCell {
   Word inbox;                         ///< where it receives memory
   Word entered;                       ///< 1 + sequence number of the operation that it entered last
   alignas(kLineBytes) Word working;   ///< how many of this rank's threads touch memory of others
-  alignas(kLineBytes) Word round;     ///< of staged operations
-  alignas(kLineBytes) Word retired;   ///< operations that this rank is done with: all below this number
+  alignas(kLineBytes) Word round;     ///< round of staged operations
+  alignas(kLineBytes) Word retired;   ///< this rank has finished all operations below this number
   alignas(kLineBytes) Word setup_round;
-  std::array<SetupCell, 2> setup;  ///< of even and odd rounds: nobody is two rounds ahead of another
+  std::array<SetupCell, 2> setup;  ///< for even and odd rounds: no rank is two rounds ahead of another
   std::array<Word, 16> cores;      ///< affinity mask
   BreakRecord why;
 };
 
 /// A rank's part in one operation.
 struct SlotCell {
-  alignas(kLineBytes) Word arrived;  ///< 1 + sequence number, once what follows is valid
+  alignas(kLineBytes) Word arrived;  ///< 1 + sequence number, once the members below are valid
   Word done;                         ///< chunks of any slice that this rank has finished
   std::array<Word, 3> announcement;
   Word segment;
   Word offset;
-  alignas(kLineBytes) Word claimed;  ///< chunks of this rank's slice that somebody took; its operation above kChunkBits
+  alignas(kLineBytes) Word claimed;  ///< chunks of this rank's slice that were taken; its operation above kChunkBits
 };
 static_assert(sizeof(SlotCell) == 2 * kLineBytes);
 constexpr int kChunkBits = 20;
 
-/// A message so small that it travels with its flag: one line of the cache where it has up to 32 bytes.
+/// A message so small that it travels with its flag: one cache line if it has at most 32 bytes.
 struct TinyBox {
   alignas(2 * kLineBytes) Word arrived;  ///< 1 + number of the message
   std::array<Word, 3> announcement;

@@ -14,10 +14,10 @@
 
 namespace lockstep::shm {
 
-/// Proves that what arrives comes from a member of the group: random, told over the authenticated store.
+/// Proves that what arrives is from a member of the group: random, sent over the authenticated store.
 using Token = std::array<std::uint64_t, 2>;
 
-/// What a descriptor is sent under: nobody uses one twice for the same inbox.
+/// The label of a descriptor: no rank uses one twice for one inbox.
 struct Label {
   Token token{};
   std::uint64_t number = 0;
@@ -26,19 +26,19 @@ struct Label {
   }
 };
 
-/// Where a rank receives descriptors from other ranks of its host, whatever it is doing: a listening Unix socket
-/// without a file, under a name that the kernel picks. A sender needs no answer, so no thread serves it. Only processes
-/// of the same user are heard, and only what carries a label that is asked for is kept.
+/// Receives descriptors from other ranks of the host, whatever this rank is doing: a listening Unix socket without a
+/// file, under a name that the kernel picks. A sender needs no answer, so no thread serves it. Only processes of this
+/// user are accepted, and only letters with a requested label are kept.
 ///
 /// Thread-safe.
 class DescriptorInbox {
  public:
-  /// @throws Error  where no socket can be made
+  /// @throws Error  if no socket can be made
   DescriptorInbox();
 
   std::uint64_t name() const { return name_; }
-  /// The descriptor sent under `label`; none if it has not come after `patience`.
-  /// @throws Error  where no descriptors are left
+  /// The descriptor sent under `label`; empty if it has not arrived after `patience`.
+  /// @throws Error  if the process has no descriptors left
   UniqueFd take(const Label& label, std::chrono::milliseconds patience);
 
  private:
@@ -48,14 +48,15 @@ class DescriptorInbox {
   UniqueFd socket_;
   std::uint64_t name_ = 0;
   std::mutex mutex_;
-  std::vector<UniqueFd> senders_;  // connected; their letter may still be on its way
+  std::vector<UniqueFd> senders_;  // connected; their letters may not have arrived yet
   std::map<Label, UniqueFd> letters_;
 };
 
-/// Sends `fd` to the inbox of that name. It is there when this returns, and lives even if it is closed here.
-/// @return  false where nobody of this user listens there any more
-/// @throws Error         with the cause
-/// @throws TimeoutError  if its queue stays full until the deadline
+/// Sends `fd` to the inbox with the name `inbox`. It has arrived when this returns, and lives even if `fd` is closed
+/// here.
+/// @return  false if no process of this user listens there any more
+/// @throws Error  with the cause
+/// @throws TimeoutError  if the inbox's queue stays full until the deadline
 bool send_descriptor(std::uint64_t inbox, const Label& label, int fd, Deadline deadline);
 
 }  // namespace lockstep::shm

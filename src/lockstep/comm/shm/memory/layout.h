@@ -8,20 +8,20 @@
 
 namespace lockstep::shm {
 
-/// A rank may be kTinyAhead tiny messages ahead of what it has read. Twice as many boxes are then enough for nobody to
-/// overwrite what a peer still reads.
+/// A rank may be kTinyAhead tiny messages ahead of what it has read. With twice as many boxes, no rank overwrites what
+/// a peer still reads.
 constexpr std::uint64_t kTinyAhead = 2;
 constexpr std::uint64_t kTinyBoxes = 2 * kTinyAhead;
-/// Boxes for small messages that are copied before the rank enters: the next one cannot be entered before all have read
-/// the one before.
+/// Boxes for small messages, which are copied before the rank enters: an operation cannot be entered before all ranks
+/// have read the one before.
 constexpr std::uint64_t kSmallBoxes = 2;
 
-/// Numbers of the memory that ranks send each other: the control block, channels by sender, allocations in their order.
+/// Numbers of the memory that ranks send each other: the control block, channels by sender, allocations in order.
 constexpr std::uint64_t kBlockNumber = 0;
 constexpr std::uint64_t kFirstChannelNumber = 1;
 constexpr std::uint64_t kFirstAllocationNumber = kFirstChannelNumber + kMaxRanks;
 
-/// Sizes and places in the control block, from the number of ranks alone: equal on all of them.
+/// Sizes and offsets in the control block. They depend only on the number of ranks, so they are equal on all ranks.
 class Layout {
  public:
   explicit Layout(int world_size);
@@ -29,7 +29,7 @@ class Layout {
   int world_size() const { return world_size_; }
   std::size_t total_bytes() const { return total_bytes_; }
   std::size_t small_box_bytes() const { return small_box_bytes_; }
-  /// One of a rank's staging buffers, of which there are kStagingBuffers.
+  /// Size of one of a rank's kStagingBuffers staging buffers.
   std::size_t staging_bytes() const { return staging_bytes_; }
 
   std::size_t cell(int rank) const { return cells_ + index(rank) * sizeof(RankCell); }
@@ -49,7 +49,7 @@ class Layout {
     return channels_ + (index(from) * index(world_size_) + index(to)) * sizeof(ChannelCell);
   }
 
-  /// Two to fill and two for results, in turns.
+  /// Two to fill and two for results, used in turn.
   static constexpr int kStagingBuffers = 4;
 
  private:

@@ -9,12 +9,12 @@
 
 namespace lockstep::shm {
 
-/// Pages mapped into this process; unmapped when the object goes.
+/// Pages mapped into this process; unmapped by the destructor.
 class Mapping {
  public:
   /// Maps all `bytes` of the file behind `fd`, shared. @throws Error  with the cause
   static std::shared_ptr<Mapping> of_file(int fd, std::size_t bytes);
-  /// Fresh zeroed memory of this process alone, for ranks that are its threads. @throws Error  with the cause
+  /// New zeroed memory of this process only, for ranks that are threads of it. @throws Error  with the cause
   static std::shared_ptr<Mapping> anonymous(std::size_t bytes);
   ~Mapping();
   Mapping(const Mapping&) = delete;
@@ -22,8 +22,8 @@ class Mapping {
 
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  /// Puts private pages with the same content in place of a part, at the same address: other processes can no longer
-  /// write there. `offset` and `bytes` are multiples of the page size. Returns false where memory is short.
+  /// Replaces a part by private pages with equal content, at the same address: other processes can no longer write
+  /// there. `offset` and `bytes` are multiples of the page size. Returns false if memory is short.
   bool make_private(std::size_t offset, std::size_t bytes) noexcept;
 
  private:
@@ -32,16 +32,16 @@ class Mapping {
   std::size_t bytes_;
 };
 
-/// A memory file of `bytes`, zeroed. Its size is sealed: nobody can shrink it under a reader's feet.
+/// A memory file of `bytes`, zeroed. Its size is sealed: no process can shrink it while another reads it.
 /// @throws Error  with the cause
 UniqueFd create_segment(std::size_t bytes);
 
 /// Allocates the pages of a part of the file, so that no later access can fail for lack of memory (SIGBUS).
-/// @throws Error  where memory is short, naming what was asked for and what is left
+/// @throws Error  if memory is short, naming what was requested and what is left
 void reserve_pages(int fd, std::size_t offset, std::size_t bytes);
 
-/// Checks a file that another process has sent: that it is of this size and user, and sealed, so that nobody can shrink
-/// it under this rank's feet. @throws Error  if not
+/// Checks a file that another process has sent: it must have this size, belong to this user, and be sealed, so that no
+/// process can shrink it while this rank uses it. @throws Error  if not
 void check_segment(int fd, std::size_t bytes);
 
 std::size_t page_bytes();

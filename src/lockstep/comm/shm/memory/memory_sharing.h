@@ -13,13 +13,13 @@
 
 namespace lockstep::shm {
 
-/// Memory that ranks share, as one of them has it.
+/// Shared memory as one rank holds it.
 struct Segment {
   std::shared_ptr<Mapping> mapping;
-  UniqueFd fd;  ///< its file, for reserve; none between threads
+  UniqueFd fd;  ///< its file, for `reserve`; empty between threads
 };
 
-/// A rank that memory is offered to: its inbox, and the label under which it will look for it.
+/// A rank to which memory is offered: its inbox, and the label under which it will look for the memory.
 struct Recipient {
   std::uint64_t inbox = 0;
   Label label;
@@ -29,18 +29,19 @@ struct Recipient {
 class MemorySharing {
  public:
   virtual ~MemorySharing() = default;
-  /// Where this rank receives what others offer it: unique on the host.
+  /// The inbox at which this rank receives the offers of others: unique on the host.
   virtual std::uint64_t inbox() const = 0;
   /// Makes `bytes` of zeroed memory, a multiple of the page size. @throws Error  with the cause
   virtual Segment make(std::size_t bytes) = 0;
-  /// Has it delivered; the recipient need not be waiting. False where it has gone. @throws Error  with the cause
+  /// Delivers the segment; the recipient need not be waiting. False if the recipient is gone. @throws Error  with the
+  /// cause
   virtual bool offer(const Segment& segment, const Recipient& to, Deadline deadline) = 0;
-  /// Maps what was offered to this rank under `label`; nothing where it has not come after `patience`.
-  /// @throws Error  with the cause, also where it is not of `bytes` bytes
+  /// Maps what was offered to this rank under `label`; nothing if it has not arrived after `patience`.
+  /// @throws Error  with the cause, also if the memory does not have `bytes` bytes
   virtual Segment accept(const Label& label, std::size_t bytes, std::chrono::milliseconds patience) = 0;
-  /// Allocates the pages of a part, so that no later access fails. @throws Error  where memory is short
+  /// Allocates the pages of a part, so that no later access fails. @throws Error  if memory is short
   virtual void reserve(const Segment& segment, std::size_t offset, std::size_t bytes) = 0;
-  /// True where a pointer of one rank means the same to the others.
+  /// True if a pointer of one rank is valid for the others.
   virtual bool one_address_space() const = 0;
 };
 

@@ -13,11 +13,11 @@ struct LostPeer {
   std::string cause;  ///< "its process ended"
 };
 
-/// Notices ranks that end without a word.
+/// Notices ranks that end without a message.
 class PeerWatch {
  public:
   virtual ~PeerWatch() = default;
-  /// Those that are gone, cheap enough to be asked a hundred times a second. Does not block.
+  /// The ranks that are gone. Cheap enough to be called a hundred times a second. Does not block.
   virtual std::vector<LostPeer> lost() = 0;
 };
 

@@ -9,10 +9,10 @@
 
 namespace lockstep::shm {
 
-/// Watches the processes of the other ranks by a descriptor (pidfd) each, so that their end is known at once, and a
-/// process that gets the same number later is not taken for them.
-/// @param pids  by rank; that of `self` is not watched
-/// @throws Error  where the kernel has no pidfd (before Linux 5.3), or descriptors run out
+/// Watches each other rank's process by a descriptor (pidfd), so that its end is noticed at once, and a later process
+/// with an equal number is not mistaken for it.
+/// @param pids  by rank; the entry of `self` is not watched
+/// @throws Error  if the kernel has no pidfd (before Linux 5.3), or the process has no descriptors left
 std::unique_ptr<PeerWatch> watch_processes(const std::vector<pid_t>& pids, int self);
 
 }  // namespace lockstep::shm

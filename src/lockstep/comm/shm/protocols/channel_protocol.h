@@ -10,16 +10,16 @@ namespace lockstep::shm {
 /// Places for pieces of messages in a channel: one is written while the other is read.
 constexpr std::uint64_t kChannelPieces = 2;
 
-/// What stands in a channel before the first piece of a message.
+/// What a channel holds before the first piece of a message.
 struct ChannelHeader {
   Announcement announcement;
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
 };
 
-/// The sender's side of a channel. Pieces of all messages are numbered on; piece n lies in place n % kChannelPieces and
-/// is there once `sent` is above n, and read once `received` is. The header of a message is written when all pieces of
-/// the message before have been read: then nobody reads the header any more.
+/// The sender's side of a channel. Pieces are numbered across all messages. Piece n is in place n % kChannelPieces; it
+/// is written once `sent` is above n, and read once `received` is above n. The header of a message is written when all
+/// pieces of the message before have been read: then the receiver no longer reads the old header.
 ///
 /// `Memory` is Group, or the model checker's. One thread at a time per side.
 template <class Memory>
@@ -27,7 +27,7 @@ class ChannelSender {
  public:
   ChannelSender(Memory& memory, ChannelCell& cell, int receiver) : memory_(memory), cell_(cell), receiver_(receiver) {}
 
-  /// The channel's memory is there for the receiver to find.
+  /// Shows that the channel's memory is ready for the receiver.
   void open() { publish(cell_.open, 1); }
 
   template <class Call>
@@ -39,7 +39,7 @@ class ChannelSender {
     memory_.store(cell_.tag, header.tag);
     memory_.store(cell_.bytes, header.bytes);
   }
-  /// Sends one more piece, which `write(number)` puts in its place.
+  /// Sends one more piece, which `write(number)` writes to its place.
   template <class Call, class Write>
   void send_piece(const Call& call, Write&& write) {
     if (sent_ >= kChannelPieces) await_received(call, sent_ - kChannelPieces + 1);
@@ -70,12 +70,12 @@ class ChannelReceiver {
  public:
   ChannelReceiver(Memory& memory, ChannelCell& cell, int sender) : memory_(memory), cell_(cell), sender_(sender) {}
 
-  /// Waits until the channel's memory is there.
+  /// Waits until the channel's memory is ready.
   template <class Call>
   void await_open(const Call& call) {
     await(call, cell_.open, 1);
   }
-  /// The header of the next message, whose pieces are to be taken then.
+  /// The header of the next message; its pieces must be taken after that.
   template <class Call>
   ChannelHeader await_message(const Call& call) {
     await(call, cell_.sent, received_ + 1);
@@ -87,7 +87,7 @@ class ChannelReceiver {
     header.bytes = memory_.load(cell_.bytes);
     return header;
   }
-  /// Takes one piece, which `read(number)` copies out of its place.
+  /// Takes one piece, which `read(number)` copies from its place.
   template <class Call, class Read>
   void take_piece(const Call& call, Read&& read) {
     await(call, cell_.sent, received_ + 1);

@@ -6,10 +6,10 @@
 
 namespace lockstep::shm {
 
-/// A barrier that can be passed again and again. What a rank has stored before it, all ranks see after it.
+/// A barrier that can be passed repeatedly. After it, all ranks see what each rank stored before it.
 ///
-/// Staged operations fill one of two buffers between two rounds while the others read the other one: whoever passes a
-/// round knows that all have done with the buffer of the round before.
+/// Staged operations fill one of two buffers between two rounds while the other ranks read the other buffer: a rank
+/// that passes a round knows that all have finished with the buffer of the round before.
 template <class Memory>
 class RoundProtocol {
  public:
@@ -21,7 +21,7 @@ class RoundProtocol {
     await(call, round);
   }
 
-  /// The first half of `pass`: says that this rank is there, and returns the number of the round.
+  /// The first half of `pass`: reports this rank's arrival, and returns the number of the round.
   std::uint64_t arrive() {
     const std::uint64_t round = ++round_;
     memory_.publish(memory_.cell(memory_.rank()).round, round, [this, round] { return all_there(round); });
@@ -34,7 +34,7 @@ class RoundProtocol {
     }
     return true;
   }
-  /// The second half.
+  /// The second half of `pass`.
   template <class Call>
   void await(const Call& call, std::uint64_t round) {
     memory_.await(

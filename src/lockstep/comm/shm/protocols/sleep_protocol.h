@@ -6,8 +6,8 @@
 
 namespace lockstep::shm {
 
-/// Waiting in the kernel without a lost wake-up. A waiter counts itself as a sleeper before it looks a last time;
-/// whoever stores looks for sleepers afterwards. All four accesses are sequentially consistent, so one of the two sees
+/// Waiting in the kernel without a lost wake-up. A waiter counts itself as a sleeper before its last check; a rank that
+/// stores looks for sleepers afterwards. All four accesses are sequentially consistent, so at least one of the two sees
 /// the other.
 ///
 /// `Memory` is Group, or the model checker's.
@@ -16,8 +16,8 @@ class SleepProtocol {
  public:
   explicit SleepProtocol(Memory& memory) : memory_(memory) {}
 
-  /// Stores what others wait for and wakes them where `complete()` says that a wait may be over. Where that takes
-  /// stores of several ranks, at least one of them sees all the others' and wakes.
+  /// Stores a value that others wait for, and wakes them if `complete()` returns that a wait may be over. If the wait
+  /// needs stores of several ranks, at least one of them sees all the others' stores and wakes the sleepers.
   template <class Complete>
   void publish(Word& word, std::uint64_t value, Complete&& complete) {
     memory_.store_in_order(word, value);
@@ -33,7 +33,7 @@ class SleepProtocol {
     }
   }
 
-  /// Sleeps until woken, unless `ready()`; it may return early. Returns what `ready()` said.
+  /// Sleeps until woken, unless `ready()`; it may return early. Returns the result of `ready()`.
   template <class Ready>
   bool sleep(Ready&& ready) {
     RankCell& mine = memory_.cell(memory_.rank());

@@ -7,12 +7,12 @@
 
 namespace lockstep::shm {
 
-/// The flags of operations on memory that all ranks reach: every rank enters (its memory is ready), chunks are worked
-/// on by whoever comes by, every rank retires (it looks at this operation's flags no more).
+/// The flags of operations on memory that all ranks can access. Every rank enters (its memory is ready), any rank works
+/// on chunks, and every rank retires (it no longer reads this operation's flags).
 ///
-/// A rank's slice of the data is cut into chunks. Chunks are taken from the slice's counter, by its own rank and by any
-/// rank that would otherwise wait, so a rank that is busy elsewhere delays nobody. Slots are used in turn:
-/// an operation may enter only when all ranks have retired the one that had its slot before.
+/// A rank's slice of the data is cut into chunks. Its own rank takes chunks from the slice's counter, and so does any
+/// rank that would otherwise wait, so a busy rank delays no other. Slots are used in turn: an operation may enter only
+/// when all ranks have retired the operation that had its slot before.
 ///
 /// `Memory` is Group, or the model checker's. One thread at a time per rank.
 template <class Memory>
@@ -26,18 +26,18 @@ class SlotProtocol {
     all_retired_ = least_retired();
     return sequence < all_retired_ + memory_.slots();
   }
-  /// The same from any thread, which waits for it. Nobody rings for it.
+  /// Like `may_enter`, from any thread that waits for it. No rank signals this.
   bool is_slot_free(std::uint64_t sequence) { return sequence < least_retired() + memory_.slots(); }
   bool holds_slot(std::uint64_t sequence, int rank) { return sequence >= retired(rank) + memory_.slots(); }
 
-  /// Says that this rank's data of the operation is complete, and where it lies. Waits where it may not enter yet: only
-  /// for a rank that has retired all operations before this one, else it waits for itself.
+  /// Shows that this rank's data of the operation is complete, and where it is. Waits if the operation may not enter
+  /// yet. Only a rank that has retired all earlier operations may wait here; any other would wait for itself.
   template <class Call>
   void enter(const Call& call, const Location& location) {
     SlotCell& mine = prepare(call, location);
     memory_.publish(mine.arrived, call.sequence + 1, [&] { return all_entered(call.sequence); });
   }
-  /// Enters an operation that does without the slot, so that others see it. Wakes nobody.
+  /// Enters an operation that needs no slot, so that others see it. Wakes no rank.
   template <class Call>
   void announce(const Call& call) {
     SlotCell& mine = prepare(call, {kNowhere, 0});
@@ -70,7 +70,7 @@ class SlotProtocol {
     return {memory_.load(slot.segment), memory_.load(slot.offset)};
   }
 
-  /// Works on chunks of a rank's slice that nobody has taken; true where there were any. All ranks must have entered.
+  /// Works on chunks of a rank's slice that no rank has taken; true if there were any. All ranks must have entered.
   /// `body(owner, chunk)` touches memory of all ranks.
   template <class Body>
   bool work(std::uint64_t sequence, std::uint64_t chunks_per_slice, int owner, Body&& body) {
@@ -103,8 +103,8 @@ class SlotProtocol {
   /// True while the rank has taken a chunk, of any operation, that it has not finished.
   bool is_working(int rank) { return memory_.load(memory_.cell(rank).working) != 0; }
 
-  /// This rank is done with the operation, and with all before it, and looks at their slots no more. To be called for
-  /// each operation.
+  /// This rank has finished the operation and all earlier ones, and no longer reads their slots. Call it for each
+  /// operation.
   void retire(std::uint64_t sequence) { memory_.store(memory_.cell(memory_.rank()).retired, sequence + 1); }
 
  private:
@@ -115,7 +115,7 @@ class SlotProtocol {
           call, [&] { return is_slot_free(call.sequence); }, [&](int rank) { return holds_slot(call.sequence, rank); });
     }
     SlotCell& mine = memory_.slot(call.sequence, memory_.rank());
-    memory_.store(mine.done, 0);  // `claimed` carries its operation: its line stays where it is
+    memory_.store(mine.done, 0);  // `claimed` contains its operation, so its cache line stays where it is
     for (std::size_t i = 0; i < call.announcement.words.size(); ++i) {
       memory_.store(mine.announcement[i], call.announcement.words[i]);
     }
@@ -130,7 +130,7 @@ class SlotProtocol {
     const std::uint64_t tag = (sequence + 1) << kChunkBits;
     std::uint64_t current = memory_.load(claimed);
     for (;;) {
-      // Left over from the operation that had the slot before: nothing is taken yet.
+      // If the value is left from the operation that had the slot before, no chunk is taken yet.
       chunk = (current >> kChunkBits) == sequence + 1 ? current - tag : 0;
       if (chunk >= chunks_per_slice) return false;
       if (memory_.compare_exchange(claimed, current, tag + chunk + 1)) return true;
@@ -145,7 +145,7 @@ class SlotProtocol {
   }
 
   Memory& memory_;
-  std::uint64_t all_retired_ = 0;  // a lower bound of what every rank has retired
+  std::uint64_t all_retired_ = 0;  // a lower bound of the operations that every rank has retired
 };
 
 }  // namespace lockstep::shm

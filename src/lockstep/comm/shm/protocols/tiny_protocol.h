@@ -8,7 +8,7 @@
 
 namespace lockstep::shm {
 
-/// Messages so small that every rank sends its own to all and reads all others', in one go: the flag lies beside the
+/// Messages so small that every rank sends its own to all and reads all others' in one step: the flag is beside the
 /// data, and there is no second barrier. Boxes are used in turn (see kTinyBoxes).
 ///
 /// `Memory` is Group, or the model checker's. One thread at a time per rank.
@@ -17,9 +17,9 @@ class TinyProtocol {
  public:
   explicit TinyProtocol(Memory& memory) : memory_(memory) {}
 
-  /// Number of the next message; the same on every rank.
+  /// Number of the next message; equal on every rank.
   std::uint64_t next() const { return sent_; }
-  /// True where one more may be sent before `read` of an older one.
+  /// True if one more may be sent before `finish_read` of an older one.
   bool may_send() const { return sent_ < read_ + kTinyAhead; }
 
   void send(const Announcement& announcement, const std::byte* data, std::size_t bytes) {
@@ -56,7 +56,7 @@ class TinyProtocol {
   }
   const std::byte* payload(std::uint64_t number, int rank) { return memory_.tiny_box(number, rank).payload.data(); }
 
-  /// The oldest message that was not read is read now.
+  /// Marks the oldest unread message as read.
   void finish_read() { ++read_; }
 
  private:
