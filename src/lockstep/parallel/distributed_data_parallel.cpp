@@ -29,8 +29,8 @@ std::vector<at::Tensor> plain(const std::vector<NamedTensor>& tensors) {
   return result;
 }
 
-// Between hosts the link is the bottleneck: small buckets keep it busy while backward fills the next ones. Smaller ones
-// than this lose more to each all-reduce's latency than they win.
+// Between hosts the link is the bottleneck: small buckets keep it busy while backward fills the next ones. Buckets
+// smaller than this lose more to the latency of each all-reduce than they gain.
 constexpr std::int64_t kBucketBytesBetweenHosts = std::int64_t{2} << 20;
 
 ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Membership& membership) {
@@ -57,7 +57,8 @@ std::string names_of_sparse(const ModuleTensors& tensors) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// What one rank does and another does not leaves one of them waiting, or adds up gradients of different parameters.
+// If ranks disagreed about an option, one of them would wait forever, or gradients of different parameters would be
+// added.
 void check_equal_options(Communicator& communicator, const DistributedDataParallelOptions& options,
                          const ModuleTensors& tensors) {
   if (communicator.world_size() == 1) return;
@@ -75,7 +76,7 @@ void check_equal_options(Communicator& communicator, const DistributedDataParall
               "give the same DistributedDataParallelOptions on every rank");
 }
 
-// That of the group's communicators which carries the module's gradients; it keeps the group.
+// Among the group's communicators, the one that carries the module's gradients. It keeps the group alive.
 std::shared_ptr<Communicator> carrier_of_gradients(std::shared_ptr<Communicator> group, const ModuleTensors& tensors) {
   for (const auto& entry : tensors.parameters) {
     if (!entry.tensor.requires_grad()) continue;
@@ -161,13 +162,14 @@ void DistributedDataParallelBase::before_forward() {
   check_parameters();
   if (fuse_mode() != FuseMode::Off) fused_->before_forward();
   reducer_->prepare(synchronise_);
-  // Only in training: a rank may evaluate by itself.
+  // Only in training, because a rank may evaluate by itself.
   if (!synchronise_ || !tensors_.is_training()) return;
   advise_on_uneven_inputs([this] { synchronise_buffers(reducer_->lowest_active_rank()); });
 }
 
 void DistributedDataParallelBase::follow_backward() {
-  // Not when it begins: batch normalisation keeps its averages for backward, and they must not change before.
+  // At the end, not at the beginning: batch normalisation keeps its averages for backward, and they must not change
+  // before.
   reducer_->follow_backward([this] { check_parameters(); },
                             [this] {
                               if (tensors_.is_training()) synchronise_buffers(0);
@@ -196,7 +198,7 @@ int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOpt
   return last_active;
 }
 
-// A rank that was through early has missed updates: those of the weights, and of what makes them.
+// A rank that finished early has missed updates of the weights and of the optimizers.
 void DistributedDataParallelBase::take_over_from(int last, const JoinOptions& options, bool was_through_early) {
   std::vector<at::Tensor> all;
   for (const auto& entry : tensors_.parameters) {

@@ -90,7 +90,7 @@ ParallelContext::~ParallelContext() {
   try {
     destroy();
   } catch (const std::exception&) {
-    // The group has failed before: who waited on it was told.
+    // The group has failed before, and the calls that waited for it have thrown.
   }
 }
 

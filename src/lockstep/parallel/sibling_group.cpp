@@ -10,14 +10,14 @@ namespace {
 
 struct Sibling {
   std::weak_ptr<Communicator> of;
-  // Kept here, and not by those that use it: whether the next one finds it must be the same on every rank.
+  // Kept here and not by its users: every rank must agree on whether it already exists.
   std::shared_ptr<Communicator> group;
 };
 
 class Siblings {
  public:
   std::shared_ptr<Communicator> find(const std::shared_ptr<Communicator>& of) {
-    std::vector<std::shared_ptr<Communicator>> ended;  // destroyed without the lock
+    std::vector<std::shared_ptr<Communicator>> ended;  // destroyed without holding the lock
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto entry = siblings_.begin(); entry != siblings_.end();) {
       if (entry->second.of.expired()) {
@@ -43,7 +43,7 @@ class Siblings {
 }  // namespace
 
 std::shared_ptr<Communicator> sibling_group(const std::shared_ptr<Communicator>& group) {
-  static Siblings siblings;  // of all ranks that are threads of this process; each looks for its own
+  static Siblings siblings;  // of all ranks that are threads of this process; each rank finds its own
   if (auto found = siblings.find(group)) return found;
   std::shared_ptr<Communicator> made = group->split(0, group->rank());
   siblings.add(group, made);

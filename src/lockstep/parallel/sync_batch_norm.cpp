@@ -18,14 +18,14 @@ namespace {
 
 thread_local int without_samples = 0;
 
-// All dimensions but that of the channels.
+// All dimensions except the channels.
 std::vector<std::int64_t> sample_dims(const at::Tensor& input) {
   std::vector<std::int64_t> dims{0};
   for (std::int64_t i = 2; i < input.dim(); ++i) dims.push_back(i);
   return dims;
 }
 
-// [channels] made to go with the input.
+// [channels], reshaped to broadcast over the input.
 at::Tensor per_channel(const at::Tensor& values, const at::Tensor& input) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(input.dim()), 1);
   sizes[1] = values.numel();
@@ -34,11 +34,11 @@ at::Tensor per_channel(const at::Tensor& values, const at::Tensor& input) {
 
 struct BatchMoments {
   at::Tensor mean, variance;  // [channels] fp64, over all ranks
-  double count = 0;           // values per channel, of all ranks
+  double count = 0;           // values per channel, on all ranks
 };
 
-// One message: each rank's mean and sum of squares around it, brought together as Chan, Golub and LeVeque (1979) do,
-// which loses no digits where the mean is large.
+// Sends one message: each rank's mean and its sum of squares around it. They are combined as Chan, Golub and LeVeque
+// (1979) do, which loses no digits if the mean is large.
 BatchMoments moments_of_all(const at::Tensor& input, Communicator& group) {
   const std::int64_t channels = input.size(1);
   const double count = without_samples > 0 ? 0 : static_cast<double>(input.numel()) / static_cast<double>(channels);

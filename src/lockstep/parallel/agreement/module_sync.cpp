@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// Strides where they matter: gradients lie in buckets as their parameters do.
+// Describes strides if they matter: gradients lie in buckets as their parameters do.
 std::string describe_layout(const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided || tensor.is_contiguous()) return "";
   return fmt::format(", strides [{}]", fmt::join(tensor.strides(), ", "));
@@ -36,7 +36,7 @@ void check_equal(Communicator& communicator, const std::vector<std::string>& lin
 
 at::TensorOptions bytes_on(c10::Device device) { return at::TensorOptions().dtype(at::kByte).device(device); }
 
-// Between contiguous memory of one device.
+// Copies between contiguous memory on one device.
 void copy_bytes(void* to, void* from, std::size_t bytes, c10::Device device) {
   if (bytes == 0) return;
   if (device.is_cpu()) {

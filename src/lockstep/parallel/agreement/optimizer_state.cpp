@@ -12,12 +12,12 @@
 namespace lockstep {
 namespace {
 
-// What the ranks together know of one parameter's state. Several ranks may hold parts of it, or all hold the whole.
+// The ranks' common knowledge of all parameters' state. Several ranks may hold parts of it, or all may hold the whole.
 struct Inventory {
   std::vector<std::string> kinds;
-  at::Tensor largest;  // [parameters][step, and for each kind 1 where somebody has it]
+  at::Tensor largest;  // [parameters][step, and for each kind 1 if some rank has it]
   at::Tensor holders;  // [parameters]: ranks that hold any of it
-  at::Tensor parts;    // [parameters]: of these, ranks that do not hold all
+  at::Tensor parts;    // [parameters]: ranks among them that hold only a part
 };
 
 Inventory take_inventory(Communicator& communicator, const FlatOptimizer& optimizer, const NamedParameters& names,
@@ -45,7 +45,7 @@ Inventory take_inventory(Communicator& communicator, const FlatOptimizer& optimi
   return all;
 }
 
-// Every element is one rank's, and zero elsewhere. Added as integers: no bit changes.
+// Each element is held by one rank and zero on the others. Integer addition keeps every bit.
 at::Tensor gather_elements(Communicator& communicator, const at::Tensor& parameter, const ParameterState* mine,
                            const std::string& kind) {
   at::Tensor whole = at::zeros({parameter.numel()}, parameter.options().requires_grad(false));

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::int64_t kNotSent = -1;
 
-// One optimizer's state on its way from the root: [parameters][steps, and for each kind of tensor 1 where it is there].
+// Sends one optimizer's state from the root: [parameters][steps, and for each kind of tensor 1 if it exists].
 class StateJourney {
  public:
   StateJourney(Communicator& communicator, FlatOptimizer& optimizer, int root)
@@ -57,7 +57,7 @@ class StateJourney {
   std::int64_t* entry(std::size_t row) {
     return header_.data_ptr<std::int64_t>() + static_cast<std::int64_t>(row) * columns();
   }
-  // Each rank has its own part of what a fused step updates.
+  // Each rank owns a part of what a fused step updates.
   bool is_covered(std::size_t row) const {
     const StepDelegate* delegate = optimizer_.step_delegate();
     return delegate != nullptr && delegate->covers(names_[row].second);
@@ -72,7 +72,7 @@ class StateJourney {
     }
   }
 
-  // What this rank has of the row makes way for the root's.
+  // Removes this rank's state of the row, to be replaced by the root's.
   void make_room(std::size_t row) {
     const auto& [name, parameter] = names_[row];
     state_.erase(name);
@@ -107,7 +107,7 @@ class StateJourney {
 
 std::string group_key(std::size_t group) { return fmt::format("lockstep_group_{}", group); }
 
-// LibTorch's archives of optimizers bring no options back: each group's are written beside the state.
+// LibTorch's archives of optimizers do not restore options, so each group's options are written beside the state.
 std::string torch_optimizer_bytes(const torch::optim::Optimizer& optimizer) {
   torch::serialize::OutputArchive archive;
   optimizer.save(archive);
@@ -140,7 +140,7 @@ std::string first_line_of(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-// What the root sends begins with one of these: then the state follows, or why there is none.
+// The root's message begins with one of these: the state follows, or the reason why there is no state.
 constexpr char kState = 's', kProblem = 'p';
 
 std::string state_message(const torch::optim::Optimizer& optimizer) {
@@ -160,7 +160,7 @@ Error unsendable_state(const Communicator& communicator, const std::string& prob
 
 }  // namespace
 
-// As one line of numbers: all ranks have the same groups.
+// Sent as one row of numbers, because all ranks have the same groups.
 void broadcast_group_options(Communicator& communicator, FlatOptimizer& optimizer, int root) {
   auto groups = optimizer.group_options();
   std::int64_t count = 0;

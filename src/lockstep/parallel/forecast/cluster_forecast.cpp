@@ -18,7 +18,7 @@ std::vector<SendingPlan> plans_of(Compression compression) {
   return plans;
 }
 
-// Of the parts that were measured alone.
+// The forecast from the parts, which were measured separately.
 StepForecast forecast_of_parts(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                                const SendingPlan& plan) {
   std::vector<GradientSize> sizes;
@@ -39,7 +39,7 @@ StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& sh
                               const SendingPlan& plan) {
   const StepForecast host = forecast_of_parts(profile, {1, shape.ranks_per_host}, link, {});
   StepForecast forecast = shape.hosts == 1 ? host : forecast_of_parts(profile, shape, link, plan);
-  // What the host's ranks take together beyond their parts, they take on several hosts as well.
+  // The time that the host's ranks need beyond their parts is also needed on several hosts.
   forecast.step_s = profile.host_step_s + std::max(0.0, forecast.step_s - host.step_s);
   const StepProfile& step = profile.step;
   forecast.exposed_s = std::max(0.0, forecast.step_s - step.forward_s - step.backward_s - step.update_s);
@@ -61,7 +61,7 @@ SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, con
   for (const SendingPlan& plan : plans) shortest_s = std::min(shortest_s, seconds(plan));
   const double default_s = seconds({compression.value_or(Compression::None), {}});
   const double good_enough_s = std::min(shortest_s * kGoodEnough, default_s);
-  // Without compression first: it changes nothing.
+  // Tries no compression first, because it changes no gradient.
   SendingPlan best = plans.front();
   bool found = false;
   for (const SendingPlan& plan : plans) {

@@ -10,10 +10,10 @@
 namespace lockstep {
 namespace {
 
-// Ethernet's, IP's and TCP's headers on frames of 1500 bytes.
+// Headers of Ethernet, IP and TCP on frames of 1500 bytes.
 constexpr double kFramesPerPayload = 1514.0 / 1448.0;
 
-// One of `lanes` groups of one rank of each host that share the hosts' links.
+// One of `lanes` groups that share the hosts' links. Each group has one rank of each host.
 struct Lanes {
   int hosts;
   int lanes;
@@ -22,7 +22,7 @@ struct Lanes {
 
   double peers() const { return hosts - 1; }
 
-  // Each rank sends so many bytes in so many messages, in `rounds` that follow each other.
+  // Each rank sends this many bytes in this many messages, in `rounds` that follow each other.
   OperationCost exchange(double sent_bytes, double messages, int rounds) const {
     OperationCost cost;
     cost.cpu_s = sent_bytes * costs.byte_cpu_s + messages * costs.message_cpu_s;
@@ -43,7 +43,7 @@ Lanes one_lane_of_all(const ClusterShape& shape, const LinkSpeed& link, const En
   return {shape.hosts, 1, link, costs};
 }
 
-// All ranks send to all others, without shared memory: what stays in a host does not cross its link.
+// All ranks send to all others, without shared memory. Messages within a host do not use its link.
 OperationCost flat_exchange(double bytes_to_each, const ClusterShape& shape, const LinkSpeed& link,
                             const EngineCosts& costs) {
   const double peers = shape.ranks() - 1;
@@ -66,12 +66,12 @@ OperationCost hierarchical_all_reduce(double bytes, const ClusterShape& shape, c
   between.cpu_s *= pieces;
   OperationCost cost;
   cost.cpu_s = between.cpu_s + local_s;
-  // The first piece's way into the network, and the last one's out of it, are beside nothing.
+  // The way of the first piece into the network, and of the last piece out of it, overlap with nothing.
   cost.seconds = std::max(between.seconds + local_s / pieces, cost.cpu_s);
   return cost;
 }
 
-// A message of the same length from each rank to each: all-gather, or all-to-all of as many parts.
+// Each rank sends a message of one length to each other rank: all-gather, or all-to-all with as many parts.
 OperationCost all_gather_cost(double bytes, const ClusterShape& shape, const LinkSpeed& link,
                               const EngineCosts& costs) {
   if (shape.ranks_per_host == 1) {
@@ -117,7 +117,7 @@ BucketCost bucket_cost(std::int64_t bytes, Compression compression, const Compre
     cost.leaving = all_gather_cost(codes, shape, link, costs);
     return cost;
   }
-  // Everybody's codes of each part to its owner; it adds them up, and its own codes of the sum go to everybody.
+  // All ranks send their codes of each part to its owner. The owner adds them up and sends its codes of the sum to all.
   const double part = codes / shape.ranks();
   cost.leaving = flat_exchange(part, shape, link, costs);
   cost.middle_s = size * hook.finish_byte_s + cost.start_s / shape.ranks();

@@ -6,10 +6,10 @@
 namespace lockstep {
 namespace {
 
-// However busy communication is, the system gives computing threads a part of the core.
+// However busy communication is, the system gives computing threads a share of the core.
 constexpr double kLargestSlowdown = 0.75;
 
-// What the computing thread has done when each bucket leaves: seconds of backward and of the buckets' preparation.
+// The computing thread's work when each bucket leaves: seconds of backward and of preparing the buckets.
 std::vector<double> work_at_launch(const StepProfile& profile, const std::vector<ForecastBucket>& buckets) {
   std::vector<double> work;
   double ready_s = 0;
@@ -23,7 +23,7 @@ std::vector<double> work_at_launch(const StepProfile& profile, const std::vector
   return work;
 }
 
-// Backward and the operations beside it.
+// Simulates backward and the operations that overlap with it.
 class Overlap {
  public:
   Overlap(const StepProfile& profile, const std::vector<ForecastBucket>& buckets)
@@ -75,10 +75,10 @@ class Overlap {
   const std::vector<ForecastBucket>& buckets_;
   const std::vector<double> work_;
   std::vector<double> ends_s_;
-  double now_s_ = 0;  // since backward began
+  double now_s_ = 0;  // seconds since backward began
   double done_s_ = 0;
   std::size_t launched_ = 0;
-  std::size_t next_ = 0;  // the bucket of the operation that runs, or of the next
+  std::size_t next_ = 0;  // the bucket of the present operation, or of the next
   bool running_ = false;
   double operation_end_s_ = 0;
   double backward_end_s_ = 0;
@@ -91,10 +91,10 @@ StepForecast forecast_step(const StepProfile& profile, const std::vector<Forecas
   overlap.run();
   StepForecast forecast;
   double now_s = std::max(overlap.backward_end_s(), profile.backward_s);
-  // Second operations queue up behind the first ones of all buckets.
+  // Second operations queue behind the first ones of all buckets.
   double free_s = buckets.empty() ? now_s : overlap.end_s(buckets.size() - 1);
-  std::vector<std::pair<double, double>> comes;  // the end of a second operation, and seconds of what follows it
-  double beside_s = 0;                           // what the processor has to do while they are under way
+  std::vector<std::pair<double, double>> comes;  // end of a second operation, and seconds of the work after it
+  double beside_s = 0;                           // the processor's work during these operations
   for (std::size_t k = 0; k < buckets.size(); ++k) {
     const BucketCost& cost = buckets[k].cost;
     forecast.communication_s += cost.leaving.seconds + cost.coming.seconds;

@@ -23,7 +23,7 @@ GradientSource source_of(const std::vector<void*>& sources, const at::Tensor& li
   return source;
 }
 
-/// All ranks reach all gradients, and one copy of the weights.
+/// All ranks can read all gradients, and share one copy of the weights.
 class SharedMemory : public FusedMemory {
  public:
   SharedMemory(const std::vector<FusedBucket>& buckets, Communicator& communicator) : communicator_(communicator) {
@@ -81,7 +81,7 @@ class MessageMemory : public FusedMemory {
                         {},
                         nullptr,
                         nullptr});
-      // The source counts from the bucket's element 0.
+      // Pointers of a source refer to the bucket's element 0.
       const auto offset = static_cast<std::uintptr_t>(bucket.begin) * memory.element_size();
       const auto first = reinterpret_cast<std::uintptr_t>(parts_.back().sum.data_ptr()) - offset;
       parts_.back().sources.push_back(reinterpret_cast<void*>(first));
@@ -121,9 +121,9 @@ class MessageMemory : public FusedMemory {
   struct Part {
     at::Tensor gradients;
     at::Tensor weights;
-    at::Tensor owned;    // of the weights
-    at::Tensor sum;      // of all ranks' gradients, in the owned elements
-    std::int64_t begin;  // of these
+    at::Tensor owned;    // part of the weights
+    at::Tensor sum;      // of all ranks' gradients in the owned elements
+    std::int64_t begin;  // of the owned elements
     std::vector<void*> sources;
     std::shared_ptr<Work> reduction;
     std::shared_ptr<Work> publication;
@@ -138,7 +138,7 @@ at::Tensor allocate_private(std::int64_t numel, const at::Tensor& like) {
   return memory;
 }
 
-// One piece of memory for all ranks, each of which has the pages of a part on its side of the machine.
+// One piece of memory for all ranks. The pages of each rank's part are on its node of the machine.
 at::Tensor allocate_shared(Communicator& communicator, std::int64_t numel, const at::Tensor& like) {
   if (communicator.world_size() == 1) return allocate_private(numel, like);
   const at::Tensor part = communicator.allocate({numel / communicator.world_size()}, like.scalar_type());

@@ -44,7 +44,7 @@ StepResult FusedStep::step(const StepOptions& options) {
 
 bool FusedStep::shadow_step() {
   return guarded([&] {
-    // The others may clip first: then take part in that, too.
+    // The other ranks may clip first: this rank takes part in that, too.
     while (true) {
       reducer_.drop_gradients();
       agree(nullptr);
@@ -92,13 +92,13 @@ void FusedStep::agree(const StepRequest* request) {
   if (active == 0) return;
   if (active < communicator_->world_size()) {
     if (agreement_.request().kind == StepRequest::Kind::Step) {
-      // Schedulers of ranks that have run out of inputs stand still.
+      // Ranks without inputs do not step their schedulers.
       broadcast_group_options(*communicator_, *optimizer_, agreement_.lowest_active_rank());
     } else {
       share_selection();
     }
   }
-  // Scaling needs no sums: those that are there are scaled along, and where there are none, the step makes them.
+  // Scaling needs no sums: existing sums are scaled too, and otherwise the step computes them later.
   if (!agreement_.stale() || agreement_.request().kind == StepRequest::Kind::Scale) return;
   for (std::size_t i = 0; i < buckets_.size(); ++i) memory_->begin_reduction(i);
 }

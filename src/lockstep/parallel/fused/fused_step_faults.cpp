@@ -1,4 +1,4 @@
-// FusedStep: weights and gradients that something else wrote while gradients waited for their step.
+// FusedStep: detects writes to weights and gradients while gradients wait for their step.
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks) 
   communicator.all_reduce(all, ReduceOp::Max);
 }
 
-// Into `faults_`. @return  whether there are any
+// Fills `faults_`. @return  whether any fault was found
 bool FusedStep::find_faults() {
   std::fill(faults_.begin(), faults_.end(), std::uint8_t{0});
   bool any = false;
@@ -44,13 +44,13 @@ ErrorType FusedStep::fault_error() const {
   return ErrorType(text.happened, communicator_->membership().where() + ", fused optimizer", text.fix);
 }
 
-// After an exchange of what each has found, on every rank.
+// Exchanges the ranks' findings. Runs on every rank.
 void FusedStep::throw_agreed_fault() {
   reduce_marks(*communicator_, faults_);
   throw fault_error<AgreedError>();
 }
 
-// What this rank alone has found: the others learn of it as their group ends.
+// Throws what this rank alone has found; the other ranks learn of it when their group ends.
 void FusedStep::throw_own_fault() {
   if (find_faults()) throw fault_error<Error>();
 }
@@ -64,7 +64,7 @@ void FusedStep::before_forward() {
   }
 }
 
-// Weights that were loaded meanwhile are as good as those that are loaded now.
+// Weights that were loaded since backward are as valid as weights that are loaded now.
 void FusedStep::gradients_dropped() {
   if (!watch_->is_waiting()) return;
   if (!watch_->allows_drop()) guarded([&] { throw_own_fault(); });

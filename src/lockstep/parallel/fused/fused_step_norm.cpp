@@ -1,4 +1,4 @@
-// FusedStep: norms of the averages of all ranks' gradients, and what clips by them.
+// FusedStep: norms of the gradients averaged over all ranks, and clipping by them.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
@@ -45,7 +45,7 @@ void FusedStep::scale_gradients(const std::vector<at::Tensor>& parameters, doubl
   });
 }
 
-// Marks the parameters, and returns a number that ranks which mark others do not have (Fowler, Noll and Vo's hash).
+// Marks the parameters, and returns a number that differs on ranks that mark others (Fowler, Noll and Vo's hash).
 std::uint64_t FusedStep::select(const std::vector<at::Tensor>& parameters) {
   std::fill(selected_.begin(), selected_.end(), std::uint8_t{0});
   for (const at::Tensor& parameter : parameters) selected_[covered_.at(parameter.unsafeGetTensorImpl())] = 1;
@@ -54,7 +54,7 @@ std::uint64_t FusedStep::select(const std::vector<at::Tensor>& parameters) {
   return number;
 }
 
-// Ranks that have run out of inputs were given no parameters.
+// Ranks without inputs received no list of parameters.
 void FusedStep::share_selection() {
   at::Tensor marks = at::from_blob(selected_.data(), {static_cast<std::int64_t>(selected_.size())},
                                    at::TensorOptions().dtype(at::kByte));
@@ -65,7 +65,7 @@ double FusedStep::run_norm() {
   const double p = agreement_.request().norm_type;
   double norm = 0;
   if (p == 0) {
-    // Known everywhere since the agreement.
+    // Known on every rank since the agreement.
     for (std::size_t i = 0; i < selected_.size(); ++i) norm += selected_[i] * agreement_.contributed()[i];
   } else {
     norm = norm_of(selected_gradients(), 0, p);
@@ -132,14 +132,14 @@ std::vector<OwnedGradients> FusedStep::selected_gradients() {
   return parts;
 }
 
-// Of the average of all ranks' gradients, and of those that are equal on all ranks already, which one rank counts.
+// Covers the average of all ranks' gradients, and gradients that are equal on all ranks already; one rank counts these.
 double FusedStep::global_norm(double p) {
   const GradientMemory others(other_parameters());
   const bool counts_others = communicator_->rank() == agreement_.lowest_active_rank() && others.count() > 0;
   return norm_of(owned_gradients(), counts_others ? others.norm(p) : 0, p);
 }
 
-// @param own  the norm of what this rank adds to them
+// @param own  the norm of the gradients that this rank adds
 double FusedStep::norm_of(const std::vector<OwnedGradients>& parts, double own, double p) {
   double value = 0;
   if (p == std::numeric_limits<double>::infinity()) {

@@ -1,4 +1,4 @@
-// FusedStep: what it takes over, and how that is given back.
+// FusedStep: takes over buckets and weights, and gives them back.
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
@@ -78,7 +78,7 @@ std::unique_ptr<FusedStep> FusedStep::make(FlatOptimizer& optimizer, Reducer& re
   try {
     fused->take_over(options);
   } catch (const Error& error) {
-    // Memory is short on some rank: all ranks know. Where the group ended instead, the next call says so.
+    // Memory is short on some rank, and all ranks know it. If instead the group has ended, the next call reports that.
     reason = error.happened();
     fused->release();
     return nullptr;
@@ -148,7 +148,7 @@ void FusedStep::watch() {
   reducer_.watch_gradients_for_step([this](std::size_t index) { watch_->gradient_arrived(index); });
 }
 
-// fp64 weights keep gradients of their own dtype.
+// fp64 weights keep gradients in fp64.
 void FusedStep::place_gradients(at::ScalarType dtype) {
   for (FusedBucket& bucket : buckets_) {
     const at::ScalarType own = reducer_.parameter(bucket.gradients.parameters.front()).scalar_type();
@@ -194,7 +194,7 @@ void FusedStep::unfuse() {
     const NamedState state = gather_optimizer_state(*communicator_, optimizer, names);
     release();
     optimizer.unshard(names, state);
-    // Nobody writes to his weights before all have theirs.
+    // No rank may write its weights before all ranks have their own.
     if (communicator_->world_size() > 1) communicator_->barrier();
   });
 }

@@ -1,4 +1,4 @@
-// FusedStep: weights that the program wrote between two steps, in place or in memory of their own (torch::load).
+// FusedStep: weights that the program wrote between two steps, in place or into other memory (torch::load).
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::uint8_t kMoved = 255;  // to other memory; else a WeightWrite
+constexpr std::uint8_t kMoved = 255;  // moved to other memory; other values are a WeightWrite
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void FusedStep::own_weights() {
   }
 }
 
-// By the reducer's indices: how this rank's program has written weights since the last step.
+// By the reducer's indices, how this rank's program has written weights since the last step.
 std::vector<std::uint8_t> FusedStep::weight_changes() const {
   std::vector<std::uint8_t> changes;
   for (const WeightWrite write : watch_->writes()) changes.push_back(static_cast<std::uint8_t>(write));
@@ -61,8 +61,8 @@ std::vector<std::uint8_t> FusedStep::weight_changes() const {
   return changes;
 }
 
-// What the program has written must be the same on all ranks. What lies in other memory goes where the step updates it,
-// each rank its share where all have one copy.
+// Requires that the program wrote the same values on all ranks. Weights in other memory are copied to where the step
+// updates them; if ranks share one copy, each rank copies its share.
 void FusedStep::take_up_weights() {
   std::vector<std::uint8_t> changes = weight_changes();
   if (memory_->shares_weights()) warn_of_shared_writes(changes);
@@ -77,7 +77,7 @@ void FusedStep::take_up_weights() {
   watch_->take_weights();
 }
 
-// @param changes  of all ranks
+// @param changes  on all ranks
 void FusedStep::check_equal_changes(const std::vector<std::uint8_t>& changes) {
   std::vector<at::Tensor> changed;
   std::vector<std::size_t> indices;
@@ -101,11 +101,11 @@ void FusedStep::check_equal_changes(const std::vector<std::uint8_t>& changes) {
                  "written by hand must be the same on every rank");
 }
 
-// In memory that all share, whose values cannot be compared: only that several have written can be seen.
+// In shared memory the ranks' values cannot be compared. It is only visible that several ranks have written.
 void FusedStep::warn_of_shared_writes(const std::vector<std::uint8_t>& changes) {
   if (has_warned_ || communicator_->world_size() == 1) return;
   const auto count = static_cast<std::int64_t>(changes.size());
-  at::Tensor ranks = at::zeros({2, count}, at::TensorOptions().dtype(at::kInt));  // that wrote, that saw it
+  at::Tensor ranks = at::zeros({2, count}, at::TensorOptions().dtype(at::kInt));  // ranks that wrote, ranks that saw it
   std::int32_t* wrote = ranks.data_ptr<std::int32_t>();
   std::int32_t* saw = wrote + count;
   for (std::size_t i = 0; i < changes.size(); ++i) {

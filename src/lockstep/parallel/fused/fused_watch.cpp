@@ -17,15 +17,15 @@ std::uint64_t element_bits(const at::Tensor& tensor, std::int64_t index) {
   return bits;
 }
 
-// What a program has put in the place of a parameter may be anything.
+// A program may replace a parameter by any tensor.
 bool can_be_read(const at::Tensor& tensor) { return tensor.device().is_cpu() && tensor.is_contiguous(); }
 
-// Of a floating-point number, without its sign: compares as the magnitude does.
+// The bits of a floating-point number without its sign; they compare as the magnitudes do.
 std::uint64_t without_sign(std::uint64_t bits, std::size_t element_size) {
   return bits & ~(std::uint64_t{1} << (8 * element_size - 1));
 }
 
-// One element before and after a write. Bits of one sign compare as the numbers do.
+// One element before and after a write. Bits of numbers with one sign compare as the numbers do.
 struct ElementChange {
   bool is_negative;
   std::uint64_t before, now;  // without signs
@@ -86,7 +86,7 @@ bool TensorSample::was_zeroed(const at::Tensor& tensor) const {
 
 bool TensorSample::was_clamped(const at::Tensor& tensor) const {
   const std::size_t size = tensor.element_size();
-  std::array<std::uint64_t, 2> bounds{};  // of positive and negative numbers; 0: not found
+  std::array<std::uint64_t, 2> bounds{};  // of positive and of negative numbers; 0: not found
   std::array<std::uint64_t, 2> largest_kept{}, first_before{};
   bool several_became_one = false;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -124,7 +124,7 @@ FusedWatch::FusedWatch(std::vector<at::Tensor> parameters)
 void FusedWatch::gradient_arrived(std::size_t index) {
   const at::Tensor& gradient = parameters_[index].grad();
   if (!gradient.defined()) return;
-  if (!is_waiting_) note_writes();  // they may have been written until now, whichever forward came before
+  if (!is_waiting_) note_writes();  // writes are permitted until this moment, also after an earlier forward
   is_waiting_ = true;
   gradients_[index].take_largest(gradient, turn_);
 }
@@ -149,7 +149,7 @@ bool FusedWatch::allows_drop() {
 
 void FusedWatch::forget_gradients() {
   is_waiting_ = false;
-  turn_ += 7919;  // a prime: other elements each time
+  turn_ += 7919;  // a prime: selects other elements each time
   for (TensorSample& sample : gradients_) sample.reset();
 }
 
@@ -209,9 +209,9 @@ FusedFault FusedWatch::gradient_fault(std::size_t index) const {
   const TensorSample& sample = gradients_[index];
   const at::Tensor& gradient = parameters_[index].grad();
   if (!sample.is_taken() || !gradient.defined() || gradient.layout() != at::kStrided) return FusedFault::None;
-  if (!sample.is_in_place(gradient)) return FusedFault::None;  // another gradient, put there by the program
-  // A write that autograd knows of is the program's own: it changes what this rank gives to the average. That is right
-  // for sums and products, but the average of clamped gradients is not the clamped average.
+  if (!sample.is_in_place(gradient)) return FusedFault::None;  // the program put another gradient there
+  // A write that autograd has counted is the program's own: it changes this rank's contribution to the average. That is
+  // correct for sums and products, but the average of clamped gradients is not the clamped average.
   const bool is_wrong =
       sample.has_new_version(gradient) ? sample.was_clamped(gradient) : sample.has_new_elements(gradient);
   return is_wrong ? FusedFault::GradientChanged : FusedFault::None;

@@ -8,9 +8,9 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kBlocksPerThread = 4;  // for which waking a thread pays
+constexpr std::int64_t kBlocksPerThread = 4;  // below it, waking a thread costs more than it saves
 
-// `value(part, begin, end)` of each block of kSumBlock elements, in order.
+// Returns `value(part, begin, end)` for each block of kSumBlock elements, in order.
 template <typename T, typename Value>
 std::vector<T> by_block(const std::vector<OwnedGradients>& parts, const Value& value) {
   struct Block {

@@ -12,8 +12,8 @@
 namespace lockstep {
 namespace {
 
-// kind, max_norm, gradient_factor, zero_grad, check_finite, norm_type, factor, and the selection in two halves: every
-// whole number below 2^53 is a double.
+// kind, max_norm, gradient_factor, zero_grad, check_finite, norm_type, factor, and the selection in two halves, because
+// a double holds whole numbers only up to 2^53.
 using RequestNumbers = std::array<double, 9>;
 
 RequestNumbers numbers_of(const StepRequest& request) {
@@ -86,7 +86,8 @@ void StepAgreement::exchange(Communicator& communicator) {
   bytes[stale_at] = stale_ ? 1 : 0;
   bytes[stale_at + 1] = faulty_ ? 1 : 0;
   bytes[stale_at + 2] = moved_ ? 1 : 0;
-  // The request and its complement: the largest of all are each other's complement only where all are equal.
+  // The request and its complement: the maxima over all ranks are complements of each other only if all requests are
+  // equal.
   std::fill(bytes + request_at, bytes + message.numel(), std::uint8_t{0});
   if (has_request_) {
     const RequestNumbers mine = numbers_of(request_);
@@ -101,7 +102,7 @@ void StepAgreement::exchange(Communicator& communicator) {
   stale_ = bytes[stale_at] != 0;
   faulty_ = bytes[stale_at + 1] != 0;
   moved_ = bytes[stale_at + 2] != 0;
-  if (active_ranks() == 0 || faulty_) return;  // who has found a fault names it
+  if (active_ranks() == 0 || faulty_) return;  // a rank that has found a fault names it
   for (std::size_t i = 0; i < request_bytes; ++i) {
     if (bytes[request_at + i] == static_cast<std::uint8_t>(~bytes[request_at + request_bytes + i])) continue;
     throw Error("the ranks of a fused optimizer disagree; here: " + describe(request_),

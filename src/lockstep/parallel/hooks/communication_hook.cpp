@@ -22,7 +22,7 @@ class CompressHook : public CommunicationHook {
   explicit CompressHook(at::ScalarType dtype) : dtype_(dtype) {}
 
   std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) override {
-    // Divided before the cast: a sum over many ranks would leave fp16's range.
+    // Divided before the cast: a sum over many ranks would exceed fp16's range.
     at::Tensor compressed = bucket.buffer.div(communicator.world_size()).to(dtype_);
     compressed_[bucket.index] = compressed;
     return communicator.all_reduce_async(std::move(compressed), ReduceOp::Sum);

@@ -17,8 +17,8 @@
 namespace lockstep {
 namespace {
 
-// Two ranks send each other all they have. More ranks send each its part first, and its owner sends the sum around:
-// 2 (n - 1) / n of the bytes in place of n - 1 times them.
+// Two ranks send each other everything. With more ranks, each part is sent to its owner, which sends the sum to all: 2
+// (n - 1) / n times the bytes in place of n - 1 times.
 class Int8Hook : public CommunicationHook {
  public:
   std::shared_ptr<Work> start(GradBucket& bucket, Communicator& communicator) override {
@@ -56,13 +56,13 @@ class Int8Hook : public CommunicationHook {
         const std::int64_t first = part * exchange.part_numel;
         const std::int64_t wanted = std::min(exchange.part_numel, bucket.buffer.numel() - first);
         if (wanted <= 0) return;
-        // What is padded at the end has no place in the buffer.
+        // The padding at the end has no place in the buffer.
         float* const place = wanted == exchange.part_numel ? result + first : exchange.sum.data_ptr<float>();
         sum_int8({part_of(exchange, part)}, static_cast<std::size_t>(exchange.part_numel), 1, place);
         if (place != result + first) std::copy_n(place, wanted, result + first);
       }
     });
-    // fp16 holds less than was received.
+    // fp16 has a smaller range than the received numbers.
     const bool is_narrow = bucket.buffer.scalar_type() != at::kFloat;
     is_void = is_void || (is_narrow && !at::isfinite(bucket.buffer).all().item<bool>());
     if (is_void) guard_.set_void(bucket);
@@ -88,9 +88,9 @@ class Int8Hook : public CommunicationHook {
     std::int64_t parts = 0;  // 1 for two ranks, else one per rank
     std::int64_t part_numel = 0;
     std::int64_t part_bytes = 0;
-    at::Tensor error;        // what this rank's numbers have lost so far, sent with the next [parts * part_numel]
-    at::Tensor owner_error;  // the same of the sum of this rank's part [part_numel]
-    at::Tensor sum;          // of all ranks' numbers of this rank's part, averaged [part_numel]
+    at::Tensor error;                     // loss so far, sent with the next numbers [parts * part_numel]
+    at::Tensor owner_error;               // loss of this rank's part of the sum [part_numel]
+    at::Tensor sum;                       // averaged over all ranks, for this rank's part [part_numel]
     at::Tensor sent, sent_sum, received;  // uint8
   };
 
@@ -132,7 +132,7 @@ class Int8Hook : public CommunicationHook {
     return true;
   }
 
-  // As fp32 on the CPU, whose kernels make and add bytes; with zeros behind up to `numel`.
+  // `buffer` as fp32 on the CPU, whose kernels read and write the bytes, padded with zeros to `numel`.
   static at::Tensor padded(const at::Tensor& buffer, std::int64_t numel) {
     if (buffer.numel() == numel) return buffer.to(at::kCPU, at::kFloat).contiguous();
     at::Tensor numbers = at::zeros({numel}, at::kFloat);
@@ -144,7 +144,7 @@ class Int8Hook : public CommunicationHook {
     return exchange.received.data_ptr<std::uint8_t>() + rank * exchange.part_bytes;
   }
 
-  // The average of what the ranks sent of one part.
+  // Computes the average of one part from what the ranks sent.
   static void sum_of_all(const Exchange& exchange, int world_size, float* sum) {
     const float factor = 1.0F / static_cast<float>(world_size);
     std::vector<const std::uint8_t*> parts;
@@ -152,7 +152,7 @@ class Int8Hook : public CommunicationHook {
     sum_int8(parts, static_cast<std::size_t>(exchange.part_numel), factor, sum);
   }
 
-  // Lets `write` fill the buffer, by way of fp32 where it is of another dtype.
+  // Lets `write` fill the buffer, through fp32 memory if the buffer has another dtype.
   template <typename Write>
   static void put(at::Tensor& buffer, const Write& write) {
     if (buffer.scalar_type() == at::kFloat && buffer.is_contiguous()) return write(buffer.data_ptr<float>());
@@ -163,7 +163,7 @@ class Int8Hook : public CommunicationHook {
 
   std::map<std::size_t, Exchange> exchanges_;  // by bucket
   ResidualGuard guard_;
-  HookState loaded_;  // for buckets that were not seen yet
+  HookState loaded_;  // for buckets that were not used yet
 };
 
 }  // namespace

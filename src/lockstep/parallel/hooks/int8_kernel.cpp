@@ -1,5 +1,5 @@
-// Blocks of 8 bits, with the widest vectors that the processor has. Loops have the constant length of a block, so that
-// the compiler turns them into vector code at -O2.
+// Blocks of 8 bits, with the processor's widest vectors. Loops have the constant length of a block, so that the
+// compiler vectorises them at -O2.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -8,8 +8,8 @@
 
 #include "lockstep/parallel/hooks/int8_blocks.h"
 
-// No multiplication is fused with the addition behind it: the same bytes give the same bits on every processor, so that
-// ranks on different ones stay equal.
+// No multiplication is fused with a following addition, so that every processor computes the same bits from the same
+// bytes and ranks on different processors stay equal.
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -26,13 +26,13 @@ namespace {
 
 constexpr float kLargestInt8 = 127;
 constexpr std::uint32_t kMagnitudeBits = 0x7fffffff;
-constexpr std::uint32_t kInfinityBits = 0x7f800000;  // from here on: infinities, and NaN
-// Added and taken away again, it rounds a number below 2^22 to the nearest whole one, as nearbyint does.
+constexpr std::uint32_t kInfinityBits = 0x7f800000;  // from this value on: infinity and NaN
+// Adding and subtracting it rounds a number below 2^22 to the nearest whole number, as nearbyint does.
 constexpr float kRounder = 12582912;
 
 std::size_t int8_blocks_of(std::size_t count) { return (count + kInt8Block - 1) / kInt8Block; }
 
-// The magnitudes' bits compare as the magnitudes do, and so does a NaN with all numbers.
+// The bits of magnitudes compare as the magnitudes do, and a NaN compares greater than all numbers.
 LOCKSTEP_INT8_INLINE std::uint32_t largest_bits(const float* numbers) {
   std::uint32_t bits[kInt8Block];
   std::memcpy(bits, numbers, sizeof(bits));
@@ -47,13 +47,13 @@ LOCKSTEP_INT8_INLINE float encode_block(const float* numbers, float* error, std:
   for (std::size_t i = 0; i < kInt8Block; ++i) sums[i] = error[i] + numbers[i];
   const std::uint32_t bits = largest_bits(sums);
   if (bits >= kInfinityBits) {
-    std::memset(codes, 0, kInt8Block);  // `error` stays as it was: what cannot be sent is not owed either
+    std::memset(codes, 0, kInt8Block);  // `error` stays as it was: numbers that cannot be sent leave no debt
     return std::numeric_limits<float>::quiet_NaN();
   }
   float largest = 0;
   std::memcpy(&largest, &bits, sizeof(largest));
   const float factor = largest / kLargestInt8;
-  const float inverse = factor >= FLT_MIN ? 1 / factor : 0;  // of a smaller one it would be infinite
+  const float inverse = factor >= FLT_MIN ? 1 / factor : 0;  // the inverse of a smaller factor would be infinite
   for (std::size_t i = 0; i < kInt8Block; ++i) {
     const float whole = sums[i] * inverse + kRounder - kRounder;
     codes[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(whole));
@@ -119,7 +119,7 @@ struct Int8Kernel {
   void (*sum)(const std::uint8_t* const*, std::size_t, std::size_t, float, float*);
 };
 
-// The same code for one target; `attribute` may be empty.
+// The code for one target; `attribute` may be empty.
 #define LOCKSTEP_INT8_KERNEL(name, attribute)                                                                          \
   attribute void name##_encode(const float* numbers, float* error, std::size_t count, std::uint8_t* bytes) {           \
     encode_all(numbers, error, count, bytes);                                                                          \

@@ -55,12 +55,12 @@ class PostLocalSGDHook : public CommunicationHook {
   }
 
   PostLocalSGDOptions options_;
-  Communicator* subgroup_ = nullptr;  // null: no gradients are averaged after the first steps
+  Communicator* subgroup_ = nullptr;  // null: after the first steps, no gradients are averaged
   std::int64_t step_ = 0;
-  bool is_global_ = true;  // in this step
+  bool is_global_ = true;  // this step averages over all ranks
 };
 
-// Each dtype's tensors in one message.
+// Averages the tensors of each dtype in one message.
 void average(std::vector<at::Tensor> tensors, Communicator& group) {
   while (!tensors.empty()) {
     const at::ScalarType dtype = tensors.front().scalar_type();

@@ -22,7 +22,7 @@ void orthogonalize(at::Tensor& matrix, double epsilon) {
   for (std::int64_t i = 0; i < matrix.size(1); ++i) {
     at::Tensor column = matrix.select(1, i);
     column.div_(column.norm() + epsilon);
-    if (epsilon == 0 && !at::isfinite(column).all().item<bool>()) column.zero_();  // of a gradient that is zero
+    if (epsilon == 0 && !at::isfinite(column).all().item<bool>()) column.zero_();  // the gradient is zero
     if (i + 1 == matrix.size(1)) return;
     at::Tensor rest = matrix.narrow(1, i + 1, matrix.size(1) - i - 1);
     rest.sub_(column.unsqueeze(1).mul(column.unsqueeze(1).mul(rest).sum(0, true)));
@@ -45,7 +45,7 @@ class PowerSGDHook : public CommunicationHook {
     at::Tensor input = bucket.buffer.to(at::kFloat);
     if (options_.use_error_feedback) input = input + state.error;
     state.input = input;
-    // The thin matrices and what is not compressed travel together.
+    // The thin matrices and the uncompressed gradients are sent together.
     for (Matrix& matrix : state.matrices) at::mm_out(matrix.p, view_of(input, matrix), matrix.q);
     for (const Piece& piece : state.rest) piece.sent.copy_(input.narrow(0, piece.offset, piece.sent.numel()));
     return communicator.all_reduce_async(state.first_message, ReduceOp::Avg);
@@ -55,7 +55,7 @@ class PowerSGDHook : public CommunicationHook {
     State& state = states_.at(bucket.index);
     if (!state.compressed || state.matrices.empty()) return nullptr;
     state.is_void = !at::isfinite(state.first_message).all().item<bool>();
-    if (state.is_void) return nullptr;  // on every rank: all have received the same
+    if (state.is_void) return nullptr;  // on every rank, because all have received the same
     for (Matrix& matrix : state.matrices) {
       orthogonalize(matrix.p, options_.orthogonalization_epsilon);
       at::mm_out(matrix.q, view_of(state.input, matrix).t(), matrix.p);
@@ -78,7 +78,7 @@ class PowerSGDHook : public CommunicationHook {
       for (const Piece& piece : state.rest) state.error.narrow(0, piece.offset, piece.sent.numel()).zero_();
     }
     bucket.buffer.copy_(output);
-    // fp16 holds less than was received.
+    // fp16 has a smaller range than the received numbers.
     const bool is_narrow = bucket.buffer.scalar_type() != at::kFloat;
     if (is_narrow && !at::isfinite(bucket.buffer).all().item<bool>()) guard_.set_void(bucket);
     if (!options_.warm_start) {
@@ -156,7 +156,7 @@ class PowerSGDHook : public CommunicationHook {
     return entry->second;
   }
 
-  // @return  false where it was saved before the bucket was compressed
+  // @return  false if the state was saved before the bucket was compressed
   bool take_loaded(at::Tensor& target, std::size_t bucket, const char* name) {
     const at::Tensor saved = take_out(loaded_, key_of(bucket, name));
     if (!saved.defined()) return false;
@@ -168,7 +168,7 @@ class PowerSGDHook : public CommunicationHook {
     return true;
   }
 
-  // A gradient that is infinite or NaN is not hidden, and leaves nothing behind.
+  // A gradient that is infinite or NaN is not hidden, and leaves no residual.
   void give_up(State& state, GradBucket& bucket) {
     if (!state.is_void) {
       for (Matrix& matrix : state.matrices) fill_randomly(matrix.q);
@@ -211,7 +211,7 @@ class PowerSGDHook : public CommunicationHook {
     place_in_messages(state);
     state.error = at::zeros({numel}, floats);
     take_loaded(state.error, bucket.index, "error");
-    if (take_loaded(state.second_message, bucket.index, "q")) generator_ = before;  // which has drawn for it already
+    if (take_loaded(state.second_message, bucket.index, "q")) generator_ = before;  // it has drawn for it already
   }
 
   void place_in_messages(State& state) {
@@ -229,7 +229,7 @@ class PowerSGDHook : public CommunicationHook {
     }
   }
 
-  // From a generator of the hook's own: the same numbers on every rank, and the program's are left alone.
+  // Draws from the hook's own generator: the numbers are equal on all ranks, and the program's generator is not used.
   void fill_randomly(at::Tensor& matrix) {
     std::normal_distribution<float> normal;
     at::Tensor numbers = at::empty(matrix.sizes(), at::kFloat);
@@ -242,7 +242,7 @@ class PowerSGDHook : public CommunicationHook {
   std::mt19937_64 generator_{options_.random_seed};
   std::map<std::size_t, State> states_;  // by bucket
   ResidualGuard guard_;
-  HookState loaded_;  // for buckets that were not seen yet
+  HookState loaded_;  // for buckets that were not used yet
 };
 
 }  // namespace

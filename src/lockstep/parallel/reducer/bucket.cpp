@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// The bucket of one dtype that still takes gradients.
+// The bucket of one dtype that still accepts gradients.
 struct OpenBucket {
   c10::ScalarType dtype;
   std::int64_t cap_bytes;
@@ -27,7 +27,7 @@ std::vector<Bucket> make_buckets(const std::vector<GradientSize>& gradients, std
   }
   std::vector<Bucket> full;
   std::vector<OpenBucket> open;
-  for (std::size_t i = gradients.size(); i-- > 0;) {  // last first: backward fills it first
+  for (std::size_t i = gradients.size(); i-- > 0;) {  // last parameter first, as backward computes them
     const GradientSize& gradient = gradients[i];
     auto found = std::find_if(open.begin(), open.end(), [&](const auto& o) { return o.dtype == gradient.dtype; });
     if (found == open.end()) found = open.insert(open.end(), {gradient.dtype, first_cap_bytes, {}});

@@ -49,7 +49,7 @@ std::optional<ParameterChange> ParameterWatch::look() {
   return change_of_places();
 }
 
-// Cheap, as long as there is none.
+// Cheap as long as nothing has changed.
 std::optional<ParameterChange> ParameterWatch::change_of(const Watched& watched) {
   const at::Tensor& tensor = watched.tensor;
   if (!watched.trained) {
@@ -101,7 +101,7 @@ std::optional<ParameterChange> ParameterWatch::change_of_places() {
     const bool is_known = known.count(entry.tensor.unsafeGetTensorImpl()) != 0;
     if (!is_known) return change_after_wrapping(entry.name, "was added to the module (by push_back, for example)");
   }
-  places_ = now_;  // ignored ones alone, or names
+  places_ = now_;  // only ignored ones, or names, have changed
   return {};
 }
 

@@ -26,7 +26,7 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::vector<NamedTensor> s
 }
 
 void Reducer::fail(const std::string& what, const std::string& fix) {
-  // The others wait for gradients that will not come: tell them now rather than at their deadline.
+  // The other ranks wait for gradients that will not be sent: end their wait now rather than at the deadline.
   communicator_->abort(what);
   throw Error(what, communicator_->membership().where() + ", DistributedDataParallel", fix);
 }
@@ -47,11 +47,11 @@ void Reducer::prepare(bool synchronise) {
   if (synchronise && std::exchange(awaits_backward_, false)) {
     log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
   }
-  if (synchronise) statistics_ = StepStatistics();  // nothing of an old step, should no gradient come
+  if (synchronise) statistics_ = StepStatistics();  // no values of an older step, in case no gradient arrives
   follow_parameters();
 }
 
-// After an exception that left backward: harmless, unless the others count on the rest.
+// After an exception in backward: harmless, unless the other ranks wait for the remaining gradients.
 void Reducer::drop_backward() {
   if (sent_) {
     fail("the previous backward ended early, after some of its gradients had been sent",
@@ -67,7 +67,7 @@ void Reducer::on_gradient(std::size_t index) {
 
 void Reducer::on_sparse_gradient() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (synchronise_) take_note_of_backward();  // its end brings the gradients together
+  if (synchronise_) take_note_of_backward();  // the end of the backward combines the gradients
 }
 
 void Reducer::take_note_of_backward() {
@@ -81,7 +81,7 @@ void Reducer::take_note_of(std::size_t index) {
   BucketState& bucket = buckets_[parameter.bucket];
   if (bucket.left_to_step) {
     ++arrivals_;
-    // Now, while the cache has it.
+    // Copied now, while it is in the cache.
     if (!bucket.launched && take_gradient(parameter) && watch_for_step_) watch_for_step_(index);
   }
   if (!synchronise_) return;
@@ -96,7 +96,7 @@ void Reducer::take_note_of(std::size_t index) {
   if (bucket.launched) {
     keep_late_gradient(parameter);
   } else if (parameter.ready) {
-    adopt_gradient(index);  // a second contribution: already added up, perhaps in memory of its own
+    adopt_gradient(index);  // a second contribution: already added, perhaps in other memory
   } else {
     mark_ready(index);
     launch_ready_buckets();
@@ -126,7 +126,7 @@ void Reducer::begin_backward() {
     bucket.launched = false;
     bucket.work.reset();
   }
-  // The engine drops the callback, and what it holds, with the backward: at its end or at an exception.
+  // The engine destroys the callback and its captures with the backward: at its end or at an exception.
   const auto task = std::make_shared<char>();
   engine_task_ = task;
   torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
@@ -134,7 +134,7 @@ void Reducer::begin_backward() {
   });
   if (!graph_learned_) return;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // So that it does not hold its bucket back.
+    // So that it does not delay its bucket.
     if (!parameters_[i].expected && leaves_in_backward(buckets_[parameters_[i].bucket])) mark_ready(i);
   }
 }
@@ -146,7 +146,7 @@ void Reducer::mark_ready(std::size_t index) {
 }
 
 void Reducer::keep_late_gradient(Parameter& parameter) {
-  // `launch` took the gradient off the parameter, so this one holds the late contribution alone.
+  // `launch` removed the gradient from the parameter, so this one holds only the late contribution.
   const at::NoGradGuard no_grad;
   const at::Tensor grad = std::exchange(parameter.tensor.mutable_grad(), at::Tensor());
   if (!grad.defined()) return;
@@ -154,7 +154,7 @@ void Reducer::keep_late_gradient(Parameter& parameter) {
 }
 
 void Reducer::launch_ready_buckets() {
-  // The last bucket carries the flags, which are complete only at the end: finish_backward launches it.
+  // The last bucket carries the flags, which are complete only at the end, when finish_backward launches it.
   for (; next_launch_ + 1 < buckets_.size(); ++next_launch_) {
     BucketState& bucket = buckets_[next_launch_];
     if (!leaves_in_backward(bucket)) continue;
@@ -164,7 +164,7 @@ void Reducer::launch_ready_buckets() {
 }
 
 void Reducer::launch(BucketState& bucket) {
-  // What autograd adds from now on comes to memory of its own.
+  // Autograd writes later contributions to other memory.
   for (const std::size_t i : bucket.params) {
     parameters_[i].held = parameters_[i].tensor.grad().defined();
     parameters_[i].tensor.mutable_grad().reset();

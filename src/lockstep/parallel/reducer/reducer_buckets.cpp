@@ -1,4 +1,4 @@
-// Reducer: the buckets, how gradients come to lie in them, and what a fused optimizer's step does with them.
+// Reducer: the buckets, the placement of gradients in them, and their use by a fused optimizer's step.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -17,15 +17,15 @@ std::int64_t aligned_numel(const at::Tensor& tensor) {
   return (tensor.numel() + step - 1) / step * step;
 }
 
-// Each rank's part of a bucket is whole cache lines.
+// Each rank's part of a bucket consists of whole cache lines.
 std::int64_t equal_parts(std::int64_t numel, int world_size, const at::Tensor& like) {
   const std::int64_t step = world_size * kAlignmentBytes / static_cast<std::int64_t>(like.element_size());
   return (numel + step - 1) / step * step;
 }
 
-// The gradient's place in a bucket, laid out as the parameter itself where that leaves no holes: an in-place update
-// then walks both in the same order. Autograd is not told that it is a view: zero_grad() detaches gradients in place,
-// which it refuses for views.
+// The gradient's place in a bucket, laid out as the parameter itself if that leaves no holes, so that an in-place
+// update walks both in one order. Autograd does not know that it is a view: zero_grad() detaches gradients in place,
+// which autograd refuses for views.
 at::Tensor view_as_parameter(const at::Tensor& memory, std::int64_t offset, const at::Tensor& parameter) {
   const at::AutoDispatchBelowADInplaceOrView untracked;
   const at::Tensor place = memory.narrow(0, offset, parameter.numel());
@@ -73,7 +73,7 @@ std::int64_t Reducer::numel_with_flags(const BucketState& bucket) const {
 
 void Reducer::place_gradients(BucketState& bucket, const at::Tensor& memory) {
   bucket.memory = memory;
-  bucket.memory.zero_();  // the gaps of the alignment are reduced too
+  bucket.memory.zero_();  // the gaps of the alignment are reduced, too
   bucket.gradients.gradients.clear();
   for (std::size_t k = 0; k < bucket.params.size(); ++k) {
     Parameter& parameter = parameters_[bucket.params[k]];
@@ -84,7 +84,7 @@ void Reducer::place_gradients(BucketState& bucket, const at::Tensor& memory) {
   bucket.gradients.buffer = memory.narrow(0, 0, end);
 }
 
-// Makes the parameter's gradient the bucket's memory; false where there is none.
+// Moves the parameter's gradient into the bucket's memory; returns false if it has no gradient.
 bool Reducer::take_gradient(Parameter& parameter) {
   const at::NoGradGuard no_grad;
   at::Tensor& grad = parameter.tensor.mutable_grad();
@@ -155,7 +155,7 @@ void Reducer::take_back_from_step() {
     const at::ScalarType dtype = bucket.gradients.parameters.front().scalar_type();
     if (bucket.memory.scalar_type() == dtype) continue;
     place_gradients(bucket, at::empty({numel_with_flags(bucket)}, bucket.memory.options().dtype(dtype)));
-    bucket.is_private = true;  // the other ranks may not be here: memory of the communicator would be collective
+    bucket.is_private = true;  // other ranks may not call this, and allocating from the communicator is collective
     for (const std::size_t i : bucket.params) {
       if (parameters_[i].tensor.grad().defined()) take_gradient(parameters_[i]);
     }
@@ -203,7 +203,7 @@ std::uint64_t Reducer::writes_for_step() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!is_left_to_step(i)) continue;
     const at::Tensor& grad = parameters_[i].tensor.grad();
-    // Versions only grow; a gradient in other memory is news.
+    // Versions only increase; a gradient in other memory counts as new.
     if (grad.defined()) count += same_memory(grad, parameters_[i].view) ? grad._version() : std::uint64_t{1} << 32;
   }
   return count;

@@ -1,4 +1,4 @@
-// Reducer: the end of backward, where what is left is reduced and gradients come back to their parameters.
+// Reducer: the end of backward, which reduces the remaining buckets and gives parameters their gradients.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
@@ -103,7 +103,7 @@ void Reducer::exchange_flags() {
   if (flags_in_bucket()) {
     flags_.read(flags_memory());
   } else if (!hook_ || hook_->synchronizes()) {
-    // A hook may round or drop what it is given, so the flags go beside it.
+    // A hook may round or drop its data, so the flags are sent separately.
     at::Tensor flags = at::empty({flags_.numel()}, at::TensorOptions().dtype(at::kFloat));
     flags_.write(flags);
     communicator_->all_reduce(flags);
@@ -115,7 +115,7 @@ void Reducer::exchange_flags() {
   }
 }
 
-// Every rank is to load the same. Not while ranks join: those that are through have the weights of an older step.
+// Every rank must load the same weights. Not checked while ranks join, because finished ranks have older weights.
 void Reducer::check_moved_parameters() {
   if (joining_ || !flags_.moved() || (hook_ && !hook_->synchronizes())) return;
   moved_ = false;
@@ -162,7 +162,7 @@ void Reducer::restore_gradients() {
   }
   for (auto& bucket : buckets_) bucket.launched = false;
   reduced_for_step_.reset();
-  // What came late is in no other rank's sum: the step reduces once more.
+  // A late gradient is missing from the sums on all ranks: the step reduces once more.
   if (start_for_step_ && !joining_ && !any_late_for_step) reduced_for_step_ = gradients_for_step();
 }
 

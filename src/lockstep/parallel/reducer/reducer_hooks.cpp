@@ -1,4 +1,4 @@
-// Reducer: how it learns of gradients, and goes on doing so when parameters are given other memory.
+// Reducer: learns of gradients, also after parameters got other memory.
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 
@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// What a backward that adds to a gradient changes.
+// The state that a backward changes by adding to a gradient.
 struct GradientState {
   explicit GradientState(const at::Tensor& parameter)
       : memory(parameter.grad().unsafeGetTensorImpl()),
@@ -39,12 +39,12 @@ Reducer::~Reducer() {
     try {
       parameter.tensor.remove_hook(*parameter.tripwire);
     } catch (const std::exception&) {
-      // An in-place operation has taken it off already.
+      // An in-place operation has already removed it.
     }
   }
 }
 
-// Nothing that autograd keeps may keep the reducer, or count on its being there.
+// Autograd must not keep the reducer alive, nor rely on its existence.
 void Reducer::install_hooks() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     parameters_[i].hook = std::make_unique<AccumulatorHook>(parameters_[i].tensor, [weak = weak_from_this(), i] {
@@ -94,10 +94,10 @@ void Reducer::follow_backward(std::function<void()> at_begin, std::function<void
   if (!std::exchange(follows_backward_, true)) set_tripwires();
 }
 
-// Without a forward through the wrapper nobody looks whether the hooks are still on: when all parameters got other
-// memory, none is called. A hook on the tensor itself stays, and sees the gradient before it is accumulated. But such a
-// hook keeps functions from adding to large gradients in place (gradient_in_place.h), so matrices get none, unless
-// there is nothing else: one that is called is enough for all.
+// Without a forward through the wrapper nothing checks whether the hooks are still in place: if all parameters got
+// other memory, none is called. A hook on the tensor itself stays, and sees the gradient before it is accumulated. But
+// such a hook prevents functions from adding to large gradients in place (gradient_in_place.h), so matrices get no such
+// hook unless there are no other parameters: one hook that is called is enough for all.
 void Reducer::set_tripwires() {
   const auto is_small = [](const Parameter& parameter) { return parameter.tensor.dim() <= 1; };
   const bool any_small = std::any_of(parameters_.begin(), parameters_.end(), is_small);
@@ -114,8 +114,8 @@ void Reducer::on_tripwire(std::size_t index) {
   if (parameters_[index].hook->is_current()) return;
   at_begin_();
   follow_parameters();
-  // LibTorch 1 looks for hooks behind the accumulation before it calls this one, so this parameter's comes too late.
-  // Its gradient may also go elsewhere (torch::autograd::grad): then it does not change.
+  // LibTorch 1 looks for hooks behind the accumulation before it calls this hook, so a hook added here is too late for
+  // this parameter. Its gradient may also go elsewhere (torch::autograd::grad) and then does not change.
   const GradientState before(parameters_[index].tensor);
   torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), index, before] {
     const auto self = weak.lock();

@@ -11,10 +11,10 @@
 namespace lockstep {
 namespace {
 
-// What a rank has for a parameter: a number of rows, or one of these.
+// A rank's gradient for a parameter: its number of rows, or one of these values.
 constexpr std::int64_t kNothing = -1, kDense = -2;
 
-// [ranks, numbers] of all.
+// [ranks, numbers]: the numbers of all ranks.
 std::vector<std::vector<std::int64_t>> gather_numbers(Communicator& communicator,
                                                       const std::vector<std::int64_t>& own) {
   const auto options = at::TensorOptions().dtype(at::kLong);
@@ -30,7 +30,7 @@ std::vector<std::vector<std::int64_t>> gather_numbers(Communicator& communicator
   return result;
 }
 
-// All ranks' rows, one rank after the other, of `most` rows that each sends.
+// All ranks' rows, one rank after the other. Each rank sends `most` rows.
 at::Tensor gather_rows(Communicator& communicator, const at::Tensor& own, const std::vector<std::int64_t>& rows,
                        std::int64_t most) {
   std::vector<std::int64_t> sizes = own.sizes().vec();
@@ -47,7 +47,7 @@ at::Tensor gather_rows(Communicator& communicator, const at::Tensor& own, const 
   return at::cat(parts);
 }
 
-// An embedding's: whole rows.
+// Whether the gradient consists of whole rows, as an embedding's does.
 bool has_rows(const at::Tensor& gradient) { return gradient.is_sparse() && gradient.sparse_dim() == 1; }
 
 std::int64_t state_of(const at::Tensor& gradient) {
