@@ -1,4 +1,4 @@
-// The programs that `lockstep` starts lie in its own folder, whatever way it was found.
+// The programs that `lockstep` starts are in its own folder, however it was found.
 #pragma once
 
 #include <unistd.h>
@@ -16,7 +16,7 @@ inline std::string companion_path(const std::string& name) {
 
 inline bool has_companion(const std::string& name) { return ::access(companion_path(name).c_str(), X_OK) == 0; }
 
-/// The path of the companion `name`. @throws Error  that says how to build it, where it is not there
+/// The path of the companion `name`. @throws Error  that says how to build it, if it does not exist
 inline std::string companion_program(const std::string& name) {
   const std::string path = companion_path(name);
   if (!has_companion(name)) {

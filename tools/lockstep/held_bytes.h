@@ -1,4 +1,4 @@
-// Bytes of tensors that are made and not freed, exactly.
+// The exact number of bytes of tensors that are allocated and not freed.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// While it lives, counts what LibTorch's CPU allocator gives to this thread and takes back from it: the same numbers
-/// each time, where malloc's own would be rounded and hold what is freed and kept.
+/// While it lives, counts what LibTorch's CPU allocator allocates for this thread and frees. The numbers are equal each
+/// time; malloc's own would be rounded and include memory that was freed and kept.
 class HeldBytes {
  public:
   HeldBytes() : count_(std::make_shared<Count>()), guard_(c10::DebugInfoKind::PROFILER_STATE, count_) {}
   std::int64_t now() const { return count_->bytes; }
 
  private:
-  // The two forms that LibTorch 1.13 and 2.x ask for; one overrides, the other is never called.
+  // The two forms that LibTorch 1.13 and 2.x declare; one overrides, the other is never called.
   struct Count : c10::MemoryReportingInfoBase {
     void reportMemoryUsage(void*, std::int64_t size, std::int64_t, std::int64_t, c10::Device) { bytes += size; }
     void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) { bytes += size; }

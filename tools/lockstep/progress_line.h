@@ -1,4 +1,4 @@
-// What a benchmark is doing now, on a terminal.
+// What a benchmark is doing, on a terminal.
 #pragma once
 
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// One line on stderr that is written over again and again, and goes when the object does; nothing where stderr is no
+/// One line on stderr that is overwritten repeatedly, and cleared by the destructor; does nothing if stderr is not a
 /// terminal.
 class ProgressLine {
  public:

@@ -13,8 +13,9 @@
 
 namespace lockstep {
 
-/// Refuses what is no device of a replica while the command line is read, so that the error names the flag; and, where
-/// it measures, shares of more cores than there are, which would measure nothing (two are always allowed).
+/// Refuses a text that is not a replica's device while the command line is read, so that the error names the flag. If
+/// the command measures, also refuses shares of more cores than there are, which would measure nothing (two are always
+/// allowed).
 inline CLI::Validator replica_device_name(bool measures = true) {
   return CLI::Validator(
       [measures](const std::string& name) -> std::string {

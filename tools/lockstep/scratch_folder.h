@@ -10,11 +10,11 @@
 
 namespace lockstep {
 
-/// A new folder among the temporary ones, which goes with the object.
+/// A new folder among the temporary ones, removed by the destructor.
 class ScratchFolder {
  public:
-  /// @param name  begins the folder's name
-  /// @throws Error  if it cannot be made
+  /// @param name  start of the folder's name
+  /// @throws Error  if it cannot be created
   explicit ScratchFolder(const std::string& name) {
     std::string pattern = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
     if (::mkdtemp(pattern.data()) == nullptr) {

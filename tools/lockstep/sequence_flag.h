@@ -1,4 +1,4 @@
-// What `--seq` asks of a model.
+// The flag `--seq` and the models that accept it.
 #pragma once
 
 #include <cstdint>

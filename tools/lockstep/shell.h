@@ -12,22 +12,22 @@
 
 namespace lockstep {
 
-/// `word` as one word of a shell's command line, whatever it holds.
+/// `word` quoted as one word of a shell's command line, whatever it contains.
 inline std::string shell_quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
 }
 
-/// Begins a command line of a shell whose program gets the environment that the user gave this one, without what
-/// Lockstep chose by itself: for a peer that is measured as others start it.
+/// The start of a shell's command line whose program gets the environment that the user gave this one, without the
+/// variables that Lockstep chose: for measuring a peer as others start it.
 inline std::string as_the_user_started() {
   std::string words = "env";
   for (const std::string& name : chosen_names()) words += " -u " + name;
   return words + " -u " + kChosenVariable + " ";
 }
 
-/// Runs `command` in a shell: its exit code (-1 after a signal), and what it printed on its standard output.
+/// Runs `command` in a shell. Returns its exit code (-1 after a signal), and what it printed on its standard output.
 /// @throws Error  if no shell can be started
 inline std::pair<int, std::string> run_shell(const std::string& command) {
   FILE* pipe = ::popen(command.c_str(), "r");

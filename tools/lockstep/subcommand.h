@@ -7,15 +7,15 @@
 
 namespace lockstep {
 
-/// One subcommand of `lockstep`: its flags, and what it does.
+/// One subcommand of `lockstep`: its flags and its work.
 ///
 /// To add `lockstep frob-data`: write `frob_data.cpp` beside this file with a class derived from this one, in an
 /// anonymous namespace, and `std::unique_ptr<Subcommand> make_frob_data()`; then add one line to `subcommands.inc`.
 class Subcommand {
  public:
   virtual ~Subcommand() = default;
-  /// Declares flags, positionals and nested subcommands on `app`, bound to members. Flags are spelled with hyphens; the
-  /// same spelled with underscores is understood too. Ends with `show_examples`.
+  /// Declares flags, positionals and nested subcommands on `app`, bound to members. Flags are spelled with hyphens;
+  /// underscores are accepted too. Ends with `show_examples`.
   virtual void add(CLI::App& app) = 0;
   /// Does the work after the flags were read, and returns the exit code. May throw: an Error is printed once, with the
   /// rank if there is one, and the exit code is 1; for a UsageError it is 2.

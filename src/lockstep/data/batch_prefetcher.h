@@ -13,16 +13,16 @@
 
 namespace lockstep {
 
-/// Threads that make batches ahead of their use, and hand them out in the order in which they were asked for, whichever
-/// thread was faster. One thread owns the object and makes all calls; `load` runs in the worker threads.
+/// Threads that make batches ahead of their use. Batches are handed out in the order of the requests, whichever thread
+/// was faster. One thread owns the object and makes all calls; `load` runs in the worker threads.
 class BatchPrefetcher {
  public:
   using Indices = std::vector<std::int64_t>;
-  /// Makes the batch of these dataset indices.
+  /// Makes the batch of the given dataset indices.
   using Load = std::function<Batch(const Indices&)>;
 
   /// Starts `num_workers` threads.
-  /// @param stop_timeout  how long the destructor waits for batches that are being made
+  /// @param stop_timeout  how long the destructor waits for batches that are still being made
   /// @throws Error  if the system allows no more threads
   BatchPrefetcher(int num_workers, Load load, std::chrono::milliseconds stop_timeout = std::chrono::seconds(5));
   /// A worker that does not return from `load` within `stop_timeout` is left behind: what it uses lives as long as it
@@ -31,15 +31,15 @@ class BatchPrefetcher {
   BatchPrefetcher(const BatchPrefetcher&) = delete;
   BatchPrefetcher& operator=(const BatchPrefetcher&) = delete;
 
-  /// Asks for one more batch.
+  /// Requests one more batch.
   void submit(Indices indices);
-  /// Batches that were asked for and not yet taken.
+  /// Batches that were requested and not yet taken.
   std::size_t outstanding() const;
   /// The oldest batch that was not yet taken; there must be one.
-  /// @throws whatever `load` threw for it
-  /// @throws TimeoutError  if it is not there by `deadline`
+  /// @throws the exception that `load` threw for it
+  /// @throws TimeoutError  if it is not ready by `deadline`
   Batch take(Deadline deadline);
-  /// Forgets all outstanding batches, and does not wait for those being made.
+  /// Drops all outstanding batches, and does not wait for those being made.
   void cancel();
 
  private:
@@ -48,7 +48,7 @@ class BatchPrefetcher {
   static void work(Shared& shared);
   void stop();
 
-  std::shared_ptr<Shared> shared_;  // outlives this object where a worker is left behind
+  std::shared_ptr<Shared> shared_;  // outlives this object if a worker is left behind
   std::vector<std::thread> threads_;
   std::chrono::milliseconds stop_timeout_;
 };

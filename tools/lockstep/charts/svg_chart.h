@@ -7,26 +7,26 @@
 
 namespace lockstep {
 
-/// A line of a chart: points (x, y), both positive, and perhaps one of them (its index) with a ring around it.
+/// A line of a chart: points (x, y), both positive, one of which (by its index) may have a ring around it.
 struct ChartLine {
   std::string name;
   std::vector<std::pair<double, double>> points;
   std::optional<std::size_t> ringed = {};
 };
 
-/// Lines over logarithmic axes. Labels have their units.
+/// Lines over logarithmic axes. Labels contain their units.
 struct Chart {
   std::string title;
   std::string x_label;
   std::string y_label;
   std::vector<ChartLine> lines;
-  /// What stands below the x axis: the x of each point, which suits a few sizes or numbers of ranks, in place of the
+  /// What is written below the x axis: the x of each point, which suits a few sizes or numbers of ranks, instead of the
   /// powers of ten.
   bool ticks_at_points = false;
 };
 
-/// Charts side by side as an SVG document: lines with marks, grid, and one legend, for the lines of the first chart;
-/// lines of one number in all charts have one color. @param footnote  a line of text below them; may be empty
+/// Charts side by side as an SVG document: lines with marks, a grid, and one legend for the lines of the first chart.
+/// Lines with one index in all charts have one color. @param footnote  a line of text below them; may be empty
 std::string svg_charts(const std::vector<Chart>& charts, const std::string& footnote = "");
 
 /// One chart.

@@ -1,4 +1,4 @@
-// What the columns of a dataset hold, for `lockstep inspect`.
+// The content of a dataset's columns, for `lockstep inspect`.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// What one column holds.
+/// The content of one column.
 class ColumnSummary {
  public:
   explicit ColumnSummary(std::string name) : name_(std::move(name)) {}
@@ -39,7 +39,7 @@ class ColumnSummary {
       out["min"] = min_;
       out["max"] = max_;
     }
-    // As many values as rows: an index or free text, not classes.
+    // As many values as rows mean an index or free text, not classes.
     if (!has_more_values_ && counts_.size() <= kMostValues && counts_.size() < static_cast<std::size_t>(rows_)) {
       out["values"] = counts_;
     }
@@ -47,7 +47,7 @@ class ColumnSummary {
   }
 
  private:
-  // A column with more different values is no column of labels, and counting them all takes memory.
+  // A column with more different values is not a column of labels, and counting them all takes memory.
   static constexpr std::size_t kMostValues = 64;
   static constexpr std::size_t kLongestValueBytes = 100;
 

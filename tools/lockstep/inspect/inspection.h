@@ -1,5 +1,5 @@
-// What `lockstep inspect` finds in files. Each function returns an object whose "kind" says which one it is, "path" and
-// "bytes" where it stands and how long it is.
+// What `lockstep inspect` finds in files. Each function returns an object: "kind" names the function's subject, "path"
+// and "bytes" the file and its size.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@ namespace lockstep {
 
 using Inspection = nlohmann::ordered_json;
 
-/// How a table is written, where its name does not say.
+/// The format of a table, if its file name does not define it.
 struct TableFormat {
   char delimiter = ',';
   bool quotes = true;  ///< off: quotes are plain characters, as in GLUE's files
@@ -18,7 +18,7 @@ struct TableFormat {
 
 /// A safetensors file, or the shards that a `.safetensors.index.json` names: header, metadata, tensors.
 Inspection inspect_weights(const std::string& path);
-/// A model folder: configuration, weights, tokenizer, and what does not fit together as "problems".
+/// A model folder: configuration, weights, tokenizer, and mismatches between them as "problems".
 Inspection inspect_model_folder(const std::string& folder);
 /// A checkpoint, all of its bytes verified: step, state of the training, files, weights.
 /// @throws Error  if it is damaged
@@ -27,25 +27,25 @@ Inspection inspect_checkpoint(const std::string& folder);
 Inspection inspect_checkpoints(const std::string& folder);
 bool is_checkpoint(const std::string& folder);
 bool holds_checkpoints(const std::string& folder);
-/// A `config.json`: what is shown of it.
+/// A `config.json`: the values that are shown.
 Inspection inspect_model_config(const std::string& path);
 /// A folder with a tokenizer, or a `tokenizer.json`.
 Inspection inspect_tokenizer(const std::string& path);
 
-/// A table of separated values: columns, rows, the values of columns that hold few different ones.
+/// A table of separated values: columns, rows, and the values of columns that hold few different ones.
 Inspection inspect_table(const std::string& path, const TableFormat& format);
-/// JSON Lines: the same, by the keys of the objects.
+/// JSON Lines: columns, rows and values by the keys of the objects.
 Inspection inspect_json_lines(const std::string& path);
-/// A JSON document: the questions of a file in SQuAD's shape, else its keys.
+/// A JSON document: the questions of a file in SQuAD's format, else its keys.
 Inspection inspect_json(const std::string& path);
-/// A Parquet file: rows, and its columns with their types. @throws Error  where the build has no Arrow
+/// A Parquet file: rows, and its columns with their types. @throws Error  if the build has no Arrow
 Inspection inspect_parquet(const std::string& path);
 /// An IDX file: type, dimensions, and the classes of a file of labels.
 Inspection inspect_idx(const std::string& path);
 /// Lines of plain text.
 Inspection inspect_lines(const std::string& path);
 
-/// What is found for people to read.
+/// An inspection as text for people.
 std::string inspection_text(const Inspection& found);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What training holds in memory: counted from a model's sizes, its activations measured by a dry run.
+// The memory that training uses, computed from a model's sizes and from activations measured in a dry run.
 #pragma once
 
 #include <cstdint>
@@ -7,23 +7,23 @@
 
 namespace lockstep {
 
-/// What is trained, and how.
+/// The model to train, and how.
 struct MemoryQuestion {
   std::string model;                 ///< a shipped model, one of gpt3_sizes(), or a folder with config.json
   std::int64_t batch = 8;            ///< samples of each rank
   std::int64_t sequence_length = 0;  ///< tokens of each text; 0: the model's default
-  bool bf16 = false;                 ///< autocast, as `--bf16`
+  bool bf16 = false;                 ///< autocast, as with `--bf16`
   bool gradient_checkpointing = false;
-  bool fit = false;  ///< of a GPT-3: activations by the fit, though a dry run were possible
+  bool fit = false;  ///< for a GPT-3: estimate activations by the fit even if a dry run is possible
 };
 
-/// The sizes of what one rank has, in bytes, before anything is shared out over ranks.
+/// The sizes of one rank's data, in bytes, before anything is divided among ranks.
 struct ModelMemory {
-  std::int64_t parameters = 0;  ///< how many, not bytes
+  std::int64_t parameters = 0;  ///< number, not bytes
   std::int64_t weights = 0;
-  std::int64_t largest_layer = 0;  ///< weights of the largest block: what is gathered at a time where they are sharded
-  std::int64_t activations = 0;    ///< what forward leaves for backward, with autocast's copies of weights
-  bool activations_are_fitted = false;  ///< from dry runs of smaller models of this kind: this one is too large
+  std::int64_t largest_layer = 0;       ///< weights of the largest block, gathered at a time if weights are sharded
+  std::int64_t activations = 0;         ///< what forward keeps for backward, with autocast's copies of weights
+  bool activations_are_fitted = false;  ///< from dry runs of smaller models of this kind, because this one is too large
 };
 
 /// Bytes that one rank holds.
@@ -45,14 +45,14 @@ struct Gpt3Size {
 };
 const std::vector<Gpt3Size>& gpt3_sizes();
 
-/// Makes the model, runs it forward once, and counts. A GPT-3 larger than 1 GiB is not made: its activations follow
-/// from dry runs of small ones, whose memory is linear in layers, heads and width.
-/// @throws Error  if there is no such model, or `sequence_length` is more than it takes
+/// Makes the model, runs it forward once, and counts. A GPT-3 larger than 1 GiB is not made: its activations are
+/// computed from dry runs of small ones, whose memory is linear in layers, heads and width.
+/// @throws Error  if the model does not exist, or `sequence_length` is more than it takes
 ModelMemory measure_model_memory(const MemoryQuestion& question);
 
-/// @param optimizer_bytes  of each parameter: 8 for Adam, 4 for SGD with momentum, 0 for SGD
-/// @param stage  what is shared out over `world_size` ranks: 0 nothing, 1 the optimizer's state, 2 gradients too,
-///     3 weights too (Rajbhandari et al., 2020, arXiv:1910.02054)
+/// @param optimizer_bytes  for each parameter: 8 for Adam, 4 for SGD with momentum, 0 for SGD
+/// @param stage  what is divided among `world_size` ranks: 0 nothing, 1 the optimizer's state, 2 gradients too, 3
+/// weights too (Rajbhandari et al., 2020, arXiv:1910.02054)
 RankMemory memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size);
 
 }  // namespace lockstep

@@ -22,14 +22,14 @@ struct PlanQuestion {
 /// The arguments of `lockstep-plan-worker` that measure a step of `question` in parts.
 std::vector<std::string> step_arguments(const PlanQuestion& question);
 
-/// Measures what Gloo costs this host's processors, by all-reduces of two ranks and of several over its own loopback.
+/// Measures how much processor time Gloo needs on this host, by all-reduces of two ranks and of several over loopback.
 /// @throws Error  as results_of
 EngineCosts measure_engine_costs();
 
-/// @param measured  what `lockstep-plan-worker` printed for step_arguments
+/// @param measured  the output of `lockstep-plan-worker` for step_arguments
 HostProfile host_profile_of(const nlohmann::ordered_json& measured, const EngineCosts& engine);
 
-/// Measures all of it here. @throws Error  as results_of
+/// Measures all parts on this host. @throws Error  as results_of
 HostProfile measure_host(const PlanQuestion& question);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What `lockstep predict` does, by what the model was trained for.
+// The tasks of `lockstep predict`, by what the model was trained for.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,17 @@ struct PredictFlags {
   std::uint64_t seed = 42;
   bool json = false;
 
-  /// What becomes of a line without a letter: where it has no answer it is passed over, and counted in a warning.
+  /// What happens to a line without a letter: if it has no answer, it is skipped, and counted in a warning.
   enum class BlankLines { Skip, Keep };
-  /// Calls `answer` with the lines of --file, or of standard input: so many at a time, one where somebody types them.
-  /// @throws Error  if the file cannot be read; with the line's number for one that is no UTF-8 or holds a NUL
+  /// Calls `answer` with the lines of --file, or of standard input: a batch at a time, or one at a time if a person
+  /// types them.
+  /// @throws Error  if the file cannot be read; with the line's number, for invalid UTF-8 or a NUL
   void read_lines(BlankLines blank_lines, const std::function<void(const std::vector<std::string>&)>& answer) const;
 };
 
 /// Labels of texts, or of pairs with a tab between.
 void predict_labels_of_texts(const PredictFlags& flags);
-/// GPT-2: texts that go on. BERT: the words that its [MASK] stand for.
+/// GPT-2: continues texts. BERT: names the words for each [MASK].
 void predict_language(const PredictFlags& flags);
 /// Labels of the images of an IDX file, or of a folder's test images.
 void predict_labels_of_images(const PredictFlags& flags);

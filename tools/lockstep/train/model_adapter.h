@@ -12,13 +12,13 @@
 
 namespace lockstep {
 
-/// A model of the registry, or of a Hugging Face folder, as the trainer takes it. Saved folders hold its config.json
-/// and its tokenizer's files, or what else a model needs to read its input.
+/// A model of the registry, or of a Hugging Face folder, in the form that the trainer takes. Saved folders contain its
+/// config.json and its tokenizer's files, or the other files that a model needs to read its input.
 class ModelAdapter : public TrainableModel {
  public:
-  /// @param tokenizer  saved with the model; nothing: none is
+  /// @param tokenizer  saved with the model; nothing: the model has none
   ModelAdapter(std::shared_ptr<Model> model, std::optional<Tokenizer> tokenizer, bool recomputes_activations);
-  /// A model of something else than texts. @param files  saved with it: name and content
+  /// A model of inputs other than texts. @param files  saved with it: name and content
   ModelAdapter(std::shared_ptr<Model> model, std::map<std::string, std::string> files);
 
   ModuleTensors tensors() override { return module_tensors(*model_); }
@@ -28,7 +28,7 @@ class ModelAdapter : public TrainableModel {
   at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch) override;
   LossSum loss(const at::Tensor& output, const Batch& batch) const override;
   LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override;
-  /// Nothing of language models: their loss is their metric, and their scores are large.
+  /// Undefined for language models: their loss is their metric, and their scores are large.
   at::Tensor predictions(const at::Tensor& output) const override;
   double floating_point_ops(const Batch& batch) const override { return model_->floating_point_ops(batch); }
   bool recomputes_activations() const override { return recomputes_activations_; }

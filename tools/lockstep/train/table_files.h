@@ -1,4 +1,4 @@
-// Tables as `lockstep train`, `evaluate` and `predict` read them: NSL-KDD by its form, others by their header.
+// Tables as `lockstep train`, `evaluate` and `predict` read them: NSL-KDD by its format, others by their header.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,21 @@
 
 namespace lockstep {
 
-/// How a table becomes features and classes: learned from the file that a model is trained on, and kept in the model's
-/// folder, so that other files are read in the same way without it. Columns of numbers are scaled, others are one-hot.
+/// How a table becomes features and classes. It is learned from the file that a model is trained on, and saved in the
+/// model's folder, so that other files are read in the same way without that file. Columns of numbers are scaled,
+/// others are one-hot.
 class TableEncoding {
  public:
-  /// In the folder of a model of tables.
+  /// The file's name in the folder of a model of tables.
   static constexpr const char* kFile = "preprocessor_config.json";
 
-  /// Learns from a training file. @param label  its column; empty: "label". @param rows  becomes the file's rows
-  /// @param warnings  gets what is odd about its columns
-  /// @throws UsageError, Error  naming file and column; for a column of numbers a cell without one, with its line
+  /// Learns from a training file. @param label  its label column; empty: "label". @param rows  set to the file's rows
+  /// @param warnings  receives notes on unusual columns
+  /// @throws UsageError, Error  naming file and column; with its line, for a cell without a number in a column of
+  /// numbers
   static TableEncoding learn(const std::string& train_file, const std::string& label,
                              std::shared_ptr<TensorDataset>& rows, std::vector<std::string>& warnings);
-  /// That of a model's folder. @throws Error  if it has none
+  /// The encoding in a model's folder. @throws Error  if there is none
   static TableEncoding of_folder(const std::string& folder);
   /// The content of kFile.
   std::string json() const;
@@ -31,9 +33,9 @@ class TableEncoding {
   std::int64_t features() const { return static_cast<std::int64_t>(encoding_.feature_names().size()); }
   /// Names of the classes, by number.
   std::vector<std::string> classes() const;
-  /// Rows with labels. @param label  its column; empty: as in the training file
+  /// Rows with labels. @param label  the label column; empty: as in the training file
   std::shared_ptr<TensorDataset> read(const std::string& path, const std::string& label = "") const;
-  /// [rows, features]; a label in the file is not looked at.
+  /// [rows, features]; a label in the file is ignored.
   at::Tensor read_features(const std::string& path) const;
 
  private:

@@ -1,4 +1,4 @@
-// What `lockstep train` and `lockstep evaluate` give a Trainer alike.
+// What `lockstep train` and `lockstep evaluate` both pass to a Trainer.
 #pragma once
 
 #include <unistd.h>
@@ -16,7 +16,7 @@ inline bool shows_bar(const TrainingArguments& args) {
   return args.disable_tqdm ? !*args.disable_tqdm : ::isatty(STDERR_FILENO) == 1;
 }
 
-/// A progress bar with the logs above it on a terminal, else the logs alone.
+/// On a terminal a progress bar with the logs above it, otherwise only the logs.
 inline std::shared_ptr<TrainerCallback> log_callback(const TrainingArguments& args) {
   if (shows_bar(args)) return std::make_shared<ProgressCallback>(print_line);
   return std::make_shared<PrinterCallback>(print_line);

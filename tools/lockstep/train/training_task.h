@@ -1,4 +1,4 @@
-// What `lockstep train`, `evaluate` and `predict` work on: a task, its model and its data.
+// A task, its model and its data, for `lockstep train`, `evaluate` and `predict`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-/// The flags that say what is trained on what.
+/// The flags that define the task, the model and the data.
 struct TaskFlags {
   std::string task;
   std::string model;
@@ -29,31 +29,31 @@ struct TaskFlags {
   std::int64_t max_train_samples = 0;
   std::int64_t max_eval_samples = 0;
   std::string empty_texts = "refuse";      ///< rows whose text is empty: refuse or skip
-  std::string invalid_texts = "refuse";    ///< rows whose text is no UTF-8: the same
-  std::string unlisted_labels = "refuse";  ///< rows to evaluate whose label the model does not have: the same
+  std::string invalid_texts = "refuse";    ///< rows whose text is not UTF-8: refuse or skip
+  std::string unlisted_labels = "refuse";  ///< rows to evaluate whose label the model does not have: refuse or skip
   bool mlm = false;
   std::vector<std::string> metrics;
   std::string average = "macro";
   bool ignore_mismatched_sizes = false;
 
-  /// Declares them. @param trains  for a training; else for an evaluation
+  /// Declares the flags. @param trains  for a training; else for an evaluation
   void add(CLI::App& app, bool trains);
 };
 
 /// A task, ready for a Trainer.
 struct TrainingTask {
   std::shared_ptr<ModelAdapter> model;
-  std::shared_ptr<const Dataset> train;  ///< null where no --train-file was given
-  std::shared_ptr<const Dataset> eval;   ///< null where no --validation-file was given
+  std::shared_ptr<const Dataset> train;  ///< null if no --train-file was given
+  std::shared_ptr<const Dataset> eval;   ///< null if no --validation-file was given
   Collate collate{};
-  std::vector<std::int64_t> lengths{};  ///< of the training samples; empty where they are all alike
+  std::vector<std::int64_t> lengths{};  ///< of the training samples; empty if all are equal
   std::function<void(std::int64_t)> set_epoch{};
   ComputeMetrics metrics{};
-  std::vector<std::string> metric_names{};  ///< of what `metrics` gives
-  /// What else than the files makes the samples what they are: TrainerOptions::data_arguments.
+  std::vector<std::string> metric_names{};  ///< the names that `metrics` returns
+  /// The other inputs that determine the samples, besides the files: TrainerOptions::data_arguments.
   nlohmann::json data_arguments = nlohmann::json::object();
-  std::string notice;                   ///< about weights that are new; empty: nothing to say
-  std::vector<std::string> warnings{};  ///< of the data, for the block that a training prints first
+  std::string notice;                   ///< about new weights; empty: no notice
+  std::vector<std::string> warnings{};  ///< about the data, for the block that a training prints first
 };
 
 /// Loads model and data. Every rank does. @throws UsageError, Error  naming flag, file and fix
@@ -65,27 +65,27 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
 TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 TrainingTask make_tabular_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 
-/// Where the training file has less than two classes, or about as many as rows, a warning about it. @param labels  that
-/// it has
+/// A warning if the training file has fewer than two classes, or about as many as rows. @param labels  the file's
+/// labels
 std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labels, std::int64_t rows,
                                             const std::string& train_file);
-/// The names of a task's classes, as its data arguments keep them: with others the numbers of a checkpoint mean other
-/// classes. Their number alone, where there are many.
+/// The names of a task's classes, as its data arguments keep them: with other names, the numbers of a checkpoint mean
+/// other classes. Only their number if there are many.
 nlohmann::json recorded_classes(const std::vector<std::string>& labels);
-/// What --empty-texts, --invalid-texts and --unlisted-labels say.
+/// The policy of --empty-texts, --invalid-texts or --unlisted-labels.
 RowPolicy row_policy(const std::string& text);
-/// `count` of a dataset at random, as sample_rows takes them of texts; all of it for 0, or if it has no more.
+/// `count` random samples of a dataset, chosen as sample_rows chooses rows; all of them for 0, or if it has no more.
 std::shared_ptr<const Dataset> random_samples(std::shared_ptr<const Dataset> dataset, std::int64_t count,
                                               std::uint64_t seed);
-/// Gives a task the metrics that the flags ask for; default: accuracy and F1.
+/// Sets the metrics that the flags request on a task; default: accuracy and F1.
 void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, TrainingTask& task);
 
-/// The columns of a table, by its first record or object. @throws Error  if it cannot be read
+/// The columns of a table, from its first record or object. @throws Error  if it cannot be read
 std::vector<std::string> columns_of_file(const std::string& path);
-/// The tokenizer of --tokenizer, or of the model's folder; where it has no padding token, its end-of-text serves.
+/// The tokenizer of --tokenizer, or of the model's folder; if it has no padding token, its end-of-text token is used.
 /// @throws UsageError  if there is none
 Tokenizer tokenizer_of_flags(const TaskFlags& flags);
-/// The model of text that --model names, with these labels. @param notice  becomes what is to say about new weights
+/// The text model that --model names, with these labels. @param notice  set to the notice about new weights
 std::shared_ptr<ModelAdapter> text_model_of_flags(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
                                                   const Tokenizer& tokenizer, const std::vector<std::string>& labels,
                                                   std::string& notice);

@@ -1,4 +1,4 @@
-// The data that `lockstep verify` trains on.
+// The data with which `lockstep verify` trains.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// What stands at `path`, in the form that `model` takes: for image models a folder of IDX files, for models of
-/// features a file of NSL-KDD. @throws Error  if it cannot be read, or the model takes something else
+/// The data at `path` for `model`: a folder of IDX files for image models, a file of NSL-KDD for models of features.
+/// @throws Error  if it cannot be read, or the model takes something else
 std::shared_ptr<const Dataset> verification_data(const Model& model, const std::string& path);
 
 /// Samples number `step` * `size` and the `size` - 1 after it. @throws Error  if there are not that many

@@ -11,22 +11,22 @@
 
 namespace lockstep {
 
-/// The rows of a file, tokenized, for a registered model of texts: reviews with labels for BERT, texts for GPT-2.
+/// The rows of a file, tokenized, for a registered text model: reviews with labels for BERT, texts for GPT-2.
 class VerificationTexts {
  public:
   struct Columns {
     std::string tokenizer;  ///< folder
     std::string text;
-    std::string label;  ///< used by classifiers alone
+    std::string label;  ///< only used by classifiers
   };
 
   /// @param max_length  tokens of the longest text; 0: 64
   /// @throws Error  if the file, the tokenizer or a column cannot be read, or a model of that name takes no texts
   VerificationTexts(const std::string& model, const std::string& path, const Columns& columns, std::int64_t max_length);
 
-  /// What the model must have for these texts.
+  /// The options that the model needs for these texts.
   const ModelOptions& model_options() const { return model_options_; }
-  /// The `step`th batch, padded. @throws Error  if the file ends before
+  /// The `step`th batch, padded. @throws Error  if the file ends earlier
   Batch batch(std::int64_t size, int step) const;
 
  private:

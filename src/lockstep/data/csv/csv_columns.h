@@ -13,23 +13,24 @@
 
 namespace lockstep {
 
-/// One column of a file as it was read: numbers, or texts as numbers into the list of different texts.
+/// One column of a file as it was read: numbers, or texts as indices into the list of different texts.
 struct CsvColumnData {
   std::vector<double> numbers;           ///< Number
   std::vector<std::int32_t> text_ids;    ///< Category, Label
-  std::vector<std::string_view> texts;   ///< the different ones, in the order in which they came
-  std::vector<std::string> first_where;  ///< path:line:column of the first occurrence of each
+  std::vector<std::string_view> texts;   ///< the different texts, in the order of their first occurrence
+  std::vector<std::string> first_where;  ///< path:line:column of the first occurrence of each text
 };
 
 /// All columns of a file, checked against the schema's kinds. Holds views into `text`.
 class CsvColumns {
  public:
-  /// Most different texts in one column: a column with more is no category.
+  /// Most different texts in one column: a column with more is not a category.
   static constexpr std::size_t kMostTexts = 65536;
 
-  /// @throws Error  with file, line and column: as the tokenizer does; a record with more or fewer fields; a header
-  /// that lacks a declared column, or has one that was not declared; a number column that holds no finite number, or a
-  /// negative one where its logarithm is to be taken; more than `kMostTexts` different texts; no record at all
+  /// @throws Error  with file, line and column, as the tokenizer does, or if a record has more or fewer fields; a
+  /// header lacks a declared column, or has an undeclared one; a number column holds something other than a finite
+  /// number, or a negative one whose logarithm is needed; a column has more than `kMostTexts` different texts; there is
+  /// no record
   CsvColumns(std::string_view text, const std::string& path, const CsvSchema& schema);
   CsvColumns(const CsvColumns&) = delete;
   CsvColumns& operator=(const CsvColumns&) = delete;
@@ -39,12 +40,12 @@ class CsvColumns {
   const CsvColumnData& column(std::size_t i) const { return data_[i]; }
 
  private:
-  // Where a field of each record goes.
+  // The destination of a field of each record.
   struct Target {
     CsvColumn::Kind kind;
     bool logarithm;
-    std::size_t column;            // of the schema
-    std::vector<double>* numbers;  // of its data
+    std::size_t column;            // index in the schema
+    std::vector<double>* numbers;  // in the column's data
   };
 
   void map_header(CsvTokenizer& tokenizer);
@@ -56,11 +57,11 @@ class CsvColumns {
 
   const CsvSchema& schema_;
   std::string path_;
-  std::vector<std::size_t> column_of_field_;  // of the file, as an index into the schema
+  std::vector<std::size_t> column_of_field_;  // of the file; an index into the schema
   std::vector<Target> targets_;               // for each field of a record
   std::vector<CsvColumnData> data_;
   std::vector<std::unordered_map<std::string_view, std::int32_t>> ids_;
-  std::deque<std::string> unescaped_;  // texts that are no views into the file
+  std::deque<std::string> unescaped_;  // texts that are not views into the file
   std::string scratch_;
   std::size_t rows_ = 0;
 };

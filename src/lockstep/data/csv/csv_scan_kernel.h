@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Fills `blocks` for `count` times 64 bytes of `bytes`. The byte behind them is looked at, too.
+/// Fills `count` `blocks` from 64 `bytes` each. Also reads the one byte after them.
 using ScanBlocks = void (*)(const char* bytes, std::size_t count, const CsvMarks& marks, CsvBlock* blocks);
 
 struct ScanKernel {
@@ -15,7 +15,7 @@ struct ScanKernel {
   ScanBlocks scan;
 };
 
-/// Those that this processor can run, the fastest last. All do the same.
+/// The kernels that this processor can run, the fastest last. All have equal results.
 const std::vector<ScanKernel>& scan_kernels();
 
 }  // namespace lockstep

@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// The content behind `url` (https, http or file), fetched by the program `curl`, which honours the user's proxies and
+/// The content of `url` (https, http or file), fetched by the program `curl`, which honours the user's proxies and
 /// certificates. Nothing is written to disk.
-/// @param most_bytes  a longer content is an error, seen before it is held in memory
+/// @param most_bytes  longer content is an error, detected before memory holds it
 /// @throws TimeoutError  at `deadline`
-/// @throws Error  with curl's own words if it cannot be fetched, or if there is no `curl`
+/// @throws Error  with curl's own message if the content cannot be fetched, or if there is no `curl`
 std::string fetch_url(const std::string& url, std::size_t most_bytes, Deadline deadline);
 
 }  // namespace lockstep

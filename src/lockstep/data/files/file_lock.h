@@ -7,13 +7,13 @@
 
 namespace lockstep {
 
-/// A lock that one process, or one thread, of those that name the same file holds at a time; the system releases it
-/// where its holder dies. Not held where the file system knows no locks: use it against double work, not for safety.
+/// A lock that only one of the processes or threads that name one file can hold; the system releases it if its holder
+/// dies. Not held if the file system has no locks: use it to avoid double work, not for safety.
 class FileLock {
  public:
-  /// Makes the file `path` if it is not there; it is never removed.
-  /// @throws Error  if it cannot be made
-  /// @throws TimeoutError  if another one holds it until `deadline`
+  /// Creates the file `path` if it does not exist; the file is never removed.
+  /// @throws Error  if it cannot be created
+  /// @throws TimeoutError  if another one holds the lock until `deadline`
   FileLock(const std::string& path, const Deadline& deadline);
 
  private:

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// SHA-256 (FIPS 180-4) of bytes that come piece by piece. Not thread-safe.
+/// SHA-256 (FIPS 180-4) of bytes that arrive in pieces. Not thread-safe.
 class Sha256 {
  public:
   /// @throws Error  if OpenSSL has no SHA-256
@@ -18,11 +18,11 @@ class Sha256 {
 
   /// Appends `bytes`.
   void update(std::string_view bytes);
-  /// Appends `bytes` with their length in front, so that ("ab", "c") and ("a", "bc") differ.
+  /// Appends `bytes` after their length, so that ("ab", "c") and ("a", "bc") differ.
   void update_sized(std::string_view bytes);
   void update_number(std::int64_t number);
 
-  /// The digest of everything so far, as 64 hexadecimal digits. The object is spent.
+  /// The digest of everything so far, as 64 hexadecimal digits. The object cannot be used after that.
   std::string hex();
 
  private:

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// A point of the drawing plane: x to the right, y down. A digit as designed fills about 0 to 100 in both.
+/// A point of the drawing plane: x to the right, y down. A digit as designed spans about 0 to 100 in both directions.
 struct StrokePoint {
   int x;
   int y;
@@ -17,8 +17,8 @@ using Stroke = std::vector<StrokePoint>;
 /// The ways to write each digit: digit_shapes()[d] lists them, each a list of strokes.
 const std::vector<std::vector<std::vector<Stroke>>>& digit_shapes();
 
-/// The curve of `stroke` as straight pieces: its corners are cut twice (Chaikin, 1974). Integers alone, so the same
-/// everywhere.
+/// The curve of `stroke` as straight pieces: its corners are cut twice (Chaikin, 1974). Uses integers only, so the
+/// result is equal on every machine.
 Stroke smooth(Stroke stroke);
 
 }  // namespace lockstep

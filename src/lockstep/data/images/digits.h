@@ -13,8 +13,8 @@ namespace lockstep {
 /// Handwritten-looking digits, made by the project for machines without MNIST: strokes of several shapes per digit,
 /// bent, turned, sheared, stretched and moved at random, drawn with pens of random width, with noise.
 ///
-/// Image i is a function of (seed, split, i): the same bytes on every machine, whatever `count` is; train and test
-/// share no image. Every ten labels from a multiple of ten on are the ten digits in random order.
+/// Image i depends only on (seed, split, i): its bytes are equal on every machine, whatever `count` is. Train and test
+/// share no image. Each group of ten labels, counted from the first, is the ten digits in random order.
 ///
 /// @return  "images" [count, 28, 28] uint8, "labels" [count] uint8
 /// @throws Error  if `count` is not positive
@@ -27,7 +27,7 @@ struct DigitsOptions {
 };
 
 /// Writes generated digits into `folder` as IDX files under MNIST's names, so that `mnist(folder, split)` reads them.
-/// The folder is made if it is not there.
+/// Creates the folder if it does not exist.
 /// @throws Error  if a count is not positive or above 1 000 000, a file cannot be written, or the folder holds other
 /// content under these names, with or without .gz, and `overwrite` is not set
 void write_digits(const std::string& folder, const DigitsOptions& options = {}, bool overwrite = false);

@@ -7,20 +7,20 @@
 namespace lockstep {
 
 struct LengthGroupedSamplerOptions {
-  std::int64_t batch_size = 1;    ///< of one rank, times the accumulated micro-batches: samples that should be alike
+  std::int64_t batch_size = 1;    ///< of one rank, times the accumulated micro-batches: samples of similar length
   std::int64_t num_replicas = 1;  ///< the world size
   std::int64_t rank = 0;          ///< in [0, num_replicas)
-  std::uint64_t seed = 0;         ///< the same on every rank
+  std::uint64_t seed = 0;         ///< equal on every rank
   bool drop_last = false;         ///< leave out the tail that does not divide evenly, instead of repeating samples
 };
 
-/// Random order in which samples of about the same length stand together, so that batches need little padding.
+/// Random order in which samples of similar length are neighbours, so that batches need little padding.
 ///
-/// The epoch's permutation (torch.randperm after manual_seed(seed + epoch)) is cut into parts of up to 50 batches; each
-/// part is sorted from long to short, and the longest sample of all comes first, so that a lack of memory shows at
-/// once. Rank r takes every num_replicas-th sample from the r-th on, padded or cut as DistributedSampler does. Index by
-/// index the order of Hugging Face's LengthGroupedSampler and DistributedLengthGroupedSampler
-/// (transformers/trainer_pt_utils.py) for the same permutation.
+/// The epoch's permutation (torch.randperm after manual_seed(seed + epoch)) is cut into parts of up to 50 batches, and
+/// each part is sorted from long to short. The longest sample of all comes first, so that a lack of memory shows at
+/// once. Rank r takes every num_replicas-th sample from the r-th on, padded or cut as in DistributedSampler. For an
+/// equal permutation the order equals, index by index, that of Hugging Face's LengthGroupedSampler and
+/// DistributedLengthGroupedSampler (transformers/trainer_pt_utils.py).
 class LengthGroupedSampler : public Sampler {
  public:
   /// @param lengths  of all samples, e.g. TokenizedDataset::lengths()

@@ -9,7 +9,7 @@
 
 namespace lockstep::text {
 
-/// Ids in the making. Unlike a vector it neither zeroes what it grows by nor checks each append: the caller asks for
+/// Ids that are being made. Unlike a vector it neither zeroes new memory nor checks each append: the caller reserves
 /// room once per block of text.
 class IdBuffer {
  public:
@@ -17,7 +17,7 @@ class IdBuffer {
   std::size_t size() const { return size_; }
   const TokenId* data() const { return ids_.get(); }
 
-  /// Makes room for `count` more and returns where they go; `set_end` then says how far they went.
+  /// Makes room for `count` more and returns where they start; call `set_end` with the end of the ids written.
   TokenId* reserve(std::size_t count) {
     if (size_ + count > capacity_) grow(size_ + count);
     return ids_.get() + size_;

@@ -14,27 +14,27 @@
 
 namespace lockstep::text {
 
-/// Which characters of the text one token covers: [begin, end), counted in code points.
+/// The characters of the text that one token covers: [begin, end), counted in code points.
 struct TokenSpan {
   std::int32_t begin;
   std::int32_t end;
-  std::int32_t leading_blanks;  ///< of the token itself, for those who trim offsets
+  std::int32_t leading_blanks;  ///< blanks of the token itself, for trimming offsets
   std::int32_t trailing_blanks;
 };
 
-/// A run of raw bytes that gave `count` ids.
+/// A run of raw bytes that produced `count` ids.
 struct EncodedWord {
   std::uint32_t begin;
   std::uint32_t end;
   std::uint32_t count;
 };
 
-/// What an encoder works with and gives back. One thread at a time; kept between texts, because the cache in it is what
-/// makes encoding fast.
+/// An encoder's work space and results. One thread at a time. It is kept between texts, because the cache in it makes
+/// encoding fast.
 struct EncoderScratch {
   WordCache cache;
   IdBuffer ids;                  ///< the ids of the text so far
-  std::vector<TokenSpan> spans;  ///< one for each id, where spans are asked for
+  std::vector<TokenSpan> spans;  ///< one for each id, if spans are requested
   // Work space.
   std::vector<EncodedWord> words;
   std::vector<WordPart> parts;
@@ -43,8 +43,8 @@ struct EncoderScratch {
   std::vector<std::uint64_t> merge_space;
 };
 
-/// Turns text between special tokens into ids: one class for each kind of model. Thread-safe, given a scratch for each
-/// thread.
+/// Turns text between special tokens into ids; one class for each kind of model. Thread-safe if each thread has its own
+/// scratch.
 class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
@@ -55,10 +55,10 @@ class TextEncoder {
   /// Appends ids and spans; `first_char` is the index of the first character of `text`.
   virtual void encode_with_spans(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const = 0;
 
-  /// The normalizer, or null where the text is taken as it is.
+  /// The normalizer, or null if the text is encoded unchanged.
   virtual const BertNormalizer* normalizer() const { return nullptr; }
 
-  /// Appends ids and spans of a part, [begin, end) in bytes, of text that `normalizer()` normalized with sources.
+  /// Appends ids and spans of the part [begin, end), in bytes, of a text that `normalizer()` normalized with sources.
   virtual void encode_normalized(const NormalizedText& text, std::size_t begin, std::size_t end,
                                  EncoderScratch& scratch) const;
 };

@@ -18,10 +18,10 @@
 
 namespace lockstep {
 
-/// The tables behind a Tokenizer and its copies. Immutable but for the pool of scratches, which has a lock.
+/// The tables behind a Tokenizer and its copies. Immutable except for the pool of scratches, which has a lock.
 class Tokenizer::Core {
  public:
-  /// Work space on loan from the pool, for one thread at a time.
+  /// Work space borrowed from the pool, for one thread at a time.
   class Lease {
    public:
     explicit Lease(const Core& core) : core_(core), scratch_(core.take_scratch()) {}
@@ -35,10 +35,10 @@ class Tokenizer::Core {
     std::unique_ptr<text::EncoderScratch> scratch_;
   };
 
-  /// @throws Error  for whatever the document declares and is wrong or not supported
+  /// @throws Error  if a declared value of the document is wrong or not supported
   explicit Core(text::TokenizerDocument document);
 
-  /// Encodes one text, or two, as `options` say, but for padding.
+  /// Encodes one text, or two, by `options`, without padding.
   Encoding encode(std::string_view first, const std::string_view* second, const EncodeOptions& options,
                   text::EncoderScratch& scratch) const;
   /// Appends the ids of `text` to the scratch, and their spans if `spans`.
@@ -48,7 +48,7 @@ class Tokenizer::Core {
   const text::TokenizerDocument& document() const { return document_; }
   const std::optional<text::DeclaredPadding>& padding() const { return padding_; }
   const std::optional<Truncation>& truncation() const { return truncation_; }
-  /// The token of number `id`, or null.
+  /// The token with number `id`, or null.
   const std::string* token(TokenId id) const;
   TokenId id_limit() const { return id_limit_; }
 
@@ -69,10 +69,10 @@ class Tokenizer::Core {
   text::TokenDecoder decoder_;
   std::optional<Truncation> truncation_;
   std::optional<text::DeclaredPadding> padding_;
-  text::AddedTokenFinder raw_tokens_;         // looked for in the text as it is
-  text::AddedTokenFinder normalized_tokens_;  // looked for in normalized text
+  text::AddedTokenFinder raw_tokens_;         // searched in the unchanged text
+  text::AddedTokenFinder normalized_tokens_;  // searched in normalized text
   std::unordered_map<TokenId, const text::AddedToken*> added_;
-  std::unordered_map<TokenId, std::string> normalized_content_;  // where it differs from the token's content
+  std::unordered_map<TokenId, std::string> normalized_content_;  // if it differs from the token's content
   TokenId id_limit_ = 0;
 
   mutable std::mutex pool_mutex_;

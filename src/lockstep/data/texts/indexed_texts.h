@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// Rows of a mapped file, found once: where each begins, and its label. A reader finds them in its constructor, hands
-/// them to `set_rows`, and reads a row at its offset.
+/// Rows of a mapped file, located once: the offset of each, and its label. A reader finds them in its constructor,
+/// passes them to `set_rows`, and reads a row at its offset.
 class IndexedTexts : public TextDataset {
  public:
   std::int64_t size() const override { return static_cast<std::int64_t>(offsets_.size()); }
@@ -42,7 +42,7 @@ class IndexedTexts : public TextDataset {
   std::vector<std::int32_t> labels_;
 };
 
-/// Digest of what a reader's options say about the rows of a file.
+/// Digest of the options that affect the rows of a file.
 std::string digest_of(const TextFileOptions& options, const std::string& format);
 
 }  // namespace lockstep

@@ -8,29 +8,29 @@
 
 namespace lockstep {
 
-/// A value of one of the keys that were asked for.
+/// The value of one of the requested keys.
 struct JsonValue {
   enum class Kind { Missing, Null, Text, Number, Boolean, Composite };
   Kind kind = Kind::Missing;
-  std::string text;  ///< of texts and booleans; of numbers as they stand
+  std::string text;  ///< of texts and booleans; of numbers as written
 
   void set(Kind new_kind, std::string_view new_text) {
     kind = new_kind;
-    text.assign(new_text);  // the memory is used again from line to line
+    text.assign(new_text);  // reuses the memory from line to line
   }
 };
 
-/// Picks the values of some keys out of one line with one JSON object, in a single pass that builds nothing else.
+/// Reads the values of some keys from one line with one JSON object, in a single pass that builds nothing else.
 ///
-/// It understands what such files hold, and says so where it does not: then a full parser decides whether the line is
-/// JSON, and names what is wrong. So what it takes for valid is valid (RFC 8259), but not the other way round. Left to
-/// the full parser are surrogates written by escapes, nesting deeper than 63, numbers of unusual length, and lines that
-/// lack one of the keys. One line at a time, one thread.
+/// It understands what such files usually contain, and returns false for anything else. A full parser then decides
+/// whether the line is JSON, and describes the error. So a line that it accepts is valid (RFC 8259), but it does not
+/// accept every valid line. It leaves to the full parser: surrogates written as escapes, nesting deeper than 63,
+/// numbers of unusual length, and lines without one of the keys. One line at a time, one thread.
 class JsonObjectScan {
  public:
-  /// Looks for `keys`, where the last of equal keys in an object counts, and stores their values.
+  /// Finds `keys` and stores their values. If an object repeats a key, the last one counts.
   /// @param line  valid UTF-8
-  /// @return  false if the line was not understood, or lacks a key; `values` then hold anything
+  /// @return  false if the line was not understood, or lacks a key; `values` are then unspecified
   bool scan(std::string_view line, const std::vector<std::string>& keys, std::vector<JsonValue>& values);
 
  private:
@@ -53,10 +53,10 @@ class JsonObjectScan {
   const char* end_ = nullptr;
   const std::vector<std::string>* keys_ = nullptr;
   std::vector<JsonValue>* values_ = nullptr;
-  std::size_t next_key_ = 0;   // objects mostly name their keys in the same order
+  std::size_t next_key_ = 0;   // most objects name their keys in one order
   std::uint64_t objects_ = 0;  // nesting of a composite value: a bit per level, 1 for an object
   int depth_ = 0;
-  std::string unwanted_;  // a text that is looked at for its escapes alone
+  std::string unwanted_;  // a text that is only checked for its escapes
 };
 
 }  // namespace lockstep

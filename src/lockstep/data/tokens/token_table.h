@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-/// Token ids, token types and labels of many samples, one behind the other: in memory, or in a mapped file that may be
-/// larger than memory. Immutable; copies share.
+/// Token ids, token types and labels of many samples, one after the other: in memory, or in a mapped file that may be
+/// larger than memory. Immutable; copies share the data.
 class TokenTable {
  public:
   /// One sample's tokens: the id in the lower 31 bits, the token type (0 or 1) in the highest.
@@ -34,14 +34,14 @@ class TokenTable {
   std::int64_t label(std::int64_t index) const { return labels_[index]; }
 
   /// Opens a file that a TokenTableWriter wrote. Every byte is verified.
-  /// @throws Error  with path and cause: not there, cut short, altered, or of another key
+  /// @throws Error  with path and cause: missing, shortened, altered, or written for another key
   static TokenTable open(const std::string& path, const std::string& key);
 
  private:
   friend class TokenTableWriter;
   TokenTable() = default;
 
-  std::shared_ptr<const void> owner_;  // of what the pointers point into
+  std::shared_ptr<const void> owner_;  // owns what the pointers point to
   const std::uint32_t* tokens_ = nullptr;
   const std::uint64_t* ends_ = nullptr;  // of each sample, in tokens
   const std::int64_t* labels_ = nullptr;
@@ -50,14 +50,14 @@ class TokenTable {
   bool has_token_types_ = false;
 };
 
-/// Makes a TokenTable sample by sample. In a file it holds 16 bytes a sample in memory, and the tokens in none.
+/// Makes a TokenTable sample by sample. If it writes a file, memory holds 16 bytes per sample, and no tokens.
 class TokenTableWriter {
  public:
-  /// @param path  of the file, which appears when it is whole; empty: in memory
-  /// @param key  what `TokenTable::open` must know
+  /// @param path  of the file, which appears when it is complete; empty: in memory
+  /// @param key  `TokenTable::open` must be called with it
   TokenTableWriter(std::string path, std::string key);
 
-  /// Appends a sample. Either all have labels or none has.
+  /// Appends a sample. Either all samples have labels or none has.
   void add(const Encoding& encoding, std::optional<std::int64_t> label);
   /// @throws Error  if the file cannot be written
   TokenTable finish();

@@ -10,16 +10,16 @@
 
 namespace lockstep::text {
 
-/// A token that is found in the text itself, before the model sees it.
+/// A token that is found directly in the text, before the model processes it.
 struct AddedToken {
   std::string content;
   TokenId id = 0;
-  bool single_word = false;     ///< only where no word character touches it
+  bool single_word = false;     ///< matches only if no word character touches it
   bool lstrip = false;          ///< takes the white space before it too
   bool rstrip = false;          ///< takes the white space after it too
-  bool normalized = false;      ///< is looked for in normalized text
+  bool normalized = false;      ///< is searched in normalized text
   bool special = false;         ///< is left out by `skip_special_tokens`
-  bool between_spaces = false;  ///< only where white space or an end of the text is on both sides
+  bool between_spaces = false;  ///< matches only between white space or ends of the text
 };
 
 /// A part of a text: an added token, or text between them.
@@ -29,16 +29,16 @@ struct TextSegment {
   const AddedToken* token;  ///< null for text
 };
 
-/// Finds added tokens in text: the leftmost first, the longest of those that start there. Immutable, thread-safe.
+/// Finds added tokens in text: the leftmost first, and the longest of those that start there. Immutable, thread-safe.
 class AddedTokenFinder {
  public:
   AddedTokenFinder() = default;
-  /// @param patterns  what to look for, none empty or twice
-  /// @param tokens    the token of each, which must outlive this
+  /// @param patterns  the texts to find, none of them empty or repeated
+  /// @param tokens  the token of each pattern, which must outlive this object
   AddedTokenFinder(const std::vector<std::string>& patterns, const std::vector<const AddedToken*>& tokens);
 
   bool empty() const { return tokens_.empty(); }
-  /// False: the text holds none of the tokens, by a quick look at bytes. True: it may.
+  /// False: the text contains none of the tokens, by a quick check of its bytes. True: it may contain some.
   bool may_find(std::string_view text) const { return !empty() && next_candidate(text, 0) < text.size(); }
   /// The parts of `text` in order; together they cover it.
   std::vector<TextSegment> split(std::string_view text) const;
@@ -48,8 +48,8 @@ class AddedTokenFinder {
 
   std::vector<const AddedToken*> tokens_;
   TokenTrie trie_;               // from pattern to index in tokens_
-  std::string first_bytes_;      // each once
-  bool starts_token_[256] = {};  // the same as a table
+  std::string first_bytes_;      // each byte once
+  bool starts_token_[256] = {};  // first_bytes_ as a table
 };
 
 }  // namespace lockstep::text

@@ -9,9 +9,9 @@
 
 namespace lockstep::text {
 
-/// BERT's way from text to ids: normalize, cut at white space and punctuation, cut words into pieces.
+/// BERT's encoding of text to ids: normalize, split at white space and punctuation, split words into pieces.
 ///
-/// Most text never gets that far: raw words are found 64 bytes at a time by bit masks and looked up in the cache.
+/// Most text skips these steps: raw words are found 64 bytes at a time by bit masks and looked up in the cache.
 /// @throws Error  if the vocabulary lacks the unknown token
 std::unique_ptr<TextEncoder> make_bert_encoder(const Vocabulary& vocabulary, const WordPieceOptions& model,
                                                const BertNormalizerOptions& normalizer);

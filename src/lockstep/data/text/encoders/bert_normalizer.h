@@ -10,8 +10,8 @@
 
 namespace lockstep::text {
 
-/// What BERT does to a text before it cuts words (Devlin et al., 2018; the switches are those of `BertNormalizer` in
-/// tokenizer.json).
+/// How BERT changes a text before it splits words (Devlin et al., 2018). The switches are those of `BertNormalizer` in
+/// tokenizer.json.
 struct BertNormalizerOptions {
   bool clean_text = true;             ///< drop control characters, make all white space U+0020
   bool handle_chinese_chars = true;   ///< put spaces around CJK ideographs
@@ -19,10 +19,10 @@ struct BertNormalizerOptions {
   bool lowercase = true;
 };
 
-/// A text after normalization, and where each byte came from.
+/// A normalized text, and the origin of each byte.
 struct NormalizedText {
   std::string bytes;
-  std::vector<std::uint32_t> source;  ///< for each byte the index of the original character; empty where not asked for
+  std::vector<std::uint32_t> source;  ///< for each byte the index of the original character; empty if not requested
 
   void clear() {
     bytes.clear();
@@ -30,21 +30,21 @@ struct NormalizedText {
   }
 };
 
-/// How BERT cuts: what a character does to the word around it.
+/// How BERT splits: the effect of a character on the word around it.
 enum class WordClass : unsigned char { Word, Space, Isolated };
 
-/// The class of a character of normalized text: white space parts words, punctuation stands alone.
+/// The class of a character of normalized text: white space separates words, punctuation is a word by itself.
 WordClass word_class(char32_t c);
 
-/// Normalizes as Hugging Face's `BertNormalizer` does, to the bit. Thread-safe.
+/// Normalizes exactly as Hugging Face's `BertNormalizer` does. Thread-safe.
 class BertNormalizer {
  public:
   explicit BertNormalizer(const BertNormalizerOptions& options);
 
   const BertNormalizerOptions& options() const { return options_; }
 
-  /// What `c` of the original text will be once it is normalized. Text may be cut around Space and Isolated, and its
-  /// parts be normalized one by one: no rule reaches beyond them. Characters that vanish count as Word.
+  /// The class that `c` of the original text has after normalization. Text may be split around Space and Isolated, and
+  /// its parts normalized separately: no rule reaches beyond them. Characters that are dropped count as Word.
   WordClass class_of(char32_t c) const { return pages_.page_of(c).word_class[c % kPageChars]; }
 
   /// Appends normalized `text`, which must be well-formed UTF-8, to `out`.
@@ -53,7 +53,7 @@ class BertNormalizer {
   void normalize(std::string_view text, std::uint32_t first_char, bool with_source, NormalizedText& out) const;
 
  private:
-  /// What becomes of 256 code points.
+  /// The normalization of 256 code points.
   struct Page {
     WordClass word_class[kPageChars];
     bool reorders[kPageChars];            ///< keeps a mark that must be sorted among its neighbours

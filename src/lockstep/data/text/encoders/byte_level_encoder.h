@@ -10,10 +10,10 @@
 namespace lockstep::text {
 
 struct ByteLevelOptions {
-  bool add_prefix_space = false;  ///< a text that does not start with a blank gets one
+  bool add_prefix_space = false;  ///< put a blank before a text that does not start with one
 };
 
-/// GPT-2's and RoBERTa's way from text to ids: cut into words by GPT-2's pattern, then byte pairs in each.
+/// The encoding of text to ids of GPT-2 and RoBERTa: split into words by GPT-2's pattern, then byte pairs in each.
 ///
 /// Like BERT's encoder it finds words 64 bytes at a time and looks them up in the cache.
 /// @throws Error  as BytePairModel does

@@ -15,7 +15,7 @@
 
 namespace lockstep::text {
 
-/// One line of merges.txt: these two neighbours become one token. The earlier the line, the sooner it is applied.
+/// One line of merges.txt: these two neighbours become one token. Earlier lines are applied first.
 struct Merge {
   std::string left;
   std::string right;
@@ -23,22 +23,22 @@ struct Merge {
 };
 
 struct BytePairOptions {
-  std::optional<std::string> unk_token;  ///< for bytes that the vocabulary lacks; unset: they vanish
+  std::optional<std::string> unk_token;  ///< for bytes that are not in the vocabulary; unset: they are dropped
   bool fuse_unk = false;                 ///< neighbouring unknown bytes become one unknown token
 };
 
 /// Byte-level byte pair encoding of one word (Sennrich et al., 2016; Radford et al., 2019): starts with bytes, and
-/// joins the neighbours whose merge stands first, leftmost first, until none is left.
+/// joins the neighbours with the earliest merge, leftmost first, until no merge applies.
 class BytePairModel {
  public:
-  /// @throws Error  if a merge names a token that the vocabulary lacks or stands twice, or `unk_token` is none of its
-  ///                tokens, or if there are more than two million tokens or merges
+  /// @throws Error  if a merge names a token that is not in the vocabulary or is given twice, if `unk_token` is not in
+  /// the vocabulary, or if there are more than two million tokens or merges
   BytePairModel(const Vocabulary& vocabulary, const std::vector<Merge>& merges, const BytePairOptions& options);
 
-  /// Appends the tokens of `word`, which is raw bytes. `space` is work space.
+  /// Appends the tokens of `word`, given as raw bytes. `space` is work space.
   void cut(std::string_view word, std::vector<WordPart>& parts, std::vector<std::uint64_t>& space) const;
 
-  /// How many of the 256 bytes the vocabulary lacks.
+  /// How many of the 256 bytes are not in the vocabulary.
   int missing_bytes() const;
 
  private:
@@ -60,8 +60,8 @@ class BytePairModel {
   void merge_few(std::string_view word, std::vector<WordPart>& parts, std::size_t first) const;
   void merge_many(std::vector<WordPart>& parts, std::size_t first, std::vector<std::uint64_t>& space) const;
 
-  std::array<TokenId, 256> byte_ids_;      // negative: the vocabulary lacks it
-  std::vector<std::uint32_t> byte_ranks_;  // of two bytes
+  std::array<TokenId, 256> byte_ids_;      // negative: not in the vocabulary
+  std::vector<std::uint32_t> byte_ranks_;  // of pairs of bytes
   std::vector<std::uint64_t> slots_;       // pair << kRankBits | rank; all ones: empty
   std::vector<TokenId> merged_;            // by rank
   int shift_ = 0;

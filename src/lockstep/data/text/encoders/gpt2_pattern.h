@@ -5,7 +5,7 @@
 
 namespace lockstep::text {
 
-/// Where the word that starts at `at` ends, by GPT-2's pattern (Radford et al., 2019):
+/// The end of the word that starts at `at`, by GPT-2's pattern (Radford et al., 2019):
 /// `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
 /// Its matches cover the whole text. `text` is well-formed UTF-8, and `at` is inside.
 std::size_t gpt2_word_end(std::string_view text, std::size_t at);

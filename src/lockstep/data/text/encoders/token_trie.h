@@ -10,8 +10,8 @@
 
 namespace lockstep::text {
 
-/// Finds the longest token that a text starts with. A double array (Aoe, 1989): one step along a token is one look at
-/// one place in memory.
+/// Finds the longest token that a text starts with. A double array (Aoe, 1989): one step along a token is one memory
+/// access.
 class TokenTrie {
  public:
   struct Match {
@@ -20,7 +20,7 @@ class TokenTrie {
   };
 
   TokenTrie() : TokenTrie(std::vector<std::pair<std::string_view, TokenId>>()) {}
-  /// @param tokens  none empty, none twice; ids from 0 on
+  /// @param tokens  none of them empty or repeated; ids of 0 or more
   explicit TokenTrie(std::vector<std::pair<std::string_view, TokenId>> tokens);
 
   Match longest_prefix(std::string_view text) const {
@@ -39,11 +39,11 @@ class TokenTrie {
   static constexpr std::uint32_t kRoot = 0;
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
-  /// The child of a node by a byte stands at `children ^ byte`, and knows its parent.
+  /// The child of a node by a byte is at `children ^ byte`, and stores its parent.
   struct Node {
     std::uint32_t children = 0;
     std::uint32_t parent = kNobody;
-    TokenId token = -1;  // that ends here
+    TokenId token = -1;  // the token that ends here
   };
 
   class Builder;

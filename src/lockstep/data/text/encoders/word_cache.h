@@ -11,19 +11,19 @@
 
 namespace lockstep::text {
 
-/// Remembers the ids of words that were seen, by their raw bytes: natural text repeats its words, and finding one here
-/// takes a few nanoseconds. What it holds changes the speed, never the ids. Bounded: about 3 MiB. One thread at a time.
+/// Remembers the ids of words that were seen, by their raw bytes: natural text repeats its words, and a lookup here
+/// takes a few nanoseconds. The content changes the speed, never the ids. Bounded: about 3 MiB. One thread at a time.
 ///
-/// Words of up to 16 bytes sit in a table of pairs of entries: one line of the processor's cache, in which a new word
-/// takes the place of the older one. An entry holds up to three ids; longer words and longer lists lie in an arena,
-/// which starts anew when it is full.
+/// Words of up to 16 bytes are in a table of pairs of entries; a pair is one cache line, in which a new word replaces
+/// the older one. An entry holds up to three ids. Longer words and longer lists are in an arena, which is cleared when
+/// it is full.
 class WordCache {
  public:
   static constexpr std::size_t kShortBytes = 16;
   static constexpr std::size_t kLongestBytes = 256;
   static constexpr std::uint32_t kInlineIds = 3;
 
-  /// Up to 16 bytes as two numbers, zero behind the end.
+  /// Up to 16 bytes as two numbers, with zeros after the end.
   struct ShortKey {
     std::uint64_t low;
     std::uint64_t high;
@@ -50,9 +50,9 @@ class WordCache {
 
   WordCache() : short_(kPairs), long_(kLongEntries) {}
 
-  /// `length` bytes at `data`, of which 16 must be readable. The key of more than 16 bytes is in no entry.
+  /// The key of the `length` bytes at `data`, of which 16 must be readable. No entry has the key of more than 16 bytes.
   static ShortKey load_key(const char* data, std::uint32_t length) {
-    // Behind as many ones as the word has bytes come zeros.
+    // As many ones as the word has bytes, followed by zeros.
     static constexpr std::uint64_t kOnes = ~std::uint64_t{0};
     static constexpr std::uint64_t kMasks[4] = {kOnes, kOnes, 0, 0};
     const std::size_t skip = kShortBytes - std::min<std::size_t>(length, kShortBytes);
@@ -72,7 +72,7 @@ class WordCache {
 
   void prefetch(const ShortKey& key) const { __builtin_prefetch(&short_[pair_index(key)]); }
 
-  /// The entry where `key` is, if it is in the table at all: `holds` tells.
+  /// The entry that contains `key`, if the table contains it at all: check with `holds`.
   const ShortEntry& slot(const ShortKey& key) const {
     const Pair& pair = short_[pair_index(key)];
     return pair.entries[pair.entries[0].holds(key) ? 0 : 1];
@@ -83,7 +83,7 @@ class WordCache {
 
   void put(const ShortKey& key, const TokenId* ids, std::uint32_t count);
 
-  /// Ids of a word of 17 to 256 bytes; `data` is null where it is not known.
+  /// Ids of a word of 17 to 256 bytes; `data` is null if the word is not known.
   Ids find_long(std::string_view word) const;
   void put_long(std::string_view word, const TokenId* ids, std::uint32_t count);
 
@@ -96,7 +96,7 @@ class WordCache {
   static constexpr std::uint32_t kMostIds = 256;
 
   struct alignas(64) Pair {
-    ShortEntry entries[2];  ///< the newer first
+    ShortEntry entries[2];  ///< the newer entry first
   };
 
   struct LongEntry {
@@ -108,7 +108,7 @@ class WordCache {
   };
 
   static std::size_t pair_index(const ShortKey& key) {
-    // Multiplying by odd constants and taking the top bits spreads words that differ in one letter.
+    // Multiplying by odd constants and using the top bits spreads words that differ in one letter.
     const std::uint64_t mixed = (key.low ^ (key.high * 0x9E3779B97F4A7C15u)) * 0xD6E8FEB86659FD93u;
     return static_cast<std::size_t>((mixed ^ (mixed << 17)) >> (64 - kPairBits));
   }

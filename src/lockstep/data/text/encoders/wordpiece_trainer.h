@@ -11,27 +11,27 @@
 namespace lockstep {
 
 struct WordPieceTrainerOptions {
-  std::int64_t vocab_size = 30522;     ///< tokens at most, special ones included
+  std::int64_t vocab_size = 30522;     ///< maximum number of tokens, special ones included
   std::int64_t min_frequency = 2;      ///< pieces that occur less often are not joined
-  std::int64_t limit_alphabet = 1000;  ///< characters at most, the most frequent ones; others become [UNK]
+  std::int64_t limit_alphabet = 1000;  ///< maximum number of characters, the most frequent ones; others become [UNK]
   text::BertNormalizerOptions normalizer;
 };
 
-/// Learns a WordPiece vocabulary from text, as Hugging Face's `BertWordPieceTokenizer.train` does: words are cut into
-/// characters, and the neighbours that occur together most often become one piece, again and again (Sennrich et al.,
-/// 2016). Deterministic: the result depends on the words and their counts alone, not on the order of the texts.
+/// Learns a WordPiece vocabulary from text, as Hugging Face's `BertWordPieceTokenizer.train` does: words are split into
+/// characters, and the two neighbours that occur together most often become one piece, repeatedly (Sennrich et al.,
+/// 2016). Deterministic: the result depends only on the words and their counts, not on the order of the texts.
 class WordPieceTrainer {
  public:
   /// @throws Error  if a number in `options` is negative
   explicit WordPieceTrainer(const WordPieceTrainerOptions& options = {});
 
-  /// Counts the words of `text`, but for those of more than 100 characters, which are [UNK] in any case. Bytes that are
-  /// no UTF-8 count as U+FFFD.
+  /// Counts the words of `text`, except those of more than 100 characters, which are [UNK] in any case. Invalid UTF-8
+  /// counts as U+FFFD.
   void add(std::string_view text);
 
   /// The vocabulary by number: [PAD], [UNK], [CLS], [SEP], [MASK], characters, pieces in the order in which they were
   /// joined.
-  /// @throws Error  if there was no word, or if the characters alone are more than `vocab_size`
+  /// @throws Error  if no word was counted, or if there are more characters than `vocab_size`
   std::vector<std::string> train() const;
 
   /// How many different words were counted.

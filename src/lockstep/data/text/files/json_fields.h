@@ -8,20 +8,20 @@
 
 namespace lockstep::text {
 
-/// The fields of a JSON object, read by name; what nobody asked for is refused at the end instead of being ignored.
-/// Every error names the place, as "FILE: normalizer.strip_accents".
+/// The fields of a JSON object, read by name. A field that was never read is refused at the end instead of being
+/// ignored. Every error names the place, such as "FILE: normalizer.strip_accents".
 class JsonFields {
  public:
-  /// @param where  names the object in errors
-  /// @throws Error  if `value` is no object
+  /// @param where  the object's name in errors
+  /// @throws Error  if `value` is not an object
   JsonFields(const nlohmann::json& value, const std::string& where);
 
-  /// The field, or null where there is none. It counts as read.
+  /// The field, or null if it is missing. It counts as read.
   const nlohmann::json* find(const std::string& name);
   /// @throws Error  if the field is missing
   const nlohmann::json& require(const std::string& name);
 
-  /// The field in the type asked for; the default where it is missing or null.
+  /// The field in the requested type; the default if it is missing or null.
   /// @throws Error  if it has another type
   bool flag(const std::string& name, bool otherwise);
   std::optional<bool> flag(const std::string& name);
@@ -29,11 +29,11 @@ class JsonFields {
   std::optional<std::string> text(const std::string& name);
   std::int64_t number(const std::string& name, std::int64_t otherwise);
 
-  /// @throws Error  if the field says anything but `supported`; a missing or null field says nothing
+  /// @throws Error  if the field has a value other than `supported`; it may be missing or null
   void only(const std::string& name, const nlohmann::json& supported);
   /// Marks fields as read that do not matter here.
   void skip(const std::vector<std::string>& names);
-  /// @throws Error  that names a field which nobody asked for
+  /// @throws Error  that names a field which was never read
   void finish() const;
 
   std::string place(const std::string& name) const { return where_ + "." + name; }

@@ -9,11 +9,11 @@
 
 namespace lockstep::text {
 
-/// Reads a JSON file. Stricter than JSON has to be: a key that stands twice in one object is refused, since it would
-/// hide one of its values.
+/// Reads a JSON file. Stricter than JSON requires: a repeated key in one object is refused, because it would hide one
+/// of its values.
 /// @throws Error  with file and line
 nlohmann::json read_json_file(const std::string& path);
-/// The same for the content of a file that was read already. @param path  for errors
+/// Parses the content of a JSON file in the same way. @param path  named in errors
 nlohmann::json parse_json(std::string_view content, const std::string& path);
 
 /// `value` as a token's number.

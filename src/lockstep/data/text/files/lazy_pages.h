@@ -15,7 +15,7 @@ namespace lockstep::text {
 constexpr char32_t kPageChars = 256;
 
 /// A table over all code points, made page by page when a text first needs one: no text uses more than a few of the
-/// 4352 pages, and asking ICU about every character would take a second. Thread-safe; reading costs one load.
+/// 4352 pages, and looking up every character in ICU would take a second. Thread-safe; reading costs one load.
 template <typename Page>
 class LazyPages {
  public:

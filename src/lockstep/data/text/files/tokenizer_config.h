@@ -11,11 +11,11 @@
 
 namespace lockstep::text {
 
-/// What the small files beside a vocabulary say: tokenizer_config.json, special_tokens_map.json, added_tokens.json and
-/// the model's config.json. All are optional; what none of them says is unset.
+/// The content of the small files beside a vocabulary: tokenizer_config.json, special_tokens_map.json,
+/// added_tokens.json and the model's config.json. All are optional; a value that none of them has is unset.
 struct TokenizerConfig {
   std::string class_name;  ///< "BertTokenizer" and the like, without "Fast"
-  std::string model_type;  ///< of config.json
+  std::string model_type;  ///< from config.json
   SpecialTokens special;
   std::optional<bool> do_lower_case;
   std::optional<bool> strip_accents;
@@ -28,14 +28,14 @@ struct TokenizerConfig {
   std::optional<SequenceSide> truncation_side;
 };
 
-/// Reads those of the files that stand in the folder `dir`.
-/// @throws Error  with the file and the field: malformed, or it asks for what is not supported
+/// Reads those of the files that exist in the folder `dir`.
+/// @throws Error  with the file and the field, if a value is malformed or not supported
 TokenizerConfig read_tokenizer_config(const std::string& dir);
 
-/// What a vocabulary's files are for, where there is no tokenizer.json that says it.
+/// The kind of a vocabulary's files, if there is no tokenizer.json that defines it.
 enum class VocabularyFiles { WordPiece, ByteLevelBpe };
 
-/// Refuses the files of a tokenizer that has files of these names, too, but cuts texts in another way.
+/// Refuses the files of a tokenizer whose files have these names too, but which splits texts in another way.
 /// @throws Error  if `config` names a class that is not one of BERT's, or of GPT-2's and RoBERTa's
 void require_class_for(VocabularyFiles files, const TokenizerConfig& config, const std::string& dir);
 

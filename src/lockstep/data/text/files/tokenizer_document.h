@@ -19,17 +19,17 @@
 
 namespace lockstep::text {
 
-/// A tokenizer as its files declare it. Loaders make one from whichever files there are; saving writes it back.
+/// A tokenizer as its files declare it. Loaders make one from the files that exist; saving writes it back.
 struct TokenizerDocument {
-  /// What tokenizer.json holds, but for the model's `vocab` and `merges`, and the added tokens.
+  /// The content of tokenizer.json without the model's `vocab` and `merges`, and the added tokens.
   nlohmann::json json;
   Vocabulary vocabulary;      ///< of the model
   std::vector<Merge> merges;  ///< of the model
   std::vector<AddedToken> added_tokens;
   SpecialTokens special;
-  std::string class_name;  ///< as tokenizer_config.json names it
+  std::string class_name;  ///< as in tokenizer_config.json
   std::optional<std::int64_t> model_max_length;
-  std::string where;  ///< file or folder, for errors
+  std::string where;  ///< file or folder, named in errors
 };
 
 /// Padding as tokenizer.json declares it: it names its own token.
@@ -38,7 +38,8 @@ struct DeclaredPadding {
   PadToken token;
 };
 
-/// The parts of `document.json`, understood. Each throws an Error that names what is declared and not supported.
+/// The parts of `document.json`, parsed. Each function throws an Error that names a declared value that is not
+/// supported.
 bool is_word_piece(const TokenizerDocument& document);
 WordPieceOptions word_piece_options(const TokenizerDocument& document);
 BytePairOptions byte_pair_options(const TokenizerDocument& document);
@@ -55,10 +56,10 @@ std::optional<TokenId> find_token(const TokenizerDocument& document, const std::
 /// Reads tokenizer.json: everything but `special`, `class_name` and `model_max_length`.
 TokenizerDocument read_tokenizer_json(const std::string& path);
 
-/// The same as one JSON value, as tokenizer.json has it.
+/// The document as one JSON value, in the form of tokenizer.json.
 nlohmann::ordered_json write_tokenizer_json(const TokenizerDocument& document);
 
-/// Reads `merges.txt` or `vocab.bpe`: two tokens a line, parted by a blank; a first line `#version...` is left out.
+/// Reads `merges.txt` or `vocab.bpe`: two tokens per line, separated by a blank; a first line `#version...` is skipped.
 /// @throws Error  with file and line
 std::vector<Merge> read_merges(const std::string& path);
 

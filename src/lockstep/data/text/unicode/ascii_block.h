@@ -12,15 +12,15 @@ namespace lockstep::text {
 /// Bytes that one AsciiBlock describes.
 constexpr int kBlockBytes = 64;
 
-/// Which of 64 bytes are of which kind: bit i stands for byte i. A word takes a few instructions instead of a
-/// mispredicted branch per byte.
+/// The kinds of 64 bytes: bit i describes byte i. Finding a word takes a few instructions instead of a mispredicted
+/// branch per byte.
 struct AsciiBlock {
   std::uint64_t letter;      ///< A-Z a-z
   std::uint64_t digit;       ///< 0-9
   std::uint64_t blank;       ///< U+0020
   std::uint64_t line_space;  ///< \t \n \r
   std::uint64_t page_space;  ///< \v \f
-  std::uint64_t control;     ///< below U+0020, and U+007F; holds line_space and page_space too
+  std::uint64_t control;     ///< below U+0020, and U+007F; includes line_space and page_space
   std::uint64_t apostrophe;  ///< '
   std::uint64_t high;        ///< above U+007F: part of a longer sequence
 };

@@ -8,10 +8,11 @@
 
 namespace lockstep::text {
 
-/// U+FFFD, which stands for bytes that are no UTF-8.
+/// U+FFFD, which replaces invalid UTF-8.
 constexpr char32_t kReplacementChar = 0xFFFD;
 
-/// The code point at `*position` of well-formed UTF-8, and moves `*position` behind it. `*position` must be inside.
+/// Returns the code point at `*position` of well-formed UTF-8, and moves `*position` past it. `*position` must be
+/// inside.
 inline char32_t decode_char(const char* data, std::size_t* position) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(data) + *position;
   const char32_t first = bytes[0];
@@ -37,16 +38,16 @@ void append_utf8(char32_t code_point, std::string& out);
 /// Number of code points in well-formed UTF-8.
 std::size_t count_chars(std::string_view text);
 
-/// Position of the first byte above 0x7F, or the size where there is none.
+/// Position of the first byte above 0x7F, or the size if there is none.
 std::size_t find_non_ascii(std::string_view text, std::size_t from = 0);
 
 /// Whether all of `text` is well-formed (Unicode 15, table 3-7).
 bool is_valid_utf8(std::string_view text);
 
-/// Position of the first byte that does not belong to a well-formed sequence; nothing where all is well.
+/// Position of the first byte that does not belong to a well-formed sequence; nothing if all of `text` is well-formed.
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
-/// `text` with U+FFFD for each maximal part that is no UTF-8, as Python's `bytes.decode(errors="replace")` gives it.
+/// `text` with U+FFFD for each maximal invalid part, like Python's `bytes.decode(errors="replace")`.
 std::string replace_invalid_utf8(std::string_view text);
 
 }  // namespace lockstep::text
