@@ -62,7 +62,7 @@ void run_together(Communicator& communicator, const std::string& what, const std
     mine = std::current_exception();
     problem = "an exception that is no std::exception";
   }
-  if (mine != nullptr) record_failure(problem, cause);  // before other ranks hear of it
+  if (mine != nullptr) record_failure(problem, cause);  // before other ranks learn of it
   const std::vector<std::string> problems = gather_texts(communicator, problem);
   if (mine != nullptr) std::rethrow_exception(mine);
   for (std::size_t rank = 0; rank < problems.size(); ++rank) {
@@ -72,7 +72,7 @@ void run_together(Communicator& communicator, const std::string& what, const std
                          "mend it on that rank"),
                    {FailureCause::Kind::AbortedByPeer, membership.peers[rank].global_rank});
   }
-  forget_failure();  // one of an earlier call: this program caught it and went on
+  forget_failure();  // of an earlier call: the program caught it and continued
 }
 
 }  // namespace lockstep

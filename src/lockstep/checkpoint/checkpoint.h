@@ -14,13 +14,13 @@
 
 namespace lockstep {
 
-/// How much of a checkpoint is read when it is opened.
+/// The part of a checkpoint that is read when it is opened.
 enum class Verify {
-  Sizes,     ///< every file is there and has its length
-  Checksums  ///< and its SHA-256
+  Sizes,     ///< every file exists and has its recorded length
+  Checksums  ///< and its recorded SHA-256
 };
 
-/// One published checkpoint, opened to read. Copies share it; reading is thread-safe.
+/// One published checkpoint, opened for reading. Copies share it; reading is thread-safe.
 class Checkpoint {
  public:
   /// @param folder  `.../checkpoint-N`
@@ -33,18 +33,17 @@ class Checkpoint {
   const Manifest& manifest() const { return manifest_; }
 
   bool has_file(const std::string& name) const { return manifest_.files.count(name) != 0; }
-  /// The bytes of a file. @throws Error  if the manifest does not name it
+  /// The bytes of a file. @throws Error  if the manifest does not list it
   std::string file(const std::string& name) const;
 
   TrainerState trainer_state() const;
   /// `model.safetensors`, or `model_INDEX.safetensors`, mapped. @throws Error  if the checkpoint has no weights
   SafetensorsFile weights(std::size_t index = 0) const;
-  /// Copies the weights into `targets`, by name. @throws Error  if names or shapes are not the same on both sides;
-  /// nothing was copied then
+  /// Copies the weights into `targets`, by name. @throws Error  if names or shapes differ; nothing is copied then
   void load_weights(const NamedTensors& targets, std::size_t index = 0) const;
-  /// The state of all parameters, whole, joined from the ranks' parts; `groups` as they were saved.
+  /// The whole state of all parameters, joined from the ranks' parts, and `groups` as they were saved.
   OptimizerContent optimizer(std::size_t index = 0) const;
-  /// What rank `rank` of the run that wrote it gave; empty for a rank that it did not have.
+  /// The state that rank `rank` of the saved run wrote; empty if that run did not have this rank.
   NamedTensors generators(int rank) const;
   std::map<std::string, SamplerState> samplers(int rank) const;
   NamedTensors rank_tensors(int rank) const;

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// Room for folders, the manifest and the file system's own records.
+// Space for folders, the manifest and the file system's own records.
 constexpr std::int64_t kSpareBytes = 1 << 16;
 
 PartFile tensor_file(const std::string& name, const NamedTensors& tensors,

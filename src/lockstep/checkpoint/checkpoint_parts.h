@@ -12,19 +12,19 @@
 
 namespace lockstep {
 
-/// One file of a checkpoint, as it is about to be written.
+/// One file of a checkpoint, before it is written.
 struct PartFile {
   std::string name;
   std::uint64_t size_bytes = 0;
   std::function<void(const std::function<void(std::string_view)>&)> write;
 };
 
-/// The files that one rank gives to a checkpoint. They read `content`, which must outlive them.
-/// @throws Error  if a name or a tensor is refused
+/// The files that one rank contributes to a checkpoint. They read `content`, which must outlive them.
+/// @throws Error  if a name or a tensor is invalid
 std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size);
 
-/// Writes `parts` into `folder`, each synced. Space for all of them is looked for first.
-/// @return  what the manifest says of them
+/// Writes `parts` into `folder` and syncs each. Checks first that there is space for all of them.
+/// @return  their entries for the manifest
 std::map<std::string, Manifest::File> write_parts(FileSystem& files, const std::string& folder,
                                                   const std::vector<PartFile>& parts);
 

@@ -35,12 +35,12 @@ void add_parts(const std::vector<std::string>& texts, const CheckpointSave& save
   }
 }
 
-// The others wait for what this rank writes, however long its disk takes.
+// The others wait while this rank writes, however long its disk takes.
 LongWork writing(const CheckpointSave& save, std::int64_t step) {
   return {save.membership, "writing " + save.names.of(step), WorkLog::Quiet};
 }
 
-// Rank 0: everything that must be done once.
+// Rank 0: does everything that must be done once.
 void lead(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
   OutputFolder folder(save.files, save.output_dir, save.names);
   folder.recover();
@@ -58,7 +58,7 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
     }
     add_parts(exchange.collect_parts(), save, manifest);
     const LongWork work = writing(save, content.step);
-    check_files(staging, manifest, false);  // of ranks on other hosts, too: is it one file system?
+    check_files(staging, manifest, false);  // includes files from other hosts: detects a file system that is not shared
     const std::string text = manifest_json(manifest);
     StagedFile file(save.files, staging + "/" + kManifestFile, text.size());
     file.write(text);
@@ -66,7 +66,7 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
     if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
     folder.publish(staging, content.step);
   } catch (const std::exception& error) {
-    exchange.fail(error.what());  // first: ranks that still write there are to know why it goes
+    exchange.fail(error.what());  // first, because ranks that still write there must learn why the folder disappears
     save.files.remove_tree(staging);
     throw;
   }
@@ -86,7 +86,7 @@ void follow(const CheckpointSave& save, const CheckpointContent& content, PartEx
     part.files = write_parts(save.files, staging, parts);
     if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
   } catch (const std::exception&) {
-    exchange.throw_if_ended();  // rank 0 has given up and removed the folder
+    exchange.throw_if_ended();  // rank 0 has failed and removed the folder
     throw;
   }
   exchange.give_part(manifest_json(part));

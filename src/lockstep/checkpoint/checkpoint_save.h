@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// One save of one rank, from its files to the published folder.
+/// One save on one rank, from its files to the published folder.
 struct CheckpointSave {
   FileSystem& files;
   const Membership& membership;
@@ -19,12 +19,12 @@ struct CheckpointSave {
   CheckpointNames names;
   int save_total_limit = 0;
   std::chrono::milliseconds timeout{0};
-  std::string keys;         ///< prefix of this save's keys in the store, the same on every rank
-  std::string last_keys;    ///< of the save before, which every rank has left; empty for the first
-  std::int64_t number = 0;  ///< of this save
+  std::string keys;         ///< prefix of this save's keys in the store, equal on all ranks
+  std::string last_keys;    ///< of the previous save, which every rank has finished; empty for the first
+  std::int64_t number = 0;  ///< number of this save
 };
 
-/// Writes this rank's part of `content`; rank 0 publishes when all ranks have. Every rank calls it.
+/// Writes this rank's part of `content`; rank 0 publishes after all ranks have written. Every rank calls it.
 /// @return  the published path
 /// @throws Error  on every rank, if one of them failed
 std::string run_save(const CheckpointSave& save, const CheckpointContent& content);

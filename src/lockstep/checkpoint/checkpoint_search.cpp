@@ -13,10 +13,10 @@
 namespace lockstep {
 namespace {
 
-// What every rank must see under the same path.
+// Text that every rank must find at the checkpoint's path.
 std::string identity_of(const Checkpoint& checkpoint) { return manifest_json(checkpoint.manifest()); }
 
-// Opens `folder` on the ranks that have not verified it, and compares what they see with rank 0's.
+// Opens `folder` on the ranks that have not verified it, and compares their view with rank 0's.
 Checkpoint open_together(const std::string& folder, std::optional<Checkpoint> mine, Communicator& communicator) {
   std::string identity;
   run_together(communicator, "opening " + folder, [&] {
@@ -54,7 +54,7 @@ CheckpointSearch find_newest_checkpoint(const std::string& output_dir, const Che
   CheckpointSearch search;
   for (const auto& entry : OutputFolder(real_file_system(), output_dir, names).entries(true)) {
     if (!entry.manifest) {
-      search.damaged.push_back({entry.path, entry.problem});  // how old it is, nobody knows
+      search.damaged.push_back({entry.path, entry.problem});  // its age is unknown
       continue;
     }
     if (search.newest) continue;

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between two looks at the lost ranks: longer the more ranks look, since one thread serves the store.
+// Interval between two checks for lost ranks. It grows with the number of ranks, because one thread serves the store.
 milliseconds look_interval(int ranks) { return std::max(milliseconds(250), milliseconds(5 * ranks)); }
 
 constexpr const char* kExchangeFix =
@@ -49,7 +49,7 @@ void PartExchange::fail(const std::string& reason) noexcept {
     membership_.store->set(prefix_ + "end", text);
     membership_.store->compare_set(prefix_ + "open", "", text);
   } catch (const std::exception&) {
-    // Without the store the others find out by its end, or by their deadline.
+    // Without the store the others notice the store's end, or reach their deadline.
   }
 }
 
@@ -60,7 +60,7 @@ void PartExchange::forget(const Membership& membership, const std::string& prefi
     membership.store->delete_key(prefix + "end");
     for (int rank = 1; rank < membership.world_size; ++rank) membership.store->delete_key(prefix + part_key(rank));
   } catch (const std::exception&) {
-    // They take a little memory until the job ends.
+    // The keys occupy a little memory until the job ends.
   }
 }
 
@@ -96,7 +96,7 @@ void PartExchange::throw_if_ended() {
 
 void PartExchange::throw_if_lost(const std::string& key) const {
   for (const LostRank& lost : membership_.store->lost_ranks()) {
-    if (lost.silent) continue;  // it is stopped, and may go on: it has until the deadline
+    if (lost.silent) continue;  // it is stopped and may continue: it has until the deadline
     for (std::size_t rank = 0; rank < membership_.peers.size(); ++rank) {
       if (membership_.peers[rank].global_rank != lost.rank || static_cast<int>(rank) == membership_.rank) continue;
       throw_recorded(Error(fmt::format("the checkpoint was not written: rank {} on {} was lost ({}) before \"{}\"",

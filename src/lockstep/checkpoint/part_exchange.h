@@ -11,13 +11,12 @@
 
 namespace lockstep {
 
-/// How the ranks of one save tell each other how far they are, through the job's store: rank 0 opens the folder, each
-/// rank gives the manifest of its part, rank 0 tells the end. Each message is a text or a failure; a failure is thrown
-/// where it is read. Not thread-safe; every wait ends soon after a rank was lost, or `timeout` after the ranks were
-/// last heard to write.
+/// The ranks' communication during one save, through the job's store: rank 0 opens the folder, each rank gives the
+/// manifest of its part, rank 0 announces the end. Each message is a text or a failure; reading a failure throws it.
+/// Not thread-safe. Every wait ends soon after a rank is lost, or `timeout` after the last sign that ranks are writing.
 class PartExchange {
  public:
-  /// @param prefix  of the keys of this save, the same on every rank
+  /// @param prefix  of this save's keys, equal on all ranks
   /// @param membership  must outlive this object
   /// @param timeout  longest wait for a rank that does not write (`LongWork`)
   PartExchange(const Membership& membership, std::string prefix, std::chrono::milliseconds timeout);
@@ -25,16 +24,16 @@ class PartExchange {
   void open(const std::string& text) { set("open", text); }  ///< rank 0
   std::string wait_until_open() { return wait_for("open", 0); }
   void give_part(const std::string& text);
-  /// Rank 0: the other ranks' parts, from rank 1 on. @throws Error  with the rank that failed or was lost
+  /// Rank 0: the other ranks' parts, from rank 1 on. @throws Error  naming the rank that failed or was lost
   std::vector<std::string> collect_parts();
   void end() { set("end", ""); }  ///< rank 0
   void wait_until_end() { wait_for("end", 0); }
-  /// Throws rank 0's failure, if it has told one.
+  /// Throws rank 0's failure, if rank 0 has reported one.
   void throw_if_ended();
 
-  /// Tells the others that this rank failed. Does not throw: the failure itself is what counts.
+  /// Reports this rank's failure to the others. Does not throw, because the failure itself is more important.
   void fail(const std::string& reason) noexcept;
-  /// Rank 0: removes the keys of a save that every rank has left behind.
+  /// Rank 0: removes the keys of a save that every rank has finished.
   static void forget(const Membership& membership, const std::string& prefix) noexcept;
 
  private:

@@ -10,8 +10,8 @@ namespace lockstep {
 /// SHA-256 of names, dtypes, shapes and elements, as 64 hexadecimal digits.
 std::string tensors_checksum(const NamedTensors& tensors);
 
-/// Fails where the ranks' tensors are not the same to the bit. Collective.
-/// @param what  they are, for the error: "weights after loading checkpoint-40"
+/// Checks that the ranks' tensors are equal, bit for bit. Collective.
+/// @param what  describes the tensors in the error: "weights after loading checkpoint-40"
 /// @throws Error  on every rank, naming the ranks that differ from rank 0
 void check_replicas_equal(Communicator& communicator, const NamedTensors& tensors, const std::string& what);
 

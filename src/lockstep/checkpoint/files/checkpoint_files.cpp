@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kTensorFile = ".safetensors";
 
-// The first has the plain name.
+// Index 0 has the plain name.
 std::string numbered(const std::string& name, std::size_t index) {
   return index == 0 ? name : fmt::format("{}_{}", name, index);
 }
@@ -39,7 +39,7 @@ std::string optimizer_file(std::size_t index, bool is_sharded, int rank, int wor
 std::vector<std::string> optimizer_file_names(const Manifest& manifest, std::size_t index) {
   const std::string name = numbered("optimizer", index);
   std::vector<std::string> names;
-  for (const auto& item : manifest.files) {  // sorted, and numbers have leading zeros
+  for (const auto& item : manifest.files) {  // sorted; numbers have leading zeros
     if (item.first == name + kTensorFile || starts_with(item.first, name + "-")) names.push_back(item.first);
   }
   return names;

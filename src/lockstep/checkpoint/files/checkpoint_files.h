@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// The names of a checkpoint's files, beside kManifestFile.
+// The names of a checkpoint's files, besides kManifestFile.
 constexpr const char* kTrainerStateFile = "trainer_state.json";
 
 /// model.safetensors, model_1.safetensors, ...
@@ -20,12 +20,12 @@ std::string weights_file(std::size_t index);
 std::string generators_file(int rank);    ///< rng_state_RANK.safetensors
 std::string positions_file(int rank);     ///< position_RANK.json
 std::string rank_tensors_file(int rank);  ///< rank_state_RANK.safetensors
-/// optimizer.safetensors, or optimizer-0000R-of-0000W.safetensors where each rank wrote its parts; of further
-/// optimizers optimizer_1.safetensors, ...
+/// optimizer.safetensors, or optimizer-0000R-of-0000W.safetensors if each rank writes its parts; for further optimizers
+/// optimizer_1.safetensors, ...
 std::string optimizer_file(std::size_t index, bool is_sharded, int rank, int world_size);
-/// Those that a checkpoint has of one optimizer, in the order of ranks.
+/// The names of one optimizer's files in a checkpoint, in the order of ranks.
 std::vector<std::string> optimizer_file_names(const Manifest& manifest, std::size_t index);
-/// False for a name that the caller may not give to a file: not plain, or one of those above.
+/// False for a name that callers may not use for a file, because it is not plain or is one of the names above.
 bool is_free_file_name(const std::string& name);
 
 std::string positions_json(const std::map<std::string, SamplerState>& samplers);

@@ -24,7 +24,7 @@
 namespace lockstep {
 namespace {
 
-// Training computes; what is left of the processor is enough to write.
+// Training has priority; the rest of the processor's time is enough to write.
 constexpr int kWriterNiceness = 5;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -95,7 +95,7 @@ class CheckpointWriter::Implementation {
     set_times({times_.wait_s, seconds_since(copied), 0});
     const SignalsBlocked blocked;  // for the thread, which inherits it
     writing_ = std::async(std::launch::async, [this, copy, number] {
-      // Of this thread alone: on Linux "the process" of a thread's id is the thread.
+      // Concerns only this thread: on Linux "the process" with a thread's id is that thread.
       (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWriterNiceness);
       write(*copy, number);
     });
@@ -139,12 +139,12 @@ class CheckpointWriter::Implementation {
   std::shared_ptr<Communicator> communicator_;
   Membership membership_;
   std::string id_;
-  std::int64_t number_ = 0;  // of saves begun
+  std::int64_t number_ = 0;  // number of saves begun
   SnapshotMemory snapshot_;
   mutable std::mutex mutex_;
-  std::string published_;  // guarded by mutex_, and so are times_
+  std::string published_;  // mutex_ guards it, and times_
   SaveTimes times_;
-  std::future<void> writing_;  // last: its end comes first
+  std::future<void> writing_;  // last member, so destroyed first
 };
 
 CheckpointWriter::CheckpointWriter(CheckpointWriterOptions options, std::shared_ptr<Communicator> communicator)

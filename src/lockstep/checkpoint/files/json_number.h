@@ -5,10 +5,10 @@
 
 namespace lockstep {
 
-/// A number as JSON, to the bit. NaN and infinities, which JSON has not, become the texts "NaN", "Infinity" and
-/// "-Infinity", which Python's `float` takes.
+/// A number as JSON, exact to the bit. JSON cannot hold NaN and infinities, so they become the texts "NaN", "Infinity"
+/// and "-Infinity", which Python's `float` accepts.
 nlohmann::json json_of_number(double value);
-/// The number that `json_of_number` wrote; nothing where `value` is none.
+/// The number that `json_of_number` wrote; nothing if `value` is not such a number.
 std::optional<double> number_in(const nlohmann::json& value);
 
 }  // namespace lockstep

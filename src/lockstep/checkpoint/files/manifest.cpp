@@ -47,7 +47,7 @@ std::string sha256_of_file(const std::string& path) {
   }
 }
 
-// A name with a folder in it could point anywhere.
+// Refuses names with a folder, which could point anywhere.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
@@ -110,7 +110,7 @@ Manifest read_manifest(const std::string& folder) {
 
 void check_files(const std::string& folder, const Manifest& manifest, bool with_checksums) {
   const auto path_of = [&](const std::string& name) { return folder + "/" + name; };
-  for (const auto& [name, file] : manifest.files) {  // lengths first: they cost nothing
+  for (const auto& [name, file] : manifest.files) {  // lengths first, because they are cheap
     struct stat status {};
     if (::stat(path_of(name).c_str(), &status) != 0) {
       throw Error(fmt::format("{} is missing: {}", name, errno_text(errno)), folder, kManifestFix);

@@ -8,7 +8,8 @@ namespace lockstep {
 
 constexpr const char* kManifestFile = "manifest.json";
 
-/// `manifest.json`, the last file of a checkpoint to be written: what belongs to it, and how to tell that it is whole.
+/// `manifest.json`, the last file that is written into a checkpoint. It lists the checkpoint's files and proves that
+/// they are whole.
 ///
 /// The checksum is SHA-256: `sha256sum` checks a file by hand, OpenSSL computes it at the speed of a disk or better,
 /// and two checkpoints with equal sums have equal weights, which also serves to compare ranks.
@@ -20,20 +21,20 @@ struct Manifest {
 
   std::int64_t step = 0;
   int world_size = 1;         ///< ranks that wrote it
-  std::int64_t sequence = 0;  ///< counts the checkpoints of an output folder: the newest has the largest
+  std::int64_t sequence = 0;  ///< number of the checkpoint in its output folder: the newest has the largest
   std::map<std::string, File> files;
 };
 
-/// The file's text. Its last field is the SHA-256 of the rest.
+/// The file's text. Its last field is the SHA-256 of all others.
 std::string manifest_json(const Manifest& manifest);
 /// @param path  named in errors
-/// @throws Error  if it is not a manifest of this library, or was changed: its own sum is wrong
+/// @throws Error  if it is not a manifest of this library, or was changed: its own checksum is wrong
 Manifest parse_manifest(const std::string& text, const std::string& path);
-/// That of the checkpoint in `folder`. @throws Error  as parse_manifest, or if there is none
+/// Reads the manifest of the checkpoint in `folder`. @throws Error  as parse_manifest, or if the file does not exist
 Manifest read_manifest(const std::string& folder);
 
-/// Fails where `folder` is not what `manifest` says. @param with_checksums  false: sizes only
-/// @throws Error  that names the first file that is missing, has another length, or other bytes
+/// Checks that `folder` has the content that `manifest` lists. @param with_checksums  false: sizes only
+/// @throws Error  that names the first file that is missing or has another length or other bytes
 void check_files(const std::string& folder, const Manifest& manifest, bool with_checksums);
 
 }  // namespace lockstep

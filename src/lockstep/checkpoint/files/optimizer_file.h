@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-/// A part of an optimizer's state as it lies in a safetensors file: tensor "PARAMETER.KIND" for each kind of state, and
-/// under "__metadata__" what is no tensor: steps, shapes and, for parts, which elements ("state"), and the options of
-/// the groups ("groups"), both as JSON text.
+/// A part of an optimizer's state as it is stored in a safetensors file: tensor "PARAMETER.KIND" for each kind of
+/// state. Under "__metadata__" the file holds, as JSON texts, steps, shapes and, for parts, the element ranges
+/// ("state"), and the options of the groups ("groups").
 struct OptimizerTensors {
   NamedTensors tensors;
   std::map<std::string, std::string> metadata;
@@ -19,10 +19,10 @@ struct OptimizerTensors {
 
 OptimizerTensors optimizer_tensors(const OptimizerContent& content);
 
-/// The state in one file: views of the file. @throws Error  if the file is not of that kind
+/// The state in one file, as views of the file. @throws Error  if the file does not hold an optimizer's state
 OptimizerContent read_optimizer_file(const SafetensorsFile& file);
 
-/// Joins the files of all ranks. Parameters that several ranks have whole are taken from the first.
+/// Joins the files of all ranks. A parameter that several ranks hold whole is taken from the first of them.
 /// @throws Error  if a parameter's parts leave a gap or do not fit
 OptimizerContent join_optimizer_files(const std::vector<OptimizerContent>& parts);
 

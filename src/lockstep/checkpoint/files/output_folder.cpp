@@ -24,7 +24,7 @@ constexpr const char* kBeingRemoved = ".del-";
 
 constexpr std::size_t kTokenDigits = 16;
 
-// Tells the staging folders of all writers apart: hosts, processes and threads.
+// Distinguishes the staging folders of all writers: hosts, processes and threads.
 std::string unique_token() {
   std::random_device device;
   const std::uint64_t high = device();
@@ -45,7 +45,7 @@ std::string without_ending(const std::string& text, const std::string& ending) {
   return has_it ? text.substr(0, text.size() - ending.size()) : text;
 }
 
-// @param step  that the folder's name tells
+// @param step  the step in the folder's name
 OutputFolder::Entry read_entry(const std::string& path, std::optional<std::int64_t> step) {
   OutputFolder::Entry entry;
   entry.path = path;
@@ -69,7 +69,7 @@ OutputFolder::OutputFolder(FileSystem& files, std::string path, CheckpointNames 
 
 std::string OutputFolder::beside(const char* kind, const std::string& name) const { return path_ + "/" + kind + name; }
 
-// ".tmp-NAME-NUMBER-TOKEN", or without a token, as versions before had it.
+// ".tmp-NAME-NUMBER-TOKEN", or without a token, as older versions wrote it.
 bool OutputFolder::is_staging(const std::string& name) const {
   if (!has_prefix(name, kBeingWritten)) return false;
   std::string rest = name.substr(std::string(kBeingWritten).size());
@@ -81,7 +81,7 @@ bool OutputFolder::is_staging(const std::string& name) const {
   return dash != std::string::npos && dash > 0 && names_.fits(rest.substr(0, dash));
 }
 
-// The name of something that is being written, stands by or is being removed.
+// Whether this is the name of an entry that is being written, replaced or removed.
 bool OutputFolder::is_left_behind(const std::string& name) const {
   for (const std::string kind : {kStandingBy, kBeingRemoved}) {
     if (has_prefix(name, kind) && names_.fits(name.substr(kind.size()))) return true;
@@ -94,7 +94,7 @@ std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const 
   for (const std::string& name : files_.names_in(path_)) {
     const std::string path = path_ + "/" + name;
     std::error_code ignored;
-    // One that stands by counts where a crash left nothing under its name.
+    // A checkpoint that was being replaced is used if a crash left nothing under its name.
     const bool stands_by = has_prefix(name, kStandingBy);
     const std::string plain = stands_by ? name.substr(std::string(kStandingBy).size()) : name;
     if (!names_.fits(plain) || !fs::is_directory(path, ignored)) continue;
@@ -112,7 +112,7 @@ std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const 
 
 void OutputFolder::recover() noexcept {
   try {
-    bool is_written = false;  // by another program: what stands by may be its own
+    bool is_written = false;  // another program is writing, and may be replacing this checkpoint
     std::vector<std::string> left;
     for (const std::string& name : files_.names_in(path_)) {
       if (!is_left_behind(name)) continue;
@@ -160,7 +160,7 @@ void OutputFolder::publish(const std::string& staging, std::int64_t step) {
   writing_ = StagingLock();
 }
 
-// Something of that name which this library did not publish: it stays, under another name.
+// Renames an entry that this library did not publish, in order to keep it.
 void OutputFolder::set_aside_foreign(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(path, ignored)) || fs::exists(path + "/" + kManifestFile, ignored)) return;
@@ -176,7 +176,7 @@ void OutputFolder::set_aside_foreign(const std::string& path) {
   log_warning("{} has no manifest and is in the way of a new checkpoint: it is now {}", path, aside);
 }
 
-// One checkpoint in the place of another of the same step: a run that went back and came here again.
+// Replaces a checkpoint by another one of the same step: a run went back and reached this step again.
 void OutputFolder::replace(const std::string& staging, const std::string& final) {
   if (files_.exchange(staging, final) == 0) return;
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) fail_to("publish", final);
@@ -209,7 +209,7 @@ void OutputFolder::rotate(int limit, std::int64_t newest, std::optional<std::int
 }
 
 void OutputFolder::remove_checkpoint(const std::string& path) noexcept {
-  // Renamed first, and that on the disk: what is half removed must not look like a checkpoint, nor come back.
+  // Renamed first, and synced: a half-removed folder must not look like a checkpoint, nor reappear.
   const std::string doomed = beside(kBeingRemoved, fs::path(path).filename().string());
   const bool is_renamed =
       files_.remove_tree(doomed) && files_.rename(path, doomed) == 0 && files_.sync_folder(path_) == 0;

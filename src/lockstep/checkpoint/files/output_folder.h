@@ -12,9 +12,9 @@
 
 namespace lockstep {
 
-/// The folder that checkpoints are published in. Names that start with a dot are beside: being written, being removed,
-/// or standing by while one checkpoint takes the place of another. One job writes into it, by rank 0; where a second
-/// one does so too, neither removes what the other is writing.
+/// The folder in which checkpoints are published. Entries whose names start with a dot are not published: they are
+/// being written, being removed, or kept while one checkpoint replaces another. One job writes into it, by rank 0. If a
+/// second job does too, neither removes what the other is writing.
 class OutputFolder {
  public:
   OutputFolder(FileSystem& files, std::string path, CheckpointNames names = CheckpointNames::numbered());
@@ -22,29 +22,30 @@ class OutputFolder {
   struct Entry {
     std::string path;
     std::int64_t step = 0;
-    std::optional<Manifest> manifest;  ///< none: it cannot be read
+    std::optional<Manifest> manifest;  ///< nothing: it cannot be read
     std::string problem;               ///< why
   };
-  /// The checkpoints that this library published, the newest first; damaged ones, whose age is not known, last. Folders
-  /// without a manifest are not of this library unless `with_foreign`.
+  /// This library's published checkpoints, the newest first; damaged ones, whose age is unknown, last. Folders without
+  /// a manifest are included only if `with_foreign`.
   std::vector<Entry> entries(bool with_foreign) const;
 
   std::string final_path(std::int64_t step) const { return path_ + "/" + names_.of(step); }
 
-  /// Finishes what a crash may have left half done: puts back a checkpoint that stands by, removes the rest. Nothing
-  /// that was published is touched, nor what a process that lives is writing. Does not throw: what cannot be removed is
-  /// in the way of nothing but space.
+  /// Finishes or undoes what a crash may have interrupted: puts back a checkpoint that was being replaced, and removes
+  /// the rest. Published checkpoints, and folders that a living process is writing, are not touched. Does not throw: an
+  /// entry that cannot be removed only occupies space.
   void recover() noexcept;
-  /// Makes a staging folder, under a name that no other save has: a rank that is still busy with a save that failed
-  /// must not write into the next one's. It is this object's until `publish` or the end. @param number  of the save
+  /// Makes a staging folder with a name that no other save uses, because a rank that is still busy with a failed save
+  /// must not write into the next one. This object owns the folder until `publish` or its end. @param number  of the
+  /// save
   /// @return  its path  @throws Error
   std::string stage(std::int64_t step, std::int64_t number);
-  /// Gives the staging folder its name, in one step where there was none of that name or the file system can swap.
-  /// @throws Error  a checkpoint that had that name is then still there. Or if the one folder of a name holds something
-  /// else: who chose the name may have more in it
+  /// Gives the staging folder its final name, atomically if that name is free or the file system can swap names.
+  /// @throws Error  the checkpoint with that name, if any, still exists then. Also if a single-named folder holds
+  /// something other than a checkpoint: the user may keep other files in it
   void publish(const std::string& staging, std::int64_t step);
-  /// Removes the oldest checkpoints until `limit` are left, but neither `newest` nor `best`. Does not throw: a warning
-  /// is logged for one that cannot be removed.
+  /// Removes the oldest checkpoints until `limit` are left, but never `newest` or `best`. Does not throw: logs a
+  /// warning for a checkpoint that cannot be removed.
   void rotate(int limit, std::int64_t newest, std::optional<std::int64_t> best) noexcept;
 
  private:

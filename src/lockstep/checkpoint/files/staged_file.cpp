@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kPieceBytes = 1 << 20;  // still in the cache when it is written after its sum was taken
+constexpr std::size_t kPieceBytes = 1 << 20;  // small enough to be in the cache for both checksum and write
 
 }  // namespace
 

@@ -11,18 +11,18 @@
 
 namespace lockstep {
 
-/// Throws the Error of a failed call, by `errno`. @param action  "write"
+/// Throws the Error of a failed system call, by `errno`. @param action  "write"
 [[noreturn]] void fail_to(const std::string& action, const std::string& path);
 
-/// A file of a checkpoint that is being written: its sum is taken on the way to the disk. All calls throw Error with
-/// path and cause.
+/// A file of a checkpoint that is being written; its checksum is computed on the way. All calls throw Error with path
+/// and cause.
 class StagedFile {
  public:
-  /// @param size_bytes  that will come, claimed on the disk before anything is written
+  /// @param size_bytes  final size, reserved on the disk before anything is written
   StagedFile(FileSystem& files, std::string path, std::uint64_t size_bytes);
 
   void write(std::string_view bytes);
-  /// Syncs and closes. @return  what the manifest says of it
+  /// Syncs and closes the file. @return  its entry for the manifest
   Manifest::File finish();
 
  private:

@@ -19,7 +19,7 @@ constexpr std::time_t kADay = 24 * 60 * 60;
 
 bool knows_no_locks(int code) { return code != EWOULDBLOCK && code != EINTR; }
 
-// Whether `path` is the file that was opened: somebody who tidies up may have taken it for one that is left.
+// Whether `path` is still the opened file: another process may have removed it as a leftover.
 bool is_still_there(int fd, const std::string& path) {
   struct stat opened {
   }, there{};
@@ -48,7 +48,7 @@ StagingLock& StagingLock::operator=(StagingLock&& other) noexcept {
   return *this;
 }
 
-// Removed while it is held: nobody can take the name for one that is left and remove the next one's.
+// Removed while locked, so that no process can take the name for a leftover and remove the next holder's file.
 StagingLock::~StagingLock() {
   if (!file_.empty()) ::unlink(file_.c_str());
 }
@@ -56,7 +56,7 @@ StagingLock::~StagingLock() {
 bool StagingLock::is_held(const std::string& path) {
   const std::string file = path + kEnding;
   const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd) return errno == EACCES;  // another user's, who may live
+  if (!fd) return errno == EACCES;  // another user's, who may be alive
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return false;
   if (!knows_no_locks(errno)) return true;
   struct stat status {};

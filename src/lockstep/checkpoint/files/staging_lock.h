@@ -6,27 +6,27 @@
 
 namespace lockstep {
 
-/// Marks a staging folder as being written, for as long as its writer lives: a lock (flock) on the file `PATH.lock`
-/// beside it, which the system releases however the writer ends. Over NFS the server keeps it, for all hosts.
+/// Marks a staging folder as being written while its writer lives: a lock (flock) on the file `PATH.lock` beside it,
+/// which the system releases however the writer ends. Over NFS the server keeps the lock, for all hosts.
 class StagingLock {
  public:
   static constexpr const char* kEnding = ".lock";
 
   StagingLock() = default;
-  /// @param path  of the staging folder, whose name nobody else uses; the folder need not be there yet
+  /// @param path  the staging folder, whose name nobody else uses; it need not exist yet
   /// @throws Error  if the file cannot be made
   explicit StagingLock(const std::string& path);
   StagingLock(StagingLock&& other) noexcept;
   StagingLock& operator=(StagingLock&& other) noexcept;
-  /// Removes the file.
+  /// Removes the lock file.
   ~StagingLock();
 
-  /// Whether a writer that lives, in this process or another one, has marked the folder `path`. On a file system
-  /// without locks nobody can tell: there a file that was made within the last day counts as held.
+  /// Whether a living writer, in this process or another, has marked the folder `path`. On a file system without locks
+  /// this cannot be known: a lock file made within the last day counts as held.
   static bool is_held(const std::string& path);
 
  private:
-  std::string file_;  // empty: nothing is marked
+  std::string file_;  // empty: no folder is marked
   UniqueFd fd_;
 };
 

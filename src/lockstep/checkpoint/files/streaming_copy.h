@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// Copies memory that will not be read soon: past the cache, where the processor can, so that the destination is not
-/// read first and what is in the cache stays there. The ranges must not overlap.
+/// Copies memory that will not be read soon. If the processor can, it bypasses the cache, so that the destination is
+/// not read first and the cache keeps its content. The ranges must not overlap.
 /// @param to  at a multiple of 16 bytes
 inline void streaming_copy(void* to, const void* from, std::size_t bytes) {
   auto* out = static_cast<char*>(to);
   const auto* in = static_cast<const char*>(from);
 #ifdef __SSE2__
   constexpr std::size_t kPage = 4096, kLine = 64;
-  constexpr std::size_t kBlock = 4 * kPage;  // side by side: one stream alone does not keep the memory busy
+  constexpr std::size_t kBlock = 4 * kPage;  // copied side by side: a single stream does not saturate the memory
   const auto copy_line = [](char* line_to, const char* line_from) {
     _mm_prefetch(line_from + 2 * kLine, _MM_HINT_T0);  // never faults
     for (std::size_t i = 0; i < kLine; i += sizeof(__m128i)) {

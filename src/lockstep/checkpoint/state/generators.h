@@ -12,24 +12,24 @@
 
 namespace lockstep {
 
-/// The random number generators of one rank: LibTorch's own of the CPU, that of its CUDA device if it has one, and
-/// whatever else is added. Not thread-safe.
+/// The random number generators of one rank: LibTorch's CPU generator, the generator of the rank's CUDA device if it
+/// has one, and any that are added. Not thread-safe.
 class Generators {
  public:
   using Save = std::function<std::string()>;
   using Load = std::function<void(const std::string&)>;
 
-  /// @param cuda_device  of this rank; negative for none. Others' generators are not touched.
+  /// @param cuda_device  of this rank; negative: it has none. Generators of other devices are not touched.
   explicit Generators(int cuda_device = -1);
 
-  /// Adds one of LibTorch's. @throws Error  if the name is taken
+  /// Adds one of LibTorch's generators. @throws Error  if the name is taken
   void add(const std::string& name, at::Generator generator);
-  /// Adds any other, by the bytes of its state. @throws Error  if the name is taken
+  /// Adds any other generator, by the bytes of its state. @throws Error  if the name is taken
   void add(const std::string& name, Save save, Load load);
 
-  /// The state of all, as bytes: tensors of uint8.
+  /// The state of all generators, as bytes: tensors of uint8.
   NamedTensors state() const;
-  /// Sets all of them. @throws Error  if one has no state in `state`, or a state is refused
+  /// Sets all generators. @throws Error  if `state` lacks one of them, or a state is invalid
   void load_state(const NamedTensors& state);
 
  private:

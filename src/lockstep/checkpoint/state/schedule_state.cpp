@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// `read` takes what it wants of the object whose "type" is `type`.
+// Calls `read` with the object in `text`, whose "type" must be `type`.
 template <typename Read>
 auto read_typed(const std::string& text, const std::string& path, const char* type, const Read& read) {
   try {

@@ -10,8 +10,8 @@ namespace lockstep {
 constexpr const char* kSchedulerFile = "scheduler.json";
 constexpr const char* kScalerFile = "scaler.json";
 
-/// `scheduler.json` and `scaler.json`: the state of a schedule or a gradient scaler as JSON text, and back. Numbers
-/// come back to the bit. Reading throws Error, naming `path`, if the text is not of that kind.
+/// `scheduler.json` and `scaler.json`: convert the state of a schedule or a gradient scaler to JSON text and back.
+/// Numbers are exact to the bit. Reading throws Error, naming `path`, if the text is not of that kind.
 std::string schedule_json(const LambdaLR::State& state);
 std::string schedule_json(const ReduceLROnPlateau::State& state);
 std::string scaler_json(const GradScaler::State& state);

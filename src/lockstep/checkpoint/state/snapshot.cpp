@@ -15,7 +15,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kSnapshotAlignment = 64;
-constexpr std::size_t kSnapshotPieceBytes = 1 << 20;  // what one thread copies at a time
+constexpr std::size_t kSnapshotPieceBytes = 1 << 20;  // bytes that one thread copies at a time
 
 std::int64_t room_of(const at::Tensor& tensor) {
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
@@ -46,7 +46,7 @@ CheckpointContent SnapshotMemory::copy(const CheckpointContent& content) {
   std::int64_t needed = 0;
   visit_tensors_in(result, [&](at::Tensor& tensor) { needed += room_of(tensor); });
   if (static_cast<std::uint64_t>(needed) > size_bytes()) {
-    memory_ = at::Tensor();  // first, so that both are not there together
+    memory_ = at::Tensor();  // freed first, so that both never exist together
     memory_ = at::empty({needed}, at::kByte);
     advise_large_pages(memory_.data_ptr(), memory_.nbytes());
   }
@@ -61,7 +61,7 @@ CheckpointContent SnapshotMemory::copy(const CheckpointContent& content) {
   return result;
 }
 
-// The copy's place; plain memory is left to `pieces`, anything else is copied at once.
+// Makes the copy's place. Plain memory is added to `pieces`, to be copied later; anything else is copied at once.
 at::Tensor SnapshotMemory::place(const at::Tensor& tensor, std::vector<Piece>& pieces) {
   if (tensor.nbytes() == 0) return at::empty(tensor.sizes(), tensor.scalar_type());
   auto* begin = reinterpret_cast<char*>(memory_.data_ptr<std::uint8_t>()) + used_bytes_;

@@ -13,8 +13,8 @@ namespace lockstep {
 /// Memory for a copy of a checkpoint's content, kept from one save to the next.
 class SnapshotMemory {
  public:
-  /// A copy of `content` whose tensors lie here, on the CPU; valid until the next call. Nothing is allocated where the
-  /// content is not larger than before.
+  /// A copy of `content` whose tensors are in this memory, on the CPU; valid until the next call. Allocates nothing
+  /// unless the content is larger than before.
   CheckpointContent copy(const CheckpointContent& content);
   std::uint64_t size_bytes() const { return memory_.defined() ? memory_.nbytes() : 0; }
 

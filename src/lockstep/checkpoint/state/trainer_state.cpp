@@ -31,7 +31,7 @@ class StateReader {
   void read(const char* key, std::int64_t& out) const {
     const Json* value = find(key);
     if (value == nullptr) return;
-    if (value->is_number_float() && value->get<double>() < 1) return;  // Hugging Face: steps as a part of all
+    if (value->is_number_float() && value->get<double>() < 1) return;  // Hugging Face: a fraction of all steps
     if (!value->is_number()) refuse_type(key, *value, "a number");
     out = value->get<std::int64_t>();
   }
@@ -80,7 +80,7 @@ LogEntry entry_of(const Json& object, const std::string& path) {
   LogEntry entry;
   StateReader(object, path).read("step", entry.step);
   for (const auto& [name, value] : object.items()) {
-    const auto number = number_in(value);  // what is no number is no metric
+    const auto number = number_in(value);  // a value that is not a number is not a metric
     if (name != "step" && number) entry.values[name] = *number;
   }
   return entry;

@@ -10,34 +10,34 @@
 
 namespace lockstep {
 
-/// What a rank resumes with, in a job of its own size or another.
+/// The state with which a rank resumes, in a job of the saved size or another.
 struct ResumeState {
   std::map<std::string, SamplerState> samplers;
-  NamedTensors generators;    ///< empty for a rank that the saved run did not have: it keeps those it was seeded with
-  NamedTensors rank_tensors;  ///< empty where the world size changed: they belong to a rank that is no more
+  NamedTensors generators;    ///< empty for a rank that the saved run lacked: it keeps its seeded generators
+  NamedTensors rank_tensors;  ///< empty if the world size changed: the saved ranks no longer exist
   bool is_remapped = false;
-  /// What changed and what it means, for the log of rank 0; empty where nothing did.
+  /// What changed and what it means, for the log of rank 0; empty if nothing changed.
   std::string notice;
 };
 
-/// Refuses a checkpoint without the generators of a rank that wrote it: a training would go on from it with other
-/// random numbers, and end with other weights. @throws Error  naming the file, on every rank alike
+/// Refuses a checkpoint that lacks the generators of a rank that wrote it: a resumed training would draw other random
+/// numbers and get other weights. @throws Error  naming the file, on every rank alike
 void require_generators(const Checkpoint& checkpoint);
 
 /// This rank's part of `checkpoint`.
 ///
-/// Where the job has another number of ranks, data goes on from the samples that all ranks together had taken: in an
+/// If the job has another number of ranks, data continues after the samples that all ranks together had taken. In an
 /// order that is dealt round-robin (DistributedSampler, ExactDistributedSampler) these are its first `position *
-/// num_replicas`. Where they do not divide by the new number, up to `world_size - 1` of them come again. The result is
-/// not bit for bit that of the run that was never stopped, since sums over ranks are cut in another way; so it must be
-/// asked for.
+/// num_replicas`. If the new number of ranks does not divide this, up to `world_size - 1` samples are repeated. The
+/// result differs in bits from an uninterrupted run, because sums over ranks are divided in another way; so the caller
+/// must ask for it.
 ///
-/// @param allow_remap  false: another world size is an Error that says what a remap would do
+/// @param allow_remap  false: another world size is an Error that describes what a remap would do
 /// @throws Error  see above; or if ranks of the saved run were in different epochs
 ResumeState resume_state(const Checkpoint& checkpoint, int rank, int world_size, bool allow_remap);
 
-/// The position in a job of `num_replicas` ranks that stands for those of all ranks of the saved run.
-/// @param repeated  set to how many samples come again
+/// The position in a job of `num_replicas` ranks that is equivalent to the positions of all ranks of the saved run.
+/// @param repeated  set to the number of samples that are repeated
 SamplerState remap_sampler(const std::vector<SamplerState>& saved, std::int64_t num_replicas, std::int64_t& repeated);
 
 }  // namespace lockstep
