@@ -47,7 +47,7 @@ bool is_prefixed(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-// Of an evaluation: "eval_loss", "eval_validation_loss"...
+// Whether the name is an evaluation's: "eval_loss", "eval_validation_loss"...
 bool is_evaluation(const std::string& name) { return is_prefixed(name, "eval_"); }
 
 bool is_loss(const std::string& name) {

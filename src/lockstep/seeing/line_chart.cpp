@@ -12,7 +12,7 @@ namespace {
 constexpr double kChartWidth = 560, kChartHeight = 250;
 constexpr double kLeft = 58, kRight = 12, kTop = 30, kBottom = 30;
 constexpr std::size_t kChartColors = 6;
-constexpr std::size_t kChartColumns = 250;  // of thinned-out points
+constexpr std::size_t kChartColumns = 250;  // columns of a reduced series
 constexpr int kChartTicks = 5;
 
 struct ChartRange {
@@ -23,7 +23,7 @@ struct ChartRange {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Never empty.
+  // Makes sure that the range is not empty.
   void widen() {
     if (!(low <= high)) low = high = 0;
     if (low < high) return;
@@ -55,7 +55,7 @@ std::vector<double> ticks_of(const ChartRange& range) {
 
 using ChartPoints = std::vector<std::pair<double, double>>;
 
-// Of each column the first, lowest, highest and last, in order.
+// The first, lowest, highest and last point of each column, in order.
 ChartPoints thinned(const ChartPoints& points) {
   if (points.size() <= 4 * kChartColumns) return points;
   ChartPoints kept;

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// `metrics.jsonl`: one JSON object a line, so that any tool reads it, and what was written stays readable whatever
-/// happens next. Each has "time" (seconds since 1970), "kind" and "step"; the rest is flat:
+/// `metrics.jsonl`: one JSON object per line, so that any tool can read it and a crash leaves earlier lines readable.
+/// Each has "time" (seconds since 1970), "kind" and "step"; all other values are flat:
 ///
 ///     {"kind":"start","step":0,"time":...,"max_steps":64,"world_size":2,"arguments":{...}}
 ///     {"kind":"log","step":10,"time":...,"epoch":0.5,"loss":0.69,"learning_rate":5e-05}
@@ -17,14 +17,14 @@ namespace lockstep {
 ///     {"kind":"save","step":10,"time":...,"folder":"..."}
 ///     {"kind":"end","step":64,"time":...}
 ///
-/// A training that goes on from a checkpoint writes another "start" with its step: entries of later steps before it are
-/// of a run that was left. Not thread-safe.
+/// A training that resumes from a checkpoint writes another "start" with its step: earlier entries with later steps
+/// belong to the abandoned run. Not thread-safe.
 class MetricsLog {
  public:
-  /// Opens the file to append to it; a line that a crash cut off is closed. @throws Error  if it cannot be opened
+  /// Opens the file for appending; completes a line that a crash cut off. @throws Error  if it cannot be opened
   explicit MetricsLog(const std::string& path);
 
-  /// Appends one line, in one write. @param values  a JSON object; numbers that are NaN or infinite become texts
+  /// Appends one line, in one write. @param values  a JSON object; NaN and infinite numbers become texts
   /// @throws Error  if it cannot be written
   void write(const std::string& kind, std::int64_t step, const nlohmann::json& values);
 

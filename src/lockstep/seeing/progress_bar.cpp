@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
 constexpr int kDefaultBarColumns = 10;
-constexpr double kProgressSmoothing = 0.3;  // tqdm's default: the weight of the newest
+constexpr double kProgressSmoothing = 0.3;  // tqdm's default: weight of the newest value
 
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(

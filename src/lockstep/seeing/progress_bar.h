@@ -7,18 +7,18 @@
 
 namespace lockstep {
 
-/// What one line of a progress bar shows.
+/// The content of one line of a progress bar.
 struct MeterLine {
   std::int64_t done = 0;
-  std::int64_t total = -1;  ///< negative: not known
+  std::int64_t total = -1;  ///< negative: unknown
   double elapsed_s = 0;
-  double per_second = 0;  ///< 0: done / elapsed_s; negative: not known
+  double per_second = 0;  ///< 0: done / elapsed_s; negative: unknown
   int columns = 0;        ///< width of the whole line; 0: a bar of ten characters
   std::string prefix{};   ///< "Evaluating: "
   std::string postfix{};  ///< "loss=0.5"
 };
 
-/// The line as tqdm shows it: ` 25%|██▌       | 16/64 [00:12<00:36,  1.33it/s]`, its characters the same (see
+/// The line as tqdm shows it: ` 25%|██▌       | 16/64 [00:12<00:36,  1.33it/s]`, character by character (see
 /// tqdm.format_meter, https://github.com/tqdm/tqdm).
 std::string meter_line(const MeterLine& line);
 
@@ -27,34 +27,35 @@ std::string clock_text(double seconds);
 
 struct ProgressBarOptions {
   std::int64_t total = -1;
-  std::int64_t done = 0;  ///< done before, which does not count for the speed
+  std::int64_t done = 0;  ///< done before the start; not part of the speed
   std::string prefix{};
-  bool leave = true;            ///< false: the line goes away when the bar is closed
+  bool leave = true;            ///< false: the line is erased when the bar is closed
   double min_interval_s = 0.1;  ///< between two lines on a terminal
   double line_interval_s = 10;  ///< between two lines elsewhere
-  /// Where it is drawn. Default: standard error, a bar as wide as the terminal, or plain lines where it is none.
+  /// Receives what is drawn. Default: standard error, with a bar as wide as the terminal, or plain lines if it is not a
+  /// terminal.
   std::function<void(std::string_view)> write{};
-  int columns = -1;                 ///< of the terminal; 0: no terminal, plain lines; negative: asked for each time
+  int columns = -1;                 ///< width of the terminal; 0: no terminal, plain lines; negative: queried each time
   std::function<double()> now_s{};  ///< default: a steady clock
 };
 
-/// A progress bar in tqdm's shape. On a terminal the line is drawn over; elsewhere, in a log file, a line is written
-/// now and then, and one at the end. One thread at a time.
+/// A progress bar in tqdm's form. On a terminal the line is overwritten; elsewhere, as in a log file, a line is written
+/// from time to time and at the end. One thread at a time.
 class ProgressBar {
  public:
   explicit ProgressBar(ProgressBarOptions options);
-  /// Closes it.
+  /// Closes the bar.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// `done` things are done by now.
+  /// Sets the number of things that are done.
   void set_done(std::int64_t done);
-  /// What stands behind the speed, from the next line on.
+  /// Sets the text after the speed, from the next line on.
   void set_postfix(std::string postfix) { postfix_ = std::move(postfix); }
-  /// Calls `print`, which writes a line somewhere, with the bar out of its way.
+  /// Hides the bar, calls `print`, which may write lines, and shows the bar again.
   void write_above(const std::function<void()>& print);
-  /// Draws the last line. Nothing is drawn afterwards.
+  /// Draws the last line. Later calls draw nothing.
   void close();
 
  private:
@@ -67,11 +68,11 @@ class ProgressBar {
   std::string postfix_;
   double start_s_;
   double last_drawn_s_;
-  double smoothed_s_ = 0;  // per thing, recent ones counting more
+  double smoothed_s_ = 0;  // seconds per thing, weighted towards recent ones
   double smoothed_weight_ = 0;
   double last_update_s_;
   std::int64_t last_update_done_;
-  std::int64_t drawn_ = -1;  // what the last plain line showed
+  std::int64_t drawn_ = -1;  // number in the last plain line
   bool visible_ = false;
   bool closed_ = false;
 };

@@ -155,7 +155,7 @@ class MetricsReader {
   std::map<double, std::map<std::string, double>> phases_;  // by step
 };
 
-// The steps of the folders checkpoint-N, from the lowest on.
+// The steps of the folders checkpoint-N, ascending.
 std::vector<std::pair<std::int64_t, std::string>> checkpoint_folders(const std::string& folder) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   for (const auto& entry : fs::directory_iterator(folder)) {

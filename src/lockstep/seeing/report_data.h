@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// What is known of a training from its output folder.
+/// The data about a training in its output folder.
 struct ReportData {
   using Points = std::vector<std::pair<double, double>>;  ///< step and value
 
@@ -19,15 +19,15 @@ struct ReportData {
   std::map<std::string, Points> logs;                             ///< by the name in the log
   std::map<std::string, Points> rates;                            ///< "samples_per_second", "steps_per_second"
   std::map<std::string, Points> memory;                           ///< bytes: "resident_bytes", "peak_resident_bytes"
-  std::vector<std::pair<std::string, double>> phases;             ///< seconds by phase, over all
-  std::vector<std::pair<std::int64_t, std::string>> checkpoints;  ///< step, and what can be said of it
-  std::vector<std::string> warnings;                              ///< NaN losses, lines that could not be read
+  std::vector<std::pair<std::string, double>> phases;             ///< seconds by phase, over the whole training
+  std::vector<std::pair<std::int64_t, std::string>> checkpoints;  ///< step, and a description
+  std::vector<std::string> warnings;                              ///< NaN losses, unreadable lines
 };
 
-/// Reads `metrics.jsonl` of `folder`; without one `trainer_state.json` of the folder or of its last checkpoint, so that
-/// what Hugging Face's Trainer wrote is shown, too. Where a training went back to a checkpoint, what came after it in
-/// the run before is left out.
-/// @throws Error  if there is neither, or none can be read
+/// Reads `metrics.jsonl` in `folder`. If it does not exist, reads `trainer_state.json` of the folder or of its last
+/// checkpoint, which Hugging Face's Trainer writes, too. If a training went back to a checkpoint, leaves out what the
+/// earlier run logged after it.
+/// @throws Error  if neither file exists or can be read
 ReportData read_report_data(const std::string& folder);
 
 }  // namespace lockstep

@@ -76,7 +76,7 @@ TensorBoardWriter::TensorBoardWriter(const std::string& folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   const auto seconds = static_cast<std::int64_t>(wall_time());
-  for (int attempt = 0; !fd_; ++attempt) {  // TensorBoard reads the files of a folder in the order of their names
+  for (int attempt = 0; !fd_; ++attempt) {  // TensorBoard reads the files of a folder in the order of names
     path_ = fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", folder, seconds, host_name(), ::getpid(), attempt);
     fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
     if (!fd_ && errno != EEXIST)

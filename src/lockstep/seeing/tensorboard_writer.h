@@ -13,14 +13,14 @@ namespace lockstep {
 /// (tensorflow/core/util/event.proto). Every call is one write to the file. Not thread-safe.
 class TensorBoardWriter {
  public:
-  /// Makes `folder` where it is not there, and a new file in it. @throws Error  if it cannot
+  /// Makes `folder` if it does not exist, and a new file in it. @throws Error  if it cannot
   explicit TensorBoardWriter(const std::string& folder);
 
   const std::string& path() const { return path_; }
   void add_scalar(const std::string& tag, double value, std::int64_t step);
-  /// Shown as Markdown.
+  /// Adds a text, shown as Markdown.
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
-  /// Drops what earlier files of the folder have for `step` and later: training goes on from there.
+  /// Invalidates the entries of earlier files in the folder for `step` and later, because training resumes there.
   void restart_at(std::int64_t step);
 
  private:
