@@ -7,9 +7,9 @@
 
 namespace lockstep {
 
-/// `model`, whose forward runs in `precision` and gives fp32, in training and evaluation, on every replica. `model`
-/// itself where that is "no". Losses are computed outside, in fp32.
-/// @throws Error  if the model's device cannot compute so
+/// A model whose forward runs `model` in `precision` and returns fp32, in training and evaluation, on every replica;
+/// `model` itself if the precision is "no". Losses are computed outside, in fp32.
+/// @throws Error  if the model's device does not support the precision
 std::shared_ptr<TrainableModel> with_precision(std::shared_ptr<TrainableModel> model, const MixedPrecision& precision);
 
 }  // namespace lockstep

@@ -7,13 +7,13 @@
 
 namespace lockstep {
 
-/// Where a model's weights are: of its first parameter, else the CPU.
+/// The device of the model's first parameter; the CPU if it has none.
 c10::Device device_of(TrainableModel& model);
 
-/// The batch on that device; tensors that are there already are not copied.
+/// The batch on `device`; tensors that are already there are not copied.
 Batch on_device(const Batch& batch, c10::Device device);
 
-/// Moves parameters and buffers there; the tensors stay the same objects.
+/// Moves parameters and buffers to `device`; the tensors stay the same objects.
 void move_to_device(const ModuleTensors& tensors, c10::Device device);
 
 }  // namespace lockstep

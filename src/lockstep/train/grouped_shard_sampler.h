@@ -8,11 +8,11 @@
 
 namespace lockstep {
 
-/// The share of one rank in the order of a LengthGroupedSampler, every sample in exactly one share: rank r takes
-/// positions r, r + num_replicas, ... A LengthGroupedSampler of several replicas would repeat samples at the end.
+/// One rank's share of a LengthGroupedSampler's order, with every sample in exactly one share: rank r takes positions
+/// r, r + num_replicas, ... A LengthGroupedSampler with several replicas would repeat samples at the end.
 class GroupedShardSampler : public Sampler {
  public:
-  /// @param options  as LengthGroupedSampler; `batch_size` over all ranks, `drop_last` is not looked at
+  /// @param options  as LengthGroupedSampler; `batch_size` is over all ranks, `drop_last` is ignored
   /// @throws Error  as LengthGroupedSampler
   GroupedShardSampler(std::vector<std::int64_t> lengths, LengthGroupedSamplerOptions options);
 

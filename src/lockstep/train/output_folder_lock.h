@@ -8,19 +8,21 @@
 
 namespace lockstep {
 
-/// The right to write a training's results into a folder, which one process at a time has. Two trainings in one folder
-/// would remove each other's half-written checkpoints and mix their logs.
+/// The right to write a training's results into a folder, which only one process has at a time. Two trainings in one
+/// folder would remove each other's half-written checkpoints and mix their logs.
 ///
-/// It is a lock (flock) on the file `.lockstep.lock` in the folder, which the system releases when its holder ends,
-/// however it ends: a file that a dead process left blocks nobody. Over NFS the server keeps the lock, for all hosts.
-/// On a file system without locks there is none, and a warning says so. One process may take a folder more than once.
+/// It is a lock (flock) on the file `.lockstep.lock` in the folder. The system releases it when its holder ends, in
+/// whatever way: a file left by a dead process blocks nobody. Over NFS the server keeps the lock, for all hosts. On a
+/// file system without locks the folder is not locked, and a warning says so. One process may take a folder more than
+/// once.
 class OutputFolderLock {
  public:
   static constexpr const char* kFile = ".lockstep.lock";
 
-  /// Makes the folder where it is not there. A process of the same job (TORCHELASTIC_RUN_ID), or any where a launcher
-  /// has started this rank again, is waited for, at most `patience`: it may just be ending.
-  /// @throws Error  if another process holds the folder: who, on which host, since when. Or if nothing can be written
+  /// Makes the folder if it does not exist. Waits at most `patience` for a process of the same job
+  /// (TORCHELASTIC_RUN_ID) or, if a launcher has restarted this rank, for any process, because it may be about to end.
+  /// @throws Error  if another process holds the folder: which process, on which host, since when. Or if the folder
+  /// cannot be written
   static std::shared_ptr<const OutputFolderLock> take(const std::string& folder,
                                                       std::chrono::milliseconds patience = std::chrono::seconds(20));
   ~OutputFolderLock();

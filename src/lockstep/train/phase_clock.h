@@ -7,18 +7,18 @@
 
 namespace lockstep {
 
-/// Where the time of a training goes: seconds by phase, each from one call to the next. Not thread-safe.
+/// Measures the time of a training by phase, in seconds. Each phase lasts from one call to the next. Not thread-safe.
 class PhaseClock {
  public:
-  /// What ended here was `phase`.
+  /// The phase that ends now was `phase`.
   void end(const std::string& phase) {
     const auto now = std::chrono::steady_clock::now();
     seconds_[phase] += std::chrono::duration<double>(now - last_).count();
     last_ = now;
   }
-  /// Counts from here on; what came before belongs to no phase.
+  /// Counts from now on; earlier time belongs to no phase.
   void start() { last_ = std::chrono::steady_clock::now(); }
-  /// The seconds since the last call.
+  /// The seconds since the last call of `take`.
   std::map<std::string, double> take() { return std::exchange(seconds_, {}); }
 
  private:

@@ -2,9 +2,9 @@
 
 namespace lockstep {
 
-/// While one lives, SIGTERM and SIGUSR1 (which Slurm sends before a job's time is over, where it is asked to) do not
-/// end the process but are taken note of, so that a training can save before it leaves. Several may live at once, as
-/// where ranks are threads; the handler that stood before comes back with the last.
+/// While one lives, SIGTERM and SIGUSR1 (which Slurm sends before a job's time is over, if asked to) are recorded
+/// instead of ending the process, so that a training can save before it exits. Several may live at once, for ranks that
+/// are threads; the last one restores the previous handler.
 class StopSignal {
  public:
   /// @throws Error  if the system refuses

@@ -22,11 +22,11 @@
 
 namespace lockstep {
 
-/// What is saved of a model: its parameters and buffers. Internal.
+/// The tensors of a model that are saved: its parameters and buffers. Internal.
 NamedTensors tensors_to_save(const ModuleTensors& tensors);
 
-/// What an Accelerator's checkpoints hold: all that was prepared, in that order, and what was registered. Objects must
-/// outlive it; loaders that are gone are left out. Internal.
+/// The content of an Accelerator's checkpoints: all prepared objects, in order, and all registered ones. Objects must
+/// outlive it; destroyed loaders are left out. Internal.
 class AcceleratorState {
  public:
   explicit AcceleratorState(std::shared_ptr<UpdateState> update) : update_(std::move(update)) {}
@@ -42,18 +42,18 @@ class AcceleratorState {
 
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
 
-  /// What a rank that ran out of batches has missed beside updates of weights and optimizers: steps of schedulers and
-  /// of the scale. Collective.
+  /// Takes over what a rank without batches has missed besides updates of weights and optimizers: steps of schedulers
+  /// and of the scale. Collective.
   void take_over_from(int rank, Communicator& group);
 
-  /// Of each model, what a checkpoint keeps.
+  /// The weights of each model, for a checkpoint.
   std::vector<NamedTensors> weights() const;
-  /// What this rank gives to a checkpoint, without the weights.
+  /// This rank's contribution to a checkpoint, without the weights.
   /// @throws Error  if an optimizer has a parameter that no prepared model has
   CheckpointContent content(std::int64_t iteration, bool is_main) const;
-  /// Takes up a checkpoint. Nothing was changed where it holds other objects than there are here.
+  /// Restores a checkpoint. If it holds other objects than are prepared here, throws before changing anything.
   /// @param own  this rank's part of it
-  /// @param weights  of each model, where they are to be read into; empty: that model is not read
+  /// @param weights  of each model, to be filled; empty: that model is not read
   /// @throws Error  naming what does not fit
   void load(const Checkpoint& checkpoint, const ResumeState& own, const std::vector<NamedTensors>& weights);
 
@@ -65,12 +65,12 @@ class AcceleratorState {
   void check_counts(const Checkpoint& checkpoint) const;
   void load_optimizer(std::size_t index, const Checkpoint& checkpoint);
   void load_window(const NamedTensors& saved);
-  nlohmann::json counts() const;  // of objects, by kind
+  nlohmann::json counts() const;  // number of objects, by kind
   int cuda_device() const;
 
   std::shared_ptr<UpdateState> update_;
   std::vector<std::function<ModuleTensors()>> models_;
-  std::vector<std::function<DistributedDataParallelBase&()>> wrappers_;  // of each
+  std::vector<std::function<DistributedDataParallelBase&()>> wrappers_;  // of each model
   std::vector<torch::optim::Optimizer*> optimizers_;
   std::vector<torch::optim::LRScheduler*> schedulers_;
   std::vector<std::weak_ptr<PreparedLoader::Reading>> loaders_;

@@ -2,10 +2,10 @@
 
 namespace lockstep {
 
-/// Where this program was started without a launcher, and Accelerate's configuration file is there: becomes `lockstep
-/// launch` with this program and its arguments, which starts as many processes as the file says. Returns where nothing
-/// is to be done: there is a launcher (RANK is set), or no such file.
-/// @throws Error  if the command `lockstep` is not beside this program and not in PATH
+/// If this program was started without a launcher and Accelerate's configuration file exists, turns the process into
+/// `lockstep launch` for this program and its arguments, which starts as many processes as the file says. Returns if
+/// there is nothing to do: a launcher started it (RANK is set), or the file does not exist.
+/// @throws Error  if the command `lockstep` is neither beside this program nor in PATH
 void become_launcher_if_configured();
 
 }  // namespace lockstep

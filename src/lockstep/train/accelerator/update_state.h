@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-/// What prepared objects share with their Accelerator.
+/// The state that prepared objects share with their Accelerator.
 struct UpdateState {
   explicit UpdateState(std::int64_t accumulation_steps) : accumulation(accumulation_steps) {}
   GradientAccumulation accumulation;
   std::int64_t open_backwards = 0;                ///< since the last update
-  std::optional<GradScaler> scaler;               ///< of fp16
-  std::set<const torch::optim::Optimizer*> left;  ///< whose last step was left out, for a gradient without a number
+  std::optional<GradScaler> scaler;               ///< for fp16
+  std::set<const torch::optim::Optimizer*> left;  ///< skipped their last step, because a gradient was NaN or infinite
 };
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Sets the flags that logging_, eval_ and save_strategy ask for. The trainer's first callback.
+/// Sets the flags that logging_, eval_ and save_strategy require. The trainer's first callback.
 class DefaultFlowCallback : public TrainerCallback {
  public:
   explicit DefaultFlowCallback(const TrainingPlan& plan) : plan_(plan) {}

@@ -9,13 +9,13 @@
 
 namespace lockstep {
 
-/// Writes `metrics.jsonl` into the output folder, on rank 0: the arguments, every log, and with each log where the time
-/// since the one before went and how much memory is in use. Phases: "data" (from the end of an update to the next
-/// batch), "compute" (forward, backward, communication within it), "optimizer", "evaluate", "save".
+/// Writes `metrics.jsonl` into the output folder, on rank 0: the arguments, every log, and with each log the time by
+/// phase since the previous one and the memory in use. Phases: "data" (from the end of an update to the next batch),
+/// "compute" (forward, backward, communication within it), "optimizer", "evaluate", "save".
 class MetricsLogCallback : public TrainerCallback {
  public:
-  /// @param world_size  of the job; 0: as the default group says, else 1
-  /// @param samples_per_step  of all ranks together, for samples per second; 0: by the arguments
+  /// @param world_size  ranks of the job; 0: of the default group if it exists, else 1
+  /// @param samples_per_step  of all ranks together, for samples per second; 0: from the arguments
   explicit MetricsLogCallback(int world_size = 0, std::int64_t samples_per_step = 0)
       : world_size_(world_size), samples_per_step_(samples_per_step) {}
 
@@ -34,9 +34,9 @@ class MetricsLogCallback : public TrainerCallback {
 
   int world_size_;
   std::int64_t samples_per_step_;
-  std::unique_ptr<MetricsLog> log_;  // on rank 0, while it trains
+  std::unique_ptr<MetricsLog> log_;  // on rank 0, during a training
   PhaseClock clock_;
-  std::int64_t last_step_ = 0;  // of the last "phases"
+  std::int64_t last_step_ = 0;  // step of the last "phases"
 };
 
 }  // namespace lockstep

@@ -8,11 +8,11 @@
 
 namespace lockstep {
 
-/// A progress bar over the updates of a training on rank 0, one over the batches of each evaluation, and the logs as
-/// lines above it. To be used in place of PrinterCallback.
+/// A progress bar over the updates of a training on rank 0, another over the batches of each evaluation, and the logs
+/// as lines above it. Replaces PrinterCallback.
 class ProgressCallback : public TrainerCallback {
  public:
-  /// @param print  for the lines of the logs
+  /// @param print  prints the lines of the logs
   /// @param bars  how bars are drawn; `total`, `done`, `prefix` and `leave` are set here
   explicit ProgressCallback(PrintLine print, ProgressBarOptions bars = {});
 

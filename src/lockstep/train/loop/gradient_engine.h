@@ -14,51 +14,51 @@
 
 namespace lockstep {
 
-/// How one process, or the ranks of a job, share the work of an update. (ParallelMode is the name of OSLO's, in
+/// How one process, or the ranks of a job, share the work of an update. (OSLO already has a ParallelMode, in
 /// parallel_context.h.)
 enum class EngineKind { Single, DataParallel, DistributedDataParallel };
 
 struct ParallelChoice {
   EngineKind kind = EngineKind::Single;
   std::int64_t replicas = 1;  ///< in this process
-  std::string text;           ///< one line: what was chosen, and why
+  std::string text;           ///< one line: the choice and its reason
 };
 
-/// Ranks: DistributedDataParallel. One process and several replicas asked for, or a model on the first of several CUDA
-/// devices: DataParallel. Else neither.
+/// With ranks: DistributedDataParallel. In one process, if several replicas are requested or the model is on the first
+/// of several CUDA devices: DataParallel. Else neither.
 /// @param group  null: one process
-/// @throws UsageError  where the arguments ask for what cannot be
+/// @throws UsageError  if the arguments request something impossible
 ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group);
 
-/// Where the replicas of DataParallel are: the first ones of the kind that the model is on.
+/// The devices of DataParallel's replicas: the first ones of the kind that the model is on.
 std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model);
 
-/// Turns micro-batches into gradients. One update is any number of `accumulate` and `accumulate_nothing`, of which the
-/// last says so, the same number on every rank; then a step of the optimizer with `gradient_factor`.
+/// Turns micro-batches into gradients. One update consists of calls of `accumulate` and `accumulate_nothing`, as many
+/// on every rank, of which the last is marked as such; then a step of the optimizer with `gradient_factor`.
 class GradientEngine {
  public:
   virtual ~GradientEngine() = default;
 
   using Loss = std::function<LossSum(const at::Tensor& output, const Batch& batch)>;
   struct Pass {
-    double loss_scale = 1;  ///< of the gradients: see GradScaler
+    double loss_scale = 1;  ///< factor of the gradients: see GradScaler
     bool is_last = true;
   };
-  /// Forward and backward; gradients of Σloss add up. @return  sum and count of this batch, without the graph
+  /// Runs forward and backward; the gradients of Σloss add up. @return  sum and count of this batch, detached
   virtual LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) = 0;
-  /// Keeps step with the other ranks' `accumulate` where this one has no samples left: its part of the gradients is
-  /// zero, whatever its data hold. No model is run, unless ranks meet in its forward (SyncBatchNorm).
-  /// @param stand_in  makes some batch for a model that must be run; its values count for nothing
+  /// Keeps step with the other ranks' `accumulate` when this rank has no samples left: its part of the gradients is
+  /// zero. No model is run, unless ranks communicate in its forward (SyncBatchNorm).
+  /// @param stand_in  makes a batch for a model that must be run; its values have no effect
   virtual void accumulate_nothing(const std::function<Batch()>& /*stand_in*/, const Pass& /*pass*/) {}
-  /// What gradients must be multiplied by to be those of Σloss / Σcount, where `count` is over all ranks.
+  /// The factor that turns the gradients into those of Σloss / Σcount, where `count` is the sum over all ranks.
   virtual double gradient_factor(std::int64_t count) const { return count == 0 ? 0 : 1 / static_cast<double>(count); }
-  /// Lets ranks share the optimizer's work where they can. @return  how, as one line; empty where nothing is shared
+  /// Lets ranks share the optimizer's work if they can. @return  how, as one line; empty if nothing is shared
   virtual std::string fuse(FlatOptimizer&) { return ""; }
-  /// Ends the training: every rank has its own weights and the optimizer all of its state again. Collective.
+  /// Ends the training: every rank gets its own weights, and the optimizer its whole state again. Collective.
   virtual void finish() {}
 };
 
-/// @param group  of DistributedDataParallel
+/// @param group  for DistributedDataParallel
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group);

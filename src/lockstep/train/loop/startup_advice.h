@@ -8,16 +8,16 @@
 
 namespace lockstep {
 
-/// What a training says before it starts.
+/// What a training prints before it starts.
 struct StartupAdvice {
   std::vector<std::string> facts;     ///< arithmetic of batches and steps, data, threads, engine
-  std::vector<std::string> warnings;  ///< what will surprise
-  /// One block, a line each.
+  std::vector<std::string> warnings;  ///< what may surprise users
+  /// One block, one line for each entry.
   std::string text() const;
 };
 
-/// @param parameters  trainable numbers of the model
-/// @param has_eval    there is a dataset to evaluate on
+/// @param parameters  number of trainable numbers in the model
+/// @param has_eval    whether there is a dataset for evaluation
 StartupAdvice startup_advice(const TrainingArguments& args, const TrainingPlan& plan, const ParallelChoice& choice,
                              std::int64_t parameters, bool has_eval);
 

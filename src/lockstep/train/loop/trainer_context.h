@@ -11,15 +11,15 @@
 
 namespace lockstep {
 
-/// What the parts of one Trainer share. Internal.
+/// The state that the parts of one Trainer share. Internal.
 struct TrainerContext {
   TrainerOptions options;
   MixedPrecision precision;
   std::shared_ptr<Communicator> group;  ///< null: one process
   TrainerState state;
   TrainerControl control;
-  std::shared_ptr<TrainerCallback> flow;  ///< comes before the others; null where nothing trains
-  double other_time_s = 0;                ///< spent on evaluating and saving, since the training began
+  std::shared_ptr<TrainerCallback> flow;  ///< precedes all others; null if nothing trains
+  double other_time_s = 0;                ///< seconds of evaluating and saving since the training began
 
   int rank() const { return group ? group->rank() : 0; }
   int world_size() const { return group ? group->world_size() : 1; }
@@ -30,16 +30,16 @@ struct TrainerContext {
   using Event = void (TrainerCallback::*)(TrainerEvent&);
   void notify(Event event, const Logs* logs = nullptr, const std::string& folder = "");
   void notify_prediction_step(std::int64_t done, std::int64_t batches);
-  /// A flag that one rank's callbacks set holds on every rank. Collective.
+  /// A flag that a callback sets on one rank is set on every rank. Collective.
   void agree_on_control();
-  /// Puts what the callbacks keep, and `seen`, into the state, as Hugging Face's "stateful_callbacks".
+  /// Stores the callbacks' states, and `seen`, in the trainer's state, as Hugging Face's "stateful_callbacks".
   void keep_callback_states(const TrainerControl& seen);
-  /// Adds "epoch" and the step, keeps it in the history, and tells callbacks.
+  /// Adds "epoch" and the step, appends it to the history, and notifies callbacks.
   void log(Logs logs);
-  /// A line of rank 0.
+  /// Prints a line on rank 0.
   void print(const std::string& line) const;
 
-  /// Evaluates, logs, and tells callbacks by `event`.
+  /// Evaluates, logs, and notifies callbacks by `event`.
   EvaluationResult evaluate(const std::shared_ptr<const Dataset>& dataset, const std::string& prefix, Event event,
                             Logs& metrics);
 };

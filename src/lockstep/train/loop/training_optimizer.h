@@ -11,21 +11,21 @@
 
 namespace lockstep {
 
-/// The optimizer that `args.optim` names, over all parameters that require a gradient: those with weight decay in the
-/// first group, the others in the second. A group without parameters is left out.
-/// @throws UsageError  if there is nothing to train
+/// The optimizer that `args.optim` names, over all parameters that require a gradient: parameters with weight decay in
+/// the first group, all others in the second. An empty group is left out.
+/// @throws UsageError  if no parameter requires a gradient
 std::unique_ptr<FlatOptimizer> make_training_optimizer(const TrainingArguments& args, TrainableModel& model);
 
-/// The schedule of the learning rate: one step for each update, or, for reduce_lr_on_plateau, for each evaluation.
+/// The schedule of the learning rate: one step for each update or, for reduce_lr_on_plateau, for each evaluation.
 class TrainingSchedule {
  public:
   /// @param optimizer  must outlive this object
-  /// @throws UsageError  as make_schedule does; for lr_scheduler_kwargs that the schedule does not have
+  /// @throws UsageError  as make_schedule does; and for lr_scheduler_kwargs that the schedule does not have
   TrainingSchedule(const TrainingArguments& args, const TrainingPlan& plan, torch::optim::Optimizer& optimizer);
 
-  /// After each update.
+  /// Call it after each update.
   void step();
-  /// After each evaluation. @param metric  that of the best model
+  /// Call it after each evaluation. @param metric  the best model's metric
   void step_plateau(double metric);
   /// The rate of the first group, as the next update will use it.
   double learning_rate() const;

@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-/// One call of Trainer::train: what exists only while it runs. Internal.
+/// One call of Trainer::train: the state that exists only while it runs. Internal.
 class TrainingSession {
  public:
   explicit TrainingSession(TrainerContext& context);
@@ -51,10 +51,10 @@ class TrainingSession {
   void require_sound_weights(const UpdateTotals& totals);
   bool stops() const { return context_.control.should_training_stop; }
 
-  // training_session_events.cpp: what happens after an update or an epoch
+  // training_session_events.cpp: what follows an update or an epoch
   void log_evaluate_save();
   void log_training_loss();
-  // What is evaluated before the first update is in no checkpoint: it is not compared with the best model.
+  // No checkpoint contains the model before the first update, so that evaluation is not compared with the best model.
   enum class Evaluate { ToLook, ToCompare };
   void evaluate(Evaluate purpose);
   void keep_best(const Logs& metrics);
@@ -65,7 +65,7 @@ class TrainingSession {
   // training_session_checkpoint.cpp
   void resume();
   void take_up(const class Checkpoint& checkpoint);
-  /// Updates of this run, those before the checkpoint among them.
+  /// Updates of this run, including those before the checkpoint.
   std::int64_t steps_in_all(const class Checkpoint& checkpoint, const TrainerState& saved, bool is_remapped) const;
   std::vector<std::string> changes_since(const class Checkpoint& checkpoint) const;
   TrainOutput end_at_once();
@@ -82,7 +82,7 @@ class TrainingSession {
 
   std::unique_ptr<FlatOptimizer> optimizer_;
   std::unique_ptr<TrainingSchedule> schedule_;
-  std::optional<GradScaler> scaler_;  // of fp16
+  std::optional<GradScaler> scaler_;  // for fp16
   std::unique_ptr<GradientEngine> engine_;
   std::shared_ptr<Sampler> sampler_;
   std::unique_ptr<DataLoader> loader_;
@@ -94,8 +94,8 @@ class TrainingSession {
   std::int64_t epoch_ = 0;
   std::int64_t micro_batch_ = 0;  // done in this epoch
   std::int64_t position_ = 0;     // samples that this rank took in this epoch
-  bool more_ = false;             // the iterator stands on a batch that was used
-  std::int64_t first_step_ = 0;   // of this session
+  bool more_ = false;             // the iterator points to a batch that was used
+  std::int64_t first_step_ = 0;   // first step of this session
   double loss_since_log_ = 0;
   std::int64_t steps_since_log_ = 0;
   double loss_of_session_ = 0;
@@ -106,8 +106,8 @@ class TrainingSession {
   bool last_was_number_ = true;
   std::int64_t losses_of_session_ = 0;
   std::int64_t saved_step_ = -1;
-  std::string taken_up_;              // the checkpoint that this session goes on from
-  std::vector<std::string> changes_;  // of the arguments, since that was saved
+  std::string taken_up_;              // the checkpoint that this session resumes from
+  std::vector<std::string> changes_;  // of the arguments, since the checkpoint was saved
   bool epoch_ended_ = false;          // on_epoch_end of this epoch was called
 };
 
