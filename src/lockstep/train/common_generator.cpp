@@ -20,7 +20,7 @@ void set_generator_state(const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// Puts a state back at the end of a scope.
+// Restores a state at the end of a scope.
 class KeptGeneratorState {
  public:
   explicit KeptGeneratorState(at::Tensor state) : state_(std::move(state)) {}

@@ -20,7 +20,7 @@ std::string duration_text(double seconds) {
 
 std::string metric_text(const std::string& name, double value) {
   if (ends_with(name, "_runtime") && std::isfinite(value)) return duration_text(value);
-  // Billions of operations, cut: so does Hugging Face's metrics_format.
+  // Billions of operations, rounded down, as by Hugging Face's metrics_format.
   if (name == "total_flos" && std::isfinite(value)) return fmt::format("{}GF", static_cast<long long>(value) >> 30);
   return python_number(rounded(value, 4));
 }

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Asked of LibTorch itself: releases differ.
+// Tries it out, because releases of LibTorch differ.
 bool cpu_has_fp16_products() {
   static const bool has = [] {
     try {

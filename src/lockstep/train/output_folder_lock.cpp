@@ -28,13 +28,13 @@ namespace {
 
 using HolderJson = nlohmann::json;
 
-// The launcher's name of this job; empty where it has none of its own.
+// The launcher's name of this job; empty if the job has no name.
 std::string job_name() {
   const std::string id = env_string("TORCHELASTIC_RUN_ID").value_or("");
   return id == "none" ? "" : id;
 }
 
-// Who holds the lock, as its file says. The holder writes it just after it has got the lock.
+// The lock's holder, according to the file. The holder writes it just after locking.
 HolderJson holder_in(int fd) {
   char text[1024];
   const ssize_t bytes = ::pread(fd, text, sizeof(text), 0);
@@ -46,7 +46,7 @@ HolderJson holder_in(int fd) {
   return is_whole ? holder : HolderJson();
 }
 
-// For others to read. The lock holds without it, so a full disk is no reason to stop here.
+// Written for other processes to read. The lock works without it, so a full disk is no reason to stop here.
 void write_holder(int fd) {
   const HolderJson holder{{"host", host_name()},
                           {"pid", ::getpid()},
@@ -68,19 +68,19 @@ void write_holder(int fd) {
               fix + (host == host_name() ? "" : fmt::format("; where that host is gone for good, remove {}", path)));
 }
 
-// Whether the launcher has started these ranks before: those may just be ending, on another host perhaps.
+// Whether the launcher has restarted these ranks: the previous ones may be about to end, perhaps on another host.
 bool is_started_again() {
   const auto times = env_int("LOCKSTEP_GENERATION");
   return times.value_or(env_int("TORCHELASTIC_RESTART_COUNT").value_or(0)) > 0;
 }
 
-// A process of the same job, or another thread of this process that is just giving it back.
+// Whether the holder is a process of the same job, or another thread of this process, which is about to release it.
 bool ends_soon(const HolderJson& holder) {
   const bool is_own_job = !job_name().empty() && holder["job"] == job_name();
   return is_own_job || is_started_again() || (holder["pid"] == ::getpid() && holder["host"] == host_name());
 }
 
-// Whether `path` is still the file that was opened: its last holder removes it.
+// Whether `path` is still the opened file; its last holder removes it.
 bool is_file_at(int fd, const std::string& path) {
   struct stat opened {
   }, there{};
@@ -93,7 +93,7 @@ bool is_file_at(int fd, const std::string& path) {
 OutputFolderLock::OutputFolderLock(std::string path, UniqueFd fd, bool is_held)
     : path_(std::move(path)), fd_(std::move(fd)), is_held_(is_held) {}
 
-// Removed while it is held: who has opened it meanwhile sees that, and opens the next one.
+// Removed while locked: a process that has opened the file meanwhile notices, and opens the next one.
 OutputFolderLock::~OutputFolderLock() {
   if (is_held_ && is_file_at(fd_.get(), path_)) ::unlink(path_.c_str());
 }
@@ -107,7 +107,7 @@ std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& fold
   const Deadline written = Deadline::after(kUntilWritten);
   while (true) {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    // A file that another user's crash left in a shared folder can be locked all the same.
+    // A file that another user's crash left in a shared folder can still be locked.
     if (!fd && errno == EACCES) fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) {
       throw Error("cannot make the lock file " + path + ": " + errno_text(errno), folder,
@@ -134,7 +134,7 @@ std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& fold
 std::shared_ptr<const OutputFolderLock> OutputFolderLock::take(const std::string& folder,
                                                                std::chrono::milliseconds patience) {
   static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<const OutputFolderLock>> own;  // of this process, by the folder's path
+  static std::map<std::string, std::weak_ptr<const OutputFolderLock>> own;  // this process's, by the folder's path
   create_folders(folder);
   std::error_code problem;
   const auto real = std::filesystem::canonical(folder, problem);

@@ -36,12 +36,12 @@
 namespace lockstep {
 namespace {
 
-// The ranks of this job; null where this process is alone.
+// The ranks of this job; null if this process is alone.
 std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
   if (options.process_group) return options.process_group;
   if (is_initialized()) return default_group();
   adopt_launcher_environment();
-  if (env_int("WORLD_SIZE").value_or(1) < 2) return nullptr;  // without RANK, joining says what is missing
+  if (env_int("WORLD_SIZE").value_or(1) < 2) return nullptr;  // if RANK is missing, joining reports it
   ProcessGroupOptions how;
   how.backend = options.args.ddp_backend.value_or("");
   if (options.args.ddp_timeout) {
@@ -57,7 +57,7 @@ MixedPrecision precision_of(const TrainingArguments& args) {
   return mixed_precision_named(env_string(variable).value_or("no"), variable);
 }
 
-// An engine that there is not is refused where one process runs alone, too: it would be where ranks do.
+// An unknown engine is refused in a single process, too, because it would be refused with several ranks.
 void check_backend(const TrainingArguments& args) {
   const std::string name = args.ddp_backend.value_or("");
   std::vector<std::string> names;
@@ -73,7 +73,7 @@ void check_backend(const TrainingArguments& args) {
                    "training arguments", fmt::format("give one of {}, or leave it out", fmt::join(names, ", ")));
 }
 
-// A misspelt metric_for_best_model would show after the first evaluation only.
+// Otherwise a misspelt metric_for_best_model would be found only after the first evaluation.
 void check_best_metric(const TrainerOptions& options) {
   const TrainingArguments& args = options.args;
   const bool gives_unknown = options.compute_metrics && options.metric_names.empty() && !args.prediction_loss_only;
@@ -109,7 +109,7 @@ void check_trainer_options(const TrainerOptions& options) {
   }
 }
 
-// On this rank's CUDA device, where there is one and the model is not on one already.
+// Moves the model to this rank's CUDA device, if there is one and the model is not on a CUDA device already.
 void place_on_device(TrainableModel& model, bool use_cpu) {
   if (use_cpu || device_of(model).is_cuda()) return;
   const c10::Device device = use_local_device();
@@ -124,7 +124,7 @@ nlohmann::json json_of(const Logs& metrics) {
 
 void save_weights(TrainableModel& model, const std::string& folder) {
   create_folders(folder);
-  // All is written before the first is replaced: a full disk leaves the model that was there, not a mixture.
+  // Everything is written before the first file is replaced: a full disk leaves the old model, not a mixture.
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (const auto& [name, bytes] : model.files()) {
     files.push_back(std::make_unique<AtomicFile>(folder + "/" + name));
@@ -144,7 +144,7 @@ void print_line(const std::string& line) {
 
 struct Trainer::Implementation {
   explicit Implementation(TrainerOptions options) { context.options = std::move(options); }
-  // On rank 0, and the others wait until it is done. What it throws, they throw too.
+  // Runs `body` on rank 0 while the others wait. They throw what it throws.
   template <typename Body>
   void on_rank_0(const std::string& what, const Body& body) {
     const auto work = [&] {
@@ -152,8 +152,8 @@ struct Trainer::Implementation {
     };
     context.world_size() > 1 ? run_together(*context.group, what, work) : work();
   }
-  // Rank 0 takes the folder that this training writes into; where it cannot, no rank begins. Where nothing is saved
-  // there need not be one, nor one that can be written to.
+  // Rank 0 takes the folder that this training writes into. If it cannot, no rank starts. If nothing is saved, the
+  // folder need not exist or be writable.
   void take_output_folder() {
     if (std::exchange(output_folder_is_taken, true)) return;
     const auto take = [&] {

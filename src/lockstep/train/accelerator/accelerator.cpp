@@ -110,7 +110,7 @@ LoaderShare Accelerator::loader_share() const {
   return share;
 }
 
-// A torch::data loader does not say how many batches are left: a window of accumulation looks for its end itself.
+// A torch::data loader does not report how many batches are left, so gradient accumulation must look ahead for its end.
 std::int64_t Accelerator::batches_to_read_ahead() const {
   return options_.sync_with_dataloader && gradient_accumulation_steps() > 1 ? gradient_accumulation_steps() : 0;
 }
@@ -139,7 +139,7 @@ void Accelerator::backward(const at::Tensor& loss) {
   (state_->scaler ? state_->scaler->scale(part) : part).backward();
 }
 
-// Of the optimizers that have any of `parameters`; null: of all.
+// Unscales the optimizers that have any of `parameters`; null: all optimizers.
 void Accelerator::unscale_gradients_of(const std::vector<at::Tensor>* parameters) {
   if (!state_->scaler || !sync_gradients()) return;
   std::set<const c10::TensorImpl*> wanted;

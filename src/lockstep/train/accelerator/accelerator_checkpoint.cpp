@@ -1,4 +1,4 @@
-// What an Accelerator saves, and how it goes on from there.
+// Accelerator: saves its state, and continues from it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kCheckpointsFolder = "checkpoints";
 
 struct CheckpointPlace {
-  std::string folder;  // around it
+  std::string folder;  // the folder that contains it
   CheckpointNames names;
 };
 

@@ -1,4 +1,4 @@
-// What an Accelerator does with tensors over all ranks.
+// Accelerator: operations on tensors over all ranks.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
     throw Error("gather_for_metrics was given a scalar, which belongs to no sample", "Accelerator",
                 "give it a tensor with an element for each sample of the batch, or use gather");
   }
-  // Ranks whose share has no repeated samples may have a smaller batch, or none any more.
+  // Without repeated samples, some ranks may have a smaller last batch, or none.
   const LoaderPosition* mine = loaders_->empty() ? nullptr : loaders_->back();
   const std::int64_t before = mine != nullptr ? mine->samples_before : -1;
   const std::int64_t end = mine != nullptr && mine->repeats_samples ? mine->dataset_size : -1;
@@ -51,7 +51,7 @@ at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
   const bool is_of_loader = samples_before >= 0;
   std::vector<std::int64_t> kept;
   for (std::int64_t place = 0; place < largest * ranks; ++place) {
-    // Samples were dealt out to the ranks one by one; what is of no loader stays in the order of ranks.
+    // Samples were dealt to the ranks one by one. Tensors that belong to no loader stay in the order of ranks.
     const std::int64_t rank = is_of_loader ? place % ranks : place / largest;
     const std::int64_t sample = is_of_loader ? place / ranks : place % largest;
     const bool is_there =
@@ -71,7 +71,7 @@ at::Tensor Accelerator::reduce(const at::Tensor& tensor, const std::string& redu
 at::Tensor Accelerator::pad_across_processes(const at::Tensor& tensor, std::int64_t dim, double pad_index,
                                              bool pad_first) {
   if (dim < 0) dim += tensor.dim();
-  if (dim < 0 || dim >= tensor.dim()) return tensor;  // as Accelerate: a scalar among tensors stays
+  if (dim < 0 || dim >= tensor.dim()) return tensor;  // as in Accelerate, a scalar among tensors is returned unchanged
   at::Tensor largest = at::full({1}, tensor.size(dim), at::kLong);
   group_->all_reduce(largest, ReduceOp::Max);
   const std::int64_t missing = largest.item<std::int64_t>() - tensor.size(dim);

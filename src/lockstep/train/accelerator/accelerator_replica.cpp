@@ -1,5 +1,5 @@
-// AcceleratorState: what is not the same on every rank. Communication hooks keep residuals of this rank's gradients;
-// and where a hook leaves the ranks apart, as in local SGD, each has weights and optimizers of its own.
+// AcceleratorState: the state that differs between ranks. Communication hooks keep residuals of this rank's gradients.
+// If a hook lets the ranks' models differ, as in local SGD, each rank has its own weights and optimizers.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ bool is_shared_out(const torch::optim::Optimizer& optimizer) {
   return flat != nullptr && flat->is_sharded();
 }
 
-// Those whose names begin with `prefix`, without it.
+// The tensors whose names begin with `prefix`, named without it.
 NamedTensors with_prefix(const NamedTensors& tensors, const std::string& prefix) {
   NamedTensors found;
   for (const auto& [name, tensor] : tensors) {
@@ -58,7 +58,7 @@ NamedTensors AcceleratorState::state_of_this_replica() const {
     }
   }
   for (std::size_t i = 0; i < optimizers_.size() && may_differ; ++i) {
-    if (is_shared_out(*optimizers_[i])) continue;  // of a model whose ranks are together
+    if (is_shared_out(*optimizers_[i])) continue;  // belongs to a model whose ranks are equal
     tensors.emplace_back(replica_optimizer(i), tensor_of_bytes(detail::archive_bytes(*optimizers_[i])));
   }
   return tensors;

@@ -17,11 +17,11 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kSummaryFile = "accelerator.json";
-constexpr const char* kRates = "learning_rates";  // by optimizer and group: LibTorch's archives bring no options back
+constexpr const char* kRates = "learning_rates";  // by optimizer and group: LibTorch's archives do not restore options
 constexpr const char* kWindow = "window";         // position, length, backwards since the last update
-constexpr const char* kGradient = "gradient.";    // and the parameter's name
+constexpr const char* kGradient = "gradient.";    // followed by the parameter's name
 
-// The first has the plain name, as Accelerate's files.
+// Index 0 has the plain name, as in Accelerate's files.
 std::string indexed(const std::string& name, std::size_t index, const std::string& ending) {
   return index == 0 ? name + ending : fmt::format("{}_{}{}", name, index, ending);
 }
@@ -56,7 +56,7 @@ NamedTensors tensors_to_save(const ModuleTensors& module) {
   return tensors;
 }
 
-// Of all models, those of further ones with the model's number before them.
+// The parameters of all models. Names of further models start with the model's number.
 NamedParameters AcceleratorState::parameter_names() const {
   NamedParameters names;
   for (std::size_t i = 0; i < models_.size(); ++i) {
@@ -75,7 +75,7 @@ int AcceleratorState::cuda_device() const {
   return -1;
 }
 
-// A window that is not full has gradients that are in no update yet, of this rank alone.
+// An incomplete window has gradients of this rank that no update has used yet.
 NamedTensors AcceleratorState::gradients_of_open_window() const {
   const GradientAccumulation& accumulation = update_->accumulation;
   if (accumulation.position() == 0) return {};

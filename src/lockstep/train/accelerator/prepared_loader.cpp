@@ -19,7 +19,7 @@ namespace {
   throw Error(what, "Accelerator::prepare", fix);
 }
 
-// What `shuffle` made is replaced by a share of the same; a sampler that somebody chose is not thrown away.
+// The sampler made by `shuffle` is replaced by a share of its order. A sampler that the program chose is not replaced.
 std::shared_ptr<Sampler> sharded_sampler(const DataLoader& loader, const LoaderShare& share) {
   const Sampler* whole = loader.sampler().get();
   const bool shuffle = dynamic_cast<const RandomSampler*>(whole) != nullptr;
@@ -47,7 +47,7 @@ std::shared_ptr<Sampler> sharded_sampler(const DataLoader& loader, const LoaderS
 
 DataLoaderOptions options_of_share(const DataLoader& loader, const LoaderShare& share) {
   DataLoaderOptions options = loader.options();
-  options.shuffle = false;  // the sampler does it
+  options.shuffle = false;  // the sampler shuffles
   if (share.split_batches) {
     if (options.batch_size % share.world_size != 0) {
       refuse_loader(fmt::format("split_batches: a batch of {} cannot be split among {} ranks", options.batch_size,

@@ -18,13 +18,13 @@ void PreparedOptimizer::step() {
   } else {
     state_->left.insert(optimizer_);
   }
-  // The scale is that of all optimizers: not while another one's gradients are unscaled and wait for their step.
+  // All optimizers share the scale, so it must not change while another one's unscaled gradients wait for their step.
   if (!scaler.is_waiting()) scaler.update();
 }
 
 void PreparedOptimizer::zero_grad() {
   if (state_->accumulation.window() > 1 && state_->open_backwards > 0) return;
-  // FlatOptimizer hides LibTorch's own, which cannot clear gradients that are views.
+  // FlatOptimizer hides LibTorch's zero_grad, which cannot clear gradients that are views.
   if (auto* flat = dynamic_cast<FlatOptimizer*>(optimizer_)) {
     flat->zero_grad();
   } else {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kStepCount = "step_count";
 
-// What LibTorch's schedulers keep, and show to derived classes alone.
+// The state of LibTorch's schedulers, which only derived classes can access.
 struct StepCountOf : torch::optim::LRScheduler {
   static auto member() { return &StepCountOf::step_count_; }
 };

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// The words with which this process was started.
+// The arguments with which this process was started.
 std::vector<std::string> own_arguments() {
   const std::string words = read_file("/proc/self/cmdline");
   std::vector<std::string> arguments;

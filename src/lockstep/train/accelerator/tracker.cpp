@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kTensorBoard = "tensorboard";
 constexpr const char* kJson = "json";
 
-// JSON is YAML: strings stay quoted, numbers and switches plain.
+// JSON is valid YAML: strings stay quoted, numbers and switches plain.
 std::string yaml_of(const nlohmann::json& config) {
   std::string text;
   for (const auto& [name, value] : config.items()) text += name + ": " + value.dump() + "\n";

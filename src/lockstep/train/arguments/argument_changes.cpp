@@ -19,7 +19,8 @@ constexpr const char* kOtherSchedule = "learning rates follow the new schedule f
 constexpr const char* kOtherUpdates = "holds from here on";
 constexpr const char* kOtherComparison = "the best value so far was found by the checkpoint's";
 
-// In the order of TrainingArguments. What is not here changes no result: folders, threads, devices, reports.
+// In the order of TrainingArguments. Arguments that are not listed change no result: folders, threads, devices,
+// reports.
 constexpr ChangeEffect kEffects[] = {
     {"per_device_train_batch_size", kOtherBatches},
     {"gradient_accumulation_steps", kOtherBatches},

@@ -71,7 +71,7 @@ void check_choice(const TrainingArgumentRow& row, const std::string& value, cons
                   where, "give " + expected_kind(row));
 }
 
-// A number of the JSON, which must be whole where `T` is.
+// A number in JSON; it must be whole if `T` is an integer type.
 template <typename T>
 T number_of(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
   if (!value.is_number()) wrong_type(row, value, where);
@@ -108,7 +108,7 @@ void assign(T& target, const TrainingArgumentRow& row, const ArgumentJson& value
   } else if constexpr (std::is_same_v<T, ArgumentJson>) {
     if (!value.is_null() && !value.is_object()) wrong_type(row, value, where);
     target = value;
-  } else {  // a list of texts; one alone may stand without brackets
+  } else {  // a list of texts; a single text may be given without brackets
     T items;
     for (const ArgumentJson& item : value.is_array() ? value : ArgumentJson::array({value})) {
       std::string text;
@@ -137,7 +137,7 @@ const TrainingArgumentRow& row_of(std::string name, const std::string& where) {
                    near.empty() ? "docs/reference/trainer.md lists them" : "did you mean " + near + "?");
 }
 
-// What a flag's text is as JSON: texts stay texts, "none" is nothing.
+// Converts a flag's text into JSON: texts stay texts, "none" becomes null.
 ArgumentJson value_of_text(const TrainingArgumentRow& row, const std::string& text) {
   const bool optional = std::visit(
       [](auto member) {
@@ -251,7 +251,7 @@ nlohmann::json to_json(const TrainingArguments& arguments) {
 }
 
 void check_training_arguments(const TrainingArguments& arguments, const std::string& where) {
-  // Values that a program set have gone through no check yet.
+  // A program may have set values without any check.
   TrainingArguments checked;
   const ArgumentJson values = to_json(arguments);
   for (const TrainingArgumentRow& row : training_argument_table()) {

@@ -35,7 +35,7 @@ void TrainingFlags::add(CLI::App& app, const std::vector<std::string>& names) {
           given_.emplace_back(name, is_switch && (text.empty() || text == "{}") ? "true" : text);
           return true;
         },
-        // CLI11 takes the default for what a flag without a value means.
+        // CLI11 would use the default as the value of a flag without a value.
         info.help + (info.is_switch && !info.default_value.empty() ? " [" + info.default_value + "]" : ""));
     option->type_name(info.value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->group("Training");
     if (info.is_switch) {
@@ -45,7 +45,7 @@ void TrainingFlags::add(CLI::App& app, const std::vector<std::string>& names) {
     }
     if (!info.is_switch && !info.default_value.empty()) option->default_str(info.default_value);
   }
-  // Known to be Hugging Face's: refused with the reason, and not listed.
+  // Hugging Face's other arguments: refused with the reason, and not listed.
   for (const std::string& name : unsupported_training_arguments()) {
     TrainingArgumentInfo info;
     info.name = name;

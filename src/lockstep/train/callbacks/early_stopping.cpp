@@ -46,7 +46,8 @@ void EarlyStoppingCallback::on_evaluate(TrainerEvent& event) {
     throw UsageError("early stopping needs " + metric + ", and the evaluation has no such metric",
                      "EarlyStoppingCallback", "set metric_for_best_model to a metric that is computed");
   }
-  // Against the best value so far, not the last that gained enough: steps that are each too small add up to nothing.
+  // Compared with the best value so far, not with the last sufficient improvement: several steps that are each too
+  // small do not add up.
   const bool is_greater = is_greater_better(event.args);
   const bool is_better = best_ && (is_greater ? *value > *best_ : *value < *best_);
   counter_ = !best_ || (is_better && std::abs(*value - *best_) > threshold_) ? 0 : counter_ + 1;

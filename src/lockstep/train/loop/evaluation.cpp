@@ -22,7 +22,7 @@
 namespace lockstep {
 namespace {
 
-// What a rank without samples must learn of the others' outputs: dtype, number of dimensions, and their sizes.
+// A rank without samples must learn the others' dtype, number of dimensions, and sizes.
 constexpr std::int64_t kMostDimensions = 8;
 
 struct LocalSums {
@@ -40,7 +40,7 @@ struct BatchResult {
   at::Tensor labels;
 };
 
-// Of an output, where it was computed; in any thread.
+// The result for an output, computed on the output's device; runs in any thread.
 BatchResult result_of(const TrainableModel& model, const at::Tensor& output, const Batch& batch,
                       const EvaluationOptions& options) {
   BatchResult result;
@@ -68,7 +68,7 @@ void add_result(const BatchResult& result, LocalSums& sums) {
   if (result.labels.defined()) sums.labels.push_back(result.labels);
 }
 
-// Back to training mode also where the model throws.
+// Restores training mode even if the model throws.
 class EvaluationMode {
  public:
   explicit EvaluationMode(TrainableModel& model) : model_(model), was_training_(model.tensors().is_training()) {
@@ -85,7 +85,7 @@ class EvaluationMode {
   bool was_training_;
 };
 
-// Tells the caller of each batch, in the caller's thread, whichever thread did it.
+// Reports each batch in the caller's thread, for any thread that computed it.
 class Told {
  public:
   Told(const EvaluationOptions& options, std::int64_t batches)
@@ -107,7 +107,7 @@ class Told {
   std::int64_t batches_;
   std::thread::id caller_;
   std::atomic<std::int64_t> done_{0};
-  std::int64_t told_ = 0;  // the caller's alone
+  std::int64_t told_ = 0;  // used only by the caller
 };
 
 void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, LocalSums& sums) {
@@ -120,7 +120,7 @@ void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOption
   }
 }
 
-// Batches are the same, and are added up in the same order, as with one.
+// Runs the same batches, added up in the same order, as a single copy would.
 void run_on_copies(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, LocalSums& sums) {
   Told told(options, loader.size());
   DataParallel<std::shared_ptr<torch::nn::Module>> copies(model.module(), options.replicas);
@@ -225,7 +225,7 @@ EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<c
 
   LocalSums sums;
   {
-    std::optional<LongWork> work;  // the other ranks may be done long before
+    std::optional<LongWork> work;  // the other ranks may finish long before
     if (group) work.emplace(group->membership(), "evaluating", WorkLog::Quiet);
     sums = run_batches(model, loader, options);
   }

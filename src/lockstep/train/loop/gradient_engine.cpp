@@ -43,7 +43,7 @@ class SingleEngine : public GradientEngine {
   std::shared_ptr<TrainableModel> model_;
 };
 
-// DistributedDataParallel around a model of any kind.
+// DistributedDataParallel for a model of any kind.
 class AdaptedDdp : public DistributedDataParallelBase {
  public:
   AdaptedDdp(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options)
@@ -56,8 +56,8 @@ class AdaptedDdp : public DistributedDataParallelBase {
     return output;
   }
 
-  // A gradient of zeros for one parameter starts the averaging, in which the others have none from this rank. It is one
-  // that batches reach, so that a parameter which no rank uses stays without a gradient.
+  // Starts the averaging by a gradient of zeros for one parameter; this rank contributes no gradient for the others.
+  // The parameter is one that batches reach, so that parameters which no rank uses stay without a gradient.
   void backward_of_nothing() {
     before_forward();
     if (!reached_.defined() || !reached_.requires_grad())
@@ -107,7 +107,7 @@ class DdpEngine : public GradientEngine {
     }
   }
 
-  // Gradients are averaged over the ranks.
+  // The gradients are averages over the ranks.
   double gradient_factor(std::int64_t count) const override {
     return count == 0 ? 0 : world_size_ / static_cast<double>(count);
   }
@@ -156,7 +156,7 @@ class ReplicaEngine : public GradientEngine {
   DataParallel<std::shared_ptr<torch::nn::Module>> dp_;
 };
 
-// How many replicas one process makes where nobody says how many.
+// The number of replicas in one process, if the arguments do not give it.
 std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& model) {
   if (device_of(model).is_cuda()) return static_cast<std::int64_t>(torch::cuda::device_count());
   return args.parallel_mode == "dp" ? static_cast<std::int64_t>(all_replica_devices().size()) : 1;

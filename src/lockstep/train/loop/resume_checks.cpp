@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// The checkpoints in `folder`, for who named another one.
+// The checkpoints in `folder`, to suggest them in an error.
 std::string checkpoints_in(const std::string& folder) {
   std::vector<std::string> paths;
   for (const auto& entry : OutputFolder(real_file_system(), folder).entries(true)) paths.push_back(entry.path);
@@ -34,7 +34,7 @@ void require_checkpoint_folder(const std::string& from, const std::string& outpu
   if (std::filesystem::exists(from + "/" + kManifestFile, ignored)) return;
   const bool is_folder = std::filesystem::is_directory(from, ignored);
   const std::string inside = is_folder ? checkpoints_in(from) : "";
-  if (is_folder && inside.empty()) return;  // opening it says what it lacks
+  if (is_folder && inside.empty()) return;  // opening it reports what is missing
   const std::string there = is_folder ? inside : checkpoints_in(output_dir);
   const std::string what = is_folder ? "resume_from_checkpoint: " + from + " is no checkpoint, but holds some"
                            : std::filesystem::exists(from, ignored)

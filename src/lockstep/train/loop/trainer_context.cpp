@@ -13,8 +13,8 @@
 namespace lockstep {
 namespace {
 
-// In training each rank's batch statistics moved on with its own batches; the saved model is rank 0's, and that is what
-// is evaluated.
+// In training, batch statistics of each rank follow its own batches. The saved model is rank 0's, so rank 0's
+// statistics are evaluated.
 void take_buffers_of_rank_0(TrainableModel& model, Communicator& group) {
   std::vector<at::Tensor> buffers;
   for (const NamedTensor& buffer : model.tensors().buffers()) buffers.push_back(buffer.tensor);

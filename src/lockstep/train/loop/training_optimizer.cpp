@@ -43,7 +43,7 @@ Groups decay_groups(TrainableModel& model, const OptionsType& options) {
 
 using ScheduleJson = nlohmann::json;
 
-// Arguments of a schedule by name; what else the user's object holds is an error.
+// Reads a schedule's arguments by name. Any other entry in the user's object is an error.
 class ScheduleArguments {
  public:
   ScheduleArguments(const ScheduleJson& json, std::string schedule) : schedule_(std::move(schedule)) {

@@ -12,7 +12,7 @@ namespace {
 
 std::int64_t divided_up(std::int64_t part, std::int64_t whole) { return (part + whole - 1) / whole; }
 
-// Below 1 it is a part of all updates.
+// Below 1, `steps` is a fraction of all updates.
 std::int64_t resolved_steps(double steps, std::int64_t max_steps) {
   return steps < 1 ? static_cast<std::int64_t>(std::ceil(steps * static_cast<double>(max_steps)))
                    : static_cast<std::int64_t>(steps);
@@ -21,7 +21,7 @@ std::int64_t resolved_steps(double steps, std::int64_t max_steps) {
 void plan_epoch(const TrainingArguments& args, TrainingPlan& plan) {
   const std::int64_t per_micro_batch = plan.rank_batch_size * plan.world_size;
   plan.global_batch_size = per_micro_batch * plan.accumulation;
-  // The rank with the largest share decides; the others take part with empty hands.
+  // The rank with the largest share decides; the other ranks take part without samples.
   const std::int64_t whole = plan.samples / plan.world_size / plan.rank_batch_size;
   const std::int64_t all = divided_up(divided_up(plan.samples, plan.world_size), plan.rank_batch_size);
   plan.micro_batches_per_epoch = args.dataloader_drop_last ? whole : all;
@@ -72,10 +72,10 @@ std::int64_t updates_in(double epochs, const TrainingPlan& plan) {
 void set_max_steps(const TrainingArguments& args, std::int64_t max_steps, TrainingPlan& plan) {
   plan.max_steps = max_steps;
   const double warmup = args.warmup_steps > 0 ? args.warmup_steps : args.warmup_ratio;
-  // A ratio of exactly 1 is all updates, and not one of them.
+  // A ratio of exactly 1 means all updates, not one update.
   plan.warmup_steps = args.warmup_steps == 0 && args.warmup_ratio == 1 ? max_steps : resolved_steps(warmup, max_steps);
   plan.logging_steps = resolved_steps(args.logging_steps, max_steps);
-  // Hugging Face's default where evaluations do not go by steps.
+  // Hugging Face's default if evaluations do not depend on steps.
   const double default_eval_steps = args.eval_strategy == "steps" ? args.logging_steps : 500;
   plan.eval_steps = resolved_steps(args.eval_steps.value_or(default_eval_steps), max_steps);
   plan.save_steps = resolved_steps(args.save_steps, max_steps);

@@ -185,7 +185,7 @@ void TrainingSession::run_update(DataLoader::Iterator& batches, std::int64_t win
 
 void TrainingSession::note_loss(const UpdateTotals& totals) {
   samples_of_session_ += totals.samples;
-  if (totals.count == 0) return;  // nothing in this update had a label
+  if (totals.count == 0) return;  // no sample of this update had a label
   const double mean = totals.loss / static_cast<double>(totals.count);
   if (args_.logging_nan_inf_filter && !std::isfinite(mean)) return;
   loss_since_log_ += mean;
@@ -194,7 +194,7 @@ void TrainingSession::note_loss(const UpdateTotals& totals) {
   ++losses_of_session_;
 }
 
-// None where this rank's share is one sample smaller than others', which have a batch more.
+// Nothing if this rank has no batch left while others, whose share is one sample larger, have one more.
 std::optional<Batch> TrainingSession::next_batch(DataLoader::Iterator& batches) {
   if (more_) ++batches;
   more_ = batches != loader_->end();
@@ -251,7 +251,7 @@ void TrainingSession::reduce(UpdateTotals& totals) {
   last_was_number_ = is_number;
 }
 
-// Said once, when it begins: on which ranks, and in which update.
+// Reported once, when it first happens: on which ranks, and in which update.
 void TrainingSession::report_no_number(double own_loss) {
   at::Tensor all = torch::full({context_.world_size()}, own_loss, torch::kDouble);
   if (context_.world_size() > 1) context_.group->all_gather(all, torch::full({1}, own_loss, torch::kDouble));
@@ -266,8 +266,8 @@ void TrainingSession::report_no_number(double own_loss) {
       context_.state.global_step + 1, fmt::join(ranks, ", "));
 }
 
-// A weight that is no number stays so: nothing can be gained by going on, and each checkpoint from here on would take
-// the place of a good one. All ranks hold the same weights, and come to the same end.
+// A weight that is NaN or infinite never recovers: to continue is useless, and each further checkpoint would replace a
+// good one. All ranks hold equal weights and decide alike.
 void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
   const bool is_suspect = !std::isfinite(totals.loss) || (!scaler_ && !std::isfinite(last_norm_));
   if (!args_.stop_on_nan || !is_suspect) return;
@@ -283,10 +283,10 @@ void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
   }
 }
 
-// False where fp16 left the update out: its scaled gradients held an infinity or NaN.
+// False if fp16 skipped the update, because its scaled gradients held an infinity or NaN.
 bool TrainingSession::step_optimizer(const UpdateTotals& totals) {
   StepOptions options;
-  // Without clipping the norm is measured all the same: it is logged.
+  // The norm is measured even without clipping, because it is logged.
   options.max_norm = args_.max_grad_norm > 0 ? args_.max_grad_norm : std::numeric_limits<double>::infinity();
   options.gradient_factor = engine_->gradient_factor(totals.count);
   options.zero_grad = true;

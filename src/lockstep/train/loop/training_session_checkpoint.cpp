@@ -1,4 +1,4 @@
-// What a training saves, and how it goes on from there.
+// TrainingSession: saves checkpoints, and continues from them.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -33,7 +33,7 @@ nlohmann::json json_in(const Checkpoint& checkpoint, const std::string& name) {
 
 }  // namespace
 
-// What is not logged yet, and whether the epoch's end is behind.
+// Loss that is not logged yet, and whether the epoch's end has been handled.
 NamedTensors TrainingSession::loss_memory() const {
   return {
       {kLossMemory, torch::tensor({loss_since_log_, static_cast<double>(steps_since_log_), epoch_ended_ ? 1.0 : 0.0},
@@ -51,7 +51,7 @@ void TrainingSession::save() {
     writer_ = std::make_unique<CheckpointWriter>(options, context_.group);
   }
   TrainerControl control = context_.control;
-  control.should_save = true;  // it was taken back to come here
+  control.should_save = true;  // log_evaluate_save cleared the flag before calling save
   context_.keep_callback_states(control);
   CheckpointContent content;
   content.step = state.global_step;
@@ -74,7 +74,7 @@ void TrainingSession::save() {
     content.rank_tensors = loss_memory();
   }
   const std::string folder = writer_->save(content);
-  // Somebody waits for the end: what is not published by then is lost.
+  // The process is about to end, and would lose a checkpoint that is not published by then.
   if (stop_was_asked_) writer_->wait();
   saved_step_ = state.global_step;
   context_.other_time_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -83,7 +83,7 @@ void TrainingSession::save() {
 
 void TrainingSession::resume() {
   std::string from = args_.resume_from_checkpoint.value_or("false");
-  if (from == "True" || from == "False") from[0] = from[0] == 'T' ? 't' : 'f';  // as Python writes them
+  if (from == "True" || from == "False") from[0] = from[0] == 'T' ? 't' : 'f';  // Python's spelling
   if (from == "false") return;
   if (from != "true") {
     const auto check = [&] {
@@ -96,7 +96,7 @@ void TrainingSession::resume() {
   const CheckpointSearch search = context_.group ? find_newest_checkpoint(args_.output_dir, *context_.group)
                                                  : find_newest_checkpoint(args_.output_dir);
   if (!search.damaged.empty()) context_.print(search.notice());
-  const auto refuse_to_begin_anew = [&] {  // the first rank alone has looked
+  const auto refuse_to_begin_anew = [&] {  // only the first rank has searched
     if (search.newest || search.damaged.empty()) return;
     throw Error("no checkpoint is whole, and a training that begins anew would write over them", args_.output_dir,
                 "repair or restore one; to begin anew, move the folder away or leave resume_from_checkpoint out");
@@ -156,7 +156,7 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
   set_max_steps(args_, steps_in_all(checkpoint, state, own.is_remapped), plan_);
   schedule_ = std::make_unique<TrainingSchedule>(args_, plan_, *optimizer_);
   schedule_->load_state(checkpoint.file(kSchedulerFile), checkpoint.path() + "/" + kSchedulerFile);
-  // What the arguments of this run say holds.
+  // This run's arguments take precedence.
   state.max_steps = plan_.max_steps;
   state.num_train_epochs = plan_.num_epochs;
   state.logging_steps = plan_.logging_steps;
@@ -180,9 +180,9 @@ void TrainingSession::take_up(const Checkpoint& checkpoint) {
                              checkpoint.path(), state.global_step, epoch_, position_));
 }
 
-// A number of epochs is what is asked for, and not a number of updates: where they had other batches up to the
-// checkpoint, on other ranks, the updates that are left are those of the samples that are left. Later runs with the
-// same batches go on to the same end.
+// The user asks for a number of epochs, not of updates. If the epochs up to the checkpoint had other batches, on other
+// ranks, the remaining updates are those of the remaining samples. Later runs with the present batches end at the same
+// update.
 std::int64_t TrainingSession::steps_in_all(const Checkpoint& checkpoint, const TrainerState& saved,
                                            bool is_remapped) const {
   const nlohmann::json before = json_in(checkpoint, kArgumentsFile);
@@ -205,8 +205,8 @@ std::vector<std::string> TrainingSession::changes_since(const Checkpoint& checkp
   return changes;
 }
 
-// The checkpoint is as far as this run was to go, or further. Callbacks hear nothing: there is no training, and what
-// they wrote of the one that was done stays as it is.
+// The checkpoint already has as many steps as this run should do, or more. Callbacks are not called, because nothing is
+// trained and what they wrote about the finished training must stay.
 TrainOutput TrainingSession::end_at_once() {
   const std::int64_t step = context_.state.global_step;
   for (const std::string& change : changes_) context_.print("warning: " + change);

@@ -1,4 +1,4 @@
-// What a training does after an update or an epoch, where the control's flags say so, and at its end.
+// TrainingSession: acts after an update or an epoch as the control's flags say, and ends the training.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,7 +37,7 @@ void TrainingSession::log_training_loss() {
 void TrainingSession::evaluate(Evaluate purpose) {
   Logs metrics;
   context_.evaluate(context_.options.eval_dataset, "eval", &TrainerCallback::on_evaluate, metrics);
-  // Early stopping of one rank alone would leave the others waiting.
+  // If one rank alone stopped early, the others would wait for it.
   context_.agree_on_control();
   if (purpose == Evaluate::ToLook) return;
   const bool needs_best = args_.load_best_model_at_end || args_.metric_for_best_model ||
@@ -61,7 +61,7 @@ void TrainingSession::keep_best(const Logs& metrics) {
       !state.best_metric || (is_greater_better(args_) ? *value > *state.best_metric : *value < *state.best_metric);
   if (!is_better) return;
   state.best_metric = *value;
-  // The best model is of no use where it was not kept: it is saved in the step that found it, whatever save_steps say.
+  // The best model must be kept to be useful: it is saved in the step that found it, whatever save_steps says.
   if (args_.save_strategy != "no" && (args_.load_best_model_at_end || args_.save_strategy == "best")) {
     state.best_global_step = state.global_step;
     state.best_model_checkpoint = checkpoint_path(args_.output_dir, state.global_step);
@@ -69,8 +69,9 @@ void TrainingSession::keep_best(const Logs& metrics) {
   }
 }
 
-// The best checkpoint is recorded with its path, which is no more where the output folder was moved or is mounted
-// elsewhere: it is looked for in output_dir, and `beside` the one that the training goes on from.
+// The path that was recorded for the best checkpoint is wrong if the output folder was moved or is mounted elsewhere.
+// The checkpoint is then looked for in output_dir, and in `beside`, the folder of the checkpoint that the training
+// resumes from.
 void TrainingSession::find_best_model(const std::string& beside) {
   std::string& recorded = context_.state.best_model_checkpoint;
   std::error_code ignored;
@@ -107,7 +108,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   engine_->finish();
   if (writer_) writer_->wait();
   if (args_.load_best_model_at_end && !stop_was_asked_) load_best_model();
-  // Who keeps one checkpoint keeps the best: the last one was there to go on from.
+  // If one checkpoint is kept, it is the best one; the last one was kept only for resuming.
   const std::optional<std::int64_t> best = context_.state.best_global_step;
   if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !stop_was_asked_) {
     OutputFolder(real_file_system(), args_.output_dir).rotate(1, *best, best);
@@ -117,7 +118,7 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   output.global_step = context_.state.global_step;
   output.training_loss = losses_of_session_ == 0 ? 0 : loss_of_session_ / static_cast<double>(losses_of_session_);
   output.stopped_by_signal = stop_was_asked_ ? SIGTERM : 0;
-  // Of this session alone, and of the time that it trained: evaluating and saving are not training.
+  // Only this session's steps and training time count, without evaluating and saving.
   const double training_s = std::max(runtime_s - context_.other_time_s, 1e-9);
   const auto steps = static_cast<double>(output.global_step - first_step_);
   output.metrics = {{"train_runtime", rounded(runtime_s, 4)},
