@@ -1,4 +1,4 @@
-// How ranks agree before and after what one of them does alone, and what that costs.
+// Tests how ranks agree before and after work of a single rank, and the number of messages.
 #include "lockstep/checkpoint/agreement.h"
 
 #include <ATen/ATen.h>
@@ -24,7 +24,7 @@ Membership one_of(int world_size, int rank) {
   return membership;
 }
 
-// A group in which all ranks give what this one gives. It counts what it is asked for.
+// A group in which all ranks contribute what this one does. It counts its calls.
 class CountingGroup : public Communicator {
  public:
   explicit CountingGroup(int world_size) : Communicator(one_of(world_size, 5)) {}
@@ -88,7 +88,7 @@ TEST(Agreement, OneThatFailsIsNamedAtOnceToThoseThatWait) {
       EXPECT_NE(text.find("saving the model: rank 0 failed"), std::string::npos) << text;
       EXPECT_EQ(cause, (FailureCause{FailureCause::Kind::AbortedByPeer, 0}));
     }
-    group->barrier();  // the group lives on
+    group->barrier();  // the group still works
   });
 }
 

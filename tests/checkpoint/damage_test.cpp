@@ -1,4 +1,4 @@
-// Checkpoints that were cut short, changed or taken apart after they were written.
+// Tests checkpoints that were truncated, changed or taken apart after writing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class DamagedCheckpoints : public ::testing::Test {
             "vocab.txt"};
   }
 
-  // The newest is refused, with `part` in the reason, and the one before is found, whole.
+  // Expects that the newest is refused, with `part` in the reason, and that the previous one is found, whole.
   void expect_passed_over(const std::string& part) const {
     const CheckpointSearch search = find_newest_checkpoint(folder_.path());
     ASSERT_TRUE(search.newest);
@@ -108,7 +108,7 @@ TEST_F(DamagedCheckpoints, WithAFlippedBitArePassedOver) {
       std::string changed = whole;
       changed[at] = static_cast<char>(changed[at] ^ (1 << (i % 8)));
       write_file_atomically(newest(name), changed);
-      // A blank of the manifest may become another one, which changes nothing.
+      // A blank in the manifest may become another blank, which changes nothing.
       if (name == "manifest.json" && std::isspace(static_cast<unsigned char>(whole[at])) != 0) continue;
       expect_passed_over(name == "manifest.json" ? "manifest" : name);
     }

@@ -1,4 +1,5 @@
-// A process that dies, a power cut, a full disk: at every call that changes something, and at many bytes of a save.
+// Tests a dying process, a power cut and a full disk: at every call that changes something, and at many bytes of a
+// save.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,11 +22,11 @@ using Fault = FaultyFileSystem::Fault;
 
 constexpr int kSaved = 0, kRefused = 1, kWrongError = 2;
 
-/// What stands in the folder before the save that is disturbed.
+/// The folder's content before the save that is disturbed.
 struct FaultScene {
   const char* name;
-  bool replaces = false;     ///< there is a checkpoint of the same step already
-  bool can_exchange = true;  ///< the file system swaps names
+  bool replaces = false;     ///< a checkpoint of the same step already exists
+  bool can_exchange = true;  ///< the file system can swap names
   bool background = false;
   int save_total_limit = 1;
   friend std::ostream& operator<<(std::ostream& out, const FaultScene& scene) { return out << scene.name; }
@@ -44,12 +45,12 @@ void save_step(FileSystem& files, const std::string& folder, std::int64_t step, 
 }
 
 void set_scene(const std::string& folder, const FaultScene& scene) {
-  FaultyFileSystem files;  // without a fault: as real, but it does not wait for the disk
+  FaultyFileSystem files;  // without a fault: works as the real one, but does not wait for the disk
   if (scene.replaces) save_step(files, folder, 2, {}, 0);
   save_step(files, folder, 1, {}, 0);
 }
 
-// In a process of its own: saves step 2 through `files`.
+// Saves step 2 through `files` in a child process.
 int save_in_child(FaultyFileSystem& files, const std::string& folder, const FaultScene& scene) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -60,7 +61,7 @@ int save_in_child(FaultyFileSystem& files, const std::string& folder, const Faul
       code = std::string(error.what()).find("No space left") == std::string::npos ? kWrongError : kRefused;
       files.free_space();
       try {
-        save_step(files, folder, 2, scene, scene.save_total_limit);  // now there is room
+        save_step(files, folder, 2, scene, scene.save_total_limit);  // now there is space
       } catch (const Error&) {
         code = kWrongError;
       }
@@ -72,7 +73,7 @@ int save_in_child(FaultyFileSystem& files, const std::string& folder, const Faul
   return status;
 }
 
-// Whatever happened: the newest whole checkpoint is that of step 1 or step 2, and the next save works.
+// In every case, the newest whole checkpoint has step 1 or step 2, and the next save works.
 void expect_nothing_lost(const std::string& folder, bool must_be_new, const FaultScene& scene) {
   const CheckpointSearch search = find_newest_checkpoint(folder);
   ASSERT_TRUE(search.newest) << search.notice();
@@ -121,7 +122,7 @@ class SaveFaults : public ::testing::TestWithParam<FaultScene> {
     }
   }
 
-  // Every call, and `bytes` places among the bytes.
+  // Strikes at every call, and at `bytes` places among the bytes.
   static void strike_everywhere(Fault fault, std::int64_t bytes) {
     const Places all = count_places();
     ASSERT_GT(all.calls, 15);
@@ -141,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Scenes, SaveFaults,
                                            FaultScene{"replaces", true}, FaultScene{"cannot_swap", true, false}),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// The harness itself: a writer whose syncs do nothing does lose checkpoints when the power fails.
+// Tests the harness itself: a writer whose syncs do nothing does lose checkpoints in a power cut.
 TEST(SaveFaultsHarness, NoticesAWriterThatDoesNotSync) {
   int lost = 0;
   for (std::int64_t call = 0;; ++call) {

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 std::string parent_of(const std::string& path) { return fs::path(path).parent_path().string(); }
 
-// `path` after `from` was renamed to `to`.
+// The new path of `path` after `from` was renamed to `to`.
 std::string moved(const std::string& path, const std::string& from, const std::string& to) {
   if (path == from) return to;
   return path.compare(0, from.size() + 1, from + "/") == 0 ? to + path.substr(from.size()) : path;
@@ -23,7 +23,7 @@ std::string moved(const std::string& path, const std::string& from, const std::s
 
 }  // namespace
 
-// True where the call must fail; does not return where the process dies.
+// True if the call must fail; does not return if the process dies.
 bool FaultyFileSystem::strikes(bool needs_space) {
   if (calls_++ == at_call_) strike();
   return full_ && needs_space && (errno = ENOSPC);

@@ -11,20 +11,20 @@
 
 namespace lockstep {
 
-/// A file system in which something happens at a chosen call or byte. Syncs only note that they were asked for: what a
-/// power cut would leave is computed from that.
+/// A file system that fails at a chosen call or byte. Syncs are only recorded; the effects of a power cut are computed
+/// from the records.
 class FaultyFileSystem : public FileSystem {
  public:
-  /// What happens there. The process dies, and of what was not synced...
+  /// The failure. With the first three the process dies; they differ in what was not synced.
   enum class Fault {
-    Kill,       ///< everything is there, as after kill -9
-    LoseData,   ///< ...new names are there, but their content is gone, as a power cut may leave it
-    LoseNames,  ///< ...new names, and renamed ones, are gone, too
-    Full        ///< nobody dies: the disk is full, until `free_space`
+    Kill,       ///< everything is kept, as after kill -9
+    LoseData,   ///< new names are kept, but their content is lost, as a power cut may leave it
+    LoseNames,  ///< new and renamed names are lost, too
+    Full        ///< no process dies: the disk is full, until `free_space`
   };
 
-  /// @param at_call  the fault happens in place of this call that changes something, counted from 0; negative: none
-  /// @param at_byte  or when this many bytes were written
+  /// @param at_call  number of the changing call that fails, counted from 0; negative: none
+  /// @param at_byte  or the failure happens when this many bytes were written
   explicit FaultyFileSystem(Fault fault = Fault::Kill, std::int64_t at_call = -1, std::int64_t at_byte = -1)
       : fault_(fault), at_call_(at_call), at_byte_(at_byte) {}
 
@@ -47,7 +47,7 @@ class FaultyFileSystem : public FileSystem {
   int remove_folder(const std::string& path) override;
 
  private:
-  struct Change {  // of a name, that a power cut may undo
+  struct Change {  // of a name; a power cut may undo it
     enum Kind { Created, Renamed, Exchanged } kind;
     std::string path;
     std::string other;

@@ -1,4 +1,4 @@
-// A disk that is really full: a small file system of the kernel's, and its limit of a file's size.
+// Tests a disk that is really full: a small file system of the kernel, and its limit on the size of a file.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kCannotMount = 77;
 
-// The exit code of `body`, run in a process of its own; 1 where an expectation failed in it.
+// The exit code of `body`, run in a child process; 1 if an expectation failed in it.
 int exit_code_of(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -40,7 +40,7 @@ int exit_code_of(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The error of the first of many saves that fails; empty if none does.
+// Saves repeatedly; returns the first error, or an empty text if no save fails.
 std::string save_until_it_fails(const std::string& folder, FileSystem& files) {
   CheckpointWriterOptions options;
   options.output_dir = folder;
@@ -57,14 +57,14 @@ std::string save_until_it_fails(const std::string& folder, FileSystem& files) {
   return "";
 }
 
-// Mounts a file system of 400 kB at `folder`, which this process alone sees. False where that is not allowed.
+// Mounts a file system of 400 kB at `folder`, visible only to this process. False if that is not permitted.
 bool mount_small_disk(const std::string& folder) {
   if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
   ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
   return ::mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=400k") == 0;
 }
 
-// Does not know how much space is left: so it meets the end of the disk while it writes.
+// Does not know how much space is left, so it reaches the end of the disk while writing.
 class BlindFileSystem : public FileSystem {
   std::int64_t free_bytes(const std::string&) override { return -1; }
 };

@@ -1,4 +1,4 @@
-// A rank that is paused for longer than its heartbeat is waited for while the others save.
+// Tests that the others, when they save, wait for a rank that is paused for longer than its heartbeat.
 #include <gtest/gtest.h>
 
 #include <chrono>

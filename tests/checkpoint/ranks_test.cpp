@@ -1,4 +1,4 @@
-// Several ranks write one checkpoint, and agree on the one to go on from.
+// Tests ranks that write one checkpoint together, and agree on the checkpoint to resume from.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -41,7 +41,7 @@ std::string error_of(const std::function<void()>& body) {
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// As processes where ranks are to share memory, else as threads over sockets.
+// Runs ranks as processes if they are to share memory, else as threads over sockets.
 void on_ranks(const std::string& engine, int world_size, const std::function<void(Group)>& body) {
   const auto rank = [&](const Membership& membership) { body(make_communicator(engine, membership)); };
   engine == "shm" ? run_ranks_as_processes(world_size, rank) : run_ranks_as_threads(world_size, rank);
@@ -119,7 +119,7 @@ TEST(SeveralRanksFail, WhenTheySaveDifferentSteps) {
 
 class DyingRank : public ::testing::TestWithParam<std::tuple<int, int>> {};
 
-// The rank that dies leaves no half of a checkpoint; the others are told, and what was there before still is.
+// A dying rank leaves no partial checkpoint; the others get an error, and older checkpoints survive.
 TEST_P(DyingRank, LeavesNothingHalf) {
   const auto [victim, call] = GetParam();
   const TemporaryFolder folder;
@@ -154,7 +154,7 @@ TEST_P(DyingRank, LeavesNothingHalf) {
   expect_sample(*search.newest, 1, 3);
 }
 
-// Of rank 0 the first calls make the folder and its files, those of the others their files.
+// Rank 0's first calls make the folder and its files, the others' their files.
 INSTANTIATE_TEST_SUITE_P(Places, DyingRank, ::testing::Combine(::testing::Values(0, 1), ::testing::Values(0, 3, 8, 14)),
                          [](const auto& test) {
                            return "rank" + std::to_string(std::get<0>(test.param)) + "call" +
@@ -190,7 +190,7 @@ TEST(Agreement, RefusesFoldersThatAreNotShared) {
     group->barrier();
     const std::string missing = error_of([&] { open_checkpoint(own + "/checkpoint-1", *group); });
     EXPECT_TRUE(holds(missing, "checkpoint-1")) << missing;
-    CheckpointWriter(rank_options(own, files)).save(sample_content(1));  // of another sequence number on each
+    CheckpointWriter(rank_options(own, files)).save(sample_content(1));  // with another sequence number on each
     if (group->rank() == 0) CheckpointWriter(rank_options(own, files)).save(sample_content(1));
     group->barrier();
     const std::string other = error_of([&] { open_checkpoint(own + "/checkpoint-1", *group); });
@@ -220,7 +220,7 @@ TEST(AnotherWorldSize, IsRefusedUnlessItIsAskedFor) {
   for (int rank = 0; rank < 4; ++rank) {
     const ResumeState state = resume_state(checkpoint, rank, 4, true);
     EXPECT_TRUE(state.is_remapped);
-    EXPECT_EQ(state.samplers.at("train").position, 15);  // 3 ranks took 20 each: 60 of all
+    EXPECT_EQ(state.samplers.at("train").position, 15);  // each of 3 ranks took 20, together 60
     EXPECT_EQ(state.samplers.at("train").num_replicas, 4);
     EXPECT_EQ(state.generators.empty(), rank == 3);
     EXPECT_TRUE(state.rank_tensors.empty());

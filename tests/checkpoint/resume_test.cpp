@@ -1,4 +1,4 @@
-// A training that is stopped and goes on gives the weights of the one that was not, to the bit.
+// Tests that a stopped and resumed training gives the weights of an uninterrupted one, bit for bit.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -30,7 +30,7 @@ struct ResumeCase {
   friend std::ostream& operator<<(std::ostream& out, const ResumeCase& c) { return out << c.name; }
 };
 
-// A small training, whole: dropout draws from the generator, the sampler shuffles, the schedule warms up.
+// A complete small training: dropout draws from the generator, the sampler shuffles, the schedule warms up.
 class ResumeTraining {
  public:
   ResumeTraining(const std::shared_ptr<Communicator>& group, bool fuse)
@@ -73,7 +73,7 @@ class ResumeTraining {
     if (!mine.generators.empty()) generators_.load_state(mine.generators);
   }
 
-  // Trains up to step `last`; `after_step` is called after each.
+  // Trains up to step `last`; `after_step` is called after each step.
   void train(std::int64_t last, const std::function<void(std::int64_t)>& after_step) {
     for (; step_ < last; ++epoch_) {
       sampler_->set_epoch(epoch_);
@@ -121,7 +121,7 @@ class ResumeTraining {
   static DataLoaderOptions loader_options() {
     DataLoaderOptions options;
     options.batch_size = kResumeBatch;
-    options.num_workers = 2;  // read ahead of what is trained on
+    options.num_workers = 2;  // read ahead of the training
     return options;
   }
   static std::shared_ptr<const Dataset> dataset() {
@@ -146,7 +146,7 @@ class Resume : public ::testing::TestWithParam<ResumeCase> {};
 TEST_P(Resume, GivesTheWeightsOfTheRunThatWasNotStopped) {
   const TemporaryFolder folder;
   const ResumeCase& c = GetParam();
-  // Saves after every step, in the background, while it trains on.
+  // Saves after every step, in the background, while training continues.
   run_ranks_as_processes(c.world_size, [&](const Membership& membership) {
     const std::shared_ptr<Communicator> group = make_communicator("shm", membership);
     ResumeTraining training(group, c.fuse);

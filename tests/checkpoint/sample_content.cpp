@@ -24,7 +24,7 @@ NamedTensors sample_weights(std::int64_t step) {
           {"count", numbers(step, {}, torch::kLong)}};
 }
 
-// What all ranks together keep for layer.weight; layer.bias is whole on rank 0 alone.
+// The state of layer.weight on all ranks together; layer.bias is whole, on rank 0 only.
 ParameterState whole_state(std::int64_t step) {
   ParameterState state;
   state.sizes = {8, 6};

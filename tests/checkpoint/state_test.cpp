@@ -1,4 +1,5 @@
-// The small files of a checkpoint: trainer_state.json, scheduler.json, generators, positions in another world.
+// Tests the small files of a checkpoint: trainer_state.json, scheduler.json, generators, positions for another world
+// size.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -18,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-// As Hugging Face's Trainer writes it, shortened.
+// A shortened file of Hugging Face's Trainer.
 constexpr const char* kTheirState = R"({
   "best_global_step": 32,
   "best_metric": 0.44,
@@ -124,7 +125,7 @@ TEST(GeneratorState, GoesOnWhereItStood) {
       },
       [&](const std::string& bytes) { std::istringstream(bytes) >> own; });
   torch::manual_seed(11);
-  torch::randn({3});  // an odd number: the generator keeps half of a pair
+  torch::randn({3});  // an odd number: the generator keeps the second half of a pair
   (void)own();
   const NamedTensors state = generators.state();
   const torch::Tensor first = torch::randn({5});

@@ -1,4 +1,5 @@
-// Two programs that save into one folder leave each other's half-written checkpoints alone; what the dead left goes.
+// Tests that two programs which save into one folder leave each other's unfinished checkpoints alone, and remove those
+// of dead processes.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -16,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-// Stops in the middle of a save, before its first byte, until it may go on.
+// Blocks in the middle of a save, before its first byte, until it is released.
 class HeldUp : public FileSystem {
  public:
   ssize_t write(int fd, const void* data, std::size_t size_bytes) override {
@@ -57,7 +58,7 @@ TEST_P(TwoWriters, DoNotRemoveWhatTheOtherIsWriting) {
   EXPECT_TRUE(hidden_names_in(folder.path()).empty());
 }
 
-// The first save of both has the same number; with 4 it has the same step, too.
+// Both programs' first saves have the same number; with 4 also the same step.
 INSTANTIATE_TEST_SUITE_P(Steps, TwoWriters, ::testing::Values(8, 4));
 
 TEST(TwoWritersLeft, WhatADeadOneWasWritingIsRemoved) {

@@ -25,7 +25,7 @@ CheckpointWriterOptions options_for(const std::string& folder, FileSystem& files
   return options;
 }
 
-// Files that cannot be created until the gate opens: a write that is under way for as long as a test likes.
+// Creating files blocks until the gate opens, so that a write takes as long as a test needs.
 class GatedFileSystem : public FaultyFileSystem {
  public:
   int create(const std::string& path, mode_t mode) override {
@@ -173,9 +173,9 @@ TEST(CheckpointWriter, LeavesFoldersThatAreNotItsOwn) {
   FaultyFileSystem files;
   CheckpointWriterOptions options = options_for(folder.path(), files);
   options.save_total_limit = 1;
-  std::filesystem::create_directories(folder / "checkpoint-7");  // another library's: it has no manifest
+  std::filesystem::create_directories(folder / "checkpoint-7");  // of another library: it has no manifest
   std::filesystem::create_directories(folder / "runs");
-  std::filesystem::create_directories(folder / "checkpoint-2/inside");  // in the way of one of ours
+  std::filesystem::create_directories(folder / "checkpoint-2/inside");  // not one of ours, but has such a name
   CheckpointWriter writer(options);
   for (const std::int64_t step : {1, 2}) writer.save(sample_content(step));
   writer.wait();
@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
                        [](CheckpointContent& c) { c.trainer_state->stateful_callbacks["C"] = "{"; }, "callback C"}),
     [](const auto& test) { return test.param.name; });
 
-// One folder under a name of the caller's, as Accelerator::save_state has it.
+// One folder with a name that the caller chooses, as in Accelerator::save_state.
 TEST(CheckpointNames, OneNameIsReplacedAndWhatIsOfOthersStays) {
   const TemporaryFolder folder;
   FaultyFileSystem files;
@@ -242,7 +242,7 @@ TEST(CheckpointNames, OneNameIsReplacedAndWhatIsOfOthersStays) {
   EXPECT_FALSE(is_there(".del-state"));
   for (const char* of_another : {".tmp-state-2-1", ".old-state-2", "state-2"}) EXPECT_TRUE(is_there(of_another));
   EXPECT_EQ(find_newest_checkpoint(folder.path(), options.names).newest->step(), 4);
-  // A crash between the two renames of a file system that cannot swap: the one before stands by.
+  // A crash between the two renames of a file system that cannot swap: the previous checkpoint was being replaced.
   std::filesystem::rename(folder / "state", folder / ".old-state");
   EXPECT_EQ(find_newest_checkpoint(folder.path(), options.names).newest->step(), 4);
   CheckpointWriter(options).save(sample_content(5));

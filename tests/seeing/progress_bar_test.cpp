@@ -19,7 +19,7 @@ class MeterLines : public ::testing::TestWithParam<BarCase> {};
 
 TEST_P(MeterLines, AreThoseOfTqdm) { EXPECT_EQ(meter_line(GetParam().line), GetParam().want); }
 
-// What tqdm 4.67's format_meter returns for the same arguments.
+// The results of tqdm 4.67's format_meter for the same arguments.
 INSTANTIATE_TEST_SUITE_P(
     Table, MeterLines,
     ::testing::Values(
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(
         BarCase{"half_rounds_to_even", {1, 8, 1, 0, 45}, " 12%|█▎        | 1/8 [00:01<00:07,  1.00it/s]"}),
     [](const auto& test) { return test.param.name; });
 
-// A bar whose clock and terminal are the test's.
+// A bar whose clock and terminal the test controls.
 struct BarStage {
   double now = 100;
   std::string written;

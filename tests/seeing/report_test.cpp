@@ -121,7 +121,7 @@ TEST(ReportData, PassesOverATornStateForThatOfTheLastCheckpoint) {
       << data.warnings[0];
 }
 
-// Nobody writes to these pipes, and the log of 3 GiB is one line of zeros.
+// These pipes have no writer, and the log of 3 GiB is a single line of zeros.
 TEST(ReportData, ComesFromFilesOfABoundedSize) {
   for (const char* name : {"metrics.jsonl", "trainer_state.json"}) {
     const TemporaryFolder folder;
@@ -182,13 +182,13 @@ std::string find_browser() {
   return "";
 }
 
-// A browser draws it: what its own engine laid out is asked for, and a picture is taken.
+// A browser draws the page; the test queries the layout of its engine, and takes a picture.
 TEST(HtmlReport, IsDrawnByABrowser) {
   const std::string browser = find_browser();
   if (browser.empty()) GTEST_SKIP() << "no browser is installed: Debian's package is chromium";
   const TemporaryFolder folder;
   write_run(folder.path());
-  // Asks the browser for what it made of the page, as text that --dump-dom shows.
+  // Makes the browser report its layout of the page, as text that --dump-dom shows.
   const std::string probe =
       "<script>onload=()=>{const s=[...document.querySelectorAll('svg')];const b=s.map(e=>e.getBoundingClientRect());"
       "const p=[...document.querySelectorAll('path')].map(e=>Math.round(e.getTotalLength()));"

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// What a Trainer does to its callbacks in `steps` updates from `first` on, with a log every `log_every` and an
+/// Calls a callback as a Trainer does in `steps` updates from `first` on, with a log every `log_every` and an
 /// evaluation at the end.
 inline void play_training(TrainerCallback& callback, const TrainingArguments& args, TrainerState& state,
                           std::int64_t steps, std::int64_t log_every) {

@@ -71,7 +71,7 @@ TEST(TensorBoardWriter, SaysWhyItCannotWrite) {
   EXPECT_THROW(TensorBoardWriter(folder / "file"), Error);
 }
 
-// TensorBoard's own reader, where a Python on the PATH has it.
+// Uses TensorBoard's own reader, if a Python in PATH has it.
 TEST(TensorBoard, ReadsBackWhatWasWritten) {
   const TemporaryFolder folder;
   TrainingArguments args;
@@ -79,7 +79,7 @@ TEST(TensorBoard, ReadsBackWhatWasWritten) {
   TrainerState state;
   TensorBoardCallback callback;
   play_training(callback, args, state, 6, 2);
-  state.global_step = 4;  // goes on from a checkpoint: what was written for steps 5 and 6 does not count
+  state.global_step = 4;  // resumes from a checkpoint: entries for steps 5 and 6 no longer count
   play_training(callback, args, state, 4, 4);
   const std::string output = run_python(R"(
 import json
