@@ -14,7 +14,7 @@ bool is_positive_number(const std::string& text) {
          text.find_first_not_of('0') != std::string::npos;
 }
 
-// "4", and for OpenMP "4,2": a number for each level of nested loops.
+// "4", or for OpenMP "4,2": one number for each level of nested loops.
 bool is_thread_count(const std::string& value) {
   std::istringstream levels(value);
   std::string level;

@@ -23,12 +23,12 @@ struct Recorder {
   std::mutex mutex;
   bool is_on = false;
   int rank = -1;
-  std::optional<FailureCause> last;  // of what was recorded
+  std::optional<FailureCause> last;  // the newest record
   std::terminate_handler next = nullptr;
 };
 
 Recorder& the_recorder() {
-  static auto* const instance = new Recorder;  // never destroyed: statics may still fail while the process ends
+  static auto* const instance = new Recorder;  // never destroyed: other static objects may still fail at exit
   return *instance;
 }
 
@@ -53,7 +53,8 @@ nlohmann::json content(const std::string& message, int rank, const std::optional
           {"lockstep", ours}};
 }
 
-// Whole or not at all: the launcher may read it at any moment. Not forced to the disk, since only the living read it.
+// Written completely or not at all: the launcher may read it at any moment. Not synced to disk, because only living
+// processes read it.
 void write(const std::string& path, const std::string& text) {
   const std::string part = path + ".part" + std::to_string(::getpid());
   std::ofstream file(part, std::ios::binary | std::ios::trunc);
@@ -88,7 +89,7 @@ void record_current_exception() noexcept {
     } catch (...) {
       record(type_of_current(), std::nullopt);
     }
-  } catch (...) {  // no memory: the process ends without a file
+  } catch (...) {  // out of memory: the process ends without a file
   }
 }
 
@@ -115,14 +116,14 @@ void forget_failure() noexcept {
     Recorder& recorder = the_recorder();
     const std::lock_guard<std::mutex> lock(recorder.mutex);
     if (recorder.is_on && recorder.last) forget(recorder);
-  } catch (...) {  // no memory: the program is about to fail anyway
+  } catch (...) {  // out of memory: the program is about to fail anyway
   }
 }
 
 void record_failure(const std::string& message, const FailureCause& cause) noexcept {
   try {
     record(message, cause);
-  } catch (...) {  // no memory: the launcher reads the text that the rank leaves
+  } catch (...) {  // out of memory: the launcher reads the rank's output instead
   }
 }
 

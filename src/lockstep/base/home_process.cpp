@@ -15,7 +15,7 @@ struct Kept {
 }  // namespace
 
 void never_destroy(std::shared_ptr<void> object) {
-  static auto* const kept = new Kept;  // reachable, so that leak checkers do not take it for a mistake
+  static auto* const kept = new Kept;  // reachable, so that leak checkers do not report it
   const std::lock_guard<std::mutex> lock(kept->mutex);
   kept->objects.push_back(std::move(object));
 }

@@ -42,7 +42,7 @@ LogLevel level_from_environment() {
 }
 
 spdlog::logger& logger() {
-  // Never destroyed: threads of other static objects may still log while the process ends.
+  // Never destroyed: threads of other static objects may still log at exit.
   static spdlog::logger* const instance = [] {
     auto* created = new spdlog::logger("lockstep", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     created->set_pattern("%H:%M:%S.%e %^%l%$ %v");

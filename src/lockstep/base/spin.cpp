@@ -9,10 +9,10 @@
 namespace lockstep {
 namespace {
 
-// Longer than the wake of a sleeping core takes, short against a training step.
+// Longer than the wake-up of a sleeping core, short compared with a training step.
 constexpr std::chrono::microseconds kSpin(100);
-// A yield takes a tenth of a sleep and a wake. So many give the others their turns at small operations: with 8 in place
-// of 64, four ranks on two cores slept in most waits and took five times as long at 4 KiB.
+// A yield takes a tenth of the time of a sleep and a wake-up. This many let the other ranks run during small
+// operations: with 8 instead of 64, four ranks on two cores slept in most waits and took five times as long at 4 KiB.
 constexpr int kYields = 64;
 
 }  // namespace

@@ -85,7 +85,7 @@ UniqueFd MeetingFile::open_locked(int flags, int lock, Deadline deadline) const 
       const bool is_open_to_others = (status.st_mode & 077) != 0;
       if (is_current(fd.get())) {
         if (!is_open_to_others || (flags & O_CREAT) == 0) return fd;
-        // Who opened it before would read the secret that is about to be written: begin a new file.
+        // A process that opened it before could read the secret that is about to be written, so make a new file.
         ::unlink(path_.c_str());
         continue;
       }
@@ -122,7 +122,7 @@ void MeetingFile::remove(const MeetingPoint& point, Deadline deadline) const {
 bool MeetingFile::on_local_file_system() const {
   constexpr std::array<long, 8> kLocal{EXT4_SUPER_MAGIC,      XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
                                        TMPFS_MAGIC,           RAMFS_MAGIC,     F2FS_SUPER_MAGIC,
-                                       OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1};  // the last: ZFS
+                                       OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1};  // the last one is ZFS
   const auto parent = std::filesystem::path(path_).parent_path();
   struct statfs status {};
   if (::statfs(parent.c_str(), &status) != 0) fail("examine", path_, errno);

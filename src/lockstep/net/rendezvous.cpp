@@ -31,13 +31,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For probing who sits where this rank wanted to serve. Long enough for a store on a busy host; a stranger who keeps
-// silent delays the error by this.
+// Time to find out who occupies the address where this rank should serve. Long enough for a store on a busy host; a
+// silent stranger delays the error by this time.
 constexpr milliseconds kProbeTime{5000};
-// For one look at a meeting point that may be that of a job that has ended.
+// Time for one attempt at a meeting point that may belong to an ended job.
 constexpr milliseconds kOneAttempt{1000};
 constexpr milliseconds kPauseBetweenReads{50};
-// For the other ranks to hear of an error before the store goes.
+// Time for the other ranks to get an error before the store ends.
 constexpr milliseconds kFarewell{2000};
 
 class Rendezvous {
@@ -48,7 +48,7 @@ class Rendezvous {
         deadline_(Deadline::after(options.join_timeout.value_or(options.timeout))) {
     request_.world_size = number("WORLD_SIZE", "world_size", options.world_size, method_.world_size);
     request_.self.global_rank = number("RANK", "rank", options.rank, method_.rank);
-    // A world may be formed anew without a restart that counts.
+    // A new world may be formed without a restart that counts.
     const auto restarts = env_int("TORCHELASTIC_RESTART_COUNT");
     request_.generation = env_int("LOCKSTEP_GENERATION").value_or(restarts.value_or(0));
     request_.self.host = host_name();
@@ -77,7 +77,7 @@ class Rendezvous {
  private:
   int rank() const { return request_.self.global_rank; }
 
-  // Argument before init method before environment, as in PyTorch.
+  // The argument precedes the init method, which precedes the environment, as in PyTorch.
   static int number(const char* variable, const char* argument, std::optional<int> given,
                     std::optional<int> in_method) {
     if (given) return *given;
@@ -88,7 +88,7 @@ class Rendezvous {
                             start_line(), variable, argument));
   }
 
-  // A world of one needs nobody, so it opens no socket.
+  // A world of one rank opens no socket.
   Membership alone() const { return thread_memberships(1, options_.timeout).front(); }
 
   std::shared_ptr<StoreClient> connect(const MeetingPoint& point, Deadline deadline) const {
@@ -108,8 +108,8 @@ class Rendezvous {
     return join_at({server->address(), point.secret}, server, std::move(on_finish));
   }
 
-  // Where this rank was to serve, somebody does already. If that is a store of this job, a second process claims rank
-  // 0: joining there tells both. Any other trouble is none of that, and the caller's error stands.
+  // Another process already occupies the address where this rank should serve. If it is a store of this job, a second
+  // process claims rank 0: joining there reports the error to both. In all other cases the caller's error is thrown.
   void object_to_second_claim(const MeetingPoint& point) const {
     std::shared_ptr<StoreClient> client;
     try {
@@ -152,11 +152,11 @@ class Rendezvous {
     try {
       file.remove(point, Deadline::after(kFarewell));
     } catch (const Error& error) {
-      log_info("{}", error.happened());  // a file that stays does no harm
+      log_info("{}", error.happened());  // a file that remains does no harm
     }
   }
 
-  // Only this host sees a local file, so a Unix socket does; else an address that other hosts can reach.
+  // Only this host sees a local file, so a Unix socket is enough; otherwise an address that other hosts can reach.
   SocketAddress address_beside(const MeetingFile& file) const {
     if (!file.on_local_file_system()) return SocketAddress::tcp(address_for_other_hosts(deadline_), 0);
     constexpr std::size_t kLongestSocketPath = 107;
@@ -188,7 +188,7 @@ class Rendezvous {
     std::string cause;
   };
 
-  // What stands in the file may be left from a job that crashed: then nobody answers, or somebody with another secret.
+  // The content of the file may be left from a crashed job: then no process answers, or one with another secret does.
   Membership join_found(const MeetingPoint& point) {
     std::shared_ptr<StoreClient> client;
     try {
@@ -214,7 +214,7 @@ class Rendezvous {
     return result;
   }
 
-  // LOCAL_RANK stands where it is set and unambiguous among the ranks of a host; else they are numbered by rank.
+  // LOCAL_RANK is used if it is set and unique among the ranks of a host; otherwise local ranks follow the ranks.
   static void assign_local_ranks(std::vector<Peer>& peers) {
     std::map<std::string, std::set<int>> given;
     std::map<std::string, int> counted;

@@ -75,7 +75,8 @@ bool Roster::has_ranks_to_tell() const {
                      [](const auto& entry) { return entry.second.failure.has_value(); });
 }
 
-// Why the rank of `request` cannot join. Ranks that contradict each other all get the error: none can go on alone.
+// Why the rank of `request` cannot join. All ranks that contradict each other get the error, because none can continue
+// alone.
 std::optional<JoinOutcome> Roster::objection(RequestId id, const JoinRequest& request) {
   const int rank = request.self.global_rank;
   if (request.world_size < 1 || request.world_size > kMaxWorldSize || rank < 0 || rank >= request.world_size) {
@@ -92,7 +93,7 @@ std::optional<JoinOutcome> Roster::objection(RequestId id, const JoinRequest& re
     const std::string other_job = "if this is another job, choose another MASTER_PORT (--master-port) for it";
     const std::string own_rank = "give each process its own rank (RANK, --node-rank)";
     if (other.waiting) return fail_all(id, request, both, other_job + "; if it is one job, " + own_rank);
-    // The job of the first runs already, and goes on.
+    // The first process's job already runs, and continues.
     return JoinOutcome{JoinOutcome::Kind::Failed,
                        {id},
                        {},

@@ -39,7 +39,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(kWhite) - first + 1);
 }
 
-// Checks and reads one open file, so that nobody can exchange it in between.
+// Checks and reads one open file, so that no process can exchange it in between.
 std::string read_private_file(const std::string& path, const std::string& source) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) refuse("cannot open " + path + ": " + errno_text(errno), source, "check the path and that you may read it");

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kAvx512 = "AVX-512";
 constexpr const char* kAvx2 = "AVX2";
 
-// OpenBLAS's kernels of before AVX2. A closed list: those of processors to come are wider.
+// OpenBLAS's kernels from before AVX2. The list is complete: kernels of later processors are wider.
 constexpr std::array kOldKernels{"Prescott",    "Core2",     "Penryn",       "Dunnington",   "Nehalem",   "Atom",
                                  "Nano",        "Opteron",   "Athlon",       "Opteron_SSE3", "Barcelona", "Bobcat",
                                  "Sandybridge", "Bulldozer", "Piledriver",   "Steamroller",  "Katmai",    "Coppermine",

@@ -1,23 +1,24 @@
-// What a program that is linked with the library does first of all, however it is started.
+// The first action of a program that is linked with the library, however it is started.
 //
 // OpenBLAS chooses its kernels and starts its threads in its constructor, OpenMP reads its variables in its own, and
-// both run before the program's. Only functions in .preinit_array of an executable run earlier (the ELF specification
-// has them for this), which is why sanitizers use them as well. This file stands alone in its object, which the linker
-// is told to take by name (src/lockstep/CMakeLists.txt), and only for executables: a shared library may not have such
-// functions. A program that has no part in this, such as Python with an extension module, hears of slow kernels by
-// warn_of_slow_kernels.
+// both run before the program's constructors. Only functions in .preinit_array of an executable run earlier (the ELF
+// specification has them for this purpose), which is why sanitizers use them as well. This file has an object of its
+// own, which the linker is told to take by name (src/lockstep/CMakeLists.txt), and only for executables: a shared
+// library may not have such functions. A program without this object, such as Python with an extension module, gets a
+// warning about slow kernels from warn_of_slow_kernels.
 //
-// At that time the C library has not set `environ` yet. Soon after it sets it to the array that the kernel put on the
-// stack, so what setenv(3) has added is lost. The array itself cannot grow: the auxiliary vector follows. But the
-// dynamic linker has read that vector, and its first entry says where the kernel's vDSO is, which only the linker asks.
-// So until the constructors of the libraries are through, two variables take its place:
+// At that time the C library has not set `environ` yet. Soon after, it sets `environ` to the array that the kernel put
+// on the stack, so variables added with setenv(3) would be lost. The array itself cannot grow, because the auxiliary
+// vector follows it. But the dynamic linker has already read that vector, and its first entry is the address of the
+// kernel's vDSO, which only the linker reads. So until the constructors of the libraries have finished, two variables
+// take its place:
 //
 //     before   A=1  B=2  NULL        | {AT_SYSINFO_EHDR, address} {type, value} ...
 //     during   A=1  B=2  OMP_..=2    | {OPENBLAS_..=.., NULL}     {type, value} ...
 //
-// The first constructor of the program itself puts it back as it was, and sets the variables as one usually does.
+// The first constructor of the program itself restores the entry, and sets the variables in the usual way.
 //
-// A variable that is there already, chosen by Lockstep for another process, needs no room: its text is exchanged.
+// A variable that exists already, chosen by Lockstep for another process, needs no room: its text is replaced.
 #include <elf.h>
 #include <link.h>
 #include <malloc.h>
@@ -36,7 +37,7 @@ namespace {
 
 constexpr std::size_t kRoom = 2;
 
-// Not freed: libraries may keep what getenv(3) gave them.
+// Not freed: libraries may keep the pointers that getenv(3) returned.
 StartVariables* chosen = nullptr;
 char* texts[kRoom] = {};
 
@@ -48,7 +49,7 @@ struct ExtendedEnvironment {
 ExtendedEnvironment extended;
 
 bool may_be_replaced(const ElfW(auxv_t) & entry) {
-  return entry.a_type == AT_SYSINFO_EHDR || entry.a_type == AT_IGNORE;  // valgrind leaves the latter
+  return entry.a_type == AT_SYSINFO_EHDR || entry.a_type == AT_IGNORE;  // valgrind leaves AT_IGNORE
 }
 
 bool is_of(const char* entry, const std::string& name) {
@@ -76,7 +77,7 @@ void extend(char** environment) {
   while (*end != nullptr) ++end;
   auto* const first = reinterpret_cast<ElfW(auxv_t)*>(end + 1);
   if (!may_be_replaced(*first)) return;
-  // OpenBLAS follows OMP_NUM_THREADS where its own variable is not set.
+  // OpenBLAS follows OMP_NUM_THREADS if its own variable is not set.
   std::size_t used = 0;
   for (const auto& [name, value] : *chosen) {
     if (used == kRoom || (name != "OPENBLAS_CORETYPE" && name != "OMP_NUM_THREADS") || has(environment, name)) continue;
@@ -86,29 +87,29 @@ void extend(char** environment) {
   }
   if (used == 0) return;
   extended = {end, *first};
-  // All of the room: a vector whose first type is zero would look empty. The first of two equal entries counts.
+  // Uses all of the room: a vector whose first type is zero would look empty. The first of two equal entries counts.
   for (std::size_t i = 0; i < kRoom; ++i) end[i] = texts[i < used ? i : 0];
   end[kRoom] = nullptr;
 }
 
-// The heap and the standard streams want no variables.
+// The heap and the standard streams need no variables.
 void prepare_process(int, char**, char** environment) {
   open_missing_streams();
-  const bool libc_has_started = environ != nullptr;  // so it is in a program that is linked statically
+  const bool libc_has_started = environ != nullptr;  // true in a statically linked program
   if (!libc_has_started) environ = environment;
   try {
     keep_freed_memory();
-  } catch (...) {  // a misspelt LOCKSTEP_MALLOC is said when the program joins its group
+  } catch (...) {  // a misspelt LOCKSTEP_MALLOC is reported when the program joins its group
   }
   try {
     chosen = new StartVariables(variables_for_this_process(/*heap=*/false));
     exchange(environment);
     if (!libc_has_started && !chosen->empty()) extend(environment);
-  } catch (...) {  // no memory: the program starts as if this were not here
+  } catch (...) {  // out of memory: the program starts as if this file did not exist
   }
 }
 
-// Before all other constructors of the program, and after those of its libraries.
+// Runs before all other constructors of the program, and after those of its libraries.
 __attribute__((constructor(101))) void finish_environment() {
   if (extended.end != nullptr) {
     *extended.end = nullptr;

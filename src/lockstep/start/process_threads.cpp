@@ -15,8 +15,8 @@ namespace {
 
 constexpr long kMostRanks = 1 << 20;
 
-// A positive number, or 0 for anything else. What cannot be read is said later, when the program joins its peers: this
-// may run before main.
+// A positive number, or 0 for anything else. An invalid text is reported later, when the program joins its peers,
+// because this may run before main.
 int positive(const char* name) {
   const char* const text = std::getenv(name);
   if (text == nullptr) return 0;
@@ -25,7 +25,7 @@ int positive(const char* name) {
   return end == text || *end != '\0' || value < 1 || value > kMostRanks ? 0 : static_cast<int>(value);
 }
 
-// The tasks of node `node` in a list as "4(x2),3": 4, 4, 3. 0 if the list says nothing of the node.
+// The tasks of node `node` in a list such as "4(x2),3": 4, 4, 3. 0 if the list has no entry for the node.
 int tasks_of_node(const char* list, long node) {
   while (*list != '\0') {
     char* end = nullptr;
@@ -53,7 +53,7 @@ int tasks_of_srun() {
   return tasks_of_node(list, std::max(0L, std::strtol(node, nullptr, 10)));
 }
 
-// A quota is of the container, so of the launcher too.
+// A quota belongs to the container, and therefore limits the launcher too.
 int cores_of_launcher() {
   const auto mask = CpuMask::of(::getppid());
   return mask ? std::min(physical_cores(mask->cores()), quota_cores()) : 0;

@@ -14,7 +14,7 @@ void open_missing_streams() noexcept {
     if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
     const int opened = ::open("/dev/null", number == STDIN_FILENO ? O_RDONLY : O_WRONLY);
     if (opened == number || opened < 0) continue;
-    // Another thread was quicker, or closed a lower one.
+    // Another thread was faster, or closed a lower descriptor.
     ::dup2(opened, number);
     ::close(opened);
   }

@@ -21,11 +21,11 @@ std::string value_of(const std::string& name) {
   return value == nullptr ? "" : value;
 }
 
-// In LOCKSTEP_CHOSEN, for whom the threads were chosen.
+// Entries of LOCKSTEP_CHOSEN that record for which ranks and host the threads were chosen.
 constexpr const char* kForRanks = "for_ranks";
 constexpr const char* kOnHost = "on_host";
 
-// Without the comma that ends an entry.
+// The host's name without commas, because a comma ends an entry.
 std::string this_host() {
   std::string host = host_name();
   std::replace(host.begin(), host.end(), ',', '_');
@@ -36,8 +36,8 @@ bool is_of_threads(const std::string& name) {
   return std::find(std::begin(kThreadVariables), std::end(kThreadVariables), name) != std::end(kThreadVariables);
 }
 
-// What LOCKSTEP_CHOSEN lists: "OMP_NUM_THREADS=2,OPENBLAS_CORETYPE=SkylakeX,for_ranks=4,on_host=name". None of the
-// values has a comma.
+// The entries of LOCKSTEP_CHOSEN: "OMP_NUM_THREADS=2,OPENBLAS_CORETYPE=SkylakeX,for_ranks=4,on_host=name". No value
+// contains a comma.
 StartVariables listed_entries() {
   StartVariables entries;
   const std::string list = value_of(kChosenVariable);
@@ -51,7 +51,7 @@ StartVariables listed_entries() {
   return entries;
 }
 
-// Those that still hold.
+// The listed variables that still have their listed values.
 StartVariables chosen_variables() {
   StartVariables variables;
   for (auto& entry : listed_entries()) {
@@ -61,7 +61,7 @@ StartVariables chosen_variables() {
   return variables;
 }
 
-// Empty if the list does not say it.
+// The listed value of `name`; empty if it is not listed.
 std::string listed(const std::string& name) {
   for (const auto& [each, value] : listed_entries()) {
     if (each == name) return value;
@@ -69,7 +69,7 @@ std::string listed(const std::string& name) {
   return "";
 }
 
-// A choice of threads for a process that is not this one, nor like it.
+// Whether `name` is a number of threads that was chosen for another kind of process, or another host.
 bool was_for_another(const std::string& name) {
   if (!is_of_threads(name) || chosen_by(name) != "lockstep" || listed(kForRanks).empty()) return false;
   return listed(kForRanks) != std::to_string(ranks_on_host()) || listed(kOnHost) != this_host();
@@ -77,7 +77,7 @@ bool was_for_another(const std::string& name) {
 
 bool is_set_for_this_process(const std::string& name) { return is_set(name) && !was_for_another(name); }
 
-// The list of `variables`, and for whom the threads among them are.
+// The list of `variables`, and for which ranks their threads are.
 std::string text_of(StartVariables variables, int ranks) {
   const bool has_threads = std::any_of(variables.begin(), variables.end(),
                                        [](const auto& variable) { return is_of_threads(variable.first); });
@@ -93,13 +93,13 @@ std::string text_of(StartVariables variables, int ranks) {
   return text;
 }
 
-// What Lockstep chose before the user set OMP_NUM_THREADS follows it, as it would if it were not set.
+// Variables that Lockstep chose before the user set OMP_NUM_THREADS follow it, as they would if they were not set.
 void follow_the_user(StartVariables& variables) {
   if (!is_users_choice("OMP_NUM_THREADS")) return;
   const std::string threads = value_of("OMP_NUM_THREADS");
   for (const char* name : kThreadVariables) {
     if (chosen_by(name) != "lockstep") continue;
-    variables.emplace_back(name, threads.substr(0, threads.find(',')));  // "4,2" is of nested regions
+    variables.emplace_back(name, threads.substr(0, threads.find(',')));  // "4,2" is for nested regions
   }
 }
 

@@ -23,7 +23,7 @@ namespace {
   throw Error("cannot " + action + " " + path + ": " + errno_text(code), path, fix);
 }
 
-// What a link leads to, so that the file is replaced and not the link.
+// The target of a link, so that the file is replaced and not the link.
 std::string target_of(std::string path) {
   std::error_code error;
   if (!std::filesystem::is_symlink(path, error)) return path;
@@ -31,7 +31,7 @@ std::string target_of(std::string path) {
   return error ? path : target.string();
 }
 
-// A device or a pipe, which nothing can be put in the place of.
+// Whether `path` is a device or a pipe, which must not be replaced by a file.
 bool is_special(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
@@ -71,7 +71,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::reserve(std::uint64_t size_bytes) {
-  // Not posix_fallocate: where the file system cannot, that writes every block.
+  // Not posix_fallocate: if the file system does not support it, that writes every block.
   if (size_bytes == 0 || ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_bytes)) == 0) return;
   if (errno == ENOSPC || errno == EDQUOT) fail(fmt::format("reserve {} bytes for", size_bytes), path_, errno);
 }

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// Reads a text and tells how much of it was taken: the parser tells no places but those of errors.
+// Reads a text and counts how much of it was consumed: the parser reports positions only for errors.
 class CountedText {
  public:
   using value_type = char;
@@ -84,11 +84,10 @@ class KeyCheck : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const char* here_;
-  const char* counted_;  // up to here, the lines are in line_
+  const char* counted_;  // lines before this place are counted in line_
   std::int64_t line_ = 1;
   const std::string& path_;
-  std::vector<std::map<std::string, std::int64_t>>
-      open_;  // of each object that is not closed: its keys, and their lines
+  std::vector<std::map<std::string, std::int64_t>> open_;  // for each open object: its keys, and their lines
 };
 
 }  // namespace

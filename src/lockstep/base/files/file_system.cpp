@@ -22,7 +22,7 @@ int FileSystem::create(const std::string& path, mode_t mode) {
 ssize_t FileSystem::write(int fd, const void* data, std::size_t size_bytes) { return ::write(fd, data, size_bytes); }
 
 int FileSystem::reserve(int fd, std::uint64_t size_bytes) {
-  // Not posix_fallocate: where the file system cannot, that writes every block.
+  // Not posix_fallocate: if the file system does not support it, that writes every block.
   if (size_bytes == 0 || ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_bytes)) == 0) return 0;
   return errno == ENOSPC || errno == EDQUOT ? -1 : 0;
 }

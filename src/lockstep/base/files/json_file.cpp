@@ -38,7 +38,7 @@ std::string json_problem(const std::exception& error) {
 }
 
 std::shared_ptr<const nlohmann::json> parse_json_object(const std::string& text, const std::string& path) {
-  refuse_deep_json(text, path);  // the library's own callback takes a time that is quadratic in a long array
+  refuse_deep_json(text, path);  // the library's own callback takes time quadratic in the length of an array
   try {
     auto json = std::make_shared<nlohmann::json>(nlohmann::json::parse(text));
     if (json->is_object()) return json;

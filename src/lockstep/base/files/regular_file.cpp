@@ -32,7 +32,7 @@ namespace {
 }  // namespace
 
 std::string read_regular_file(const std::string& path, std::uint64_t most_bytes) {
-  // Not to wait for who writes to a pipe.
+  // O_NONBLOCK: must not wait for the writer of a pipe.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) refuse_errno("open", path, errno);
   struct stat status {};

@@ -21,8 +21,8 @@ std::string file_of(void* symbol) {
   return resolved ? resolved.get() : info.dli_fname;
 }
 
-// Debian keeps Netlib's library in a folder of this name. The symbols alone do not tell: another library of the process
-// may have brought OpenBLAS, while products still go to the reference.
+// Debian keeps Netlib's library in a folder of this name. The symbols alone are not enough: another library of the
+// process may have loaded OpenBLAS while products still use the reference.
 bool is_netlib(const std::string& path) { return path.find("/blas/libblas.so") != std::string::npos; }
 
 }  // namespace

@@ -16,7 +16,7 @@ Function* loaded_function(const char* symbol) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, symbol));
 }
 
-// What openblas_get_parallel says of a build.
+// The result of openblas_get_parallel for a build.
 constexpr int kOpenBlasOwnThreads = 1;
 
 struct OpenBlas {
@@ -36,7 +36,7 @@ const OpenBlas& openblas() {
   return library;
 }
 
-// Of all SideBySideProducts that live.
+// The state that all living SideBySideProducts share.
 struct ProductState {
   std::mutex mutex;
   int users = 0;

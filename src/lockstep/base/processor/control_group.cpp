@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// The words of `text` between single characters `separator`.
+// Splits `text` at each single character `separator`.
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -26,7 +26,7 @@ bool has_word(const std::string& list, const std::string& word) {
   return false;
 }
 
-// As mountinfo writes a path: a space is "\040".
+// Undoes mountinfo's escapes in a path: a space is written as "\040".
 std::string unescaped(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -41,7 +41,7 @@ std::string unescaped(const std::string& text) {
   return out;
 }
 
-// Where a hierarchy of groups is mounted, and which of its groups stands there.
+// The mount point of a hierarchy of groups, and the group that is mounted there.
 struct Mount {
   std::string folder;
   std::string group;
@@ -63,7 +63,7 @@ std::vector<Mount> cpu_mounts(const std::string& root) {
   return mounts;
 }
 
-// The group of this process in the hierarchy with the processor's time; empty if it is in none.
+// The group of this process in the hierarchy that controls processor time; empty if there is none.
 std::string own_group(const std::string& root, int version) {
   for (const std::string& line : lines_of_file(root + "/proc/self/cgroup")) {  // "4:cpu,cpuacct:/group", "0::/group"
     const std::size_t first = line.find(':');
@@ -77,8 +77,8 @@ std::string own_group(const std::string& root, int version) {
   return "";
 }
 
-// The group's path below the mount, "/a/b". A mount may show a part of the hierarchy alone, and the group may lie
-// outside of what this process sees ("/../a"): then it is the mount itself.
+// The group's path below the mount, "/a/b". A mount may show only a part of the hierarchy, and the group may be outside
+// of what this process sees ("/../a"): then the result is the mount itself.
 std::string path_below(const Mount& mount, const std::string& group) {
   const std::string top = mount.group == "/" ? "" : mount.group;
   const bool is_below =

@@ -42,7 +42,7 @@ std::vector<int> numbers_of(const std::string& list) {
   return numbers;
 }
 
-// Values such as "200000 100000"; a quota of "max" or -1 is none.
+// Values such as "200000 100000"; "max" or -1 means no quota.
 int whole_cores(long long quota, long long period) {
   if (quota <= 0 || period <= 0) return INT_MAX;
   return static_cast<int>(std::min<long long>(INT_MAX, quota / period + (quota % period > 0 ? 1 : 0)));

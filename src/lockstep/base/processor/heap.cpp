@@ -32,7 +32,7 @@ bool user_chose(const std::function<bool(const std::string&)>& is_set) {
 void keep_freed_memory() {
   if (user_chose([](const std::string& name) { return env_string(name).has_value(); })) return;
 #ifdef __GLIBC__
-  // mallopt takes an int, hence 2 GiB at most.
+  // mallopt takes an int, so at most 2 GiB.
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   ::mallopt(M_MMAP_THRESHOLD, std::numeric_limits<int>::max());
 #endif

@@ -20,7 +20,7 @@ std::string first_line(const char* path) {
   return line;
 }
 
-// What the kernel calls a namespace of this process, "net:[4026531840]".
+// The kernel's name for a namespace of this process, "net:[4026531840]".
 std::string namespace_name(const char* link) {
   std::array<char, 64> name{};
   const ssize_t length = ::readlink(link, name.data(), name.size() - 1);

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-// Least number of letters to insert, delete or replace, or of neighbours to swap (Damerau, 1964), where no part is
+// The least number of inserted, deleted or replaced letters, or swapped neighbours (Damerau, 1964), if no part is
 // edited twice.
 std::size_t edits_between(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
@@ -30,11 +30,11 @@ std::string nearest_name(const std::string& typed, const std::vector<std::string
   std::string best;
   std::size_t least = std::max<std::size_t>(1, typed.size() / 3) + 1;
   for (const std::string& name : names) {
-    // So many letters have to go or to come at least; what was typed may be of any length.
+    // At least this many letters must be deleted or inserted; `typed` may have any length.
     const std::size_t excess = typed.size() > name.size() ? typed.size() - name.size() : name.size() - typed.size();
     if (excess >= least) continue;
     const std::size_t edits = edits_between(typed, name);
-    // Where no letter is left of what was typed, nothing was meant by it.
+    // If no letter of `typed` remains, the name is not a suggestion.
     if (edits < least && edits < std::max(typed.size(), name.size())) {
       least = edits;
       best = name;

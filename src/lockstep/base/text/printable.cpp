@@ -10,10 +10,10 @@ namespace {
 
 struct Character {
   std::uint32_t code = 0;
-  std::size_t bytes = 0;  // 0: no UTF-8
+  std::size_t bytes = 0;  // 0: invalid UTF-8
 };
 
-// The least code that needs so many bytes: a longer form of a code is no UTF-8.
+// The least code that needs this many bytes: a longer form of a code is invalid UTF-8.
 constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
 
 Character first_of(std::string_view text) {
@@ -34,7 +34,7 @@ Character first_of(std::string_view text) {
 
 bool is_between(std::uint32_t code, std::uint32_t first, std::uint32_t last) { return code >= first && code <= last; }
 
-// Controls, separators of lines, marks and overrides of direction.
+// Control characters, line separators, and marks and overrides of direction.
 bool must_be_written_out(std::uint32_t code) {
   return code < 0x20 || is_between(code, 0x7f, 0x9f) || code == 0x61c || is_between(code, 0x200e, 0x200f) ||
          is_between(code, 0x2028, 0x202e) || is_between(code, 0x2066, 0x2069);

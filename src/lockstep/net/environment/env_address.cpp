@@ -28,7 +28,7 @@ constexpr const char* kSocketEnding = ".socket";
       "met, the same for all ranks");
 }
 
-// Rank 0 would listen where the others, on their hosts, do not find it.
+// Rank 0 would listen at an address that ranks on other hosts cannot reach.
 void warn_about_loopback(const std::string& host) {
   for (const IpAddress& address : resolve(host, 0, Deadline::after(std::chrono::seconds(10))).addresses) {
     if (!address.is_loopback()) return;

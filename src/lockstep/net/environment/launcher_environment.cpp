@@ -15,8 +15,8 @@ namespace {
 
 void adopt(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 0); }
 
-// Where mpirun runs inside a Slurm job, its ranks inherit the variables of the step that carries mpirun's own daemons:
-// so these come before Slurm's.
+// If mpirun runs inside a Slurm job, its ranks inherit the variables of the step that runs mpirun's own daemons, so
+// MPI's variables take precedence over Slurm's.
 bool adopt_mpirun() {
   if (!env_int("OMPI_COMM_WORLD_RANK") || !env_int("OMPI_COMM_WORLD_SIZE")) return false;
   const std::pair<const char*, const char*> names[] = {{"RANK", "OMPI_COMM_WORLD_RANK"},
@@ -39,7 +39,7 @@ bool adopt_srun() {
   adopt("GROUP_RANK", std::to_string(step->node_rank));
   adopt("MASTER_ADDR", step->hosts.front());
   adopt("MASTER_PORT", std::to_string(step->port()));
-  // Names the meeting point of this step alone, also after Slurm has started the job again.
+  // Names the meeting point of this step only, even after Slurm has restarted the job.
   adopt("TORCHELASTIC_RUN_ID",
         fmt::format("slurm-{}.{}-{}", step->job_id, step->step_id, env_string("SLURM_RESTART_COUNT").value_or("0")));
   return true;

@@ -25,7 +25,7 @@ std::int64_t list_number(const std::string& digits, const std::string& text) {
   return value;
 }
 
-// Cut at commas that do not stand in brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string> items_of(const std::string& text) {
   std::vector<std::string> items(1);
   int depth = 0;
@@ -45,7 +45,7 @@ std::vector<std::string> items_of(const std::string& text) {
   return items;
 }
 
-// The numbers of "01-03,7", with the zeros that they are written with.
+// The numbers of "01-03,7", with their leading zeros.
 std::vector<std::string> numbers_of(const std::string& ranges, const std::string& text) {
   std::vector<std::string> numbers;
   for (const std::string& range : items_of(ranges)) {
@@ -61,7 +61,7 @@ std::vector<std::string> numbers_of(const std::string& ranges, const std::string
   return numbers;
 }
 
-// "a[1-2]b[3-4]": every bracket multiplies what stands before it.
+// "a[1-2]b[3-4]": every bracket multiplies the names before it.
 std::vector<std::string> hosts_of(const std::string& item, const std::string& text) {
   std::vector<std::string> hosts(1);
   for (std::size_t at = 0; at < item.size();) {

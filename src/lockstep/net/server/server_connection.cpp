@@ -15,7 +15,7 @@ namespace lockstep {
 bool ServerConnection::read() { return proven() ? reader_->read_from(fd()) : read_handshake(); }
 
 bool ServerConnection::read_handshake() {
-  // Never more than the handshake's next message, so a stranger can make us keep 44 bytes.
+  // Never more than the handshake's next message, so a stranger can make the server hold only 44 bytes.
   std::array<char, 64> block;
   const ssize_t got = ::recv(fd(), block.data(), handshake_.wanted_bytes(), MSG_DONTWAIT);
   if (got == 0) return false;

@@ -39,7 +39,7 @@ using std::chrono::milliseconds;
 constexpr ConnectionId kListenerEvent = 0;
 constexpr ConnectionId kStopEvent = 1;
 constexpr ConnectionId kFirstConnection = 2;
-// A stranger's connection is dropped for a new one only once it is this old: enough for an honest handshake.
+// A stranger's connection is dropped for a new one only if it is at least this old: enough for an honest handshake.
 constexpr milliseconds kMinUnprovenAge{100};
 constexpr milliseconds kMaxTick{500};
 
@@ -129,7 +129,7 @@ class StoreServer::Implementation {
       const auto events = poller_.wait(wait);
       const auto now = Clock::now();
       const std::lock_guard lock(mutex_);
-      // We were stopped, or starved: then the clients' messages are late through us.
+      // This process was stopped or starved, so the clients' messages are late because of it.
       if (now - slept_from > tick + std::chrono::seconds(1)) service_.forgive(now - slept_from - tick);
       for (const SocketPoller::Event& event : events) handle_event(event);
       close_broken();
@@ -153,7 +153,7 @@ class StoreServer::Implementation {
       while (const auto frame = connection.next_frame()) service_.handle(connection.id(), *frame, Clock::now());
     } catch (const WireError& error) {
       return mark_broken(connection.id(), error.happened());
-    } catch (const std::exception& error) {  // no memory for its data
+    } catch (const std::exception& error) {  // out of memory for its data
       return mark_broken(connection.id(), error.what());
     }
     if (!open) return mark_broken(connection.id(), "connection closed");
@@ -179,7 +179,7 @@ class StoreServer::Implementation {
     }
   }
 
-  // Closed later: whoever calls may still be using the connection.
+  // Closed later, because the caller may still be using the connection.
   void mark_broken(ConnectionId id, const std::string& cause) { broken_.emplace(id, cause); }
 
   void close_broken() {
@@ -206,7 +206,7 @@ class StoreServer::Implementation {
         if (errno == EINTR || errno == ECONNABORTED) continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
         if (errno == EMFILE || errno == ENFILE) warn_about_files();
-        // No descriptor or no memory: those who wait stay in the kernel's queue.
+        // No descriptor or no memory: waiting connections stay in the kernel's queue.
         if (!drop_oldest_unproven()) return pause_accepting(true);
         close_broken();
         continue;
@@ -267,9 +267,9 @@ class StoreServer::Implementation {
   Listener listener_;
   UniqueFd stop_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> stopping_{false};
-  SocketPoller poller_;  // the thread's, once it runs
+  SocketPoller poller_;  // used by the thread only, once it runs
 
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   StoreService service_;
   std::unordered_map<ConnectionId, std::unique_ptr<ServerConnection>> connections_;

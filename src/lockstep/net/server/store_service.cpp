@@ -161,7 +161,7 @@ void StoreService::disconnected(ConnectionId connection, const std::string& caus
   }
 }
 
-// Numbers of one store are given by one thread, so nobody sees a number without its value.
+// One thread assigns all numbers of a store, so a number is never visible without its value.
 std::int64_t StoreService::push(const std::string& queue, const std::string& value) {
   const std::int64_t number = table_.add(queue, 1);
   const std::string key = fmt::format("{}/{}", queue, number);

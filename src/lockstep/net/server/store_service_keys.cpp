@@ -1,4 +1,4 @@
-// The requests of a store's clients that are about keys and values.
+// The requests of a store's clients about keys and values.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void StoreService::handle_try_get(RequestId id, WireReader& fields) {
   answer(id, StoreStatus::Ok, optional_field(table_.find(key)));
 }
 
-// Values that would make the answer too long are left to the client's next request.
+// The client requests again the values that would make the answer too long.
 void StoreService::handle_try_get_all(RequestId id, WireReader& fields) {
   const std::uint32_t count = fields.u32();
   if (count > kMaxKeysPerWait) throw WireError(fmt::format("asks for {} keys, more than {}", count, kMaxKeysPerWait));
@@ -34,7 +34,7 @@ void StoreService::handle_try_get_all(RequestId id, WireReader& fields) {
     const std::string key = fields.text(KeyTable::kMaxKeyBytes);
     const std::string* value = table_.find(key);
     const bool fits = i == 0 || values.size() + (value != nullptr ? value->size() : 0) <= kMostAnsweredAtOnceBytes;
-    if (answered != i || !fits) continue;  // the rest is read to its end all the same
+    if (answered != i || !fits) continue;  // the request must still be read to its end
     values += optional_field(value);
     ++answered;
   }

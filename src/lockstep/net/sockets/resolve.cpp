@@ -41,7 +41,7 @@ Resolution look_up(const std::string& host, std::uint16_t port, int flags) {
   return result;
 }
 
-// What the thread that looks up and the one that waits share; whoever ends last frees it.
+// Shared by the thread that looks up and the one that waits; the last one frees it.
 struct LookUp {
   std::mutex mutex;
   std::condition_variable ended;
@@ -73,7 +73,7 @@ Resolution resolve(const std::string& host, std::uint16_t port, Deadline deadlin
 
   const auto shared = std::make_shared<LookUp>();
   const SignalsBlocked blocked;
-  // Detached: a name server that does not answer must not hold up the deadline.
+  // Detached: a name server that does not answer must not delay the deadline.
   std::thread([shared, host, port] {
     Resolution result = look_up(host, port, 0);
     const std::lock_guard lock(shared->mutex);

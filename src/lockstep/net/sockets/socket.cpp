@@ -36,7 +36,7 @@ UniqueFd new_socket(int family) {
   return fd;
 }
 
-// Waits until a connect that is under way has ended; its error number.
+// Waits until a pending connect has ended; returns its error number.
 int finish_connect(int fd, Deadline deadline) {
   pollfd waited{fd, POLLOUT, 0};
   while (::poll(&waited, 1, deadline.poll_timeout_ms()) <= 0) {
@@ -193,7 +193,7 @@ void tune_connection(int fd) {
   const int idle_s = 5;
   const int interval_s = 3;
   const int probes = 3;
-  // All of these fail on Unix sockets, which need none of them.
+  // All of these fail on Unix sockets, which do not need them.
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof(unacknowledged_ms));
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));

@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-// With the slash at its end; "" is the current one's.
+// With a slash at its end; "" is the current folder.
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
 }  // namespace
@@ -35,7 +35,7 @@ SocketFolderLock::SocketFolderLock(const std::string& socket_path)
   }
 }
 
-// A connection to a Unix socket is there at once or not at all: nothing to wait for.
+// A connection to a Unix socket succeeds or fails at once, so there is nothing to wait for.
 bool is_stale_socket(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 4;
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
-constexpr std::size_t kKeptBytes = std::size_t{1} << 20;  // larger buffers are given back once they are empty
+constexpr std::size_t kKeptBytes = std::size_t{1} << 20;  // larger buffers are freed once they are empty
 
-// Drops what was used from the front, once that is everything or most of it.
+// Removes the used bytes from the front, once they are all or most of the buffer.
 void drop_front(std::string& buffer, std::size_t& used) {
   if (used == buffer.size()) {
     if (buffer.capacity() > kKeptBytes) {

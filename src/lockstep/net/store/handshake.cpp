@@ -33,7 +33,7 @@ unsigned version_of(std::string_view hello_bytes) { return WireReader(hello_byte
 
 std::string nonce_of(std::string_view hello_bytes) { return std::string(hello_bytes.substr(kMagic.size() + 4)); }
 
-// Both nonces and what the digest is for: a digest of one use, side or connection is of no use in another.
+// Both nonces and the purpose: a digest cannot be reused for another purpose, side or connection.
 std::string digest_for(const std::string& secret, std::string_view purpose, const std::string& client_nonce,
                        const std::string& server_nonce) {
   WireWriter version;
@@ -69,7 +69,7 @@ std::string ServerHandshake::take(std::string_view bytes) {
   if (state_ == State::AwaitHello) {
     client_nonce_ = nonce_of(message);
     server_nonce_ = random_bytes(kNonceBytes);
-    // The hello goes out whatever the client's version: it is how the client learns ours.
+    // The hello is sent whatever the client's version is, so that the client learns the server's.
     state_ = State::AwaitProof;
     return hello(server_nonce_);
   }

@@ -60,22 +60,22 @@ struct Patience::State {
   const milliseconds period;
   const std::shared_ptr<DeadlineExtension> extension = std::make_shared<DeadlineExtension>();
 
-  std::mutex mutex;  // guards all below
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   std::thread thread;
   std::map<std::uint64_t, Work> works;
   std::uint64_t next_work = 1;
   std::uint64_t told = 0;
   std::optional<Clock::time_point> last_waiting;
-  bool has_looked = false;  // since the wait began: what stood there before is no news
-  std::string heard;        // from the store
-  std::string who;          // in it
+  bool has_looked = false;  // since the wait began; the content before that is not news
+  std::string heard;        // the newest text in the store
+  std::string who;          // the ranks named in it
   Clock::time_point heard_at;
   bool stopping = false;
   bool stopped = false;
 };
 
-// What this rank tells the others; empty where it does not work.
+// This rank's report to the others; empty if it does not work.
 std::string Patience::State::news() {
   if (works.empty()) return "";
   for (auto& [number, work] : works) {
@@ -119,10 +119,10 @@ void Patience::State::run() {
     lock.unlock();
     std::optional<std::string> text;
     try {
-      if (looks) text = store->try_get(kWorkKey);  // first: what this rank tells takes the place of what others told
+      if (looks) text = store->try_get(kWorkKey);  // first, because this rank's report replaces the others'
       if (!tell.empty()) store->set(kWorkKey, tell);
     } catch (const std::exception&) {
-      // A store that does not answer tells nothing: deadlines hold as they are.
+      // A store that does not answer has no news: deadlines stay as they are.
     }
     lock.lock();
     if (looks) hear(text);
@@ -150,7 +150,7 @@ Patience::~Patience() {
   if (ended) {
     state_->thread.join();
   } else {
-    state_->thread.detach();  // in a call to a store that does not answer; it ends by itself, later
+    state_->thread.detach();  // it waits for a store that does not answer, and ends by itself later
   }
 }
 

@@ -182,7 +182,7 @@ void RequestChannel::run() {
     const auto slept_from = Clock::now();
     const auto left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(next_heartbeat - slept_from));
     ::poll(waited.data(), waited.size(), static_cast<int>(left.count()));
-    // We were stopped, or starved: that is no silence of the server.
+    // This process was stopped or starved, which does not count as silence of the server.
     const auto late = Clock::now() - slept_from - left;
     if (unanswered_since_ && late > std::chrono::seconds(1)) *unanswered_since_ += late;
     if (waited[1].revents != 0) {
@@ -196,7 +196,7 @@ void RequestChannel::run() {
       next_heartbeat = Clock::now() + options_.heartbeat_interval;
     }
   }
-  ::shutdown(connection_.fd.get(), SHUT_RDWR);  // so that the server sees the end before this object is gone
+  ::shutdown(connection_.fd.get(), SHUT_RDWR);  // so that the server sees the end before this object is destroyed
 }
 
 void RequestChannel::serve_socket(short events) {
@@ -221,12 +221,12 @@ void RequestChannel::read_answers() {
     fields.u8();
     const std::lock_guard lock(mutex_);
     const auto found = calls_.find(number);
-    if (found == calls_.end()) continue;  // given up before
+    if (found == calls_.end()) continue;  // its caller gave up before
     Call* const call = found->second;
     calls_.erase(found);
     call->answer = std::move(*answer);
     call->done = true;
-    call->ended.notify_all();  // under the lock: the caller destroys the call as soon as it can go on
+    call->ended.notify_all();  // under the lock: the caller destroys the call as soon as it continues
   }
   if (!open) throw WireError("connection closed");
 }
@@ -235,11 +235,11 @@ void RequestChannel::send_heartbeat() {
   const std::lock_guard lock(mutex_);
   const bool asks = options_.silence_limit.count() > 0;
   if (asks && !unanswered_since_) unanswered_since_ = Clock::now();
-  // What waits to be sent is a sign of life as well, once it arrives.
+  // Queued messages are also a sign of life, once they arrive.
   if (closed_.empty() && writer_.pending_bytes() == 0) push(StoreOperation::Heartbeat, asks ? next_number_++ : 0, {});
 }
 
-// The kernel of a stopped process still acknowledges what it gets: answers alone show that the server lives.
+// The kernel of a stopped process still acknowledges what it receives: only answers show that the server lives.
 void RequestChannel::check_silence() {
   if (!unanswered_since_ || Clock::now() - *unanswered_since_ <= options_.silence_limit) return;
   const std::lock_guard lock(mutex_);

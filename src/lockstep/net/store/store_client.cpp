@@ -192,7 +192,7 @@ void StoreClient::finish(Deadline deadline) {
   try {
     channel.call(StoreOperation::Goodbye, {}, deadline, AtDeadline::Fail, "finish");
   } catch (const Error& error) {
-    // The server is gone before us: there is nobody left to say goodbye to, and the work is done.
+    // The server ended before this client: no goodbye is needed, and the work is done.
     log_info("no goodbye: {}", error.happened());
   }
   channel.close("this rank has left the store");

@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{10};
 constexpr milliseconds kLongestPause{250};
 constexpr milliseconds kHandshakeTime{5000};                 // of one attempt; a server answers in microseconds
-constexpr auto kUnknownHostTime = std::chrono::seconds(10);  // names of new hosts may need a moment to be known
-// A server that is flooded drops connections at any stage, so a single refusal proves nothing.
+constexpr auto kUnknownHostTime = std::chrono::seconds(10);  // names of new hosts may need a moment to resolve
+// An overloaded server drops connections at any stage, so a single refusal proves nothing.
 constexpr int kRefusalsUntilCertain = 3;
 
 class Connector {
@@ -39,7 +39,7 @@ class Connector {
   }
 
  private:
-  // Nothing where another attempt may succeed; `failure_` then says why this one did not.
+  // Nothing if another attempt may succeed; `failure_` then contains why this one failed.
   std::optional<ProvenConnection> attempt() {
     Connected connected = connect_once(address_, secret_.empty(), deadline_);
     if (!connected.fd) {
@@ -59,7 +59,7 @@ class Connector {
     return std::nullopt;
   }
 
-  // Remembers why a handshake failed, or throws where that is final.
+  // Stores why a handshake failed, or throws if no other attempt can succeed.
   void note(const ClientHandshake& handshake) {
     using Outcome = ClientHandshake::Outcome;
     const std::string name = address_.text();
