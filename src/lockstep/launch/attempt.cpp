@@ -12,9 +12,10 @@
 namespace lockstep {
 namespace {
 
-// A rank that lost a peer may end before the peer itself does, which is still unwinding: it gets this long to show;
+// A rank that lost a peer may end before the peer itself does, because the peer is still unwinding: it gets this long
+// to end,
 constexpr std::chrono::milliseconds kWaitForCause{300};
-// or this long if it runs on this node and was named. Its end cuts that short.
+// or this long if it runs on this node and was named. Its end cuts the wait short.
 constexpr std::chrono::seconds kWaitForTheNamed{5};
 
 bool by_time(const Deadline& a, const Deadline& b) { return a.at() < b.at(); }
@@ -87,16 +88,16 @@ void Attempt::report_failure() {
 }
 
 void Attempt::take_news() {
-  parts_.loop.forget(news_watch_);  // there is one piece of news in an attempt
+  parts_.loop.forget(news_watch_);  // an attempt has only one outcome
   outcome_ = nodes_.news().get();
   if (!outcome_ || outcome_->well) return;
   if (!outcome_->is_final) log_warning("{}", outcome_->story);
-  // After a signal the ranks have longer, to save what they have; as where nothing has failed.
+  // After a signal the ranks get more time, to save their state; also if nothing has failed.
   const auto grace = outcome_->has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;
   if (!signal_) ranks_.stop(SIGTERM, grace);
 }
 
-// While nothing else is waited for any more.
+// Only while nothing else is awaited.
 bool Attempt::stop_was_asked_for() {
   while (const std::optional<int> number = signals_.take()) urgent_ = urgent_ || *number != SIGCHLD;
   return urgent_;

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// What follows the flags is no option of ours, so CLI11 would not name it.
+// The program after the flags is not an option, so CLI11 would not name it.
 class LaunchFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string name) const override {

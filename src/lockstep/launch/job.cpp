@@ -26,7 +26,7 @@
 namespace lockstep {
 namespace {
 
-// Descriptors 0 to 2 must be somebody's, or files opened later would take their place and get the ranks' output.
+// Descriptors 0 to 2 must be open, or files opened later would get these numbers and receive the ranks' output.
 void fill_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     while (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) >= 0) {
@@ -34,7 +34,7 @@ void fill_standard_descriptors() {
   }
 }
 
-// Unique on this host; a job inside a job carries both marks, so that the outer one's guard finds its processes too.
+// Unique on this host. A job inside a job has both marks, so that the outer one's guard finds its processes too.
 std::string make_job_mark() {
   const char* outer = std::getenv(kJobMarkVariable);
   const std::string own = make_secret().substr(0, 16);
@@ -74,8 +74,8 @@ Agreement agree(NodeGroup& nodes) {
   return nodes.agree();
 }
 
-// No rank runs any more: who is asked to end, or to end again, does so without a goodbye. What there is to report is
-// reported all the same, and the exit code is the one that it would have been.
+// No rank runs any more. A signal, or a second one, ends the launcher without the goodbye. The report and the exit code
+// are as they would have been.
 void leave(NodeGroup& nodes, SignalInbox& signals) {
   OutcomeNews said;
   std::thread goodbye = start_thread("says goodbye", [&] {
@@ -94,7 +94,7 @@ void leave(NodeGroup& nodes, SignalInbox& signals) {
   goodbye.join();
 }
 
-// The other nodes do not wait for ranks that never ran.
+// The other nodes must not wait for ranks that never ran.
 void start(Attempt& ranks, NodeGroup& nodes, SignalInbox& signals, const std::vector<RankPlace>& places) {
   try {
     ranks.start(places);

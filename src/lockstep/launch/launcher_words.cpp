@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Not from a launcher: without a secret, everyone who reaches the store may write to it.
+// The text is not from a launcher: without a secret, everyone who reaches the store may write to it.
 [[noreturn]] void refuse_foreign(const std::string& key, const std::string& text) {
   throw Error(
       fmt::format("the key \"{}\" of the job's store holds what no launcher of this version wrote: \"{}\"", key,
@@ -26,7 +26,7 @@ namespace {
 
 std::string text_of_outcome(const Outcome& outcome) {
   const nlohmann::json json{{"well", outcome.well}, {"final", outcome.is_final}, {"story", outcome.story}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a program may write any bytes
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a program may have written any bytes
 }
 
 std::optional<std::string> story_of_loss(const std::string& text) {

@@ -66,7 +66,7 @@ bool parse_switch(const std::string& flag, const std::string& text) {
   refuse(flag + " is '" + text + "'", "give true or false");
 }
 
-// Settings that only a rendezvous at which nodes come and go has are refused elsewhere, not ignored.
+// Settings that need a rendezvous at which nodes join and leave are refused otherwise, not ignored.
 void read_rendezvous_settings(LaunchPlan& plan, const std::string& text) {
   const bool elastic = plan.node_ranks == NodeRanks::AsTheyCome;
   double interval = kKeepAliveInterval;
@@ -111,7 +111,7 @@ void read_endpoint(LaunchPlan& plan, const std::string& text) {
   }
 }
 
-// Only c10d has nodes that come and go, and numbers them itself.
+// Only c10d lets nodes join and leave, and numbers them itself.
 std::string backend_of(const LaunchPlan& plan, const LaunchFlags& flags) {
   if (plan.min_nodes == plan.nodes) return flags.rdzv_backend;
   const std::string range = "--nnodes " + flags.nnodes;
@@ -190,7 +190,7 @@ std::vector<std::string> command_of(const LaunchFlags& flags) {
   if (flags.no_python && flags.module) refuse("--no-python with --module", "leave out one of them");
   const bool is_script = !flags.no_python && ends_with(flags.command.front(), ".py");
   if (!flags.module && !flags.run_path && !is_script) return flags.command;
-  // -u as torchrun does, so that what a Python program prints is seen at once.
+  // -u as torchrun does, so that a Python program's output appears at once.
   std::vector<std::string> command{env_string("PYTHON_EXEC").value_or("python3"), "-u"};
   if (flags.module) command.emplace_back("-m");
   command.insert(command.end(), flags.command.begin(), flags.command.end());

@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::json;  // its objects are sorted by key
 constexpr int kMostProcesses = 65536;
 
-/// One key's value, and where it stands.
+/// One key's value, and its location.
 struct Entry {
   std::string path;
   std::string key;
@@ -64,7 +64,7 @@ std::string choice_of(const Entry& entry, const std::string& text, const std::ve
   entry.refuse("is '" + printable(text) + "'" + why_not, fmt::format("write {}", fmt::join(choices, ", ")));
 }
 
-// What other tools of Accelerate's are configured by: Lockstep has none of it.
+// Whether a section for another tool of Accelerate requests anything: Lockstep has none of these tools.
 bool asks_for_something(const YAML::Node& node) {
   if (node.IsScalar()) {
     const std::string text = lower_case(node.Scalar());
@@ -107,7 +107,7 @@ const std::map<std::string, Reader>& readers() {
          if (switch_of(e)) e.refuse("is for TPUs, which Lockstep does not drive", "write 'no'");
        }},
       {"enable_cpu_affinity", [](Config& c, const Entry& e) { c.enable_cpu_affinity = switch_of(e); }},
-      {"fp16",  // of old files
+      {"fp16",  // in old files
        [](Config& c, const Entry& e) { c.mixed_precision = switch_of(e) ? "fp16" : "no"; }},
       {"gpu_ids", [](Config& c, const Entry& e) { c.gpu_ids = e.text(); }},
       {"machine_rank", [](Config& c, const Entry& e) { c.machine_rank = number_of(e, 0, kMostProcesses - 1); }},
@@ -161,8 +161,8 @@ void refuse_unknown(const std::string& path, const YAML::Node& key) {
 constexpr int kDeepestConfig = 16;
 constexpr int kMostConfigNodes = 10000;
 
-// Python's reader takes the last of two values in silence; others take the first. An alias may lead back to where it
-// stands, or make much of little.
+// Python's reader silently takes the last of two values; other readers take the first. An alias may lead back to its
+// own place, or expand a short text without limit.
 void refuse_duplicates(const YAML::Node& node, const std::string& path, int depth, int& nodes) {
   if (depth > kDeepestConfig || ++nodes > kMostConfigNodes) {
     throw Error("this file is nested too deeply, or too large, for a configuration",

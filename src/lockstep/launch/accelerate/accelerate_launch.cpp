@@ -17,12 +17,12 @@
 namespace lockstep {
 namespace {
 
-/// Where a setting's value may come from, besides its flag.
+/// The sources of a setting's value, besides its flag.
 struct SettingSource {
   const char* name;      // the flag is this with hyphens
   const char* variable;  // of the environment; may be null
   bool is_switch;
-  const char* otherwise;  // null: found out
+  const char* otherwise;  // null: determined automatically
   const char* help;
 };
 
@@ -60,7 +60,7 @@ std::string flag_of(const std::string& name) {
 
 const char* text_of(bool value) { return value ? "true" : "false"; }
 
-// What the file says, by setting.
+// The values of the file, by setting.
 std::map<std::string, std::string> values_of(const AccelerateConfig& config) {
   std::map<std::string, std::string> values{{"num_machines", std::to_string(config.num_machines)},
                                             {"machine_rank", std::to_string(config.machine_rank)},

@@ -59,7 +59,7 @@ class Questions {
     }
   }
 
-  /// The number of the option that was chosen, by its number or its text.
+  /// The number of the chosen option; the answer may be its number or its text.
   std::size_t menu(const std::string& question, const std::vector<std::string>& options) {
     out_ << question << "\n";
     for (std::size_t i = 0; i < options.size(); ++i) out_ << fmt::format("  {}  {}\n", i, options[i]);
@@ -72,7 +72,7 @@ class Questions {
     }
   }
 
-  /// A question whose yes Lockstep has no answer to.
+  /// A question to which Lockstep cannot accept "yes".
   void must_be_no(const std::string& question, const std::string& why) {
     while (yes_no(question)) say(why);
   }

@@ -19,7 +19,7 @@ Coordinator::Coordinator(HostEntry job, Rules rules, Time now)
 void Coordinator::take(const HostReport& report, Time now) {
   if (report.kind == HostReport::Kind::Joins) return admit(report, now);
   Host* const host = find(report.host);
-  if (host == nullptr) return;  // it was taken for lost before
+  if (host == nullptr) return;  // it was declared lost before
   if (report.kind == HostReport::Kind::Lost) {
     tell(*host, order_to(HostOrder::Kind::Rejoin,
                          fmt::format("host {} was taken for lost: {}", name_of(host->entry), report.text)));
@@ -28,7 +28,7 @@ void Coordinator::take(const HostReport& report, Time now) {
   if (report.kind == HostReport::Kind::Leaves) {
     return lose(report.host, fmt::format("host {} left: {}", name_of(host->entry), report.text), now);
   }
-  if (report.generation != worlds_) return;  // of a world that is no more
+  if (report.generation != worlds_) return;  // of a world that has ended
   const bool running = phase_ == Phase::Running || phase_ == Phase::InDoubt;
   switch (report.kind) {
     case HostReport::Kind::Ready:
@@ -81,7 +81,7 @@ void Coordinator::doubt(const std::string& story, Time now) {
   doubtful_story_ = story;
   probed_ = now;
   for (Host& host : hosts_) {
-    host.answered = host.entry.id == job_.id;  // who serves is there
+    host.answered = host.entry.id == job_.id;  // the serving host is certainly alive
     if (host.placed && !host.answered) tell(host, order_to(HostOrder::Kind::Probe));
   }
   fail_if_all_answered(now);
@@ -113,7 +113,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
     return begin_if_complete(now);
   }
   if (!mattered) return end_if_well();
-  // Who asked for so many hosts and no restart wants no wait for another host.
+  // With a fixed number of hosts and no restarts, the user does not want to wait for another host.
   if (job_.min_nodes == job_.max_nodes && job_.max_restarts == 0) return end(false, what);
   gather_again(what, false, now);
 }
@@ -219,7 +219,7 @@ int Coordinator::placed() const {
   return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.placed; }));
 }
 
-// With its launcher's process where another launcher is on the same host.
+// Adds the launcher's process if another launcher is on the same host.
 std::string Coordinator::name_of(const HostEntry& entry) const {
   const auto shares = [&](const HostEntry& other) { return other.name == entry.name && other.id != entry.id; };
   const bool shared =

@@ -55,13 +55,13 @@ void CoordinatorService::serve() {
       send_orders();
       changed_.notify_all();
     }
-  } catch (const StoreLostError&) {  // this object goes
+  } catch (const StoreLostError&) {  // this object is being destroyed
   } catch (const std::exception& error) {
     give_up(error.what());
   }
 }
 
-// No host is left waiting.
+// Ends the job, so that no host is left waiting.
 void CoordinatorService::give_up(const std::string& cause) {
   log_warning("the rendezvous has ended: {}", cause);
   try {
@@ -71,11 +71,11 @@ void CoordinatorService::give_up(const std::string& cause) {
     }
     send_orders();
   } catch (const std::exception&) {
-    // Its hosts see that the store ends.
+    // The hosts notice that the store ends.
   }
 }
 
-// Or for the time at which something is due.
+// Waits for a report, or until something is due.
 void CoordinatorService::wait_for_report(std::int64_t& number) {
   std::optional<Coordinator::Time> due;
   {
@@ -101,7 +101,7 @@ void CoordinatorService::wait_for_report(std::int64_t& number) {
     const std::lock_guard lock(mutex_);
     coordinator_.take(report, Deadline::Clock::now());
   } catch (const Error& error) {
-    log_warning("{}", error.happened());  // whoever sent it is left to itself
+    log_warning("{}", error.happened());  // its sender gets no answer
   }
 }
 
@@ -111,7 +111,7 @@ void CoordinatorService::send_orders() {
     const std::lock_guard lock(mutex_);
     orders = coordinator_.take_orders();
   }
-  bool has_port = false;  // these orders begin one world
+  bool has_port = false;  // all these orders begin one world
   for (auto& [host, order] : orders) {
     if (order.kind == HostOrder::Kind::Begin) {
       server_.forget_generations_before(order.world.generation - 1);

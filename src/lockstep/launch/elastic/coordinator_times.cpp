@@ -1,4 +1,4 @@
-// What of an elastic job's rules is due when.
+// The rules of an elastic job that depend on time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace lockstep {
 
 void Coordinator::act_on_time(Time now) {
   if (phase_ == Phase::InDoubt && now >= probed_ + rules_.probe_timeout) {
-    // The first: after it all others are asked to be ready again.
+    // Only the first one: losing it makes all others report again that they are ready.
     for (const Host& host : hosts_) {
       if (!host.placed || host.answered) continue;
       const std::string silence =
@@ -24,7 +24,7 @@ void Coordinator::act_on_time(Time now) {
     return end(false, fmt::format("{} of at least {} came within {}: {}", count(), hosts_text(job_.min_nodes),
                                   seconds(rules_.join_timeout), names()));
   }
-  if (told_at_ && now >= *told_at_ + rules_.tell_interval) untold_ = false;  // or told now, or no more of interest
+  if (told_at_ && now >= *told_at_ + rules_.tell_interval) untold_ = false;  // reported now, or no longer relevant
   begin_if_complete(now);
   if (phase_ == Phase::Running || phase_ == Phase::InDoubt) {
     for (auto host = hosts_.begin(); host != hosts_.end();) {

@@ -17,8 +17,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::chrono::milliseconds kFarewellTimeout{5000};
-// How much longer a host bears the silence of the serving one than the other way round: where their link was down for a
-// while, it hears that it was taken for lost, and joins again, before it gives up itself.
+// How much longer a host tolerates silence of the serving host than the other way round. If their link was down for a
+// while, the host is told that it was declared lost, and joins again, before it gives up itself.
 constexpr std::chrono::seconds kTimeToBeTakenBack{2};
 constexpr std::size_t kLongestReportBytes = 16UL * 1024;
 
@@ -70,7 +70,7 @@ void ElasticNodes::serve_or_find() {
   }
 }
 
-// Becomes one of the coordinator's hosts: the first time, and after it was taken for lost.
+// Becomes one of the coordinator's hosts: the first time, and after it was declared lost.
 void ElasticNodes::enter() {
   if (listener_.joinable()) {
     listener_.join();
@@ -116,7 +116,7 @@ World ElasticNodes::await_world() {
     throw Error(over_->story, at_launcher("rendezvous at " + address_.text()),
                 "see what the launchers of the other hosts say");
   }
-  if (!world_) {  // taken for lost while it waited
+  if (!world_) {  // declared lost while it waited
     lock.unlock();
     enter();
     return await_world();
@@ -155,7 +155,7 @@ Agreement ElasticNodes::agreement_of(const World& world) {
   return agreement;
 }
 
-// A thread of its own. It ends when this host is none of the coordinator's any more.
+// Runs in its own thread. Ends when this host is no longer one of the coordinator's hosts.
 void ElasticNodes::listen() {
   const std::string queue = order_queue(self_.id);
   try {
@@ -240,7 +240,7 @@ void ElasticNodes::report_failure(const std::string& story, bool blames_a_peer) 
   report(HostReport::Kind::Failed, story, blames_a_peer);
 }
 
-// The job goes on without this host, unless it is the one that serves.
+// The job continues without this host, unless this host serves the store.
 void ElasticNodes::report_leaving(const std::string& why) {
   report(HostReport::Kind::Leaves, why);
   news_.publish({false, true, false, why});
@@ -255,7 +255,7 @@ void ElasticNodes::leave() {
   say_goodbye(deadline);
 }
 
-// Ends the waits of all threads, also where the server does not answer.
+// Ends the waits of all threads, even if the server does not answer.
 void ElasticNodes::say_goodbye(Deadline deadline) {
   notice_.end();
   {

@@ -23,7 +23,7 @@ auto parsed(const std::string& text, Read read) {
   }
 }
 
-// A program may have written any bytes into what is told of it.
+// The texts may contain any bytes that a program wrote.
 std::string written(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace

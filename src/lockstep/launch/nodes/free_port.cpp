@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// Binds a socket to `port` of all addresses, IPv6 and IPv4, and returns the port; or 0, with errno.
+// Binds a socket to `port` on all addresses, IPv6 and IPv4, and returns the port; on failure returns 0 and sets errno.
 std::uint16_t bind_everywhere(std::uint16_t port, UniqueFd& fd) {
   const int on = 1;
   const int off = 0;
@@ -32,7 +32,7 @@ std::uint16_t bind_everywhere(std::uint16_t port, UniqueFd& fd) {
     size = sizeof(only4);
   }
   if (!fd) return 0;
-  // Connections of a job that just ended do not make a port busy; a listener does.
+  // Connections of a job that has just ended do not make a port busy; a listener does.
   if (port != 0 && ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0) return 0;
   if (::bind(fd.get(), address, size) != 0) return 0;
   if (::getsockname(fd.get(), address, &size) != 0) return 0;
@@ -46,7 +46,7 @@ std::uint16_t free_port() { return HeldPort().number(); }
 HeldPort::HeldPort() : number_(bind_everywhere(0, fd_)) {
   if (number_ == 0) throw Error("no free TCP port: " + errno_text(errno), "host " + host_name(), "end other programs");
   const int on = 1;
-  // Only now: with it the kernel might choose a port that somebody holds in the same way.
+  // Set only now: if it were set before, the kernel might choose a port that another process holds in the same way.
   ::setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 }
 

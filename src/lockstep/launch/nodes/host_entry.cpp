@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-// Empty where the program is no file, such as a Python module: then there is nothing to compare.
+// Empty if the program is not a file, such as a Python module: then there is nothing to compare.
 std::string digest_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return "";
@@ -64,7 +64,7 @@ HostEntry HostEntry::of(const LaunchPlan& plan) {
   entry.run_id = plan.run_id;
   entry.version = LOCKSTEP_VERSION;
   entry.program = plan.command.at(plan.program_word);
-  // An interpreter finds its script by the path alone.
+  // An interpreter finds its script by the path only.
   entry.program_digest = digest_of_file(plan.program_word == 0 ? find_program(entry.program) : entry.program);
   entry.rest.assign(plan.command.begin() + static_cast<std::ptrdiff_t>(plan.program_word) + 1, plan.command.end());
   return entry;

@@ -12,7 +12,7 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kSignKey = "launcher/job";
-// Who serves signs right after it listens.
+// The serving launcher signs right after it listens.
 constexpr std::chrono::seconds kSignTimeout{10};
 constexpr std::chrono::seconds kLookTimeout{2};
 constexpr const char* kOwnEndpoint = "give each job an endpoint of its own: --rdzv-endpoint, or --master-port";

@@ -17,7 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds kLeastLookInterval{1000};
 constexpr std::chrono::milliseconds kMostLookInterval{3000};
 
-// This node alone: nobody to ask.
+// A job on this node only: no other launcher to agree with.
 class OneNode : public NodeGroup {
  public:
   OneNode(const LaunchPlan& plan, const std::string& socket)
@@ -34,7 +34,7 @@ class OneNode : public NodeGroup {
     Agreement agreement;
     agreement.generation = agreement.restarts = attempt_;
     agreement.world_size = plan_.local_ranks;
-    if (plan_.master_port == 0) port_.emplace();  // another one: somebody of the last attempt may still be there
+    if (plan_.master_port == 0) port_.emplace();  // a new port: a process of the last attempt may still use the old one
     agreement.master_port = port_ ? port_->number() : plan_.master_port;
     return agreement;
   }

@@ -21,21 +21,21 @@ namespace {
 
 constexpr std::chrono::seconds kAgreeTimeout{60};
 constexpr std::chrono::milliseconds kLeaveTimeout{5000};
-constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others hear the outcome at once
+constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others get the outcome at once
 constexpr std::chrono::seconds kSilence{10};
 constexpr std::size_t kLongestStoryBytes = 16UL * 1024;
 constexpr std::size_t kMostMissing = 16;
 constexpr int kMostRanksOfNode = 1 << 20;
 constexpr int kMostPorts = 65535;
 
-// It ends by itself where it has a reason, which it tells.
+// The server ends by itself if it has a reason, which it reports.
 Error server_gone(const StoreLostError& error, const std::string& when) {
   return Error(fmt::format("the launcher of node 0, which serves the job's store, has ended or is out of reach {}: {}",
                            when, error.happened()),
                error.where(), "see what that launcher says");
 }
 
-// Who ended while others were still awaited: ids of launchers, each with the cause.
+// The queue for launchers that ended while others were still awaited: their ids, each with the cause.
 std::string gone_queue(int node) { return "launcher/gone/" + std::to_string(node); }
 std::string node_key(int node) { return "launcher/node/" + std::to_string(node); }
 
@@ -47,7 +47,7 @@ StaticNodes::StaticNodes(const LaunchPlan& plan)
       secret_(secret_from_environment()),
       self_(HostEntry::of(plan)),
       node_rank_(plan.node_rank) {
-  self_.rest.clear();  // a node of its own number may have arguments of its own
+  self_.rest.clear();  // a node with its own number may have its own arguments
   if (plan.serves_store.value_or(node_rank_ == 0)) server_ = serve_job(address_, secret_);
   connect();
   try {
@@ -76,15 +76,15 @@ void StaticNodes::connect() {
   }
 }
 
-// What the others read in that queue should this launcher be lost from now on.
+// The text that the others read in that queue if this launcher is lost from now on.
 void StaticNodes::leave_word(const std::string& queue) {
-  if (server_) return;  // with it the store is gone
+  if (server_) return;  // if this launcher is lost, so is the store
   client_->set_will(
       queue, fmt::format("{}the launcher of node {} on {} is lost: ", kLostLauncherMark, node_rank_, self_.label()),
       kSilence);
 }
 
-// A launcher that ended before all were there may be started again.
+// A launcher that ended before all nodes had joined may be started again.
 void StaticNodes::claim_rank() {
   const std::string own = nlohmann::json(self_).dump();
   const std::string gone = gone_queue(node_rank_);
@@ -103,7 +103,7 @@ void StaticNodes::claim_rank() {
 
 bool StaticNodes::has_begun() { return client_->try_get(key(0, "ready/" + std::to_string(node_rank_))).has_value(); }
 
-// The first word of what was pushed last to that queue; empty where nothing was.
+// The first word of the newest text in that queue; empty if the queue is empty.
 std::string StaticNodes::last_in(const std::string& queue) {
   const auto count = client_->try_get(queue);
   const std::string text = count ? client_->try_get(queue + "/" + *count).value_or("") : "";
@@ -134,7 +134,7 @@ void StaticNodes::enroll() {
   leave_word(key(0, "ready/" + std::to_string(node_rank_)));
 }
 
-// It may have come and gone while others were awaited, and would be waited for in vain.
+// The launcher may have joined and ended while others were awaited; waiting for it would be useless.
 void StaticNodes::check_still_there(int node) {
   const auto text = client_->try_get(node_key(node));
   if (!text) return;
@@ -144,7 +144,7 @@ void StaticNodes::check_still_there(int node) {
               at_launcher("rendezvous"), "see what it says; start the job again");
 }
 
-// "node 3 of 4", "nodes 1, 3 of 4": those from `from` on that have not come.
+// "node 3 of 4", "nodes 1, 3 of 4": the nodes from `from` on that have not joined.
 std::string StaticNodes::missing_nodes(int from) {
   std::vector<int> missing;
   int more = 0;
@@ -174,7 +174,7 @@ Agreement StaticNodes::agree() {
   agreement.nodes = plan_.nodes;
   agreement.node_rank = node_rank_;
   agreement.world_size = 0;
-  // The ranks of another node may take all of their time to end.
+  // The ranks of another node may use all of their time to end.
   const Deadline deadline = Deadline::after(kAgreeTimeout + plan_.grace_after_failure);
   const auto ready = [this](int node) { return key(attempt_, "ready/" + std::to_string(node)); };
   const std::string port_key = key(attempt_, "master_port");
@@ -215,13 +215,13 @@ void StaticNodes::report_failure(const std::string& story, bool /*blames_a_peer*
 
 void StaticNodes::report_leaving(const std::string& why) { report({false, true, false, why}); }
 
-// The first one in the queue counts.
+// The first outcome in the queue counts.
 void StaticNodes::report(const Outcome& outcome) {
   speaker_.say([this, outcome, queue = key(attempt_, "outcome")] {
     try {
       client_->push(queue, text_of_outcome(outcome));
     } catch (const Error&) {
-      news_.publish(outcome);  // the store is gone, and with it the job: this node's story is what there is to tell
+      news_.publish(outcome);  // the store has ended, and so has the job: only this node's story is left to report
     }
   });
 }
@@ -237,7 +237,7 @@ void StaticNodes::report_well() {
   });
 }
 
-// Runs in a thread of its own, for one attempt.
+// Runs in its own thread, for one attempt.
 void StaticNodes::watch_outcome() {
   const std::string place = key(attempt_, "outcome") + "/1";
   try {
@@ -264,11 +264,11 @@ void StaticNodes::leave() {
       if (left == plan_.nodes) client_->set("launcher/all_left", "1");
       if (server_) client_->get("launcher/all_left", deadline);
     } catch (const Error&) {
-      // The outcome is known; whoever is gone already does not need this store.
+      // The outcome is known; a node that has already ended does not need this store.
     }
   });
   speaker_.wait_until_said(deadline);
-  client_->finish(deadline);  // ends what is still being said to a server that does not answer
+  client_->finish(deadline);  // ends messages to a server that does not answer
 }
 
 void StaticNodes::cut_goodbye_short() { client_->finish(Deadline::after(std::chrono::milliseconds(0))); }

@@ -27,7 +27,7 @@ void tell_wait(const std::function<std::string()>& what, Deadline until) {
     line += "\n";
     std::fputs(line.c_str(), stderr);
   } catch (const Error&) {
-    // Who waits hears of it.
+    // The waiting call reports the error itself.
   }
 }
 

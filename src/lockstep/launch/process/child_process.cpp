@@ -52,7 +52,7 @@ std::string advice(const std::string& program, int code) {
   }
 }
 
-// A folder that may be entered is executable for access(2), and no program.
+// An accessible folder is executable for access(2), but is not a program.
 bool is_executable_file(const std::string& file) {
   if (::access(file.c_str(), X_OK) != 0) return false;
   std::error_code ignored;
@@ -68,8 +68,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-// Everything that the child needs, prepared before the fork: other threads may hold the allocator's lock then, so the
-// child must not allocate.
+// Everything that the child needs, prepared before the fork: another thread may hold the allocator's lock during the
+// fork, so the child must not allocate.
 struct Prepared {
   std::string program;
   std::vector<char*> arguments;
@@ -79,10 +79,11 @@ struct Prepared {
   int err;
   int kept;
   pid_t parent;
-  int report;  // the child writes errno here where it cannot become the program
+  int report;  // the child writes errno here if it cannot become the program
 };
 
-// Between dup2 and exec, descriptors have no close-on-exec flag where they already have the right number.
+// Gives `descriptor` the number `number`, open across exec. If the numbers are equal, dup2 would leave close-on-exec
+// set.
 bool put_at(int descriptor, int number) {
   if (descriptor < 0) return true;
   if (descriptor == number) return ::fcntl(descriptor, F_SETFD, 0) == 0;
@@ -106,7 +107,7 @@ bool put_at(int descriptor, int number) {
   ::_exit(127);
 }
 
-// What the child reports: 0 once it has become the program, since the pipe then closes.
+// The child's report: 0 once it has become the program, because the pipe then closes.
 int wait_for_exec(int pipe) {
   int code = 0;
   ssize_t got = 0;

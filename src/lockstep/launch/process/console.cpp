@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostWaitingBytes = 1 << 20;
 
-// Where this says yes, PIPE_BUF bytes can be written to a pipe without blocking (pipe(7)).
+// If this returns true, PIPE_BUF bytes can be written to a pipe without blocking (pipe(7)).
 bool takes_more(int fd, int timeout_ms) {
   pollfd wanted{fd, POLLOUT, 0};
   return ::poll(&wanted, 1, timeout_ms) > 0;
@@ -47,7 +47,7 @@ void Console::write_what_fits() {
     } else if (errno == EAGAIN) {
       blocked = true;
     } else if (errno != EINTR) {
-      broken_ = true;  // the reader is gone: the job goes on without it
+      broken_ = true;  // the reader is gone: the job continues without it
     }
   }
   waiting_.erase(0, broken_ ? waiting_.size() : done);

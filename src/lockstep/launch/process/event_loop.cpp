@@ -50,7 +50,8 @@ void EventLoop::wait(Deadline deadline) {
     count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), deadline.poll_timeout_ms());
   } while (count < 0 && errno == EINTR);
   for (int i = 0; i < count; ++i) {
-    // By token: a function called before may have forgotten this one, and its number may be another file's by now.
+    // Looked up by token: a function called before may have removed this watch, and its number may belong to another
+    // file now.
     const auto found = watches_.find(events[static_cast<std::size_t>(i)].data.u64);
     if (found == watches_.end()) continue;
     const std::shared_ptr<Watch> kept = found->second;

@@ -31,7 +31,7 @@ struct Message {
   pid_t group = 0;
 };
 
-// Holds nothing that somebody waits on: whoever reads the launcher's output must see its end.
+// Closes everything that other processes may wait for: a reader of the launcher's output must see its end.
 void let_go_of_everything_but(int pipe) {
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, fd);
@@ -88,7 +88,7 @@ OrphanGuard::OrphanGuard(const std::string& mark, const std::string& folder) {
     throw Error("cannot start the guard process of the job: " + errno_text(errno), "lockstep run",
                 advice_without_process(errno));
   if (pid_ == 0) {
-    pipe_.reset();  // else it would wait for itself
+    pipe_.reset();  // otherwise it would wait for itself
     stand_guard(read_end.get(), mark, folder);
   }
 }
@@ -106,7 +106,7 @@ void OrphanGuard::tell(char what, pid_t group) {
   Message message;
   message.what = what;
   message.group = group;
-  // A guard that somebody killed is missed at the launcher's own violent end only: the ranks still die with it.
+  // A killed guard is only missed if the launcher itself is killed: the ranks still die with it.
   [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &message, sizeof(message));
 }
 

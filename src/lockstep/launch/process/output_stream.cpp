@@ -31,7 +31,7 @@ OutputStream::OutputStream(EventLoop& loop, Targets targets) : loop_(loop), targ
   }
   read_end_ = UniqueFd(ends[0]);
   write_end_ = UniqueFd(ends[1]);
-  ::fcntl(read_end_.get(), F_SETFL, O_NONBLOCK);  // of our end only
+  ::fcntl(read_end_.get(), F_SETFL, O_NONBLOCK);  // only for this end
   if (targets_.prefix) prefix_.emplace(*targets_.prefix);
   watch();
 }
@@ -76,7 +76,7 @@ void OutputStream::pass_on(std::string_view piece) {
 }
 
 void OutputStream::drain() {
-  // A pipe holds 64 KiB by default; what comes after that many pieces is from a process that still writes.
+  // A pipe holds 64 KiB by default; after that many pieces, the output is from a process that still writes.
   for (int pieces = 0; read_end_ && pieces < 64 && take_piece() == Got::Some; ++pieces) {
   }
 }

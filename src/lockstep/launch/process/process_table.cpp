@@ -42,7 +42,7 @@ struct ProcessState {
   pid_t parent = 0;
 };
 
-// From /proc/PID/stat: "12 (name, which may hold anything) S 1 ..."
+// From /proc/PID/stat: "12 (name, which may contain anything) S 1 ..."
 ProcessState state_of(pid_t pid) {
   const std::string stat = content("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = stat.rfind(')');
@@ -53,7 +53,7 @@ ProcessState state_of(pid_t pid) {
   return result;
 }
 
-// Whether this process has a child beside those of `except`, by the kernel's own list; yes where the kernel keeps none.
+// Whether this process has a child outside of `except`, by the kernel's list; true if the kernel keeps no such list.
 bool has_other_children(const std::set<pid_t>& except) {
   std::error_code status;
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", status)) {
@@ -116,7 +116,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 void reap_orphans(const std::set<pid_t>& except, const std::function<bool(pid_t)>& is_waited_for) {
   siginfo_t info{};
-  // Looks before it takes: the exit status of some belongs to somebody else.
+  // Checks before it reaps: the exit status of some children belongs to other code.
   while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
          except.count(info.si_pid) == 0 && !is_waited_for(info.si_pid)) {
     ::waitpid(info.si_pid, nullptr, WNOHANG);
@@ -136,7 +136,7 @@ std::vector<pid_t> end_descendants(const std::set<pid_t>& except, const SentSign
   }
   Deadline give_up = Deadline::never();
   while (!alive.empty() && !give_up.passed()) {
-    // Again in each round: a process may have forked between the look and the signal.
+    // Repeated in each round: a process may have forked between the check and the signal.
     if (kill_at.passed() || is_urgent()) {
       if (give_up.is_never()) give_up = Deadline::after(kKillTimeout);
       for (const pid_t pid : alive) ::kill(pid, SIGKILL);

@@ -42,8 +42,8 @@ SignalInbox::SignalInbox() {
 }
 
 SignalInbox::~SignalInbox() {
-  // A write to a console that is gone left a SIGPIPE behind; unblocked, it would end the launcher in place of its exit
-  // code.
+  // A write to a vanished console left a SIGPIPE pending; if it were unblocked, it would end the launcher, which would
+  // then not return its exit code.
   sigset_t pipe;
   ::sigemptyset(&pipe);
   ::sigaddset(&pipe, SIGPIPE);

@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kKeptBytes = 16UL * 1024;
-// Of a file: a stack of LibTorch's takes some tens of kilobytes.
+// For a file: a stack of LibTorch takes some tens of kilobytes.
 constexpr std::size_t kReadBytes = 256UL * 1024;
 
 void cut(std::string& text) {

@@ -29,7 +29,7 @@ int installed_gpus() {
 
 int visible_gpus() {
   const int installed = installed_gpus();
-  // Set but empty hides all of them, so the difference to "not set" matters here.
+  // A variable that is set but empty hides all devices, so it differs from an unset one here.
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible == nullptr) return installed;
   int listed = 0;

@@ -16,7 +16,7 @@ constexpr std::size_t kMostOthers = 16;
 constexpr std::size_t kMostMessageLines = 20;
 constexpr std::size_t kMostOfALine = 1000;
 
-// A rank may write anything, to the terminal too.
+// A rank's output may contain anything, but must be safe for a terminal.
 std::string indented(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += "\n    | " + printable(line, kMostOfALine);
@@ -30,7 +30,7 @@ std::vector<std::string> lines_of(const std::string& message) {
   return tail.last_lines(kMostMessageLines);
 }
 
-// The message of an exception that nobody caught stands in both places.
+// The message of an uncaught exception appears in both places.
 bool says_all_of(const std::vector<std::string>& lines, const std::vector<std::string>& message) {
   return std::all_of(message.begin(), message.end(), [&](const std::string& part) {
     return std::any_of(lines.begin(), lines.end(),
@@ -38,7 +38,7 @@ bool says_all_of(const std::vector<std::string>& lines, const std::vector<std::s
   });
 }
 
-// Of its error file: without the stack that LibTorch adds, and without lines that hold nothing.
+// The message of the rank's error file, without the stack that LibTorch adds, and without empty lines.
 std::vector<std::string> message_lines(const RankEnd& end) {
   std::vector<std::string> lines = lines_of(end.error.message);
   const auto is_blank = [](const std::string& line) { return line.find_first_not_of(" \t") == std::string::npos; };

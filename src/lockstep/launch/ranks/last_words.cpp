@@ -13,8 +13,8 @@ constexpr std::size_t kLooked = 1000;  // lines
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// "[W Context.cpp:70] ", "[W1122 10:00:00.123 Context.cpp:70] ", "I1122 10:00:00.123 77 file.cc:5] ", and the same
-// behind "[rank0]:".
+// "[W Context.cpp:70] ", "[W1122 10:00:00.123 Context.cpp:70] ", "I1122 10:00:00.123 77 file.cc:5] ", or one of these
+// after "[rank0]:".
 bool is_noise(std::string_view line) {
   if (line.substr(0, 5) == "[rank") line.remove_prefix(std::min(line.find(':') + 1, line.size()));
   if (!line.empty() && line[0] == '[') line.remove_prefix(1);
@@ -41,7 +41,7 @@ std::vector<std::string> last_words(const TextTail& tail, std::size_t most) {
   const std::size_t begin = last == lines.rend() ? lines.size() : static_cast<std::size_t>(lines.rend() - last) - 1;
   const std::size_t tail_begin = lines.size() - most;
   if (begin >= tail_begin) return {lines.end() - static_cast<std::ptrdiff_t>(most), lines.end()};
-  // Both ends of a long message.
+  // Keeps both ends of a long message.
   const auto head = lines.begin() + static_cast<std::ptrdiff_t>(begin);
   const auto half = static_cast<std::ptrdiff_t>(most / 2);
   std::vector<std::string> kept(head, head + half);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uintmax_t kLargestErrorFileBytes = 1 << 20;
 
-// What Lockstep, Gloo, NCCL, MPI and PyTorch say of a peer that is gone.
+// The words of Lockstep, Gloo, NCCL, MPI and PyTorch for a lost peer.
 constexpr std::array kBlame{"lost rank",
                             "lost the connection to",
                             "lost the store",
@@ -36,7 +36,7 @@ bool blames(const std::string& text) {
                      [&](const char* phrase) { return text.find(phrase) != std::string::npos; });
 }
 
-// Less is more to blame.
+// A smaller number means more blame.
 int distance_from_cause(const RankEnd& end) {
   if (is_consequence(end)) return 2;
   const bool came_to_nothing = end.error.cause && (end.error.cause->kind == FailureCause::Kind::Timeout ||
@@ -57,13 +57,13 @@ const RankEnd* end_of_blamed(const RankEnd& end, const std::vector<RankEnd>& end
   return found == ends.end() ? nullptr : &*found;
 }
 
-// From one that another failure explains to the other, as far as that is known here. Ranks that blame each other in a
-// circle show no cause, so the one that ended first stands for them.
+// Leads from a rank that another failure explains to the cause, as far as it is known here. Ranks that blame each other
+// in a circle show no cause, so the one that ended first represents them.
 const RankEnd* follow_blame(const RankEnd* end, const std::vector<RankEnd>& ends) {
   std::vector<const RankEnd*> path;
   while (is_consequence(*end)) {
     const auto seen = std::find(path.begin(), path.end(), end);
-    if (seen != path.end()) return *std::min_element(seen, path.end());  // `ends` are in the order of time
+    if (seen != path.end()) return *std::min_element(seen, path.end());  // `ends` are in order of time
     path.push_back(end);
     const RankEnd* const next = end_of_blamed(*end, ends);
     if (next == nullptr) break;
@@ -75,7 +75,7 @@ const RankEnd* follow_blame(const RankEnd* end, const std::vector<RankEnd>& ends
 }  // namespace
 
 bool is_consequence(const RankEnd& end) {
-  const bool gave_up = end.status.signal == 0 || end.status.signal == SIGABRT;  // what nobody catches ends in abort()
+  const bool gave_up = end.status.signal == 0 || end.status.signal == SIGABRT;  // an uncaught exception ends in abort()
   if (!gave_up) return false;
   if (end.error.cause) return end.error.cause->is_consequence();
   if (!end.error.message.empty()) return blames(end.error.message);

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// NCCL's errors reach the program as exceptions; the older name is read by PyTorch before 2.2.
+// NCCL's errors reach the program as exceptions; PyTorch before 2.2 reads the older name.
 constexpr const char* kNcclErrorHandling[] = {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"};
 
 std::string name_of(const std::string& entry) { return entry.substr(0, entry.find('=')); }
@@ -33,7 +33,7 @@ Variables rank_variables(const RankPlace& place) {
       {"TORCHELASTIC_RESTART_COUNT", number(place.restart_count)},
       {"TORCHELASTIC_MAX_RESTARTS", number(place.max_restarts)},
       {"TORCHELASTIC_RUN_ID", place.run_id},
-      // Our store is not PyTorch's: under env:// a Python rank 0 listens on MASTER_PORT itself.
+      // Lockstep's store is not PyTorch's: under env:// a Python rank 0 listens on MASTER_PORT itself.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCHELASTIC_ERROR_FILE", place.error_file},
       {"LOCKSTEP_STORE", place.store},

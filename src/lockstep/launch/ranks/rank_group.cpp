@@ -19,7 +19,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLastLines = 20;
-// Ranks that begin need the cores more than spares do that are loaded.
+// Starting ranks need the cores more than spares that are being loaded.
 constexpr std::chrono::seconds kSpareDelay{1};
 
 UniqueFd open_file(const std::string& path, int flags) {
@@ -33,7 +33,7 @@ UniqueFd open_file(const std::string& path, int flags) {
 
 UniqueFd log_file(const std::string& path) { return open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND); }
 
-// "[default0]:" as torchrun has it, or what its variable for this says.
+// "[default0]:" as in torchrun, or the text of torchrun's variable for it.
 std::string line_prefix(const RankPlace& place) {
   const char* pattern = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
   if (pattern == nullptr) return fmt::format("[{}{}]:", place.role, place.local_rank);
@@ -70,12 +70,12 @@ struct RankGroup::Rank {
   EventLoop::Token watch = 0;
   std::unique_ptr<OutputStream> out;  // null: stdout does not pass through the launcher
   std::unique_ptr<OutputStream> err;
-  UniqueFd out_file;  // where the stream goes straight to a file
+  UniqueFd out_file;  // if the stream is written directly to a file
   UniqueFd err_file;
   std::string err_path;
 
   std::size_t index() const { return static_cast<std::size_t>(place.local_rank); }
-  // Of its stderr, wherever that went.
+  // The end of its stderr, from the pipe or the file.
   TextTail tail() const { return err ? err->tail() : tail_of_file(err_path); }
 };
 
@@ -135,7 +135,7 @@ int RankGroup::connect_stdout(Rank& rank, const std::string& folder) {
   return rank.out_file.get();
 }
 
-// Passes through the launcher, which remembers its end, unless it goes straight to a file.
+// Stderr passes through the launcher, which keeps its end, unless it is written directly to a file.
 int RankGroup::connect_stderr(Rank& rank, const std::string& folder) {
   const std::size_t i = rank.index();
   const bool tee = parts_.plan.tee[i].err;
@@ -172,7 +172,7 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   rank.command.out = connect_stdout(rank, folder);
   rank.command.err = connect_stderr(rank, folder);
 
-  rank.ended = true;  // until it has begun
+  rank.ended = true;  // until it has started
   auto spare = parts_.spares.release(place.local_rank, rank.command);
   rank.process = spare ? std::move(*spare) : start_child(rank.command);
   rank.ended = false;
@@ -233,7 +233,7 @@ void RankGroup::act_on_time() {
   if (prepare_at_.passed()) prepare_spares();
   if (!act_at_.passed()) return;
   signal_all(SIGKILL);
-  // Again soon: a process may have joined the group in between.
+  // Soon again: a process may have joined the group in between.
   act_at_ = all_ended() ? Deadline::never() : Deadline::after(std::chrono::milliseconds(100));
 }
 

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// Whether the dynamic linker, which preloads, starts the program: its headers name an interpreter then.
+// Whether the dynamic linker, which preloads libraries, starts the program: its headers then name an interpreter.
 bool has_dynamic_linker(std::ifstream& file) {
   Elf64_Ehdr header{};
   file.seekg(0);
@@ -42,7 +42,7 @@ void check_spares_are_possible(const std::string& file) {
                      "build target lockstep_spare, or install it beside lockstep");
   }
   std::ifstream program(file, std::ios::binary);
-  if (!program) return;  // to be told when it is started
+  if (!program) return;  // reported when it is started
   if (has_dynamic_linker(program)) return;
   throw UsageError("--warm-spares with " + file + ", which is no dynamically linked program", "command line",
                    "name the program itself in place of a script, or leave out --warm-spares");

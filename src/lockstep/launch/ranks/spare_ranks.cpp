@@ -27,7 +27,7 @@ std::string value_in(const std::vector<std::string>& environment, const std::str
   return "";
 }
 
-// All at once: the socket's buffer holds what an environment may have.
+// Sent at once: the socket's buffer is large enough for any environment.
 bool send_start(int socket, const ChildCommand& command) {
   std::string block;
   for (const std::string& entry : command.environment) block += entry + '\0';
@@ -118,7 +118,7 @@ void SpareRanks::start(int local_rank, ChildCommand command) {
   spares_[local_rank] = std::move(spare);
 }
 
-// It is loaded; or it has ended.
+// The spare is loaded, or it has ended.
 void SpareRanks::take_sign(int local_rank) {
   Spare& spare = *spares_.at(local_rank);
   char sign = 0;

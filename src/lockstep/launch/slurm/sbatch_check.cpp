@@ -1,4 +1,4 @@
-// What is wrong with scripts for sbatch that are to start data-parallel jobs.
+// Finds errors in scripts for sbatch that should start data-parallel jobs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,14 +23,14 @@ using Words = std::vector<std::string>;
 
 std::string file_name_of(const std::string& word) { return word.substr(word.rfind('/') + 1); }
 
-// An expansion, or a redirection.
+// Whether `word` is an expansion or a redirection.
 bool begins_no_program(const std::string& word) {
   TextCursor at(word);
   if (at.take("$<>({}&`")) return true;
   return !at.digits(1).empty() && at.take("<>");
 }
 
-// What prepares and reports in a job, and is no training.
+// Commands that prepare a job or report on it, and do not train.
 bool is_harmless(const std::string& word) {
   static const std::set<std::string> names{
       "export",     "set",    "source", ".",      "cd",    "echo",     "module", "ulimit", "mkdir",    "date",
@@ -45,7 +45,7 @@ bool is_harmless(const std::string& word) {
   return names.count(file_name_of(word)) != 0 || begins_no_program(word);
 }
 
-// What starts the ranks of one host.
+// Programs that start the ranks of one host.
 bool is_launcher(const Words& words) {
   const std::string name = file_name_of(words.front());
   const std::string verb = words.size() > 1 ? words[1] : "";
@@ -63,7 +63,7 @@ struct SlurmOption {
   std::optional<std::string> value;
 };
 
-// The options in front of the program; `program` is set to the first word that belongs to none.
+// The options before the program; `program` is set to the first word that belongs to no option.
 std::vector<SlurmOption> options_of(const Words& words, std::size_t* program) {
   static const std::map<char, std::string> letters{
       {'N', "nodes"},      {'n', "ntasks"},       {'c', "cpus-per-task"}, {'t', "time"},
@@ -107,7 +107,7 @@ std::vector<SlurmOption> options_of(const Words& words, std::size_t* program) {
   return options;
 }
 
-// What the value of an option of a #SBATCH line must look like; nothing where any will do.
+// The required form of an option's value on a #SBATCH line; nothing if any value is valid.
 std::optional<std::string> wrong_value(const SlurmOption& option) {
   static const std::set<std::string> numbers{"ntasks",          "ntasks-per-node", "cpus-per-task", "ntasks-per-socket",
                                              "ntasks-per-core", "ntasks-per-gpu"};
@@ -238,7 +238,7 @@ class SbatchCheck {
     }
   }
 
-  // "--signal=B:USR1@120"; without a time, Slurm takes a minute.
+  // "--signal=B:USR1@120"; without a time, Slurm uses a minute.
   void look_at_signal() {
     const auto signal = values_.find("signal"), time = values_.find("time");
     if (signal == values_.end() || time == values_.end()) return;
@@ -281,9 +281,9 @@ class SbatchCheck {
   int line_ = 0;
   int first_command_ = 0;
   bool has_srun_ = false;
-  std::map<std::string, Place> values_;  // of #SBATCH options
+  std::map<std::string, Place> values_;  // #SBATCH options
   Place comment_nodes_;
-  std::vector<std::pair<int, bool>> unstarted_;  // lines of commands that srun does not start; true: a launcher
+  std::vector<std::pair<int, bool>> unstarted_;  // lines of commands that run without srun; true: a launcher
   std::vector<SbatchFinding> findings_;
 };
 

@@ -15,8 +15,9 @@
 namespace lockstep {
 namespace {
 
-// How lockstep's Trainer leaves when it was asked to stop, by SIGTERM or SIGUSR1, and has saved: 128 + SIGTERM. A
-// program that knows no SIGUSR1 dies of it with another code, and must not queue again for ever.
+// The exit code with which lockstep's Trainer leaves after it was asked to stop, by SIGTERM or SIGUSR1, and has saved:
+// 128 + SIGTERM. A program that does not handle SIGUSR1 dies from it with another code, and must not queue again for
+// ever.
 constexpr int kSavedAndStopped = 143;
 
 void require_option(bool holds, const std::string& flag, const std::string& value, const std::string& fix) {

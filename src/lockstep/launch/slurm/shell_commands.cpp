@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// "NAME=...", "NAME+=...": set for a command, or for all that follow.
+// "NAME=...", "NAME+=...": set for one command, or for all later ones.
 bool is_assignment(std::string_view word) {
   TextCursor at(word);
   if (!at.take(kNameLetters)) return false;
@@ -19,7 +19,7 @@ bool is_assignment(std::string_view word) {
   return at.take("=");
 }
 
-// One pass, without recursion: any text is read in a time that is linear in it.
+// One pass, without recursion: takes time linear in any text.
 class ShellReader {
  public:
   explicit ShellReader(const std::string& text) : text_(text) {}
@@ -33,7 +33,7 @@ class ShellReader {
  private:
   bool next_is(const char* text) const { return text_.compare(at_, std::char_traits<char>::length(text), text) == 0; }
 
-  // Takes one character over into the word.
+  // Moves one character into the word.
   void take() {
     if (word_.empty()) word_line_ = line_;
     if (text_[at_] == '\n') ++line_;
@@ -182,7 +182,7 @@ class ShellReader {
       first_line_ = word_line_;
     }
     words_.push_back(word);
-    // "case word in" ends here; its patterns come behind it.
+    // "case word in" ends here; its patterns follow.
     if (words_.size() == 3 && words_[0] == "case" && word == "in") words_.clear();
   }
 

@@ -14,7 +14,7 @@ constexpr std::int64_t kDay = 24 * kHour;
 
 std::int64_t number(std::string_view digits) { return digits.empty() ? 0 : std::stoll(std::string(digits)); }
 
-// ":MM" or ":SS"; false where a colon has no digits behind it.
+// ":MM" or ":SS"; false if no digits follow a colon.
 bool take_part(TextCursor& at, std::string_view& digits) {
   if (!at.take(":")) return true;
   digits = at.digits(2);
