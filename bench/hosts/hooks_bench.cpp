@@ -1,5 +1,5 @@
-// lockstep-bench-hooks: a training step between two hosts that are network namespaces of this machine, joined by a slow
-// link, with each of the ways to send less; or how far each of them learns MNIST.
+// lockstep-bench-hooks: a training step between two hosts, which are network namespaces of this machine joined by a
+// slow link, with each of the hooks that send less; or how well each of them learns MNIST.
 //   lockstep-bench-hooks [RATE] [ROUNDS], as in: lockstep-bench-hooks 100mbit 5
 //   lockstep-bench-hooks convergence FOLDER [EPOCHS], as in: lockstep-bench-hooks convergence data/mnist 6
 #include <fmt/format.h>
@@ -90,7 +90,7 @@ int run(const std::string& rate, int rounds) {
   return 0;
 }
 
-// How far 2 and 4 ranks get in the same number of passes over the images.
+// Compares the accuracy that 2 and 4 ranks reach in an equal number of passes over the images.
 int run_convergence(const std::string& folder, int epochs) {
   const auto data = read_digits(folder, 12800);
   if (!data) {

@@ -1,5 +1,5 @@
-// lockstep-bench-hosts: all-reduce between hosts that are network namespaces of this machine, joined by links of a
-// given rate: the flat engine against the hierarchical one, in turn, in the same processes.
+// lockstep-bench-hosts: all-reduce between hosts, which are network namespaces of this machine joined by links of a
+// given rate: the flat engine and the hierarchical one, in turn, in the same processes.
 //   lockstep-bench-hosts [RATE] [HOSTS] [RANKS PER HOST] [ROUNDS], as in: lockstep-bench-hosts 1gbit 2 2 7
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -24,7 +24,7 @@
 namespace lockstep {
 namespace {
 
-const std::vector<std::int64_t> kCounts = {1 << 8, 1 << 14, 1 << 18, 25 << 18};  // of floats: 1 KiB to 25 MiB
+const std::vector<std::int64_t> kCounts = {1 << 8, 1 << 14, 1 << 18, 25 << 18};  // floats: 1 KiB to 25 MiB
 
 double seconds_of(Communicator& group, at::Tensor& tensor) {
   group.barrier();

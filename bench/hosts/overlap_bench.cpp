@@ -1,5 +1,5 @@
 // lockstep-bench-overlap: how much of the communication between two hosts a training step hides behind its backward,
-// beside Python's DDP over Gloo in the same network namespaces.
+// compared with Python's DDP over Gloo in the same network namespaces.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -63,9 +63,9 @@ struct OverlapBench {
     return python + " has no torch (Debian's package is python3-torch)";
   }
 
-  // The share that a network could hide which is never idle once it has a bucket, and takes no processor's time:
-  // buckets leave when their gradients are ready, and the last one when backward ends. Of the profile's own backward,
-  // which also fills the buckets.
+  // The share that an ideal network could hide, which is never idle once it has a bucket, and takes no processor time.
+  // Buckets leave when their gradients are ready, and the last one leaves when backward ends. Based on the profile's
+  // own backward, which also fills the buckets.
   double attainable(const HostProfile& profile, const nlohmann::ordered_json& measured) const {
     const double exchange_s = measured["exchange_ms"].get<double>() / 1e3;
     const double sent = measured["bytes"].get<double>() * 2 * (host_count - 1) / host_count;

@@ -1,5 +1,5 @@
-// lockstep-check-plan: forecasts of `lockstep plan` beside steps measured on hosts that are network namespaces of this
-// machine.
+// lockstep-check-plan: compares forecasts of `lockstep plan` with steps measured on hosts that are network namespaces
+// of this machine.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -65,7 +65,7 @@ struct PlanCheck {
     return options;
   }
 
-  // The engine's costs where so many ranks share this machine's cores.
+  // The engine's costs if this many ranks share this machine's cores.
   EngineCosts shared_costs(EngineCosts costs, int host_count) const {
     const double ranks_per_core =
         std::max(1.0, static_cast<double>(host_count * ranks_per_host) / static_cast<double>(available_cores()));
@@ -73,7 +73,7 @@ struct PlanCheck {
     return costs;
   }
 
-  // The step's parts, by hosts that share the machine as those of the measurement do, and send each other nothing.
+  // The parts of the step, on hosts that share the machine as in the measurement, and send each other nothing.
   HostProfile profile_on(const NetworkHosts& places, const std::string& bin, const PlanQuestion& question,
                          const EngineCosts& engine) const {
     std::vector<std::string> command{companion_program("lockstep-plan-worker")};

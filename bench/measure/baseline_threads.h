@@ -1,4 +1,4 @@
-// What a measurement of one replica computes with: its threads are set, and put back at the end.
+// Sets the threads for measuring a single replica, and restores them at the end.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// One thread for everything; or, with 0, whatever the process was given.
+/// One thread for everything; or, with 0, the process's own number.
 class BaselineThreads {
  public:
   explicit BaselineThreads(int threads) : before_(openmp_threads()) {

@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// Memory at its best: on large pages where the system has them; fp32 ones.
+/// The fastest memory of the system, on large pages if it has them: fp32 ones.
 at::Tensor make_plain(std::int64_t numel);
 
-/// All memory once, side by side, as an update goes through it: several streams together are faster than one by one.
-/// What is written is multiplied in place. Tensors are fp32 and of one size.
+/// Walks all tensors once, side by side, as an update does: several streams together are faster than one by one.
+/// Elements of `written` are multiplied in place. Tensors are fp32 and have equal sizes.
 void pass_through(const std::vector<at::Tensor>& written, const std::vector<at::Tensor>& read);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// `lockstep bench`: the benchmarks, each with its bound or its peer's side in the table.
+// `lockstep bench`: the benchmarks. Each table shows its bound or its peer next to Lockstep.
 #include <memory>
 #include <string>
 #include <utility>
@@ -30,7 +30,7 @@ class Bench : public Subcommand {
     for (const auto& [app, benchmark] : benchmarks_) {
       if (app->parsed()) return benchmark->run();
     }
-    return 2;  // cannot happen: one is required
+    return 2;  // cannot happen: a subcommand is required
   }
 
  private:

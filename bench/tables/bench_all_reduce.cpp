@@ -1,4 +1,4 @@
-// `lockstep bench all-reduce`: our engines, the peers and the bound, in turn, each in its own processes.
+// `lockstep bench all-reduce`: our engines, the peers and the bound take turns, each in its own processes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Row {
   double min_us;
   double bound_us;
 
-  // Bytes of the tensor per second, and what a ring would have to move for it: the figures of nccl-tests.
+  // Bytes of the tensor per second, and the bytes that a ring would have to move for it: the figures of nccl-tests.
   double algbw_gb_s() const { return static_cast<double>(bytes) / median_us / 1e3; }
   double busbw_gb_s() const { return algbw_gb_s() * 2.0 * (ranks - 1) / ranks; }
 };

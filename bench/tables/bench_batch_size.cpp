@@ -1,5 +1,5 @@
-// `lockstep bench batch-size`: time per batch and throughput against the batch size, by wrapper and replicas, and where
-// throughput stops growing.
+// `lockstep bench batch-size`: time per batch and throughput by batch size, wrapper and number of replicas, and the
+// batch size at which throughput stops growing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,7 +26,7 @@ namespace {
 // One curve: a wrapper and a number of replicas.
 struct BatchSizeCurve {
   WrapperContender contender;
-  std::map<std::int64_t, std::vector<double>> times_ms;  // of each round, by batch size
+  std::map<std::int64_t, std::vector<double>> times_ms;  // one per round, by batch size
 
   std::string name() const {
     return contender.wrapper == "one-device" ? contender.wrapper
@@ -35,7 +35,7 @@ struct BatchSizeCurve {
   double ms(std::int64_t batch) const { return median(times_ms.at(batch)); }
   double samples_per_s(std::int64_t batch) const { return 1000.0 * static_cast<double>(batch) / ms(batch); }
 
-  // The smallest batch whose throughput no larger one exceeds by `gain`; none where that is the largest measured.
+  // The smallest batch whose throughput no larger one exceeds by `gain`; nothing if that is the largest measured one.
   std::optional<std::int64_t> plateau(double gain) const {
     for (auto at = times_ms.begin(); at != times_ms.end(); ++at) {
       const bool is_beaten = std::any_of(std::next(at), times_ms.end(), [&](const auto& later) {
@@ -127,7 +127,7 @@ class BenchBatchSize : public Subcommand {
   void measure(std::vector<BatchSizeCurve>& curves) const {
     const ProgressLine progress;
     for (int round = 0; round < rounds_; ++round) {
-      // One device goes first, and says how many steps fit into the time; the others make as many.
+      // One device runs first, and determines the number of steps that fit into the time; the others make as many.
       std::map<std::int64_t, int> steps;
       for (const std::int64_t batch : batches_) steps[batch] = steps_;
       for (BatchSizeCurve& curve : curves) {

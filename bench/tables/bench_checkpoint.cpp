@@ -1,4 +1,4 @@
-// `lockstep bench checkpoint`: how long a save holds training up, and how long it writes.
+// `lockstep bench checkpoint`: how long a save delays training, and how long it writes.
 #include <ATen/Parallel.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
@@ -28,10 +28,10 @@ double seconds_of(const std::function<void()>& body) {
 }
 
 struct CheckpointTimes {
-  std::vector<double> stall_s;      // what the caller waited
-  std::vector<double> write_s;      // until the folder is published
-  std::vector<double> step_s;       // of work without a write beside it
-  std::vector<double> busy_step_s;  // of the same work while it writes
+  std::vector<double> stall_s;      // the caller's wait
+  std::vector<double> write_s;      // until the folder was published
+  std::vector<double> step_s;       // a step of work without a write in progress
+  std::vector<double> busy_step_s;  // the same work during a write
 };
 
 class BenchCheckpoint : public Subcommand {
@@ -60,7 +60,7 @@ class BenchCheckpoint : public Subcommand {
   }
 
  private:
-  // Layers of 4 MB, as a model has them.
+  // Layers of 4 MB, as in a real model.
   CheckpointContent make_content() const {
     CheckpointContent content;
     for (int i = 0; i < std::max(1, megabytes_ / 12); ++i) {
@@ -98,7 +98,7 @@ class BenchCheckpoint : public Subcommand {
     return times;
   }
 
-  // The bound of a snapshot: the same bytes, copied once more.
+  // The bound of a snapshot: one more copy of the same bytes.
   double plain_copy_s() const {
     const std::vector<char> from(static_cast<std::size_t>(megabytes_) * 1'000'000, 'a');
     std::vector<char> to(from.size(), 'b');

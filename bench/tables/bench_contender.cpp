@@ -42,7 +42,7 @@ UniqueFd make_pipe(const std::string& path) {
   if (::mkfifo(path.c_str(), 0600) != 0) {
     throw Error("cannot make the pipe " + path + ": " + errno_text(errno), "bench", "set TMPDIR to a local folder");
   }
-  return UniqueFd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));  // both ends, so that it waits for nobody
+  return UniqueFd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));  // both ends, so that opening does not block
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ BenchContender::BenchContender(std::string engine, int ranks, std::size_t larges
 }
 
 BenchContender::~BenchContender() {
-  to_.clear();  // the end of their input
+  to_.clear();  // ends their input
   const Deadline deadline = Deadline::after(kEndLimit);
   for (const pid_t process : processes_) {
     while (::waitpid(process, nullptr, WNOHANG) == 0) {
@@ -136,7 +136,7 @@ void BenchContender::spawn(std::vector<std::string> command,
   processes_.push_back(process);
 }
 
-// The next line from a rank.
+// Returns the next line of a rank.
 std::string BenchContender::answer(std::size_t rank) {
   const Deadline deadline = Deadline::after(kTurnLimit);
   std::string& text = partial_[rank];

@@ -12,27 +12,27 @@
 namespace lockstep {
 
 /// One contender of `lockstep bench all-reduce`: the processes of its ranks, which wait for their turns without using a
-/// core, and a named pipe to and from each.
+/// core, and a named pipe to and from each process.
 class BenchContender {
  public:
   /// Starts the ranks of `engine` (one of `known()`, or "bound") and waits until they are ready.
-  /// @throws Error  where its program is not in this build, or it fails to start
+  /// @throws Error  if its program is not in this build, or it fails to start
   BenchContender(std::string engine, int ranks, std::size_t largest_bytes);
-  /// Ends the ranks: they are told, and killed if they do not listen.
+  /// Ends the ranks: asks them to end, and kills those that do not.
   ~BenchContender();
   BenchContender(const BenchContender&) = delete;
   BenchContender& operator=(const BenchContender&) = delete;
 
-  /// One turn: microseconds of an all-reduce of `bytes`, that of the slowest rank.
-  /// @throws Error  if a sum is wrong, a rank fails, or it takes minutes
+  /// One turn: microseconds of an all-reduce of `bytes` on the slowest rank.
+  /// @throws Error  if a sum is wrong, a rank fails, or the turn takes minutes
   double take_turn(std::size_t bytes);
 
   const std::string& engine() const { return engine_; }
   int ranks() const { return ranks_; }
 
-  /// What --engines understands.
+  /// The names that --engines accepts.
   static const std::vector<std::string>& known();
-  /// Why `engine` cannot run here; empty where it can.
+  /// Why `engine` cannot run here; empty if it can.
   static std::string missing(const std::string& engine);
 
  private:
@@ -46,7 +46,7 @@ class BenchContender {
   std::string folder_;
   std::vector<UniqueFd> to_;
   std::vector<UniqueFd> from_;
-  std::vector<std::string> partial_;  // what has come of the next line, by rank
+  std::vector<std::string> partial_;  // the received part of the next line, by rank
   std::vector<pid_t> processes_;
 };
 

@@ -1,4 +1,4 @@
-// `lockstep bench csv`: splitting CSV into fields, beside std::getline and one plain pass over the same bytes.
+// `lockstep bench csv`: splits CSV into fields, compared with std::getline and one plain pass over the same bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@
 namespace lockstep {
 namespace {
 
-/// What a contender saw of a file: all must agree.
+/// A contender's counts for a file: all contenders must agree.
 struct CsvCounts {
   std::size_t records = 0;
   std::size_t fields = 0;
-  std::size_t bytes = 0;  // of all fields
+  std::size_t bytes = 0;  // in all fields
   bool operator!=(const CsvCounts& other) const {
     return records != other.records || fields != other.fields || bytes != other.bytes;
   }
@@ -35,7 +35,7 @@ struct CsvCounts {
 struct CsvContender {
   std::string system;
   std::function<CsvCounts(const std::string&)> run;
-  bool counts = true;  // splits fields and counts them; not the bound
+  bool counts = true;  // splits and counts fields; false for the bound
   std::vector<double> ms = {};
 };
 
@@ -57,7 +57,7 @@ std::string make_review_rows(std::size_t bytes, bool quoted) {
   return rows;
 }
 
-// The same reviews as JSON Lines; an escape in every other one, as line ends and quotes make.
+// The same reviews as JSON Lines, with an escape in every second one, as for line ends and quotes.
 std::string make_json_lines(std::size_t bytes) {
   const std::string reviews = make_review_rows(bytes, false);
   std::string lines;
@@ -74,7 +74,7 @@ std::string make_json_lines(std::size_t bytes) {
   return lines;
 }
 
-// 41 short fields a record, as logs and measurements have.
+// 41 short fields per record, as in logs and measurements.
 std::string make_number_rows(std::size_t bytes) {
   SplitMix random(2);
   std::string rows;
@@ -106,7 +106,7 @@ CsvCounts split_with_lockstep(const std::string& path) {
   return counts;
 }
 
-// The usual way: a line, and a stream over it for the fields.
+// The usual way: reads a line, then its fields through a stream.
 CsvCounts split_with_getline(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   CsvCounts counts;
@@ -122,7 +122,7 @@ CsvCounts split_with_getline(const std::string& path) {
   return counts;
 }
 
-// The same without the second stream, and with the fields' memory used again.
+// Without the second stream, and reusing the fields' memory.
 CsvCounts split_with_getline_and_find(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   CsvCounts counts;
@@ -142,7 +142,7 @@ CsvCounts split_with_getline_and_find(const std::string& path) {
   return counts;
 }
 
-// One plain pass: looks at every byte for one that is not there.
+// One plain pass: searches all bytes for a value that does not occur.
 CsvCounts pass_over(const std::string& path) {
   const FileBytes file = FileBytes::open(path);
   CsvCounts counts;
@@ -150,7 +150,7 @@ CsvCounts pass_over(const std::string& path) {
   return counts;
 }
 
-// What training does: finds the rows, checks the texts (UTF-8, not empty) and reads the labels.
+// As training does: finds the rows, checks the texts (UTF-8, not empty) and reads the labels.
 template <typename Reader>
 CsvCounts index_texts(const std::string& path, const Reader& reader) {
   TextFileOptions options;
@@ -159,7 +159,7 @@ CsvCounts index_texts(const std::string& path, const Reader& reader) {
   return {static_cast<std::size_t>(reader(path, options)->size()), 0, 0};
 }
 
-// The usual way for JSON: a line, and the library that builds all of it.
+// The usual way for JSON: reads a line and parses it into the library's tree.
 CsvCounts parse_with_nlohmann(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   CsvCounts counts;
@@ -202,7 +202,7 @@ class BenchCsv : public Subcommand {
   }
 
  private:
-  // The second contender is ours: the others are held against it.
+  // The second contender is Lockstep; the others are compared with it.
   void measure(const std::string& shape, const std::string& path, const std::string& content,
                std::vector<CsvContender> contenders, nlohmann::ordered_json& rows) const {
     write_file_atomically(path, content);

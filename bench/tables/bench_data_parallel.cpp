@@ -1,5 +1,5 @@
-// `lockstep bench data-parallel`: training steps on one replica and on several, what the wrapper itself costs, and the
-// memory of the other replicas.
+// `lockstep bench data-parallel`: training steps on one replica and on several, the wrapper's own cost, and the memory
+// of the other replicas.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -29,7 +29,7 @@ using Parallel = DataParallel<std::shared_ptr<Model>>;
 
 struct TrainingRow {
   std::string method;
-  std::vector<double> step_ms;  // of each round
+  std::vector<double> step_ms;  // one per round
 };
 
 double resident_mb() { return static_cast<double>(process_memory().resident) / (1 << 20); }
@@ -40,7 +40,7 @@ double megabytes_of(torch::nn::Module& module) {
   return bytes / 1024 / 1024;
 }
 
-// A module that computes nothing, for the cost of everything around it.
+// A module without computation, which shows the cost of everything around it.
 struct EmptyModuleImpl : torch::nn::Cloneable<EmptyModuleImpl> {
   EmptyModuleImpl() { reset(); }
   void reset() override { weight = register_parameter("weight", torch::zeros({1})); }
@@ -144,7 +144,7 @@ class BenchDataParallel : public Subcommand {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  // Scatter, apply and gather around a module that computes nothing: median of many.
+  // Scatter, apply and gather around a module without computation: the median of many calls.
   double overhead_us() const {
     DataParallel<EmptyModule> dp(EmptyModule(), replica_devices());
     const at::Tensor x = torch::zeros({static_cast<std::int64_t>(2 * dp.replicas().size()), 2});
@@ -153,7 +153,7 @@ class BenchDataParallel : public Subcommand {
     return median(times);
   }
 
-  // One replica with its share of the batch, then all of them with all of it.
+  // Measures one replica with its share of the batch, then all replicas with the whole batch.
   int measure_memory() {
     const auto devices = replica_devices();
     const auto count = static_cast<std::int64_t>(devices.size());

@@ -20,7 +20,7 @@ struct ParameterListImpl : torch::nn::Module {
   }
 };
 
-// A bound of an all-reduce, one pass in place over this rank's gradients, and then an update of everything.
+// A bound of an all-reduce, which is one pass in place over this rank's gradients, followed by an update of everything.
 std::function<void()> reduce_and_step(const FusedUpdateBench& bench) {
   const auto parameters = bench.make_parameters();
   std::int64_t numel = 0;

@@ -29,7 +29,7 @@ using Parallel = DataParallel<std::shared_ptr<Model>>;
 struct InferenceRow {
   std::string method;
   std::int64_t batch = 0;
-  std::vector<double> batch_ms;  // of each round
+  std::vector<double> batch_ms;  // one per round
 };
 
 class BenchInference : public Subcommand {
@@ -78,7 +78,7 @@ class BenchInference : public Subcommand {
   }
 
  private:
-  // Before anything is measured.
+  // Called before any measurement.
   void check_peer() const {
     if (peer_.empty()) return;
     const auto [code, out] = run_shell(shell_quoted(python_) + " -c 'import torch' 2>&1");

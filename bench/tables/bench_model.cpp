@@ -1,4 +1,4 @@
-// `lockstep bench model`: forward and backward of a text model, beside Hugging Face's on the same LibTorch.
+// `lockstep bench model`: forward and backward of a text model, compared with Hugging Face's on the same LibTorch.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -30,12 +30,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// What one turn of one system tells.
+/// The result of one turn of one system.
 struct ModelTurn {
   std::string version;
-  double loss = 0;  // without dropout, so that it can be compared
+  double loss = 0;  // without dropout, so that systems can be compared
   std::int64_t parameters = 0;
-  double forward_ms = 0;  // medians over the turn's steps
+  double forward_ms = 0;  // medians over the steps of the turn
   double backward_ms = 0;
   double step_ms = 0;
   double peak_mb = 0;
@@ -50,7 +50,7 @@ ModelTurn turn_of_peer(const Json& answer) {
           median(backward),     median(both),      answer.at("peak_mb")};
 }
 
-// Of the same command, run with --in-process.
+// Reads the output of the same command, run with --in-process.
 ModelTurn turn_of_ours(const Json& row) {
   return {row.at("version"),     row.at("loss"),      row.at("parameters"), row.at("forward_ms"),
           row.at("backward_ms"), row.at("median_ms"), row.at("peak_mb")};
@@ -58,7 +58,8 @@ ModelTurn turn_of_ours(const Json& row) {
 
 bool is_classifier(const ConfigFile& config) { return config.text({"model_type"}, "") == "bert"; }
 
-// Texts of different lengths: the last of n is a quarter shorter, nearly. That of bench/peers/huggingface_model.py.
+// Texts of different lengths: the last of n is almost a quarter shorter. bench/peers/huggingface_model.py makes the
+// same batch.
 Batch make_model_batch(const ConfigFile& config, std::int64_t size, std::int64_t length) {
   const auto range = [](std::int64_t n) { return at::arange(n, at::kLong); };
   constexpr std::int64_t kAny = std::int64_t{1} << 31;
@@ -158,7 +159,7 @@ class BenchModel : public Subcommand {
                      "name a BERT or GPT-2; lockstep bench step measures the others");
   }
 
-  // Ours, in this process.
+  // Measures Lockstep, in this process.
   ModelTurn measure(const std::string& folder) const {
     if (const auto threads = env_int("OMP_NUM_THREADS")) at::set_num_threads(static_cast<int>(*threads));
     const ConfigFile config(folder);
@@ -196,7 +197,7 @@ class BenchModel : public Subcommand {
     return model.loss(model.forward(batch), batch).mean().item<double>();
   }
 
-  // One turn in a process of its own, with the threads and the heap that `lockstep run` gives to either.
+  // Runs one turn in a new process, with the threads and the heap settings that `lockstep run` gives to both systems.
   ModelTurn take_turn(const std::string& system, const std::string& folder) const {
     std::string command;
     for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
@@ -218,7 +219,7 @@ class BenchModel : public Subcommand {
     return system == "lockstep" ? turn_of_ours(answer.at(0)) : turn_of_peer(answer);
   }
 
-  // The figures are worth nothing where the two compute something else.
+  // The figures are worthless if the two systems compute different things.
   static void compare(const ModelTurn& ours, const ModelContender& contender) {
     const ModelTurn& theirs = contender.turns.back();
     if (theirs.parameters != ours.parameters) {
@@ -271,7 +272,7 @@ class BenchModel : public Subcommand {
     for (std::size_t i = 1; i < contenders.size(); ++i) print_ratio(contenders[0], contenders[i]);
   }
 
-  // Round by round: the machine's speed drifts.
+  // Compares round by round, because the machine's speed drifts.
   static void print_ratio(const ModelContender& ours, const ModelContender& theirs) {
     std::vector<double> ratios;
     for (std::size_t r = 0; r < ours.turns.size(); ++r)

@@ -1,4 +1,4 @@
-// `lockstep bench optimizer`: one update of ours, of LibTorch's, and one plain pass over the same bytes.
+// `lockstep bench optimizer`: one update by Lockstep, one by LibTorch, and one plain pass over the same bytes.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -28,7 +28,7 @@ using Parameters = std::vector<at::Tensor>;
 
 constexpr std::int64_t kWidth = 768;  // of the layers, as in BERT base
 
-// Layers of a square weight and a bias, with gradients, until there are `count` parameters.
+// Layers of a square weight and a bias, with gradients, until they have `count` parameters.
 Parameters make_parameters(std::int64_t count) {
   Parameters parameters;
   std::int64_t left = count;
@@ -42,7 +42,7 @@ Parameters make_parameters(std::int64_t count) {
   return parameters;
 }
 
-// The same in flat memory, gradients too, as DistributedDataParallel lays them out.
+// Such layers in flat memory, including gradients, laid out as in DistributedDataParallel.
 Parameters make_flat_parameters(std::int64_t count) {
   Parameters parameters = make_parameters(count);
   const auto flats = flatten(parameters);
@@ -54,7 +54,7 @@ Parameters make_flat_parameters(std::int64_t count) {
   return parameters;
 }
 
-/// Something to measure.
+/// One line of the table.
 struct Contender {
   std::string optimizer;  // "sgd", "adam", "adamw"
   std::string work;       // "step", "clip+step+zero", "reduce+step", "all ranks"
@@ -130,7 +130,7 @@ class BenchOptimizer : public Subcommand {
     return all;
   }
 
-  // A plain pass: multiplies weights and state in place, and reads the gradients, or multiplies them, too.
+  // A plain pass: multiplies weights and state in place, and reads the gradients or multiplies them, too.
   std::function<void()> bound(const Rule& rule, std::int64_t numel, std::int64_t gradients,
                               bool writes_gradients) const {
     std::vector<at::Tensor> written;
@@ -151,7 +151,7 @@ class BenchOptimizer : public Subcommand {
   void add_clipped_step(const Rule& rule, std::vector<Contender>& all) const {
     const auto theirs = make_parameters(count_);
     const auto ours = make_flat_parameters(count_);
-    // The norm must be known before the first weight changes: the gradients are read twice.
+    // The norm must be known before the first weight changes, so the gradients are read twice.
     all.push_back(
         {rule.name, "clip+step+zero", "bound", [pass = bound(rule, count_, 1, true), gradients = make_plain(count_)] {
            pass_through({}, {gradients});
@@ -170,11 +170,11 @@ class BenchOptimizer : public Subcommand {
                    }});
   }
 
-  // What a rank does in a step of a data-parallel job, with nobody beside it: adding all ranks' gradients and updating.
+  // A rank's work in a step of a data-parallel job, measured alone: adding all ranks' gradients and updating.
   void add_reduced_step(const Rule& rule, std::vector<Contender>& all) const {
     const std::int64_t share = count_ / ranks_;
     all.push_back({rule.name, "reduce+step", "bound", bound(rule, share, ranks_, false)});
-    // LibTorch's side is flattered: a bound of an all-reduce, one pass in place, and then its update of everything.
+    // This favours LibTorch: a bound of an all-reduce, one pass in place, and then its update of everything.
     all.push_back(
         {rule.name, "reduce+step", "libtorch",
          [gradients = make_plain(count_), optimizer = std::shared_ptr(rule.theirs(make_parameters(count_)))]() mutable {
@@ -203,13 +203,13 @@ class BenchOptimizer : public Subcommand {
     };
   }
 
-  // Twice the last cache, so that no contender finds its memory there.
+  // Twice the size of the last cache, so that no contender finds its memory there.
   static at::Tensor make_evicting() {
     const long cache_bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
     return torch::zeros({2 * std::clamp(cache_bytes, 32L << 20, 512L << 20) / 4});
   }
 
-  // The whole step of a data-parallel job, waiting for each other included.
+  // The whole step of a data-parallel job, including the ranks' waits for each other.
   void measure_all_ranks(const Rule& rule, std::vector<Contender>& contenders) const {
     FusedUpdateBench bench;
     bench.ranks = ranks_;
@@ -256,7 +256,7 @@ class BenchOptimizer : public Subcommand {
   }
 
   void report(const std::vector<Contender>& contenders, Json& rows) const {
-    // Always three of one kind of work: bound, libtorch, lockstep.
+    // Three contenders for each kind of work: bound, libtorch, lockstep.
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       const Contender& c = contenders[i];
       const Contender& bound_of_it = contenders[i / 3 * 3];

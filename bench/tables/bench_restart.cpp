@@ -1,4 +1,5 @@
-// `lockstep bench restart`: from the kill of a rank to the next training step of all, ours and torchrun's in turn.
+// `lockstep bench restart`: the time from the kill of a rank to the next training step of all ranks, for Lockstep and
+// torchrun in turn.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,14 +23,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr long kKillAfterStep = 45;  // two checkpoints are there
-constexpr int kTrainingBatch = 8;    // of a rank of `lockstep train`
+constexpr long kKillAfterStep = 45;  // two checkpoints exist then
+constexpr int kTrainingBatch = 8;    // on each rank of `lockstep train`
 
 struct System {
   std::string name;
   RankOutput output;
   Words command;
-  std::string sign;  // that it is ready for a failure
+  std::string sign;  // shows that it is ready for a failure
   std::vector<double> seconds;
 };
 
@@ -49,7 +50,7 @@ class BenchRestart : public Subcommand {
   }
 
   int run() override {
-    ::setenv("LOCKSTEP_LOG_LEVEL", "info", 1);  // says when spares are loaded
+    ::setenv("LOCKSTEP_LOG_LEVEL", "info", 1);  // reports when spares are loaded
     for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) ::setenv(name, "1", 1);
     std::vector<System> systems{
         {"lockstep run", RankOutput::Worker, ours({}), "", {}},
@@ -90,7 +91,7 @@ class BenchRestart : public Subcommand {
 
   std::string spares_sign() const { return fmt::format("warm spares are loaded: {}", ranks_); }
 
-  // The launcher's command line with the program behind it, which writes into `folder`.
+  // The launcher's command line, followed by the program, which writes into `folder`.
   Words with_program(const System& system, const ScratchFolder& folder) const {
     const std::string steps = std::to_string(RestartJob::kStepsPerSave);
     Words words = system.command;
@@ -127,7 +128,7 @@ class BenchRestart : public Subcommand {
     return words;
   }
 
-  // So many rows that an epoch has RestartJob::kStepsPerEpoch steps.
+  // Writes a table with RestartJob::kStepsPerEpoch steps per epoch.
   std::string table_file(const ScratchFolder& folder) const {
     const std::string path = folder / "table.csv";
     std::ofstream file(path);
@@ -138,7 +139,7 @@ class BenchRestart : public Subcommand {
     return path;
   }
 
-  // Without redirection Debian's torchrun fails under Python 3.11.
+  // Debian's torchrun fails under Python 3.11 without redirection.
   Words theirs(const Words& more) const {
     Words words{
         python_,          "-m", "torch.distributed.run", "--standalone",        "--redirects", "2", "--tee", "2",

@@ -1,4 +1,4 @@
-// `lockstep bench safetensors`: from a path to the numbers of a tensor.
+// `lockstep bench safetensors`: the time from a path to the numbers of a tensor.
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ class BenchSafetensors : public Subcommand {
   }
 
  private:
-  // Layers of 4 MB, as a model has them.
+  // Layers of 4 MB, as in a real model.
   std::string make_file() const {
     NamedTensors tensors;
     const at::Tensor layer = at::zeros({1000, 1000}, at::kFloat);
@@ -64,7 +64,7 @@ class BenchSafetensors : public Subcommand {
 
   void measure(const std::string& path) const {
     std::vector<double> open_ms;
-    std::vector<double> all_ms;  // opening and reading the first tensor, every page of it
+    std::vector<double> all_ms;  // opening, and reading every page of the first tensor
     double sum = 0;
     for (int round = 0; round < rounds_; ++round) {
       const auto start = std::chrono::steady_clock::now();

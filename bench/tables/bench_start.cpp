@@ -1,4 +1,5 @@
-// `lockstep bench start`: from the command to the first line of a LibTorch program, ours and torchrun's in turn.
+// `lockstep bench start`: the time from the command to the first line of a LibTorch program, for Lockstep and torchrun
+// in turn.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -20,10 +21,10 @@ namespace {
 struct Start {
   std::string system;
   std::string command;
-  std::vector<double> first_line_s;  // of each round
+  std::vector<double> first_line_s;  // one per round
 };
 
-// Runs the command to its end. @return  seconds until its first byte  @throws Error  if none comes
+// Runs the command to its end. @return  seconds until its first byte  @throws Error  if it prints nothing
 double seconds_to_first_line(const std::string& command) {
   const auto begin = std::chrono::steady_clock::now();
   FILE* pipe = ::popen((command + " 2>/dev/null").c_str(), "r");
@@ -64,13 +65,13 @@ class BenchStart : public Subcommand {
   }
 
  private:
-  // The program's first line is the first of its help; LibTorch is loaded before main.
+  // The program's first line is the first line of its help; LibTorch is loaded before main.
   std::string ours() const {
     return fmt::format("{} run --nproc-per-node {} {} --help", companion_program("lockstep"), ranks_,
                        companion_program("lockstep-step-worker"));
   }
 
-  // Without redirection Debian's torchrun fails under Python 3.11.
+  // Debian's torchrun fails under Python 3.11 without redirection.
   std::string theirs() const {
     return fmt::format(
         "{}{} -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node {} "

@@ -1,4 +1,4 @@
-// `lockstep bench step`: forward, backward, synchronisation and update, ours and PyTorch's in turn.
+// `lockstep bench step`: forward, backward, synchronisation and update, by Lockstep and PyTorch in turn.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,10 +25,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct StepContender {
-  std::string system;  // "lockstep" (and a mode), "pytorch-ddp", or "pytorch-default": as torchrun starts it
+  std::string system;  // "lockstep" (with a mode), "pytorch-ddp", or "pytorch-default" as torchrun starts it
   int ranks = 1;
-  std::vector<double> median_ms;  // of each round
-  double rss_mb = 0;              // largest of its ranks and rounds
+  std::vector<double> median_ms;  // one per round
+  double rss_mb = 0;              // maximum over its ranks and rounds
 };
 
 class BenchStep : public Subcommand {
@@ -125,7 +125,7 @@ class BenchStep : public Subcommand {
   std::string command(const StepContender& contender) const {
     std::ostringstream line;
     if (contender.system == "pytorch-default") {
-      // Without redirection Debian's torchrun fails under Python 3.11.
+      // Debian's torchrun fails under Python 3.11 without redirection.
       line << as_the_user_started() << shell_quoted(python_)
            << " -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node " << contender.ranks
            << " ";
@@ -209,7 +209,7 @@ class BenchStep : public Subcommand {
     print_ratios(contenders);
   }
 
-  // Ours against each peer of as many ranks, round by round: the machine's speed drifts.
+  // Compares Lockstep with each peer of as many ranks, round by round, because the machine's speed drifts.
   void print_ratios(const std::vector<StepContender>& contenders) const {
     for (const StepContender& ours : contenders) {
       for (const StepContender& theirs : contenders) {
@@ -227,10 +227,10 @@ class BenchStep : public Subcommand {
 
   std::string model_ = "convnet";
   std::int64_t batch_ = 100;
-  std::int64_t parameters_ = 0;  // of the model, as the first turn tells
+  std::int64_t parameters_ = 0;  // of the model, from the first turn
   std::int64_t sequence_length_ = 64;
   std::vector<int> ranks_ = {1, 2};
-  std::vector<std::string> modes_ = {"fused"};  // the first one goes by the name "lockstep"
+  std::vector<std::string> modes_ = {"fused"};  // the first one is called "lockstep"
   std::vector<std::string> peers_;
   std::string engine_;
   std::string python_ = "/usr/bin/python3";

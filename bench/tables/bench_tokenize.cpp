@@ -1,4 +1,4 @@
-// `lockstep bench tokenize`: text to ids on one core, beside Hugging Face's tokenizers and tiktoken.
+// `lockstep bench tokenize`: text to ids on one core, compared with Hugging Face's tokenizers and tiktoken.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 struct BenchText {
   std::string name;
   std::string text;
-  std::vector<std::string_view> lines;  // of `text`, without their ends
+  std::vector<std::string_view> lines;  // of `text`, without line ends
 };
 
 /// One system on one text.
@@ -35,15 +35,15 @@ struct TokenizeRow {
   std::string text;
   std::string system;
   std::string version;
-  std::vector<double> seconds;  // of each round; the first begins with empty caches
+  std::vector<double> seconds;  // one per round; the first begins with empty caches
   std::string ids;              // as 32-bit numbers
-  std::string missing;          // why there is no figure
+  std::string missing;          // why there is no measurement
 };
 
 BenchText read_bench_text(const std::string& path, std::size_t min_bytes) {
   const FileBytes file = FileBytes::open(path);
   std::string once(file.view());
-  once.erase(std::remove(once.begin(), once.end(), '\r'), once.end());  // as Python's side reads it
+  once.erase(std::remove(once.begin(), once.end(), '\r'), once.end());  // as Python reads it
   if (once.empty()) throw Error("the file is empty", path, "name a text file");
   if (once.back() != '\n') once += '\n';
   BenchText out;
@@ -103,11 +103,11 @@ class BenchTokenize : public Subcommand {
                "ns/token", "ids");
   }
 
-  // Ours, then each peer, on one text. False where ids differ.
+  // Measures Lockstep, then each peer, on one text. False if ids differ.
   bool measure(const std::string& dir, const BenchText& text, Json& rows) const {
     const ScratchFolder folder("lockstep-bench-tokenize");
     const Tokenizer tokenizer = load_tokenizer(dir);
-    tokenizer.save(folder / "tokenizer");  // what the peers read, whatever files the folder has
+    tokenizer.save(folder / "tokenizer");  // the peers read this, whatever files the folder has
     write_file_atomically(folder / "lines", text.text);
     std::vector<TokenizeRow> all{ours(dir, text), ours_in_batches(dir, text)};
     all.push_back(peer("tokenizers", folder, text));
@@ -149,7 +149,7 @@ class BenchTokenize : public Subcommand {
     return row;
   }
 
-  // With all that a model takes, as the peer's objects have it.
+  // Makes all inputs of a model, as the peer's objects do.
   TokenizeRow ours_in_batches(const std::string& dir, const BenchText& text) const {
     const Tokenizer tokenizer = load_tokenizer(dir);
     EncodeOptions options;
@@ -185,7 +185,7 @@ class BenchTokenize : public Subcommand {
     return row;
   }
 
-  // Prints the row. False where its ids are not those of `first`.
+  // Prints the row. False if its ids differ from those of `first`.
   bool report(const TokenizeRow& row, const TokenizeRow& first, const BenchText& text, Json& rows) const {
     Json out{{"tokenizer", row.tokenizer}, {"text", text.name}, {"system", row.system}, {"bytes", text.text.size()}};
     const std::string system = row.version.empty() ? row.system : row.system + " " + row.version;

@@ -1,5 +1,5 @@
-// `lockstep bench trainer`: the same fine-tuning, from the command to the saved model, by `lockstep train` and by
-// Hugging Face's Trainer under torchrun; and what Trainer costs beyond a bare loop.
+// `lockstep bench trainer`: one fine-tuning, from the command to the saved model, by `lockstep train` and by Hugging
+// Face's Trainer under torchrun; and the cost of Trainer compared with a bare loop.
 #include <fmt/format.h>
 #include <torch/utils.h>
 
@@ -25,15 +25,15 @@
 namespace lockstep {
 namespace {
 
-/// What is measured of one system, a number for each round.
+/// Measurements of one system, one number for each round.
 struct FineTuning {
   std::string system;
-  std::vector<double> wall_s;        // from the command to its end, with the model saved
+  std::vector<double> wall_s;        // from the command to its end, including saving the model
   std::vector<double> first_step_s;  // from the command to the log line of the first update
-  std::vector<double> steps_per_s;   // as it tells itself
+  std::vector<double> steps_per_s;   // as the system reports it
 };
 
-// The number behind `name` in a log line; 0 where it is not there. Hugging Face's version 5 writes numbers as strings.
+// The number after `name` in a log line; 0 if it is missing. Hugging Face's version 5 writes numbers as strings.
 double logged_number(const std::string& line, const std::string& name) {
   const std::size_t at = line.find("'" + name + "': ");
   if (at == std::string::npos) return 0;
@@ -107,7 +107,7 @@ class BenchTrainer : public Subcommand {
                 "interpreter by --python");
   }
 
-  // All start from the same weights, in a folder that both sides read.
+  // Writes the common initial weights into a folder that both systems read.
   void write_start(const std::string& folder) const {
     TextFileOptions columns;
     columns.texts = {text_column_};
@@ -125,7 +125,7 @@ class BenchTrainer : public Subcommand {
     tokenizer.save(folder);
   }
 
-  // The words that `lockstep train` and the peer's script have in common.
+  // The arguments that `lockstep train` and the peer's script share.
   std::string shared_flags(const std::string& start, const std::string& output) const {
     return fmt::format(
         " --model {} --train_file {} --text_column {} --label_column {} --output_dir {} --max_length {} "
@@ -146,7 +146,7 @@ class BenchTrainer : public Subcommand {
     if (system == "huggingface") {
       variables += fmt::format("OMP_NUM_THREADS={0} OPENBLAS_NUM_THREADS={0} MKL_NUM_THREADS={0} ", threads_);
     }
-    // Without redirection Debian's torchrun fails under Python 3.11.
+    // Debian's torchrun fails under Python 3.11 without redirection.
     return variables + shell_quoted(python_) +
            fmt::format(" -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node {} ", ranks_) +
            shell_quoted(std::string(LOCKSTEP_BENCH_DIR) + "/peers/huggingface_trainer.py") + flags;

@@ -1,4 +1,4 @@
-// `lockstep bench wrappers`: one device, DataParallel, parallel loss, and DDP with threads and processes, on the same
+// `lockstep bench wrappers`: one device, DataParallel, parallel loss, and DDP with threads and with processes, on equal
 // work: time, memory, and the lines that a program needs.
 #include <fmt/format.h>
 
@@ -18,8 +18,8 @@ namespace {
 
 struct WrapperRow {
   WrapperContender contender;
-  std::vector<double> times_ms;  // of each round
-  double memory_mb = 0;          // largest of the rounds
+  std::vector<double> times_ms;  // one per round
+  double memory_mb = 0;          // maximum over the rounds
 };
 
 class BenchWrappers : public Subcommand {
@@ -67,7 +67,7 @@ class BenchWrappers : public Subcommand {
   }
 
  private:
-  // One device with the threads of a replica, and with all that the replicas have together; then the wrappers.
+  // One device with one replica's threads, and with the threads of all replicas together; then the wrappers.
   std::vector<WrapperRow> contenders() const {
     const int threads = std::max(1, available_cores() / replicas_);
     std::vector<WrapperRow> rows{{{"one-device", 1, threads}, {}, 0}};
@@ -98,7 +98,7 @@ class BenchWrappers : public Subcommand {
     return 1000.0 * static_cast<double>(batch_) / median(row.times_ms);
   }
 
-  // The median over rounds of the first row's time by this one's: the machine's speed drifts.
+  // The median over rounds of the base row's time divided by this row's, because the machine's speed drifts.
   static double speedup(const WrapperRow& row, const WrapperRow& base) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < row.times_ms.size(); ++i) ratios.push_back(base.times_ms[i] / row.times_ms[i]);

@@ -60,7 +60,7 @@ RestartJob::RestartJob(std::vector<std::string> command, int ranks, RankOutput o
 
 RestartJob::~RestartJob() {
   ::kill(pid_, SIGTERM);
-  // What it still prints must not hold it up.
+  // Reads the remaining output, so that a full pipe does not block it.
   std::array<char, 4096> block{};
   for (pollfd waited{output_.get(), POLLIN, 0}; ::poll(&waited, 1, 10000) > 0;) {
     if (::read(output_.get(), block.data(), block.size()) <= 0) break;
@@ -113,7 +113,7 @@ void RestartJob::take_training(const std::string& line) {
   step_ = std::lround(std::strtod(line.c_str() + at + std::strlen("'epoch': "), nullptr) * kStepsPerEpoch);
 }
 
-// A training does not say who its processes are, but the environment of each does.
+// A training does not report its processes, but the environment of each process shows its rank.
 pid_t RestartJob::last_rank() const {
   if (format_ == RankOutput::Worker) return last_rank_;
   std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", pid_));

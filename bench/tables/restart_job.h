@@ -1,4 +1,4 @@
-// A job of `lockstep bench restart`: a launcher with ranks that train, read as it prints.
+// A job of `lockstep bench restart`: a launcher whose ranks train, and whose output is read meanwhile.
 #pragma once
 
 #include <sys/types.h>
@@ -12,10 +12,10 @@
 
 namespace lockstep {
 
-/// What the ranks print.
+/// The format of the ranks' output.
 enum class RankOutput {
   Worker,   ///< bench/workers/restart_worker.cpp and its Python twin: "rank R pid P", "step N"
-  Training  ///< `lockstep train` that logs each step, kStepsPerEpoch of which make an epoch
+  Training  ///< `lockstep train`, which logs each step; kStepsPerEpoch steps make an epoch
 };
 
 class RestartJob {
@@ -24,16 +24,16 @@ class RestartJob {
   static constexpr int kStepsPerSave = 20;
   static constexpr int kStepsPerEpoch = 100;
 
-  /// Starts it. @param ranks  of the job
+  /// Starts the job. @param ranks  number of ranks
   RestartJob(std::vector<std::string> command, int ranks, RankOutput output);
-  /// Ends it with all its processes.
+  /// Ends the job and all its processes.
   ~RestartJob();
   RestartJob(const RestartJob&) = delete;
   RestartJob& operator=(const RestartJob&) = delete;
 
-  /// Kills the last rank once step `after` is done, and `sign` was printed where it is not empty.
-  /// @return  seconds until the first step of the next start
-  /// @throws Error  if the job ends, does nothing for a minute, or starts anew from step 1
+  /// Kills the last rank after step `after`, and after `sign` was printed unless it is empty.
+  /// @return  seconds until the first step after the restart
+  /// @throws Error  if the job ends, prints nothing for a minute, or starts over from step 1
   double seconds_to_next_step(long after, const std::string& sign);
 
  private:
@@ -49,9 +49,9 @@ class RestartJob {
   RankOutput format_;
   pid_t pid_ = -1;
   UniqueFd output_;
-  std::string text_;               // that was read, up to the next line
-  std::vector<std::string> last_;  // lines, for errors
-  pid_t last_rank_ = -1;           // as it said itself
+  std::string text_;               // text that was read, up to the next line
+  std::vector<std::string> last_;  // recent lines, for errors
+  pid_t last_rank_ = -1;           // as the rank reported it
   int starts_ = 0;                 // of rank 0
   long step_ = 0;
 };

@@ -23,7 +23,7 @@ namespace {
 
 bool is_ddp(const WrapperContender& contender) { return contender.wrapper.rfind("ddp-", 0) == 0; }
 
-// While it lives, this process and what it starts may run on `cores` cores only.
+// While it lives, this process and its children may run only on `cores` cores.
 class CoreLimit {
  public:
   explicit CoreLimit(int cores) {
@@ -50,12 +50,12 @@ std::string worker_command(const WrapperContender& contender, const WrapperWork&
                       contender.replicas, fmt::join(work.batches, ","), fmt::join(work.steps, ","));
   if (work.sequence_length > 0) line += fmt::format(" --seq {}", work.sequence_length);
   if (!work.data.empty()) line += " --data " + shell_quoted(work.data);
-  // Ranks that look at their own clocks would not all stop at the same step.
+  // Ranks that measure time by themselves would stop at different steps.
   if (work.seconds > 0 && !is_ddp(contender)) line += fmt::format(" --seconds {}", work.seconds);
   return line;
 }
 
-// Adds what one process says.
+// Adds up the memory of processes.
 class MemorySum {
  public:
   void add(const nlohmann::ordered_json& process) {
@@ -108,7 +108,7 @@ std::vector<WrapperResult> take_turn(const WrapperContender& contender, const Wr
     MemorySum memory;
     for (const auto& line : printed) {
       if (line.at("batch") != batch) continue;
-      // Ranks that are threads have one process, and each of them says the same of it.
+      // Ranks that are threads share one process, and all report its memory.
       if (contender.wrapper == "ddp-processes" || line.at("rank") == 0) memory.add(line);
       if (line.at("rank") != 0) continue;
       result.median_ms = line.at("median_ms");
@@ -130,7 +130,7 @@ void check_work(const WrapperWork& work) {
   if (work.data.empty()) {
     RandomBatchOptions shape;
     shape.sequence_length = work.sequence_length;
-    model->random_batch(shape);  // refuses a text that is too long
+    model->random_batch(shape);  // refuses texts that are too long
     return;
   }
   const auto data = verification_data(*model, work.data);

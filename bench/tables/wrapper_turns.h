@@ -1,4 +1,4 @@
-// What `lockstep bench wrappers` and `lockstep bench batch-size` measure: the same work by different wrappers.
+// The measurements of `lockstep bench wrappers` and `lockstep bench batch-size`: equal work by different wrappers.
 #pragma once
 
 #include <cstdint>
@@ -11,44 +11,43 @@ namespace lockstep {
 struct WrapperContender {
   std::string wrapper;  ///< one of known_wrappers()
   int replicas = 1;
-  int threads = 1;  ///< of each replica
+  int threads = 1;  ///< threads of each replica
 };
 
 struct WrapperWork {
-  std::string model;  ///< of the registry
+  std::string model;  ///< name in the registry
   std::string data;   ///< see verification_data; empty: random batches
   std::int64_t sequence_length = 0;
-  std::vector<std::int64_t> batches;  ///< samples of a step, over all replicas
-  std::vector<int> steps;             ///< to measure, for each of `batches`
-  double seconds = 0;                 ///< more than 0: fewer steps where they take longer, but three at least
+  std::vector<std::int64_t> batches;  ///< samples in a step, over all replicas
+  std::vector<int> steps;             ///< steps to measure, for each of `batches`
+  double seconds = 0;                 ///< above 0: a time limit that reduces the steps, to three at least
 };
 
 struct WrapperResult {
   std::int64_t batch = 0;
-  double median_ms = 0;  ///< of a step, rank 0's
+  double median_ms = 0;  ///< of a step, on rank 0
   int steps = 0;
-  /// Of all processes together, when most was resident: what is private, once what files they have in common, and all
-  /// shared memory.
+  /// The largest resident memory of all processes together: private memory, files once, and all shared memory.
   double memory_mb = 0;
   std::int64_t parameters = 0;
 };
 
 const std::vector<std::string>& known_wrappers();
 
-/// Whether every replica gets as many samples of a batch of this size as the others: ranks of DDP need it. DataParallel
-/// takes any size, and leaves replicas idle where it must.
+/// Whether all replicas get equal numbers of samples from a batch of this size, which the ranks of DDP need.
+/// DataParallel accepts any size, and leaves replicas idle if it must.
 bool fits(const WrapperContender& contender, std::int64_t batch);
 
-/// Starts the processes, which see so many cores and no more, and waits for what they measured.
+/// Starts the processes, which see only as many cores as they need, and waits for their measurements.
 /// @throws Error  if they fail
 std::vector<WrapperResult> take_turn(const WrapperContender& contender, const WrapperWork& work);
 
-/// @throws Error  if the model takes no texts and a length is given, or its data are no use for it; UsageError for a
-/// model that does not exist. Before anything is measured, so that it costs no time
+/// Checks the work before anything is measured. @throws Error  if the model takes no texts and a length is given, or if
+/// the data do not fit the model; UsageError if the model does not exist
 void check_work(const WrapperWork& work);
 
-/// Of the source of `wrapper`'s training program: lines that are neither empty nor a comment, and how many of them are
-/// not in that of "one-device". Zero where the sources of this program are not there.
+/// The source of `wrapper`'s training program: the number of lines that are neither empty nor a comment, and how many
+/// of these "one-device" does not have. Zero if the sources are not available.
 struct SourceLines {
   int all = 0;
   int changed = 0;

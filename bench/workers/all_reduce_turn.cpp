@@ -14,11 +14,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kRotatedBytes = std::size_t{128} << 20;
 constexpr std::size_t kLeastStrideBytes = 4096;
 constexpr std::size_t kMostOperations = 2000;
-constexpr std::size_t kEvictedBytes = std::size_t{32} << 20;  // more than a core's own caches
-constexpr std::size_t kOperationsPerSample = 50;              // of small ones: the clock takes 20 to 30 ns
+constexpr std::size_t kEvictedBytes = std::size_t{32} << 20;  // larger than a core's own caches
+constexpr std::size_t kOperationsPerSample = 50;              // for small tensors: reading the clock takes 20 to 30 ns
 
 struct Turn {
-  std::size_t count;      // floats of one operation
+  std::size_t count;      // floats in one operation
   std::size_t stride;     // floats between two buffers
   std::size_t positions;  // buffers, each used once
 };
@@ -29,7 +29,7 @@ Turn plan(std::size_t bytes, std::size_t region) {
   return {count, stride_bytes / sizeof(float), std::clamp<std::size_t>(region / stride_bytes, 1, kMostOperations)};
 }
 
-// Small whole numbers: every sum is exact.
+// Small whole numbers, so that every sum is exact.
 float value_at(std::size_t position, std::size_t i, int rank) {
   return static_cast<float>(((position + i) & 7) * static_cast<std::size_t>(rank + 1));
 }
@@ -62,7 +62,7 @@ void scale(float* buffer, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) buffer[i] *= 2.0F;
 }
 
-// Microseconds of one operation, the median over samples of one or several.
+// Microseconds of one operation: the median over samples of one or several operations.
 double measure(const AllReduceRank& rank, const Turn& turn) {
   const std::size_t per_sample = turn.positions >= 4 * kOperationsPerSample ? kOperationsPerSample : 1;
   std::vector<double> samples;

@@ -51,7 +51,7 @@ void run_rank(const Arguments& args, ls::Membership membership) {
       }
     };
     rank.touch = [&](std::size_t offset) {
-      // A program has few tensors: their descriptions are where they were used last.
+      // A program has few tensors, so their descriptions are still in the cache.
       if (!views[offset / stride].is_contiguous()) std::abort();
       if (views[offset / stride].data_ptr() == nullptr) std::abort();
     };

@@ -1,4 +1,4 @@
-// What every rank of a benchmark does: how it begins, and how figures of all ranks become one.
+// What every rank of a benchmark does: starts, and combines the figures of all ranks.
 #pragma once
 
 #include <torch/torch.h>
@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// Takes the threads that OMP_NUM_THREADS says, the same random numbers on every rank, and joins the process group.
-/// @param engine  empty: the fastest there is
+/// Sets the threads to OMP_NUM_THREADS and equal random seeds on every rank, and joins the process group.
+/// @param engine  empty: the fastest available
 inline void init_bench_rank(const std::string& engine = "") {
   if (const auto threads = env_int("OMP_NUM_THREADS")) torch::set_num_threads(static_cast<int>(*threads));
   torch::manual_seed(0);

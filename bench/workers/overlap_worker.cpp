@@ -1,5 +1,5 @@
-// One rank of `lockstep-bench-overlap`: a training step, the same without communication, and its communication alone,
-// in turn. Rank 0 prints one JSON object.
+// One rank of `lockstep-bench-overlap`: a training step, a step without communication, and the communication alone, in
+// turn. Rank 0 prints one JSON object.
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -39,7 +39,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// What one kind of step takes, and the part of it that is backward, on this rank.
+// Times of one kind of step on this rank, and the part that is backward.
 struct Times {
   std::vector<double> all;
   std::vector<double> backward;
@@ -67,7 +67,7 @@ class Bench {
 
   void step(Times& times) {
     const auto start = Clock::now();
-    for (auto& parameter : model_->parameters()) parameter.mutable_grad().reset();  // what set_to_none does
+    for (auto& parameter : model_->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
     const torch::Tensor loss = model_->loss(ddp_(batch_), batch_).mean();
     const auto middle = Clock::now();
     loss.backward();
@@ -109,7 +109,7 @@ class Bench {
   ls::DistributedDataParallel<std::shared_ptr<ls::Model>> ddp_;
   ls::Adam optimizer_;
   ls::Batch batch_;
-  std::vector<torch::Tensor> buckets_;  // as large as those of ddp_
+  std::vector<torch::Tensor> buckets_;  // as large as the buckets of ddp_
 };
 
 void run(const Arguments& args) {

@@ -1,5 +1,5 @@
-// One rank of what `lockstep plan` measures on one host: a step by its parts, or what an engine's all-reduce costs.
-// Rank 0 prints one JSON object.
+// One rank of the measurements of `lockstep plan` on one host: a step by its parts, or the cost of an engine's
+// all-reduce. Rank 0 prints one JSON object.
 #include <sys/resource.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -43,14 +43,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// A training step in parts.
+// A training step, measured by its parts.
 class Step {
  public:
   Step(const Arguments& args, bool communicate)
       : model_(ls::make_model(args.model)),
         ddp_(model_),
         optimizer_(model_->parameters(), torch::optim::AdamOptions(1e-4)) {
-    // Buckets are filled, and then nothing is sent.
+    // Buckets are filled, but nothing is sent.
     if (!communicate) ddp_.register_comm_hook(ls::noop_hook());
     ls::RandomBatchOptions shape;
     shape.size = args.batch;
@@ -60,7 +60,7 @@ class Step {
   }
 
   void run() {
-    for (auto& parameter : model_->parameters()) parameter.mutable_grad().reset();  // what set_to_none does
+    for (auto& parameter : model_->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
     const auto start = Clock::now();
     const torch::Tensor loss = model_->loss(ddp_(batch_), batch_).mean();
     forward_.push_back(seconds_since(start));
@@ -101,7 +101,7 @@ class Step {
     Accumulator accumulator;
   };
 
-  // After DistributedDataParallel's own hook, so that the time holds the gradient's way into its bucket.
+  // Runs after DistributedDataParallel's own hook, so that the time includes copying the gradient into its bucket.
   void follow(const torch::Tensor& parameter) {
     if (!parameter.requires_grad()) return;
     using torch::autograd::variable_list;
@@ -132,7 +132,7 @@ void run_steps(Step& step, int count) {
   }
 }
 
-// What each hook costs the computing thread, without the other ranks.
+// The cost of each hook for the computing thread, without other ranks.
 Json hook_costs() {
   constexpr std::int64_t kNumbers = 1 << 20;
   const auto alone = ls::default_group()->split(ls::get_rank());
@@ -194,7 +194,7 @@ Json measure_model(const Arguments& args) {
   return result;
 }
 
-// LibTorch's own errors, such as memory that the batch does not find, in our words.
+// Rewords LibTorch's own errors, for example if the batch needs more memory than there is.
 Json measure_within_memory(const Arguments& args) {
   try {
     return measure_model(args);

@@ -1,4 +1,4 @@
-// How much memory a process of a benchmark holds.
+// Measures the memory of a benchmark's process.
 #pragma once
 
 #include <fstream>
@@ -8,18 +8,18 @@
 
 namespace lockstep {
 
-/// Megabytes (2^20 bytes) of this process. To add up processes that share pages: the private parts, the largest `file`,
-/// and all `shared_part`.
+/// Megabytes (2^20 bytes) of this process. The total of processes that share pages is the sum of the private parts, the
+/// largest `file`, and the sum of `shared_part`.
 struct ResidentMemory {
-  double peak = 0;         ///< largest that was resident at once, everything counted
-  double file = 0;         ///< of it, pages of files: programs and libraries, which processes have in common
-  double shared = 0;       ///< of it, shared memory, counted in full in each process that touched it
-  double shared_part = 0;  ///< the same, a page that n processes have mapped counted as 1/n
+  double peak = 0;         ///< largest resident memory, all kinds together
+  double file = 0;         ///< part of it: pages of files (programs and libraries), which processes share
+  double shared = 0;       ///< part of it: shared memory, counted fully in each process that touched it
+  double shared_part = 0;  ///< shared memory, with a page that n processes have mapped counted as 1/n
 
   double private_part() const { return peak - file - shared; }
 };
 
-/// This process's figures now; those that the kernel does not give stay 0.
+/// This process's present figures; those that the kernel does not provide stay 0.
 inline ResidentMemory resident_memory() {
   constexpr double kMegabyte = 1 << 20;
   const ProcessMemory memory = process_memory();

@@ -1,4 +1,4 @@
-// One rank of `lockstep bench restart`: trains until it is ended, saves, and goes on from what was saved. Each rank
+// One rank of `lockstep bench restart`: trains until it is ended, saves, and resumes from the saved state. Each rank
 // prints its process number; rank 0 prints each step.
 #include <torch/torch.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ void train(const std::string& folder, std::int64_t steps_per_save) {
   ls::CheckpointWriterOptions options;
   options.output_dir = folder;
   options.save_total_limit = 2;
-  options.background = false;  // as torch.save
+  options.background = false;  // as torch.save does
   ls::CheckpointWriter writer(options, group);
   ls::RandomBatchOptions shape;
   shape.size = 16;

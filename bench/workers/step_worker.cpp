@@ -28,7 +28,7 @@ struct Arguments {
   std::string mode = "fused";
 };
 
-// For `lockstep bench step` "mlp" is the one that has something to synchronise.
+// In `lockstep bench step`, "mlp" means the one that is large enough to need synchronisation.
 std::string registered_name(const std::string& model) { return model == "mlp" ? "mlp-wide" : model; }
 
 std::int64_t parameters_of(const torch::nn::Module& model) {
@@ -37,7 +37,7 @@ std::int64_t parameters_of(const torch::nn::Module& model) {
   return count;
 }
 
-// The same update in all modes.
+// All modes make the same update.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, ls::DistributedDataParallelBase& ddp,
                                                         const std::vector<torch::Tensor>& parameters) {
   const torch::optim::AdamOptions options(1e-4);
@@ -61,7 +61,7 @@ void run(const Arguments& args) {
   measured.most = args.steps;
   ls::TimedBatches batches(model->random_batch(shape), measured);
   for (const ls::Batch& batch : batches) {
-    for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // what set_to_none does
+    for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
     model->loss(ddp(batch), batch).mean().backward();
     optimizer->step();
     if (args.mode == "barrier") ls::default_group()->barrier();

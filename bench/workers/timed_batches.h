@@ -11,18 +11,18 @@
 
 namespace lockstep {
 
-/// How many steps are measured: `most`, or, where `seconds` are given, as many as fit in them, but three at least.
+/// The number of measured steps: `most`, or, if `seconds` is given, as many as fit in that time, but at least three.
 struct MeasuredSteps {
-  int warm_up = 3;  ///< steps before, which are not counted
+  int warm_up = 3;  ///< preceding steps, which are not counted
   int most = 20;
   double seconds = 0;
 };
 
-/// One batch, again and again, for a loop that looks like any other:
+/// Yields one batch repeatedly, for an ordinary loop:
 ///
 ///     for (const Batch& batch : batches) {…}     // one step
 ///
-/// and a note of how long each step took, and of the memory while the model still stands. One loop, one thread.
+/// Records the time of each step, and the memory while the model still exists. One loop, one thread.
 class TimedBatches {
  public:
   struct End {};
@@ -49,7 +49,7 @@ class TimedBatches {
   End end() const { return {}; }
 
   int steps() const { return static_cast<int>(times_ms_.size()); }
-  /// The middle one of the measured steps' times; to be asked after the loop.
+  /// The median of the measured steps' times; call it after the loop.
   double median_ms() const {
     std::vector<double> times = times_ms_;
     std::nth_element(times.begin(), times.begin() + steps() / 2, times.end());

@@ -33,7 +33,7 @@ struct Arguments {
 
 using Clock = std::chrono::steady_clock;
 
-// The time of each update. The first begins where training does, and is that of starting: it does not count.
+// The time of each update. The first one includes the start of the training, and does not count.
 class StepTimes {
  public:
   void note() {
@@ -99,7 +99,7 @@ std::vector<double> train_by_trainer(const Arguments& args, const Work& work) {
   return callback->times.ms();
 }
 
-// What a program without Trainer does in each update: the same optimizer, clipping and schedule, and no more.
+// A program without Trainer, which does in each update the same optimizer step, clipping and schedule, and no more.
 std::vector<double> train_by_loop(const Arguments& args, const Work& work) {
   const ls::TrainingArguments training = training_arguments(args);
   const auto model = load(args);
@@ -139,7 +139,7 @@ std::vector<double> train_by_loop(const Arguments& args, const Work& work) {
   return times.ms();
 }
 
-// The quickest of all rounds at each update, added up: what others do on the machine only adds to a time.
+// The shortest time of each update over all rounds, added up: other load on the machine only increases times.
 class Quickest {
  public:
   void add(const std::vector<double>& ms) {

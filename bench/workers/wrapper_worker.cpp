@@ -1,5 +1,5 @@
 // One process of `lockstep bench wrappers` and `bench batch-size`: trains by one wrapper, at each batch size in turn,
-// and prints a JSON object for each of its ranks and each size. Started by `lockstep run`, whatever the wrapper.
+// and prints a JSON object for each of its ranks and each size. `lockstep run` starts it, for any wrapper.
 #include <torch/utils.h>
 
 #include <CLI/CLI.hpp>
@@ -63,7 +63,7 @@ void print_results(const WrapperJob& job, std::int64_t batch, std::int64_t param
         "\"private_mb\": %.3f, \"file_mb\": %.3f, \"shared_mb\": %.3f}\n",
         rank, static_cast<long long>(batch), part->median_ms(), part->steps(), static_cast<long long>(parameters),
         memory.peak, memory.private_part(), memory.file, memory.shared_part);
-    std::fflush(stdout);  // a whole line: the ranks share the pipe
+    std::fflush(stdout);  // writes a whole line: the ranks share the pipe
   }
 }
 
@@ -76,7 +76,7 @@ void run(const WrapperArguments& args) {
   const auto data = args.data.empty() ? nullptr : verification_data(*example, args.data);
   std::vector<Batch> batches;
   for (const std::int64_t size : args.batches) batches.push_back(make_batch(*example, data.get(), args, size));
-  example.reset();  // or its weights would count as memory of the training
+  example.reset();  // otherwise its weights would count as memory of the training
   for (std::size_t i = 0; i < args.batches.size(); ++i) {
     MeasuredSteps measured;
     measured.most = args.steps.at(args.steps.size() == 1 ? 0 : i);
