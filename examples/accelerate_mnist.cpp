@@ -1,5 +1,5 @@
-// The loop of mnist.cpp with four lines changed, for as many processes as `lockstep config` or `lockstep launch` was
-// told.
+// The loop of mnist.cpp with four lines changed. It runs in as many processes as `lockstep config` or `lockstep launch`
+// sets.
 #include <torch/torch.h>
 
 #include <cstdio>

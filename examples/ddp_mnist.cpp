@@ -132,10 +132,10 @@ int main(int argc, char** argv) {
   app.add_option("--optimizer", args.optimizer, "sgd or adam")->check(CLI::IsMember({"sgd", "adam"}));
   app.add_option("--lr", args.lr, "learning rate");
   app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1000000));
-  ls::adopt_launcher_environment();  // under mpirun, too, RANK and WORLD_SIZE say who this is
+  ls::adopt_launcher_environment();  // sets RANK and WORLD_SIZE under mpirun, too
   std::vector<std::string> words(argv + 1, argv + argc);
   for (auto& word : words) word = word == "-nr" ? "--nr" : word;  // the lecture's spelling
-  std::reverse(words.begin(), words.end());                       // the parser takes them from the back
+  std::reverse(words.begin(), words.end());                       // the parser takes the last word first
   try {
     app.parse(words);
     train(args);

@@ -30,7 +30,7 @@ struct Arguments {
   double lr = 2e-5;
 };
 
-// The rows of a file, or, where `samples` is given, some of them, chosen before anything is tokenized.
+// The rows of a file; if `samples` is given, a selection of that size, made before anything is tokenized.
 std::shared_ptr<const ls::TextDataset> rows_of(const std::string& path, std::int64_t samples, const Arguments& args,
                                                const std::map<std::string, std::int64_t>& labels = {}) {
   ls::TextFileOptions columns;
@@ -78,7 +78,7 @@ void train(const Arguments& args) {
   ls::DistributedDataParallel ddp(model);
   torch::manual_seed(42 + rank);
 
-  // Tokenize, and share the samples out: the training set in equal parts, the test set each sample once
+  // Tokenize, and distribute the samples: the training set in equal parts, the test set with each sample once
   ls::TokenizeOptions tokenize;
   tokenize.truncation = true;
   tokenize.max_length = args.max_length;

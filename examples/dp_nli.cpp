@@ -70,7 +70,7 @@ double accuracy(Parallel& model, ls::DataLoader& test) {
 void train(const Arguments& args) {
   torch::manual_seed(42);
 
-  // 1. create datasets: that of the test too, so that a wrong file is said now and not after the training
+  // 1. create datasets, including the test's, so that a wrong file is reported now and not after the training
   const auto tokenizer = ls::load_tokenizer(args.tokenizer);
   ls::TokenizeOptions tokenize;
   tokenize.truncation = true;
@@ -90,7 +90,7 @@ void train(const Arguments& args) {
   // 2. create model
   auto bert = load_model(args, tokenizer);
 
-  // 3. make data parallel module; device_ids: all there are, or as many as were asked for
+  // 3. make data parallel module; device_ids: all devices, or the requested number
   auto devices = ls::all_replica_devices();
   if (args.replicas > 0) devices.clear();
   for (int i = 0; i < args.replicas; ++i) devices.emplace_back(i);
@@ -106,7 +106,7 @@ void train(const Arguments& args) {
   for (int epoch = 0; epoch < args.epochs && step <= args.steps; ++epoch) {
     for (auto& data : data_loader) {
       optimizer.zero_grad();
-      // From each replica the sum of its pairs' losses and their count: the mean is the batch's, however it was cut
+      // Each replica returns the sum of its pairs' losses and their count: the mean is the batch's, for any chunks
       auto loss =
           ls::parallel_loss(
               model, [](auto& replica, const ls::Batch& part) { return replica->loss(replica->forward(part), part); },

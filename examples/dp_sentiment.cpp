@@ -60,8 +60,8 @@ std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer
 
 using Parallel = ls::DataParallel<std::shared_ptr<ls::Model>>;
 
-// What Hugging Face's models return: the loss for the labels, and the scores. The loss is a sum and a count of each
-// replica, so that its mean is that of the batch, whether the batch divides or not.
+// Returns what Hugging Face's models return: the loss for the labels, and the scores. Each replica's loss is a sum and
+// a count, so that the mean is the batch's loss even if the batch does not divide evenly.
 std::tuple<ls::LossSum, torch::Tensor> output_of(Parallel& model, const ls::Batch& batch) {
   return model.apply(
       [](auto& replica, const ls::Batch& part) {
@@ -110,7 +110,7 @@ void train(const Arguments& args) {
                     "make --batch_size smaller");
   }
 
-  // 3. load model, and A. wrap it: device_ids are all there are, or as many as were asked for
+  // 3. load model, and A. wrap it: device_ids are all devices, or the requested number
   auto devices = ls::all_replica_devices();
   if (args.replicas > 0) devices.clear();
   for (int i = 0; i < args.replicas; ++i) devices.emplace_back(i);
@@ -126,7 +126,7 @@ void train(const Arguments& args) {
     module->train();
     for (auto& batch : trainloader) {
       optimizer.zero_grad();
-      // B. DataParallel scatters the data. C. The loss comes as two vectors with an element of each replica
+      // B. DataParallel scatters the data. C. The loss holds two vectors with one element per replica
       auto [loss, logits] = output_of(model, batch);
       loss.mean().backward();
       optimizer.step();

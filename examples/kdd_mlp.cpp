@@ -58,7 +58,7 @@ void train(const Arguments& args) {
   share.rank = launched ? ls::get_rank() : 0;
   torch::manual_seed(42);
 
-  // The data: the training file teaches how columns are scaled, the test file is read the same way
+  // The data: the scaling of columns comes from the training file, and is applied to the test file
   const ls::CsvData data = ls::read_nsl_kdd(args.train);
   const auto test = ls::read_nsl_kdd(args.test, data.encoding);
   ls::DataLoaderOptions options;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What mnist.cpp and accelerate_mnist.cpp take.
+// The arguments of mnist.cpp and accelerate_mnist.cpp.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>

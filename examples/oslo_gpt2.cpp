@@ -1,4 +1,4 @@
-// OSLO's tutorial of data parallelism: GPT-2 learns the contexts of SQuAD, under a context that knows all launchers.
+// OSLO's tutorial of data parallelism: GPT-2 learns the contexts of SQuAD, in a context that supports all launchers.
 //   lockstep run --nproc-per-node 4 oslo_gpt2 --model gpt2 --data train-v1.1.json --column context
 //   mpirun -np 4 oslo_gpt2        srun -n 4 oslo_gpt2        torchrun --nproc_per_node 4 --no_python oslo_gpt2
 #include <torch/torch.h>
@@ -27,7 +27,7 @@ struct Arguments {
 };
 
 void train(const Arguments& args) {
-  // 1.3. Parallelize the model: who are the others?
+  // 1.3. Parallelize the model: find the other ranks
   ls::ParallelContextOptions sizes;
   sizes.data_parallel_size = args.dp_size;
   auto parallel_context = ls::ParallelContext::from_env(sizes);
@@ -51,7 +51,7 @@ void train(const Arguments& args) {
   truncate.max_length = args.seq_len;
   auto datasets = ls::tokenize(*ls::open_text_file(args.data, columns), tokenizer, truncate);
   ls::DistributedSamplerOptions share;
-  share.num_replicas = parallel_context->get_world_size(ls::ParallelMode::Data);  // of all hosts, not of this one
+  share.num_replicas = parallel_context->get_world_size(ls::ParallelMode::Data);  // on all hosts, not only this one
   share.rank = rank;
   auto train_sampler = std::make_shared<ls::DistributedSampler>(datasets->size(), share);
   ls::DataLoaderOptions batches;

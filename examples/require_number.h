@@ -1,6 +1,6 @@
 #pragma once
 
-// How the training loops end when their loss is no number.
+// Ends a training loop whose loss is NaN or infinite.
 #include <torch/torch.h>
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 
-/// A loss that is no number stays one: training on would only hide it, and end as if all were well.
+/// Throws if the loss is NaN or infinite. It would stay so: to train on would only hide it, and end without an error.
 /// @param epoch  from 0, as loops count
 /// @param step   as the program prints it
 inline void require_number(const torch::Tensor& loss, std::int64_t epoch, std::int64_t step) {

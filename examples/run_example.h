@@ -1,12 +1,12 @@
 #pragma once
 
-// How the examples read their command line, and how they end.
+// Reads the command lines of the examples, and turns their errors into exit codes.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <functional>
 
-/// What main returns: 0, or 1 after an exception of `train`, or 2 where the command line is wrong.
+/// The exit code of main: 0, or 1 after an exception of `train`, or 2 if the command line is wrong.
 inline int run_example(CLI::App& app, int argc, char** argv, const std::function<void()>& train) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // each line at once, also into a pipe
   try {

@@ -1,6 +1,6 @@
 // A LibTorch program on several ranks: a torch::data loader, StepLR, clipping, a file that rank 0 writes.
 //   lockstep run --nproc-per-node 2 torch_data_mnist --data FOLDER
-// docs/reference/torch-data.md shows which of its lines a program of one process does not have.
+// docs/reference/torch-data.md shows which of its lines a program for one process does not need.
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +26,7 @@ struct Net : torch::nn::Module {
   torch::nn::Linear fc{nullptr};
 };
 
-// IDX files of any size; torch::data::datasets::MNIST takes MNIST's own alone.
+// IDX files of any size; torch::data::datasets::MNIST reads only MNIST's own.
 class Images : public torch::data::datasets::Dataset<Images> {
   using Size = decltype(std::declval<const torch::data::datasets::TensorDataset&>().size());  // an optional
 
@@ -48,7 +48,7 @@ struct Arguments {
   std::size_t batch_size = 50, workers = 2;
 };
 
-// Each rank its share of the test images; the counts are added up.
+// Each rank evaluates its share of the test images; the counts are added up.
 double accuracy(Net& model, const Arguments& args) {
   const torch::NoGradGuard no_grad;
   model.eval();

@@ -1,6 +1,6 @@
-// Trainer in one process that sees several devices and no launcher: it takes DataParallel by itself.
+// Trainer in one process that sees several devices and has no launcher: it uses DataParallel by itself.
 //   trainer_dataparallel                  two replicas that share this machine's cores
-//   trainer_dataparallel --replicas 1     the same training without; the loss is the same
+//   trainer_dataparallel --replicas 1     the same training with one replica; the loss is the same
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -41,7 +41,7 @@ void train(const std::string& file, const ls::TrainingFlags& flags) {
   ls::ModelOptions sizes;
   sizes.num_labels = static_cast<std::int64_t>(rows->labels().size());
   sizes.vocab_size = tokenizer.vocab_size();
-  sizes.dropout = 0;  // dropout would draw other numbers for other replicas
+  sizes.dropout = 0;  // with dropout, each number of replicas would draw other numbers
 
   ls::TrainerOptions options;
   options.model = ls::adapt(ls::make_model("bert-tiny", sizes));

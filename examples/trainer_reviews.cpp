@@ -23,7 +23,7 @@ struct Arguments {
   std::string train = "data/reviews.csv", test = "data/reviews-test.csv", text = "review", label = "division";
 };
 
-// Some rows of a file, chosen before anything is tokenized
+// A selection of a file's rows, made before anything is tokenized
 std::shared_ptr<const ls::TextDataset> some_rows(const std::string& path, std::int64_t samples, const Arguments& args,
                                                  const std::map<std::string, std::int64_t>& labels = {}) {
   ls::TextFileOptions columns;
@@ -43,7 +43,7 @@ std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer
 }
 
 void train(const Arguments& args, const ls::TrainingFlags& flags) {
-  // Define the training arguments; flags of the command line win
+  // Define the training arguments; flags on the command line override them
   ls::TrainingArguments training_args;
   training_args.output_dir = "test_trainer";       // Output directory for model checkpoints
   training_args.per_device_train_batch_size = 32;  // Batch size per device during training
@@ -70,7 +70,7 @@ void train(const Arguments& args, const ls::TrainingFlags& flags) {
   truncation.truncation = true;
   truncation.max_length = 128;
 
-  // Load the model, and tell the trainer what to save beside its weights
+  // Load the model, and set the files that the trainer saves beside its weights
   const auto model = load_model(args, tokenizer, labels);
   const auto trainable = ls::adapt<ls::Model>(model);
   trainable->set_files({{"config.json", ls::config_json_of(*model)}});
