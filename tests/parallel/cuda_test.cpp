@@ -1,5 +1,5 @@
-// Data parallelism on CUDA devices, against one process on the CPU. Ranks are processes: this one leaves CUDA alone, so
-// that others can be forked from it.
+// Compares data parallelism on CUDA devices with one process on the CPU. Ranks are processes; this one does not use
+// CUDA, so that it can fork others.
 #include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -15,7 +15,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kCudaSteps = 4;
-constexpr std::int64_t kCudaRows = 6;  // of each rank
+constexpr std::int64_t kCudaRows = 6;  // on each rank
 
 struct CudaNetImpl : torch::nn::Cloneable<CudaNetImpl> {
   CudaNetImpl() { reset(); }
@@ -38,7 +38,7 @@ CudaNet same_net() {
   return CudaNet();
 }
 
-// The weights after some steps over the whole batch, in one process on the CPU.
+// The weights after some steps over the whole batch in one process on the CPU.
 std::vector<at::Tensor> weights_on_cpu(int world_size) {
   CudaNet net = same_net();
   torch::optim::SGD optimizer(net->parameters(), 0.1);
@@ -62,7 +62,7 @@ c10::Device device_of_rank(int rank) { return {c10::kCUDA, static_cast<c10::Devi
 
 struct CudaDdpCase {
   int world_size;
-  const char* engine;  // of the group; "" is the default, which carries CUDA tensors by another
+  const char* engine;  // "": the default, which sends CUDA tensors by another engine
   const char* hook;    // "" for none
   double tolerance;
 };

@@ -75,7 +75,8 @@ TEST(DistributedDataParallel, NamesAParameterThatIsFrozenOnOneRank) {
   });
 }
 
-// Buckets hold gradients as the parameters lie in memory: else the ranks' elements would be added up crosswise.
+// Buckets hold gradients in the parameters' memory order: with different orders, ranks would add up elements that do
+// not belong together.
 TEST(DistributedDataParallel, NamesAParameterThatLiesInMemoryInAnotherOrder) {
   on_ranks(2, [](std::shared_ptr<Communicator> group) {
     torch::nn::Conv2d model(torch::nn::Conv2dOptions(3, 2, 2));
@@ -130,7 +131,7 @@ TEST(DistributedDataParallel, AveragesOverRanksAndReportsTheStep) {
     ddp(torch::full({1, 1}, group->rank() == 0 ? 2.0 : 6.0)).sum().backward();
     EXPECT_FLOAT_EQ(model->weight.grad().item<float>(), 4.0F);
     EXPECT_EQ(ddp.last_step().buckets, 1u);
-    EXPECT_EQ(ddp.last_step().bytes, 128);  // two gradients, each in a cache line of its own
+    EXPECT_EQ(ddp.last_step().bytes, 128);  // two gradients, each in its own cache line
     EXPECT_EQ(ddp.last_step().unused_parameters, 0u);
   });
 }
@@ -195,7 +196,7 @@ TEST(DistributedDataParallel, BuffersFollowRankZero) {
     ddp(torch::randn({8, 3})).sum().backward();
     torch::Tensor all = torch::empty({6});
     group->all_gather(all, mine);
-    // What forward of the second step started from: rank 0's buffers of the first step.
+    // The buffers at the start of the second forward: rank 0's after the first step.
     EXPECT_LT(all.slice(0, 0, 3).abs().max().item<float>(), 1.0F);
     EXPECT_GT(all.slice(0, 3, 6).min().item<float>(), 0.5F);
     EXPECT_LT(model->running_mean.abs().max().item<float>(), 1.5F);
@@ -273,7 +274,7 @@ TEST(DistributedDataParallel, JoinAveragesOverTheInitialOrTheActiveRanks) {
   }
 }
 
-// A rank whose loop is shorter ends before the others' backward, or before their broadcast of buffers.
+// A rank with a shorter loop ends before the others' backward, or before their broadcast of buffers.
 TEST(DistributedDataParallel, UnevenLoopsGetTheAdviceToJoin) {
   for (const bool with_buffers : {false, true}) {
     for (const char* engine : {"thread", "gloo"}) {
@@ -289,7 +290,7 @@ TEST(DistributedDataParallel, UnevenLoopsGetTheAdviceToJoin) {
   }
 }
 
-// In a process of its own, which reads the level anew.
+// Runs in a child process, which reads the log level again.
 TEST(DistributedDataParallel, NotesAForwardWithoutBackward) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   ::setenv("LOCKSTEP_LOG_LEVEL", "debug", 1);
@@ -354,7 +355,7 @@ TEST(DistributedDataParallel, RefusesWhatItCannotDo) {
     EXPECT_NE(error_of([&] { ddp(torch::ones({1, 1})); }).find("bias"), std::string::npos);
     EXPECT_NE(error_of([&] { make_communication_hook("zip"); }).find("allreduce, fp16"), std::string::npos);
 
-    // A table whose module does not say that its gradients are sparse.
+    // A table whose module does not announce sparse gradients.
     struct TableImpl : torch::nn::Module {
       torch::Tensor forward(const torch::Tensor& rows) { return torch::embedding(table, rows, -1, false, true); }
       torch::Tensor table = register_parameter("table", torch::ones({4, 2}));

@@ -1,4 +1,5 @@
-// What is forecast of steps on several hosts: cases by hand, and a plain computation in small steps of time.
+// Tests forecasts of steps on several hosts with cases worked out by hand, and with a plain simulation in small time
+// steps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,9 +66,9 @@ INSTANTIATE_TEST_SUITE_P(
     Table, ForecastStep,
     ::testing::Values(
         ForecastCase{"no_communication", profile_of({2}, 4), {}, 15, 0},
-        // The only bucket leaves when backward ends, though its gradient is there before.
+        // The only bucket leaves when backward ends, although its gradient is ready earlier.
         ForecastCase{"one_bucket", profile_of({2}, 4), {bucket_of({0}, 3)}, 18, 3},
-        // 1 to 3 beside backward, then 4 to 7.
+        // 1 to 3 during backward, then 4 to 7.
         ForecastCase{"the_first_is_hidden", profile_of({4, 1}, 4), {bucket_of({1}, 2), bucket_of({0}, 3)}, 18, 3},
         // 1 to 6; the second waits for the network until then, 6 to 9.
         ForecastCase{"the_network_is_busy", profile_of({4, 1}, 4), {bucket_of({1}, 5), bucket_of({0}, 3)}, 20, 5},
@@ -90,15 +91,15 @@ INSTANTIATE_TEST_SUITE_P(
                      {with_thread(bucket_of({1}, 2), 0.5, 0.25), with_thread(bucket_of({0}, 3), 0.5, 0.25)},
                      19.25,
                      4.25},
-        // First operations end at 3 and 7. The first bucket's result is worked on from 4 to 5, but its second
-        // operation comes behind the second bucket's first: 7 to 8. The second result is worked on meanwhile: 8 to 9.
+        // First operations end at 3 and 7. The first bucket's result is processed from 4 to 5, but its second operation
+        // follows the second bucket's first one: 7 to 8. The second result is processed meanwhile: 8 to 9.
         ForecastCase{"two_rounds",
                      profile_of({4, 1}, 4),
                      {with_second(bucket_of({1}, 2), 1, 1), with_second(bucket_of({0}, 3), 1, 1)},
                      20,
                      5},
-        // As before, and both results are put into place for half a second: the first one at 8, while the second one
-        // comes, the second one at 9.
+        // As before, and storing each result takes half a second: the first one at 8, during the second operation, the
+        // second one at 9.
         ForecastCase{"two_rounds_and_finishes",
                      profile_of({4, 1}, 4),
                      {with_thread(with_second(bucket_of({1}, 2), 1, 1), 0, 0.5),
@@ -107,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
                      5.5}),
     [](const auto& test) { return test.param.name; });
 
-// The same in steps of time, one after the other, with nothing of the code above in it.
+// Simulates the step in small time steps, independently of the code under test.
 double plain_step_s(const StepProfile& profile, const std::vector<ForecastBucket>& buckets) {
   constexpr double kTick = 1e-4;
   std::vector<double> needs;  // work of the thread before each bucket leaves
@@ -173,14 +174,14 @@ TEST(AllReduceCost, CountsWhatCrossesTheLink) {
   costs.byte_cpu_s = 1e-9;
   const std::int64_t bytes = 12 << 20;
   const auto mebibytes = [](double count) { return count * (1 << 20) * kFrames / 1e6; };
-  // Half of it to the other, and half of it back.
+  // Half of it to the other host, and half of it back.
   EXPECT_NEAR(all_reduce_cost(bytes, {2, 1}, link, costs).seconds, 0.021 + mebibytes(12), 1e-9);
   EXPECT_NEAR(all_reduce_cost(bytes, {4, 1}, link, costs).seconds, 0.021 + mebibytes(18), 1e-9);
-  // 6 MiB there in 3 messages of 2 MiB, and as much back.
+  // 6 MiB to the other host in 3 messages of 2 MiB, and as much back.
   EXPECT_NEAR(all_reduce_cost(bytes, {2, 1}, link, costs).cpu_s, (12 << 20) * 1e-9 + 6 * 0.0001, 1e-12);
-  // A small one goes to everybody at once.
+  // A small one is sent to all at once.
   EXPECT_NEAR(all_reduce_cost(1 << 16, {4, 1}, link, costs).seconds, 0.011 + mebibytes(3.0 / 16), 1e-9);
-  // Two ranks of a host share its link, and each sends half: as many bytes as one of them would.
+  // Two ranks of a host share its link, and each sends half: as many bytes as a single rank would send.
   EXPECT_NEAR(all_reduce_cost(4 << 20, {2, 2}, link, costs).seconds, 0.021 + mebibytes(4), 1e-9);
   EXPECT_EQ(all_reduce_cost(bytes, {1, 1}, link, costs).seconds, 0);
 }
@@ -233,7 +234,7 @@ TEST(ForecastCluster, GrowsWithHostsAndFallsWithTheLink) {
   EXPECT_EQ(forecast_cluster(profile, {1, 1}, {125e6, 5e-5}, {}).step_s, profile.host_step_s);
 }
 
-// The ranks of a host take longer together than the sum of their parts.
+// The ranks of this host take longer together than the sum of their parts.
 HostProfile crowded_profile() {
   HostProfile profile = host_profile();
   profile.engine.local_byte_s = 1e-10;
@@ -254,7 +255,7 @@ TEST(ForecastCluster, OneHostAndSeveralFollowFromTheSameModel) {
       before = step_s;
     }
   }
-  // A network that costs nothing changes nothing.
+  // A network without costs changes nothing.
   HostProfile free = profile;
   free.engine = {0, 0, 0, profile.engine.local_byte_s};
   EXPECT_NEAR(forecast_cluster(free, {2, 4}, {1e18, 0}, {}).step_s, 0.3, 1e-3);

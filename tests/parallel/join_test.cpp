@@ -1,4 +1,4 @@
-// What `join` leaves behind: replicas that stay equal in the steps that follow.
+// Tests that `join` leaves replicas that stay equal in the following steps.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,7 +16,7 @@ using JoinedOptimizer = std::unique_ptr<torch::optim::Optimizer>;
 
 struct JoinCase {
   const char* name;
-  bool is_given;  // to join, which knows Lockstep's own
+  bool is_given;  // named to join, which finds Lockstep's own without it
   JoinedOptimizer (*make)(const std::vector<at::Tensor>& parameters);
 };
 
@@ -84,7 +84,7 @@ TEST_P(JoinLeavesReplicasEqual, InTheStepsThatFollow) {
   }
 }
 
-// A rank that never stepped has no state at all before.
+// A rank that never stepped has no state before.
 TEST(Join, GivesStateToARankWithoutAnyStep) {
   fuse_ranks("thread", 2, [](Group group) {
     Linear model = make_linear(20, 4);
@@ -98,12 +98,12 @@ TEST(Join, GivesStateToARankWithoutAnyStep) {
   });
 }
 
-// A bucket that holds a strange parameter is not fused: its state is kept equal as without fuse.
+// A bucket with a foreign parameter is not fused: its state is kept equal as without fuse.
 TEST(Join, EqualsWhatAFusedStepDoesNotCover) {
   fuse_ranks("thread", 3, [](Group group) {
     Linear model = make_linear(20, 4);
     const torch::NoGradGuard no_grad;
-    model->weight.set_data(model->weight.detach().t().contiguous().t());  // not contiguous: no business of the step
+    model->weight.set_data(model->weight.detach().t().contiguous().t());  // not contiguous: the step leaves it out
     const torch::AutoGradMode with_grad(true);
     DistributedDataParallelOptions small = fuse_on(group);
     small.bucket_cap_mb = 0.00001;
@@ -137,7 +137,7 @@ TEST(Join, WarnsOfAnOptimizerThatItDoesNotKnow) {
   }
 }
 
-// Its state goes into no file.
+// An optimizer whose state cannot be saved.
 struct UnsavableSgd : torch::optim::SGD {
   using torch::optim::SGD::SGD;
   void save(torch::serialize::OutputArchive&) const override { throw std::runtime_error("no file can hold this"); }
@@ -172,7 +172,7 @@ TEST(Join, NamesWhatCannotBeSavedOnEveryRank) {
   });
 }
 
-// Where a version of LibTorch saves and loads its state, it is brought to all.
+// If this version of LibTorch can save and load its state, all ranks get it.
 TEST(Join, NamesLbfgsOnEveryRankOrTakesIt) {
   fuse_ranks("thread", 2, [](Group group) {
     Linear model = make_linear(20, 4);

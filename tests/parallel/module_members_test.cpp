@@ -1,4 +1,4 @@
-// The wrapped module's members, which the wrappers have too.
+// Tests the wrapped module's members, which the wrappers offer too.
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <torch/torch.h>

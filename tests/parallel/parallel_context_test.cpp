@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// What torchrun sets for the ranks of one host. The port is only a name here: they meet on a Unix socket.
+// Sets what torchrun sets for the ranks of one host. The port is only a name here: the ranks connect by a Unix socket.
 void set_torchrun_variables(int rank, int world_size) {
   ::unsetenv("LOCKSTEP_STORE");  // of the ranks' own group
   const auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
@@ -69,7 +69,7 @@ TEST(ParallelContext, TellsWhoIsWho) {
   });
 }
 
-// The plain model against an independent computation: each rank's gradients alone, averaged by hand.
+// Compares the plain model with an independent computation: each rank's gradients, averaged by hand.
 TEST(ParallelContext, ReadyKeepsThePlainModelsEqual) {
   constexpr int kRanks = 2;
   on_context_ranks(kRanks, [] {

@@ -16,13 +16,13 @@ at::Tensor wave(std::vector<std::int64_t> sizes, double phase) {
 
 struct NormCase {
   int world_size;
-  std::vector<std::int64_t> rows;  // of each rank
+  std::vector<std::int64_t> rows;  // on each rank
   std::vector<std::int64_t> rest;  // the other dimensions
 };
 
 class SyncBatchNormOf : public ::testing::TestWithParam<NormCase> {};
 
-// K ranks against LibTorch's BatchNorm in one process over the whole batch.
+// Compares K ranks with LibTorch's BatchNorm in one process over the whole batch.
 TEST_P(SyncBatchNormOf, EqualsBatchNormOfTheWholeBatch) {
   const NormCase& param = GetParam();
   std::vector<std::int64_t> all_sizes{0, 4};
@@ -32,7 +32,7 @@ TEST_P(SyncBatchNormOf, EqualsBatchNormOfTheWholeBatch) {
     SyncBatchNormOptions options(4);
     options.process_group = make_communicator("", membership);
     SyncBatchNorm ours(options);
-    torch::nn::BatchNorm2d reference(4);  // its forward asks for 4 dimensions: the functional form takes any
+    torch::nn::BatchNorm2d reference(4);  // its forward requires 4 dimensions; the functional form takes any
     std::int64_t first = 0;
     for (int rank = 0; rank < membership.rank; ++rank) first += param.rows[static_cast<std::size_t>(rank)];
     const std::int64_t rows = param.rows[static_cast<std::size_t>(membership.rank)];
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, SyncBatchNormOf,
                          ::testing::Values(NormCase{1, {5}, {}}, NormCase{2, {3, 3}, {}}, NormCase{2, {1, 4}, {5, 2}},
                                            NormCase{3, {2, 0, 3}, {6}}, NormCase{4, {1, 1, 1, 1}, {}}));
 
-// Two branches, of which a rank may take one alone, around a normalisation.
+// Two branches around a normalisation; a rank may use only one of them.
 template <typename Norm>
 struct BranchedNet : torch::nn::Module {
   explicit BranchedNet(Norm module) : norm(std::move(module)) {
@@ -93,7 +93,7 @@ struct BranchedNet : torch::nn::Module {
 
 at::Tensor branch_loss(const at::Tensor& output) { return (output * output.detach().cos()).sum(); }
 
-// On rank 1 the branch's bucket, which is the first, waits for the end of backward, and the normalisation does not.
+// On rank 1 the branch's bucket, which is the first, waits for the end of backward, while the normalisation does not.
 TEST(SyncBatchNorm, GoesWithParametersThatAreUnusedOnOneRank) {
   const auto batch = [](int rank, int step) { return wave({3, 4}, 7 * rank + step).to(torch::kDouble) - 100; };
   for (const std::string engine : {"thread", "shm", "gloo"}) {
@@ -110,7 +110,7 @@ TEST(SyncBatchNorm, GoesWithParametersThatAreUnusedOnOneRank) {
         net->zero_grad();
         one->zero_grad();
         branch_loss(ddp(batch(group->rank(), step), group->rank() == 0)).backward();
-        // One process: both batches normalised together, each then by its own way.
+        // One process: both batches are normalised together, then each goes through its own branch.
         const at::Tensor whole = one->norm->forward(one->before->forward(at::cat({batch(0, step), batch(1, step)})));
         const at::Tensor first = whole.narrow(0, 0, 3), second = whole.narrow(0, 3, 3);
         const at::Tensor loss = branch_loss(one->after->forward(first) + one->branch->forward(first)) +
@@ -140,7 +140,7 @@ TEST(SyncBatchNorm, RefusesWhatItCannotNormalise) {
     options.process_group = make_communicator("", membership);
     SyncBatchNorm norm(options);
     EXPECT_THROW(norm->forward(torch::zeros({2, 3})), Error);
-    EXPECT_THROW(norm->forward(torch::zeros({membership.rank, 4})), Error);  // one value in all
+    EXPECT_THROW(norm->forward(torch::zeros({membership.rank, 4})), Error);  // a single value in all
   });
 }
 

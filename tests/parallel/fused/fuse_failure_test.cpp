@@ -1,4 +1,4 @@
-// What a fused optimizer refuses, and ranks that die or disagree.
+// Tests what a fused optimizer refuses, and ranks that die or disagree.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <time.h>
@@ -18,7 +18,7 @@ using torch::nn::Linear;
 using torch::optim::AdamOptions;
 using torch::optim::SGDOptions;
 
-// Ends this process after `delay`, whatever it does then.
+// Kills this process after `delay`, whatever it is doing.
 void kill_me_after(std::chrono::nanoseconds delay) {
   sigevent event{};
   event.sigev_notify = SIGEV_SIGNAL;
@@ -130,7 +130,7 @@ TEST(FuseRefusal, RefusesRanksWithOtherParameters) {
   fuse_ranks("thread", 2, [](Group group) {
     const Linear model = make_linear(4, 4);
     auto options = fuse_on(group);
-    options.bucket_cap_mb = 0.00001;  // each parameter in a bucket of its own
+    options.bucket_cap_mb = 0.00001;  // each parameter in its own bucket
     DistributedDataParallel ddp(model, options);
     std::vector<at::Tensor> parameters{model->weight};
     if (group->rank() == 0) parameters.push_back(model->bias);

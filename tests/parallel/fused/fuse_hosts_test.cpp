@@ -1,4 +1,4 @@
-// The fused update over hosts with several ranks each: the optimizer's state is shared out over all ranks.
+// Tests the fused update over hosts with several ranks each: all ranks share the optimizer's state.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// The weights after some steps, and how many elements of state this rank keeps for each weight.
+// The weights after some steps, and the number of state elements that this rank keeps per weight.
 std::pair<at::Tensor, double> train_on_hosts(const Group& group, bool fused) {
   const torch::nn::Linear model = make_linear(640, 40);
   DistributedDataParallel ddp(model, fuse_on(group));

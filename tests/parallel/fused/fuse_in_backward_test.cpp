@@ -1,5 +1,5 @@
-// Where ranks have weights of their own, a fused optimizer's gradients travel while backward runs: that they do, and
-// what happens when they are changed afterwards.
+// Tests that a fused optimizer's gradients are sent while backward runs, if ranks have weights of their own, and that
+// later changes to gradients are handled.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -29,7 +29,7 @@ struct InBackward {
   SGD optimizer{model->parameters(), SGDOptions(1)};
 };
 
-// Of the weights, which each output's row has in common.
+// The gradient of the weights, which is equal for each output's row.
 at::Tensor gradient_of(int rank, int step) { return fuse_batch(rank, step, 20).sum(0).expand({4, 20}); }
 
 TEST(FuseInBackward, ReducesEachBucketOnceBeforeTheStep) {
@@ -107,7 +107,7 @@ TEST(FuseInBackward, UsesASumForOneStepOnly) {
     job.backward(group->rank(), 0);
     job.optimizer.step_with(zeroing);
     const at::Tensor after = job.model->weight.detach().clone();
-    job.optimizer.step();  // of gradients that are zero
+    job.optimizer.step();  // all gradients are zero
     EXPECT_TRUE(torch::equal(job.model->weight.detach(), after));
   });
 }

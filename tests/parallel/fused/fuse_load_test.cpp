@@ -1,4 +1,4 @@
-// torch::load of a module whose optimizer is fused.
+// Tests torch::load of a module whose optimizer is fused.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -37,7 +37,7 @@ void loaded_backward(DistributedDataParallel<Linear>& ddp, int rank, int step) {
   ddp(fuse_batch(rank, step, 20)).pow(2).mean().backward();
 }
 
-// Loads after the second step; without fuse by copying, which keeps everything in place.
+// Loads after the second step; without fuse it copies the values, which moves nothing.
 at::Tensor train_and_load(const Group& group, bool fused) {
   Linear model = make_linear(20, 4);
   DistributedDataParallel ddp(model, fuse_on(group));
@@ -98,7 +98,7 @@ TEST_P(FuseLoad, RefusesAModuleThatWasConverted) {
   });
 }
 
-// The page's way to bring a fused optimizer into a file: saved after the third step, and taken up by another program.
+// Saves a fused optimizer in a file as the documentation says, after the third step, and loads it in another program.
 TEST_P(FuseLoad, SavesAndLoadsTheOptimizerAsThePageSays) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::stringstream model_file, optimizer_file;

@@ -1,5 +1,5 @@
-// What programs do to weights and gradients of a fused optimizer beside its step: another optimizer, clipping, writing
-// by hand. Either the result is that without fuse, or every rank is told what to write instead.
+// Tests programs that change weights and gradients of a fused optimizer outside its step: another optimizer, clipping,
+// writing by hand. Either the result is that without fuse, or every rank gets an error that says what to write instead.
 #include <gtest/gtest.h>
 
 #include "lockstep/optim/adam.h"
@@ -48,7 +48,7 @@ void expect_other_optimizer_is_noticed(const char* engine, Other make_other) {
     it.backward(group->rank(), 0);
     it.optimizer.step();
     const std::string text = fuse_error([&] {
-      for (int step = 1; step < 4; ++step) {  // the first could be a bound that the program sets
+      for (int step = 1; step < 4; ++step) {  // the first write could be a bound that the program sets
         other.zero_grad();
         it.backward(group->rank(), step);
         other.step();
@@ -60,7 +60,7 @@ void expect_other_optimizer_is_noticed(const char* engine, Other make_other) {
 
 TEST_P(FuseMisuse, NoticesThatAnotherOptimizerSteps) {
   expect_other_optimizer_is_noticed(GetParam(), [](const std::vector<at::Tensor>& parameters) {
-    return torch::optim::SGD(parameters, SGDOptions(0.1));  // writes past the version counter
+    return torch::optim::SGD(parameters, SGDOptions(0.1));  // writes without increasing the version counter
   });
   expect_other_optimizer_is_noticed(GetParam(), [](const std::vector<at::Tensor>& parameters) {
     return torch::optim::Adam(parameters, AdamOptions(0.1));
@@ -74,7 +74,7 @@ TEST_P(FuseMisuse, NoticesAnotherOptimizerAtTheStepAndAtZeroGrad) {
       torch::optim::SGD other(it.model->parameters(), SGDOptions(0.1));
       it.backward(group->rank(), 0);
       other.step();
-      group->barrier();  // an error of one rank ends the group of `it`: all have written
+      group->barrier();  // an error on one rank ends the group of `it`, so all must have written
       const std::string text = fuse_error([&] {
         if (at_step) {
           it.optimizer.step();
@@ -88,7 +88,7 @@ TEST_P(FuseMisuse, NoticesAnotherOptimizerAtTheStepAndAtZeroGrad) {
   });
 }
 
-// Each way of writing by hand that the page on fuse allows, against the same program without fuse.
+// Each permitted way of writing by hand, compared with the same program without fuse.
 TEST_P(FuseMisuse, LetsWeightsBeWrittenBetweenSteps) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::vector<at::Tensor> ends;
@@ -108,7 +108,7 @@ TEST_P(FuseMisuse, LetsWeightsBeWrittenBetweenSteps) {
       if (!shared || group->rank() == 0) it.model->weight.sub_(0.5);
       group->barrier();
       train(1);
-      it.optimizer.zero_grad();  // this backward is in no step
+      it.optimizer.zero_grad();  // no step uses this backward
       group->barrier();          // on no rank
       it.model->bias.copy_(torch::full({4}, 0.125));
       group->barrier();
@@ -148,7 +148,7 @@ TEST_P(FuseMisuse, ClipsAListOfParametersAsWithoutFuse) {
   });
 }
 
-// One list over two fused models and a layer that is in no optimizer of theirs.
+// One list with two fused models, and a layer that neither optimizer updates.
 TEST_P(FuseMisuse, ClipsSeveralModelsTogether) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::vector<at::Tensor> ends;
@@ -200,7 +200,7 @@ TEST_P(FuseMisuse, RefusesToClipDifferentListsOnDifferentRanks) {
   });
 }
 
-// LibTorch's functions see the gradients of this rank alone.
+// LibTorch's functions see only this rank's gradients.
 TEST_P(FuseMisuse, NoticesLibTorchsClipping) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     for (const bool by_value : {false, true}) {
@@ -231,7 +231,7 @@ TEST_P(FuseMisuse, RefusesToClipByValue) {
   });
 }
 
-// Below the bound on every rank, the average is below it too: the program is right, and may continue.
+// If all ranks are below the bound, so is the average: the program is correct, and may continue.
 TEST_P(FuseMisuse, LeavesClippingAloneThatClipsNothing) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::vector<at::Tensor> ends;

@@ -1,5 +1,5 @@
-// Fused and unfused steps side by side: the same module, data and optimizer under every combination of options, weights
-// and optimizer state compared after some steps.
+// Runs fused and unfused steps side by side, with one module, data and optimizer, under every combination of options;
+// compares weights and optimizer state after some steps.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -32,7 +32,7 @@ struct FuseOptionsUnderTest {
   FuseAccumulate accumulate = FuseAccumulate::None;
   bool two_groups = false;
   bool frozen = false;
-  bool channels_last = false;  // a weight that cannot be fused
+  bool channels_last = false;  // has a weight that cannot be fused
   bool small_buckets = false;
   bool static_graph = false;
   bool is_double = false;
@@ -46,7 +46,7 @@ struct FuseOptionsUnderTest {
         << is_double;
     return out.str();
   }
-  // Sums of squares are cut by rank, and gradients that are averaged twice, or in two parts, are rounded twice.
+  // Sums of squares are divided by rank, and gradients that are averaged twice, or in two parts, are rounded twice.
   bool same_bits() const {
     return clip == FuseClip::None && accumulate != FuseAccumulate::Synchronised && graph != FuseGraph::ReentrantShared;
   }
@@ -233,7 +233,7 @@ FuseOptionsUnderTest random_fuse_options(std::mt19937& random) {
   options.channels_last = below(4) == 0;
   options.small_buckets = below(2) == 0;
   options.is_double = below(4) == 0;
-  // Graphs that change between steps are what static_graph rules out.
+  // static_graph forbids graphs that change between steps.
   const bool changes = options.graph == FuseGraph::UnusedEverywhere || options.graph == FuseGraph::UnusedOnSomeRanks;
   options.static_graph = !changes && below(3) == 0;
   return options;
@@ -262,7 +262,7 @@ TEST_P(FuseProperty, EqualsTheUnfusedStep) {
       SCOPED_TRACE(options.text());
       const FuseResult plain = run_fuse_steps(options, group, false, true);
       const FuseResult fused = run_fuse_steps(options, group, true, way.share_weights);
-      // One bucket that holds the weight without plain memory is left alone.
+      // A single bucket with the weight that is not plain memory is not fused.
       if (!options.channels_last || options.small_buckets) {
         EXPECT_EQ(fused.mode, want);
       }

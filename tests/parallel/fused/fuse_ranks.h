@@ -21,7 +21,7 @@ inline DistributedDataParallelOptions fuse_on(Group group) {
   return options;
 }
 
-/// Runs `body` on ranks that `engine` connects: as threads, but for shm.
+/// Runs `body` on ranks that `engine` connects: as processes for shm, else as threads.
 inline void fuse_ranks(const std::string& engine, int world_size, const std::function<void(Group)>& body) {
   const auto rank = [&](const Membership& membership) { body(make_communicator(engine, membership)); };
   if (engine == "shm") {
@@ -40,7 +40,7 @@ inline std::string fuse_error(const std::function<void()>& body) {
   return "no error";
 }
 
-/// The same on every rank, whatever other threads draw.
+/// Equal on every rank, whatever other threads draw.
 inline torch::nn::Linear make_linear(int in, int out) {
   torch::nn::Linear model(in, out);
   const torch::NoGradGuard no_grad;

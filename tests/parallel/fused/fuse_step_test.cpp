@@ -1,4 +1,5 @@
-// What a step of a fused optimizer does beside the update, as unfused: joining, scaling, clipping, 16 bits, buffers.
+// Compares fused steps with unfused ones in everything besides the update: joining, scaling, clipping, 16 bits,
+// buffers.
 #include <gtest/gtest.h>
 
 #include "lockstep/optim/adam.h"
@@ -38,7 +39,7 @@ TEST_P(FusedStep, JoinsRanksWithFewerInputs) {
                 for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
                 ddp(fuse_batch(group->rank(), step, 20)).pow(2).mean().backward();
                 optimizer.step_with(clipped);
-                // Ranks without inputs do not see this.
+                // Ranks without inputs do not run this.
                 auto& options = optimizer.param_groups()[0].options();
                 options.set_lr(options.get_lr() * 0.9);
               }
@@ -197,14 +198,14 @@ TEST_P(FusedSharedWeights, AddsGradientsOfSixteenBitsInThirtyTwo) {
       at::Tensor average = fuse_batch(group->rank(), 0, 20).sum(0).expand({4, 20}).contiguous();
       group->all_reduce(average, ReduceOp::Avg);
       EXPECT_TRUE(torch::equal(model->weight.grad(), average));
-      EXPECT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);  // in memory of the engine again
+      EXPECT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);  // in the engine's memory again
     }
   });
 }
 
 TEST(FusedSteps, NobodyReadsWeightsThatAreHalfUpdated) {
-  // Every weight goes from one round number to the next in a step: whatever a rank reads between two steps is one of
-  // them all over.
+  // Each step changes every weight from one round number to the next, so between two steps every rank must read one
+  // number in all weights.
   fuse_ranks("shm", 3, [](Group group) {
     const Linear model(torch::nn::LinearOptions(256, 256).bias(false));
     model->weight.detach().fill_(0);

@@ -1,4 +1,5 @@
-// What a fused optimizer promises beside equal results: one copy of the weights, shares of the state, ways in and out.
+// Tests a fused optimizer's promises besides equal results: one copy of the weights, shares of the state, fusing and
+// unfusing.
 #include <gtest/gtest.h>
 
 #include "lockstep/optim/adam.h"
@@ -36,7 +37,7 @@ TEST_P(FuseEngine, KeepsOneCopyOfTheWeightsAndAShareOfTheState) {
     EXPECT_EQ(ddp.fuse_reason(), "");
     ddp(fuse_batch(group->rank(), 0, 64)).sum().backward();
     optimizer.step();
-    // 64 * 32 + 32 elements, of which each rank has half; two buffers of them.
+    // 64 * 32 + 32 elements; each rank has half of them, in two buffers.
     EXPECT_EQ(state_elements(optimizer, ddp.named_parameters()), 64 * 32 + 32);
     EXPECT_TRUE(optimizer.state().empty());
 
@@ -129,7 +130,7 @@ TEST_P(FuseEngine, SavesStateThatAnyNumberOfRanksCanLoad) {
       optimizer.step();
     }
   };
-  // All ranks see the same data, so that their number does not matter.
+  // All ranks see the same data, so their number does not matter.
   run_ranks_as_threads(2, [&](const Membership& membership) {
     const Group group = make_communicator(std::string(GetParam()) == "gloo" ? "gloo" : "thread", membership);
     const Linear model = make_linear(40, 4);

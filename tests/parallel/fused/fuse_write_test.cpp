@@ -1,4 +1,4 @@
-// Programs that write to weights and gradients of a fused optimizer by hand, against the same programs without fuse:
+// Compares programs that write weights and gradients of a fused optimizer by hand with the same programs without fuse:
 // bounds, averages that are swapped in, files that are loaded, other optimizers.
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ struct WrittenModel {
 
 using Program = std::function<void(WrittenModel&)>;
 
-// Runs `program` without fuse and with it: the weights are the same afterwards.
+// Runs `program` with and without fuse, and expects equal weights.
 void expect_as_without_fuse(const WriteCase& param, int world_size, const Program& program) {
   fuse_ranks(param.engine, world_size, [&](Group group) {
     std::vector<at::Tensor> ends;
@@ -104,7 +104,7 @@ void load_saved_model(Linear& model, const std::string& bytes) {
   torch::load(model, stream);
 }
 
-// Replicas are together after each step, but compute with different weights in between.
+// Replicas are equal after each step, but compute with different weights in between.
 TEST_P(FuseWrite, AnotherOptimizerAfterTheStepIsRefusedWhereRanksHaveTheirOwn) {
   if (GetParam().sharing == Sharing::Shared) return;
   for (const bool past_autograd : {true, false}) {
@@ -125,7 +125,7 @@ TEST_P(FuseWrite, AnotherOptimizerAfterTheStepIsRefusedWhereRanksHaveTheirOwn) {
   }
 }
 
-// The whole loop by the base class, as generic code has it, and a step that is left out in between.
+// The whole loop uses the base class, as generic code does, and skips one step.
 TEST_P(FuseWrite, ZeroGradOfTheBaseClassCounts) {
   expect_as_without_fuse(GetParam(), 2, [](WrittenModel& it) {
     torch::optim::Optimizer& base = it.optimizer;
@@ -154,8 +154,8 @@ TEST_P(FuseWrite, ZeroGradOfTheModelCounts) {
   });
 }
 
-// As in the program of the paper on WGAN (Arjovsky et al., 2017): the critic's weights are bounded at the top of the
-// loop, where gradients of the generator's backward lie in it.
+// As in the paper on WGAN (Arjovsky et al., 2017), the critic's weights are bounded at the top of the loop, when it
+// still has gradients from the generator's backward.
 TEST_P(FuseWrite, BoundsBeforeZeroGradAreKept) {
   for (const bool past_autograd : {true, false}) {
     expect_as_without_fuse(GetParam(), 3, [&](WrittenModel& it) {
@@ -177,7 +177,7 @@ TEST_P(FuseWrite, LoadingBeforeZeroGradIsFollowed) {
   expect_as_without_fuse(GetParam(), 2, [](WrittenModel& it) {
     const std::string file = saved_model(it.model);
     train(it, 0);
-    it.backward(1);  // the loss has jumped
+    it.backward(1);  // the loss is an outlier
     load_saved_model(it.model, file);
     for (int step = 2; step < 4; ++step) train(it, step);
   });
@@ -197,7 +197,7 @@ TEST_P(FuseWrite, AStepWithGradientsOfOldWeightsIsRefused) {
                   "call optimizer.zero_grad() between torch::load"});
 }
 
-// An average is swapped in, written, evaluated, and swapped back: what each rank writes depends on what is there.
+// An average is swapped in, written, evaluated, and swapped back: each rank's writes depend on the present values.
 TEST_P(FuseWrite, OwnWeightsMayBeWrittenAsWithoutFuse) {
   for (const bool all_ranks : {true, false}) {
     expect_as_without_fuse(GetParam(), 3, [&](WrittenModel& it) {
@@ -266,7 +266,7 @@ TEST(FuseWriteOnce, WarnsWhereSeveralRanksWriteToOneMemory) {
   }
 }
 
-// The average of clamped gradients is not the clamped average; both ways of writing end alike.
+// The average of clamped gradients is not the clamped average; both ways of writing end in an error.
 TEST_P(FuseWrite, ClampedGradientsAreRefused) {
   for (const bool past_autograd : {true, false}) {
     expect_refused(
@@ -286,7 +286,7 @@ TEST_P(FuseWrite, ClampedGradientsAreRefused) {
   }
 }
 
-// Of which the average is that of the average.
+// The average of these changes equals the change of the average.
 TEST_P(FuseWrite, SumsProductsAndMasksOfGradientsAreAsWithoutFuse) {
   const std::vector<std::function<void(at::Tensor&)>> changes = {
       [](at::Tensor& parameter) { parameter.mutable_grad().mul_(0.25); },

@@ -1,4 +1,4 @@
-// Hooks that send less: what they lose, that it comes later, and that training gets there all the same.
+// Tests hooks that send less: their loss of precision, that it is sent later, and that training converges nevertheless.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -51,17 +51,17 @@ TEST(Int8Blocks, DoNotHideADivergedTraining) {
   }
 }
 
-// As Reducer does it.
+// Calls the hook as Reducer does.
 void carry_out(CommunicationHook& hook, GradBucket& bucket, Communicator& group) {
   if (const auto work = hook.start(bucket, group)) work->wait();
   if (const auto work = hook.start_second(bucket, group)) work->wait();
   hook.finish(bucket, group);
 }
 
-// The same numbers on every rank: ranks are threads here, and share LibTorch's generator.
+// Equal numbers on every rank: ranks are threads here, and share LibTorch's generator.
 at::Tensor scattered(std::int64_t count) { return torch::arange(count, torch::kFloat).square().sin(); }
 
-// What the ranks receive over many steps is what they gave: nothing is lost for good.
+// Over many steps the ranks receive what they gave: nothing is lost permanently.
 void expect_sums_agree(int world_size, const MakeHook& make_hook, double tolerance) {
   on_compressing_ranks(world_size, [&](Group group) {
     const auto hook = make_hook();
@@ -102,7 +102,7 @@ TEST(CompressionHooks, GiveAllOfAGradientInTheEnd) {
   }
 }
 
-// Averages in two halves, and writes down what it is called for.
+// Averages in two halves, and records its calls.
 class TwoRoundHook : public CommunicationHook {
  public:
   explicit TwoRoundHook(std::vector<std::string>& calls) : calls_(calls) {}
@@ -112,7 +112,7 @@ class TwoRoundHook : public CommunicationHook {
   }
   std::shared_ptr<Work> start_second(GradBucket& bucket, Communicator& communicator) override {
     calls_.push_back("second " + std::to_string(bucket.index));
-    if (bucket.index == 1) {  // in one round: what is left goes at once
+    if (bucket.index == 1) {  // in one round: the rest is sent at once
       at::Tensor rest = second_half(bucket);
       communicator.all_reduce(rest, ReduceOp::Avg);
       return nullptr;
@@ -153,7 +153,7 @@ TEST(CommunicationHooks, HaveTheirSecondExchangesUnderWayTogether) {
       if (i != 1) wanted.push_back("finish " + std::to_string(i));
     }
     EXPECT_EQ(calls, wanted);
-    // All is linear: the average is what one gets for the average input.
+    // Everything is linear, so the average equals the result for the average input.
     torch::nn::Sequential alone(torch::nn::Linear(30, 20), torch::nn::Linear(20, 10), torch::nn::Linear(10, 1));
     for (auto& parameter : alone->parameters()) torch::nn::init::constant_(parameter, 0.1);
     alone->forward(torch::ones({4, 30}) * 1.5).sum().backward();
@@ -168,7 +168,7 @@ TEST(PowerSGD, IsExactForAMatrixOfItsRank) {
     const auto hook = power_sgd_hook(power(2));
     const at::Tensor exact = scattered(100).view({50, 2}).mm(scattered(80).view({2, 40}));
     GradBucket bucket;
-    for (int step = 0; step < 2; ++step) {  // the first finds the space, the second has it
+    for (int step = 0; step < 2; ++step) {  // the first finds the space, the second reuses it
       bucket.buffer = exact.flatten() * (group->rank() == 0 ? 0.5 : 1.5);
       bucket.gradients = {bucket.buffer.view({50, 40})};
       carry_out(*hook, bucket, *group);
@@ -196,7 +196,7 @@ TEST(PowerSGD, RefusesWhatMakesNoSense) {
   EXPECT_THROW(power_sgd_hook(options), Error);
 }
 
-// A small net on points in two spirals, each rank with its own half: the loss at the end.
+// Trains a small net on points in two spirals, of which each rank has its own half; returns the final loss.
 double spirals_loss(Group group, const std::function<void(DistributedDataParallelBase&)>& set_up,
                     const std::function<void(const std::vector<at::Tensor>&)>& after_step) {
   torch::manual_seed(11);

@@ -1,4 +1,4 @@
-// Ways to send less learn real data as far as plain averages do in the same steps.
+// Tests that hooks which send less learn real data as well as plain averages do in equal numbers of steps.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -34,7 +34,7 @@ TEST_P(HookConvergence, OnMnistIsThatOfPlainAverages) {
   run_ranks_as_threads(GetParam(), train, options);
   const TrainingEnd plain = ends.at("allreduce (fp32)");
   EXPECT_GT(plain.accuracy, 90) << "else nothing was learned, and the others have nothing to reach";
-  // Points of accuracy below it, and parts of its loss above it.
+  // Tolerances: points of accuracy below the plain result, and a fraction of its loss above it.
   const auto reaches = [&](const std::string& name, double points, double part) {
     const TrainingEnd end = ends.at(name);
     EXPECT_GT(end.accuracy, plain.accuracy - points) << name << ", plain averages reach " << plain.accuracy;
@@ -45,7 +45,7 @@ TEST_P(HookConvergence, OnMnistIsThatOfPlainAverages) {
   reaches("int8", 0.5, 0.05);
   reaches("powersgd, rank 4", 0.7, 0.1);
   reaches("post-local SGD, every 8", 0.7, 0.1);
-  reaches("DiLoCo, every 8", 2, 0.4);  // its outer momentum needs more meetings than these
+  reaches("DiLoCo, every 8", 2, 0.4);  // its outer momentum needs more synchronisations than these
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, HookConvergence, ::testing::Values(2, 4),

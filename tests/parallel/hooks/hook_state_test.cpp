@@ -1,5 +1,5 @@
-// What communication hooks keep from step to step: that an infinite gradient does not stay in it, and that a resumed
-// training has it again.
+// Tests the state that communication hooks keep from step to step: an infinite gradient does not stay in it, and a
+// resumed training restores it.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -40,7 +40,7 @@ class KeepingHooks : public ::testing::TestWithParam<KeepingCase> {};
 INSTANTIATE_TEST_SUITE_P(Table, KeepingHooks, ::testing::ValuesIn(kKeepingCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// Two buckets of a step: a matrix with a tail, each.
+// Two buckets of a step, each with a matrix and a tail.
 std::vector<GradBucket> two_buckets(int rank, int step) {
   std::vector<GradBucket> buckets(2);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -53,7 +53,7 @@ std::vector<GradBucket> two_buckets(int rank, int step) {
   return buckets;
 }
 
-// As Reducer does it: all are started before the first one is finished.
+// Calls the hook as Reducer does: all buckets are started before the first one is finished.
 void run_hook(CommunicationHook& hook, std::vector<GradBucket>& buckets, Communicator& group) {
   std::vector<std::shared_ptr<Work>> works;
   for (GradBucket& bucket : buckets) works.push_back(hook.start(bucket, group));
@@ -88,7 +88,7 @@ TEST_P(KeepingHooks, ForgetAGradientThatIsNoNumber) {
   }
 }
 
-// The residual of a step that is left out is nobody's: the next step is that of a new hook.
+// The residual of a skipped step is dropped: the next step equals a new hook's.
 TEST(KeepingHook, OfInt8IsAsNewAfterAStepThatIsLeftOut) {
   fuse_ranks("thread", 3, [](Group group) {
     const KeepingHook hook = int8_compress_hook(), fresh = int8_compress_hook();

@@ -1,4 +1,5 @@
-// Who averages what in post-local SGD, and what it, DiLoCo and the model averager need of their ranks and their past.
+// Tests which ranks average what in post-local SGD, and what post-local SGD, DiLoCo and the model averager require of
+// their ranks and their saved state.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -70,7 +71,7 @@ TEST(DiLoCo, ContinuesBitForBitFromItsState) {
     for (int step = 0; step < 13; ++step) {
       if (step == 7) {
         const std::string state = first.state_dict();
-        const at::Tensor weights = resumed.clone();  // each rank's own
+        const at::Tensor weights = resumed.clone();  // differ between ranks
         resumed = torch::full({5}, 1.0);
         second = std::make_unique<DiLoCo>(std::vector<at::Tensor>{resumed}, options, group);
         second->load_state_dict(state);

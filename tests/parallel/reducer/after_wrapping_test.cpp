@@ -1,5 +1,5 @@
-// What happens to a module's parameters after it was wrapped: new memory is followed, and the result is that of one
-// process; what cannot be followed is an Error on every rank.
+// Tests changes of a module's parameters after wrapping: new memory is followed, and the result is that of one process;
+// changes that cannot be followed are an Error on every rank.
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <torch/torch.h>
@@ -38,7 +38,7 @@ torch::Tensor batch_of(int rank, int step, int micro) {
   return torch::linspace(-1 - rank, 1 + step + 0.3 * micro, 12, torch::kDouble).view({3, 4}).sin();
 }
 
-// The weights of another training, in place of those that are there.
+// The weights of another training, to replace the present ones.
 torch::Tensor other_weights(const torch::Tensor& parameter) {
   return torch::linspace(0.4, -0.7, parameter.numel(), torch::kDouble).view(parameter.sizes());
 }
@@ -54,7 +54,7 @@ std::string file_of_other_weights() {
   return file.str();
 }
 
-// A way to other memory, and what it does to values.
+// A way of giving parameters other memory, and its effect on values.
 struct Move {
   const char* name;
   std::function<void(WrappedNet&)> make;
@@ -107,7 +107,7 @@ torch::optim::SGD optimizer_of(WrappedNet& net) {
 
 torch::Tensor loss_of_output(const torch::Tensor& output) { return output.square().mean() + output.sum(); }
 
-// One process, without any of Lockstep.
+// One process, without Lockstep.
 std::vector<torch::Tensor> one_process(const Move& move, int micro_batches) {
   WrappedNet net;
   auto optimizer = optimizer_of(net);
@@ -189,7 +189,7 @@ TEST(AfterWrappingOnce, NewMemoryIsFollowedByOtherEngines) {
   }
 }
 
-// A module with one parameter: in LibTorch 1 its own hook comes too late for the backward that shows the change.
+// A module with one parameter: in LibTorch 1 its own hook is called too late in the first backward after the change.
 TEST(AfterWrappingOnce, PlainModelOfOneParameterIsFollowed) {
   fuse_ranks("thread", 2, [](const Group& group) {
     Linear model(torch::nn::LinearOptions(1, 1).bias(false));
@@ -207,7 +207,7 @@ TEST(AfterWrappingOnce, PlainModelOfOneParameterIsFollowed) {
   });
 }
 
-// Gradients that torch::autograd::grad takes elsewhere are none that ranks average.
+// The ranks do not average gradients that torch::autograd::grad returns.
 TEST(AfterWrappingOnce, PlainModelsCapturedGradientsStayHere) {
   fuse_ranks("thread", 2, [](const Group& group) {
     Linear model(torch::nn::LinearOptions(1, 1).bias(false));
@@ -265,7 +265,7 @@ struct Break {
   const char* name;
   std::function<void(WrappedNet&)> make;
   const char* says;
-  bool libtorch_refuses = false;  // where its graph is run without the wrapper
+  bool libtorch_refuses = false;  // if its graph is run without the wrapper
 };
 
 std::vector<Break> breaks() {
@@ -316,7 +316,7 @@ TEST(AfterWrappingOnce, WhatCannotBeFollowedIsAnErrorThatNamesTheParameter) {
   for (const Break& change : breaks()) {
     for (const bool plain_model : {false, true}) {
       if (plain_model && change.libtorch_refuses) continue;
-      for (const int who : {kReplicas, 1}) {  // all ranks, or the second alone
+      for (const int who : {kReplicas, 1}) {  // all ranks, or only the second
         SCOPED_TRACE(std::string(change.name) + (plain_model ? ", plain model" : "") + ", " + std::to_string(who));
         fuse_ranks("thread", kReplicas, [&](const Group& group) {
           const std::string text = step_error(group, change, plain_model, who == kReplicas || group->rank() == who);
@@ -329,7 +329,7 @@ TEST(AfterWrappingOnce, WhatCannotBeFollowedIsAnErrorThatNamesTheParameter) {
   }
 }
 
-// In the step after it, before any weight is updated.
+// The error occurs in the following step, before any weight is updated.
 TEST(AfterWrappingOnce, WeightsThatOneRankAloneLoadsAreAnError) {
   for (const int who : {0, 1}) {
     for (const bool plain_model : {false, true}) {
@@ -402,7 +402,7 @@ TEST(AfterWrappingOnce, StatisticsOfAnOldStepAreNotShownForANewOne) {
       const auto quiet = ddp.no_sync();
       ddp(input).sum().backward();
     }
-    EXPECT_EQ(ddp.last_step().bytes, 128);  // that of the last synchronised step
+    EXPECT_EQ(ddp.last_step().bytes, 128);  // of the last synchronised step
     torch::autograd::grad({ddp(input).sum()}, {input});
     EXPECT_EQ(ddp.last_step().bytes, 0);
     EXPECT_EQ(ddp.last_step().buckets, 0U);

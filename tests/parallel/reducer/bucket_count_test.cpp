@@ -1,5 +1,5 @@
-// Any number of buckets may be under way, however far the ranks are apart: from one to five hundred, on ranks that are
-// late by chance, and with one rank that begins when the others have sent all of their buckets.
+// Tests that any number of buckets may be in flight, however far apart the ranks are: from one to five hundred buckets,
+// on ranks with random delays, and with one rank that begins when the others have sent all of their buckets.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// Hands its input on, and calls something when backward passes by.
+// Returns its input, and calls a function when backward passes through.
 class OnBackward : public torch::autograd::Function<OnBackward> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input,
@@ -28,7 +28,7 @@ class OnBackward : public torch::autograd::Function<OnBackward> {
   }
 };
 
-// One parameter after the other; `passes[i]` is called when backward is about to reach the i-th from the end.
+// A chain of parameters; `passes[i]` is called when backward is about to reach the i-th from the end.
 struct LinkChainImpl : torch::nn::Module {
   LinkChainImpl(int length, std::int64_t width) {
     for (int i = 0; i < length; ++i) {
@@ -52,14 +52,14 @@ struct BucketCountCase {
   int world_size;
   int buckets;
   std::int64_t width = 3;   // of a bucket: 3 elements need a box, 600 a slot
-  bool has_thread = false;  // the engine runs what is started on a thread of its own
+  bool has_thread = false;  // the engine runs operations on its own thread
 };
 
 torch::Tensor chain_batch(int rank, int step, std::int64_t width) {
   return torch::linspace(-1 - rank, 2 + step, 2 * width, torch::kDouble).view({2, width});
 }
 
-// One process: the average of what each rank's batch gives alone.
+// One process: the average of the results of each rank's batch.
 std::vector<torch::Tensor> one_process_averages(const BucketCountCase& param, int step) {
   LinkChain chain(param.buckets, param.width);
   for (int rank = 0; rank < param.world_size; ++rank) {
@@ -91,28 +91,28 @@ void run_case(const BucketCountCase& param, int steps,
   });
 }
 
-// Else the engine decides by the cores that are to spare whether it has a thread.
+// Otherwise the engine decides by the number of spare cores whether it has a thread.
 class BucketCount : public ::testing::TestWithParam<BucketCountCase> {
  protected:
   void SetUp() override { ::setenv("LOCKSTEP_COMMUNICATION_THREAD", GetParam().has_thread ? "1" : "0", 1); }
   void TearDown() override { ::unsetenv("LOCKSTEP_COMMUNICATION_THREAD"); }
 };
 
-// Each rank stands still now and then, for as long as chance has it.
+// Each rank pauses now and then for a random time.
 TEST_P(BucketCount, WithRanksThatAreLateByChance) {
   run_case(GetParam(), 3, [](const Membership& membership, int step) {
     const auto random = std::make_shared<std::mt19937>(100 * membership.rank + step);
     const auto buckets = static_cast<std::size_t>(GetParam().buckets);
     return std::vector<std::function<void()>>(buckets, [random, buckets] {
       const auto draw = [&](std::uint32_t below) { return (*random)() % below; };
-      if (draw(static_cast<std::uint32_t>(buckets)) >= 8) return;  // some eight times in a backward
+      if (draw(static_cast<std::uint32_t>(buckets)) >= 8) return;  // on average eight times per backward
       volatile double sum = 0;
       for (std::uint32_t i = draw(300'000); i > 0; --i) sum = sum + 1.0 / i;
     });
   });
 }
 
-// One rank, another one in each step, does not begin before all others have sent everything but their last bucket.
+// In each step another rank does not begin before all others have sent everything except their last bucket.
 TEST_P(BucketCount, WithARankThatIsLaterThanEverything) {
   run_case(GetParam(), 2, [](const Membership& membership, int step) {
     std::vector<std::function<void()>> passes(static_cast<std::size_t>(GetParam().buckets), [] {});
@@ -139,7 +139,7 @@ std::vector<BucketCountCase> bucket_counts() {
     for (const int buckets : {1, 2, 3, 31, 32, 33, 34, 40, 65, 130, 500}) all.push_back({engine, 2, buckets});
     for (const int buckets : {33, 100}) all.push_back({engine, 3, buckets});
   }
-  for (const char* engine : {"thread", "shm"}) {  // which alone have slots, and a thread for what is started
+  for (const char* engine : {"thread", "shm"}) {  // only these have slots, and a thread for operations
     for (const int world_size : {2, 3}) {
       for (const int buckets : {2, 33, 80}) all.push_back({engine, world_size, buckets, 600});
     }

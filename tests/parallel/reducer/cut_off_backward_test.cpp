@@ -1,4 +1,4 @@
-// Backwards that an exception cuts off, and those that come when the wrapper is gone.
+// Tests backwards that an exception cuts off, and backwards after the wrapper was destroyed.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using torch::nn::Linear;
 
-// Hands its input on; its backward throws if told so.
+// Returns its input; its backward throws on request.
 class Breaks : public torch::autograd::Function<Breaks> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input, bool breaks) {
@@ -41,7 +41,7 @@ struct CutNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(CutNet);
 
-// One step; on rank 1 a first try is cut off.
+// One step; on rank 1 a first attempt is cut off.
 void step_with_a_cut(const Group& group, double bucket_cap_mb, bool plain_model, float& gradient) {
   CutNet net;
   auto options = fuse_on(group);
@@ -88,7 +88,7 @@ TEST(CutOffBackward, OfAWrapperThatIsGoneIsAnError) {
     ddp.reset();
     const std::string text = fuse_error([&] { loss.backward(); });
     EXPECT_NE(text.find("keep the wrapper until backward has returned"), std::string::npos) << text;
-    model->forward(torch::ones({1, 1})).sum().backward();  // the module by itself goes on
+    model->forward(torch::ones({1, 1})).sum().backward();  // the module itself still works
     EXPECT_FLOAT_EQ(model->weight.grad().item<float>(), 1.0F);
   });
 }

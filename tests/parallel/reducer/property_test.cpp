@@ -1,5 +1,5 @@
-// Every combination of options gives what one process would have given: K replicas with DistributedDataParallel against
-// one model that sees all ranks' batches, parameters compared after 5 steps.
+// Tests that every combination of options gives the result of a single process: compares the parameters of K replicas
+// with DistributedDataParallel after 5 steps with those of one model that sees all ranks' batches.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -48,7 +48,7 @@ struct NetImpl : torch::nn::Module {
       case Graph::Reentrant:
         x = Recompute::apply(x, &body);
         break;
-      case Graph::ReentrantShared:  // gradients of `middle` come three times in one backward
+      case Graph::ReentrantShared:  // gradients of `middle` arrive three times in one backward
         x = torch::tanh(middle->forward(x));
         x = Recompute::apply(x, &body);
         x = Recompute::apply(x, &body);
@@ -69,7 +69,7 @@ struct NetImpl : torch::nn::Module {
 TORCH_MODULE(Net);
 
 bool takes_branch(Graph graph, int rank, int step) {
-  if (graph == Graph::UnusedEverywhere) return step >= 3;  // and then it is used after all
+  if (graph == Graph::UnusedEverywhere) return step >= 3;  // and later it is used after all
   if (graph == Graph::UnusedOnSomeRanks) return (rank + step) % 2 == 0;
   return true;
 }
@@ -127,7 +127,7 @@ std::vector<torch::Tensor> reference(const Options& options, int world_size) {
 }
 
 std::vector<torch::Tensor> replica(const Options& options, const std::shared_ptr<Communicator>& group) {
-  Net net = make_net(options, 1 + static_cast<std::uint64_t>(group->rank()));  // rank 0's must win
+  Net net = make_net(options, 1 + static_cast<std::uint64_t>(group->rank()));  // rank 0's weights must be used
   DistributedDataParallelOptions ddp_options;
   ddp_options.process_group = group;
   ddp_options.bucket_cap_mb = options.bucket_cap_mb;
@@ -169,7 +169,7 @@ std::vector<Options> combinations() {
           for (const bool static_graph : {false, true}) {
             for (const bool hook : {false, true}) {
               for (const ZeroGrad zero_grad : {ZeroGrad::Undefined, ZeroGrad::Zero}) {
-                // Graphs that change between steps are what static_graph rules out.
+                // static_graph forbids graphs that change between steps.
                 const bool changes = graph == Graph::UnusedEverywhere || graph == Graph::UnusedOnSomeRanks;
                 if (static_graph && changes) continue;
                 all.push_back({graph, dtype, cap, micro_batches, static_graph, hook, zero_grad});

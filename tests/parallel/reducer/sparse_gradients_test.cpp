@@ -1,4 +1,4 @@
-// Tables with sparse gradients: what the ranks get is what one process gets.
+// Tests tables with sparse gradients: the ranks get the result of one process.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -24,7 +24,7 @@ struct TableNetImpl : torch::nn::Module {
       parameter.copy_(torch::linspace(-1, 1.0 / next++, parameter.numel(), torch::kDouble).view(parameter.sizes()));
     }
   }
-  // A negative row: the table takes no part.
+  // A negative row: the table is not used.
   torch::Tensor forward(const torch::Tensor& rows) {
     const torch::Tensor bags = bag->forward(rows.abs().view({1, -1})).sum(0, true);
     const torch::Tensor x = rows[0].item<std::int64_t>() < 0 ? bags : table->forward(rows) * bags;
@@ -36,8 +36,8 @@ struct TableNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(TableNet);
 
-// Rows that come twice, on one rank or on both; another number of them on each; in step 2 none on rank 0, in step 3
-// none at all.
+// Rows that are repeated, on one rank or on both; different numbers of them on the ranks; in step 2 none on rank 0, in
+// step 3 none at all.
 torch::Tensor rows_of(int rank, int step, int micro) {
   if (step == 3 || (step == 2 && rank == 0)) return torch::tensor({-1, -1, -4});
   std::vector<std::int64_t> rows = {1, 1, 2 + rank, 4, (7 * rank + step + micro) % kRows};
@@ -118,7 +118,7 @@ TEST(SparseGradients, OfAModelThatHasNoOthers) {
   });
 }
 
-// A table that is a layer's weight as well: its gradient is dense where the layer is used.
+// A table that is also a layer's weight: its gradient is dense if the layer is used.
 TEST(SparseGradients, AreDenseWhereARanksIs) {
   struct TiedTable : torch::nn::Module {
     TiedTable() { register_module("table", table); }
@@ -173,7 +173,7 @@ TEST(SparseGradients, OfDifferentTablesAreRefused) {
   });
 }
 
-// In the step after it, as for dense parameters. A fused step leaves the tables to backward.
+// In the following step, as for dense parameters. A fused step leaves the tables to backward.
 TEST(SparseGradients, OfATableThatOneRankAloneLoadsAreAnError) {
   for (const bool fused : {false, true}) {
     for (const int who : {0, 1}) {
