@@ -1,10 +1,10 @@
-// Four changed lines make the plain loop one for many processes, and nothing but those.
+// Tests that exactly four changed lines turn the plain loop into one for many processes.
 #include "tests/e2e/launch.h"
 
 namespace lockstep {
 namespace {
 
-// The code of a program: its lines but for comments at the top.
+// The lines of a program without comments at the top.
 Words code_lines(const std::string& file) {
   std::istringstream in(content(std::string(LOCKSTEP_SOURCE_DIR) + "/examples/" + file));
   Words lines;
@@ -36,7 +36,7 @@ TEST(AccelerateMnist, IsThePlainLoopButForFourLines) {
     }
   }
   EXPECT_EQ(only_accelerated, 4);
-  EXPECT_EQ(accelerated.size(), plain.size() + 2);  // two lines are new, two in the place of others
+  EXPECT_EQ(accelerated.size(), plain.size() + 2);  // two lines are new, two replace others
 }
 
 TEST(AccelerateMnist, StartsAsManyProcessesAsWereConfigured) {
@@ -48,7 +48,7 @@ TEST(AccelerateMnist, StartsAsManyProcessesAsWereConfigured) {
   const std::string flags = " --epochs 2 --lr 0.05 --data " + folder / "digits";
   const ProgramEnd alone = run_program(shell(kBin + "/mnist --batch_size 100" + flags), changes);
   EXPECT_EQ(alone.code, 0) << alone.err;
-  // Without a configuration it is one process.
+  // Without a configuration the program is a single process.
   const ProgramEnd single = run_program(shell(kBin + "/accelerate_mnist --batch_size 100" + flags), changes);
   EXPECT_EQ(single.code, 0) << single.err;
   EXPECT_EQ(losses(single.out), losses(alone.out)) << single.out;
@@ -65,7 +65,7 @@ TEST(AccelerateMnist, StartsAsManyProcessesAsWereConfigured) {
   for (const auto& wanted_line : wanted) {
     const std::string& step = wanted_line.first;
     const auto [first, last] = found.equal_range(step);
-    ASSERT_EQ(std::distance(first, last), 2) << step;  // by each rank, over its half of the batch
+    ASSERT_EQ(std::distance(first, last), 2) << step;  // one from each rank, over its half of the batch
     if (has(step, "[2/2]")) {
       EXPECT_LT(std::max(first->second, std::next(first)->second), 1.0) << step;
     }

@@ -1,4 +1,4 @@
-// What the command says to words that it does not know and to numbers that do not fit.
+// Tests the command's answers to unknown words and to numbers out of range.
 #include <gtest/gtest.h>
 
 #include <string>

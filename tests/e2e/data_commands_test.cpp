@@ -1,4 +1,4 @@
-// `lockstep sampler` and `lockstep data`, as a user types them.
+// Tests `lockstep sampler` and `lockstep data`, as a user types them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@ ProgramEnd lockstep(std::vector<std::string> arguments) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(SamplerCommand, PrintsOneRanksSamplesAsJson) {
-  // The indices are those that PyTorch prints.
+  // PyTorch prints the same indices.
   const auto shuffled =
       lockstep({"sampler", "--dataset-size", "10", "--num-replicas", "4", "--rank", "3", "--epoch", "1"});
   EXPECT_EQ(shuffled.code, 0) << shuffled.err;

@@ -1,4 +1,4 @@
-// `lockstep trace`, `bench data-parallel` and `bench inference`: what they print comes from steps that were made.
+// Tests that `lockstep trace`, `bench data-parallel` and `bench inference` print measurements of steps that were made.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -20,7 +20,7 @@ ProgramEnd replica_command(std::vector<std::string> arguments) {
   return run_program(arguments);
 }
 
-// Bytes of each step and device; a step that comes twice, as scatter does, under "scatter 2".
+// Bytes of each step and device. A step that occurs twice, such as scatter, is stored under "scatter 2".
 std::map<std::string, std::int64_t> steps_of(const Json& mode) {
   std::map<std::string, std::int64_t> steps;
   for (const Json& span : mode["spans"]) {
@@ -102,7 +102,7 @@ TEST(Trace, RefusesTokensForAModelWithoutTexts) {
   }
 }
 
-// One device, or one sample for two: what nobody shares out is shown all the same.
+// One device, or one sample for two: steps that divide nothing are shown, too.
 TEST(Trace, ShowsTheBackwardOfOneReplica) {
   for (const std::vector<std::string>& alone : {std::vector<std::string>{"--devices", "cpu:0"}, {"--batch", "1"}}) {
     std::vector<std::string> arguments{"trace", "--model", "mlp", "--mode", "data-parallel", "--json"};

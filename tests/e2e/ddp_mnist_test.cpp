@@ -1,4 +1,4 @@
-// The lecture's program and its relatives, end to end: real processes, real files, the lines that it shows.
+// Tests the lecture's program and its relatives, end to end: real processes, real files, the lines that it prints.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ bool matches(const std::string& text, const std::string& pattern) {
   return std::regex_search(text, std::regex(pattern));
 }
 
-// The number that follows `label`; fails where there is none.
+// The number that follows `label`; fails if there is none.
 double number_after(const std::string& text, const std::string& label) {
   const std::size_t at = text.find(label);
   EXPECT_NE(at, std::string::npos) << label << " in:\n" << text;
@@ -48,7 +48,8 @@ Words launched(int ranks, const Words& more) {
               more);
 }
 
-// A port that nobody listens on now; the programs under test take a number, so a race with others stays possible.
+// A port that is probably unused. The programs under test take a port number, so a race with other programs is
+// possible.
 int unused_port() { return 20000 + static_cast<int>(::getpid()) % 20000; }
 
 // Generated digits, made once for all tests of this program.

@@ -1,4 +1,5 @@
-// The examples with DataParallel, end to end: real processes on the shipped data, and on public data where it is there.
+// Tests the examples with DataParallel, end to end: real processes on the shipped data, and on public data if it
+// exists.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +23,7 @@ const std::string kParallelShared = LOCKSTEP_SHARED_DATA;
 ProgramEnd run_parallel(const std::string& example, const ParallelWords& flags) {
   ParallelWords words{std::string(LOCKSTEP_BIN_DIR) + "/" + example};
   words.insert(words.end(), flags.begin(), flags.end());
-  // As a user starts it, without the settings of the tests.
+  // As a user starts it, without the tests' settings.
   return run_program(words, {{"OMP_NUM_THREADS", {}}, {"OPENBLAS_NUM_THREADS", {}}}, std::chrono::seconds(600));
 }
 
@@ -52,8 +53,8 @@ TEST(DpSentiment, LearnsTheShippedReviewsAndLeavesOutTheOthers) {
   EXPECT_GE(accuracies.back(), 0.70) << "the majority guess reaches 0.53\n" << end.out;
 }
 
-// A small BERT with the labels of `reviews` that drops nothing, so that runs with any number of replicas compute the
-// same.
+// Saves a small BERT with the labels of `reviews` and without dropout, so that runs with any number of replicas compute
+// the same.
 void save_bert_without_dropout(const std::string& folder, const std::string& reviews) {
   const ProgramEnd made = run_parallel("lockstep", {"run",
                                                     "--nproc-per-node",
@@ -117,7 +118,7 @@ TEST(ExamplesParallel, ABatchThatDoesNotDivideHasTheLossOfOneReplica) {
       "dp_nli", {"--model", folder / "three", "--train", kParallelShipped + "pairs.csv", "--steps", "40"});
 }
 
-// A tenth of four is none: one is kept all the same.
+// A tenth of four is less than one, so one review is kept.
 TEST(DpSentiment, KeepsOneOfFewReviews) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "few.csv",
@@ -194,7 +195,7 @@ TEST(DpNli, ReadsMultiNliInItsOwnFormats) {
   EXPECT_TRUE(printed(lines.out, "step:0, loss:1.")) << lines.out;
 }
 
-// Records in NSL-KDD's form, in which many connections in a short time are an attack.
+// Records in NSL-KDD's format, in which many connections in a short time are an attack.
 std::string connection_records(int count) {
   std::ostringstream rows;
   for (int i = 0; i < count; ++i) {

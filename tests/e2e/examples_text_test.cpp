@@ -1,4 +1,4 @@
-// The examples that read text, end to end: real processes on the shipped data, and on public data where it is there.
+// Tests the examples that read text, end to end: real processes on the shipped data, and on public data if it exists.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -64,7 +64,7 @@ TEST(DdpReviews, LearnsDivisionsAndGoesOnFromWhatItSaved) {
 
   const auto config = nlohmann::json::parse(read_file(saved + "/config.json"));
   EXPECT_EQ(config["id2label"], nlohmann::json({{"0", "negative"}, {"1", "neutral"}, {"2", "positive"}}));
-  // Loaded again with a rate that changes nothing, the model is as good as it was; on one rank or two.
+  // Loaded again and trained with a negligible rate, the model is as good as before, on one rank or two.
   const ProgramEnd again =
       run_ranks(1, "ddp_reviews",
                 {"--model", saved, "--train", kExamplesShipped + "reviews.csv", "--train_samples", "8", "--test",

@@ -1,4 +1,4 @@
-// What the examples say to somebody who asks for help, or asks for something that is not there.
+// Tests the examples' output for --help, and for arguments that name something missing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool text_has(const std::string& text, const std::string& part) { return text.fi
 
 struct ExampleUsage {
   const char* program;
-  std::string default_value;  // as the help shows it
+  std::string default_value;  // as the help prints it
   std::vector<std::string> nonsense;
   std::string blamed;
   friend std::ostream& operator<<(std::ostream& out, const ExampleUsage& c) { return out << c.program; }
@@ -65,7 +65,7 @@ TEST(ExamplesEnd, ThoseOfTheTrainerEndWithTwoAsWell) {
   EXPECT_LT(none.err.size(), 200U) << none.err;
 }
 
-// A rate that no training survives; the shipped data, small models.
+// A learning rate that makes every training diverge, on the shipped data with small models.
 struct ExampleLoop {
   const char* program;
   bool on_ranks;

@@ -1,4 +1,4 @@
-// One job on two hosts of their own: the launcher's flags for several nodes, PyTorch's variables by hand.
+// Tests one job on two simulated hosts: the launcher's flags for several nodes, and PyTorch's variables set by hand.
 #include <gtest/gtest.h>
 
 #include "tests/e2e/launch.h"

@@ -1,4 +1,4 @@
-// `lockstep inspect` of JSON documents, Parquet files and checkpoints.
+// Tests `lockstep inspect` on JSON documents, Parquet files and checkpoints.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -60,7 +60,7 @@ TEST(InspectDocuments, SaysWhereADocumentIsWrong) {
   }
 }
 
-// By hand, as docs/reference/checkpoints.md describes it, with the sums of coreutils' sha256sum.
+// Writes a checkpoint by hand, as docs/reference/checkpoints.md describes it, with the sums of coreutils' sha256sum.
 void put_checkpoint(const std::string& folder, int step) {
   const auto sum_of = [](const std::string& path) { return run_program({"sha256sum", path}).out.substr(0, 64); };
   std::filesystem::create_directories(folder);

@@ -1,4 +1,4 @@
-// `lockstep inspect`, as a user types it: on what is shipped, on files made here, and on damaged ones.
+// Tests `lockstep inspect`, as a user types it, on shipped files, on files made here, and on damaged ones.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -29,7 +29,7 @@ nlohmann::json inspect_json(Words arguments) {
 
 void put(const std::string& path, const std::string& content) { std::ofstream(path, std::ios::binary) << content; }
 
-// A safetensors file: eight bytes of length, header, data.
+// Writes a safetensors file: eight bytes of length, header, data.
 void put_safetensors(const std::string& path, const std::string& header, const std::string& data) {
   std::string length(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);

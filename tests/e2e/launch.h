@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of `lockstep run` share.
+// Functions that the tests of `lockstep run` share.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -67,7 +67,7 @@ inline std::vector<pid_t> pids_after(const std::string& text, const std::string&
   return pids;
 }
 
-// A socket on a free port of the loopback address, and that port.
+// A socket bound to a free port of the loopback address, and that port.
 inline std::pair<UniqueFd, std::string> bound_socket() {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -79,7 +79,7 @@ inline std::pair<UniqueFd, std::string> bound_socket() {
   return {std::move(fd), std::to_string(ntohs(address.sin_port))};
 }
 
-// What is in the one folder that a job made in `base`.
+// The single folder that a job made in `base`.
 inline fs::path job_log(const std::string& base) {
   for (const auto& entry : fs::directory_iterator(base)) return entry.path();
   return {};

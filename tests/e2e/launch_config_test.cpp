@@ -1,4 +1,4 @@
-// `lockstep config` writes what Accelerate would, and `lockstep launch` runs by it.
+// Tests that `lockstep config` writes what Accelerate would, and that `lockstep launch` follows it.
 #include "tests/e2e/launch.h"
 
 namespace lockstep {

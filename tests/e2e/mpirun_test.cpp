@@ -1,4 +1,4 @@
-// Programs under mpirun, with no launcher of ours.
+// Tests programs under mpirun, without Lockstep's launcher.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -53,7 +53,7 @@ TEST_F(Mpirun, StartsTheRanksOfOneHost) {
 TEST_F(Mpirun, StartsTheRanksOfTwoHosts) {
   if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
   const NetworkHosts hosts(2, "1gbit");
-  // In place of ssh: mpirun calls it with the host and a command line.
+  // Replaces ssh: mpirun calls it with the host and a command line.
   const std::string agent = folder_ / "agent";
   std::string script = "#!/bin/sh\nshift\nexec";
   for (const std::string& word : hosts.on(1, {"sh", "-c"})) script += " '" + word + "'";

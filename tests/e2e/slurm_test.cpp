@@ -1,4 +1,4 @@
-// Programs under a real Slurm: srun alone, and the scripts that `lockstep slurm` writes.
+// Tests programs under a real Slurm: plain srun, and the scripts that `lockstep slurm` writes.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -71,7 +71,7 @@ TEST_F(Slurm, SrunAloneStartsTheRanksOfOneHost) {
 }
 
 TEST_F(Slurm, SrunAloneStartsTheRanksOfTwoHosts) {
-  const ProgramEnd end = on_cluster({"srun", "-n", "3", "-N", "2"}, mnist());  // two on one, one on the other
+  const ProgramEnd end = on_cluster({"srun", "-n", "3", "-N", "2"}, mnist());  // two on one host, one on the other
   EXPECT_EQ(end.code, 0) << end.err;
   expect_all_ranks(end.out, 3);
 }
@@ -135,7 +135,7 @@ TEST(SlurmCommand, RefusesWhatSlurmWouldNotDo) {
   refused({"--gpus-per-node", "3", "--ntasks-per-node", "2"}, "--gpus-per-node");
 }
 
-// A warning before the time limit: the training saves, the job queues again, and goes on where it was.
+// A warning before the time limit: the training saves, the job is queued again, and continues from there.
 TEST_F(Slurm, ASignalSavesAndQueuesAgain) {
   const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
   const std::string flags = "--task text-classification --model bert-tiny --tokenizer " + data +
@@ -155,14 +155,14 @@ TEST_F(Slurm, ASignalSavesAndQueuesAgain) {
     const Deadline deadline = Deadline::after(kSlurmPatience);
     while (!holds()) {
       ASSERT_FALSE(deadline.passed()) << what << " did not come:\n" << job_output();
-      on_cluster({"sleep", "0.2"});  // another process writes: there is no event to wait for
+      on_cluster({"sleep", "0.2"});  // another process writes, without an event to wait for
     }
   };
   wait_for("a step", [&] { return has(job_output(), "'loss'"); });
   ASSERT_EQ(on_cluster({"scancel", "--signal=USR1", job}).code, 0);
   wait_for("the second turn", [&] { return has(on_cluster({"scontrol", "show", "job", job}).out, "Restarts=1"); });
   EXPECT_TRUE(has(job_output(), "Stopped by signal 15 after step ")) << job_output();
-  on_cluster({"scontrol", "update", "JobId=" + job, "StartTime=now"});  // Slurm lets a job wait two minutes
+  on_cluster({"scontrol", "update", "JobId=" + job, "StartTime=now"});  // otherwise Slurm lets a job wait two minutes
   wait_for("the end", [&] { return has(on_cluster({"scontrol", "show", "job", job}).out, "JobState=COMPLETED"); });
   EXPECT_TRUE(has(job_output(), "Continuing from ")) << job_output();
 }

@@ -1,4 +1,4 @@
-// How a process starts: kernels, threads, heap and standard streams, whoever started it.
+// Tests how a process starts, under any launcher: kernels, threads, heap and standard streams.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ Changes without_choices(const Changes& more = {}) {
   return changes;
 }
 
-// NAME=VALUE lines.
+// Parses NAME=VALUE lines.
 std::map<std::string, std::string> lines_of(const std::string& text) {
   std::map<std::string, std::string> lines;
   std::istringstream in(text);
@@ -39,10 +39,10 @@ std::map<std::string, std::string> report(const Words& command, const Changes& c
 
 std::map<std::string, std::string> report(const Changes& changes = {}) { return report(Words{kReport}, changes); }
 
-// What the kernel says of the processor.
+// Whether the kernel reports this property of the processor.
 bool cpuinfo_has(const std::string& word) { return has(content("/proc/cpuinfo"), word); }
 
-// As OpenBLAS names them. On a processor that its list may not have, the choice is Lockstep's.
+// By OpenBLAS's names. If OpenBLAS may not know the processor, Lockstep chooses.
 void expect_kernels_that_fit(std::map<std::string, std::string> lines) {
   const std::string& kernels = lines["kernels"];
   if (!cpuinfo_has("avx2")) return;
@@ -87,7 +87,7 @@ TEST_F(Start, WarnsOnceOfKernelsThatItCouldNotChoose) {
   EXPECT_EQ(end.err.find("products of matrices"), end.err.rfind("products of matrices"));
 }
 
-// So the constructors of OpenBLAS and OpenMP have read what was set before them.
+// Shows that the constructors of OpenBLAS and OpenMP have read settings made before them.
 TEST_F(Start, SharesTheCoresAmongTheRanksOfTheHost) {
   for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
     auto lines = report({{name, "1000000"}, {"LAST_WORD", "kept"}});
@@ -105,7 +105,7 @@ TEST_F(Start, SharesTheCoresAmongTheRanksOfTheHost) {
             "1");
 }
 
-// A program that was alone, and so took all cores, starts ranks: they have its environment.
+// A program that was alone, and so took all cores, starts ranks, which inherit its environment.
 TEST_F(Start, ChoosesAnewWhereItWasChosenForAnotherNumberOfRanks) {
   auto alone = report();
   Changes inherited{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1000000"}, {"LAST_WORD", "kept"}};
@@ -136,7 +136,7 @@ TEST_F(Start, LeavesTheUsersThreadsAndAloneTakesAllCores) {
   EXPECT_EQ(lines["torch_threads"], of_a_rank);
 }
 
-// A launcher in a rank divides what the rank was given, and does not take it for the user's choice.
+// A launcher inside a rank divides the rank's cores, and does not take their number for the user's choice.
 TEST_F(Start, DividesAmongRanksOfARank) {
   const std::string inner = kBin + "/lockstep run --nproc-per-node=2 " + kReport;
   const ProgramEnd end = run_program(launch({"--nproc-per-node=1"}, shell(inner)), without_choices());

@@ -1,5 +1,5 @@
-// Standard streams that are closed or full, and a folder for temporary files that cannot be used: the command does its
-// work, or says what is missing.
+// Tests closed or full standard streams, and an unusable folder for temporary files: the command works, or reports what
+// is missing.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// `lockstep tokenize` and `lockstep tokenizer train`, as a user types them.
+// Tests `lockstep tokenize` and `lockstep tokenizer train`, as a user types them.
 #include <gtest/gtest.h>
 
 #include <fstream>

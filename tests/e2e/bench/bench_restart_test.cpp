@@ -1,4 +1,4 @@
-// `lockstep bench restart` measures real restarts.
+// Tests that `lockstep bench restart` measures real restarts.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// `lockstep bench tokenize`, `model`, `csv` and `safetensors`: that they measure, compare what is computed, and say
-// where a peer is missing.
+// Tests that `lockstep bench tokenize`, `model`, `csv` and `safetensors` measure, compare the computed results, and
+// report a missing peer.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -27,14 +27,14 @@ TEST(BenchTokenize, MeasuresTheShippedTextsAndNamesMissingPeers) {
   ASSERT_EQ(rows.size(), 8U) << "two texts; ours in two forms, and two peers";
   EXPECT_EQ(rows[0]["system"], "lockstep");
   EXPECT_GT(rows[0]["mb_per_s"], 0);
-  // A token for each byte but the line ends, in which the shipped file has 4001.
+  // One token for each byte except the line ends, of which the shipped file has 4001.
   EXPECT_EQ(rows[0]["tokens"], rows[0]["bytes"].get<std::int64_t>() - 4001);
   EXPECT_EQ(rows[1]["ids_equal"], true);
   EXPECT_TRUE(rows[2]["missing"].get<std::string>().find("/no/python is not there") == 0) << rows[2];
   EXPECT_EQ(rows[3]["system"], "tiktoken");
 }
 
-// A peer that gives other ids must be noticed: this one gives none.
+// A peer that returns other ids must be noticed: this one returns none.
 TEST(BenchTokenize, FailsWhereIdsDiffer) {
   const TemporaryFolder folder;
   const std::string python = folder / "python";
@@ -46,7 +46,7 @@ TEST(BenchTokenize, FailsWhereIdsDiffer) {
   EXPECT_NE(end.out.find("DIFFER from token 0"), std::string::npos) << end.out << end.err;
 }
 
-// A model that computes something else, or is not there at all, gives no figures.
+// A model that computes something else, or does not exist, gets no figures.
 TEST(BenchModel, MeasuresOursAndRefusesAPeerWithAnotherLoss) {
   const std::vector<std::string> small{"model",   "--model", "bert-tiny", "--batch", "2",         "--seq", "8",
                                        "--steps", "2",       "--rounds",  "1",       "--threads", "1",     "--json"};

@@ -1,4 +1,4 @@
-// `lockstep bench trainer`: that it measures what it says. The peer's side runs where its packages are installed.
+// Tests that `lockstep bench trainer` measures what it claims. The peer runs if its packages are installed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

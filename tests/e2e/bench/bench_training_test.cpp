@@ -1,4 +1,4 @@
-// `lockstep bench batch-size`, `bench wrappers` and the chart of `bench step`: that they measure what they say.
+// Tests that `lockstep bench batch-size`, `bench wrappers` and the chart of `bench step` measure what they claim.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::size_t times_in(const std::string& text, const std::string& part) {
   return count;
 }
 
-// The rule in other words: from the largest size down, as long as none of those before is beaten.
+// Computes the rule in another way: from the largest size down, while no earlier size is exceeded.
 nlohmann::json plateau_of(const nlohmann::json& points, double gain_percent) {
   nlohmann::json found;
   double best = points.back()["samples_per_s"];
@@ -69,7 +69,7 @@ TEST(BenchBatchSize, MeasuresEveryWrapperAtEverySizeItCanTake) {
   EXPECT_EQ(times_in(svg, "class='ring'"), rings);
 }
 
-// With a gain that nothing reaches, throughput has stopped growing at the smallest size.
+// If no increase reaches the required gain, throughput has stopped growing at the smallest size.
 TEST(BenchBatchSize, MarksWhereThroughputStopsGrowing) {
   const TemporaryFolder folder;
   const ProgramEnd end = bench_training({"batch-size", "--model", "convnet", "--batch", "2,4", "--replicas", "1",
@@ -139,7 +139,7 @@ TEST(BenchStep, DrawsItsChart) {
   EXPECT_EQ(times_in(svg, "<circle "), 4U) << "two systems, one and two ranks\n" << svg;
 }
 
-// The number at `offset` of a PNG, most significant byte first.
+// The number at `offset` in a PNG, most significant byte first.
 std::uint32_t png_number(const std::string& png, std::size_t offset) {
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < 4; ++i) number = number << 8 | static_cast<unsigned char>(png.at(offset + i));

@@ -1,4 +1,4 @@
-// `lockstep estimate-memory`, held against arithmetic, against itself, and against what a training really takes.
+// Compares `lockstep estimate-memory` with arithmetic, with itself, and with the memory of a real training.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -70,7 +70,7 @@ TEST(EstimateMemory, KnowsTheLargestGpt3) {
 }
 
 TEST(EstimateMemory, IsWhatATrainingTakesMore) {
-  // The difference of two models leaves out what the program takes by itself.
+  // The difference between two models excludes the program's own memory.
   const auto resident_mb = [](const std::string& model) {
     const ProgramEnd end = run_program({kEstimateBin, "bench", "step", "--model", model, "--ranks", "1", "--batch", "8",
                                         "--seq", "64", "--rounds", "1", "--steps", "3", "--json"},

@@ -1,4 +1,4 @@
-// `lockstep plan`: what it prints, and that it follows from the link that it was given.
+// Tests what `lockstep plan` prints, and that it depends on the given link.
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/processor/topology.h"
@@ -34,7 +34,7 @@ TEST(Plan, ForecastsMoreHostsFromOne) {
   }
   const auto& two = out.at("rows")[1];
   EXPECT_EQ(two.at("hosts"), 2);
-  // The gradients take 2.5 s of this link; an eighth of their bits, and the rest for computing, would be another model.
+  // The gradients take 2.5 s on this link.
   EXPECT_GT(two.at("default").at("step_ms"), 1e3 * 8 * 4 * static_cast<double>(parameters) / 1e8);
   EXPECT_EQ(two.at("best_hook").at("hook"), "int8");
   EXPECT_LT(two.at("best_hook").at("step_ms"), 0.5 * two.at("default").at("step_ms").get<double>());

@@ -1,4 +1,4 @@
-// `lockstep run` when programs of LibTorch fail: whom it names, and with which words.
+// Tests which rank `lockstep run` blames, and with which words, when LibTorch programs fail.
 #include <gtest/gtest.h>
 
 #include "tests/e2e/launch.h"
@@ -29,7 +29,7 @@ TEST(Attribution, ReportsTheMessageFromALogFileToo) {
 
 class NamesTheCause : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
-// Where it can, rank 0 ends after rank 1, which saw it fail; so this is no matter of who is quicker.
+// If possible, rank 0 ends after rank 1, which saw it fail, so that the result does not depend on speed.
 TEST_P(NamesTheCause, InEveryRun) {
   const auto [mode, engine] = GetParam();
   for (int i = 0; i < 5; ++i) {
@@ -58,7 +58,7 @@ TEST(Attribution, NamesARankThatFailedAndDoesNotEnd) {
   EXPECT_TRUE(has(end.err, "since rank 0 had failed")) << end.err;
 }
 
-// The file is PyTorch's, so that torchrun reads it too.
+// The file has PyTorch's format, so torchrun reads it too.
 TEST(Attribution, LeavesTheErrorFileOfEachRank) {
   const TemporaryFolder folder;
   run_failing("abort", "shm", {"--redirects=3", "--log-dir", folder.path()});

@@ -1,4 +1,4 @@
-// `lockstep run --nnodes MIN:MAX` on hosts of their own: links that go down without a word.
+// Tests `lockstep run --nnodes MIN:MAX` on simulated hosts whose links go down silently.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -41,11 +41,11 @@ TEST_F(ElasticHosts, GoOnWithoutOneWhoseLinkIsDown) {
   expect(a, "host host-c was lost: ");
   expect(a, "the ranks start: 2 on 2 hosts (host-a, host-b), restarts so far: 0 of 0");
   expect(b, "rank 1: joined 2, restarts 0, node 1 of 2");
-  // The one that was cut off ends its ranks and says why.
+  // The host that was cut off ends its ranks and reports why.
   const ProgramEnd end = c->wait(soon());
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "host host-a, which serves the rendezvous, is lost: ")) << end.err;
-  // When its link is back, it may come again.
+  // When its link is back, it may join again.
   hosts.set_link(2, true);
   const Program again = start(hosts, 2);
   expect(again, "rank 2: joined 3, restarts 0, node 2 of 3");

@@ -1,4 +1,4 @@
-// `lockstep run --nnodes MIN:MAX`: hosts that come and go, for which several launchers on this host stand.
+// Tests `lockstep run --nnodes MIN:MAX` with hosts that join and leave; several launchers on this host represent them.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -21,7 +21,7 @@ class Elastic : public ::testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     return std::make_unique<RunningProgram>(host(nnodes, all, {kBin + "/launch_rank", "stay"}), changes);
   }
-  // Waits for a line of any rank of that host.
+  // Waits for a line of any rank on that host.
   static void expect(const Program& host, const std::string& text) {
     EXPECT_TRUE(host->wait_for(text, soon())) << text << " did not come:\n" << host->out() << host->err();
   }
@@ -110,7 +110,7 @@ TEST_F(Elastic, EndsOnEveryHostWhenTheServingOneIsLost) {
   expect_end(b, 1, ", which serves the rendezvous, is lost: ");
 }
 
-// The kernel of a stopped process still accepts and acknowledges what it gets.
+// The kernel of a stopped process still accepts and acknowledges data.
 TEST_F(Elastic, EndsWhereTheServingLauncherStandsStill) {
   const Words quick{"--rdzv-conf=last_call_timeout=0.2,keep_alive_interval=0.2,keep_alive_max_attempt=3"};
   const Program a = start("1:2", quick);
@@ -133,7 +133,7 @@ TEST_F(Elastic, IsEndedBySignalsWhereTheServingLauncherStandsStill) {
     expect(b, "joined 2,");
     a->send(SIGSTOP);
     b->send(SIGTERM);
-    // Again and again: one comes after the ranks' end.
+    // Repeated, so that one signal arrives after the ranks' end.
     for (int i = 0; twice && i < 20; ++i) {
       b->wait_for("no such line", Deadline::after(std::chrono::milliseconds(50)));
       b->send(SIGTERM);
@@ -233,7 +233,7 @@ TEST_F(Elastic, IsNotMisledByClocks) {
   words.insert(words.end(), command.begin(), command.end());
   RunningProgram b(words);
   expect(a, "joined 2, restarts 0");
-  // Longer than a silence that would count.
+  // Longer than the silence after which a host counts as lost.
   EXPECT_FALSE(a->wait_for("lost", Deadline::after(std::chrono::seconds(3)))) << a->err();
 }
 

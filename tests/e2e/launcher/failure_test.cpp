@@ -1,4 +1,4 @@
-// `lockstep run` when a rank fails, and command lines that make no sense.
+// Tests `lockstep run` when a rank fails, and with invalid command lines.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ TEST(Failure, NamesTheSignal) {
   EXPECT_TRUE(has(end.err, "gdb")) << end.err;
 }
 
-// Whether they obey SIGTERM or not; the outer bound is the test's own, far below the 120 s for which they would wait.
+// Ranks may obey SIGTERM or ignore it. The test's own bound is far below the 120 s for which they would wait.
 TEST(Failure, EndsRanksThatWaitForTheLostOne) {
   for (const char* mode : {"lose", "lose-deaf"}) {
     const ProgramEnd end = run({"--nproc-per-node=3"}, {kBin + "/launch_rank", mode, "2"});
@@ -42,7 +42,7 @@ TEST(Failure, EndsRanksThatWaitForTheLostOne) {
 }
 
 TEST(Failure, BlamesTheCauseAndNotItsVictims) {
-  // Rank 0 has seen that rank 1 is gone, and ends before rank 1, which is still unwinding, has ended itself.
+  // Rank 0 has noticed that rank 1 is gone, and ends before rank 1, which is still unwinding.
   const TemporaryFolder folder;
   const std::string fifo = folder / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -116,7 +116,7 @@ TEST_P(BadCommands, EndWithAClearError) {
   EXPECT_EQ(end.out, "");
 }
 
-// A shell passes over folders on PATH, too.
+// Like a shell, it skips folders in PATH.
 TEST(Programs, AreFilesAndNotFoldersOfTheirName) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "first/mark");
@@ -160,7 +160,7 @@ TEST(Restarts, StartAllRanksAgain) {
           shell("echo $TORCHELASTIC_RESTART_COUNT; "
                 "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; [ $RANK = 1 ] && exit 3; sleep 300"));
   EXPECT_EQ(end.code, 0) << end.err;
-  // In attempts 0 and 1 rank 0 may be ended before it has written.
+  // In attempts 0 and 1 rank 0 may be ended before it prints.
   for (const char* line : {"[default1]:0\n", "[default1]:1\n", "[default0]:2\n", "[default1]:2\n"}) {
     EXPECT_TRUE(has(end.out, line)) << end.out;
   }

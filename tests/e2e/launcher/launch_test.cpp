@@ -1,4 +1,4 @@
-// `lockstep run`: what ranks get, and where their output goes.
+// Tests what `lockstep run` gives to ranks, and where their output goes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -58,7 +58,7 @@ TEST(LockstepRun, LetsRanksMeetWithoutATcpListener) {
 }
 
 TEST(LockstepRun, PassesEachByteOfBothStreamsOn) {
-  // 1 MB without a line end, zeros among it.
+  // 1 MB without a line end, with zero bytes.
   const ProgramEnd end = run({}, shell("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; printf end >&2"));
   EXPECT_EQ(end.code, 0);
   EXPECT_EQ(end.out, std::string(1000000, '\0'));
@@ -120,7 +120,7 @@ TEST(Logs, LastLinesComeFromTheFileToo) {
   EXPECT_TRUE(has(end.err, "    | in the file")) << end.err;
 }
 
-// A Python program, as torchrun would run it: rank 0 listens on MASTER_PORT.
+// A Python program, run as by torchrun: rank 0 listens on MASTER_PORT.
 TEST(Python, DistributedDataParallelRunsUnderTheLauncher) {
   const std::string python = "/usr/bin/python3";
   if (run_program({python, "-c", "import torch.distributed"}).code != 0) {

@@ -1,4 +1,4 @@
-// `lockstep run` on several nodes, for which several launchers on this host stand.
+// Tests `lockstep run` on several nodes, which several launchers on this host represent.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Two launchers on this host stand for two nodes.
+// Two launchers on this host represent two nodes.
 class Nodes : public ::testing::Test {
  protected:
   Words node(int rank, const Words& flags, const Words& program) const {
@@ -54,7 +54,7 @@ TEST_F(Nodes, EndWhenARankOfAnotherNodeFails) {
   }
 }
 
-// Without a secret, whoever reaches the port may write to the store.
+// Without a secret, any process that reaches the port may write to the store.
 TEST_F(Nodes, SayWhatAStrangerWroteIntoTheirStore) {
   const Words program{"sleep", "300"};
   RunningProgram second(node(1, {}, program));
@@ -82,7 +82,7 @@ TEST_F(Nodes, RestartTogether) {
   RunningProgram first(node(0, {"--max-restarts=1"}, program));
   EXPECT_EQ(first.wait(soon()).code, 0);
   EXPECT_EQ(second.wait(soon()).code, 0);
-  // In attempt 0 a rank may be ended before it has written.
+  // In attempt 0 a rank may be ended before it prints.
   EXPECT_TRUE(has(first.out(), "0:1\n")) << first.out();
   EXPECT_TRUE(has(second.out(), "1:1\n")) << second.out();
 }
@@ -138,7 +138,7 @@ TEST_F(Nodes, AreEndedBySignalsWhereNode0StandsStill) {
   ASSERT_TRUE(second.wait_for("rank=", soon()));
   first.send(SIGSTOP);
   second.send(SIGTERM);
-  // Its ranks end; then it says goodbye to node 0, which does not hear it.
+  // Its ranks end; then it sends its goodbye to node 0, which does not read it.
   for (const pid_t pid : pids_after(second.out(), "rank")) EXPECT_TRUE(wait_until_gone(pid, soon()));
   second.send(SIGHUP);
   const ProgramEnd end = second.wait(soon());
@@ -213,7 +213,7 @@ TEST_F(Nodes, RefuseAnotherJobOnTheirPort) {
   const Words two{"--rdzv-id=two"};
   RunningProgram first(node(0, one, {kBin + "/launch_rank", "meet"}));
   ASSERT_TRUE(first.wait_for("waiting for node 1 of 2", soon())) << first.err();
-  // Both of its nodes, while this job is not complete yet, and an elastic one.
+  // Both nodes of another job while this one is incomplete, and an elastic one.
   const ProgramEnd server = run_program(node(0, two, {"true"}));
   EXPECT_EQ(server.code, 1);
   const std::string owner =

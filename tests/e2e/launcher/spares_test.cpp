@@ -1,4 +1,4 @@
-// `lockstep run --warm-spares`: processes that are loaded already take over when ranks start again.
+// Tests `lockstep run --warm-spares`: preloaded processes take over when ranks are restarted.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ class Spares : public ::testing::Test {
     flags.insert(flags.end(), more.begin(), more.end());
     return launch(flags, program);
   }
-  // What waits: children of the launcher whose environment says so.
+  // The waiting spares: children of the launcher that their environment marks as such.
   static std::vector<pid_t> waiting(const RunningProgram& launcher) {
     std::vector<pid_t> found;
     std::istringstream pids(run_program({"pgrep", "-P", std::to_string(launcher.pid())}).out);
@@ -26,7 +26,7 @@ class Spares : public ::testing::Test {
     }
     return found;
   }
-  // The launcher's child that LibTorch is loaded into and that is no spare.
+  // The launcher's child that has loaded LibTorch and is not a spare.
   static pid_t rank_of(const RunningProgram& launcher, const std::vector<pid_t>& spares) {
     std::istringstream pids(run_program({"pgrep", "-P", std::to_string(launcher.pid())}).out);
     for (pid_t pid = 0; pids >> pid;) {
@@ -77,7 +77,7 @@ TEST_F(Spares, AreThereAgainForEachRestart) {
   EXPECT_EQ(run.wait(soon()).code, 128 + SIGINT);
 }
 
-// The command becomes the program that holds LibTorch, and a spare waits there.
+// The command becomes the program that has LibTorch, and a spare waits there.
 TEST_F(Spares, OfTheCommandHaveLoadedLibTorch) {
   const TemporaryFolder folder;
   const std::string table = folder / "table.csv";

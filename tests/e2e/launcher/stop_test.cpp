@@ -1,4 +1,4 @@
-// `lockstep run` when it is told to end, or killed: nobody stays behind.
+// Tests that `lockstep run` leaves no process behind when it is asked to end, or killed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -12,7 +12,8 @@
 namespace lockstep {
 namespace {
 
-// Each rank starts a child, which starts one in a session of its own; all name themselves. Then it does `last`.
+// Each rank starts a child, which starts another one in a separate session; all print their names. Then the rank does
+// `last`.
 Words family(const std::string& last = "wait") {
   return shell("echo rank=$$; sh -c 'echo child=$$; setsid sh -c \"echo far=\\$\\$; exec sleep 300\" & wait' & " +
                last);
@@ -71,7 +72,7 @@ TEST(Stop, FailureLeavesNobodyBehind) {
   expect_family_gone(program, 2);
 }
 
-// Which takes longer than the ranks have after a failure.
+// Saving takes longer than the grace period of ranks after a failure.
 TEST(Stop, SignalIsForwardedSoThatRanksCanSave) {
   RunningProgram program(
       launch({"--nproc-per-node=2"},
@@ -94,7 +95,7 @@ TEST(Stop, SecondSignalKills) {
 
 TEST(Stop, WhatRanksLeaveRunningEndsWithTheJob) {
   const TemporaryFolder folder;
-  const std::string started = folder / "started";  // a pipe: the rank ends when the other session has begun
+  const std::string started = folder / "started";  // a pipe: the rank ends after the other session has begun
   const ProgramEnd end = run({}, shell("mkfifo " + started + "; setsid sh -c 'echo far=$$; echo > " + started +
                                        "; exec sleep 300' & read word < " + started));
   EXPECT_EQ(end.code, 0) << end.err;
@@ -111,7 +112,7 @@ TEST(Stop, NothingOfTheJobStaysInTheRuntimeFolder) {
     ASSERT_TRUE(program.wait_for("ready=", soon()));
     if (signal != 0) program.send(signal);
     program.wait(soon());
-    // After a kill the guard removes it, a moment later than the ranks.
+    // After a kill the guard removes the folder, shortly after the ranks' end.
     const Deadline deadline = soon();
     while (!fs::is_empty(folder / "lockstep") && !deadline.passed()) ::usleep(1000);
     EXPECT_TRUE(fs::is_empty(folder / "lockstep"));

@@ -1,4 +1,4 @@
-// `scripts/demo`, with the programs of this build: what a newcomer sees first.
+// Tests `scripts/demo` with the programs of this build: a newcomer's first impression.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -39,7 +39,7 @@ TEST(Demo, FineTunesOnReviewsAndClassifiesASentence) {
   EXPECT_GT(metrics.at("eval_accuracy").get<double>(), 0.7) << "the majority guess reaches 0.41";
   EXPECT_NE(read_file(model + "/report.html").find("<svg"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(model + "/model.safetensors"));
-  // The line that shows how to go on is the line that was run.
+  // The printed command for the next step is the command that was run.
   EXPECT_TRUE(demo_says(end, "| " LOCKSTEP_BIN_DIR "/lockstep predict --model " + model)) << end.out;
   const std::string answer = last_line(end.out);
   EXPECT_EQ(answer.rfind("positive\t", 0), 0U) << answer;
@@ -52,7 +52,7 @@ TEST(Demo, StillTrainsOnDigitsAndOnMnist) {
   ASSERT_EQ(digits.code, 0) << digits.out << digits.err;
   EXPECT_TRUE(demo_says(digits, "Accuracy on the test images: ")) << digits.out;
   EXPECT_TRUE(demo_says(digits, "samples/s per rank")) << digits.out;
-  // Any folder of IDX files in MNIST's form.
+  // Accepts any folder of IDX files in MNIST's format.
   const ProgramEnd given = run_demo({"--data", folder / "demo/digits", "--output", folder / "other"});
   ASSERT_EQ(given.code, 0) << given.out << given.err;
   EXPECT_TRUE(demo_says(given, "Accuracy on the test images: ")) << given.out;

@@ -1,5 +1,5 @@
-// `lockstep train` on hosts that come and go: each start goes on from the newest checkpoint, on as many ranks as there
-// are.
+// Tests `lockstep train` on hosts that join and leave: each start resumes from the newest checkpoint, on all available
+// ranks.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -65,7 +65,7 @@ TEST(ElasticTrain, GoesOnAsHostsComeAndGo) {
     expect(*a, " was written by 1 rank; this job has 2");
     expect_times("Continuing from ", 1);
     expect(*a, "DistributedDataParallel: 2 ranks");
-    expect_times("{'loss': ", times("{'loss': ") + 45);  // there is a checkpoint of two ranks
+    expect_times("{'loss': ", times("{'loss': ") + 45);  // a checkpoint of two ranks exists
     b->send(SIGKILL);
     expect(*a, "was lost: connection closed");
   }

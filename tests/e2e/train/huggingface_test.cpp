@@ -1,5 +1,5 @@
-// Models that Lockstep saves, opened by Hugging Face's libraries, and the other way round. CONTRIBUTING.md says what
-// LOCKSTEP_HUGGINGFACE_PYTHON is.
+// Tests that Hugging Face's libraries open models that Lockstep saves, and the reverse. CONTRIBUTING.md explains
+// LOCKSTEP_HUGGINGFACE_PYTHON.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -43,7 +43,7 @@ class HuggingFaceModels : public ::testing::Test {
                     " --train-file " + data + "reviews.csv --max-train-samples 200 --max-length 32 --max-steps 20 " +
                     "--learning-rate 1e-3 " + flags + " --output-dir " + (folder_ / "out"));
   }
-  // Ours for each text, against theirs.
+  // Compares Lockstep's scores for each text with Hugging Face's.
   void expect_scores(const std::string& model, const ModelJson& want) const {
     const std::string said = on_shell(std::string(LOCKSTEP_BIN_DIR) + "/lockstep predict --json --model " + model +
                                       " < " + (folder_ / "texts"));

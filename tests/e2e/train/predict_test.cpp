@@ -1,4 +1,5 @@
-// `lockstep train`, `evaluate` and `predict` for languages, images and tables: what one command saved, the next reads.
+// Tests `lockstep train`, `evaluate` and `predict` for languages, images and tables: each command reads what the
+// previous one saved.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -81,7 +82,7 @@ TEST(PredictCommand, Gpt2LearnsReviewsEvaluatesAndGoesOn) {
   const auto config = nlohmann::json::parse(read_file(out + "/config.json"));
   EXPECT_LT(perplexity, config.at("vocab_size").get<double>() / 4) << "a model that knows nothing has the vocabulary's";
 
-  // One process on the saved folder finds what two ranks found.
+  // One process gets the same result from the saved folder as two ranks.
   run_well({kPredictBin, "evaluate", "--task", "language-modeling", "--model", out, "--validation-file",
             kPredictData + "reviews-test.csv", "--text-column", "review", "--block-size", "64", "--max-eval-samples",
             "100", "--output-dir", folder / "evaluated", "--save"});
@@ -98,7 +99,7 @@ TEST(PredictCommand, Gpt2LearnsReviewsEvaluatesAndGoesOn) {
   const std::string drawn = piped("The food\\n", flags + " --temperature 1.5 --seed 1");
   EXPECT_EQ(piped("The food\\n", flags + " --temperature 1.5 --seed 1"), drawn);
   EXPECT_NE(piped("The food\\n", flags + " --temperature 1.5 --seed 2"), drawn);
-  // Longer than the model has positions: the window moves.
+  // Longer than the model's positions: the window moves.
   EXPECT_EQ(json_lines(piped("The food\\n", "--model " + out + " --max-length 4 --max-new-tokens 12 --json")).size(),
             1U);
 }
@@ -163,7 +164,7 @@ TEST(PredictCommand, RowsGetTheNamesOfClasses) {
   run_well({kPredictBin, "train", "--task", "tabular-classification", "--model", "mlp", "--train-file",
             folder / "table.csv", "--learning-rate", "1e-2", "--num-train-epochs", "10", "--save-strategy", "no",
             "--output-dir", out});
-  // What it needs of the training file stands in its folder.
+  // Everything that it needs from the training file is in the model's folder.
   std::filesystem::rename(folder / "table.csv", folder / "moved.csv");
   run_well({kPredictBin, "evaluate", "--task", "tabular-classification", "--model", out, "--validation-file",
             folder / "moved.csv", "--output-dir", folder / "evaluated", "--save"});
@@ -195,7 +196,7 @@ TEST(PredictCommand, ImagesHaveTheClassesThatTheirLabelsHave) {
   run_well(with({"convnet"}));
   const auto answers = json_lines(run_well({kPredictBin, "predict", "--model", out, "--file", digits, "--json"}));
   EXPECT_EQ(answers.at(0).at("scores").size(), 12U);
-  // More classes than the model has: refused by the file's name, unless the last layer may begin anew.
+  // More classes than the model has: an Error that names the file, unless the last layer may be newly initialised.
   labels.back() = 12;
   write_file_atomically(path, labels);
   const ProgramEnd refused = run_program(with({out}));

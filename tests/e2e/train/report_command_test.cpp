@@ -1,4 +1,4 @@
-// `lockstep report`: from a training's folder to one HTML file.
+// Tests `lockstep report`: from a training's folder to one HTML file.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -48,7 +48,7 @@ TEST(ReportCommand, SaysThatALogIsEmpty) {
   EXPECT_EQ(end.code, 1);
   EXPECT_NE(end.err.find("metrics.jsonl holds no entry"), std::string::npos) << end.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "report.html"));
-  // What else tells of the training is taken in its place, and that is said.
+  // Another file about the training is used instead, and the command reports that.
   std::ofstream(folder / "trainer_state.json")
       << R"({"global_step": 4, "max_steps": 8, "log_history": [{"step": 4, "loss": 0.5}]})";
   const ProgramEnd instead = run_report({folder.path()});

@@ -1,4 +1,4 @@
-// `lockstep test`: real ranks, by flags and by a file that accelerate would write.
+// Tests `lockstep test`: real ranks, by flags and by a file that accelerate would write.
 #include <gtest/gtest.h>
 
 #include <fstream>

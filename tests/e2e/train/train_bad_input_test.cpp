@@ -1,5 +1,5 @@
-// What `lockstep train` and its kin say of folders that are taken, checkpoints that do not fit, and files that are not
-// what they seem: real processes on small files.
+// Tests the answers of `lockstep train` and related commands to occupied folders, checkpoints that do not fit, and
+// files that are not what they seem: real processes on small files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ TEST(TrainBadInput, ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProce
   EXPECT_EQ(second.code, 1) << second.out;
   EXPECT_TRUE(tells(second.err, "another training writes into this folder: process " + std::to_string(first.pid())))
       << second.err;
-  // The other ranks of a job hear it, too.
+  // The other ranks of a job report it, too.
   const ProgramEnd ranks = [&] {
     BadInputWords words = table_training(file, out, {"--max-steps", "2"});
     const BadInputWords launcher{kBadInputBin, "run", "--nproc-per-node", "2"};
@@ -66,7 +66,7 @@ TEST(TrainBadInput, ASecondTrainingInTheSameFolderIsRefusedWithTheFirstOnesProce
   }();
   EXPECT_EQ(ranks.code, 1);
   EXPECT_TRUE(tells(ranks.err, "another training writes into this folder")) << ranks.err;
-  // Death alone gives the folder back.
+  // The folder is released even if its holder is killed.
   first.send(SIGKILL);
   first.wait(Deadline::after(std::chrono::seconds(60)));
   const ProgramEnd third = run_bad(table_training(file, out, {"--max-steps", "2", "--save-strategy", "no"}));
@@ -91,7 +91,7 @@ TEST(TrainBadInput, AShorterTrainingDoesNotReplaceTheModelOfTheLongerOne) {
     EXPECT_TRUE(read_file(out + "/model.safetensors") == model) << from;
     EXPECT_EQ(read_file(out + "/train_results.json"), results);
   }
-  // One that was ended between its last checkpoint and its end does get its model.
+  // A training that was ended between its last checkpoint and its end does get its model.
   std::filesystem::remove(out + "/model.safetensors");
   const ProgramEnd ended = run_bad(table_training(file, out, {"--max-steps", "8", "--resume-from-checkpoint", "true"}));
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -119,7 +119,7 @@ TEST(TrainBadInput, ACellWithoutANumberIsNamedWithItsLineAndColumn) {
   EXPECT_TRUE(tells(end.err, "blank.csv:42:")) << end.err;
   const std::string unknown = write_lines(folder / "nan.csv", text + "NaN,red,tall\n");
   EXPECT_TRUE(tells(run_bad(table_training(unknown, folder / "out", {})).err, "nan.csv:42:"));
-  // A word among numbers may be meant: it is said.
+  // A word among numbers may be intended, so the command mentions it.
   const std::string word = write_lines(folder / "word.csv", text + "high,red,tall\n");
   const ProgramEnd mixed = run_bad(table_training(word, folder / "out", {"--max-steps", "1"}));
   EXPECT_EQ(mixed.code, 0) << mixed.err;
@@ -232,7 +232,7 @@ TEST(TrainBadInput, ASubcommandsSubcommandSaysWhereItsFlagsAre) {
   EXPECT_TRUE(tells(end.err, "'lockstep bench step --help'")) << end.err;
 }
 
-// A model of texts that says something, if not much: what is tested is what it is given.
+// A barely trained model of texts: the tests are about its input.
 class PredictBadInput : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {

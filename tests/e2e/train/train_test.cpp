@@ -1,4 +1,4 @@
-// `lockstep train`, `evaluate` and `predict`, and the examples of Trainer: real processes on the shipped data.
+// Tests `lockstep train`, `evaluate` and `predict`, and the examples of Trainer: real processes on the shipped data.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -80,7 +80,7 @@ TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
     EXPECT_TRUE(std::filesystem::exists(out + "/" + file)) << file;
   }
 
-  // One process on the saved folder finds the numbers that two ranks found.
+  // One process gets the same numbers from the saved folder as two ranks.
   const ProgramEnd evaluated = run_train(
       1, {kTrainBin + "/lockstep", "evaluate", "--task", "text-classification", "--model", out, "--validation-file",
           kTrainData + "reviews-test.csv", "--label-column", "division", "--max-length", "64", "--max-eval-samples",
@@ -171,7 +171,7 @@ TEST(TrainCommand, LearnsALanguageImagesAndTables) {
   EXPECT_GT(number_of(folder / "tables/eval_results.json", "eval_accuracy"), 0.9);
 }
 
-// A table sorted by its label: the first rows hold one class alone.
+// A table sorted by label: its first rows contain only one class.
 TEST(TrainCommand, TakesSamplesOfTablesAtRandom) {
   const TemporaryFolder folder;
   std::ofstream table(folder / "sorted.csv");
@@ -199,7 +199,7 @@ TEST(TrainCommand, TakesSamplesOfTablesAtRandom) {
                                        "--output-dir",
                                        folder / "model"});
   ASSERT_EQ(end.code, 0) << end.err;
-  // Trained on one class it would know half of the rows that it is asked of; asked of one class it could be 1 by
+  // Trained on only one class, it would be right for half of the rows. Evaluated on only one class, it could reach 1 by
   // chance.
   EXPECT_GT(number_of(folder / "model/eval_results.json", "eval_accuracy"), 0.8);
   const ProgramEnd all =
@@ -224,7 +224,7 @@ TEST(TrainCommand, RefusesWithFlagFileAndFix) {
   EXPECT_TRUE(says(refusal({"--per-device-train-batch-size", "0"}), "per_device_train_batch_size"));
 }
 
-// Never silently one rank where several were meant.
+// It must never silently run one rank if several were intended.
 TEST(TrainCommand, RefusesAWorldWithoutARank) {
   const TemporaryFolder folder;
   TrainWords words{"env", "WORLD_SIZE=2"};
@@ -267,7 +267,7 @@ TEST(TrainerExamples, DataParallelByItselfComputesTheSameLoss) {
         << end.out;
     return std::stod(end.out.substr(end.out.find('=', end.out.rfind("  train_loss")) + 1));
   };
-  // Two replicas of 16 are one of 32.
+  // Two replicas with 16 samples each equal one with 32.
   EXPECT_NEAR(loss_of({}), loss_of({"--replicas", "1", "--per-device-train-batch-size", "32"}), 2e-3);
 }
 

@@ -1,4 +1,4 @@
-// `lockstep verify`: its verdict, its exit code, and what it refuses.
+// Tests `lockstep verify`: its verdict, its exit code, and what it refuses.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -79,7 +79,7 @@ TEST_F(Verify, ExitsNonZeroAboveTheTolerance) {
   EXPECT_TRUE(says(end.out, "NOT EQUAL")) << end.out;
 }
 
-// The gradient of the keys' bias is nothing but rounding, and a second step shows it.
+// The gradient of the keys' bias consists only of rounding errors, which a second step shows.
 TEST_F(Verify, TakesRoundingForNoDifference) {
   const ProgramEnd end = verify(
       {"--model", "bert-tiny", "--ranks", "2", "--batch", "4", "--seq", "8", "--steps", "2", "--dtype", "double"});
