@@ -1,5 +1,5 @@
-// Trainer and Accelerator on CUDA devices, against the CPU. Ranks are processes: this one leaves CUDA alone, so that
-// others can be forked from it.
+// Compares Trainer and Accelerator on CUDA devices with the CPU. Ranks are processes; this one does not use CUDA, so
+// that it can fork others.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-// Names and weights after a short training; of rank 0, on the CPU.
+// Names and weights on rank 0 after a short training, on the CPU.
 NamedTensors trained(const Membership& membership, bool use_cpu) {
   ::setenv("LOCAL_RANK", std::to_string(membership.rank).c_str(), 1);
   TokenTraining training(24);

@@ -17,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-// The loss of sample i is i, and so is its output.
+// Sample i has the loss i and the output i.
 struct CountingNet : torch::nn::Module {
   CountingNet() { register_parameter("unused", torch::zeros({1})); }
 };
@@ -51,7 +51,7 @@ TEST_P(EvaluationOnRanks, EverySampleCountsOnceInTheDatasetsOrder) {
   });
 }
 
-// Ten samples in batches of 4 on 2, 3 and 4 ranks are where a mean of padded batches gives 3.7 in place of 4.5.
+// With ten samples in batches of 4 on 2, 3 and 4 ranks, a mean of padded batches would give 3.7 in place of 4.5.
 INSTANTIATE_TEST_SUITE_P(Table, EvaluationOnRanks,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::Values(1, 3, 10, 17),
                                             ::testing::Values(1, 4, 32)));
@@ -81,7 +81,8 @@ TEST(Evaluation, OutputsOfDifferentLengthsArePaddedToTheLongestOfAllRanks) {
 
 class EvaluationOfDtype : public ::testing::TestWithParam<at::ScalarType> {};
 
-// Outputs [n, 1 + n % 3] and labels of one dtype; 5 samples on 3 ranks, one on 2: shares differ, and one is empty.
+// Outputs [n, 1 + n % 3] and labels of one dtype, with 5 samples on 3 ranks and one on 2: shares differ, and one is
+// empty.
 TEST_P(EvaluationOfDtype, GathersOutputsAndLabels) {
   const at::ScalarType dtype = GetParam();
   for (const std::int64_t samples : {1, 5}) {
@@ -105,7 +106,7 @@ TEST_P(EvaluationOfDtype, GathersOutputsAndLabels) {
         EXPECT_TRUE(same_values(result.label_ids, values));
         ASSERT_EQ(result.predictions.sizes(), (std::vector<std::int64_t>{samples, std::min<std::int64_t>(samples, 3)}));
         EXPECT_TRUE(same_values(result.predictions.select(1, 0), values));
-        // What is missing in a row is -100, as that dtype has it.
+        // The missing part of a row is -100, as that dtype represents it.
         const at::Tensor filling = torch::full({1}, -100.0, torch::kDouble).to(dtype);
         if (samples > 1) {
           EXPECT_TRUE(same_values(result.predictions[0].slice(0, 1, 2), filling));
@@ -130,7 +131,7 @@ TEST(Evaluation, LeavesTheModelInTheModeItFound) {
   EXPECT_FALSE(model->tensors().is_training());
 }
 
-// The threads that a model was called in; the first waits until there is a second.
+// Records the threads in which a model was called; the first thread waits for a second.
 struct Meeting {
   std::mutex mutex;
   std::condition_variable changed;

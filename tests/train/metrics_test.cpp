@@ -12,7 +12,7 @@ namespace {
 
 at::Tensor classes_of(const std::vector<std::int64_t>& values) { return torch::tensor(values, torch::kLong); }
 
-// Values by definition, in Python with NumPy.
+// Computed from the definitions, in Python with NumPy.
 struct AveragedScores {
   Average average;
   double precision, recall, f1;

@@ -1,5 +1,5 @@
-// Training in bf16 goes as in fp32, and as PyTorch's; fp16 scales losses, leaves out what overflowed, and says where it
-// cannot be.
+// Tests that training in bf16 follows training in fp32, and PyTorch's; that fp16 scales losses, skips updates that
+// overflowed, and reports devices that do not support it.
 #include "lockstep/train/mixed_precision.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ std::vector<double> losses_of(const Trainer& trainer) {
   return losses;
 }
 
-// Texts whose first token says their class.
+// Texts whose first token determines their class.
 std::shared_ptr<const Dataset> first_token_task() {
   torch::manual_seed(5);
   const at::Tensor ids = torch::randint(1, 100, {48, 12}, torch::kLong);
@@ -112,7 +112,7 @@ TEST(MixedPrecision, ReplicasComputeInItToo) {
   EXPECT_NEAR(two.eval_loss, one.eval_loss, 0.05);
 }
 
-// The same network, data and optimizer in PyTorch's Python, under torch.autocast.
+// Compares with PyTorch in Python under torch.autocast, with the same network, data and optimizer.
 TEST(MixedPrecision, LossesAreThoseOfPyTorch) {
   const std::string output = run_python(R"(
 import json, torch
@@ -201,7 +201,7 @@ TEST(MixedPrecision, WhatCannotBeIsRefused) {
   }
 }
 
-// What fp16 adds to an update, held against one without: the scale is a power of two, so the bits are the same.
+// Compares an update with and without fp16's scaling: the scale is a power of two, so the bits are equal.
 TEST(LossScale, ChangesNoBitOfAnUpdate) {
   const auto dataset = std::make_shared<TokenTaskDataset>(8);
   const Batch batch = pad_tokens({dataset->get(1), dataset->get(2), dataset->get(3)});

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Rows that say their number; data and target as torch::data's own datasets give them.
+/// Rows that contain their number, with data and target as in torch::data's own datasets.
 class NumberedRows : public torch::data::datasets::Dataset<NumberedRows> {
  public:
   explicit NumberedRows(std::int64_t count) : count_(count) {}

@@ -1,4 +1,4 @@
-// One number for one process, replicas, ranks, accumulation and tails.
+// Tests that one process, replicas, ranks, accumulation and tails all give the same numbers.
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/spawn.h"
@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kFormulaSamples = 25;  // 18 of a whole update, and a tail of 7
+constexpr std::int64_t kFormulaSamples = 25;  // a whole update of 18, and a tail of 7
 constexpr std::int64_t kFormulaBatch = 18;
 constexpr double kFormulaRate = 0.5;
 
@@ -26,7 +26,7 @@ struct WayToTrain {
   friend std::ostream& operator<<(std::ostream& out, const WayToTrain& way) { return out << way.name; }
 };
 
-// The plain loop: each global batch at once, the mean over its tokens.
+// The plain loop: each global batch at once, with the mean over its tokens.
 at::Tensor weights_of_plain_loop(const WayToTrain& way, int epochs) {
   const auto net = make_token_net();
   const TokenTaskDataset dataset(way.samples);
@@ -84,7 +84,7 @@ class OneFormula : public ::testing::TestWithParam<WayToTrain> {};
 TEST_P(OneFormula, GradientsAreThoseOfThePlainLoop) {
   const WayToTrain way = GetParam();
   const TemporaryFolder folder;
-  // One update is one gradient; three epochs have tails between them.
+  // One update is one gradient; three epochs have tails in between.
   for (const int epochs : {1, 3}) {
     const at::Tensor want = weights_of_plain_loop(way, epochs);
     std::vector<at::Tensor> got(static_cast<std::size_t>(way.ranks));
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                       WayToTrain{"smoothed_labels_two_ranks", 2, 1, 9, 1, true, 0.1, kFormulaSamples}),
     [](const auto& test) { return test.param.name; });
 
-// LibTorch's own AdamW, clipping by LibTorch, decay groups and the linear schedule by hand.
+// LibTorch's own AdamW and clipping; decay groups and the linear schedule by hand.
 TEST(PlainLoop, AdamWithClippingDecayAndScheduleIsTheTrainers) {
   constexpr double kRate = 0.05;
   constexpr int kWarmup = 2;

@@ -1,4 +1,5 @@
-// One training at a time writes into a folder. Holders are real processes: a lock is to outlive none of them.
+// Tests that only one training at a time writes into a folder. Holders are real processes, because a lock must not
+// outlive its holder.
 #include "lockstep/train/output_folder_lock.h"
 
 #include <fcntl.h>
@@ -34,7 +35,7 @@ class LockHolder {
       const auto lock = OutputFolderLock::take(folder);
       if (::write(ready[1], &letter, 1) != 1) ::_exit(1);
       if (::read(go[0], &letter, 1) < 0) ::_exit(1);
-      ::_exit(0);  // as a crash: nobody tidies up
+      ::_exit(0);  // as in a crash, without cleanup
     }
     ::close(ready[1]);
     ::close(go[0]);
@@ -81,7 +82,7 @@ TEST(OutputFolderLock, ASecondProcessIsToldWhoHoldsTheFolder) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("--output-dir"), std::string::npos) << text;
-  // By another name of the same folder, too.
+  // Also under another name of the folder.
   std::filesystem::create_directory_symlink(folder.path(), folder / "link");
   EXPECT_NE(refusal_of(folder / "link"), "");
 }
@@ -110,12 +111,12 @@ TEST(OutputFolderLock, AHolderOfTheSameJobIsWaitedFor) {
   std::thread ends([&] { holder.let_go(); });
   EXPECT_EQ(refusal_of(folder.path()), "");
   ends.join();
-  // One of another job is not,
+  // A process of another job is not awaited,
   LockHolder stays(folder.path());
   ::setenv("TORCHELASTIC_RUN_ID", "job-8", 1);
   EXPECT_NE(refusal_of(folder.path()), "");
   ::unsetenv("TORCHELASTIC_RUN_ID");
-  // unless this is a rank that was started again.
+  // unless this rank was restarted.
   ::setenv("LOCKSTEP_GENERATION", "1", 1);
   std::thread goes([&] { stays.let_go(); });
   EXPECT_EQ(refusal_of(folder.path()), "");

@@ -1,4 +1,4 @@
-// What rank 0 does for all: where it fails there, the others hear why instead of waiting.
+// Tests work that rank 0 does for all: if it fails, the others report the reason instead of waiting.
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"

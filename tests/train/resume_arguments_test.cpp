@@ -1,4 +1,4 @@
-// What is said where a training goes on from a checkpoint under other arguments, or from one that is not there.
+// Tests the messages of a training that resumes from a checkpoint with other arguments, or from a missing one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using ChangeOptions = std::function<void(TrainerOptions&)>;
 
-// 12 samples in batches of 2: 6 updates an epoch, a checkpoint after every third.
+// 12 samples in batches of 2: 6 updates per epoch, and a checkpoint after every third.
 void run_with_checkpoints(TokenTraining& training, const std::string& folder, const ChangeOptions& change = {}) {
   training.options.args.output_dir = folder;
   training.options.args.save_strategy = "steps";
@@ -63,7 +63,7 @@ TEST(ResumeArguments, EachChangeIsOneLineWithBothValuesAndWhatHappens) {
     EXPECT_TRUE(second.has_printed(line)) << line;
   }
   EXPECT_FALSE(second.has_printed("disable_tqdm is"));
-  // And so it is: the rates are those of 0.05, falling to 0 over the whole run.
+  // The rates confirm it: they start from 0.05 and fall to 0 over the whole run.
   for (const LogEntry& entry : trainer.state().log_history) {
     const auto rate = entry.values.find("learning_rate");
     if (rate != entry.values.end()) {
@@ -76,7 +76,7 @@ TEST(ResumeArguments, WhatIsEqualIsNotSaid) {
   const nlohmann::json args = to_json(TrainingArguments());
   EXPECT_TRUE(argument_changes(args, args).empty());
   nlohmann::json older = args;
-  older.erase("learning_rate");  // of a version that did not have it
+  older.erase("learning_rate");  // from a version that did not have it
   EXPECT_TRUE(argument_changes(older, args).empty());
 }
 

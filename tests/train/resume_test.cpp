@@ -1,4 +1,4 @@
-// A training that was stopped and went on ends with the weights of the one that was never stopped, bit for bit.
+// Tests that a stopped and resumed training ends with the weights of an uninterrupted one, bit for bit.
 #include <gtest/gtest.h>
 #include <filesystem>
 
@@ -30,7 +30,8 @@ struct RunEnd {
   TrainerState state;
 };
 
-// `resume_from` empty: from the start. Dropout where there is one rank: ranks that are threads share a generator.
+// An empty `resume_from` starts from the beginning. Dropout only with one rank, because ranks that are threads share a
+// generator.
 RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communicator>& group, const std::string& folder,
                     const std::string& resume_from, bool allow_world_size_change = false) {
   const auto net = make_token_net(run.ranks == 1 ? 0.3 : 0.0);
@@ -64,7 +65,7 @@ RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communicator>& 
   return {flat_weights(*net), trainer.state().log_history, trainer.state()};
 }
 
-// Times differ; everything else must not.
+// Times differ; everything else must be equal.
 std::vector<LogEntry> without_times(std::vector<LogEntry> history) {
   for (LogEntry& entry : history) {
     for (auto value = entry.values.begin(); value != entry.values.end();) {
@@ -129,7 +130,7 @@ TEST(Resume, TrueTakesTheNewestAndAnotherWorldSizeMustBeAskedFor) {
   });
 }
 
-// A manifest that was written anew around other files: its checksum is right.
+// A manifest that was rewritten for other files: its checksum is correct.
 struct ForgedCheckpoint {
   const char* name;
   std::function<void(Manifest&)> forge;
@@ -166,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                       ForgedCheckpoint{"no_ranks", [](Manifest& m) { m.world_size = 0; }, "says \"world_size\": 0"}),
     [](const auto& test) { return test.param.name; });
 
-// 23 samples in batches of 2: an epoch is 12 updates on one rank, and 6 on two.
+// 23 samples in batches of 2: an epoch has 12 updates on one rank, and 6 on two.
 TEST(Resume, OnOtherRanksTheEpochsAreTheSameAndTheUpdatesFollow) {
   const TemporaryFolder folder, of_two;
   const StoppedRun alone{"", 1, 1, 10, false, true};
@@ -181,15 +182,16 @@ TEST(Resume, OnOtherRanksTheEpochsAreTheSameAndTheUpdatesFollow) {
   };
   EXPECT_EQ(train_tokens(alone, nullptr, folder.path(), "").state.global_step, 36);
   for (const char* step : {"10", "20"}) {
-    // 10 updates are 20 samples, and leave one batch for both ranks; from 20 on, 8 of the second epoch leave two.
+    // 10 updates use 20 samples and leave one batch for both ranks; 20 updates use 8 samples of the second epoch, and
+    // leave two batches.
     const TrainerState end = go_on_by_two(folder / "checkpoint-" + step);
     EXPECT_EQ(end.global_step, std::string(step) == "10" ? 10 + 1 + 6 + 6 : 20 + 2 + 6);
     EXPECT_EQ(end.max_steps, end.global_step);
     EXPECT_DOUBLE_EQ(end.epoch, 3);
   }
-  // The last of these runs saved at 25: three updates before its end, also for whoever goes on from there by two.
+  // The last of these runs saved at 25, three updates before its end. A run on two ranks from there ends there, too.
   EXPECT_EQ(go_on_by_two(of_two / "checkpoint-25").global_step, 28);
-  // It is half way through the third epoch: 12 samples are behind, and 11 left.
+  // It is half way through the third epoch: 12 samples are used, and 11 left.
   const TrainerState end = train_tokens(alone, nullptr, folder.path(), of_two / "checkpoint-25", true).state;
   EXPECT_EQ(end.global_step, 25 + 6);
   EXPECT_DOUBLE_EQ(end.epoch, 3);

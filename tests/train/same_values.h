@@ -1,4 +1,4 @@
-// Equality for tensors of any dtype: LibTorch's own `equal` does not know half-precision complex numbers.
+// Equality for tensors of any dtype: LibTorch's own `equal` does not support half-precision complex numbers.
 #pragma once
 
 #include <torch/torch.h>

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// `size` samples: "input_ids" [1..7 tokens] and "labels" of the same length, about a third of them -100.
+/// `size` samples: "input_ids" [1..7 tokens] and "labels" of equal length, about a third of them -100.
 class TokenTaskDataset : public Dataset {
  public:
   explicit TokenTaskDataset(std::int64_t size, std::uint64_t seed = 3) {
@@ -70,7 +70,7 @@ struct TokenNetImpl : torch::nn::Cloneable<TokenNetImpl> {
   torch::nn::Linear head{nullptr};
 };
 
-/// The same initial weights for each call.
+/// Each call returns the same initial weights.
 inline std::shared_ptr<TokenNetImpl> make_token_net(double dropout_rate = 0) {
   auto net = std::make_shared<TokenNetImpl>(dropout_rate);
   auto generator = at::detail::createCPUGenerator(17);

@@ -1,4 +1,4 @@
-// A Trainer's options for the small task, with a folder, and all that it prints.
+// A Trainer's options for the small task, with a folder, and everything that it prints.
 #pragma once
 
 #include <memory>

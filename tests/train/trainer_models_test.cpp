@@ -1,4 +1,4 @@
-// Models of other kinds in the Trainer: TorchScript.
+// Tests models of other kinds in the Trainer: TorchScript.
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <torch/torch.h>

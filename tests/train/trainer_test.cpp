@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-// Does something at the end of each step.
+// Calls a function at the end of each step.
 class AtStepEnd : public TrainerCallback {
  public:
   explicit AtStepEnd(std::function<void(TrainerEvent&)> action) : action_(std::move(action)) {}
@@ -65,7 +65,7 @@ TEST(Trainer, TheRateThatIsLoggedIsTheOneThatWasUsed) {
   }
   ASSERT_EQ(rates.size(), 4U);
   EXPECT_DOUBLE_EQ(rates[0], 0);    // warm-up
-  EXPECT_DOUBLE_EQ(rates[1], 0.4);  // then down to nothing in three steps
+  EXPECT_DOUBLE_EQ(rates[1], 0.4);  // then falls to 0 in three steps
   EXPECT_DOUBLE_EQ(rates[2], 0.4 * 2 / 3);
   EXPECT_DOUBLE_EQ(rates[3], 0.4 / 3);
 }
@@ -82,10 +82,10 @@ TEST(Trainer, DecaySparesBiasesAndNormalisation) {
 TEST(Trainer, EarlyStoppingStopsAndTheBestModelComesBack) {
   TokenTraining training(24);
   training.options.args.num_train_epochs = 50;
-  training.options.args.learning_rate = 3;  // too much: it gets worse soon
+  training.options.args.learning_rate = 3;  // too large: the loss soon increases
   training.options.args.eval_strategy = "epoch";
   training.options.args.save_strategy = "steps";
-  training.options.args.save_steps = 1000;  // never of its own
+  training.options.args.save_steps = 1000;  // no regular checkpoint
   training.options.args.load_best_model_at_end = true;
   training.options.callbacks = {std::make_shared<EarlyStoppingCallback>(2)};
   Trainer trainer(training.options);
@@ -112,7 +112,7 @@ TEST(Trainer, AFlagOfOneRankHoldsForAll) {
   EXPECT_EQ(steps, (std::vector<std::int64_t>{3, 3}));
 }
 
-// Batch statistics are each rank's own while it trains.
+// During training, each rank has its own batch statistics.
 struct BatchNormNet : torch::nn::Module {
   BatchNormNet() {
     norm = register_module("norm", torch::nn::BatchNorm1d(4));
@@ -156,7 +156,7 @@ const std::vector<at::ScalarType> kBufferDtypes{
     at::kBool,     at::kByte,  at::kChar,   at::kShort,       at::kInt,          at::kLong,         at::kHalf,
     at::kBFloat16, at::kFloat, at::kDouble, at::kComplexHalf, at::kComplexFloat, at::kComplexDouble};
 
-// A buffer of each dtype, such as an attention mask; those of rank 0 are even, of rank 1 odd.
+// A buffer of each dtype, such as an attention mask; values are even on rank 0, odd on rank 1.
 struct NetWithBuffers : torch::nn::Module {
   explicit NetWithBuffers(int rank) {
     head = register_module("head", torch::nn::Linear(4, 3));
@@ -194,7 +194,7 @@ TEST_P(TrainerOverEngines, EvaluatesModelsWithBuffersOfEveryDtype) {
           options.process_group = group;
           options.print = nullptr;
           Trainer trainer(options);
-          // All scores are equal, whatever the sample: ln 3.
+          // All scores are equal for every sample: ln 3.
           EXPECT_NEAR(*find_log(trainer.evaluate(), "eval_loss"), std::log(3.0), 1e-6) << samples;
           EXPECT_EQ(trainer.predict(data).predictions.size(0), samples);
           const at::Tensor want = torch::arange(3, torch::kLong) * 2;
@@ -241,14 +241,14 @@ TEST_P(TrainerStop, SavesAndEnds) {
   Trainer trainer(training.options);
   const TrainOutput output = trainer.train();
   EXPECT_EQ(output.stopped_by_signal, SIGTERM);
-  EXPECT_EQ(output.global_step, 4);  // the update at hand was finished
+  EXPECT_EQ(output.global_step, 4);  // the current update was finished
   EXPECT_TRUE(std::filesystem::exists(training.folder / "checkpoint-4/trainer_state.json"));
 }
 
-// A scheduler that ends jobs sends one, one that warns before a job's time is over the other.
+// Schedulers that end jobs send the first; those that warn before the time limit send the second.
 INSTANTIATE_TEST_SUITE_P(Signals, TrainerStop, ::testing::Values(SIGTERM, SIGUSR1));
 
-// After step 2 the weights are no numbers.
+// Makes the weights NaN after step 2.
 void let_diverge(TokenTraining& training) {
   training.options.args.logging_steps = 1;
   const auto net = training.net;
@@ -285,7 +285,7 @@ TEST(Trainer, ALossThatIsNoNumberIsReported) {
   EXPECT_TRUE(training.has_printed("'loss': nan"));
 }
 
-// Hugging Face's Trainer does not look at that evaluation either when it chooses the best model.
+// Hugging Face's Trainer ignores that evaluation, too, when it chooses the best model.
 TEST(Trainer, AnEvaluationBeforeTheFirstUpdateIsNotOfTheBestModel) {
   TokenTraining training(12);
   training.options.args.eval_on_start = true;

@@ -1,4 +1,5 @@
-// Ranks whose share is one sample smaller: they keep step with the others, and what they would have run counts nowhere.
+// Tests ranks whose share is one sample smaller: they keep step with the others, and whatever they run meanwhile has no
+// effect.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -28,7 +29,7 @@ TrainingArguments plain_sgd(const std::string& folder, std::int64_t batch_size, 
   return args;
 }
 
-// The loss of a batch is log(w Σx): of sample 0 alone, whose x is 0, it is infinite and its gradient no number.
+// The loss of a batch is log(w Σx): for sample 0 alone, whose x is 0, it is infinite and its gradient NaN.
 struct LogNet : torch::nn::Module {
   LogNet() {
     unused = register_parameter("unused", torch::full({3}, 5.0));
@@ -38,7 +39,7 @@ struct LogNet : torch::nn::Module {
   at::Tensor weight;
 };
 
-// A seed that puts sample 0 in a batch of two, and not in the last, which is a single one.
+// A seed that puts sample 0 into a batch of two, not into the last batch, which has a single sample.
 std::int64_t seed_without_zero_at_the_end() {
   for (std::int64_t seed = 1;; ++seed) {
     ExactDistributedSamplerOptions options;
@@ -74,7 +75,7 @@ TEST_P(WithoutSamples, AnInfiniteLossOfAnotherSampleReachesNobody) {
     options.process_group = group;
     options.print = nullptr;
     options.args = plain_sgd(folder.path(), 2, fused);
-    options.args.weight_decay = 0.5;  // of what gets a gradient alone
+    options.args.weight_decay = 0.5;  // applies only to parameters with a gradient
     options.args.data_seed = seed_without_zero_at_the_end();
     options.args.gradient_accumulation_steps = windows;
     Trainer(options).train();
@@ -133,7 +134,7 @@ at::Tensor weights_of_norm_net(const std::shared_ptr<Communicator>& group, std::
   return torch::cat(flat);
 }
 
-// Statistics over all ranks need every rank in forward and backward, and count real samples alone.
+// Statistics over all ranks need every rank in forward and backward, and must count only real samples.
 TEST(WithoutSamplesOfSyncBatchNorm, ComputesWhatOneProcessComputes) {
   const at::Tensor want = weights_of_norm_net(nullptr, 4);
   spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {

@@ -1,4 +1,4 @@
-// save_state and load_state: a program that is killed and started again ends with the bits of the one that was not.
+// Tests save_state and load_state: a program that is killed and restarted ends with the bits of an uninterrupted one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -33,7 +33,7 @@ struct StateCase {
   friend std::ostream& operator<<(std::ostream& out, const StateCase& c) { return out << c.name; }
 };
 
-// Something that a program of its own keeps.
+// State that a program itself keeps.
 struct LossMean {
   double sum = 0;
   std::int64_t count = 0;
@@ -57,7 +57,7 @@ DataLoader state_rows() {
   DataLoaderOptions options;
   options.batch_size = 3;
   options.shuffle = true;
-  options.num_workers = 2;  // read ahead of what is trained on
+  options.num_workers = 2;  // read ahead of the training
   return DataLoader(std::make_shared<TensorDataset>(Batch{{"x", x}, {"y", x.sum(1, true).sin()}}), options);
 }
 
@@ -67,7 +67,7 @@ torch::nn::Sequential state_net() {
                                torch::nn::Linear(16, 1));
 }
 
-// What a program trains. @return  what is to be the same bits
+// A program's training. @return  the state that must be equal bit for bit
 std::string train_with_state(Accelerator& accelerator, bool of_libtorch, const std::string& load_from,
                              const std::function<void(std::int64_t)>& after_micro_batch) {
   torch::nn::Sequential net = state_net();
@@ -104,7 +104,7 @@ std::string train_with_state(Accelerator& accelerator, bool of_libtorch, const s
   NamedTensors end;
   for (const auto& item : net->named_parameters()) end.emplace_back(item.key(), item.value().detach());
   for (const auto& item : net->named_buffers()) end.emplace_back(item.key(), item.value());
-  // The main process's is that of all.
+  // The main process's state is used for all.
   if (accelerator.is_main_process())
     end.emplace_back("mean", torch::tensor({mean.sum, static_cast<double>(mean.count)}, torch::kDouble));
   return tensors_checksum(end);
@@ -124,7 +124,7 @@ TEST_P(SavedState, KilledAndResumedEndsWithTheSameBits) {
   const auto ends = ranks_as_processes(c.ranks, [&](const Membership& membership) {
     Accelerator accelerator(options_for(membership, c.accumulation));
     train_with_state(accelerator, c.of_libtorch, "", [&](std::int64_t done) {
-      if (done == 2) accelerator.save_state(folder / "state");  // is replaced by the next
+      if (done == 2) accelerator.save_state(folder / "state");  // the next save replaces it
       if (done != c.stop_after) return;
       accelerator.save_state(folder / "state");
       ::raise(SIGKILL);
@@ -138,7 +138,7 @@ TEST_P(SavedState, KilledAndResumedEndsWithTheSameBits) {
   });
 }
 
-// An epoch has 14 micro-batches on one rank, 7 on each of two.
+// An epoch has 14 micro-batches on one rank, and 7 on each of two.
 INSTANTIATE_TEST_SUITE_P(Table, SavedState,
                          ::testing::Values(StateCase{"one_rank", 1, 1, false, 5},
                                            StateCase{"one_rank_in_a_window", 1, 4, false, 6},
@@ -302,7 +302,7 @@ TEST(AcceleratorCheckpoint, AnotherNumberOfRanksMustBeAskedFor) {
     LoadStateOptions options;
     options.allow_world_size_change = true;
     accelerator.load_state(folder / "state", options);
-    EXPECT_EQ(loader.state().position, 2 * 4 * 3);  // what both ranks had taken
+    EXPECT_EQ(loader.state().position, 2 * 4 * 3);  // the number that both ranks had taken
     EXPECT_EQ(lambda.last_step(), 4);
     EXPECT_EQ(mean.count, 4);
   });

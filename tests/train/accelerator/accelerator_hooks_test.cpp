@@ -1,4 +1,4 @@
-// Accelerator with communication hooks: what each rank has of its own is in a checkpoint.
+// Tests Accelerator with communication hooks: a checkpoint contains each rank's own state.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -72,7 +72,7 @@ const HookedCase kHookedCases[] = {
     {"DiLoCo", true, [] { return noop_hook(); }, false, true},
 };
 
-// Trains steps [begin, 10), and saves after the eighth where it begins at the first. @return  this rank's weights
+// Trains steps [begin, 10). If it begins at the first step, saves after the eighth. @return  this rank's weights
 at::Tensor train_hooked(Accelerator& accelerator, const HookedCase& c, int begin, const std::string& folder) {
   Linear net = hook_net();
   Adam flat(net->parameters(), torch::optim::AdamOptions(0.01));

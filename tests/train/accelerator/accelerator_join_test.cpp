@@ -1,4 +1,4 @@
-// join_uneven_inputs leaves replicas that stay equal in the steps that follow.
+// Tests that join_uneven_inputs leaves replicas that stay equal in the following steps.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

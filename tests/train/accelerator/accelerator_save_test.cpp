@@ -1,4 +1,4 @@
-// save_model, hooks of save_state and load_state, and saving in the background.
+// Tests save_model, hooks of save_state and load_state, and saving in the background.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -91,7 +91,7 @@ TEST(AcceleratorSave, InTheBackgroundKeepsWhatWasThereAtTheCall) {
     for (int step = 1; step <= 3; ++step) {
       fill(net, step);
       accelerator.save_state(folder / "state", in_background);
-      fill(net, -1);  // the loop goes on
+      fill(net, -1);  // the loop continues
     }
     accelerator.load_state(folder / "state");  // waits
     EXPECT_EQ(net->weight[0][0].item<double>(), 3);

@@ -1,4 +1,4 @@
-// Four changed lines give the loop of one process the same result on many.
+// Tests that, with four changed lines, a loop for one process gives the same result on many.
 #include "lockstep/train/accelerator.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 
 using torch::nn::Linear;
 
-// Rows that say their number, and targets that a line of one weight fits.
+// Rows that contain their number, and targets that a line with one weight fits.
 std::shared_ptr<const Dataset> numbered_rows(std::int64_t count) {
   const at::Tensor numbers = torch::arange(count, torch::kFloat);
   return std::make_shared<TensorDataset>(
@@ -67,7 +67,7 @@ std::string accelerator_error(const std::function<void()>& body) {
 
 at::Tensor squared_error(const at::Tensor& output, const at::Tensor& target) { return (output - target).pow(2).mean(); }
 
-// The weights after two epochs of a loop that knows nothing of ranks.
+// The weights after two epochs of a loop without ranks.
 at::Tensor trained_alone(std::int64_t samples, std::int64_t batch_size) {
   Linear net = unit_linear();
   torch::optim::SGD sgd(net->parameters(), 0.05);
@@ -111,7 +111,7 @@ TEST(Accelerator, TrainsAsOneProcessDoes) {
 }
 
 TEST(Accelerator, DividesAWindowByTheBatchesThatItHas) {
-  // Five batches and windows of two: the last update is of one batch alone.
+  // Five batches and windows of two: the last update has only one batch.
   for (const bool zero_first : {false, true}) {
     AcceleratorOptions options;
     options.gradient_accumulation_steps = 2;
@@ -123,7 +123,7 @@ TEST(Accelerator, DividesAWindowByTheBatchesThatItHas) {
           torch::optim::SGD sgd(net->parameters(), 0.05);
           torch::optim::SGD sgd_of_wanted(wanted->parameters(), 0.05);
           auto [model, optimizer, loader] = accelerator.prepare(net, sgd, loader_of(20, 2));
-          // 20 rows on two ranks: rank r has rows r, r + 2, ...; the updates are over 8, 8 and 4 of them.
+          // 20 rows on two ranks: rank r has rows r, r + 2, ...; the updates have 8, 8 and 4 of them.
           const Batch all = loader.dataset()->get_batch(
               std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19});
           std::vector<std::pair<int, int>> updates{{0, 8}, {8, 8}, {16, 4}};
@@ -207,7 +207,7 @@ TEST(Accelerator, GathersMetricsWithoutRepeatedSamples) {
           [&](Accelerator& accelerator) {
             auto [loader] = accelerator.prepare(loader_of(samples, 2));
             std::vector<float> seen;
-            // Uneven shares may have a batch less: such a rank gives nothing.
+            // A rank with an uneven share may have a batch less, and then contributes nothing.
             auto batch = loader.begin();
             for (int turn = 0; turn < (samples + 5) / 6; ++turn) {
               at::Tensor numbers = torch::empty({0});
@@ -335,7 +335,7 @@ TEST(Accelerator, GoesOnInTheMiddleOfAnEpoch) {
     std::vector<at::Tensor> second;
     for (Batch& batch : loader) first.push_back(numbers_of(batch));
     for (Batch& batch : loader) second.push_back(numbers_of(batch));
-    EXPECT_FALSE(torch::equal(first[0], second[0]));  // each epoch has an order of its own
+    EXPECT_FALSE(torch::equal(first[0], second[0]));  // each epoch has another order
     auto [again] = accelerator.prepare(loader_of(20, 3, true));
     again.set_epoch(1);
     again.skip_first_batches(2);

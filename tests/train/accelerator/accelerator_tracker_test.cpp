@@ -1,4 +1,4 @@
-// What an Accelerator logs arrives in TensorBoard's file and in metrics.jsonl, from the main process alone.
+// Tests that an Accelerator's logs reach TensorBoard's file and metrics.jsonl, from the main process only.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -26,7 +26,7 @@ void log_on_two_ranks(const std::string& folder, const std::vector<std::string>&
     accelerator.init_trackers("digits", {{"lr", 0.5}, {"model", "convnet"}});
     accelerator.log({{"train_loss", 0.75}, {"rank", static_cast<double>(membership.rank)}}, 10);
     accelerator.log({{"train_loss", 0.5}});
-    // By name on every rank; that of the others does nothing.
+    // By name on every rank; on other ranks the tracker does nothing.
     Tracker& tracker = accelerator.get_tracker(log_with.front() == "all" ? "json" : log_with.front());
     EXPECT_EQ(tracker.name().empty(), membership.rank != 0);
     tracker.log({}, 11);
@@ -54,7 +54,7 @@ TEST(Trackers, JsonHasEachLogOnce) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "digits"), {}), 1);
 }
 
-// TensorBoard's own reader, where a Python on the PATH has it.
+// Uses TensorBoard's own reader, if a Python in PATH has it.
 TEST(Trackers, TensorBoardReadsThemUnderTheirOwnNames) {
   const TemporaryFolder folder;
   log_on_two_ranks(folder.path(), {"all", "tensorboard"});

@@ -1,4 +1,4 @@
-// Loaders of torch::data in Accelerator::prepare.
+// Tests loaders of torch::data in Accelerator::prepare.
 #include "lockstep/train/prepared_torch_loader.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct DealtCase {
   std::int64_t samples, batch_size;
   int ranks;
   bool split, even, drop_last;
-  std::vector<Batches> want;  // by rank: what accelerate 1.15.0's BatchSamplerShard gives
+  std::vector<Batches> want;  // by rank: the batches of accelerate 1.15.0's BatchSamplerShard
   friend std::ostream& operator<<(std::ostream& out, const DealtCase& c) { return out << c.name; }
 };
 class DealtTorchLoader : public ::testing::TestWithParam<DealtCase> {};

@@ -1,4 +1,4 @@
-// Trainings with loaders of torch::data under an Accelerator, beside the same with LibTorch alone.
+// Compares trainings with loaders of torch::data under an Accelerator with trainings by LibTorch alone.
 #include <gtest/gtest.h>
 
 #include "tests/support/ranks.h"
@@ -20,7 +20,7 @@ at::Tensor line_weights(torch::nn::Linear& net) {
   return torch::cat({net->weight.detach().view(-1), net->bias.detach()});
 }
 
-// The loop of one process, with LibTorch alone; shuffled, and with noise from the same generator in every step.
+// The loop for one process, by LibTorch alone, with shuffling, and with noise from the same generator in every step.
 at::Tensor fitted_alone(std::int64_t batch_size, std::size_t workers) {
   torch::manual_seed(7);
   torch::nn::Linear net = line_to_fit();
@@ -37,7 +37,8 @@ at::Tensor fitted_alone(std::int64_t batch_size, std::size_t workers) {
   return line_weights(net);
 }
 
-// LibTorch's RandomSampler draws from a generator that each process has for itself: the ranks start apart on purpose.
+// LibTorch's RandomSampler draws from a generator that each process has for itself, so the ranks start with different
+// states on purpose.
 TEST(PreparedTorchTraining, TrainsOnSeveralRanksAsOneProcessDoes) {
   for (const int ranks : {1, 2, 3}) {
     for (const std::size_t workers : {0U, 2U}) {
@@ -63,7 +64,7 @@ TEST(PreparedTorchTraining, TrainsOnSeveralRanksAsOneProcessDoes) {
   }
 }
 
-// Ranks that were seeded alike draw alike afterwards, and ranks that were not do not.
+// Ranks with equal seeds draw equal numbers afterwards; ranks with different seeds do not.
 TEST(PreparedTorchTraining, LeavesEachRankItsRandomNumbers) {
   for (const bool alike : {true, false}) {
     run_ranks_as_processes(2, [&](const Membership& membership) {

@@ -1,4 +1,4 @@
-// What an Accelerator gives on two ranks against what Hugging Face's gives: see huggingface/accelerate_facts.py.
+// Compares an Accelerator on two ranks with Hugging Face's: see huggingface/accelerate_facts.py.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -42,7 +42,7 @@ struct Listing {
 
 using OnTwoRanks = std::function<AccelerateJson(Accelerator&)>;
 
-// Runs `body` on both ranks and holds what each gives against the recorded list under `name`.
+// Runs `body` on both ranks and compares its results with the recorded list under `name`.
 void expect_on_two_ranks(const std::string& name, const OnTwoRanks& body, const AcceleratorOptions& options = {}) {
   static const AccelerateJson facts = huggingface_facts("accelerate_facts");
   AccelerateJson got{nullptr, nullptr};
@@ -188,7 +188,7 @@ TEST(HuggingFaceAccelerate, WindowsOfSeveralModels) {
             for (int epoch = 0; epoch < 2; ++epoch) {
               for (Batch& batch : loader) {
                 const auto scope = accelerator.accumulate(first, second);
-                // Whether gradients were averaged shows in whether they are the same on both ranks.
+                // Equal gradients on both ranks show that gradients were averaged.
                 std::vector<bool> row{accelerator.sync_gradients()};
                 const at::Tensor own = batch.at("x").view({1, 1}) + 1.0 + accelerator.process_index();
                 for (auto* model : {&first, &second}) {
@@ -269,7 +269,7 @@ TEST(HuggingFaceAccelerate, CheckpointsAreNamedKeptAndTakenUp) {
           first.value += 10;
           second.value += 10;
           last = accelerator.save_state();
-          accelerator.wait_for_everyone();  // the main process has removed what is too much
+          accelerator.wait_for_everyone();  // the main process has removed checkpoints beyond the limit
           std::vector<std::string> names;
           for (const auto& entry : std::filesystem::directory_iterator(folder / "checkpoints")) {
             const std::string name = entry.path().filename();
@@ -282,7 +282,7 @@ TEST(HuggingFaceAccelerate, CheckpointsAreNamedKeptAndTakenUp) {
         first.value = second.value = 0;
         accelerator.load_state();
         taken_up[static_cast<std::size_t>(accelerator.process_index())] = {first.value, second.value};
-        // What is prepared from here on is all that a checkpoint holds.
+        // A checkpoint contains only objects that are prepared from now on.
         accelerator.free_memory();
         const std::string bare = accelerator.save_state(folder / "bare");
         EXPECT_FALSE(std::filesystem::exists(bare + "/model.safetensors"));

@@ -1,4 +1,4 @@
-// What Hugging Face's own libraries did, as the scripts in tests/train/huggingface/ wrote it down.
+// Results of Hugging Face's own libraries, recorded by the scripts in tests/train/huggingface/.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ inline nlohmann::json huggingface_facts(const std::string& name) {
   return nlohmann::json::parse(read_file(huggingface_folder() + name + ".json"));
 }
 
-/// Fails where two documents differ by more than rounding does.
+/// Fails if two documents differ by more than rounding.
 inline void expect_same_facts(const nlohmann::json& got, const nlohmann::json& want, const std::string& where) {
   if (got.is_number() && want.is_number()) {
     const double tolerance = 2e-3 * std::max(1e-3, std::abs(want.get<double>()));
@@ -39,7 +39,7 @@ inline void expect_same_facts(const nlohmann::json& got, const nlohmann::json& w
   }
 }
 
-/// Runs `NAME.py` under the interpreter of LOCKSTEP_HUGGINGFACE_PYTHON, and holds what it prints against `NAME.json`.
+/// Runs `NAME.py` with the interpreter in LOCKSTEP_HUGGINGFACE_PYTHON, and compares its output with `NAME.json`.
 inline void expect_facts_of_today(const std::string& name) {
   const char* python = std::getenv("LOCKSTEP_HUGGINGFACE_PYTHON");
   if (python == nullptr) {

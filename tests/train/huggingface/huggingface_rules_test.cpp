@@ -1,4 +1,4 @@
-// Rules of Hugging Face's Trainer, and scikit-learn's metrics, as they gave them: see huggingface/rules.py.
+// Compares with rules of Hugging Face's Trainer, and with scikit-learn's metrics, as recorded by huggingface/rules.py.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -40,7 +40,7 @@ TEST(HuggingFaceRules, LearningRatesOfEverySchedule) {
   }
 }
 
-// Normalisation under names that say it and names that do not.
+// Normalisation layers whose names say so, and others whose names do not.
 struct NamedNorms : torch::nn::Module {
   NamedNorms() {
     register_module("first", torch::nn::LayerNorm(torch::nn::LayerNormOptions({3})));
@@ -92,7 +92,7 @@ TEST(HuggingFaceRules, OrderOfLengthsOnEveryRank) {
   }
 }
 
-// Steps until early stopping ends a training whose evaluations give `values`.
+// Steps until early stopping ends a training whose evaluations return `values`.
 std::int64_t steps_of(const nlohmann::json& stop) {
   const TemporaryFolder folder;
   torch::nn::Linear line(1, 1);

@@ -1,5 +1,5 @@
-// Trainings step by step against those of Hugging Face's Trainer on the same models and data: losses, norms, rates,
-// evaluations, the order of events, trainer_state.json. See huggingface/trainer_runs.py.
+// Compares trainings step by step with those of Hugging Face's Trainer on the same models and data: losses, norms,
+// rates, evaluations, the order of events, trainer_state.json. See huggingface/trainer_runs.py.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -24,7 +24,7 @@ const Facts& recorded_trainings() {
   return facts;
 }
 
-// Texts with the labels that the script gave them.
+// Texts with the labels that the script assigned.
 class RecordedTexts : public Dataset {
  public:
   RecordedTexts(const std::string& model, std::int64_t samples, int seed) {
@@ -104,7 +104,7 @@ class EventsWithSteps : public TrainerCallback {
   }
 };
 
-// In the form in which the script writes it.
+// A training in the format in which the script records it.
 Facts training_like(const Facts& recorded, const std::shared_ptr<Communicator>& group, const std::string& folder) {
   const std::string name = recorded.at("model");
   auto recorder = std::make_shared<EventsWithSteps>();
@@ -167,7 +167,8 @@ void expect_history(const Facts& got, const Facts& want, double tolerance) {
   }
 }
 
-// What callbacks keep is compared but for what ours adds, and for flags that theirs leaves behind.
+// Compares the callbacks' state, except for Lockstep's additions and for flags that Hugging Face's Trainer does not
+// clear.
 void expect_state(Facts got, Facts want) {
   EXPECT_NEAR(got.at("epoch").get<double>(), want.at("epoch").get<double>(), 1e-12);
   if (want.at("best_metric").is_number()) {
@@ -213,11 +214,11 @@ TEST_P(HuggingFaceTrainer, DidTheSame) {
     });
   }
   EXPECT_EQ(got.at("global_step"), want.at("global_step"));
-  if (ranks > 1) {  // a rank pads its share, and theirs gets other samples
+  if (ranks > 1) {  // Hugging Face's ranks pad their shares, and get other samples
     got.at("log_history").back().erase("total_flos");
     want.at("log_history").back().erase("total_flos");
   }
-  // bf16 rounds to 8 bits, at places that differ from LibTorch to LibTorch.
+  // bf16 rounds to 8 bits, at places that differ between versions of LibTorch.
   expect_history(got.at("log_history"), want.at("log_history"), GetParam() == "bf16" ? 0.05 : 2e-3);
   if (want.contains("events")) {
     EXPECT_EQ(got.at("events"), want.at("events"));
