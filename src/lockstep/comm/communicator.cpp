@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-// Parts of a group that an engine makes for itself have other names; their failures are told by the whole group.
+// Groups that an engine makes for itself have other names; the whole group reports their failures.
 constexpr const char* kDefaultGroup = "default";
 
 }  // namespace
@@ -80,7 +80,7 @@ void Communicator::fail(std::exception_ptr failure) {
   {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     is_first = !state_->failure;
-    if (is_first) state_->failure = failure;  // the first one is the cause, later ones are its echo
+    if (is_first) state_->failure = failure;  // the first failure is the cause, later ones follow from it
     failure = state_->failure;
     state_->dead = true;
   }
@@ -184,7 +184,7 @@ void Communicator::run(Request request) {
     return;
   }
   if (queue.idle()) {
-    run_guarded(request, fingerprint);  // here and now: saves two thread switches
+    run_guarded(request, fingerprint);  // in this thread: saves two thread switches
     return;
   }
   push(queue, fingerprint, [this, &request, fingerprint] { run_guarded(request, fingerprint); })->wait();
@@ -197,7 +197,7 @@ void Communicator::abort(const std::string& reason) {
     is_told = state_->failure != nullptr || state_->is_closing;
   }
   if (!is_told && membership_.group == kDefaultGroup) {
-    record_failure(std::runtime_error(reason));  // before other ranks hear of it
+    record_failure(std::runtime_error(reason));  // before other ranks notice it
   }
   Communicator* companion = nullptr;
   {

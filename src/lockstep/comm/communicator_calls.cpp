@@ -1,4 +1,4 @@
-// The public calls of Communicator: what they check, and which do_* they reach.
+// The public calls of Communicator: their checks, and the do_* functions that they call.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -18,7 +18,7 @@ namespace {
 
 bool is_point_to_point(OperationKind kind) { return kind == OperationKind::Send || kind == OperationKind::Recv; }
 
-// What engines compute with. Other values are moved as bytes, which needs no arithmetic.
+// The types with which engines compute. Other values are moved as bytes, without arithmetic.
 bool is_computed_with(c10::ScalarType dtype) {
   switch (dtype) {
     case c10::ScalarType::Float:
@@ -38,7 +38,7 @@ bool is_reduction(OperationKind kind) {
   return kind == OperationKind::AllReduce || kind == OperationKind::Reduce || kind == OperationKind::ReduceScatter;
 }
 
-// A contiguous tensor as engines take it: its bytes, if they do not compute with its dtype.
+// A contiguous tensor in the form that engines take: as bytes, if they do not compute with its dtype.
 at::Tensor carried(const at::Tensor& tensor) {
   if (!tensor.defined() || is_computed_with(tensor.scalar_type())) return tensor;
   const at::NoGradGuard no_grad;
@@ -48,19 +48,20 @@ at::Tensor carried(const at::Tensor& tensor) {
       .set_(tensor.storage(), offset, {bytes}, {1});
 }
 
-// Whether the memory holds the values, one behind the other: that of a conjugate or negative view holds others.
+// Whether the memory holds the tensor's values in order; the memory of a conjugate or negative view does not.
 bool holds_its_values(const at::Tensor& tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
 
-// What an engine reads: the tensor itself if its memory holds its values, else a copy. `detach` costs more than a small
-// collective, and engines go by the address.
+// The tensor that an engine reads: the tensor itself if its memory holds its values, else a copy. `detach` costs more
+// than a small collective, and engines go by the address.
 at::Tensor readable(const at::Tensor& tensor) {
   if (!tensor.defined() || holds_its_values(tensor)) return tensor;
   return tensor.detach().resolve_conj().resolve_neg().contiguous();
 }
 
-// A tensor that an engine writes: itself if its memory holds its values, else a copy that `finish` writes back.
+// A tensor that an engine writes: the tensor itself if its memory holds its values, else a copy that `finish` writes
+// back.
 class Writable {
  public:
   explicit Writable(const at::Tensor& tensor) : target_(tensor), flat_(tensor) {

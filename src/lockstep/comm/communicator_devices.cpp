@@ -1,4 +1,4 @@
-// Communicator::carrier: which engine carries tensors of another kind of device than this one's.
+// Communicator::carrier: the choice of an engine for tensors on another kind of device.
 #include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
@@ -17,22 +17,22 @@
 namespace lockstep {
 
 Communicator& Communicator::carrier(c10::Device device) {
-  const bool is_known = device.is_cpu() || device.is_cuda();  // others `check` refuses
+  const bool is_known = device.is_cpu() || device.is_cuda();  // `check` refuses other devices
   if (!is_known || device.type() == device_type()) return *this;
   if (state_->origin != nullptr) return *state_->origin;
   if (!state_->companion) {
     throw_if_dead();
-    c10::OptionalDeviceGuard current;  // engines of devices come up on the current one
+    c10::OptionalDeviceGuard current;  // device engines connect on the current device
     if (!device.is_cpu()) current.reset_device(device);
     std::vector<int> all(static_cast<std::size_t>(world_size()));
     std::iota(all.begin(), all.end(), 0);
     const std::string kind = lower_case(c10::DeviceTypeName(device.type()));
     Membership members = subgroup(membership_, all, kind);
-    members.join_timeout.reset();  // ranks come to their first call on such a device whenever they do
+    members.join_timeout.reset();  // ranks reach their first call on such a device at very different times
     auto companion = make_companion(std::move(members), device);
     companion->state_->origin = this;
     if (rank() == 0) log_info("tensors on {} go by engine {}, others by {}", kind, companion->engine(), engine());
-    const std::lock_guard<std::mutex> lock(state_->mutex);  // `abort` may look
+    const std::lock_guard<std::mutex> lock(state_->mutex);  // `abort` may read it
     state_->companion = std::move(companion);
   }
   return *state_->companion;

@@ -1,4 +1,4 @@
-// What Communicator refuses because tensors share memory.
+// The cases of shared memory between tensors that Communicator refuses.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Where a contiguous tensor lies.
+// The address range of a contiguous tensor.
 struct Bytes {
   explicit Bytes(const at::Tensor& tensor)
       : begin(static_cast<const std::byte*>(tensor.data_ptr())), size(tensor.nbytes()) {}
@@ -38,7 +38,7 @@ bool Communicator::writes_out(const Request& request) const {
   }
 }
 
-// Tensors that are not contiguous go through copies, which share nothing with `in`.
+// Tensors that are not contiguous are copied, and the copies share no memory with `in`.
 void Communicator::check_memory(const Request& request, const std::string& what) const {
   if (!writes_out(request)) return;
   if (at::has_internal_overlap(request.out) == at::MemOverlap::Yes) {

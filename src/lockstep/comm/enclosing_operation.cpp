@@ -8,7 +8,7 @@ thread_local std::uint32_t mark_of_this_thread = 0;
 }  // namespace
 
 EnclosingOperation::EnclosingOperation(const Fingerprint& whole) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a, a word at a time
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a, one word at a time
   for (const std::uint64_t word : {static_cast<std::uint64_t>(whole.kind), static_cast<std::uint64_t>(whole.op),
                                    static_cast<std::uint64_t>(whole.dtype), static_cast<std::uint64_t>(whole.root),
                                    static_cast<std::uint64_t>(whole.count), whole.sequence}) {

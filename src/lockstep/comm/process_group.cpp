@@ -53,7 +53,7 @@ bool is_of_device(const std::string& backend) {
   return false;
 }
 
-// Engines of devices come up on the current one.
+// Makes a device current for device engines, which connect on the current device.
 void choose_device_for(const std::string& backend) {
   if (is_of_device(backend)) use_local_device_by_default();
 }

@@ -24,7 +24,7 @@ class SingleCommunicator : public Communicator {
   void do_gather(at::Tensor& out, const at::Tensor& in, const Operation&) override { copy(out, in); }
   void do_scatter(at::Tensor& out, const at::Tensor& in, const Operation&) override { copy(out, in); }
   void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation&) override { copy(out, in); }
-  // The public calls refuse this rank as the other side, and there is no other.
+  // The public calls refuse this rank as the other side, and there is no other rank.
   void do_send(const at::Tensor&, const Operation&) override {}
   void do_recv(at::Tensor&, const Operation&) override {}
   void do_barrier(const Operation&) override {}
@@ -36,7 +36,7 @@ class SingleCommunicator : public Communicator {
     return [call] {};
   }
 
-  // Shapes may differ, the number of elements does not.
+  // Shapes may differ, the number of elements may not.
   static void copy(at::Tensor& out, const at::Tensor& in) { out.detach().view(-1).copy_(in.detach().view(-1)); }
 
   const c10::Device device_;

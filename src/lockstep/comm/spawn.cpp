@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-// The first failure of any rank: later ones are its echo.
+// The first failure of any rank: later ones follow from it.
 class FirstFailure {
  public:
   void record(std::exception_ptr failure) {

@@ -34,7 +34,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kEchoLimit(10);  // for the others, once one has failed
+constexpr std::chrono::seconds kEchoLimit(10);  // for the other ranks, once one has failed
 constexpr std::size_t kMostReportBytes = std::size_t{1} << 16;
 
 // Calls a function of a library that may not be loaded.
@@ -43,7 +43,7 @@ void call_if_loaded(const char* name, Arguments... arguments) {
   if (void* function = ::dlsym(RTLD_DEFAULT, name)) reinterpret_cast<void (*)(Arguments...)>(function)(arguments...);
 }
 
-// Ends the threads that libraries keep for later: they start new ones when they need them.
+// Ends the threads that libraries keep for later; the libraries start new ones when they need them.
 void refuse_other_threads() {
   constexpr int kPauseHard = 2;  // omp_pause_hard
   call_if_loaded("omp_pause_resource_all", kPauseHard);
@@ -56,7 +56,7 @@ void refuse_other_threads() {
               "call it before anything that starts threads; or use threads as ranks, or `lockstep run`");
 }
 
-// What a failed rank tells the caller: when, and which error, as fields that end with a zero byte.
+// A failed rank's report to the caller: the time and the error, as fields that end with a zero byte.
 struct FailureReport {
   SteadyClock::duration when{};
   bool timed_out = false;
@@ -114,9 +114,9 @@ void set_environment(int rank, int world_size, const std::string& store) {
   for (const char* name : {"RANK", "LOCAL_RANK"}) ::setenv(name, number.c_str(), 1);
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) ::setenv(name, size.c_str(), 1);
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
-  ::setenv("MASTER_PORT", "1", 1);  // nobody listens there: the store is on the socket
+  ::setenv("MASTER_PORT", "1", 1);  // no rank listens there: the store is on the socket
   ::setenv("LOCKSTEP_STORE", store.c_str(), 1);
-  ::unsetenv("LOCKSTEP_SECRET");  // the socket is this user's alone
+  ::unsetenv("LOCKSTEP_SECRET");  // only this user can use the socket
   ::unsetenv("LOCKSTEP_SECRET_FILE");
 }
 
@@ -137,7 +137,7 @@ void run_body(int world_size, const RankFunction& body, const SpawnOptions& opti
 [[noreturn]] void run_rank_process(int rank, int world_size, const std::string& store, const RankFunction& body,
                                    const SpawnOptions& options, int report) {
   int code = 0;
-  std::shared_ptr<Communicator> group;  // the others learn of a failure by its end: not before it is reported
+  std::shared_ptr<Communicator> group;  // the other ranks notice a failure when it ends, so it must be reported before
   try {
     set_environment(rank, world_size, store);
     run_body(world_size, body, options, group);
@@ -146,15 +146,15 @@ void run_body(int world_size, const RankFunction& body, const SpawnOptions& opti
     send_report(report, failure);
     try {
       if (group) group->abort(failure.happened.substr(0, failure.happened.find('\n')));
-    } catch (const std::exception&) {  // the end of this process tells them as well
+    } catch (const std::exception&) {  // the end of this process shows them the failure as well
     }
     code = 1;
   }
   std::fflush(nullptr);
-  ::_exit(code);  // the caller's objects are not this process's to destroy
+  ::_exit(code);  // the caller's objects must not be destroyed by this process
 }
 
-// A rank, as its parent sees it.
+// A rank from its parent's side.
 struct RankProcess {
   pid_t pid = -1;
   UniqueFd report;
@@ -176,11 +176,11 @@ struct RankProcess {
   bool failed() const { return ended && status != 0; }
 };
 
-/// All ranks; kills those that still run when it goes.
+/// All ranks; the destructor kills those that still run.
 class RankProcesses {
  public:
   RankProcesses(int world_size, const std::string& store, const RankFunction& body, const SpawnOptions& options) {
-    std::fflush(nullptr);  // what is buffered would be written by each
+    std::fflush(nullptr);  // otherwise each process would write the buffered output
     const pid_t parent = ::getpid();
     for (int rank = 0; rank < world_size; ++rank) {
       int ends[2];
@@ -217,7 +217,7 @@ class RankProcesses {
       }
       ::usleep(1000);
     }
-    for (RankProcess& rank : ranks_) rank.look();  // what was written just before the end
+    for (RankProcess& rank : ranks_) rank.look();  // output written just before the end
     throw_first_failure();
   }
 
@@ -242,7 +242,7 @@ class RankProcesses {
     return std::count(killed_here_.begin(), killed_here_.end(), rank.pid) != 0;
   }
 
-  // One that a signal ended is the cause: the others only heard of it. Else the earliest.
+  // A rank that a signal ended is the cause, because the others only noticed it. Otherwise the earliest failure.
   void throw_first_failure() const {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const RankProcess& it = ranks_[rank];
@@ -285,11 +285,11 @@ void spawn_processes(int world_size, const RankFunction& body, const SpawnOption
     throw Error(fmt::format("{} ranks cannot be started", world_size), "spawn_processes", "start one or more");
   }
   refuse_other_threads();
-  static int calls = 0;  // of this process, which has one thread
+  static int calls = 0;  // in this process, which has one thread
   const std::string path = fmt::format("{}/spawn-{}-{}", private_runtime_folder(), ::getpid(), ++calls);
   const SocketAddress address = SocketAddress::unix_socket(path);
   RankProcesses ranks(world_size, address.text(), body, options);
-  // After the forks, which must not see its thread. The ranks wait for the socket.
+  // Made after the forks, which must not copy its thread. The ranks wait for the socket.
   const StoreServer server(address, "");
   ranks.wait();
 }

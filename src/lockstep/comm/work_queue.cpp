@@ -12,7 +12,7 @@ class WorkQueue::Item : public Work {
  public:
   explicit Item(std::function<void()> body) : body_(std::move(body)) {}
 
-  /// Returns what the body threw. `finish` follows.
+  /// Returns the exception of the body. Call `finish` after it.
   std::exception_ptr run() {
     const auto start = std::chrono::steady_clock::now();
     std::exception_ptr failure;
@@ -22,11 +22,11 @@ class WorkQueue::Item : public Work {
       failure = std::current_exception();
     }
     seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    body_ = nullptr;  // lets go of the tensors before the waiter goes on
+    body_ = nullptr;  // releases the tensors before the waiter continues
     return failure;
   }
 
-  /// Instead of `run` and `finish`: lets go of what the body holds, now, while its communicator is still there.
+  /// Replaces `run` and `finish`: releases what the body holds now, while its communicator still exists.
   void abandon(std::exception_ptr failure) {
     body_ = nullptr;
     finish(std::move(failure));
@@ -105,7 +105,7 @@ void WorkQueue::run() {
     lock.unlock();
     const std::exception_ptr failure = item->run();
     lock.lock();
-    running_ = false;  // before the waiter goes on: it may look at once whether the queue is idle
+    running_ = false;  // before the waiter continues: it may check at once whether the queue is idle
     lock.unlock();
     item->finish(failure);
     lock.lock();

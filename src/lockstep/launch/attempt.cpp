@@ -92,12 +92,12 @@ void Attempt::take_news() {
   outcome_ = nodes_.news().get();
   if (!outcome_ || outcome_->well) return;
   if (!outcome_->is_final) log_warning("{}", outcome_->story);
-  // After a signal the ranks get more time, to save their state; also if nothing has failed.
+  // The ranks get more time to save their state after a signal, and if nothing has failed.
   const auto grace = outcome_->has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;
   if (!signal_) ranks_.stop(SIGTERM, grace);
 }
 
-// Only while nothing else is awaited.
+// Call it only while nothing else is awaited, because it drops SIGCHLD.
 bool Attempt::stop_was_asked_for() {
   while (const std::optional<int> number = signals_.take()) urgent_ = urgent_ || *number != SIGCHLD;
   return urgent_;

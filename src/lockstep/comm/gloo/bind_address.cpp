@@ -56,8 +56,8 @@ std::string address_of_interface(const std::string& name, const std::string& whe
               where, "set LOCKSTEP_GLOO_INTERFACE (or GLOO_SOCKET_IFNAME) to one of these, or unset it");
 }
 
-// The local end of the route to `host`; nothing where there is none or it is loopback. Sends nothing: a datagram
-// socket that is connected has an address.
+// The local end of the route to `host`; nothing if there is none or it is loopback. Sends nothing: connecting a
+// datagram socket gives it an address.
 std::optional<std::string> local_end_of_route(const std::string& host, Deadline deadline) {
   const Resolution resolution = resolve(host, 9, deadline);
   for (const IpAddress& address : resolution.addresses) {
@@ -71,7 +71,7 @@ std::optional<std::string> local_end_of_route(const std::string& host, Deadline 
   return std::nullopt;
 }
 
-// The interface that has this address, for the log.
+// The interface with this address, for the log.
 std::string interface_of(const std::string& address) {
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) return "unknown";
@@ -89,7 +89,8 @@ std::string interface_of(const std::string& address) {
 
 std::string route_key(int rank) { return "gloo/route/" + std::to_string(rank); }
 
-// The master's own host may know itself by a loopback name only; the others' routes to it show a way back.
+// The master's own host may know itself only by a loopback name; the other ranks' routes to it show a reachable
+// address.
 std::string address_between_hosts(const Membership& membership, Deadline deadline) {
   std::optional<std::string> address;
   if (const auto master = env_string("MASTER_ADDR")) address = local_end_of_route(*master, deadline);
@@ -119,7 +120,7 @@ std::string gloo_bind_address(const Membership& membership, Deadline deadline) {
   } else {
     address = membership.on_one_network() ? kLoopback : address_between_hosts(membership, deadline);
   }
-  // Between hosts the choice may be wrong, so it can be read: once for each host.
+  // Between hosts the choice may be wrong, so it is logged, once for each host.
   if (!membership.on_one_host() && membership.self().local_rank == 0) {
     log_info("gloo on {}: interface {}, address {} ({})", membership.self().host, interface_of(address), address,
              interface ? "the one asked for" : "on the route to the other hosts");

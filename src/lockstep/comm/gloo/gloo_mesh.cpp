@@ -1,5 +1,5 @@
-// This file, packets.cpp and loop_commands.cpp are all that includes Gloo. No LibTorch here, and nothing from the rest
-// of Lockstep but headers: they may be built as a module of their own.
+// Only this file, packets.cpp and loop_commands.cpp include Gloo. They include no LibTorch, and only headers from the
+// rest of Lockstep, because they may be built as a separate module.
 #include "lockstep/comm/gloo/gloo_mesh.h"
 
 #include <gloo/transport/address.h>
@@ -29,18 +29,18 @@ namespace {
 using gloo::transport::UnboundBuffer;
 using std::chrono::milliseconds;
 
-// Nobody sends in it: a receive that waits here sees the end of its connection at once.
+// No rank sends in this slot: a receive that waits in it notices the end of its connection at once.
 constexpr std::uint64_t kProbeSlot = ~std::uint64_t{0};
-// Waits that only a failure ends. Not the largest duration: it is added to the clock.
+// For waits that only a failure ends. Not the largest duration, because it is added to the clock.
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
 
-// Packets of a whole mesh take this much memory, unless there are very many ranks.
+// The packets of a whole mesh take this much memory, except with very many ranks.
 constexpr std::size_t kPacketMemory = 8 << 20;
 constexpr std::size_t kSmallestPacket = 1 << 10;
 constexpr std::size_t kLargestPacket = 64 << 10;
 
-// Gloo's thread inherits the signal mask: signals are for the program's own threads, and a write to a connection that
-// has ended must fail, not end the process by SIGPIPE.
+// Gloo's thread inherits the signal mask. Signals are for the program's own threads, and a write to an ended connection
+// must fail instead of ending the process by SIGPIPE.
 class BlockAllSignals {
  public:
   BlockAllSignals() {
@@ -80,15 +80,15 @@ class GlooMesh : public Mesh {
   }
 
   ~GlooMesh() override {
-    break_connections();  // so that no thread of Gloo's still looks at a buffer
+    break_connections();  // so that no thread of Gloo still reads a buffer
     {
       const std::lock_guard<std::mutex> lock(guards_mutex_);
-      late_ = true;  // no other one starts
+      late_ = true;  // so that no later one starts
     }
     if (late_breaker_.joinable()) late_breaker_.join();
     commands_.reset();
     probes_.clear();
-    channels_.clear();  // before the connections that they refer to
+    channels_.clear();  // before the connections to which they refer
   }
 
   std::string address_for(int peer) override {
@@ -114,7 +114,7 @@ class GlooMesh : public Mesh {
   }
 
   std::unique_ptr<MeshBuffer> buffer(void* data, std::size_t bytes) override;
-  bool sends_unattended() const override { return true; }  // by Gloo's thread, and the kernel's buffers
+  bool sends_unattended() const override { return true; }  // Gloo's thread and the kernel's buffers send
 
   std::size_t packet_bytes() const override {
     const std::size_t fair = kPacketMemory / static_cast<std::size_t>(2 * PacketChannel::kRoom * (size_ - 1));
@@ -157,7 +157,7 @@ class GlooMesh : public Mesh {
       if (peer == rank_) continue;
       UnboundBuffer& probe = *probes_[static_cast<std::size_t>(peer)];
       try {
-        probe.abortWaitRecv();  // the wait then returns at once, unless there is a failure, which it throws
+        probe.abortWaitRecv();  // the wait then returns at once, or throws if there is a failure
         probe.waitRecv(nullptr, kForever);
       } catch (const std::exception&) {
         lost_.push_back(peer);
@@ -186,8 +186,7 @@ class GlooMesh : public Mesh {
       close(*bulk_);
       close(*packets_);
     }
-    // Gloo tells those who wait for a message that has not begun. A message that is half through is left to the
-    // timeout.
+    // Gloo wakes the waiters for messages that have not begun. A message that is half received is left to the timeout.
     for (UnboundBuffer* waiting : buffers_) {
       waiting->abortWaitRecv();
       waiting->abortWaitSend();
@@ -195,7 +194,7 @@ class GlooMesh : public Mesh {
     broke_.notify_all();
   }
 
-  // Says what an exception of Gloo means.
+  // Throws the MeshError that Gloo's exception means.
   [[noreturn]] void fail(const std::string& error) {
     if (broken_) throw why_broken();
     const MeshError failure(MeshError::Kind::kLost, error, wait_for_lost_peers());
@@ -204,7 +203,7 @@ class GlooMesh : public Mesh {
     throw failure;
   }
 
-  // Gloo tells everybody who waits on a connection, one after the other: the probe's turn may come later than ours.
+  // Gloo notifies the waiters of a connection one after the other: the probe may be notified later than this thread.
   std::vector<int> wait_for_lost_peers() {
     const Deadline soon = Deadline::after(milliseconds(500));
     std::vector<int> peers = lost_peers();
@@ -215,7 +214,7 @@ class GlooMesh : public Mesh {
     return peers;
   }
 
-  // The packet is of another operation: the ranks disagree, and the supervisor is about to find out.
+  // The packet belongs to another operation: the ranks disagree, and the supervisor will find out.
   [[noreturn]] void wait_for_break() {
     std::unique_lock<std::mutex> lock(mutex_);
     broke_.wait(lock, [&] { return broken_.load(); });
@@ -243,8 +242,8 @@ class GlooMesh : public Mesh {
   }
 
  private:
-  // A receive that times out ends all connections of its context, each softly. Closing them one by one would reset
-  // them, which ends the process of a peer that is just accepting (Gloo throws there in a thread of its own).
+  // A receive that times out ends all connections of its context, each gently. Closing them one by one would reset
+  // them, which ends the process of a peer that is just accepting (Gloo throws there in its own thread).
   static void close(gloo::transport::Context& context) {
     try {
       context.createUnboundBuffer(nullptr, 0)->waitRecv(nullptr, milliseconds(1));
@@ -252,8 +251,8 @@ class GlooMesh : public Mesh {
     }
   }
 
-  // On Gloo's thread, which must not close connections: it may hold an event of one of them in its hands. Nor may it
-  // wait for mutex_, whose holder may wait for it.
+  // Runs on Gloo's thread, which must not close connections, because it may be handling an event of one of them. It
+  // must not wait for mutex_ either, whose holder may wait for it.
   void look_at_guards() {
     const std::lock_guard<std::mutex> lock(guards_mutex_);
     if (broken_ || late_) return;
@@ -266,20 +265,20 @@ class GlooMesh : public Mesh {
   const std::function<void(const MeshError&)> on_failure_;
   std::shared_ptr<gloo::transport::tcp::Device> device_;
   std::unique_ptr<LoopCommands> commands_;
-  // Packets have connections of their own: for these Gloo sets the system's send buffer to the size of one packet,
-  // which is far too small for large messages.
+  // Packets have their own connections: Gloo sets these connections' send buffer to the size of one packet, which is
+  // far too small for large messages.
   std::shared_ptr<gloo::transport::Context> bulk_;
   std::shared_ptr<gloo::transport::Context> packets_;
   std::vector<std::unique_ptr<UnboundBuffer>> probes_;    // by peer
   std::vector<std::unique_ptr<PacketChannel>> channels_;  // by peer
-  std::mutex mutex_;                                      // guards all below, and waits on probes
+  std::mutex mutex_;                                      // guards the members below, and waits on probes
   std::set<UnboundBuffer*> buffers_;
   bool closed_ = false;
   std::vector<int> lost_;
   std::condition_variable broke_;
   std::atomic<bool> broken_{false};
 
-  std::mutex guards_mutex_;  // guards all below
+  std::mutex guards_mutex_;  // guards the members below
   DeadlineGuards guards_;
   bool late_ = false;
   std::thread late_breaker_;
@@ -352,8 +351,8 @@ class GlooBuffer : public MeshBuffer {
   std::unique_ptr<UnboundBuffer> buffer_;
   int sending_ = 0;
   int receiving_ = 0;
-  std::mutex mutex_;   // guards the one below
-  std::string error_;  // of a start
+  std::mutex mutex_;   // guards error_
+  std::string error_;  // of a failed start
 };
 
 std::unique_ptr<MeshBuffer> GlooMesh::buffer(void* data, std::size_t bytes) {

@@ -1,4 +1,4 @@
-// Brings in gloo_mesh.cpp: linked in, or as a module.
+// Provides gloo_mesh.cpp: linked in, or as a module.
 #include "lockstep/comm/gloo/gloo_mesh.h"
 
 #if LOCKSTEP_GLOO_MODULE
@@ -11,21 +11,21 @@ namespace lockstep {
 
 #if !LOCKSTEP_GLOO_MODULE
 
-// Debian's LibTorch uses the same libgloo.so as we do: one Gloo in the process.
+// Debian's LibTorch uses the libgloo.so that this build links: the process has one Gloo.
 std::unique_ptr<Mesh> make_gloo_mesh(const GlooMeshOptions& options) {
   return std::unique_ptr<Mesh>(lockstep_make_gloo_mesh(&options));
 }
 
 #else
 
-// PyTorch's wheels carry a Gloo inside libtorch_cpu.so, of another version than the system's, and export its symbols.
-// In one scope the linker would bind each name to whichever library comes first: calls with one version's objects into
-// the other's code. So gloo_mesh.cpp is linked with libgloo.so into a module that sees nothing of LibTorch, loaded so
-// that
-//  - RTLD_DEEPBIND: names in the module and in its libgloo.so are looked up among these two and the C++ library first,
-//    and only then in the program, where LibTorch's Gloo is;
-//  - RTLD_LOCAL: nobody else, LibTorch included, finds the names of the module and its libgloo.so.
-// Nothing but the functions of gloo_mesh.h crosses the border.
+// PyTorch's wheels contain a Gloo inside libtorch_cpu.so, of another version than the system's, and export its symbols.
+// In one scope the linker would bind each name to the library that was loaded first, and pass objects of one version to
+// code of the other. So gloo_mesh.cpp is linked with libgloo.so into a module that sees nothing of LibTorch, loaded
+// with
+//  - RTLD_DEEPBIND: names in the module and in its libgloo.so are looked up in these two and the C++ library first, and
+//    only then in the program, which contains LibTorch's Gloo;
+//  - RTLD_LOCAL: no other library, LibTorch included, finds the names of the module and its libgloo.so.
+// Only the functions of gloo_mesh.h cross this border.
 std::unique_ptr<Mesh> make_gloo_mesh(const GlooMeshOptions& options) {
   using Make = decltype(&lockstep_make_gloo_mesh);
   static const auto make = reinterpret_cast<Make>(

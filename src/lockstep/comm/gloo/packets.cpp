@@ -6,8 +6,8 @@
 namespace lockstep {
 namespace {
 
-// The numbers of the memory on each side differ: Gloo forgets memory for arrivals when a buffer for departures with the
-// same number goes.
+// The numbers of the memory on each side differ: when a buffer for sending is destroyed, Gloo also drops the memory for
+// receiving with an equal number.
 constexpr int kFirstNumber = 0x100;
 constexpr int kSecondNumber = 0x200;
 constexpr int kGrant = 0x80;
@@ -36,7 +36,7 @@ void PacketChannel::send(std::uint64_t mark, const void* data, std::size_t bytes
   }
   const std::size_t index = sent_ % kRoom;
   gloo::transport::Buffer& buffer = *outgoing_[index];
-  if (sent_ >= kRoom) buffer.waitSend();  // the packet before in this memory
+  if (sent_ >= kRoom) buffer.waitSend();  // the previous packet in this memory
   char* const packet = outgoing_memory_.data() + index * packet_bytes_;
   const Header header{sent_ + 1, mark, bytes};
   std::memcpy(packet, &header, sizeof(header));
@@ -61,7 +61,7 @@ const void* PacketChannel::receive(std::uint64_t mark, std::size_t bytes) {
   try {
     incoming_[index]->waitRecv();
   } catch (const std::exception&) {
-    // The peer may have sent this packet as its last and closed the connection. Gloo then tells of the end first.
+    // The peer may have sent this packet as its last and closed the connection. Gloo then reports the end first.
     if (!arrived(index, bytes)) throw;
   }
   const char* const packet = incoming_memory_.data() + index * packet_bytes_;
@@ -77,7 +77,7 @@ void PacketChannel::release() {
     if (received_ > kRoom / 2) grant_out_->waitSend();
     grant_out_->send(0, 1, 0);
   } catch (const std::exception&) {
-    // A peer that has left needs no room. One that should be there is missed by the next operation.
+    // A peer that has left needs no room. If it should still be there, the next operation notices.
   }
 }
 

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// A host that drops packets says nothing: three attempts of TCP fit into this.
+// A host that drops packets does not answer: three attempts of TCP fit into this time.
 constexpr std::chrono::milliseconds kLongestAttempt{5000};
 
 const char* const kListensPrefix = "gloo/listens/";

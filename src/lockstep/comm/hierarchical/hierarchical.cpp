@@ -12,8 +12,8 @@
 namespace lockstep {
 namespace {
 
-/// The supervisor of the whole group says what went wrong, in the words of the whole group: a part knows its own ranks
-/// and operations only.
+/// The whole group's supervisor reports failures in terms of the whole group: a part knows only its own ranks and
+/// operations.
 class HierarchicalCommunicator : public Communicator {
  public:
   explicit HierarchicalCommunicator(Membership membership)
@@ -39,7 +39,7 @@ class HierarchicalCommunicator : public Communicator {
   }
 
  private:
-  // A part of the ranks may be on one host, or one on each.
+  // Some of the ranks may be on one host, or on one host each.
   std::string engine_of_parts() const override { return ""; }
 
   template <typename Body>
@@ -58,7 +58,7 @@ class HierarchicalCommunicator : public Communicator {
     activity.fingerprint = operation.fingerprint;
     perform(activity, operation.deadline, [&] {
       const EnclosingOperation whole(operation.fingerprint);
-      // Where there is nothing to send the ranks meet all the same, so that one that has something is found out.
+      // Ranks meet even if there is nothing to send, so that a rank that has something to send is detected.
       if (operation.fingerprint.count == 0) return stages_.barrier();
       body();
     });
@@ -107,7 +107,7 @@ class HierarchicalCommunicator : public Communicator {
 
   void do_abort() override { supervisor_->abort(why_ended()); }
 
-  /// The group that a message to this rank goes through, and its number there.
+  /// The group that carries a message to this rank, and the rank's number in that group.
   std::pair<Communicator*, int> way_to(int rank) const {
     const HostLayout& layout = parts_->layout;
     if (layout.host_of(rank) == layout.host) return {parts_->local.get(), layout.place_of(rank)};

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// The parts' own deadlines are a rear guard: the whole group knows all ranks, and says better who is late.
+/// The parts give up later than the whole group, which knows all ranks and reports better who is late.
 constexpr std::chrono::seconds kRearGuard{5};
 
 std::string engine_between_hosts(const Membership& membership) {

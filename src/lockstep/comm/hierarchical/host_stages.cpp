@@ -28,8 +28,8 @@ at::Tensor HostStages::slice_of(const at::Tensor& flat, int lane) const {
   return flat.narrow(0, begin, std::min(flat.numel() - begin, each));
 }
 
-// With equal hosts the average of averages is the average, and no sum of fp16 overflows on the way. With unequal ones,
-// `reduce_between` divides.
+// If all hosts have equally many ranks, the average of averages is the average, and no sum of fp16 overflows in
+// between. Otherwise `reduce_between` divides.
 ReduceOp HostStages::staged(ReduceOp op) const { return op == ReduceOp::Avg && !layout_.equal ? ReduceOp::Sum : op; }
 
 void HostStages::reduce_to(at::Tensor& tensor, ReduceOp op, int root) {
@@ -37,7 +37,7 @@ void HostStages::reduce_to(at::Tensor& tensor, ReduceOp op, int root) {
   if (direct(flat)) return root < 0 ? parts_.flat->all_reduce(flat, op) : parts_.flat->reduce(flat, root, op);
   if (one_lane(flat)) return reduce_by_one_lane(flat, op, root);
   if (!layout_.equal) return reduce_uneven(flat, op, root);
-  // What is left over by dividing goes the short way.
+  // The remainder of the division is reduced directly.
   const std::int64_t even = flat.numel() / layout_.lanes * layout_.lanes;
   at::Tensor slices = flat.narrow(0, 0, even);
   reduce_slices(slices, op, root);

@@ -36,12 +36,12 @@ bool decode_fingerprint(std::istream& in, Fingerprint& f) {
   return true;
 }
 
-// A well mixed 64-bit hash, one word at a time.
+// A well-mixed 64-bit hash, one word at a time.
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   return mix_bits(hash ^ (word + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2)));
 }
 
-// "rank 0 on a is in X, rank 1 on a is in Y", one entry per different text.
+// "rank 0 on a is in X, rank 1 on a is in Y", one entry for each different text.
 std::string list_sides(const std::vector<std::pair<int, std::string>>& doing, const Membership& membership) {
   std::map<std::string, std::vector<int>> by_text;
   for (const auto& [rank, text] : doing) by_text[text].push_back(rank);
@@ -184,7 +184,7 @@ std::uint64_t slot_of(const Activity& activity, int rank) {
 }
 
 std::optional<std::string> find_disagreement(const GroupState& states, const Membership& membership) {
-  // Ended ones too: a rank that only had to send may have gone on.
+  // Also ended ones: a rank that only had to send may have continued.
   std::set<std::uint64_t> sequences;
   for (const auto& state : states) {
     if (!state) continue;

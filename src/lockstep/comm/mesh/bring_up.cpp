@@ -22,12 +22,12 @@ constexpr std::size_t kLongestAddress = 4096;
 
 const char* const kAddressPrefix = "mesh/address/";
 
-// Rarer the more ranks wait: the store serves them all from one thread.
+// Longer the more ranks wait, because one thread of the store serves them all.
 milliseconds look_interval(const Membership& membership) {
   return std::max(milliseconds(250), milliseconds(5 * membership.world_size));
 }
 
-// One address per line of text: its length, a space, its bytes.
+// Each address is written as its length, a space, and its bytes.
 std::string pack(const std::vector<std::string>& addresses) {
   std::string text;
   for (const std::string& address : addresses) text += std::to_string(address.size()) + ' ' + address;
@@ -82,7 +82,7 @@ std::string who_is_missing(const Membership& membership, const std::vector<int>&
 
 void throw_if_lost(const Membership& membership) {
   for (const LostRank& lost : membership.store->lost_ranks()) {
-    if (lost.silent) continue;  // it may go on, and has until the deadline
+    if (lost.silent) continue;  // it may continue, and has until the deadline
     for (int rank = 0; rank < membership.world_size; ++rank) {
       if (membership.peers[static_cast<std::size_t>(rank)].global_rank != lost.rank) continue;
       throw_caused(Error(fmt::format("lost {} while the group came up: {}", name_of(membership, rank), lost.cause),
@@ -92,7 +92,7 @@ void throw_if_lost(const Membership& membership) {
   }
 }
 
-// What the others have left for this rank, once all have.
+// The addresses that the others have stored for this rank, once all have stored theirs.
 std::vector<std::string> read_addresses(const Membership& membership) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < membership.world_size; ++rank) {

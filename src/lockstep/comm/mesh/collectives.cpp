@@ -14,11 +14,11 @@ void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
 }
 
-// A message from each rank to each other.
+// Sends a message from each rank to each other.
 class Exchange : public BegunOperation {
  public:
-  // Receives are posted before anything is sent, so that nothing waits for a receiver.
-  // @param part_for  where in `in` the part for a rank begins
+  // Receives are posted before anything is sent, so that no send waits for a receiver.
+  // @param part_for  returns where in `in` the part for a rank begins
   template <typename PartFor>
   Exchange(const MeshPlace& place, void* out, const void* in, std::size_t in_bytes, std::size_t bytes,
            const PartFor& part_for)
@@ -85,7 +85,7 @@ void MeshCollectives::broadcast(void* data, std::size_t bytes, int root) {
 }
 
 void MeshCollectives::broadcast_small(void* data, std::size_t bytes, int root) {
-  // A binomial tree over ranks counted from the root: the parent is this number without its highest bit.
+  // A binomial tree over ranks counted from the root: the parent's number is this number without its highest bit.
   const int number = (rank_ - root + size_) % size_;
   int bit = 1;
   while (bit <= number) bit *= 2;
@@ -93,8 +93,8 @@ void MeshCollectives::broadcast_small(void* data, std::size_t bytes, int root) {
   for (; number + bit < size_; bit *= 2) send_small((number + bit + root) % size_, data, bytes);
 }
 
-// The root sends each rank a shard, and the ranks pass them on to each other: the root sends everything twice, not once
-// per rank.
+// The root sends each rank a shard, and the ranks forward the shards to each other. So the root sends everything twice,
+// not once per rank.
 void MeshCollectives::broadcast_large(void* data, std::size_t bytes, int root) {
   const std::vector<Shard> all = shards_of(bytes, size_);
   const std::size_t piece = segment();
@@ -206,7 +206,7 @@ void MeshCollectives::all_to_all(void* out, const void* in, std::size_t bytes) {
 }
 
 void MeshCollectives::barrier() {
-  // Dissemination: after round k a rank has heard, through others, of the 2^k ranks before it.
+  // Dissemination: after round k a rank knows, through others, that the 2^k ranks before it have arrived.
   int round = 0;
   for (int distance = 1; distance < size_; distance *= 2, ++round) {
     const int before = (rank_ - distance + size_) % size_;

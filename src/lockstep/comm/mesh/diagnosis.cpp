@@ -16,13 +16,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long the store may take to notice that a rank is gone whose connection to us has ended.
+/// How long the store may take to notice that a rank is gone whose connection to this one has ended.
 constexpr milliseconds kStoreNotices{500};
 
-/// How long it may take until the other ranks have told what they do.
+/// How long it may take until the other ranks have reported what they do.
 constexpr milliseconds kOthersTell{1000};
 
-/// Ranks that a message names one by one.
+/// Most ranks that a message names one by one.
 constexpr std::size_t kMostNamed = 8;
 
 double seconds(Deadline::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -71,20 +71,20 @@ std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Connectio
   const bool sees_nothing = first.activity.coming_up || !connections.sees_losses();
   if (sees_nothing && now - first.since > kSlow && now >= next_loss_look_) {
     next_loss_look_ = now + loss_interval(membership_.world_size);
-    // A connection that is not there yet, or that nobody watches, cannot be seen to end.
+    // The end of a connection that is not made yet, or not watched, goes unnoticed here.
     if (auto failure = told_or_lost_any()) return failure;
   }
-  // That a connection has ended means nothing by itself: a rank that has all it needs of an operation may leave while
+  // The end of a connection proves nothing by itself: a rank that has all it needs of an operation may leave while
   // others are still in it.
   const std::vector<int> peers = connections.lost_peers();
   return peers.empty() ? std::nullopt : told_or_lost(peers);
 }
 
-// Another rank's finding, or the store's that one of `peers` is gone.
+// Another rank's published failure, or the store's report that one of `peers` is gone.
 std::optional<GroupFailure> Diagnosis::told_or_lost(const std::vector<int>& peers) {
   if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
   for (const LostRank& lost : membership_.store->lost_ranks()) {
-    if (lost.silent) continue;  // it is stopped, and may go on: it has until the deadline
+    if (lost.silent) continue;  // it is stopped, and may continue: it has until the deadline
     for (const int peer : peers) {
       if (membership_.peers[static_cast<std::size_t>(peer)].global_rank == lost.rank) {
         return lost_rank(peer, lost.cause);
@@ -100,7 +100,7 @@ std::optional<GroupFailure> Diagnosis::told_or_lost_any() {
   return told_or_lost(all);
 }
 
-// The part names its own ranks and operations. Whoever knows the whole says it better, where there is time to find out.
+// The part names its own ranks and operations. The whole group reports it better, if there is time to find out.
 GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
   const Deadline deadline = Deadline::after(kOthersTell);
   const Deadline store_notices = Deadline::after(kStoreNotices);  // a rank that fails leaves the group before it ends
@@ -118,7 +118,7 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
       if (deadline.passed()) break;
       std::this_thread::sleep_for(5 * cause_interval(membership_.world_size));
     }
-  } catch (const Error&) {  // the store has gone: what the part says must do
+  } catch (const Error&) {  // the store is gone: only the part's error is left
   }
   return {GroupFailure::Kind::kLost, error.what(), "read the other ranks' messages too"};
 }
@@ -145,7 +145,7 @@ GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error
       first_of(error.peers())};
 }
 
-// A rank that is not lost but takes part no more, and has not ended what this rank is in.
+// A rank that is not lost but no longer takes part, and has not ended the operation that this rank is in.
 std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
   for (const Doing& doing : view.current) {
     if (!doing.activity.collective()) continue;
@@ -207,7 +207,7 @@ GroupFailure Diagnosis::publish(const GroupFailure& failure) {
     const std::string stands = membership_.store->compare_set(kFailureKey, "", failure.encode());
     return GroupFailure::decode(stands);
   } catch (const Error&) {
-    return failure;  // the store is gone too; the others find out by themselves
+    return failure;  // the store is gone too; the other ranks find out by themselves
   }
 }
 

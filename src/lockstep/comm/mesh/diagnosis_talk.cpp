@@ -1,4 +1,4 @@
-// What a rank tells the others through the store, and hears of them, while an operation is slow.
+// The reports that ranks exchange through the store while an operation is slow.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,7 +78,8 @@ void Diagnosis::hear_all(Clock::time_point now) {
   hear(others, now);
 }
 
-// Those that this rank waits for, as far as known. What the others are in does not change while they wait, too.
+// Reads the states of the ranks for which this rank waits, as far as known. Ranks that have arrived do not change their
+// state while they wait too.
 void Diagnosis::hear_the_late(const View& view, Clock::time_point now) {
   std::set<int> late;
   for (const Doing& doing : view.current) {
@@ -93,7 +94,7 @@ void Diagnosis::hear_the_late(const View& view, Clock::time_point now) {
   if (!late.empty()) hear({late.begin(), late.end()}, now);
 }
 
-// A long timeout must not look like a job that hangs. The states are as fresh as the last talk.
+// A long timeout must not look like a job that hangs. The states are as recent as the last exchange.
 void Diagnosis::log_if_slow(const View& view, Clock::time_point now) {
   if (view.current.empty() || membership_.is_part()) return;
   const Doing& first = view.current.front();
@@ -102,7 +103,7 @@ void Diagnosis::log_if_slow(const View& view, Clock::time_point now) {
     notice_.emplace(Deadline::after(membership_.timeout));
   }
   if (!notice_->due(now - first.since)) return;
-  int blamed = -1;  // nobody: it goes on
+  int blamed = -1;  // no rank: the wait continues
   const std::string works = membership_.patience ? membership_.patience->who_works() : "";
   log_warning("still waiting in {}, {:.0f} s: {}{}", first.activity.describe(),
               std::chrono::duration<double>(now - first.since).count(), who_is_late(first, now, blamed),

@@ -1,4 +1,4 @@
-// The engines over a mesh of connections: what Communicator asks for, in MeshCollectives under a Supervisor's eyes.
+// The engines over a mesh of connections: Communicator's operations by MeshCollectives, watched by a Supervisor.
 #include "lockstep/base/home_process.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 
@@ -19,8 +19,8 @@
 namespace lockstep {
 namespace {
 
-// The supervisor sees to deadlines, because it can say who is late. The mesh has its own guard for the case that the
-// supervisor itself is held up, by a store that does not answer.
+// The supervisor enforces deadlines, because it can name the late ranks. The mesh has its own guard for the case that a
+// store without an answer delays the supervisor itself.
 Deadline with_grace(Deadline deadline) { return deadline.later_by(std::chrono::seconds(2)); }
 
 Reduction reduction_of(const Operation& operation) {
@@ -31,18 +31,18 @@ Reduction reduction_of(const Operation& operation) {
           }};
 }
 
-// So many collectives may be begun and not ended: enough to keep a link busy while a thread waits for a core. More
-// would only take memory, for what comes before it is wanted.
+// Most collectives that may be begun and not ended: enough to keep a link busy while a thread waits for a core. More
+// would only use memory earlier than needed.
 constexpr int kMostBegun = 2;
 
-// One collective from its call to its end. It is called in one thread, and carried out in another, perhaps.
+// One collective from its call to its end. One thread calls it, and another may carry it out.
 struct MeshTurn {
   std::function<void()> call;  // holds the tensors
   std::uint64_t slot = 0;
-  bool begins = false;  // now is the call; what it posts comes into `begun`
+  bool begins = false;  // true during the call; what it posts is stored in `begun`
   std::unique_ptr<BegunOperation> begun;
 };
-// Whose `do_*` this thread calls.
+// The turn whose `do_*` this thread calls.
 thread_local MeshTurn* turn_of_this_thread = nullptr;
 
 class InMeshTurn {
@@ -64,7 +64,8 @@ class MeshCommunicator : public Communicator {
       if (supervisor_) supervisor_->report(error);
     };
     mesh_ = make(this->membership(), this->membership().join_deadline(), on_failure);
-    const Deadline deadline = this->membership().join_deadline();  // anew: a library's start is not in the ranks' hands
+    // A new deadline: the ranks do not control how long a library takes to start.
+    const Deadline deadline = this->membership().join_deadline();
     collectives_ = std::make_unique<MeshCollectives>(*mesh_, rank(), world_size());
     const std::vector<std::string> addresses = exchange_addresses(this->membership(), *mesh_, deadline);
     supervisor_ = std::make_unique<Supervisor>(this->membership(), mesh_);
@@ -96,7 +97,7 @@ class MeshCommunicator : public Communicator {
     });
   }
 
-  // One operation as the mesh's guard sees it.
+  // One operation, guarded by the mesh's deadline.
   class Guarded {
    public:
     Guarded(Mesh& mesh, Deadline deadline) : mesh_(mesh), guard_(mesh.guard(with_grace(deadline))) {}
@@ -122,8 +123,8 @@ class MeshCommunicator : public Communicator {
     }
   }
 
-  // A collective posts what it can in its caller's thread, while those ahead of it are still under way: so the network
-  // has something to carry while this host's threads compute, and wait for a core to go on with the operation ahead.
+  // A collective posts what it can in its caller's thread, while earlier ones are still running. So the network has
+  // work while this host's threads compute, and while they wait for a core to continue the earlier operation.
   bool enqueues() const override { return true; }
 
   std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation) override {
@@ -136,7 +137,7 @@ class MeshCommunicator : public Communicator {
       begin(*turn);
     }
     return [this, turn, activity] {
-      // Only now: a long line of operations is no reason to give up.
+      // The deadline starts only now: a long queue of operations is no reason to give up.
       perform(activity, membership().deadline(), [&] {
         if (!turn->begun) {
           const InMeshTurn now(*turn, /*begins=*/false);
@@ -154,7 +155,7 @@ class MeshCommunicator : public Communicator {
     try {
       turn.call();
     } catch (const MeshError&) {
-      return;  // its turn says so
+      return;  // the turn records that
     }
     if (turn.begun) ++begun_;
   }
@@ -171,7 +172,7 @@ class MeshCommunicator : public Communicator {
         operation, [](std::uint64_t) { return nullptr; }, body);
   }
 
-  // @param begin  posts what can be posted at once, where the operation is worth it
+  // @param begin  posts what can be posted at once, if that is worthwhile for the operation
   template <typename Begin, typename Body>
   void begun_or_whole(const Operation& operation, const Begin& begin, const Body& body) {
     MeshTurn& turn = *turn_of_this_thread;
@@ -180,7 +181,7 @@ class MeshCommunicator : public Communicator {
       return;
     }
     collectives_->begin(turn.slot);
-    // Where there is nothing to send the ranks meet all the same, so that one that has something is found out.
+    // Ranks meet even if there is nothing to send, so that a rank that has something to send is detected.
     if (operation.fingerprint.count == 0) return collectives_->barrier();
     body(*collectives_);
   }

@@ -18,7 +18,7 @@ class LargeAllReduce : public BegunOperation {
         own_offset_(shards_[static_cast<std::size_t>(place.rank)].offset * reduction.element_bytes),
         results_(place.mesh, data, count * reduction.element_bytes) {
     // Posted before anything is sent, so that results need not wait for a receiver. A rank sends the result of a piece
-    // only after it has all of our values of it, so the memory is free by then.
+    // only after it has all of this rank's values of that piece, so the memory is free by then.
     for (int distance = 1; distance < place_.size; ++distance) {
       const int peer = place_.after(distance);
       const Shard& shard = shards_[static_cast<std::size_t>(peer)];
@@ -121,7 +121,7 @@ void MeshCollectives::reduce_small(void* data, std::size_t count, int root, cons
   combine_packets(data, count, reduction);
 }
 
-// Reduces what all others sent in packets into `data`.
+// Reduces what all other ranks sent in packets into `data`.
 void MeshCollectives::combine_packets(void* data, std::size_t count, const Reduction& reduction) {
   const std::size_t element = reduction.element_bytes;
   std::vector<const std::byte*> values(static_cast<std::size_t>(size_));

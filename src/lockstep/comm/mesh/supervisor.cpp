@@ -82,7 +82,7 @@ class Supervisor::Watch {
       if (!failure_) failure_ = std::move(found);
       changed_.notify_all();
       lock.unlock();
-      // Only now: whoever is woken by this on another rank finds the failure in the store.
+      // Only now: a rank that this wakes finds the failure in the store.
       connections_->break_connections();
       lock.lock();
     }
@@ -94,7 +94,7 @@ class Supervisor::Watch {
     changed_.notify_all();
   }
 
-  /// @return  false where the thread is in a call to a store that does not answer; it then ends by itself, later
+  /// @return  false if the thread waits for a store that does not answer; it then ends by itself later
   bool stop() {
     std::unique_lock<std::mutex> lock(mutex_);
     stopping_ = true;
@@ -125,7 +125,7 @@ class Supervisor::Watch {
   void tell_that_it_left() {
     try {
       diagnosis_.leave(view());
-    } catch (const Error&) {  // the store has gone before: then all have left
+    } catch (const Error&) {  // the store is gone already: then all ranks have left
     }
   }
 
@@ -139,18 +139,18 @@ class Supervisor::Watch {
     try {
       return diagnosis_.look(view(), *connections_);
     } catch (const Error&) {
-      return std::nullopt;  // the store does not answer; connections and deadlines still tell
+      return std::nullopt;  // the store does not answer; connections and deadlines still report failures
     }
   }
 
   const std::shared_ptr<Connections> connections_;
-  Diagnosis diagnosis_;  // of the thread, but for `unexplained`
+  Diagnosis diagnosis_;  // used by the thread only, except `unexplained`
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::map<std::uint64_t, Diagnosis::Doing> current_;
   std::uint64_t next_id_ = 0;
-  std::array<Fingerprint, RankState::kHistory> ended_;  // a ring
+  std::array<Fingerprint, RankState::kHistory> ended_;  // a ring buffer
   std::size_t ended_count_ = 0;
   Deadline::Clock::time_point last_end_{};
   std::optional<MeshError> lost_;

@@ -24,11 +24,11 @@ namespace lockstep {
 
 namespace {
 
-/// How long MPI's own start may take, where the group's timeout is shorter.
+/// How long MPI's own start may take, if the group's timeout is shorter.
 constexpr std::chrono::milliseconds kStart{60'000};
 
-// Open MPI's plug-ins look for its names in the program's own scope, hence RTLD_GLOBAL. Its dependencies (hwloc,
-// libevent) are no libraries of LibTorch's.
+// Open MPI's plug-ins look up its names in the program's own scope, so RTLD_GLOBAL is needed. Its dependencies (hwloc,
+// libevent) are not libraries of LibTorch.
 template <typename Function>
 Function* mpi_module_entry(const char* name) {
   return reinterpret_cast<Function*>(load_engine_module(
@@ -55,7 +55,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(Membership membership) {
     options.rank = members.rank;
     options.size = members.world_size;
     options.group = members.group;
-    // Whoever does not come is named by the store; MPI could only wait.
+    // The store names the ranks that do not arrive; MPI could only wait.
     const char* const prefix = "mpi/starts/";
     members.store->set(prefix + std::to_string(members.rank), "1");
     std::vector<int> all(static_cast<std::size_t>(members.world_size));
@@ -74,7 +74,7 @@ void meet_by_mpi(Deadline deadline) {
     const SocketAddress address = SocketAddress::tcp(address_for_other_hosts(deadline), 0);
     std::string secret = secret_from_environment();
     if (secret.empty()) secret = make_secret();
-    // A port that is free now. Between here and the store another program may take it, which the store then says.
+    // A port that is free now. Another program may take it before the store does; the store then reports that.
     text = listen_at(address, deadline).address.text() + ' ' + secret;
   }
   tell_by_mpi(text, deadline);

@@ -1,5 +1,5 @@
-// This file and mpi_runtime.cpp are all that includes MPI. They are a module of their own, loaded where the engine is
-// used: other programs need not carry MPI. No LibTorch here.
+// Only this file and mpi_runtime.cpp include MPI. They form a separate module, loaded when the engine is used, so that
+// other programs do not depend on MPI. They include no LibTorch.
 #include "lockstep/comm/mpi/mpi_mesh.h"
 
 #include <time.h>
@@ -22,12 +22,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// MPI counts in int.
+/// MPI's counts are ints.
 constexpr std::size_t kLargestPiece = 1 << 30;
-/// With its header a packet stays below what Open MPI's transports send without asking the receiver (4 KiB).
+/// With its header a packet stays below the size up to which Open MPI's transports send without asking the receiver (4
+/// KiB).
 constexpr std::size_t kPacketPayload = 3968;
 constexpr std::size_t kPacketsAtOnce = 16;
-/// How long what was given up may take to end, before MPI as a whole is given up.
+/// How long cancelled messages may take to end, before MPI as a whole is given up.
 constexpr milliseconds kTakingBack{500};
 
 /// Polls between two yields of the processor, and before the first sleep.
@@ -46,7 +47,7 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-// One message: more than one request where it is longer than MPI can count.
+// One message: several requests if it is longer than MPI can count.
 struct MpiMessage {
   int peer = 0;
   std::vector<MPI_Request> requests;
@@ -90,7 +91,7 @@ class MpiMesh : public Mesh {
     if (bytes > 0) std::memcpy(packet.bytes.data() + sizeof(header), data, bytes);
     guarded(to, [&] {
       reap_packets();
-      outgoing_.push_back(std::move(packet));  // the bytes stay where they are
+      outgoing_.push_back(std::move(packet));  // the bytes stay at their address
       Outgoing& last = outgoing_.back();
       require_success(MPI_Isend(last.bytes.data(), static_cast<int>(last.bytes.size()), MPI_BYTE, place(to),
                                 packet_tag(), runtime_.communicator(), &last.request),
@@ -113,7 +114,7 @@ class MpiMesh : public Mesh {
 
   void release_packet(int from) override { post_packet(from); }
 
-  bool sees_losses() const override { return false; }  // MPI tells nothing of a rank that is gone
+  bool sees_losses() const override { return false; }  // MPI does not report a rank that is gone
   std::vector<int> lost_peers() override { return {}; }
 
   std::uint64_t guard(Deadline deadline) override {
@@ -133,7 +134,7 @@ class MpiMesh : public Mesh {
     broke_.notify_all();
   }
 
-  /// Calls MPI, under its lock. @throws MeshError  where it fails; `peer` is whom it was about
+  /// Calls MPI, under its lock. @throws MeshError  if it fails; `peer` is the other rank of the call
   template <typename Call>
   void guarded(int peer, const Call& call) {
     try {
@@ -147,7 +148,7 @@ class MpiMesh : public Mesh {
     }
   }
 
-  /// Polls until `done`, which calls MPI. Spins for a short while, since most waits are short, then sleeps in between.
+  /// Polls until `done`, which calls MPI. Spins briefly, because most waits are short, then sleeps between polls.
   template <typename Done>
   void wait_until(int peer, const Done& done) {
     for (int polls = 1;; ++polls) {
@@ -168,8 +169,9 @@ class MpiMesh : public Mesh {
   std::size_t size() const { return places_.size(); }
   MpiRuntime& runtime() { return runtime_; }
   bool broken() const { return broken_; }
-  // Tags are short of the slot's 56 bits: the top bit tells packets from other messages, the rest is a hash. Messages
-  // of different operations that are under way at once between two ranks meet wrongly by a chance of one in 2^30.
+  // Tags are shorter than the slot's 56 bits: the top bit distinguishes packets from other messages, the rest is a
+  // hash. Messages of different operations that are pending at once between two ranks match wrongly with a chance of
+  // one in 2^30.
   int message_tag(std::uint64_t slot) const {
     std::uint64_t mixed = (slot ^ salt_) * 0x9e3779b97f4a7c15ull;
     mixed ^= mixed >> 29;
@@ -207,21 +209,21 @@ class MpiMesh : public Mesh {
     }
   }
 
-  // Nobody waits any more. What is still posted is taken back; what cannot be makes MPI unusable.
+  // No thread waits any more. Posted requests are cancelled; one that cannot be cancelled makes MPI unusable.
   void take_back() {
     std::vector<MPI_Request*> receives;
     std::vector<MPI_Request*> sends;
     for (Incoming& packet : packets_) receives.push_back(&packet.request);
     for (Outgoing& packet : outgoing_) sends.push_back(&packet.request);
     if (take_back(receives, sends)) return;
-    // MPI may still look at this memory, though nobody calls it any more.
+    // MPI may still read this memory, although it is not called any more.
     static auto* const kept = new std::deque<Outgoing>();
     const std::lock_guard<std::mutex> lock(runtime_.mutex);
     for (Outgoing& packet : outgoing_) kept->push_back(std::move(packet));
   }
 
  public:
-  /// Cancels receives and lets sends end. @return  false where some did not: MPI is then given up
+  /// Cancels receives and lets sends end. @return  false if some did not end: MPI is then given up
   bool take_back(const std::vector<MPI_Request*>& receives, const std::vector<MPI_Request*>& sends) {
     const Deadline deadline = Deadline::after(kTakingBack);
     bool cancelled = false;
@@ -261,7 +263,7 @@ class MpiMesh : public Mesh {
     throw failure;
   }
 
-  // The packet is of another operation: the ranks disagree, and the supervisor is about to find out.
+  // The packet belongs to another operation: the ranks disagree, and the supervisor will find out.
   [[noreturn]] void wait_for_break() {
     std::unique_lock<std::mutex> lock(guards_mutex_);
     while (!broken_) {
@@ -290,12 +292,12 @@ class MpiMesh : public Mesh {
   const std::uint64_t salt_;
   const std::function<void(const MeshError&)> on_failure_;
   std::vector<int> places_;        // by peer: its rank in MPI's world
-  std::vector<Incoming> packets_;  // by peer: the one that is awaited or read
+  std::vector<Incoming> packets_;  // by peer: the packet that is awaited or read
   std::deque<Outgoing> outgoing_;  // oldest first; guarded by the runtime's mutex
   std::atomic<bool> broken_{false};
   std::atomic<bool> late_{false};
 
-  std::mutex guards_mutex_;  // guards all below
+  std::mutex guards_mutex_;  // guards the members below
   std::condition_variable broke_;
   DeadlineGuards guards_;
 };
@@ -320,7 +322,7 @@ class MpiBuffer : public MeshBuffer {
 
   void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
     sends_.push_back(start(to, offset, bytes, [&](char* at, int count, MPI_Request* request) {
-      // Synchronous: it ends when the receiver has it, so that a sender stays to say what it sent.
+      // Synchronous: the send ends when the receiver has the message, so a sender stays until its message has arrived.
       require_success(MPI_Issend(at, count, MPI_BYTE, mesh_.place(to), mesh_.message_tag(slot),
                                  mesh_.runtime().communicator(), request),
                       "MPI_Issend");
@@ -353,7 +355,7 @@ class MpiBuffer : public MeshBuffer {
     return message;
   }
 
-  // The oldest message with each peer is looked at: what comes from one rank ends in order.
+  // Checks the oldest message with each peer: messages of one rank end in order.
   void wait_for_one(std::deque<MpiMessage>& messages) {
     const auto complete = [](MpiMessage& message) {
       int done = 0;

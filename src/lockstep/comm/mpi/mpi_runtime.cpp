@@ -27,7 +27,7 @@ std::string variable(const char* name) {
   return text == nullptr ? "" : text;
 }
 
-// Every starter that an MPI of today understands leaves one of these.
+// Every starter that today's MPI libraries support sets one of these.
 bool started_by_mpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
     if (!variable(name).empty()) return true;
@@ -35,7 +35,7 @@ bool started_by_mpi() {
   return false;
 }
 
-// Polls a request to its end; false at the deadline.
+// Polls a request until it ends; false at the deadline.
 bool wait_for(MPI_Request& request, Deadline deadline) {
   for (;;) {
     int done = 0;
@@ -57,7 +57,7 @@ void require_success(int code, const char* call) {
 }
 
 MpiRuntime& MpiRuntime::get(Deadline deadline) {
-  static MpiRuntime* const runtime = new MpiRuntime(deadline);  // never destroyed: threads may still wait at the end
+  static MpiRuntime* const runtime = new MpiRuntime(deadline);  // never destroyed: threads may still wait at exit
   runtime->require_usable();
   return *runtime;
 }
@@ -77,8 +77,8 @@ MpiRuntime::MpiRuntime(Deadline deadline) {
                 initialized == 0 ? "install an MPI that was built with threads"
                                  : "start it with MPI_Init_thread and MPI_THREAD_MULTIPLE, or leave that to Lockstep");
   }
-  // A communicator of our own: the program's messages and ours do not meet. Errors come back; MPI's default is to end
-  // the process.
+  // A separate communicator, so that the program's messages and Lockstep's never match. Errors are returned; by default
+  // MPI ends the process.
   MPI_Request request = MPI_REQUEST_NULL;
   require_success(MPI_Comm_idup(MPI_COMM_WORLD, &communicator_, &request), "MPI_Comm_idup");
   if (!wait_for(request, deadline)) {
@@ -93,7 +93,7 @@ MpiRuntime::MpiRuntime(Deadline deadline) {
   MPI_Comm_get_attr(communicator_, MPI_TAG_UB, &bound, &known);
   const int largest = known != 0 ? *static_cast<int*>(bound) : 32767;
   for (tag_bits_ = 1; tag_bits_ < 31 && (largest >> tag_bits_) > 0;) ++tag_bits_;
-  if (((largest + 1LL) & largest) != 0) --tag_bits_;  // all values of so many bits must be tags
+  if (((largest + 1LL) & largest) != 0) --tag_bits_;  // all values of that many bits must be valid tags
   job_ = variable("PMIX_NAMESPACE");
   if (initialized == 0) ::on_exit(&MpiRuntime::at_exit, this);
 }
@@ -120,11 +120,11 @@ void MpiRuntime::require_usable() const {
               "engine mpi", "start the job again, or build the new group over another engine");
 }
 
-// Where all is well the ranks meet once more, and MPI ends in order. Where something failed, MPI_Finalize would wait
-// for ranks that never come.
+// If nothing failed, the ranks meet once more, and MPI ends in order. After a failure, MPI_Finalize would wait for
+// ranks that never arrive.
 void MpiRuntime::at_exit(int status, void* self) {
   MpiRuntime& runtime = *static_cast<MpiRuntime*>(self);
-  if (!runtime.home_.is_here()) return;  // a forked child: the ranks would meet it in its parent's place
+  if (!runtime.home_.is_here()) return;  // a forked child would take its parent's place
   const std::lock_guard<std::mutex> lock(runtime.mutex);
   int finalized = 0;
   MPI_Finalized(&finalized);

@@ -1,4 +1,4 @@
-// The engine: what Communicator asks for, in NCCL's operations on streams, under a Supervisor's eyes.
+// The engine: Communicator's operations by NCCL's operations on streams, watched by a Supervisor.
 #include "lockstep/base/home_process.h"
 #include "lockstep/comm/nccl/nccl.h"
 
@@ -25,7 +25,8 @@
 namespace lockstep {
 namespace {
 
-// One operation under a supervisor's eyes, from the caller's thread to the one that waits. The supervisor may go first.
+// One operation that a supervisor watches, from the caller's thread to the waiting one. The supervisor may be destroyed
+// first.
 class Entered {
  public:
   Entered(const std::shared_ptr<Supervisor>& supervisor, const Activity& activity, Deadline deadline)
@@ -102,7 +103,7 @@ class NcclCommunicator : public Communicator {
     };
   }
 
-  // The whole message goes in the thread that waits: the other side may not be there for a while.
+  // The waiting thread sends the whole message, because the other side may arrive much later.
   std::function<void()> enqueue_message(std::function<void()> call, const Operation& operation) {
     const Activity activity = numbers_.activity_of(operation);
     const auto line = std::make_shared<Line>(slot_of(activity, rank()), 2);
@@ -119,7 +120,7 @@ class NcclCommunicator : public Communicator {
     };
   }
 
-  // One operation on its way: `ready` on the caller's stream, marks, then the operation itself.
+  // One queued operation: `ready` on the caller's stream, then the marks, then the operation itself.
   struct Line {
     Line(std::uint64_t mark, int ranks) : marks(mark, ranks) {}
     c10::Event ready{c10::kCUDA};
@@ -140,7 +141,7 @@ class NcclCommunicator : public Communicator {
     connections_->wait(line.marks.arrived(), handle);
     const std::vector<int> different = line.marks.different();
     if (!different.empty()) {
-      // The supervisors tell each other what each rank is in, and find out who does what.
+      // The supervisors exchange what each rank is in, and name the ranks that disagree.
       supervisor_->raise(MeshError(
           MeshError::Kind::kBroken,
           fmt::format("the ranks disagree on their operation, {} with this one", fmt::join(different, " and "))));
@@ -211,7 +212,7 @@ class NcclCommunicator : public Communicator {
   void do_recv(at::Tensor& tensor, const Operation& operation) override {
     NcclCall(*pair_of(operation).handle, operation).recv(tensor, kSender);
   }
-  void do_barrier(const Operation&) override {}  // the marks were a meeting
+  void do_barrier(const Operation&) override {}  // the exchange of marks was a barrier
 
   void do_abort() override { supervisor_->abort(why_ended()); }
 
@@ -220,7 +221,7 @@ class NcclCommunicator : public Communicator {
   const std::shared_ptr<NcclConnections> connections_;
   std::unique_ptr<NcclPairs> pairs_;
   std::shared_ptr<Supervisor> supervisor_;
-  std::shared_ptr<NcclHandle> handle_;  // of all ranks together
+  std::shared_ptr<NcclHandle> handle_;  // of all ranks
   MessageNumbers numbers_;
 };
 

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-/// Most waits are short: first the processor is only yielded.
+/// Most waits are short, so at first the processor is only yielded.
 constexpr int kNcclYields = 200;
 constexpr std::chrono::microseconds kNcclPause{20};
 constexpr int kPausesPerCheck = 500;
@@ -36,7 +36,7 @@ void NcclConnections::wait(const c10::Event& event, NcclHandle& handle) const {
     if (polls % kPausesPerCheck == 0) handle.check();
     std::this_thread::sleep_for(kNcclPause);
   }
-  if (broken_) throw NcclAborted();  // then it was the abort that the device reached
+  if (broken_) throw NcclAborted();  // the device reached the event because of the abort
 }
 
 }  // namespace lockstep

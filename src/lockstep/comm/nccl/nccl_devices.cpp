@@ -18,7 +18,7 @@ namespace {
 
 const char* const kDevicePrefix = "nccl/device/";
 
-// "0000:3b:00.0": the same for all processes of a host, however CUDA_VISIBLE_DEVICES numbers the devices.
+// "0000:3b:00.0": equal for all processes of a host, however CUDA_VISIBLE_DEVICES numbers the devices.
 std::string bus_address(const Membership& membership, int device) {
   char text[32] = {};
   const cudaError_t status = cudaDeviceGetPCIBusId(text, sizeof(text), device);

@@ -13,7 +13,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::chrono::microseconds kHandlePoll{50};
-/// How long the other ranks may take to end a communicator together with this one, at its end.
+/// How long the other ranks may take to end a communicator together with this one.
 constexpr std::chrono::milliseconds kFarewell{2000};
 
 }  // namespace
@@ -43,7 +43,7 @@ NcclHandle::~NcclHandle() {
     std::unique_lock<std::mutex> lock(mutex_);
     if (communicator_ == nullptr) return;
     const c10::cuda::CUDAGuard device(static_cast<c10::DeviceIndex>(device_));
-    // Others may still fetch what this rank has sent: NCCL is let finish before its memory goes.
+    // Other ranks may still fetch what this rank has sent: NCCL must finish before its memory is freed.
     settle("ncclCommFinalize", ncclCommFinalize(communicator_), lock, Deadline::after(kFarewell));
     ncclCommDestroy(communicator_);
     communicator_ = nullptr;
@@ -86,7 +86,7 @@ void NcclHandle::abort() noexcept {
 void NcclHandle::settle(const char* what, ncclResult_t result, std::unique_lock<std::mutex>& lock, Deadline deadline) {
   while (result == ncclInProgress) {
     if (deadline.passed()) throw NcclError(fmt::format("{} did not end in time", what), false);
-    lock.unlock();  // for `abort`
+    lock.unlock();  // so that `abort` can run
     std::this_thread::sleep_for(kHandlePoll);
     lock.lock();
     const ncclResult_t asked = ncclCommGetAsyncError(usable(), &result);

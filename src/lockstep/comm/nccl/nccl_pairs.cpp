@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// Between two looks whether the group has ended meanwhile.
+/// Time between two checks whether the group has ended meanwhile.
 constexpr std::chrono::milliseconds kPairLook{250};
 
 }  // namespace
@@ -33,7 +33,7 @@ ncclUniqueId share_nccl_id(Store& store, const std::string& key, bool makes_it, 
       }
       std::memcpy(id.internal, text.data(), sizeof(id.internal));
       return id;
-    } catch (const TimeoutError&) {  // the supervisor sees to the deadline
+    } catch (const TimeoutError&) {  // the supervisor enforces the deadline
     }
   }
 }
@@ -48,7 +48,7 @@ NcclPairs::Pair NcclPairs::get(int from, int to, int tag) {
     const auto found = pairs_.find(key);
     if (found != pairs_.end()) return found->second;
   }
-  // Messages of one direction come one at a time, so nobody else makes the same pair meanwhile.
+  // Messages of one direction arrive one at a time, so no other thread makes this pair meanwhile.
   Pair pair{connect(from, to, tag), c10::cuda::getStreamFromPool()};
   const std::lock_guard<std::mutex> lock(mutex_);
   return pairs_.emplace(key, std::move(pair)).first->second;

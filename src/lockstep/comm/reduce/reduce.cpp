@@ -14,7 +14,7 @@ struct Choice {
   const char* name;
 };
 
-// The widest instructions that the user lets us take.
+// The widest instructions that the user allows.
 std::string widest_allowed() {
   const std::string widest = env_string("LOCKSTEP_ISA").value_or("avx512");
   if (widest != "avx512" && widest != "avx2" && widest != "baseline") {
@@ -30,7 +30,7 @@ Choice choose() {
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (widest == "avx512" && has_avx512) return {reduce_table_avx512(), "avx512"};
   if (widest != "baseline" && __builtin_cpu_supports("avx2"))
-    return {reduce_table_avx2(), "avx2"};  // all with AVX2 have F16C
+    return {reduce_table_avx2(), "avx2"};  // every processor with AVX2 has F16C
 #endif
   return {reduce_table_baseline(), "baseline"};
 }

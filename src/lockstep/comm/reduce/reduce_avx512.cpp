@@ -1,4 +1,4 @@
-// Headers first: what follows the pragma is compiled for avx512, and may run only where the processor has it.
+// Headers first: code after the pragma is compiled for avx512, and may run only on processors that have it.
 #include <array>
 #include <cstddef>
 #include <cstdint>

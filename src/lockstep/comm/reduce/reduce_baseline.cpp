@@ -28,7 +28,7 @@ float to_float(std::uint16_t half) {
   return value;
 }
 
-// To the nearest, ties to even.
+// Rounds to the nearest value, ties to even.
 std::uint16_t to_half(float value) {
   std::uint32_t bits = 0;
   __builtin_memcpy(&bits, &value, 4);

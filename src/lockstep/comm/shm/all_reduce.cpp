@@ -9,13 +9,13 @@
 namespace lockstep::shm {
 namespace {
 
-// Large enough that taking a chunk costs nothing beside it, small enough to share out what is left.
+// Large enough that taking a chunk costs almost nothing in comparison, small enough to divide the rest of the work.
 constexpr std::size_t kChunkBytes = std::size_t{128} << 10;
-// Both barriers of the way in place cost about as much as sending this much to everybody.
+// The two barriers of the algorithm in place cost about as much as sending this many bytes to every rank.
 constexpr std::size_t kTinyBudgetBytes = 2048;
-// A rank that has finished its slice looks this often before it takes chunks of others: a few microseconds.
+// A rank that has finished its slice polls this often before it takes chunks of others: a few microseconds.
 constexpr int kPatienceLooks = 150;
-constexpr int kEagerLooks = 50;  // of these, without a pause: it takes as long as a third of a flag's way
+constexpr int kEagerLooks = 50;  // polls of these without a pause: a third of the time that a flag needs
 
 std::size_t tiny_bytes_for(int world_size) {
   const std::size_t share = kTinyBudgetBytes / static_cast<std::size_t>(world_size);
@@ -83,7 +83,7 @@ void AllReduce::enter(Started& started) {
 void AllReduce::enter_tiny(Started& started) {
   started.way = Started::Way::Tiny;
   started.tiny_number = tiny_.next();
-  slots_.announce(started.call);  // for ranks that wait elsewhere, and for messages
+  slots_.announce(started.call);  // for ranks that wait elsewhere, and for error messages
   tiny_.send(started.call.announcement, started.elements.data, started.elements.bytes());
 }
 
@@ -114,7 +114,7 @@ bool AllReduce::step(Started& started) {
     case Started::Stage::Small:
       run_small(started);
       break;
-    case Started::Stage::Staged:  // here and not in `advance`: rounds are those of the oldest operation
+    case Started::Stage::Staged:  // here and not in `advance`, because the oldest operation owns the rounds
       if (!started.staged->move_on(rounds_)) return false;
       break;
     default:
@@ -166,7 +166,7 @@ bool AllReduce::is_missing(const Hurdle& hurdle, int rank) {
   return false;
 }
 
-// Once another thread has finished the operation, its slot may be another one's: `over` is looked at as well.
+// Once another thread has finished the operation, another one may have its slot, so `over` is checked as well.
 void AllReduce::await(const Hurdle& hurdle, const std::atomic<bool>& over) {
   const auto ready = [&] { return is_taken(hurdle) || over.load(std::memory_order_acquire); };
   const auto missing = [&](int rank) { return is_missing(hurdle, rank); };
@@ -206,7 +206,7 @@ bool AllReduce::step_tiny(Started& started) {
   return true;
 }
 
-// All have entered: finds out whether they agree, and which way all of them go.
+// All ranks have entered: checks that they agree, and chooses the algorithm.
 void AllReduce::resolve(Started& started) {
   check_announcements(started.call);
   const std::size_t all_bytes = started.elements.bytes();
@@ -256,7 +256,7 @@ void AllReduce::work_slice(Started& started, int owner) {
   });
 }
 
-// Takes what others have not begun: they may be busy elsewhere, or wait for this very core.
+// Takes chunks that others have not started: those ranks may be busy elsewhere, or wait for this very core.
 bool AllReduce::help(Started& started) {
   if (started.stage != Started::Stage::InPlace) return false;
   const int looks = group_.ranks_share_cores() ? 0 : kPatienceLooks;
@@ -270,7 +270,7 @@ bool AllReduce::help(Started& started) {
   return slots_.all_done(started.call.sequence, started.chunks_per_slice);
 }
 
-// All have entered.
+// All ranks have entered.
 void AllReduce::check_announcements(const Call& call) {
   bool agreed = true;
   for (int rank = 0; rank < group_.world_size(); ++rank) {

@@ -12,7 +12,7 @@ namespace {
 using Copies = std::vector<std::byte*>;
 using PassRound = std::function<void()>;
 
-// Nothing, or the same bytes: memcpy takes neither null nor an overlap.
+// Allows zero bytes and equal addresses: memcpy allows neither null nor an overlap.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
@@ -26,8 +26,8 @@ void read_directly(Group& group, const PassRound& pass_round, Read&& read) {
   pass_round();
 }
 
-// Cuts `bytes` into pieces of at most `room`: fill(buffer, offset, length) writes this rank's staging buffer, and after
-// the round drain(staging, offset, length) reads those of others, where staging(rank) is a rank's buffer.
+// Splits `bytes` into pieces of at most `room`. fill(buffer, offset, length) writes this rank's staging buffer, and
+// after the round drain(staging, offset, length) reads those of others, where staging(rank) returns a rank's buffer.
 template <class Fill, class Drain>
 void through_staging(Group& group, const PassRound& pass_round, std::size_t bytes, std::size_t room, Fill&& fill,
                      Drain&& drain) {
@@ -42,7 +42,7 @@ void through_staging(Group& group, const PassRound& pass_round, std::size_t byte
   }
 }
 
-// Room for each rank's part of a staging buffer, a multiple of the line.
+// Room for each rank's part of a staging buffer, a multiple of the cache line.
 std::size_t room_per_rank(const Group& group) {
   return group.layout().staging_bytes() / static_cast<std::size_t>(group.world_size()) / kLineBytes * kLineBytes;
 }
@@ -114,7 +114,7 @@ void Collectives::gather(const Call& call, std::byte* out, std::byte* in, std::s
   gather_to(call, group_.rank() == root ? out : nullptr, in, bytes);
 }
 
-// `out` is null where this rank does not want the others' data.
+// `out` is null if this rank does not want the others' data.
 void Collectives::gather_to(const Call& call, std::byte* out, std::byte* in, std::size_t bytes) {
   order_.run(
       call, in, [bytes](int) { return bytes; },

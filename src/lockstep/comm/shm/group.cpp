@@ -18,11 +18,12 @@ namespace lockstep::shm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// A lost peer is named after at most this and the time of one look at all peers.
+// A lost peer is named at the latest after this time plus the time of one check of all peers.
 constexpr std::chrono::milliseconds kCheckInterval(10);
-// Between two looks at what nobody rings for.
+// Time between two checks of something that no rank signals.
 constexpr std::chrono::microseconds kLookInterval(50);
-// How long a broken group waits for a rank that is inside another's memory. It needs microseconds, unless stopped.
+// How long a broken group waits for a rank that is inside another's memory. That rank needs microseconds, unless it is
+// stopped.
 constexpr std::chrono::seconds kWriterPatience(1);
 
 constexpr std::size_t kNamesPerSide = 4;
@@ -88,7 +89,7 @@ void Group::check_time(const Call& call, const RankPredicate& missing, Wait& wai
   tell_of_slow(call, missing, wait);
 }
 
-// A rank that lives and does not come: the log names it, and one that works for all may be given more time.
+// A rank that lives and does not arrive: the log names it, and if it works for all ranks it may get more time.
 void Group::tell_of_slow(const Call& call, const RankPredicate& missing, Wait& wait) {
   const auto waited = Clock::now() - wait.since;
   if (patience_ && waited >= patience_->period()) patience_->waiting();
@@ -110,7 +111,7 @@ std::string Group::who_is_missing(const RankPredicate& missing) const {
   return who;
 }
 
-// Not longer than until the next look at the peers and the deadline.
+// Waits at most until the next check of the peers and the deadline.
 void Group::wait_on(HalfWord& word, std::uint32_t seen) const { futex_wait(word, seen, kCheckInterval); }
 
 void Group::wake_all(HalfWord& word) const { futex_wake_all(word); }
@@ -121,7 +122,7 @@ std::string Group::describe(const Announcement& announcement) const {
   return names_.operation(announcement);
 }
 
-// One look per interval for all that share it.
+// One check per interval for all threads that share it.
 bool Group::time_to_check(std::atomic<std::int64_t>& next_ns) noexcept {
   const std::int64_t now = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   std::int64_t next = next_ns.load(std::memory_order_relaxed);
@@ -140,7 +141,7 @@ void Group::check_peers(const Call& call, const Predicate& ready, const RankPred
   for (const LostPeer& peer : lost) {
     if (peer.rank < 0 || peer.rank >= world_size() || peer.rank == rank_ || state(peer.rank) == RankState::Left)
       continue;
-    if (ready()) return;  // its last words were enough
+    if (ready()) return;  // the operation was complete before the peer ended
     fail(BreakKind::Lost,
          fmt::format("{} lost {}: {}. It {}", describe(call.announcement), names_.rank(peer.rank), peer.cause,
                      last_entered(peer.rank)),
@@ -273,7 +274,7 @@ bool Group::is_lost(int rank) noexcept {
   return std::any_of(lost.begin(), lost.end(), [rank](const LostPeer& peer) { return peer.rank == rank; });
 }
 
-// Whoever works right now may write to memory of this rank, which is its caller's again once we throw.
+// A rank that works right now may write to memory of this rank, which belongs to the caller again once this throws.
 void Group::await_idle_writers() noexcept {
   const Deadline patience = Deadline::after(kWriterPatience);
   for (int other = 0; other < world_size(); ++other) {

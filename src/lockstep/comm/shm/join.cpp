@@ -20,7 +20,7 @@
 namespace lockstep::shm {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(200);  // at whether the one waited for still lives
+constexpr std::chrono::milliseconds kLook(200);  // between checks whether the awaited rank still lives
 
 Token random_token(const std::string& where) {
   Token token{};
@@ -32,7 +32,7 @@ Token random_token(const std::string& where) {
 
 std::string inbox_key(int rank) { return fmt::format("shm/inbox/{}", rank); }
 
-// Where a rank wants the control block, and under which label, as it tells rank 0 through the store.
+// The inbox to which a rank wants the control block, and its label, in the text that it stores for rank 0.
 std::string to_text(const Recipient& it) {
   return fmt::format("{} {} {}", it.inbox, it.label.token[0], it.label.token[1]);
 }
@@ -49,7 +49,7 @@ Recipient recipient_from(const std::string& text, int rank, const std::string& w
   return it;
 }
 
-// The other ranks' processes, or their marks in the store where they are threads of this one.
+// Watches the other ranks' processes, or their marks in the store if they are threads of this process.
 std::unique_ptr<PeerWatch> make_watch(const Membership& membership, bool threads) {
   if (threads) return watch_store(membership);
   std::vector<pid_t> pids;
@@ -67,7 +67,7 @@ void throw_if_lost(const Membership& membership, PeerWatch& watch, const std::ve
   }
 }
 
-// Rank 0 has the block delivered to all, in the order in which they come.
+// Rank 0 delivers the block to all ranks, in the order in which they arrive.
 void deliver_block(const Segment& block, const Membership& membership, MemorySharing& sharing, PeerWatch& watch,
                    Deadline deadline) {
   const std::string where = membership.where();
@@ -88,7 +88,7 @@ void deliver_block(const Segment& block, const Membership& membership, MemorySha
     try {
       membership.store->wait({inbox_key(missing.front())},
                              Deadline::after(std::min<std::chrono::milliseconds>(deadline.remaining(), kLook)));
-    } catch (const TimeoutError&) {  // another look
+    } catch (const TimeoutError&) {  // check again
     }
   }
 }
@@ -136,7 +136,7 @@ void share_cores(Group& group) {
   for (int rank = 0; rank < group.world_size(); ++rank) {
     for (const Word& word : group.cell(rank).cores) masks.push_back(group.load(word));
   }
-  // A quota holds for each process by itself: only where all are in one container is it a bound for them together.
+  // A quota applies to each process separately: only if all are in one container does it bound all of them together.
   const auto cores = static_cast<int>(affinity_cores().size());
   const int quota = available_cores() < cores ? available_cores() : INT_MAX;
   group.set_spin_policy(choose_spin_policy(masks.data(), kWords, group.world_size(), quota));
@@ -168,7 +168,7 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
   }
   const Deadline deadline = membership.join_deadline();
   const std::size_t bytes = Layout(membership.world_size).total_bytes();
-  // Watched before they say that they are present: a process that says so later is the one that is watched.
+  // Watched before they report that they are present: a process that reports later is certainly the watched one.
   auto watch = make_watch(membership, sharing.one_address_space());
 
   Segment block;

@@ -7,8 +7,8 @@
 
 namespace lockstep::shm {
 
-/// Lets this thread use `ways_` without the lock: it may wait for other ranks then, and keeps nobody from seeing that
-/// an earlier operation is over. Nothing is pending meanwhile that could be moved on.
+/// Lets this thread use `ways_` without the lock. It may then wait for other ranks, without keeping other threads from
+/// seeing that an earlier operation is over. Meanwhile there is nothing pending that could be advanced.
 class OperationOrder::Alone {
  public:
   Alone(OperationOrder& order, Lock& lock) : order_(order), lock_(lock) {
@@ -91,7 +91,7 @@ void OperationOrder::wait(Started& started) {
     Lock lock(mutex_);
     try {
       drive(lock, &started);
-    } catch (...) {  // kept in `failure`
+    } catch (...) {  // stored in `failure`
     }
   }
   if (started.failure) std::rethrow_exception(started.failure);
@@ -113,7 +113,7 @@ void OperationOrder::run(const Call& call, std::byte* data, const std::function<
   Call now = call;
   if (!pending_.empty()) {
     drive(lock, nullptr);
-    now.deadline = limit_();  // those before it had their own
+    now.deadline = limit_();  // the operations before it had their own
   }
   const Alone alone(*this, lock);
   group_.throw_if_broken();
@@ -143,8 +143,8 @@ void OperationOrder::close() noexcept {
                                          "wait for every Work before you let the communicator go")));
 }
 
-// Everything that can be done without waiting. What goes wrong is kept in each operation's `failure`. False where
-// another thread is at it.
+// Does everything that can be done without waiting. Stores errors in each operation's `failure`. False if another
+// thread is doing so.
 bool OperationOrder::try_move_on(Look look) noexcept {
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || occupied_) return false;
@@ -164,7 +164,7 @@ void OperationOrder::look_at_peers(Look look) {
   ways_.look_at_peers(*first, look == Look::Waiting ? &first->looks : nullptr);
 }
 
-// Until `last` is over: all, where it is null. Holds the lock except while it waits for other ranks.
+// Returns when `last` is over, or all operations if it is null. Holds the lock except while it waits for other ranks.
 void OperationOrder::drive(Lock& lock, const Started* last) {
   ++drivers_;
   try {
@@ -187,7 +187,7 @@ void OperationOrder::drive(Lock& lock, const Started* last) {
   if (drivers_ == 0 && pending_.has_waiting()) helper_needed_.notify_one();
 }
 
-// Waits, without the lock, for what the oldest operation needs of the other ranks.
+// Waits, without the lock, for what the oldest operation needs from other ranks.
 void OperationOrder::await_first(Lock& lock, bool in_time) {
   const std::shared_ptr<Started> first = pending_.first();
   if (in_time && !std::exchange(first->awaited, true)) first->call.deadline = limit_();
@@ -198,8 +198,8 @@ void OperationOrder::await_first(Lock& lock, bool in_time) {
   lock.lock();
 }
 
-// An error that the group does not know about would leave the others waiting. And memory of the operations is their
-// callers' again afterwards: no other rank may write to it then.
+// The group must know every error, or the other ranks would keep waiting. Afterwards the operations' memory belongs to
+// their callers again, so no other rank may write to it.
 void OperationOrder::fail_all(const std::exception_ptr& failure) {
   if (!group_.broken()) {
     try {
@@ -229,7 +229,7 @@ void OperationOrder::call_helper() {
   if (drivers_ == 0) helper_needed_.notify_one();
 }
 
-// The helper's thread.
+// Runs in the helper's thread.
 void OperationOrder::help() {
   Lock lock(mutex_);
   for (;;) {

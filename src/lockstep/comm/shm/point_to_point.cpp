@@ -20,7 +20,7 @@ std::byte* piece(const Mapping& memory, std::uint64_t number) {
   return memory.data() + static_cast<std::size_t>(number % kChannelPieces) * kPieceBytes;
 }
 
-// An empty message is one piece of nothing.
+// An empty message has one empty piece.
 std::uint64_t pieces_of(std::size_t bytes) { return std::max<std::size_t>(1, (bytes + kPieceBytes - 1) / kPieceBytes); }
 
 }  // namespace
@@ -49,7 +49,7 @@ ChannelCell& PointToPoint::cell(int from, int to) const {
   return *reinterpret_cast<ChannelCell*>(group_.at(group_.layout().channel(from, to)));
 }
 
-// Channels have numbers of their own: by sender.
+// The labels of channels, numbered by sender.
 Label PointToPoint::label_of(int from) const {
   return {group_.header().token, kFirstChannelNumber + static_cast<std::uint64_t>(from)};
 }
@@ -60,7 +60,7 @@ void PointToPoint::open_outgoing(Outgoing& outgoing, const Call& call, int to) {
   sharing_.reserve(segment, 0, kChannelBytes);
   const Recipient recipient{group_.load(group_.cell(to).inbox), label_of(group_.rank())};
   if (!sharing_.offer(segment, recipient, call.deadline)) {
-    // It has ended or left: waiting for it finds out which.
+    // The peer has ended or left: waiting for it shows which.
     group_.await_without_bell(
         call, [] { return false; }, [to](int rank) { return rank == to; });
   }

@@ -36,7 +36,7 @@ shm::Announcement announce(const Fingerprint& fingerprint) {
                     fingerprint.sequence, EnclosingOperation::mark()});
 }
 
-// What another process wrote: only values that exist are made into enums.
+// Another process wrote these values: only valid ones are converted to enums.
 std::string describe(const shm::Announcement& announcement) {
   const shm::Announced parts = shm::unpack(announcement);
   if (parts.kind > static_cast<std::uint8_t>(OperationKind::Barrier) ||
@@ -60,7 +60,7 @@ Elements elements_of(const at::Tensor& tensor) {
   return {bytes_at(tensor), static_cast<std::size_t>(tensor.numel()), element_of(tensor.scalar_type())};
 }
 
-// The core's errors do not say where; the base class adds it to those of blocking calls only.
+// The core's errors do not contain `where`; the base class adds it only to those of blocking calls.
 template <class Body>
 void with_where(const std::string& where, Body&& body) {
   try {
@@ -71,7 +71,7 @@ void with_where(const std::string& where, Body&& body) {
   }
 }
 
-/// Both engines: they differ in how ranks share memory and whether a pointer means the same to all.
+/// Both engines: they differ in how ranks share memory and in whether a pointer is valid for all ranks.
 class SharedMemoryCommunicator : public Communicator {
  public:
   SharedMemoryCommunicator(Membership membership, const char* engine, std::unique_ptr<shm::MemorySharing> sharing)
@@ -106,7 +106,7 @@ class SharedMemoryCommunicator : public Communicator {
     }
     std::shared_ptr<shm::SymmetricBuffer> buffer;
     with_where(where() + ", allocate", [&] {
-      core_->order.finish_pending();  // others may need this rank for them before they come here
+      core_->order.finish_pending();  // the others may need this rank for them before they arrive here
       buffer = core_->allocations.allocate(bytes * size, membership().deadline());
     });
     return at::from_blob(
@@ -129,7 +129,7 @@ class SharedMemoryCommunicator : public Communicator {
   }
 
  private:
-  /// What started operations may outlive the communicator with.
+  /// The part with which started operations may outlive the communicator.
   struct Core {
     Core(const Membership& membership, std::unique_ptr<shm::MemorySharing> how)
         : sharing(std::move(how)),
@@ -165,8 +165,8 @@ class SharedMemoryCommunicator : public Communicator {
     std::string where_;
   };
 
-  /// Whether the queue's thread runs what is started. It takes a core from the threads that compute, unless there is
-  /// one to spare: else they do their share whenever they come by.
+  /// Whether the queue's thread runs started operations. It takes a core from the threads that compute, unless one is
+  /// free; without it those threads do their share whenever they call.
   static bool wants_thread(const shm::Group& group) {
     if (const auto wanted = env_bool("LOCKSTEP_COMMUNICATION_THREAD")) return *wanted;
     return group.cores() > at::get_num_threads();
@@ -174,7 +174,7 @@ class SharedMemoryCommunicator : public Communicator {
 
   std::string where() const { return fmt::format("{}, engine {}", membership().where(), engine_); }
 
-  // An error that the group does not know about would leave the others waiting.
+  // The group must know every error, or the other ranks would keep waiting.
   template <class Body>
   void guarded(Body&& body) {
     try {

@@ -11,9 +11,9 @@ StagedAllReduce::StagedAllReduce(const Group& group, const Elements& elements, R
   if (elements.count == 0) return;
   const auto ranks = static_cast<std::size_t>(group.world_size());
   const std::size_t line = kLineBytes / size_;
-  const std::size_t room = group.layout().staging_bytes() / size_;  // of a piece, in a staging buffer
+  const std::size_t room = group.layout().staging_bytes() / size_;  // for a piece, in a staging buffer
   part_ = std::max(line, room / ranks / line * line);
-  // Even pieces: the last one is not a remainder that costs as many barriers as the others.
+  // Pieces of even size: a small last piece would cost as many barriers as the others.
   const std::size_t pieces = (elements.count + part_ * ranks - 1) / (part_ * ranks);
   const std::size_t even = (elements.count + pieces * ranks - 1) / (pieces * ranks);
   part_ = std::min(part_, (even + line - 1) / line * line);

@@ -21,9 +21,9 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
   const std::size_t total_bytes = part_bytes * ranks;
   const Call call{kAllocating, 0, deadline};
 
-  // First round: all say what they want, and have rank 0's memory in their inboxes.
+  // First round: all ranks have published their sizes, and have rank 0's memory in their inboxes.
   ++round_;
-  std::optional<Error> mine;  // what went wrong here; told after the others know
+  std::optional<Error> mine;  // the failure of this rank; thrown after the others know it
   const Label label{group_.header().token, kFirstAllocationNumber + round_};
   Segment segment;
   if (group_.rank() == 0) {
@@ -44,7 +44,7 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
   check_same_bytes(bytes);
   const bool offered = group_.load(setup(0).failed) == 0;
 
-  // Second round: all have it, or none keeps it.
+  // Second round: all ranks have the memory, or none keeps it.
   ++round_;
   if (offered) {
     try {

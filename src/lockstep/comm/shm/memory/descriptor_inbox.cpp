@@ -18,8 +18,8 @@
 namespace lockstep::shm {
 namespace {
 
-constexpr std::size_t kNameChars = 5;       // of a name that the kernel picks: hexadecimal digits
-constexpr std::size_t kMostSenders = 1024;  // connected at once; strangers of the same user could be more
+constexpr std::size_t kNameChars = 5;       // length of a name that the kernel picks: hexadecimal digits
+constexpr std::size_t kMostSenders = 1024;  // connected at once; other processes of this user could connect more
 constexpr std::chrono::milliseconds kRetry(1);
 
 struct InboxAddress {
@@ -54,7 +54,7 @@ union DescriptorRoom {
   cmsghdr align;
 };
 
-// Reads a label and the descriptor with it. Returns whether the connection is done with.
+// Reads a label and the descriptor with it. Returns whether the connection is no longer needed.
 bool read_letter(int connection, Label& label, UniqueFd& fd) {
   DescriptorRoom room{};
   iovec text{&label, sizeof(label)};
@@ -85,7 +85,7 @@ DescriptorInbox::DescriptorInbox() : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | 
   if (!socket_) throw_inbox_error("cannot make a Unix socket", errno);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  socklen_t length = sizeof(address.sun_family);  // no name: the kernel picks one
+  socklen_t length = sizeof(address.sun_family);  // without a name the kernel picks one
   if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       ::listen(socket_.get(), SOMAXCONN) != 0) {
     throw_inbox_error("cannot listen on a Unix socket", errno);
@@ -136,7 +136,7 @@ UniqueFd DescriptorInbox::take(const Label& label, std::chrono::milliseconds pat
     }
     if (deadline.passed()) return UniqueFd();
     pollfd ready{socket_.get(), POLLIN, 0};
-    // A sender that has connected but not sent yet is looked at again soon.
+    // A sender that has connected but not sent yet is checked again soon.
     const auto wait = senders_.empty() ? std::min<std::chrono::milliseconds>(deadline.remaining(), patience) : kRetry;
     ::poll(&ready, 1, static_cast<int>(wait.count()));
   }

@@ -16,7 +16,7 @@ constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 std::optional<std::size_t> read_number(const std::string& path) {
   std::ifstream file(path);
   std::size_t value = 0;
-  if (!(file >> value)) return std::nullopt;  // also "max"
+  if (!(file >> value)) return std::nullopt;  // also for "max"
   return value;
 }
 
@@ -32,7 +32,7 @@ std::size_t host_available_bytes() {
   return kUnlimited;
 }
 
-// The file cache that the kernel would drop first, which counts as used.
+// The file cache that the kernel would free first, although it counts as used.
 std::size_t reclaimable_bytes(const std::string& folder) {
   std::ifstream file(folder + "/memory.stat");
   std::string name;
@@ -44,7 +44,7 @@ std::size_t reclaimable_bytes(const std::string& folder) {
   return sum;
 }
 
-// From the group's folder up to the root: each level may have a limit of its own.
+// From the group's folder up to the root, because each level may have its own limit.
 std::size_t group_available_bytes(const std::string& root, std::string group, const char* limit_file,
                                   const char* usage_file) {
   std::size_t left = kUnlimited;
@@ -73,7 +73,7 @@ std::size_t available_memory_bytes() {
     if (second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     std::string group = line.substr(second + 1);
-    if (group.find("/..") != std::string::npos) group.clear();  // outside of what this namespace shows
+    if (group.find("/..") != std::string::npos) group.clear();  // outside of this namespace
     if (controllers == ",,") {
       left = std::min(left, group_available_bytes("/sys/fs/cgroup", group, "memory.max", "memory.current"));
     } else if (controllers.find(",memory,") != std::string::npos) {

@@ -36,8 +36,8 @@ constexpr unsigned kNoExec = MFD_NOEXEC_SEAL;
               "shared memory", "free memory, raise the container's memory limit, or use fewer or smaller buffers");
 }
 
-// In place of fallocate(2), which some sandboxes do not have: a page that is written is there, and if there is none the
-// write says so. @return  0, or errno
+// Replaces fallocate(2), which some sandboxes do not have: writing a page allocates it, or fails if there is no memory.
+// @return  0, or errno
 int write_pages(int fd, std::size_t offset, std::size_t bytes) {
   const std::size_t end = offset + bytes;
   for (std::size_t at = offset; at < end; at = (at / page_bytes() + 1) * page_bytes()) {
@@ -89,7 +89,7 @@ UniqueFd create_segment(std::size_t bytes) {
     throw_failed_call("cannot make a memory file", "memfd_create", errno, "shared memory",
                       "raise the limit of open files (ulimit -n) or use another engine");
   }
-  // Asked first: the kernel would send SIGXFSZ.
+  // Checked first: the kernel would send SIGXFSZ.
   rlimit files{};
   const bool too_large = ::getrlimit(RLIMIT_FSIZE, &files) == 0 && bytes > files.rlim_cur;
   if (too_large || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
@@ -105,7 +105,7 @@ UniqueFd create_segment(std::size_t bytes) {
 
 void reserve_pages(int fd, std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return;
-  // Asked first: in a cgroup at its limit the kernel may kill instead of answering ENOMEM.
+  // Checked first: in a cgroup at its limit the kernel may kill instead of answering ENOMEM.
   if (bytes > available_memory_bytes()) throw_too_little_memory(bytes);
   int code = 0;
   do {

@@ -39,7 +39,7 @@ class BetweenProcesses : public MemorySharing {
   DescriptorInbox inbox_;
 };
 
-// What ranks of this process have been offered and have not accepted.
+// Memory that ranks of this process have been offered and have not accepted.
 struct ThreadOffers {
   std::mutex mutex;
   std::condition_variable changed;
@@ -84,7 +84,7 @@ class BetweenThreads : public MemorySharing {
     }
     return segment;
   }
-  void reserve(const Segment&, std::size_t, std::size_t) override {}  // checked as a whole by `make`
+  void reserve(const Segment&, std::size_t, std::size_t) override {}  // `make` checked the whole
   bool one_address_space() const override { return true; }
 
  private:

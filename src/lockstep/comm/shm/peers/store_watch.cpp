@@ -20,7 +20,7 @@ class StoreWatch : public PeerWatch {
         }
       }
     } catch (const Error&) {
-      // A store that cannot be asked tells nothing; the deadline still holds.
+      // A store that does not answer shows no losses; the deadline still applies.
     }
     return gone;
   }
