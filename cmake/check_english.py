@@ -1,0 +1,175 @@
+"""Fails if documentation, comments or messages have one of the habits that CONTRIBUTING.md lists under "How sentences look".
+
+The patterns find the worst cases, not all of them. They must find what that section's examples say not to write, and leave
+alone what it says to write. Code is not searched: fences, indented blocks and `spans` of Markdown, and in sources all but
+comments and string literals.
+
+usage: check_english.py PROJECT_FOLDER
+"""
+import collections
+import pathlib
+import re
+import sys
+
+START = r"(?:^|(?<=[.;:!?] )|(?<=\n)|(?<=\| )|(?<=[-*] ))"  # of a sentence, a paragraph, a cell, a list item
+VERB = r"(?:does|do|did|is|are|was|has|have|had|knows|waits|wants|asks|comes|calls|reads|holds|gets|gives|needs|takes)"
+
+# In the order of CONTRIBUTING.md: the habit, how to reword it, patterns.
+RULES = [
+    ("a clause as the subject", 'name the subject: not "who does not is lost", but "a host that does not answer is lost"',
+     r"\b[Ww]ho(?:ever)? (?:does|do) not\b",
+     START + rf"Who(?:ever)? {VERB}\b[^?.;]*(?![^?.;]*\?)"),
+    ('"none" or "no" as the predicate', 'say what it is not: not "a line is none", but "a line is not a JSON object"',
+     r"(?<!\b[Tt]here )\b(?:is|are|was|were|be) none\b(?! of\b)",
+     r"\b(?:is|are|was|were) no numbers?\b|\bis no business of\b"),
+    ('a fragment that begins with "Of"', 'write the whole sentence: not "Of an output", but "Computes the loss of an output"',
+     START + r"Of (?:a|all|an|each|every|its|one|several|the|these|this|those|two|what)\b"),
+    ('"where" for a condition', 'write if or when: not "null where there is none", but "null if there is none"',
+     r"@throws \w+\s+where\b|\b(?:null|empty|false|refused|throws|fails),? where (?!the file)",
+     r"\bwhere (?:not|none|there is none|that fails|it cannot|they cannot|they are not)\b"),
+    ("a verb of travel or speech", "use the plain verb: arrive, continue, start over, distinguish, in silence",
+     r"\b(?:begins?|began|starts?) anew\b|\bbegins? with nothing\b|\ball have come\b|\bcomes? by (?:itself|themselves)\b",
+     r"\b(?:go|goes|went) on (?:from|with|to the bit|undisturbed|by itself)\b|\b[Tt]old apart\b|\bwithout a word\b"),
+    ("a comparison without its noun", 'repeat the noun: not "that of the lowest rank", but "the lowest rank\'s error"',
+     r"[:;,] (?:that|those) of (?!which\b)[^.,;:]*(?:[.;]|$)",
+     r"\bthe same again\b"),
+]
+RULES = [(habit, advice, re.compile("|".join(patterns), re.M)) for habit, advice, *patterns in RULES]
+
+# Places that sources may still have, by module. These numbers only go down; documentation has no such places.
+ALLOWED = {
+    "bench/tables": 1,
+    "examples": 1,
+    "include/lockstep/data": 1,
+    "src/lockstep/base": 1,
+    "src/lockstep/checkpoint": 5,
+    "src/lockstep/comm": 9,
+    "src/lockstep/data": 9,
+    "src/lockstep/launch": 1,
+    "src/lockstep/models": 1,
+    "src/lockstep/net": 2,
+    "src/lockstep/parallel": 2,
+    "src/lockstep/seeing": 1,
+    "src/lockstep/tensor": 1,
+    "src/lockstep/train": 16,
+    "tests/base": 2,
+    "tests/comm": 3,
+    "tests/data": 4,
+    "tests/e2e": 6,
+    "tests/launch": 1,
+    "tests/net": 6,
+    "tests/parallel": 3,
+    "tests/support": 3,
+    "tests/train": 5,
+    "tools/lockstep": 7,
+}
+
+project = pathlib.Path(sys.argv[1])
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/**/*.md"]
+PRINTED = {"docs/failures.md"}  # by a program, whose source is searched
+FOLDERS = ("include", "src", "tools", "bench", "examples", "tests")
+TOKEN = re.compile(r"""//[^\n]* | /\*.*?\*/ | R"(?P<mark>[^(\s]*)\((?P<raw>.*?)\)(?P=mark)"
+                       | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])+'""", re.S | re.X)
+
+
+def paragraphs_of_page(text):
+    """(line number, text) of each paragraph, list item and table row."""
+    def blank(match):
+        return re.sub(r"[^\n]", "", match.group())
+    text = re.sub(r"<!--.*?-->", blank, re.sub(r"^```.*?^```", blank, text, flags=re.M | re.S), flags=re.S)
+    paragraph, first = [], 0
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        begins = re.match(r"\s*(?:[-*]|\d+\.) |\||#", line)
+        if paragraph and (begins or not line.strip()):
+            yield first, re.sub(r"`[^`]*`", "`code`", " ".join(paragraph))
+            paragraph = []
+        is_code = line.startswith("    ") and not paragraph and not begins
+        if line.strip() and not is_code:
+            first = first if paragraph else number
+            paragraph.append(line.strip())
+
+
+def words_of(token):
+    """What a comment or a string literal says; "" for a character."""
+    if token.group("raw") is not None:
+        return token.group("raw")
+    text = token.group()
+    if text.startswith("//"):
+        return re.sub(r"^//[/!]?<?\s*", "", text)
+    if text.startswith("/*"):
+        return text[2:-2]
+    return text[1:-1].replace('\\"', '"').replace("\\n", "\n") if text.startswith('"') else ""
+
+
+def paragraphs_of_source(code):
+    """(line number, text) of each run of comments, or of string literals, with nothing but white space between them."""
+    run, first, is_comment, end = "", 0, None, 0
+    for token in TOKEN.finditer(code):
+        between, kind = code[end:token.start()], token.group().startswith("/")
+        if run and kind == is_comment and not between.strip() and between.count("\n") <= 1:
+            run += (" " if kind else "") + words_of(token)
+        else:
+            yield first, run
+            run, first, is_comment = words_of(token), code.count("\n", 0, token.start()) + 1, kind
+        end = token.end()
+    yield first, run
+
+
+def places_in(path, paragraphs):
+    for line, text in paragraphs:
+        for habit, advice, pattern in RULES:
+            for found in pattern.finditer(text):
+                shown = " ".join(text[max(0, found.start() - 40):found.end() + 40].split())
+                yield f"{path}:{line}: {habit}: ...{shown}...\n    {advice}"
+
+
+def faults_of_rules():
+    """Examples of CONTRIBUTING.md that the rules judge otherwise."""
+    section = (project / "CONTRIBUTING.md").read_text().split("\n## How sentences look\n")[1]
+    examples = re.findall(r"^\d\. .*\n +not +(.*)\n +but +(.*)$", section, re.M)
+    if len(examples) != len(RULES):
+        yield f"CONTRIBUTING.md has {len(examples)} examples of sentences, and cmake/check_english.py {len(RULES)} rules"
+    for (bad, good), (habit, _, pattern) in zip(examples, RULES):
+        if not pattern.search(bad):
+            yield f"{habit}: cmake/check_english.py does not find CONTRIBUTING.md's example: {bad}"
+        yield from places_in("CONTRIBUTING.md", [(0, good)])
+
+
+def module_of(path):
+    """What has a count of its own: src/lockstep/comm, tests/comm, tools/lockstep, examples."""
+    depth = 3 if path.parts[1] == "lockstep" and path.parts[0] in ("src", "include") else 2
+    return "/".join(path.parts[:min(depth, len(path.parts) - 1)])
+
+
+def check_sources():
+    """(files checked, errors); prints which counts may go down."""
+    places, checked, errors = collections.defaultdict(list), 0, []
+    for folder in FOLDERS:
+        for file in sorted(f for f in (project / folder).rglob("*") if f.suffix in (".h", ".cpp")):
+            path = file.relative_to(project)
+            places[module_of(path)] += places_in(path, paragraphs_of_source(file.read_text()))
+            checked += 1
+    for module in sorted(places.keys() | ALLOWED.keys()):
+        found, allowed = places[module], ALLOWED.get(module, 0)
+        if len(found) > allowed:
+            errors += [*found, f"{module}: {len(found)} such places, and cmake/check_english.py allows {allowed}"]
+        elif len(found) < allowed:
+            print(f"{module}: {len(found)} such places; lower its number {allowed} in cmake/check_english.py")
+    return checked, errors
+
+
+def main():
+    checked, errors = check_sources()
+    for page in sorted(page for pattern in PAGES for page in project.glob(pattern)):
+        path = page.relative_to(project)
+        if str(path) not in PRINTED:
+            errors += places_in(path, paragraphs_of_page(page.read_text()))
+            checked += 1
+    errors += faults_of_rules()
+    if not checked:
+        errors.append(f"{project}: no file found, so nothing was checked")
+    print(f"{checked} files checked, {sum(ALLOWED.values())} places allowed")
+    sys.exit("\n".join(errors) or 0)
+
+
+main()
