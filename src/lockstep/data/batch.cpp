@@ -19,7 +19,7 @@ std::string describe(const at::Tensor& tensor) {
   return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
 
-// The tensors called `name` of all samples, checked to be alike.
+// The tensors called `name` of all samples, checked to have equal shapes and dtypes.
 std::vector<at::Tensor> column(const std::vector<Example>& examples, const std::string& name) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(examples.size());

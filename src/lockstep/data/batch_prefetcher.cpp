@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// One batch, from the call that asks for it to the call that takes it.
+// One batch, from its request until it is taken.
 struct BatchPrefetcher::Slot {
   Indices indices;
   Batch batch;
@@ -31,7 +31,7 @@ struct BatchPrefetcher::Shared {
   std::condition_variable slot_filled;      // for take()
   std::condition_variable worker_left;      // for stop()
   std::deque<std::shared_ptr<Slot>> slots;  // oldest first
-  std::size_t started = 0;                  // so many of `slots` are filled or being filled
+  std::size_t started = 0;                  // number of `slots` that are filled or being filled
   int workers = 0;
   bool stopping = false;
 };

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Fields like those of `part`, for `size` samples.
+// Makes fields like those of `part`, for `size` samples.
 Batch empty_batch(const Batch& part, std::size_t size) {
   Batch batch;
   for (const auto& [name, tensor] : part) {
@@ -56,7 +56,7 @@ Example ConcatDataset::do_get(std::int64_t index) const {
 }
 
 Batch ConcatDataset::do_get_batch(at::IntArrayRef indices) const {
-  // Row j of the dataset `part`'s own batch is row rows[part][j] of the whole.
+  // Row j of the batch from dataset `part` is row rows[part][j] of the whole batch.
   std::vector<std::vector<std::int64_t>> inner(datasets_.size());
   std::vector<std::vector<std::int64_t>> rows(datasets_.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {

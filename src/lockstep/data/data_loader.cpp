@@ -61,7 +61,7 @@ Batch pin(Batch batch) {
   return batch;
 }
 
-// Runs in worker threads: touches nothing but its arguments.
+// Runs in worker threads, so it only uses its arguments.
 Batch load(const Dataset& dataset, const DataLoaderOptions& options, const Indices& indices) {
   Batch batch;
   if (options.collate) {
@@ -75,7 +75,7 @@ Batch load(const Dataset& dataset, const DataLoaderOptions& options, const Indic
   return options.pin_memory ? pin(std::move(batch)) : batch;
 }
 
-// Adds the batch to an error, so that it says the same whether a worker or the caller met it.
+// Adds the batch to an error, so that the text does not depend on whether a worker or the caller loaded it.
 Batch load_named(const Dataset& dataset, const DataLoaderOptions& options, const Indices& indices) {
   try {
     return load(dataset, options, indices);
@@ -91,7 +91,7 @@ Batch load_named(const Dataset& dataset, const DataLoaderOptions& options, const
 
 }  // namespace
 
-// What a loader holds, at an address that stays when the loader is moved.
+// The state of a loader, at an address that stays valid when the loader is moved.
 class DataLoader::Reader {
  public:
   Reader(std::shared_ptr<const Dataset> read, DataLoaderOptions how, std::shared_ptr<Sampler> order)
@@ -156,11 +156,11 @@ class DataLoader::Reader {
     return workers_->take(Deadline::after(std::chrono::ceil<std::chrono::milliseconds>(timeout)));
   }
 
-  static constexpr double kLongestTimeout_s = 365.0 * 24 * 3600;  // a Deadline's
+  static constexpr double kLongestTimeout_s = 365.0 * 24 * 3600;  // the limit of Deadline
 
   SamplerState start_;          // of this iteration
   std::int64_t iteration_ = 0;  // its number
-  std::int64_t asked_ = 0;      // position in the epoch up to which batches were asked for,
+  std::int64_t asked_ = 0;      // position in the epoch up to which batches were requested,
   std::int64_t taken_ = 0;      // and up to which they were handed out
   std::int64_t end_ = 0;        // where the iteration ends
   std::unique_ptr<BatchPrefetcher> workers_;

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// index_select that copies whole rows: one memcpy each and no other threads, which would take cores from training.
+// An index_select that copies whole rows: one memcpy each, and no other threads, which would take cores from training.
 at::Tensor gather_rows(const at::Tensor& rows, at::IntArrayRef indices) {
   if (!rows.is_contiguous() || !rows.device().is_cpu()) {
     const at::Tensor index = at::from_blob(const_cast<std::int64_t*>(indices.data()),

@@ -48,7 +48,7 @@ class Mapping {
     }
     size_ = static_cast<std::size_t>(status.st_size);
     if (size_ == 0) return;
-    // Private and writable: who changes a tensor in place changes its own copy of the page.
+    // Private and writable: code that changes a tensor in place changes its own copy of the page.
     const bool is_mapped = size_ >= kMappedFromBytes;
     const int flags = MAP_PRIVATE | (is_mapped ? MAP_NORESERVE : MAP_ANONYMOUS);
     void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags, is_mapped ? fd.get() : -1, 0);
@@ -62,7 +62,7 @@ class Mapping {
   }
   char* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
-  // What is cut off a mapped file cannot be read any more: the system ends a process that tries.
+  // The missing part of a shortened mapped file cannot be read: the system ends a process that tries.
   void require_whole(const std::string& path) const {
     struct stat status {};
     if (!fd_ || ::fstat(fd_.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) >= size_) return;
@@ -81,12 +81,12 @@ class Mapping {
     }
   }
 
-  UniqueFd fd_;  // of a mapped file
+  UniqueFd fd_;  // for a mapped file
   std::unique_ptr<char, Unmap> data_;
   std::size_t size_ = 0;
 };
 
-// The format's names beside LibTorch's. Looked up by name, since older versions of LibTorch lack some of the types.
+// The format's names and LibTorch's. Looked up by name, because older versions of LibTorch lack some of the types.
 constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {
     {"F32", "Float"},
     {"F16", "Half"},
@@ -109,7 +109,7 @@ constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {
     {"F8_E8M0", "Float8_e8m0fnu"},
 };
 
-// The header's check stops at a zero; LibTorch multiplies the other dimensions too.
+// The header's check stops at a zero dimension; LibTorch multiplies the other dimensions too.
 void check_dimensions(const SafetensorsEntry& entry, const std::string& path) {
   std::int64_t elements = 1;
   for (const std::int64_t size : entry.shape) {
@@ -161,7 +161,7 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   content_->mapping->require_whole(path());
   char* data = content_->mapping->data() + content_->header.data_offset + found.begin_byte;
   const auto keep = [mapping = content_->mapping](void*) {};
-  if (*dtype == at::kBool) return at::from_blob(data, found.shape, keep, at::kByte).ne(0);  // a byte may be any
+  if (*dtype == at::kBool) return at::from_blob(data, found.shape, keep, at::kByte).ne(0);  // a byte may have any value
   const at::Tensor view = at::from_blob(data, found.shape, keep, *dtype);
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(*dtype) == 0;
   return is_aligned ? view : view.clone();

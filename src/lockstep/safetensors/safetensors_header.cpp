@@ -26,8 +26,8 @@ std::string shown(std::string_view name) {
   return fmt::format("\"{}{}\"", name.substr(0, kMaxShown), name.size() > kMaxShown ? "…" : "");
 }
 
-// Takes the JSON's tokens one by one; returning false stops the parser. Keeps what it needs and never builds a tree, so
-// nesting costs nothing.
+// Handles the JSON's tokens one by one; returning false stops the parser. Keeps what it needs and never builds a tree,
+// so nesting costs nothing.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(SafetensorsHeader& header) : header_(header) {}
@@ -35,7 +35,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   const std::string& reason() const { return reason_; }
 
   bool null() override {
-    if (level_ == Level::Tensors && key_is_metadata_) return true;  // as an absent one
+    if (level_ == Level::Tensors && key_is_metadata_) return true;  // treated like a missing one
     return scalar("null");
   }
   bool boolean(bool) override { return scalar("a truth value"); }
@@ -82,9 +82,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool key_is_metadata_ = false;
   bool has_metadata_ = false;
   std::string metadata_key_;
-  Field field_ = kNone;       // of the tensor that is being read
-  unsigned seen_fields_ = 0;  // of the same
-  std::size_t offsets_ = 0;   // how many of its two were read
+  Field field_ = kNone;       // of the current tensor
+  unsigned seen_fields_ = 0;  // of the current tensor
+  std::size_t offsets_ = 0;   // how many of its two offsets were read
   int ignored_depth_ = 0;
 };
 
@@ -195,7 +195,7 @@ bool HeaderReader::end_array() {
   return true;
 }
 
-// The bytes that dtype and shape ask for.
+// The number of bytes that dtype and shape require.
 std::uint64_t needed_bytes(const SafetensorsEntry& entry, const std::string& path) {
   std::uint64_t bits = 1;
   bool overflow = false;
@@ -276,7 +276,7 @@ unsigned safetensors_dtype_bits(std::string_view dtype) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view file, std::uint64_t file_bytes, const std::string& path) {
   const std::string_view text = header_text(file, file_bytes, path);
-  // The JSON parser would skip a byte order mark and take a NUL for the end of the text.
+  // The JSON parser would skip a byte order mark, and treat a NUL as the end of the text.
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] != '{') refuse("the header is not a JSON object", path);
   if (text.find('\0') != std::string_view::npos) refuse("the header is not JSON: it holds a zero byte", path);

@@ -13,7 +13,8 @@
 namespace lockstep {
 namespace {
 
-// Hugging Face's writer sorts by this list, last first, so that every tensor is aligned for its type; then by name.
+// Hugging Face's writer sorts by this list, last entry first, so that every tensor is aligned for its type; then by
+// name.
 constexpr std::string_view kDtypeOrder[] = {
     "BOOL", "F4",  "F6_E2M3", "F6_E3M2", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
     "I16",  "U16", "F16",     "BF16",    "I32", "U32", "F32",     "C64",     "F64",     "I64",         "U64"};
@@ -60,7 +61,7 @@ std::string header_text(const std::string& path, const std::vector<Item>& items,
   try {
     if (!metadata.empty()) header["__metadata__"] = metadata;
     text = header.dump();
-    text.pop_back();  // the tensors follow; as one ordered_json they would be searched linearly, one by one
+    text.pop_back();  // the tensors follow; one ordered_json would search all of them linearly for each new key
     std::uint64_t offset = 0;
     for (const Item& item : items) {
       const std::uint64_t end = offset + item.tensor->nbytes();

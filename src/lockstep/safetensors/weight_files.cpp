@@ -37,7 +37,7 @@ std::string weights_in(const std::string& folder) {
   throw Error("no weights in " + folder, folder, fmt::format("give a folder that holds {} or {}", kWeights, kIndex));
 }
 
-// A shard stands beside its index; a name with a path in it could point anywhere.
+// A shard is in the folder of its index; a name that contains a path could point anywhere.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;

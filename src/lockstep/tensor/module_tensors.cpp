@@ -34,7 +34,8 @@ std::vector<NamedTensor> parameters_of_module(const torch::jit::Module& module) 
   return without_repeats(std::move(parameters));
 }
 
-// LibTorch's calls copy the list of a module's own parameters, names and all; a derived class may look at it.
+// LibTorch's functions copy the list of a module's own parameters with their names; a derived class can read it in
+// place.
 struct OwnParameters : torch::nn::Module {
   static const auto& of(const torch::nn::Module& module) { return module.*(&OwnParameters::parameters_); }
 };
@@ -76,7 +77,7 @@ ModuleTensors module_tensors(torch::nn::Module& module) {
 ModuleTensors module_tensors(const torch::jit::Module& module) {
   ModuleTensors result;
   result.parameters = parameters_of_module(module);
-  // Handles of their own: that of the caller may move.
+  // The result has its own handles, because the caller's may move.
   result.current_parameters = [module] { return parameters_of_module(module); };
   result.list_places = [module](ParameterPlaces& places) {
     places.clear();

@@ -13,13 +13,13 @@
 namespace lockstep {
 namespace {
 
-// A field for a message: quoted, short, and with control characters escaped, since a NUL would end the message.
+// A field for a message: quoted, short, and with control characters escaped, because a NUL would end the message.
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 40;
   return fmt::format("{:?}{}", text.substr(0, kMost), text.size() > kMost ? "…" : "");
 }
 
-// Values and names are kept with a model, as JSON. Looked at once for each different text.
+// Values and names are saved with a model, as JSON. Called once for each different text.
 void require_utf8(std::string_view text, const std::string& column, const std::string& where) {
   const std::optional<std::size_t> bad = text::find_invalid_utf8(text);
   if (!bad) return;
@@ -141,7 +141,7 @@ void CsvColumns::reserve(std::size_t rows) {
 void CsvColumns::add_text(std::size_t column, const CsvField& field, const CsvTokenizer& tokenizer) {
   CsvColumnData& data = data_[column];
   const std::string_view text = field.value(scratch_);
-  if (!data.text_ids.empty() && data.texts[data.text_ids.back()] == text) {  // often the same as a line above
+  if (!data.text_ids.empty() && data.texts[data.text_ids.back()] == text) {  // often equal to the line above
     data.text_ids.push_back(data.text_ids.back());
     return;
   }

@@ -29,7 +29,7 @@ double scaled(double number, Scaling scaling) { return scaling == Scaling::LogMi
 
 constexpr std::int64_t kNotListed = -1;
 
-// For each text of a category its place in the list of values. Empty for other columns.
+// For each text of a category, its position in the list of values. Empty for other columns.
 std::vector<std::int64_t> values_of_texts(const CsvColumn& column, const CsvColumnData& data) {
   std::vector<std::int64_t> places;
   std::vector<std::size_t> unknown;
@@ -152,7 +152,7 @@ Batch CsvEncoding::encode(const CsvSchema& schema, const CsvColumns& columns, co
   }
   const auto rows = static_cast<std::int64_t>(columns.rows());
   at::Tensor features = at::zeros({rows, static_cast<std::int64_t>(feature_names_.size())}, at::kFloat);
-  constexpr std::int64_t kBlock = 256;  // rows that stay in the cache while column after column is written into them
+  constexpr std::int64_t kBlock = 256;  // rows that stay in the cache while all columns are written into them
   for (std::int64_t begin = 0; begin < rows; begin += kBlock) {
     write(sources, begin, std::min(begin + kBlock, rows), features.data_ptr<float>());
   }

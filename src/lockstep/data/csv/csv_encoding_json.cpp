@@ -1,4 +1,4 @@
-// What a training file taught, as it is kept with a model.
+// What was learned from a training file, in the form that is saved with a model.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ EncodedScaling scaling_named(const std::string& wanted) {
   throw std::invalid_argument("there is no scaling \"" + wanted + "\"");
 }
 
-// A value of a key, or why there is none: the library's own text names no key where the type is another.
+// A value of a key, or why it is missing: the library's own text names no key if the type is wrong.
 template <typename T>
 T value_of(const EncodingJson& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();
@@ -61,7 +61,7 @@ double number_or(const EncodingJson& json, const char* key, double fallback) {
   return json.contains(key) ? value_of<double>(json, key) : fallback;
 }
 
-// Classes are numbered from 0 on.
+// Classes are numbered from 0.
 std::map<std::string, std::int64_t> classes_of(const EncodingJson& json) {
   auto classes = value_of<std::map<std::string, std::int64_t>>(json, "classes");
   std::vector<bool> seen(classes.size());

@@ -11,7 +11,7 @@ void CsvScan::look_ahead(std::size_t position) {
   first_ = position / kBlockBytes * kBlockBytes;
   const char* const bytes = text_.data() + first_;
   const std::size_t left = text_.size() - first_;
-  // The kernel looks at the byte behind its blocks, too.
+  // The kernel also reads the byte after its blocks.
   const std::size_t whole = std::min((left - 1) / kBlockBytes, kBlocks);
   scan(bytes, whole, marks_, blocks_.data());
   known_ = whole * kBlockBytes;

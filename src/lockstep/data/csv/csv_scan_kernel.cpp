@@ -7,10 +7,10 @@
 namespace lockstep {
 namespace {
 
-// How far ahead memory is asked for: past the end of a page, where the processor does not do it by itself.
+// How far ahead memory is prefetched: past the end of a page, where the processor does not prefetch by itself.
 constexpr std::size_t kPrefetchBytes = 4096;
 
-// What the 64 bytes at some place are, one bit each.
+// The kinds of 64 bytes, one bit each.
 struct CsvByteMasks {
   std::uint64_t delimiters;
   std::uint64_t line_ends;

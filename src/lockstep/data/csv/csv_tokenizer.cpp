@@ -64,7 +64,7 @@ bool CsvTokenizer::next(std::vector<CsvField>& fields) {
 }
 
 std::size_t CsvTokenizer::plain_fields(std::vector<CsvField>& fields, std::size_t count) {
-  // A local copy: a store to a field could change a member, for all that the compiler knows.
+  // A local copy, because the compiler must assume that a store to a field changes a member.
   const char* const text = text_.data();
   const std::size_t size = text_.size();
   CsvField* out = fields.data();
@@ -74,7 +74,7 @@ std::size_t CsvTokenizer::plain_fields(std::vector<CsvField>& fields, std::size_
     const CsvBlock& block = scan_.block_at(at);
     const std::uint64_t ahead = ~std::uint64_t{0} << (at % CsvScan::kBlockBytes);
     const std::uint64_t stops = block.stops & ahead;
-    // Up to the first stop and with it, or all.
+    // All ends up to and including the first stop, or all ends if there is no stop.
     std::uint64_t ends = block.ends & ahead & (stops ^ (stops - 1));
     if (stops == 0) ends = block.ends & ahead;
     const std::size_t block_begin = at / CsvScan::kBlockBytes * CsvScan::kBlockBytes;
@@ -91,7 +91,7 @@ std::size_t CsvTokenizer::plain_fields(std::vector<CsvField>& fields, std::size_
     position_ = begin - 1;
     return count;
   }
-  // The text ends without a line end.
+  // The text has no line end at its end.
   if (count == fields.size()) fields.resize(count + 1);
   fields[count] = {text_.substr(begin), false, '\0'};
   position_ = size;

@@ -33,7 +33,7 @@ struct Pipe {
   UniqueFd write_end;
 };
 
-// A running program. One that was not waited for is ended.
+// A running program. The destructor ends one that was not waited for.
 class Child {
  public:
   Child(std::vector<std::string> arguments, int out, int err) {
@@ -60,7 +60,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // The exit code; 128 and the signal's number where a signal ended it.
+  // The exit code; 128 plus the signal's number if a signal ended it.
   int wait() {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
@@ -73,7 +73,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// Appends what is there to read to `text`, up to `most_bytes` + 1 in all. False at the end.
+// Appends the available bytes to `text`, up to `most_bytes` + 1 in all. False at the end.
 bool read_some(const UniqueFd& fd, std::string& text, std::size_t most_bytes) {
   std::array<char, 1 << 16> block;
   const ssize_t got = ::read(fd.get(), block.data(), block.size());

@@ -21,7 +21,7 @@ namespace {
               "check that the path is that of a file, and that you may read it");
 }
 
-// As much of `bytes` as there is.
+// Reads up to `bytes`, as many as there are.
 std::string whole_content(const UniqueFd& fd, std::size_t bytes, const std::string& path) {
   std::string content(bytes, '\0');
   std::size_t size = 0;
@@ -39,7 +39,7 @@ std::string whole_content(const UniqueFd& fd, std::size_t bytes, const std::stri
 }  // namespace
 
 FileBytes FileBytes::open_raw(const std::string& path) {
-  // Not to wait for whoever writes into a named pipe; a file takes no notice.
+  // O_NONBLOCK: must not wait for the writer of a named pipe; it does not affect a file.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) fail("open", path, errno_text(errno));
   struct stat status {};
@@ -95,7 +95,7 @@ FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(map_bytes_, other.map_bytes_);
   std::swap(content_, other.content_);
   std::swap(view_, other.view_);
-  // A short string lies inside the object that holds it.
+  // A short string is inside the object that holds it, so a move changes its address.
   if (map_ == nullptr) view_ = content_;
   if (other.map_ == nullptr) other.view_ = other.content_;
   return *this;

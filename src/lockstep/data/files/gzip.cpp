@@ -44,7 +44,8 @@ struct GzipReader::Stream {
     return static_cast<uInt>(std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max()));
   }
 
-  // One call of inflate: input from `left`, output to [out, out + capacity). Returns zlib's code and the bytes written.
+  // One call of inflate: input from `left`, output to [out, out + capacity). Returns zlib's code and the number of
+  // bytes written.
   std::pair<int, std::size_t> inflate_some(char* out, std::size_t capacity) {
     z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(left.data()));
     const uInt in = z.avail_in = at_most_uint(left.size());

@@ -3,7 +3,7 @@
 namespace lockstep {
 
 const std::vector<std::vector<std::vector<Stroke>>>& digit_shapes() {
-  // Strokes meet where a corner is to stay sharp.
+  // Separate strokes meet where a corner must stay sharp.
   static const std::vector<std::vector<std::vector<Stroke>>> shapes{
       // 0: round; drawn from the upper right and not quite closed
       {{{{50, 0}, {22, 4}, {12, 30}, {12, 70}, {22, 96}, {50, 100}, {78, 96}, {88, 70}, {88, 30}, {78, 4}, {50, 0}}},
@@ -59,7 +59,7 @@ Stroke smooth(Stroke stroke) {
     for (std::size_t i = 0; i + 1 < stroke.size(); ++i) {
       const StrokePoint a = stroke[i];
       const StrokePoint b = stroke[i + 1];
-      // A quarter and three quarters of the way. Kept at the ends, so that strokes still meet.
+      // Cuts at one and three quarters of the way. The ends stay, so that strokes still meet.
       if (i > 0) cut.push_back({(3 * a.x + b.x) / 4, (3 * a.y + b.y) / 4});
       if (i + 2 < stroke.size()) cut.push_back({(a.x + 3 * b.x) / 4, (a.y + 3 * b.y) / 4});
     }

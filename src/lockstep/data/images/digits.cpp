@@ -21,7 +21,7 @@ constexpr int kDigits = 10;
 constexpr int kPixels = StrokeImage::kSide * StrokeImage::kSide;
 constexpr int kDigitUnit = StrokeImage::kUnitsPerPixel;
 
-// A generator of its own for each image and each block of labels.
+// A separate generator for each image and each block of labels.
 SplitMix generator(std::uint64_t seed, Split split, std::uint64_t purpose, std::int64_t index) {
   SplitMix mix(seed);
   std::uint64_t key = mix.next() ^ (split == Split::Test ? 0xa0761d6478bd642f : 0);
@@ -29,7 +29,7 @@ SplitMix generator(std::uint64_t seed, Split split, std::uint64_t purpose, std::
   return SplitMix(SplitMix(key + static_cast<std::uint64_t>(index)).next());
 }
 
-// Which digit image i is.
+// The digits of a block of ten images.
 std::array<std::uint8_t, kDigits> labels_of_block(std::uint64_t seed, Split split, std::int64_t block) {
   SplitMix random = generator(seed, split, 1, block);
   std::array<std::uint8_t, kDigits> labels{};
@@ -41,7 +41,7 @@ std::array<std::uint8_t, kDigits> labels_of_block(std::uint64_t seed, Split spli
   return labels;
 }
 
-// Maps a designed digit onto the image, in fixed point with 12 bits behind the point.
+// Maps a designed digit onto the image, in fixed point with 12 fractional bits.
 class Placement {
  public:
   explicit Placement(SplitMix& random) {
@@ -59,7 +59,7 @@ class Placement {
   }
 
   StrokePoint operator()(StrokePoint p) const {
-    // 100 designed units are 20 pixels: 51 units of the image each.
+    // 100 designed units are 20 pixels, so one is 51 units of the image.
     const int x = (p.x - 50) * 51;
     const int y = (p.y - 50) * 51;
     return {centre_x_ + (xx_ * x + xy_ * y) / kOne, centre_y_ + (yx_ * x + yy_ * y) / kOne};
@@ -112,11 +112,11 @@ bool holds(const std::string& path, const at::Tensor& tensor) {
   try {
     return at::equal(read_idx(path), tensor);
   } catch (const std::exception&) {
-    return false;  // no IDX, or another dtype or shape
+    return false;  // not IDX, or another dtype or shape
   }
 }
 
-// Throws if `path`, or `path`.gz, is there with other content than `tensor`.
+// Throws if `path` or `path`.gz exists with content other than `tensor`.
 void refuse_other(const std::string& path, const at::Tensor& tensor) {
   for (const std::string& found : {path, path + ".gz"}) {
     if (!std::filesystem::exists(found) || holds(found, tensor)) continue;

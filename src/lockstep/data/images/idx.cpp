@@ -38,7 +38,7 @@ class Source {
   explicit Source(const std::string& path) : file_(FileBytes::open_raw(path)), left_(file_.view()) {
     if (is_gzip(left_)) gzip_ = std::make_unique<GzipReader>(left_, path);
   }
-  /// Fewer than `size` at the end only.
+  /// Returns fewer than `size` only at the end.
   std::size_t read(char* out, std::size_t size) {
     if (gzip_) return gzip_->read(out, size);
     size = std::min(size, left_.size());
@@ -46,7 +46,7 @@ class Source {
     left_.remove_prefix(size);
     return size;
   }
-  /// No more than so many bytes are in the file, or may be.
+  /// An upper bound of the bytes in the file, or of those that may be inflated.
   std::size_t most_bytes() const {
     const std::size_t size = file_.view().size();
     return gzip_ ? std::min(size * kGzipMostExpansion, most_inflated_bytes(size)) : size;

@@ -57,8 +57,8 @@ std::array<float, 256> unit_fractions() {
   return fractions;
 }
 
-// images / 255, as float, with the channel that models expect. By table: ATen would divide on several threads, and in a
-// loader's worker they would take cores from training.
+// images / 255, as float, with the channel that models expect. Uses a table: ATen would divide on several threads,
+// which would take cores from training in a loader's worker.
 Batch to_unit_floats(Batch batch) {
   static const std::array<float, 256> fractions = unit_fractions();
   at::Tensor& images = batch.at("images");

@@ -7,7 +7,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kStrokeUnit = StrokeImage::kUnitsPerPixel;
-constexpr int kReach = 4 * kStrokeUnit;  // lines farther away than any pen's radius are not looked at
+constexpr int kReach = 4 * kStrokeUnit;  // lines farther away than any pen's radius are skipped
 constexpr std::int64_t kFar = std::int64_t{kReach} * kReach;
 
 std::int64_t square(std::int64_t x) { return x * x; }
@@ -58,7 +58,7 @@ void StrokeImage::render(int radius, std::uint8_t* pixels) const {
       pixels[i] = 0;
       continue;
     }
-    // IEEE requires the root of a double to be rounded correctly: no machine differs.
+    // IEEE requires the square root of a double to be rounded correctly, so it is equal on all machines.
     const int distance = static_cast<int>(std::sqrt(static_cast<double>(distance2_[i])));
     pixels[i] = static_cast<std::uint8_t>(std::min(edge - distance, kStrokeUnit - 1));
   }

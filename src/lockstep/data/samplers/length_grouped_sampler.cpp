@@ -26,11 +26,11 @@ std::int64_t share_of_lengths(const std::vector<std::int64_t>& lengths, const Le
   return options.drop_last || samples % options.num_replicas == 0 ? whole : whole + 1;
 }
 
-// Sorts each part of `part_size` samples from long to short, and puts the longest of all first.
+// Sorts each part of `part_size` samples from long to short, and moves the longest of all to the front.
 void sort_parts(std::vector<std::int64_t>& order, std::int64_t part_size, const std::vector<std::int64_t>& lengths) {
   const auto longer = [&](std::int64_t a, std::int64_t b) { return lengths[a] > lengths[b]; };
   const auto size = static_cast<std::int64_t>(order.size());
-  std::int64_t longest = 0;  // where the part with the longest sample begins; of several, the first
+  std::int64_t longest = 0;  // start of the first part with the longest sample
   for (std::int64_t begin = 0; begin < size; begin += part_size) {
     std::stable_sort(order.begin() + begin, order.begin() + std::min(begin + part_size, size), longer);
     if (longer(order[begin], order[longest])) longest = begin;
@@ -71,7 +71,7 @@ void LengthGroupedSampler::group(std::uint64_t seed) const {
   std::vector<std::int64_t> order(first, first + dataset_size());
   const std::int64_t batches =
       std::clamp<std::int64_t>(dataset_size() / options_.batch_size / 4, 1, kMostBatchesTogether);
-  // Not past the dataset: the product cannot overflow then.
+  // At most the dataset's size, so that the product cannot overflow.
   const std::int64_t part = options_.batch_size > dataset_size() ? dataset_size() : batches * options_.batch_size;
   sort_parts(order, part, lengths_);
   grouped_.resize(static_cast<std::size_t>(size()));

@@ -23,7 +23,7 @@ void keep(TokenRange& range, std::int64_t count, SequenceSide side) {
   range.count = count;
 }
 
-/// Lengths of two texts that together have `room`: the longer gives until both are equal, then both give.
+/// Lengths of two texts that share `room`: the longer one is shortened until both are equal, then both are.
 std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second, std::int64_t room) {
   const bool swapped = first > second;
   std::int64_t shorter = std::min(first, second);
@@ -35,7 +35,7 @@ std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int
   return swapped ? std::make_pair(longer, shorter) : std::make_pair(shorter, longer);
 }
 
-/// Offsets without the blanks at a token's ends. A blank that was put before the first word is not in the text.
+/// Offsets without the blanks at a token's ends. A blank that was added before the first word is not in the text.
 CharSpan trimmed(const TokenSpan& span, bool first_of_text, bool add_prefix_space) {
   std::int32_t leading = span.leading_blanks;
   if (leading == 1 && add_prefix_space && (first_of_text || span.begin == 0)) leading = 0;

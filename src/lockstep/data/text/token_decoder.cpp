@@ -13,7 +13,7 @@ using Replacement = std::pair<const char*, const char*>;
 constexpr Replacement kTextReplacements[] = {{" .", "."},     {" ?", "?"},     {" !", "!"},   {" ,", ","},
                                              {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"},
                                              {" 've", "'ve"}, {" 're", "'re"}};
-/// Applied to each token, where one has a place of its own in the list of the decoder that this follows.
+/// Applied to each token, if each token has its own entry in the list of the decoder that this follows.
 constexpr Replacement kTokenReplacements[] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
                                               {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
                                               {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};

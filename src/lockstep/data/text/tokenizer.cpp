@@ -14,13 +14,13 @@
 namespace lockstep {
 namespace {
 
-/// Texts that a thread takes at a time: enough to make taking them cheap, few enough to share the work evenly.
+/// Texts that a thread takes at a time: enough to make taking them cheap, few enough to divide the work evenly.
 constexpr std::size_t kTextsAtATime = 32;
 
 constexpr std::int64_t kLongestPadding = std::int64_t{1} << 31;
 
-/// Runs `encode_one(i, scratch)` for each i below `count` on several threads. Of several failures, that of the lowest i
-/// is thrown.
+/// Runs `encode_one(i, scratch)` for each i below `count` on several threads. If several fail, the exception of the
+/// lowest i is thrown.
 void for_each_text(const Tokenizer::Core& core, std::size_t count, int threads,
                    const std::function<void(std::size_t, text::EncoderScratch&)>& encode_one) {
   std::atomic<std::size_t> next{0};

@@ -28,8 +28,8 @@ std::unique_ptr<text::TextEncoder> make_encoder(const TokenizerDocument& documen
                                        byte_level_options(document));
 }
 
-/// An added token as it stands in the text: white space that it took does not count in its offsets where blanks are
-/// trimmed.
+/// The span of an added token in the text. If blanks are trimmed, white space that the token took is not part of its
+/// offsets.
 text::TokenSpan span_of(std::string_view found, std::int32_t begin, std::int32_t end) {
   text::TokenSpan span = {begin, end, 0, 0};
   std::size_t at = 0;
@@ -244,7 +244,7 @@ std::unique_ptr<EncoderScratch> Tokenizer::Core::take_scratch() const {
       pool_.pop_back();
       return scratch;
     }
-    // So that giving it back cannot fail.
+    // Reserved now, so that giving it back cannot fail.
     pool_.reserve(pool_.capacity() + 1);
   }
   return std::make_unique<EncoderScratch>();

@@ -1,4 +1,4 @@
-// What the parts of tokenizer.json mean.
+// The meaning of the parts of tokenizer.json.
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/files/json_fields.h"
 #include "lockstep/data/text/files/json_file.h"
@@ -12,7 +12,7 @@ Error unsupported(const std::string& what, const std::string& where) {
                "use a tokenizer like BERT's (WordPiece) or GPT-2's and RoBERTa's (byte-level BPE)");
 }
 
-/// The part `name` of the document; null where it is missing or null.
+/// The part `name` of the document; null if it is missing or null.
 const nlohmann::json* part(const TokenizerDocument& document, const std::string& name) {
   const auto found = document.json.find(name);
   return found == document.json.end() || found->is_null() ? nullptr : &*found;

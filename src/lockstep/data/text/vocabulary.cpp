@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Numbers may leave gaps, as added tokens do, but a single huge one must not make a huge table.
+/// Numbers may have gaps, as with added tokens, but a single huge number must not make a huge table.
 constexpr std::int64_t kMostUnusedIds = 1 << 20;
 
 Error conflict(const Vocabulary::Entry& entry, const std::string& what) {

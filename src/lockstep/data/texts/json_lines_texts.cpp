@@ -32,7 +32,7 @@ const char* kind_name(JsonValue::Kind kind) {
   }
 }
 
-// A class that was written as 1.0 is that of 1; one with a fraction is a measurement, and no class.
+// A class written as 1.0 is class 1; a number with a fraction is a measurement and not a class.
 template <typename Where>
 std::string whole_number(const std::string& text, const std::string& label, const Where& where) {
   const std::optional<double> number = parse_decimal(text);
@@ -41,20 +41,20 @@ std::string whole_number(const std::string& text, const std::string& label, cons
               "give whole numbers; where it is the name of a class, put it in quotes");
 }
 
-/// Picks the values of some keys out of one JSON object, without building the others: by one quick pass, and by the
-/// full parser where that does not do. Nothing recurses: any depth is fine.
+/// Reads the values of some keys from one JSON object, without building the others: with one quick pass, and with the
+/// full parser if that fails. Nothing recurses, so any depth is allowed.
 class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit JsonObjectPicker(const std::vector<std::string>& keys) : keys_(keys), values_(keys.size()) {}
 
-  /// @throws Error  if `line` is no JSON object. @param where  gives the place for a column, from 1
+  /// @throws Error  if `line` is not a JSON object. @param where  returns the location of a column, counted from 1
   template <typename Where>
   void parse(std::string_view line, const Where& where) {
     if (!scan_.scan(line, keys_, values_)) parse_fully(line, where);
   }
 
   const JsonValue& value(std::size_t key) const { return values_[key]; }
-  /// The keys of the object that were not asked for; known where one that was is missing.
+  /// The keys of the object that were not requested; known if a requested one is missing.
   const std::vector<std::string>& others() const { return others_; }
 
   bool null() override { return take(JsonValue::Kind::Null, ""); }
@@ -77,7 +77,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
     bad_column_ = std::max<std::size_t>(position, 1);
     message_ = error.what();
-    // "[json.exception.parse_error.101] parse error at line 1, column 9: …", where the line is not the file's.
+    // "[json.exception.parse_error.101] parse error at line 1, column 9: …"; its line is not the file's.
     const std::size_t place_end = message_.find(": ");
     if (place_end != std::string::npos) message_.erase(0, place_end + 2);
     return false;

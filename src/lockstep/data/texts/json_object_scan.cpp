@@ -36,7 +36,7 @@ const char* find_text_mark(const char* at, const char* end) {
   return std::find_if(at, end, ends_plain_text);
 }
 
-// The character that a backslash before `c` stands for; 0 for others than the eight.
+// The character that a backslash before `c` means; 0 for characters other than the eight.
 char escaped(char c) {
   switch (c) {
     case '"':
@@ -58,7 +58,7 @@ char escaped(char c) {
   }
 }
 
-// The number that four hexadecimal digits stand for; -1 for others.
+// The value of four hexadecimal digits; -1 for other characters.
 int hex_number(const char* digits) {
   int number = 0;
   for (int i = 0; i < 4; ++i) {
@@ -73,7 +73,7 @@ int hex_number(const char* digits) {
   return number;
 }
 
-// Appends what the text between two quotes stands for. False for an escape that JSON does not have, and for surrogates.
+// Appends the decoded text between two quotes. False for an escape that JSON does not have, and for surrogates.
 bool decode_text(std::string_view text, std::string& out) {
   out.clear();
   for (;;) {
@@ -123,7 +123,7 @@ bool JsonObjectScan::scan_object() {
   return at_ == end_;
 }
 
-// A key, the colon and the blanks around it.
+// Reads a key, the colon and the blanks around it.
 bool JsonObjectScan::scan_key(std::string_view* key) {
   if (!take('"')) return false;
   const char* const begin = at_;
@@ -197,7 +197,7 @@ bool JsonObjectScan::scan_number(JsonValue* value) {
     exponent_digits = at_ - digits;
   }
   const std::string_view text(begin, static_cast<std::size_t>(at_ - begin));
-  // Within these bounds no number overflows. And the full parser says 0 of -0.
+  // Within these limits no number overflows. The full parser turns -0 into 0.
   if (text.size() > kLongestNumber || exponent_digits > 2 || text == "-0") return false;
   if (value != nullptr) value->set(JsonValue::Kind::Number, text);
   return true;
@@ -213,7 +213,7 @@ bool JsonObjectScan::scan_word(std::string_view word, JsonValue::Kind kind, Json
 bool JsonObjectScan::skip_composite() {
   depth_ = 0;
   objects_ = 0;
-  bool is_before_value = true;  // else behind one
+  bool is_before_value = true;  // false: after a value
   do {
     if (is_before_value) {
       std::string_view key;

@@ -1,4 +1,4 @@
-// Plain text, one row a line.
+// Plain text, one row per line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kLineColumn = "text";
-constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";  // at the beginning of some files, and no text
+constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";  // at the beginning of some files; not part of the text
 
 class LineTexts : public IndexedTexts {
  public:

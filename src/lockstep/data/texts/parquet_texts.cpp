@@ -1,4 +1,4 @@
-// Parquet as rows of texts, through Arrow C++ where the build has it.
+// Parquet as rows of texts, through Arrow C++ if the build has it.
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -110,7 +110,7 @@ class ParquetTexts : public TextDataset {
     }
   }
 
-  // Nothing for null.
+  // The text of a value; nothing for null.
   std::optional<std::string> value(const arrow::ChunkedArray& values, std::int64_t row) const {
     std::shared_ptr<arrow::Scalar> scalar = value_or_error(values.GetScalar(row), path_);
     if (scalar->is_valid && scalar->type->id() == arrow::Type::DICTIONARY) {
@@ -145,7 +145,7 @@ class ParquetTexts : public TextDataset {
   std::string path_;
   std::string settings_;
   std::vector<Column> texts_;
-  std::vector<std::uint64_t> rows_;  // those of the file that were kept
+  std::vector<std::uint64_t> rows_;  // the rows of the file that were kept
   std::vector<std::int32_t> labels_;
 };
 

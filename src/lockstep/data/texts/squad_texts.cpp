@@ -1,4 +1,4 @@
-// JSON in SQuAD's shape as rows of texts.
+// JSON in SQuAD's format as rows of texts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class SquadTexts : public TextDataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(places_.size()); }
 
  private:
-  // A row: a text of each column, as an index into texts_.
+  // A row: one text per column, as an index into texts_.
   using Row = std::vector<std::size_t>;
 
   std::size_t column(const std::string& name) const {
@@ -68,7 +68,7 @@ class SquadTexts : public TextDataset {
 
   void add_article(const nlohmann::json& article, const std::string& where, TextRowChecks& checks) {
     JsonFields fields(article, where);
-    // Some files in this shape name no titles.
+    // Some files in this format have no titles.
     const std::size_t title = keep(fields.text("title", ""));
     const nlohmann::json& paragraphs = array_of(fields, "paragraphs");
     for (std::size_t i = 0; i < paragraphs.size(); ++i) {

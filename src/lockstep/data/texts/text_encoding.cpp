@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// The name under which iconv(1) knows the encoding; null: not a wide one.
+// iconv(1)'s name for the encoding; null: not UTF-16 or UTF-32.
 const char* wide_encoding(std::string_view bytes) {
   const auto begins_with = [&](std::string_view mark) { return bytes.substr(0, mark.size()) == mark; };
   if (begins_with("\xff\xfe\0\0"sv) || begins_with("\0\0\xfe\xff"sv)) return "UTF-32";

@@ -119,7 +119,7 @@ void TextRowChecks::invalid_bytes(const std::string& what, const Where& where) {
 }
 
 void TextRowChecks::label(std::string_view value, const Where& where) {
-  if (!keep_) return;  // what is left out teaches nothing
+  if (!keep_) return;  // a row that is left out teaches no label
   if (last_id_ >= 0 && value == last_label_) {
     id_ = last_id_;
     return;
@@ -171,7 +171,7 @@ void TextRowChecks::refuse_or_skip(RowPolicy policy, const std::string& what, co
                                    const std::string& fix, std::int64_t& skipped) {
   if (policy == RowPolicy::Keep) return;
   if (policy == RowPolicy::Refuse) throw Error(what, where(), fix);
-  if (keep_) ++skipped;  // a row counts once
+  if (keep_) ++skipped;  // a row counts only once
   keep_ = false;
 }
 

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// From 0 up to, not including, 1.
+// A number from 0 (included) to 1 (excluded).
 double uniform(SplitMix& random) { return static_cast<double>(random.next() >> 11) * 0x1p-53; }
 
 std::uint64_t mixed(std::uint64_t state, std::int64_t number) {

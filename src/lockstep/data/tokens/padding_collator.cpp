@@ -20,7 +20,7 @@ constexpr std::int64_t kLongestSequence = std::int64_t{1} << 31;
   throw Error(what, fmt::format("sample {} of the batch", sample), fix);
 }
 
-// Gives each sample's label the one name that models know.
+// Renames each sample's label to the one name that models use.
 void rename_labels(Example& example, std::size_t sample) {
   for (const char* name : {"label", "label_ids"}) {
     const auto found = example.find(name);
@@ -48,7 +48,7 @@ const at::Tensor& ids_of(const Example& example, std::size_t sample) {
   return ids->second;
 }
 
-// Puts sequences [n] of one field into [batch, length].
+// Copies sequences [n] of one field into [batch, length].
 at::Tensor padded(const std::vector<Example>& examples, const std::string& name, std::int64_t length,
                   std::int64_t filler, SequenceSide side) {
   at::Tensor batch = at::full({static_cast<std::int64_t>(examples.size()), length}, filler, at::kLong);

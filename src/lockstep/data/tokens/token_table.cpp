@@ -12,15 +12,15 @@
 namespace lockstep {
 namespace {
 
-// The file: the tokens, padded to 8 bytes, the samples' ends, the labels if there are any, and this. Everything in the
-// machine's byte order, which the magic number shows.
+// The file consists of the tokens, padded to 8 bytes, the samples' ends, the labels if there are any, and this struct.
+// Everything is in the machine's byte order, which the magic number shows.
 struct TokenFileEnd {
   std::uint64_t magic;
   std::uint64_t num_samples;
   std::uint64_t num_tokens;
   std::uint64_t flags;
   std::array<char, 64> key;     // hexadecimal
-  std::array<char, 64> digest;  // of all before it, hexadecimal
+  std::array<char, 64> digest;  // of everything before it, hexadecimal
 };
 static_assert(sizeof(TokenFileEnd) == 160);
 
@@ -44,7 +44,7 @@ std::array<char, 64> hex_digits(const std::string& hex) {
   return digits;
 }
 
-// Bytes of the sections before the end; nothing where that is no sensible number.
+// Bytes of the sections before the end; nothing if the struct does not describe a valid size.
 std::optional<std::size_t> body_bytes(const TokenFileEnd& end, std::size_t file_bytes) {
   const std::uint64_t most = file_bytes / sizeof(std::uint32_t);
   if (end.num_tokens > most || end.num_samples > most || end.flags > (kLabelsFlag | kTypesFlag)) return std::nullopt;

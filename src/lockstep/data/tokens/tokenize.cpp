@@ -15,11 +15,11 @@
 namespace lockstep {
 namespace {
 
-// Changes when the same texts, tokenizer and options would give other tokens than before.
+// To be changed if equal texts, tokenizer and options give other tokens than before.
 constexpr const char* kTokensVersion = "lockstep tokens 1";
 
 constexpr std::int64_t kRowsAtATime = 4096;
-constexpr double kLongestWait_s = 365.0 * 24 * 3600;  // a Deadline's
+constexpr double kLongestWait_s = 365.0 * 24 * 3600;  // the limit of Deadline
 
 class RowEncoder {
  public:
@@ -82,7 +82,7 @@ class RowEncoder {
     }
   }
 
-  // Throws with the row's place what the batch threw without.
+  // Adds the row's location to an error that the batch threw without one.
   void encode_one(const TextRow& row, std::int64_t index) const {
     try {
       if (row.texts.size() == 1) {
@@ -139,7 +139,7 @@ std::string path_of_key(const std::string& dir, const std::string& key) {
   return (std::filesystem::path(dir) / ("tokens-" + key.substr(0, 32) + ".bin")).string();
 }
 
-// The table of a file that is there and whole. @param log_damage  says why another one is not used
+// The table of a file that exists and is complete. @param log_damage  log why an existing file is not used
 std::optional<TokenTable> open_cached(const std::string& path, const std::string& key, bool log_damage) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   try {
@@ -161,7 +161,7 @@ TokenTable tokenize_cached(const std::string& path, const std::string& key, cons
   if (auto cached = open_cached(path, key, /*log_damage=*/false)) return std::move(*cached);
   const auto timeout = std::chrono::duration<double>(std::min(timeout_s, kLongestWait_s));
   const FileLock lock(path + ".lock", Deadline::after(std::chrono::ceil<std::chrono::milliseconds>(timeout)));
-  // Somebody else may have been faster.
+  // Another process may have been faster.
   if (auto cached = open_cached(path, key, /*log_damage=*/true)) return std::move(*cached);
   return tokenize_to(path, key, encoder);
 }

@@ -80,7 +80,7 @@ std::vector<TextSegment> AddedTokenFinder::split(std::string_view text) const {
     std::size_t end = at + match.length;
     at = end;
     if (!may_stand(token, text.substr(0, begin), text.substr(end))) continue;
-    // An earlier token may have taken the white space that this one starts with: then both have it.
+    // An earlier token may have taken the white space before this one: then it belongs to both.
     if (token.lstrip) begin = std::max(spaces_until(text, begin), text_at);
     if (token.rstrip) end = spaces_from(text, end);
     if (text_at < begin) segments.push_back({text_at, begin, nullptr});

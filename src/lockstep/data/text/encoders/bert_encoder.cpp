@@ -27,15 +27,15 @@ class BertEncoder final : public CachedWordEncoder {
                          EncoderScratch& scratch) const override;
 
  private:
-  /// The id of each character that stands alone; negative where it has not exactly one.
+  /// The id of each character that is a word by itself; negative if it does not have exactly one.
   struct SinglePage {
     TokenId ids[kPageChars];
   };
 
-  /// Appends the ids of `text`; `kWords`: and which words they are of, to `scratch.words`.
+  /// Appends the ids of `text`; with `kWords` also appends an entry for each word to `scratch.words`.
   template <bool kWords>
   void encode_raw(std::string_view text, EncoderScratch& scratch) const;
-  /// Encodes plain ASCII from `at` on, and returns where it ended: the end, or a word that is not plain or long.
+  /// Encodes plain ASCII from `at` on, and returns where it stopped: the end, or a word that is not plain or is long.
   template <bool kWords>
   std::size_t encode_plain(std::string_view text, std::size_t at, EncoderScratch& scratch) const;
   /// Encodes any characters from `at` on, at least one, until plain ASCII begins.
@@ -51,7 +51,7 @@ class BertEncoder final : public CachedWordEncoder {
   LazyPages<SinglePage> singles_;
 };
 
-/// Letters and digits of ASCII need no table: fills `out` and returns true if `raw` consists of them.
+/// ASCII letters and digits need no table: fills `out` and returns true if `raw` consists of them.
 bool normalize_plain(std::string_view raw, bool lowercase, std::string& out) {
   out.resize(raw.size());
   for (std::size_t i = 0; i < raw.size(); ++i) {
@@ -93,7 +93,7 @@ std::size_t BertEncoder::encode_plain(std::string_view text, std::size_t at, Enc
     const int stop_at = stop != 0 ? lowest_bit(stop) : kBlockBytes;
     if (stop != 0) starts &= bits_below(stop_at);
 
-    // The last word, if it touches the block's end or a character that is not plain, may go on there.
+    // The last word may continue after the block, if it touches the block's end or a character that is not plain.
     int done = stop_at;
     if (starts != 0) {
       const int last = highest_bit(starts);

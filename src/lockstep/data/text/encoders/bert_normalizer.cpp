@@ -8,13 +8,13 @@
 namespace lockstep::text {
 namespace {
 
-/// A character on its way, and the index of the original one that it came from.
+/// A character during normalization, and the index of its original character.
 struct TracedChar {
   char32_t c;
   std::uint32_t source;
 };
 
-/// One character of a decomposition: its first one replaces the original, the others are added to it.
+/// One character of a decomposition: the first one replaces the original, the others are added after it.
 struct DecomposedChar {
   char32_t c;
   int combining_class;
@@ -31,7 +31,7 @@ void append_traced(char32_t c, std::uint32_t source, bool with_source, Normalize
   if (with_source) out.source.insert(out.source.end(), out.bytes.size() - before, source);
 }
 
-/// Clean-up and spaces around ideographs.
+/// Applies clean-up, and puts spaces around ideographs.
 void append_cleaned(const BertNormalizerOptions& options, char32_t c, std::u32string& out) {
   if (options.clean_text) {
     if (is_bert_control(c)) return;
@@ -43,8 +43,8 @@ void append_cleaned(const BertNormalizerOptions& options, char32_t c, std::u32st
   if (spaced) out.push_back(' ');
 }
 
-/// Decomposes with canonical order, then drops marks. The order moves characters but not the places that they came
-/// from: that is how the original traces them.
+/// Decomposes with canonical order, then drops marks. The order moves characters but not their origins: the original
+/// library traces them in this way.
 std::vector<TracedChar> strip_accents(const std::vector<TracedChar>& chars) {
   std::vector<DecomposedChar> parts;
   std::u32string decomposed;

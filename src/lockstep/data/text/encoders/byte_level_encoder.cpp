@@ -13,8 +13,8 @@ namespace {
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-/// Where words start among 64 bytes of ASCII, the first of which starts one: bit i for byte i.
-/// Bits are right up to the first byte that is not ASCII; a start at the last byte may be missing.
+/// The starts of words among 64 bytes of ASCII, the first of which is a start: bit i for byte i. Bits are valid up to
+/// the first byte that is not ASCII; a start at the last byte may be missing.
 std::uint64_t word_starts(const AsciiBlock& block, std::uint64_t valid) {
   const std::uint64_t space = (block.blank | block.line_space | block.page_space) & valid;
   const std::uint64_t word = ~space & ~block.high & valid;
@@ -59,11 +59,11 @@ class ByteLevelEncoder final : public CachedWordEncoder {
     return scratch.bytes;
   }
 
-  /// Appends the ids of `text`; `kWords`: and which words they are of, to `scratch.words`.
+  /// Appends the ids of `text`; with `kWords` also appends an entry for each word to `scratch.words`.
   template <bool kWords>
   void encode_raw(std::string_view text, EncoderScratch& scratch) const;
-  /// Encodes ASCII from `at` on, which starts a word, and returns where it ended: the end, or a word that is long or
-  /// touches other characters.
+  /// Encodes ASCII from `at` on, which is the start of a word, and returns where it stopped: the end, or a word that is
+  /// long or touches other characters.
   template <bool kWords>
   std::size_t encode_ascii(std::string_view text, std::size_t at, EncoderScratch& scratch) const;
   void cut(std::string_view word, EncoderScratch& scratch) const override {
@@ -87,10 +87,10 @@ void ByteLevelEncoder::encode_raw(std::string_view text, EncoderScratch& scratch
   }
 }
 
-/// Takes contractions into account: each is a word, and ends where no other would. Drops the starts behind one that the
-/// block cuts off, unless the text `ends_here`.
+/// Handles contractions: each is a word, and ends where no other word would. Drops the starts after a contraction that
+/// the block cuts off, unless the text `ends_here`.
 void split_contractions(std::string_view source, std::uint64_t apostrophes, bool ends_here, std::uint64_t& starts) {
-  // At a start, an apostrophe has no blank before it: with one, it belongs to a run of other characters.
+  // An apostrophe at a start has no blank before it; with a blank, it belongs to a run of other characters.
   for (std::uint64_t left = apostrophes & starts; left != 0; left &= left - 1) {
     const int at = lowest_bit(left);
     if (static_cast<std::size_t>(at) + 4 > source.size() && !ends_here) {
@@ -144,7 +144,7 @@ void ByteLevelEncoder::encode_with_spans(std::string_view text, std::int32_t fir
   if (prefixed) text = with_prefix(text, scratch);
   scratch.words.clear();
   encode_raw<true>(text, scratch);
-  // The character that the byte before `at` belongs to. The prefix is traced to the character that it stands before.
+  // The character of the byte before `at`. The prefix is traced to the character after it.
   std::int32_t char_at = first_char - 1;
   std::int32_t prefix_chars = prefixed ? 1 : 0;
   std::size_t counted = 0;

@@ -11,7 +11,7 @@ namespace lockstep::text {
 namespace {
 
 constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
-/// Up to here, looking at every pair for the best one beats a heap.
+/// Up to this many parts, checking every pair for the best one is faster than a heap.
 constexpr std::size_t kFewParts = 96;
 
 TokenId require(const Vocabulary& vocabulary, const std::string& token, const Merge& merge) {
@@ -21,7 +21,7 @@ TokenId require(const Vocabulary& vocabulary, const std::string& token, const Me
               merge.where, "take the merges and the vocabulary from the same model");
 }
 
-/// Index of the lowest of `count` numbers, the first of equals; without branches that nobody can predict.
+/// Index of the lowest of `count` numbers, the first if several are equal; without unpredictable branches.
 std::size_t first_lowest(const std::uint32_t* numbers, std::size_t count) {
   std::uint64_t best[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
   std::size_t i = 0;
@@ -124,7 +124,7 @@ void BytePairModel::start(std::string_view word, std::vector<WordPart>& parts) c
 void BytePairModel::merge_few(std::string_view word, std::vector<WordPart>& parts, std::size_t first) const {
   std::size_t count = parts.size() - first;
   WordPart* part = parts.data() + first;
-  // ranks[i] is that of parts i and i + 1.
+  // ranks[i] is the rank of parts i and i + 1.
   std::uint32_t ranks[kFewParts];
   const bool only_bytes = count == word.size() && unk_id_ < 0;
   for (std::size_t i = 0; i + 1 < count; ++i) {
@@ -158,7 +158,7 @@ void BytePairModel::merge_many(std::vector<WordPart>& parts, std::size_t first,
   std::vector<Links> links(count);
   for (std::uint32_t i = 0; i < count; ++i) links[i] = {i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1};
 
-  // A heap of rank << 32 | position: the best merge first, the leftmost of equals first.
+  // A heap of rank << 32 | position: the best merge first, the leftmost first among equals.
   std::vector<std::uint64_t>& heap = space;
   heap.clear();
   const auto later = std::greater<std::uint64_t>();
@@ -175,7 +175,7 @@ void BytePairModel::merge_many(std::vector<WordPart>& parts, std::size_t first,
     const auto left = static_cast<std::uint32_t>(heap.back());
     heap.pop_back();
     const std::uint32_t right = part[left].id < 0 ? kNone : links[left].next;
-    // One of the two has been merged since: what they would be now is in the heap on its own.
+    // One of the two was merged after this entry was made; the new pair has its own entry in the heap.
     if (right == kNone || rank_of(part[left].id, part[right].id) != rank) continue;
     part[left].id = merged_[rank];
     part[left].end = part[right].end;

@@ -6,7 +6,7 @@
 namespace lockstep::text {
 namespace {
 
-/// A word in a block gives at most as many ids as it has bytes; an entry of the cache is copied whole.
+/// A word in a block has at most as many ids as bytes; an entry of the cache is copied as a whole.
 constexpr std::size_t kRoomPerBlock = kBlockBytes + WordCache::kInlineIds;
 
 }  // namespace

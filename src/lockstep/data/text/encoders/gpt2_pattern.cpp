@@ -18,7 +18,7 @@ PatternClass class_of(char32_t c) {
   return pages.page_of(c).classes[c % kPageChars];
 }
 
-/// Where the run of characters of class `kind` ends that goes on at `at`.
+/// The end of the run of characters of class `kind` that continues at `at`.
 std::size_t run_end(std::string_view text, std::size_t at, PatternClass kind) {
   for (std::size_t next = at; at < text.size(); at = next) {
     if (class_of(decode_char(text.data(), &next)) != kind) break;
@@ -50,7 +50,7 @@ std::size_t gpt2_word_end(std::string_view text, std::size_t at) {
     const PatternClass following = class_of(decode_char(text.data(), &next));
     if (following != PatternClass::Space) return run_end(text, next, following);
   }
-  // The last space before a word is left to that word, if it is a blank, or stands alone.
+  // The last space before a word belongs to that word if it is a blank, or is a word by itself.
   std::size_t last = begin;
   while (at < text.size()) {
     std::size_t next = at;

@@ -27,7 +27,7 @@ class TokenTrie::Builder {
   /// How many free places to try before the array grows.
   static constexpr int kTries = 64;
 
-  /// The node that the tokens [begin, end) go through after `depth` bytes.
+  /// The tokens [begin, end) pass through this node after `depth` bytes.
   struct Task {
     std::uint32_t node;
     std::size_t depth;
@@ -66,7 +66,7 @@ class TokenTrie::Builder {
       const auto free = [&](unsigned char label) { return !is_taken(children ^ label); };
       if (std::all_of(labels_.begin(), labels_.end(), free)) return children;
     }
-    // Full of small gaps that are not worth looking at again.
+    // The places before are full of small gaps that are not worth checking again.
     if (tries == kTries) first_free_ = std::max(first_free_, nodes_.size() - kBlock);
     const std::size_t place = nodes_.size();
     add_block();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kSpecialTokens[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 constexpr std::string_view kPrefix = "##";
-/// Longer words are [UNK] whatever the vocabulary, so nothing is to be learned from them.
+/// Longer words are [UNK] with any vocabulary, so nothing can be learned from them.
 constexpr std::size_t kLongestWordChars = 100;
 
 /// A word as pieces, by their numbers.
@@ -26,11 +26,11 @@ std::uint64_t pack(std::int32_t left, std::int32_t right) {
   return (static_cast<std::uint64_t>(left) << 32) | static_cast<std::uint32_t>(right);
 }
 
-/// A pair of neighbours, and how often it occurred when this was written down.
+/// A pair of neighbours, and how often it occurred when this entry was made.
 struct Candidate {
   std::int64_t count;
   std::uint64_t pair;
-  /// The most frequent first; of equals the one that was known first.
+  /// The most frequent first; among equals, the one that was known first.
   bool operator<(const Candidate& other) const {
     return count != other.count ? count < other.count : pair > other.pair;
   }
@@ -122,7 +122,7 @@ class Joiner {
   std::priority_queue<Candidate> queue_;
 };
 
-/// The characters that are kept, ascending: the most frequent ones, of equals the lower ones.
+/// The characters to keep, ascending: the most frequent ones, and the lower ones among equals.
 std::vector<char32_t> alphabet_of(const std::map<std::string, std::int64_t>& counts, std::int64_t limit) {
   std::map<char32_t, std::int64_t> frequency;
   for (const auto& [word, count] : counts) {
@@ -186,7 +186,7 @@ std::vector<std::string> WordPieceTrainer::train() const {
   const std::map<std::string, std::int64_t> counts(counts_.begin(), counts_.end());
   const std::vector<char32_t> alphabet = alphabet_of(counts, options_.limit_alphabet);
 
-  // First characters, then those that go on with a word, as far as there are any.
+  // First characters, then characters that continue a word, if there are any.
   std::vector<std::string> tokens(std::begin(kSpecialTokens), std::end(kSpecialTokens));
   std::map<char32_t, std::int32_t> first, following;
   for (const char32_t c : alphabet) {

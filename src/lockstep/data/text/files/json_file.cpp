@@ -12,7 +12,7 @@
 namespace lockstep::text {
 namespace {
 
-/// Deeper nesting than any tokenizer file has; recursion over the value is safe below it.
+/// Deeper than any tokenizer file; recursion over the value is safe up to this depth.
 constexpr int kDeepest = 64;
 
 std::string line_at(std::string_view content, std::size_t position) {
@@ -20,7 +20,7 @@ std::string line_at(std::string_view content, std::size_t position) {
   return std::to_string(1 + std::count(before.begin(), before.end(), '\n'));
 }
 
-// Without "[json.exception.parse_error.101] ".
+// The message without "[json.exception.parse_error.101] ".
 std::string message_of(const std::exception& error) {
   const std::string message = error.what();
   const std::size_t end = message.find("] ");

@@ -1,4 +1,4 @@
-// What "post_processor" of tokenizer.json means.
+// The meaning of "post_processor" in tokenizer.json.
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/files/json_fields.h"
 #include "lockstep/data/text/files/json_file.h"
@@ -17,7 +17,7 @@ TokenId require_token(const TokenizerDocument& document, const std::string& toke
   throw Error("the vocabulary lacks the token '" + token + "'", where, "take all files from the same tokenizer");
 }
 
-/// ["[SEP]", 102], as BertProcessing and RobertaProcessing have it.
+/// ["[SEP]", 102], as in BertProcessing and RobertaProcessing.
 TokenId token_and_id(const TokenizerDocument& document, JsonFields& fields, const std::string& name) {
   const nlohmann::json& value = fields.require(name);
   if (!value.is_array() || value.size() != 2 || !value[0].is_string()) {

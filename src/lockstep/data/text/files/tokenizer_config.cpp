@@ -19,12 +19,12 @@ constexpr SpecialName kSpecialNames[] = {{"unk_token", &SpecialTokens::unk},   {
                                          {"mask_token", &SpecialTokens::mask}, {"bos_token", &SpecialTokens::bos},
                                          {"eos_token", &SpecialTokens::eos}};
 
-/// Larger than any model's input: what transformers writes for "no limit".
+/// Larger than any model's input; transformers writes such a number for "no limit".
 constexpr double kNoLimit = 2147483647.0;
 
 std::string path_in(const std::string& dir, const char* name) { return (std::filesystem::path(dir) / name).string(); }
 
-/// A special token stands as text, or as an object whose `content` is the text.
+/// A special token is a text, or an object whose `content` is the text.
 std::optional<std::string> special_token(JsonFields& fields, const std::string& key) {
   const nlohmann::json* value = fields.find(key);
   if (value == nullptr || value->is_null()) return std::nullopt;
@@ -150,8 +150,8 @@ TokenizerConfig read_tokenizer_config(const std::string& dir) {
 }
 
 void require_class_for(VocabularyFiles files, const TokenizerConfig& config, const std::string& dir) {
-  // All of which transformers makes with the same normaliser, pre-tokenizer and post-processor. The base classes are
-  // what exporters write that know no better.
+  // transformers makes all of these with one normaliser, pre-tokenizer and post-processor. Some exporters write the
+  // base classes.
   static const std::vector<std::string_view> word_piece{"BertTokenizer",
                                                         "DistilBertTokenizer",
                                                         "ElectraTokenizer",

@@ -25,7 +25,7 @@ TokenId require_special(const TokenizerDocument& document, const std::string& to
               "take all files from the same model, or name its special tokens in tokenizer_config.json");
 }
 
-/// Declares the special tokens that the vocabulary has as tokens to be found in texts.
+/// Declares the special tokens of the vocabulary as tokens to find in texts.
 void declare_special_tokens(TokenizerDocument& document) {
   const SpecialTokens& special = document.special;
   for (const auto* name :
@@ -94,7 +94,7 @@ const SpecialTokens kRobertaSpecial = {"<unk>", "<pad>", "<s>", "</s>", "<mask>"
 const SpecialTokens kGpt2Special = {"<|endoftext|>", std::nullopt,    std::nullopt,   std::nullopt,
                                     std::nullopt,    "<|endoftext|>", "<|endoftext|>"};
 
-/// Forgets special tokens that there are not.
+/// Removes special tokens that do not exist.
 void drop_missing(TokenizerDocument& document) {
   SpecialTokens& special = document.special;
   for (const auto member : {&SpecialTokens::unk, &SpecialTokens::pad, &SpecialTokens::cls, &SpecialTokens::sep,
@@ -150,7 +150,7 @@ json byte_level(bool add_prefix_space, bool trim_offsets) {
 }
 
 void declare_roberta_mask(TokenizerDocument& document) {
-  // The mask takes the blank before it, so that "a <mask>" has no lone blank.
+  // The mask token takes the blank before it, so that "a <mask>" has no separate blank.
   for (AddedToken& token : document.added_tokens) {
     if (document.special.mask == token.content) token.lstrip = true;
   }
@@ -202,7 +202,7 @@ TokenizerDocument byte_pair_document(const std::string& vocab_path, const std::s
   return document;
 }
 
-/// What the vocabulary itself tells about special tokens, where no configuration does.
+/// Derives special tokens from the vocabulary, if no configuration declares them.
 void guess_special_tokens(TokenizerDocument& document) {
   if (is_word_piece(document)) {
     fill_in(document.special, kBertSpecial);
@@ -212,7 +212,7 @@ void guess_special_tokens(TokenizerDocument& document) {
   drop_missing(document);
 }
 
-/// tokenizer_config.json is what people edit, so it has the last word.
+/// tokenizer_config.json takes precedence, because it is the file that people edit.
 void apply_config(const TokenizerConfig& config, TokenizerDocument& document) {
   const auto set = [&](const char* part, const char* field, const std::optional<bool>& value) {
     json& root = document.json;

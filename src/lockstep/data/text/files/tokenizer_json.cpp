@@ -128,14 +128,14 @@ nlohmann::ordered_json write_tokenizer_json(const TokenizerDocument& document) {
   for (const char* name : {"normalizer", "pre_tokenizer", "post_processor", "decoder", "model"}) copy(name);
   nlohmann::ordered_json::object_t vocab;
   for (TokenId id = 0; id < document.vocabulary.id_limit(); ++id) {
-    // push_back: an assignment by key would search all keys before it.
+    // push_back, because an assignment by key would search all earlier keys.
     if (document.vocabulary.contains(id)) vocab.push_back({document.vocabulary.token(id), id});
   }
   root["model"]["vocab"] = std::move(vocab);
   if (is_word_piece(document)) return root;
   nlohmann::ordered_json merges = nlohmann::ordered_json::array();
-  // As one text, which tokenizers of all versions read; pairs came with 0.20. No token of a byte-level alphabet has a
-  // blank.
+  // Written as one text, which tokenizers of all versions read; 0.20 introduced pairs. No token of a byte-level
+  // alphabet contains a blank.
   const auto has_blank = [](const Merge& merge) { return (merge.left + merge.right).find(' ') != std::string::npos; };
   const bool as_pairs = std::any_of(document.merges.begin(), document.merges.end(), has_blank);
   for (const Merge& merge : document.merges) {

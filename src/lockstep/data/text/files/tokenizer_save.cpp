@@ -17,7 +17,7 @@ std::string dump(const ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, ordered_json::error_handler_t::strict) + "\n";
 }
 
-/// One token a line, by number; a number that no token has is an empty line.
+/// One token per line, by number; an unused number is an empty line.
 std::string vocab_txt(const Vocabulary& vocabulary) {
   std::string lines;
   for (TokenId id = 0; id < vocabulary.id_limit(); ++id) {

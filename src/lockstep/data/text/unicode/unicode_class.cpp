@@ -15,7 +15,7 @@ struct Range {
   char32_t last;
 };
 
-// Assigned after Unicode 15.0, which is what the oldest supported ICU knows; in Unicode 16.0 they are \p{L} or \p{N}.
+// Assigned after Unicode 15.0, the version of the oldest supported ICU; in Unicode 16.0 they are \p{L} or \p{N}.
 constexpr Range kLettersAfter15[] = {{0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
                                      {0x10D4A, 0x10D65}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x11380, 0x11389},
                                      {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113B7},
@@ -47,7 +47,7 @@ const Entry* find_range(const Entry (&ranges)[count], char32_t c) {
   return c <= found->last ? found : nullptr;
 }
 
-/// Whether `c` was assigned in Unicode `major`.0 at the latest, and so seen by a library with that version's tables.
+/// Whether `c` was assigned in Unicode `major`.0 or earlier, and is known to a library with that version's tables.
 bool assigned_by(char32_t c, int major) {
   UVersionInfo version;
   u_charAge(static_cast<UChar32>(c), version);
@@ -67,7 +67,7 @@ bool is_white_space(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)
 
 bool is_bert_punctuation(char32_t c) {
   if (c < 0x80) return c > 0x20 && c < 0x7F && u_isalnum(static_cast<UChar32>(c)) == 0;
-  // Punctuation in Unicode 8.0, and reclassified since.
+  // Punctuation in Unicode 8.0, reclassified since then.
   if (c == 0x166D || c == 0x111C9) return true;
   return has_category(c, U_GC_P_MASK) && assigned_by(c, 8);
 }
@@ -79,7 +79,7 @@ bool is_bert_control(char32_t c) {
 }
 
 bool is_bert_chinese(char32_t c) {
-  // 0x2B920 for 0x2B820 is how the original has it.
+  // The original has 0x2B920 instead of 0x2B820.
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);

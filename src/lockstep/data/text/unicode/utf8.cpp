@@ -10,7 +10,7 @@ constexpr std::uint64_t kHighBits = 0x8080808080808080u;
 
 bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
 
-/// Bounds of the second byte of a sequence that `first` starts; its length is 0 where `first` starts none.
+/// Bounds of the second byte of a sequence that starts with `first`; the length is 0 if none starts with it.
 struct Lead {
   std::size_t length;
   unsigned char low;
@@ -34,7 +34,7 @@ struct Sequence {
   bool valid;
 };
 
-/// The sequence that starts at `position`: its length, or that of the maximal part that is to be replaced.
+/// The sequence that starts at `position`: its length, or the length of the maximal part to replace.
 Sequence sequence_at(const unsigned char* bytes, std::size_t size, std::size_t position) {
   const Lead lead = lead_of(bytes[position]);
   if (lead.length == 0) return {1, false};
@@ -45,8 +45,8 @@ Sequence sequence_at(const unsigned char* bytes, std::size_t size, std::size_t p
   return {lead.length, true};
 }
 
-/// An automaton over bytes, after which nothing depends on branches: the state is the number of bits by which the next
-/// byte's row is shifted, and the row holds the new state there (P. Vognsen, "Shift-based DFAs").
+/// An automaton over bytes without dependent branches: the state is the number of bits by which the next byte's row is
+/// shifted, and the row contains the new state at that place (P. Vognsen, "Shift-based DFAs").
 class Utf8Automaton {
  public:
   static constexpr std::uint64_t kRefused = 0;
