@@ -58,8 +58,7 @@ ModelTurn turn_of_ours(const Json& row) {
 
 bool is_classifier(const ConfigFile& config) { return config.text({"model_type"}, "") == "bert"; }
 
-// Texts of different lengths: the last of n is almost a quarter shorter. bench/peers/huggingface_model.py makes the
-// same batch.
+// Texts of different lengths: the last of n is almost a quarter shorter. huggingface_model.py makes the same batch.
 Batch make_model_batch(const ConfigFile& config, std::int64_t size, std::int64_t length) {
   const auto range = [](std::int64_t n) { return at::arange(n, at::kLong); };
   constexpr std::int64_t kAny = std::int64_t{1} << 31;

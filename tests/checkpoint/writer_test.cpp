@@ -175,7 +175,7 @@ TEST(CheckpointWriter, LeavesFoldersThatAreNotItsOwn) {
   options.save_total_limit = 1;
   std::filesystem::create_directories(folder / "checkpoint-7");  // of another library: it has no manifest
   std::filesystem::create_directories(folder / "runs");
-  std::filesystem::create_directories(folder / "checkpoint-2/inside");  // not one of ours, but has such a name
+  std::filesystem::create_directories(folder / "checkpoint-2/inside");  // occupies the name of the next checkpoint
   CheckpointWriter writer(options);
   for (const std::int64_t step : {1, 2}) writer.save(sample_content(step));
   writer.wait();

@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-/// True if LibTorch's kernels and ours both round a product and its sum once; results are then equal to the bit.
-/// LibTorch rounds twice with ATEN_CPU_CAPABILITY=default, and Lockstep without AVX2. LibTorch's optimizers round in
-/// other places from version 2 on.
+/// True if the kernels of LibTorch and Lockstep both round a product and its sum once; results are then equal to the
+/// bit. LibTorch rounds twice with ATEN_CPU_CAPABILITY=default, and Lockstep without AVX2. LibTorch's optimizers round
+/// in other places from version 2 on.
 inline bool same_rounding() {
   if (TORCH_VERSION_MAJOR > 1) return false;
   const float a = 1.0F + 0x1p-12F;

@@ -58,11 +58,11 @@ class Model : public torch::nn::Module {
   /// keeps no state.
   /// @throws Error  if labels are missing or outside the head
   virtual LossSum loss(const at::Tensor& output, const Batch& batch) const = 0;
-  /// The loss with labels of which all classes share the part `factor` evenly, as in Hugging Face's LabelSmoother.
-  /// Default: cross entropy over the output's last dimension against "labels". Throws as `loss`.
+  /// The loss with smoothed labels: all classes share the part `factor` of each label evenly, as in Hugging Face's
+  /// LabelSmoother. Default: cross entropy over the output's last dimension against "labels". Throws as `loss`.
   virtual LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const;
-  /// Floating-point operations of forward and backward, as Hugging Face's Trainer counts them for `total_flos`: 6 for
-  /// each token of "input_ids" times each number in a parameter that is not an embedding. 0 if the batch has no tokens.
+  /// Floating-point operations of forward and backward, as Hugging Face's Trainer counts them for `total_flos`: 6 times
+  /// the tokens in "input_ids" times the numbers in parameters that are not embeddings. 0 if the batch has no tokens.
   double floating_point_ops(const Batch& batch) const;
 
   /// A model with this configuration and copies of all parameters and buffers, with training mode and requires_grad.

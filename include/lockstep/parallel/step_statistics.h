@@ -11,7 +11,7 @@ struct StepStatistics {
   std::size_t buckets = 0;
   double waited_s = 0;                ///< seconds in which the backward thread waited for reductions
   double overlapped_s = 0;            ///< seconds in which reductions ran while backward computed
-  std::size_t late_gradients = 0;     ///< gradients that came after their bucket had left; reduced in a second round
+  std::size_t late_gradients = 0;     ///< gradients that arrived after their bucket had left; reduced later
   std::size_t unused_parameters = 0;  ///< parameters without a gradient on any rank
 };
 

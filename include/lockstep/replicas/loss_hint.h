@@ -18,7 +18,7 @@ namespace lockstep {
 /// chunks have different numbers of samples. A LossSum contains its count and needs no warning.
 class LossHint {
  public:
-  /// @param was_given  shared by all hints of which only one may warn
+  /// @param was_given  shared by all hints that may warn only once together
   explicit LossHint(std::shared_ptr<std::atomic<bool>> was_given = std::make_shared<std::atomic<bool>>(false))
       : was_given_(std::move(was_given)) {}
 

@@ -11,7 +11,7 @@ namespace lockstep {
 /// @param architecture  name of the class
 WeightRules bert_weight_rules(const BertConfig& config, const std::string& architecture);
 
-/// The configuration in `folder`, changed as `options` say.
+/// The configuration in `folder`, changed according to `options`.
 BertConfig bert_config_for(const std::string& folder, const LoadOptions& options);
 
 }  // namespace lockstep

@@ -25,8 +25,7 @@ void broadcast_optimizer(Communicator& communicator, torch::optim::Optimizer& op
 std::vector<torch::optim::Optimizer*> optimizers_of(const std::vector<at::Tensor>& parameters,
                                                     const std::vector<torch::optim::Optimizer*>& given);
 
-/// The first of `parameters` that requires a gradient and is updated by none of `optimizers`; null if there is no such
-/// one.
+/// The first of `parameters` that requires a gradient and is updated by none of `optimizers`; null if all are updated.
 const NamedTensor* first_without_optimizer(const std::vector<NamedTensor>& parameters,
                                            const std::vector<torch::optim::Optimizer*>& optimizers);
 

@@ -35,9 +35,9 @@ struct SendingPlan {
 StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                               const SendingPlan& plan);
 
-/// Of the given compression, or of all whose costs `profile` has, and of bucket sizes from 0.5 to 64 MiB, finds the
-/// plan with the shortest step. Among plans within one percent of it that are not slower than the default sizes,
-/// returns the one with the largest buckets, which costs the ranks least. On one host, returns the default sizes.
+/// The plan with the shortest step, for the given compression, or for all whose costs `profile` has, and for bucket
+/// sizes from 0.5 to 64 MiB. Among plans within one percent of the shortest that are not slower than the default sizes,
+/// it is the one with the largest buckets, which costs the ranks least. On one host, it has the default sizes.
 SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                       std::optional<Compression> compression = {});
 

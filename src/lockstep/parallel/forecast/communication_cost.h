@@ -40,10 +40,10 @@ struct CompressionCosts {
 
 /// The cost of an all-reduce of `bytes` as the engines do it: gloo if each host has one rank, else hierarchical.
 ///
-/// Gloo sends a small tensor to all ranks at once. Of a large tensor, each rank receives one part from all others, adds
-/// it up and sends the sum to all: 2 (n - 1) messages per rank, cut into pieces so that link and processor work at the
-/// same time. hierarchical does this between hosts, in one lane for each local rank, after a reduce-scatter and before
-/// an all-gather in shared memory. From 4 MiB on these overlap with the network.
+/// Gloo sends a small tensor to all ranks at once. For a large tensor, each rank receives one part from all others,
+/// adds it up and sends the sum to all: 2 (n - 1) messages per rank, cut into pieces so that link and processor work at
+/// the same time. hierarchical does this between hosts, in one lane for each local rank, after a reduce-scatter and
+/// before an all-gather in shared memory. From 4 MiB on these overlap with the network.
 OperationCost all_reduce_cost(std::int64_t bytes, const ClusterShape& shape, const LinkSpeed& link,
                               const EngineCosts& costs);
 

@@ -19,7 +19,7 @@ struct ParameterChange {
 
 /// Notices changes of a module's parameters after wrapping that the buckets of gradients cannot follow: another type,
 /// shape or device (`module->to`, a file of another model), other, more or fewer tensors, and gradients for parameters
-/// that were frozen. New values and new memory are no such change.
+/// that were frozen. New values and new memory are not reported.
 class ParameterWatch {
  public:
   /// @param module   the module, with its wrapped parameters; everything that it refers to must outlive this object

@@ -61,7 +61,7 @@ void TrainingSession::keep_best(const Logs& metrics) {
       !state.best_metric || (is_greater_better(args_) ? *value > *state.best_metric : *value < *state.best_metric);
   if (!is_better) return;
   state.best_metric = *value;
-  // The best model must be kept to be useful: it is saved in the step that found it, whatever save_steps says.
+  // The best model must be kept to be useful: it is saved in the step that found it, for any save_steps.
   if (args_.save_strategy != "no" && (args_.load_best_model_at_end || args_.save_strategy == "best")) {
     state.best_global_step = state.global_step;
     state.best_model_checkpoint = checkpoint_path(args_.output_dir, state.global_step);
