@@ -65,7 +65,7 @@ ALLOWED = {
 }
 
 project = pathlib.Path(sys.argv[1])
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/**/*.md"]
+PAGES = ["*.md", "data/*.md", "docs/**/*.md"]
 PRINTED = {"docs/failures.md"}  # by a program, whose source is searched
 FOLDERS = ("include", "src", "tools", "bench", "examples", "tests")
 TOKEN = re.compile(r"""//[^\n]* | /\*.*?\*/ | R"(?P<mark>[^(\s]*)\((?P<raw>.*?)\)(?P=mark)"
