@@ -14,7 +14,7 @@ struct AllReduceRank {
   std::size_t region_bytes = 0;
   /// Sums `count` floats at region + `offset` over all ranks, in place. Empty for the bound, which scales them instead.
   std::function<void(std::size_t offset, std::size_t count)> all_reduce;
-  /// Called before `all_reduce` with the same offset, untimed: loads the data's description, but not the data, into the
+  /// Called before `all_reduce` with the same offset, untimed: loads the data's description, not the data, into the
   /// cache.
   std::function<void(std::size_t offset)> touch;
   /// Returns after all ranks have called it, so that a turn's operations begin together.

@@ -39,8 +39,7 @@ class ConfigFile {
   std::vector<std::string> labels() const;
 
   /// Refuses a setting that would change the result and is not supported.
-  /// @param supported  the values that are supported, as JSON texts ("false", "\"absolute\""); absent and null always
-  /// are
+  /// @param supported  its supported values, as JSON texts ("false", "\"absolute\""); an absent or null value always is
   void require(const std::string& key, const std::vector<std::string>& supported) const;
   [[noreturn]] void refuse(const std::string& key, const std::string& problem, const std::string& fix) const;
 

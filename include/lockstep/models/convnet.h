@@ -16,8 +16,8 @@ struct ConvNetOptions {
 };
 
 /// The small network of PyTorch's MNIST tutorials: two blocks of convolution 5x5 (16, then 32 channels), batch norm,
-/// ReLU and 2x2 max pooling, then one linear layer. It has the parameter names and initialisation of `layer1 =
-/// Sequential(Conv2d, BatchNorm2d, ReLU, MaxPool2d)`, `layer2` alike, and `fc = Linear`.
+/// ReLU and 2x2 max pooling, then one linear layer. Its parameters have the names and initial values of
+/// `layer1 = Sequential(Conv2d, BatchNorm2d, ReLU, MaxPool2d)`, `layer2` alike, and `fc = Linear`.
 /// Batch: "images" [size, channels, side, side], "labels" [size] int64.
 class ConvNetImpl : public Model {
  public:

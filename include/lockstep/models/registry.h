@@ -62,7 +62,7 @@ std::vector<std::string> labels_of(const Model& model);
 /// The text of a text model's `config.json`; empty for models without that file (MLP, ConvNet).
 std::string config_json_of(const Model& model);
 
-/// Writes a text model into `folder` as its class's `save_pretrained` does; for other models (MLP, ConvNet) only the
+/// Writes a text model into `folder` as its class's `save_pretrained`; for other models (MLP, ConvNet) only the
 /// weights.
 void save_model(const Model& model, const std::string& folder);
 

@@ -26,8 +26,7 @@ class Tracker {
 std::vector<std::string> tracker_names(const std::vector<std::string>& log_with);
 
 /// Makes `folder` and the tracker `name` in it. "tensorboard" writes an event file: numbers under their own names, the
-/// configuration as text, and `hparams.yml` beside it. "json" writes `metrics.jsonl`, which `lockstep report` reads
-/// too.
+/// configuration as text, and `hparams.yml` beside it. "json" writes `metrics.jsonl`, for `lockstep report` too.
 /// @throws Error  if it cannot be written
 std::unique_ptr<Tracker> make_tracker(const std::string& name, const std::string& folder);
 

@@ -27,8 +27,8 @@ void require_generators(const Checkpoint& checkpoint);
 /// This rank's part of `checkpoint`.
 ///
 /// If the job has another number of ranks, data continues after the samples that all ranks together had taken. In an
-/// order that is dealt round-robin (DistributedSampler, ExactDistributedSampler) these are its first `position *
-/// num_replicas`. If the new number of ranks does not divide this, up to `world_size - 1` samples are repeated. The
+/// order that is dealt round-robin (DistributedSampler, ExactDistributedSampler) these are its first position times
+/// num_replicas. If the new number of ranks does not divide this, up to `world_size - 1` samples are repeated. The
 /// result differs in bits from an uninterrupted run, because sums over ranks are divided in another way; so the caller
 /// must ask for it.
 ///

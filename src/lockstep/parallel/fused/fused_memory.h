@@ -42,8 +42,7 @@ class FusedMemory {
   virtual void access(const std::function<void()>& body) = 0;
   /// True if a pass over `gradients` with `zero` leaves zeros in the buckets.
   virtual bool zeroes_buckets() const = 0;
-  /// Every rank has multiplied its gradients in elements [begin, end) of the bucket by `factor`: scales existing sums,
-  /// too.
+  /// Every rank has multiplied its gradients in elements [begin, end) of the bucket by `factor`; scales existing sums.
   virtual void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) = 0;
   virtual void publish(std::size_t bucket) = 0;
   /// Returns when all weights are up to date on this rank, and no rank reads this rank's gradients any more.
