@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kNotUnderstood = 2;
-constexpr const char* kEnvironment = "env";  // shows what the others refuse
+constexpr const char* kEnvironment = "env";  // shows the values that the others refuse
 
 void print_overview(const std::vector<SubcommandEntry>& entries) {
   fmt::print("Data-parallel training for C++ on LibTorch.\n\nUsage: lockstep SUBCOMMAND [flags]\n\nSubcommands:\n");
@@ -43,42 +43,42 @@ void print_overview(const std::vector<SubcommandEntry>& entries) {
   fmt::print("\n'lockstep SUBCOMMAND --help' lists the flags of one; 'lockstep --version' prints the version.\n");
 }
 
-// Standard error may be full, or gone: then nobody can be told, and the exit code has to do.
+// Standard error may be full or closed: then the text is lost, and only the exit code reports the failure.
 void print_error(std::string_view text) noexcept {
   std::cout.flush();
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-// @param name  of the subcommand; empty: of none
+// @param name  of the subcommand; empty: no subcommand
 void print_failure(const std::string& name, const std::string& text) noexcept {
   try {
     const auto rank = env_string("RANK");
     const std::string who = name.empty() ? "lockstep" : "lockstep " + name;
     print_error(fmt::format("{}{}: error: {}\n", rank ? "[rank " + *rank + "] " : "", who, printable_lines(text)));
-  } catch (const std::exception&) {  // no memory for a longer text
+  } catch (const std::exception&) {  // out of memory for a longer text
     print_error("lockstep: error: not enough memory to say what failed\n");
   }
 }
 
-// A full disk shows when the last bytes are written, not before.
+// A full disk is only noticed when the last bytes are written.
 void require_written() {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return;
   throw Error("cannot write the output: " + errno_text(errno), "standard output", "give it a place with room");
 }
 
-// The C++ library says neither that it was a thread that could not be started, nor what to do.
+// The C++ library's text does not mention that a thread could not be started, nor what to do.
 std::string explain(const std::system_error& error) {
   const int code = error.code().value();
   const std::string text = error.what();
-  const bool is_bare = text == error.code().message();  // others name a file, or what they did
+  const bool is_bare = text == error.code().message();  // other texts name a file or an action
   if (!is_bare || (code != EAGAIN && code != EPERM && code != ENOSYS)) return text;
   return text + ": a thread could not be started\n  fix: " +
          (code == EAGAIN ? "raise the limit on processes (ulimit -u, or pids.max of the container)"
                          : "allow clone3 and clone in the seccomp profile of the container");
 }
 
-// The launcher of a rank reads its error file.
+// For a rank of a job: its launcher reads its error file.
 int run_as_rank(Subcommand& subcommand) {
   try {
     return subcommand.run();
@@ -88,11 +88,11 @@ int run_as_rank(Subcommand& subcommand) {
   }
 }
 
-// Reads the command line. @return  the exit code where nothing more is to be done
+// Reads the command line. @return  the exit code if nothing else is to be done
 std::optional<int> read_words(CLI::App& app, const SubcommandEntry& entry, const std::vector<std::string>& arguments) {
   try {
     std::vector<std::string> reversed = normalize(app, arguments);
-    std::reverse(reversed.begin(), reversed.end());  // the order in which CLI11 takes them
+    std::reverse(reversed.begin(), reversed.end());  // CLI11 takes them in reverse order
     app.parse(std::move(reversed));
     refuse_too_large(app);
     return std::nullopt;
@@ -136,7 +136,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
   return kFailed;
 }
 
-// What a process that computes is to find in its environment, for the program that this one becomes.
+// Sets the variables that a computing process needs, for the program that this process becomes.
 void set_start_variables(const std::string& subcommand) {
   try {
     for (const auto& [name, value] : variables_for_this_process(/*heap=*/true)) {
@@ -147,13 +147,13 @@ void set_start_variables(const std::string& subcommand) {
   }
 }
 
-// A process that `lockstep run --warm-spares` keeps waits here if it does not become another program, and there if it
-// does. The library that waits was preloaded.
+// A spare of `lockstep run --warm-spares` waits here if this process does not become another program, otherwise in that
+// program. The library that waits was preloaded.
 void wait_if_spare() {
   if (auto* const wait = reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, kSpareWait))) wait();
 }
 
-// The companion lies beside this program, whatever way this program was found.
+// The companion is in this program's folder, however this program was found.
 [[noreturn]] void become(const std::string& companion, std::vector<std::string> arguments) {
   const std::string path = companion_program(companion);
   set_start_variables(arguments.front());

@@ -23,7 +23,7 @@ std::vector<std::string> long_names(const CLI::App& app) {
   return names;
 }
 
-// The first word of the command line that nothing takes, with what was probably meant; empty if there is none.
+// The first word that no command takes, with a suggestion; empty if there is none.
 std::string unknown_word(const CLI::App& root, const std::vector<std::string>& arguments) {
   const CLI::App* app = &root;
   for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
@@ -109,19 +109,19 @@ std::string explain_words(const CLI::ParseError& error, const CLI::App& app,
                           const std::vector<std::string>& arguments) {
   const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error);
   if (extras == nullptr) {
-    // What is missing was perhaps misspelt.
+    // A missing word may have been misspelt.
     const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
     const std::string unknown = is_missing ? unknown_word(app, arguments) : "";
     if (!unknown.empty()) return unknown;
     const std::string text = error.what();
-    // CLI11 writes the largest double in full, 309 digits.
+    // CLI11 prints the largest double with all 309 digits.
     const std::size_t endless = text.find(" not in range 0.000000 to 1797");
     return endless == std::string::npos ? text : text.substr(0, endless) + " is too small";
   }
   const CLI::App* innermost = &app;
   while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().front();
   const std::vector<std::string> known = long_names(*innermost);
-  // What CLI11 lists as left over, word by word. Flags first: other words may be their values.
+  // The words that CLI11 lists as left over. Flags first, because other words may be their values.
   const std::string text = error.what();
   const std::string words = text.substr(std::min(text.find(':'), text.size() - 1) + 1) + " ";
   for (const bool is_flag : {true, false}) {

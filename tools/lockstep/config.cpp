@@ -1,4 +1,4 @@
-// `lockstep config`: Accelerate's questions, and the file that keeps the answers.
+// `lockstep config`: asks Accelerate's questions, and writes the answers to a file.
 #include <fmt/format.h>
 
 #include <filesystem>

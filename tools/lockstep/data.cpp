@@ -1,4 +1,4 @@
-// `lockstep data`: datasets to try things on, downloaded or made.
+// `lockstep data`: downloads or generates datasets for trying things out.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

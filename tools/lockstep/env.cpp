@@ -1,4 +1,4 @@
-// `lockstep env`: what this installation is made of, and what ranks would run on.
+// `lockstep env`: shows this installation, and the hardware that ranks would use.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <sys/utsname.h>
@@ -48,7 +48,7 @@ std::string kernel() {
 
 Json versions() { return {{"lockstep", LOCKSTEP_VERSION}, {"libtorch", TORCH_VERSION}, {"compiler", compiler()}}; }
 
-// Why a variable of a library below LibTorch is as it is.
+// A variable of a library below LibTorch, with who set it.
 std::string with_origin(const char* name) {
   const auto value = env_string(name);
   if (!value) return "unset";

@@ -1,4 +1,4 @@
-// `lockstep launch`: what `accelerate launch` does, by the same file and flags.
+// `lockstep launch`: does what `accelerate launch` does, with its file and flags.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The command `lockstep`. Holds no LibTorch, so that it starts in milliseconds and may fork.
+// The command `lockstep`. It is not linked with LibTorch, so that it starts in milliseconds and may fork.
 #include <string>
 
 #include "tools/lockstep/command_line.h"
@@ -11,7 +11,7 @@ namespace lockstep {
 #undef NEEDS_TORCH
 }  // namespace lockstep
 
-// A warm spare of `lockstep train` waits in lockstep-torch, which has loaded LibTorch, and not here.
+// A warm spare of `lockstep train` must wait in lockstep-torch, which has loaded LibTorch, and not here.
 extern "C" __attribute__((visibility("default"), used)) const char lockstep_waits_when_ready = 1;
 
 int main(int argc, char** argv) {

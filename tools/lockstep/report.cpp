@@ -1,4 +1,4 @@
-// `lockstep report`: what a training did, as one HTML file.
+// `lockstep report`: shows a training as one HTML file.
 #include <fmt/format.h>
 
 #include <filesystem>

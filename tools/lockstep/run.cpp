@@ -1,4 +1,4 @@
-// `lockstep run`: torchrun's flags, for any program.
+// `lockstep run`: starts any program as ranks, with torchrun's flags.
 #include "lockstep/launch/flags.h"
 #include "lockstep/launch/job.h"
 #include "lockstep/launch/plan.h"

@@ -1,4 +1,4 @@
-// `lockstep sampler`: the samples that one rank takes in one epoch.
+// `lockstep sampler`: shows the samples that one rank takes in one epoch.
 #include "lockstep/data/sampler.h"
 
 #include <fmt/format.h>

@@ -20,7 +20,7 @@ using torch::nn::Linear;
 constexpr std::int64_t kBatch = 4;
 constexpr double kLearningRate = 0.05;
 
-// A line of its own, at once: ranks write at the same time.
+// Writes a whole line at once, because ranks write at the same time.
 void say(const Accelerator& accelerator, const std::string& line) {
   accelerator.print(line);
   std::fflush(stdout);
@@ -33,7 +33,7 @@ void require(const Accelerator& accelerator, bool holds, const std::string& what
               "look at the job with lockstep env and lockstep launch --show-config; then report it as a bug");
 }
 
-// Rows that say their number, and targets that a line fits.
+// Rows that contain their number, with targets on a line.
 std::shared_ptr<const Dataset> numbered_samples(std::int64_t count) {
   const at::Tensor numbers = torch::arange(count, torch::kFloat);
   const at::Tensor x = torch::sin(numbers).unsqueeze(1);
@@ -64,7 +64,7 @@ void check_processes(Accelerator& accelerator) {
   accelerator.main_process_first(
       [&] { when = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); });
   const at::Tensor times = accelerator.gather(torch::full({1}, when, torch::kDouble));
-  // Hosts have clocks of their own.
+  // Different hosts have different clocks.
   const bool one_host = accelerator.process_group().membership().on_one_host();
   require(accelerator, !one_host || times.min().item<double>() == times[0].item<double>(),
           "main_process_first lets the main process go first");
@@ -99,7 +99,7 @@ void check_generators(Accelerator& accelerator) {
           "set_seed with device_specific makes them differ");
 }
 
-// The numbers of the samples of one pass, over all ranks, as metrics see them.
+// The numbers of the samples of one pass, over all ranks, in the form that metrics get.
 at::Tensor numbers_of_pass(Accelerator& accelerator, PreparedLoader& loader) {
   std::vector<at::Tensor> numbers;
   for (Batch& batch : loader) numbers.push_back(accelerator.gather_for_metrics(batch["number"]));
@@ -167,7 +167,7 @@ at::Tensor line_trained_together(Accelerator& accelerator, std::int64_t samples,
   return weights_of_line(net);
 }
 
-// With the same samples in each update, ranks must end with the weights of one process.
+// With equal samples in each update, ranks must end with the weights that one process gets.
 void check_training(const char* how, AcceleratorOptions options, double tolerance) {
   Accelerator accelerator(std::move(options));
   const std::int64_t ranks = accelerator.num_processes();
@@ -198,7 +198,7 @@ void run_self_test() {
   AcceleratorOptions plain;
   plain.mixed_precision = "no";
   plain.gradient_accumulation_steps = 1;
-  Accelerator configured;  // as the file and the flags have it
+  Accelerator configured;  // from the file and the flags
   say(configured, "**Initialization**");
   say(configured, fmt::format("Processes: {}, engine {}\nMixed precision: {}", configured.num_processes(),
                               configured.process_group().engine(), configured.mixed_precision()));

@@ -1,4 +1,4 @@
-// `lockstep slurm`: a script for sbatch that starts a program's ranks; and what is wrong with one that exists.
+// `lockstep slurm`: writes a script for sbatch that starts a program's ranks, or checks an existing one.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -62,7 +62,7 @@ class Slurm : public Subcommand {
   }
 
  private:
-  // A file alone: a FIFO would wait for a writer.
+  // Reads only a regular file: a FIFO would wait for a writer.
   static std::string script_text(const std::string& path) {
     std::error_code error;
     const auto status = std::filesystem::status(path, error);

@@ -1,4 +1,4 @@
-// `lockstep test`: what `accelerate test` does. Runs a script of checks on the ranks that the configuration asks for.
+// `lockstep test`: does what `accelerate test` does: runs checks on the ranks that the configuration defines.
 #include <fmt/format.h>
 #include <sys/wait.h>
 

@@ -1,4 +1,4 @@
-// `lockstep tokenize`: texts to ids, as a model gets them.
+// `lockstep tokenize`: shows the ids of texts as a model gets them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// `lockstep tokenizer`: vocabularies of one's own.
+// `lockstep tokenizer`: makes vocabularies.
 #include "lockstep/data/text/tokenizer.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The companion `lockstep-torch`: the subcommands that need LibTorch. `lockstep` hands over to it.
+// The companion `lockstep-torch`: the subcommands that need LibTorch. `lockstep` starts it.
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
@@ -16,20 +16,20 @@ namespace lockstep {
 
 namespace {
 
-// Without the C++ stack that LibTorch puts behind its messages.
+// The text without the C++ stack that LibTorch appends to its messages.
 std::string describe(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
 }
 
-// The short commands, which read and print and join no other process: their output is written and their objects are
-// gone when run_command_line returns.
+// The short commands, which read and print and join no other process: when run_command_line returns, their output is
+// written and their objects are destroyed.
 bool is_over_at_once(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
   return name == "inspect" || name == "predict";
 }
 
-// Without the destructors of LibTorch's static objects, which take as long as such a command itself takes to work.
+// Ends without the destructors of LibTorch's static objects, which take as long as such a command's own work.
 [[noreturn]] void leave(int code) {
   std::fflush(nullptr);
   ::_exit(code);
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
 #undef NEEDS_TORCH
   };
   const int code = run_command_line(entries, "lockstep", argc, argv, describe);
-#if !defined(__SANITIZE_ADDRESS__)  // which looks for leaks at the end
+#if !defined(__SANITIZE_ADDRESS__)  // the address sanitizer looks for leaks at the end
   if (is_over_at_once(argc, argv)) leave(code);
 #endif
   return code;

@@ -1,4 +1,4 @@
-// `lockstep trace`: the steps of one training iteration of DataParallel, with and without gathered outputs.
+// `lockstep trace`: shows the steps of one training iteration of DataParallel, with and without gathered outputs.
 #include <fmt/format.h>
 #include <torch/cuda.h>
 #include <torch/torch.h>
@@ -116,14 +116,14 @@ class TraceCommand : public Subcommand {
     return result;
   }
 
-  // What several devices do stands together, by step and device, whichever came first: in the order in which each step
-  // began anywhere. A device that takes a step again begins another.
+  // Groups spans of several devices by step and device, in the order in which each step began on any device. If a
+  // device takes a step again, a new group begins.
   static std::vector<TraceSpan> in_reading_order(const std::vector<TraceSpan>& spans) {
     using Turn = std::pair<std::string, int>;  // of a step
     std::map<std::pair<std::string, std::string>, int> turns;
     std::map<Turn, double> begins;
     std::vector<std::tuple<double, Turn, std::string, std::size_t>> order;
-    for (std::size_t i = 0; i < spans.size(); ++i) {  // by time
+    for (std::size_t i = 0; i < spans.size(); ++i) {  // in order of time
       const Turn turn(spans[i].name, turns[{spans[i].name, spans[i].device}]++);
       order.emplace_back(begins.emplace(turn, spans[i].begin_s).first->second, turn, spans[i].device, i);
     }
@@ -146,7 +146,7 @@ class TraceCommand : public Subcommand {
     return loss.item<double>();
   }
 
-  // With one chunk there are no replicas to tell of it.
+  // With one chunk there are no replicas to show.
   static void make_backward(const at::Tensor& loss, Parallel& dp, StepTrace& trace) {
     const auto begin = StepTrace::Clock::now();
     loss.backward();
@@ -196,7 +196,7 @@ class TraceCommand : public Subcommand {
         end_s = std::max(end_s, span.end_s);
         all.push_back(std::move(span));
       }
-      begin_s = end_s + 0.1 * (end_s - begin_s);  // the modes one after the other, with a gap
+      begin_s = end_s + 0.1 * (end_s - begin_s);  // one mode after the other, with a gap
     }
     write_file_atomically(output_, chrome_trace(all));
   }

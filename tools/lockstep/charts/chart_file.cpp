@@ -58,7 +58,7 @@ void check_png(const std::string& path) {
                    "write .svg, which browsers show; or install librsvg2-dev, configure and build again");
 }
 
-std::string png_of(const std::string&, const std::string&) { return {}; }  // check_png has thrown
+std::string png_of(const std::string&, const std::string&) { return {}; }  // check_png has thrown before
 #endif
 
 }  // namespace
@@ -76,7 +76,7 @@ void check_chart_path(const std::string& path) {
     throw UsageError("no file can be written into " + folder, "--plot " + path,
                      "name a folder that is there and yours");
   }
-  // Not every folder that looks writable takes files: /proc does not.
+  // Some folders look writable but accept no files, such as /proc.
   std::string probe = (std::filesystem::path(folder) / ".lockstep-plot-XXXXXX").string();
   const int descriptor = ::mkstemp(probe.data());
   if (descriptor < 0) {

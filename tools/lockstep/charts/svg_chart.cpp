@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kPlotWidth = 480;
 constexpr double kPlotHeight = 410;
-constexpr double kLeft = 80;  // of each chart: its y labels
+constexpr double kLeft = 80;  // of each chart: room for its y labels
 constexpr double kGap = 20;
 constexpr double kLegend = 200;
 constexpr double kTop = 50;
@@ -47,7 +47,7 @@ std::string short_number(double value) {
 struct Axis {
   double low;
   double high;
-  double begin;  // in the picture
+  double begin;  // position in the picture
   double end;
   std::vector<Tick> ticks;
 
@@ -66,7 +66,7 @@ std::vector<double> sorted_values(const std::vector<ChartLine>& lines, Get get) 
   return values;
 }
 
-// From a power of ten to another, with a tick at each.
+// An axis from one power of ten to another, with a tick at each.
 Axis decades(const std::vector<double>& values, double begin, double end) {
   const int first = static_cast<int>(std::floor(std::log10(values.front())));
   const int last = std::max(first + 1, static_cast<int>(std::ceil(std::log10(values.back()))));
@@ -77,7 +77,7 @@ Axis decades(const std::vector<double>& values, double begin, double end) {
   return axis;
 }
 
-// A little wider than the values, with a tick at each.
+// An axis a little wider than the values, with a tick at each value.
 Axis at_values(const std::vector<double>& values, double begin, double end) {
   const double margin = values.size() == 1 ? 2 : std::pow(values.back() / values.front(), 0.04);
   Axis axis{values.front() / margin, values.back() * margin, begin, end, {}};

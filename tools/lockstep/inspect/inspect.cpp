@@ -1,4 +1,4 @@
-// `lockstep inspect`: what is in a file or folder.
+// `lockstep inspect`: shows the content of a file or folder.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,13 +19,13 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// The name without ".gz": what the content is.
+// The file name without ".gz", whose ending shows the format of the content.
 std::string content_name(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   return ends_with(name, ".gz") ? name.substr(0, name.size() - 3) : name;
 }
 
-// IDX files are known by their names, or by their first bytes: two zeros, a type, a number of dimensions.
+// IDX files are recognised by their names, or by their first bytes: two zeros, a type, a number of dimensions.
 bool is_idx(const std::string& path) {
   const std::string name = content_name(path);
   if (ends_with(name, "-ubyte") || ends_with(name, ".idx")) return true;

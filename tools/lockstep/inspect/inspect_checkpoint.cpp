@@ -1,4 +1,4 @@
-// `lockstep inspect` of checkpoints: what is in them, and whether every byte is as it was written.
+// `lockstep inspect` for checkpoints: shows their content, and verifies every byte.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ void add_trainer_state(const Checkpoint& checkpoint, Inspection& out) {
   for (const auto& [name, value] : last.values) out["last_log"][name] = value;
 }
 
-// Without the weights. @throws Error  if it is damaged
+// A checkpoint without its weights. @throws Error  if it is damaged
 Inspection checkpoint_summary(const Checkpoint& checkpoint) {
   std::uint64_t bytes = 0;
   Inspection files = Inspection::array();

@@ -1,4 +1,4 @@
-// `lockstep inspect` of datasets: tables, JSON Lines, IDX files, lines of text.
+// `lockstep inspect` for datasets: tables, JSON Lines, IDX files, lines of text.
 #include <ATen/ops/bincount.h>
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// A value as the text of a label would be written.
+// A value in the form of a label's text.
 std::string text_of(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
 }

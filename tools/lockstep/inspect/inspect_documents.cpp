@@ -1,4 +1,4 @@
-// `lockstep inspect` of datasets that are read as a whole: JSON, in SQuAD's shape or another, and Parquet.
+// `lockstep inspect` for datasets that are read as a whole: JSON, in SQuAD's format or another, and Parquet.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-// Columns of all rows, whatever their texts hold.
+// Columns of all rows, whatever their texts contain.
 Inspection summary_of_rows(const char* kind, const std::string& path, const TextDataset& rows) {
   std::vector<ColumnSummary> columns(rows.fields().begin(), rows.fields().end());
   for (std::int64_t i = 0; i < rows.size(); ++i) {
@@ -30,7 +30,7 @@ TextFileOptions all_rows(const std::vector<std::string>& columns) {
   return options;
 }
 
-// One row per question, and how many contexts they are about.
+// One row per question, and the number of contexts.
 Inspection inspect_squad(const std::string& path) {
   const auto contexts = read_squad_texts(path, all_rows({"title", "context"}), SquadRows::Contexts);
   const auto questions = read_squad_texts(path, all_rows({"id", "title", "context", "question"}));
@@ -54,7 +54,7 @@ Inspection inspect_json(const std::string& path) {
   out["entries"] = document.size();
   out["keys"] = Inspection::array();
   if (!document.is_object()) return out;
-  constexpr std::size_t kMostKeys = 64;  // a vocabulary has more, and they say nothing
+  constexpr std::size_t kMostKeys = 64;  // a vocabulary has more, and they are not informative
   for (const auto& [key, value] : document.items()) {
     if (out["keys"].size() == kMostKeys) break;
     out["keys"].push_back(key);

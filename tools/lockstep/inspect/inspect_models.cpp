@@ -1,4 +1,4 @@
-// `lockstep inspect` of weights, model folders and tokenizers.
+// `lockstep inspect` for weights, model folders and tokenizers.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::uint64_t elements_of(const SafetensorsEntry& entry) {
-  std::uint64_t count = 1;  // the header was checked: this fits the file
+  std::uint64_t count = 1;  // the header was checked, so this fits the file
   for (const std::int64_t size : entry.shape) count *= static_cast<std::uint64_t>(size);
   return count;
 }

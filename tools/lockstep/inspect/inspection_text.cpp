@@ -1,4 +1,4 @@
-// What `lockstep inspect` found, for people to read.
+// The results of `lockstep inspect` as text for people.
 #include <fmt/format.h>
 
 #include "lockstep/base/text/printable.h"
@@ -21,7 +21,7 @@ std::string shape_of(const Inspection& shape) {
 
 std::string plain(const Inspection& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-// "a 3, b 5" of an object.
+// An object as "a 3, b 5".
 std::string pairs(const Inspection& object) {
   std::string out;
   for (const auto& [key, value] : object.items()) {
@@ -157,7 +157,7 @@ std::string json_text(const Inspection& found) {
   return out;
 }
 
-// Names and values come from the file: each is shown in one line, and a long one by its beginning.
+// Names and values are from the file, so each is shown in one line, and a long one is cut.
 Inspection printable_copy(const Inspection& found) {
   if (found.is_string()) return printable(found.get_ref<const std::string&>());
   if (!found.is_structured()) return found;

@@ -1,4 +1,4 @@
-// `lockstep estimate-memory`: what training a model takes on each rank, and where it goes.
+// `lockstep estimate-memory`: the memory that training a model needs on each rank, and what uses it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -25,7 +25,7 @@ constexpr std::int64_t kLargestDryRun = std::int64_t{1} << 30;
 constexpr std::int64_t kGpt3Positions = 2048;
 constexpr std::int64_t kBucketBytes = 25 << 20;  // DistributedDataParallel's default
 
-// What a forward pass leaves for backward.
+// The memory that a forward pass keeps for backward.
 std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
   RandomBatchOptions shape;
   shape.size = batch_size;
@@ -36,7 +36,7 @@ std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::
     const Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, question.bf16);
     return model.loss(model.forward(batch), batch).mean();
   };
-  forward();  // what is made once and kept is no activation
+  forward();  // values that are made once and kept are not activations
   const HeldBytes held;
   const at::Tensor loss = forward();
   return held.now();
@@ -70,7 +70,8 @@ std::int64_t parameters_of(const GPT2Config& config) {
 struct SmallModel {
   std::int64_t layers, hidden, heads, vocabulary, batch;
 
-  // What memory is linear in: things that are there once or for each layer, for each sample or not.
+  // The terms in which memory is linear: values that exist once or for each layer, with or without a factor for the
+  // samples.
   std::vector<double> terms() const {
     const auto l = static_cast<double>(layers), h = static_cast<double>(hidden), a = static_cast<double>(heads),
                v = static_cast<double>(vocabulary), b = static_cast<double>(batch);
@@ -78,7 +79,7 @@ struct SmallModel {
   }
 };
 
-// The activations of a GPT-2 of any size, from dry runs of small ones with texts of the same length.
+// The activations of a GPT-2 of any size, from dry runs of small ones with texts of equal length.
 std::int64_t fitted_activations(const GPT2Config& wanted, const MemoryQuestion& question) {
   std::vector<double> terms;
   std::vector<double> bytes;
@@ -140,7 +141,7 @@ std::shared_ptr<Model> make_for_dry_run(const MemoryQuestion& question) {
   return std::make_shared<BertForSequenceClassificationImpl>(config);
 }
 
-// The largest part that computes as one: a layer, which has a number for its name, else a module without children.
+// The largest part that computes as one: a layer, whose name is a number, or a module without children.
 std::int64_t largest_layer_of(const torch::nn::Module& module, bool is_layer = false) {
   std::int64_t largest = 0;
   if (is_layer || module.children().empty()) {
@@ -159,7 +160,7 @@ std::int64_t divided(std::int64_t bytes, int ranks) { return (bytes + ranks - 1)
 }  // namespace
 
 const std::vector<Gpt3Size>& gpt3_sizes() {
-  // The paper gives XL 24 heads of 128 and 13B a width of 5140; these are the numbers that fit each other.
+  // The paper lists 24 heads of 128 for XL and a width of 5140 for 13B; these numbers are consistent.
   static const std::vector<Gpt3Size> sizes{{"gpt3-small", 12, 768, 12},  {"gpt3-medium", 24, 1024, 16},
                                            {"gpt3-large", 24, 1536, 16}, {"gpt3-xl", 24, 2048, 16},
                                            {"gpt3-2.7b", 32, 2560, 32},  {"gpt3-6.7b", 32, 4096, 32},
@@ -192,7 +193,7 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
   for (const at::Tensor& parameter : model->parameters()) memory.parameters += parameter.numel();
   memory.weights = memory.parameters * kFloatBytes;
   memory.largest_layer = largest_layer_of(*model) * kFloatBytes;
-  // Linear in the batch: two small ones are enough, whatever is asked.
+  // Activations are linear in the batch, so two small batches are enough.
   const std::int64_t one = held_by_forward(*model, question, 1);
   const std::int64_t two = held_by_forward(*model, question, 2);
   memory.activations = one + (question.batch - 1) * (two - one);
@@ -205,8 +206,8 @@ RankMemory memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes
   rank.gradients = stage >= 2 ? divided(model.weights, world_size) : model.weights;
   rank.optimizer = model.parameters * optimizer_bytes;
   if (stage >= 1) rank.optimizer = divided(rank.optimizer, world_size);
-  // Gradients of DistributedDataParallel lie in their buckets. Where only a share is kept, one is filled at a time, and
-  // where weights are shares, a layer's are gathered.
+  // The gradients of DistributedDataParallel are in their buckets. If only a share is kept, one bucket is filled at a
+  // time, and if weights are sharded, a layer's weights are gathered.
   if (stage >= 2) rank.buckets += std::min(model.weights, std::max(kBucketBytes, model.largest_layer));
   if (stage >= 3) rank.buckets += model.largest_layer;
   rank.activations = model.activations;

@@ -1,4 +1,4 @@
-// `lockstep plan`: from what one host measures, what a step will take on others.
+// `lockstep plan`: predicts the time of a step on other hosts from measurements on one host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The hosts up to which forecasts were held against measurements, by lockstep-check-plan.
+// Most hosts for which lockstep-check-plan compared forecasts with measurements.
 constexpr int kCheckedHosts = 4;
 
-// Bits per second and seconds: what no network is below or beyond is a mistake.
+// Bits per second and seconds: a network outside of these limits is a mistake.
 constexpr double kSlowestLink = 1e3;
 constexpr double kFastestLink = 1e15;
 constexpr double kLongestLatency = 10;
@@ -44,7 +44,7 @@ const char* hook_name(Compression compression) {
 struct PlanRow {
   ClusterShape shape;
   StepForecast plain;   // without options
-  SendingPlan buckets;  // the best without compression
+  SendingPlan buckets;  // the best plan without compression
   StepForecast bucketed;
   SendingPlan best;
   StepForecast with_hook;
@@ -161,7 +161,7 @@ class Plan : public Subcommand {
     return bytes;
   }
 
-  // What a reader must know of rows that nothing was held against.
+  // A note for rows that were compared with no measurement.
   static std::string extrapolation() {
     return fmt::format(
         "Measured here: the step, memory inside the host, and what Gloo costs its processor (over loopback). Assumed: "

@@ -47,9 +47,9 @@ EngineCosts measure_engine_costs() {
   const auto two = time_all_reduces(2, fmt::format("{:.0f},{:.0f}", kShortBytes, kLongBytes));
   const auto several = time_all_reduces(kSeveralRanks, fmt::format("{:.0f}", kShortBytes));
   EngineCosts costs;
-  // Two ranks send each other the tensor's length in all, so the slopes are those of a byte sent and its like received.
+  // Two ranks send each other the tensor's length in all, so the slopes are costs per byte sent and byte received.
   costs.byte_cpu_s = std::max(0.0, (two[1].processor_s - two[0].processor_s) / (kLongBytes - kShortBytes));
-  // Of several ranks each sends 2 (n - 1) / n of the tensor in 2 (n - 1) messages.
+  // With n ranks, each sends 2 (n - 1) / n of the tensor in 2 (n - 1) messages.
   const double peers = kSeveralRanks - 1;
   const double more_bytes = kShortBytes * (2 * peers / kSeveralRanks - 1);
   const double more_s = several[0].processor_s - two[0].processor_s - more_bytes * costs.byte_cpu_s;

@@ -1,4 +1,4 @@
-// `lockstep evaluate`: metrics of a saved model on a file.
+// `lockstep evaluate`: computes metrics of a saved model on a file.
 #include "lockstep/comm/process_group.h"
 #include "lockstep/train/trainer.h"
 #include "lockstep/train/training_flags.h"
@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// The training arguments that an evaluation looks at.
+// The training arguments that an evaluation uses.
 const std::vector<std::string> kOfEvaluation{"output_dir",
                                              "per_device_eval_batch_size",
                                              "bf16",
@@ -52,7 +52,7 @@ class Evaluate : public Subcommand {
     Trainer trainer(options);
     if (trainer.is_world_process_zero() && !task.notice.empty()) print_line(task.notice);
     Logs metrics = trainer.evaluate();
-    metrics.pop_back();  // the epoch: there is none
+    metrics.pop_back();  // the epoch, which an evaluation does not have
     trainer.log_metrics("eval", metrics);
     if (save_) trainer.save_metrics("eval", metrics);
   }

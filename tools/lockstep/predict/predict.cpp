@@ -1,4 +1,4 @@
-// `lockstep predict`: what a saved model says of texts, images or rows.
+// `lockstep predict`: applies a saved model to texts, images or rows.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/utils.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t kLargestConfigBytes = 16 << 20;
 
-// The task that a folder was trained for, as its config.json says.
+// The task for which a folder's model was trained, from its config.json.
 std::string task_of_folder(const std::string& folder) {
   const std::string path = folder + "/config.json";
   if (!std::filesystem::is_directory(folder)) {
@@ -53,7 +53,7 @@ std::string task_of_folder(const std::string& folder) {
 
 constexpr const char* kByteOrderMark = "\xEF\xBB\xBF";
 
-// As a training refuses it: a tokenizer would make unknown tokens of it, and the answer mean nothing.
+// Refuses such text, as a training does: a tokenizer would make unknown tokens of it, and the answer would be useless.
 void require_text(const std::string& line, const std::string& where) {
   const std::optional<std::size_t> bad = text::find_invalid_utf8(line);
   const std::size_t nul = line.find('\0');
@@ -133,7 +133,7 @@ void PredictFlags::read_lines(BlankLines blank_lines,
   }
   std::istream& in = file.empty() ? std::cin : opened;
   const std::string source = file.empty() ? "standard input" : file;
-  // Who types waits for an answer to each line.
+  // A person who types waits for an answer to each line.
   const bool is_typed = file.empty() && ::isatty(STDIN_FILENO) == 1;
   std::vector<std::string> texts;
   const auto pass_on = [&] {

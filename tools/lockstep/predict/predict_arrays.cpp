@@ -47,7 +47,7 @@ void predict_in_batches(Model& model, const char* input, std::int64_t count, con
   }
 }
 
-// An IDX file of images, as `mnist` gives them.
+// An IDX file of images, in the form that `mnist` returns.
 at::Tensor read_images(const std::string& path) {
   const at::Tensor images = read_idx(path);
   if (images.scalar_type() != at::kByte || images.dim() != 3) {
@@ -74,7 +74,7 @@ void predict_labels_of_images(const PredictFlags& flags) {
         loaded.labels, flags);
     return;
   }
-  const auto dataset = mnist(flags.file, Split::Test, /*num_classes=*/0);  // labels are not looked at
+  const auto dataset = mnist(flags.file, Split::Test, /*num_classes=*/0);  // labels are ignored
   predict_in_batches(
       *loaded.model, "images", dataset->size(),
       [&](auto begin, auto end) {

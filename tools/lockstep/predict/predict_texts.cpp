@@ -96,18 +96,18 @@ void print_label(const std::string& text, const at::Tensor& scores, const std::v
   print_json_line(out);
 }
 
-// The next token by the scores of the last one.
+// The next token, from the scores of the last one.
 TokenId next_token(const at::Tensor& scores, const PredictFlags& flags) {
   if (flags.temperature == 0) return static_cast<TokenId>(scores.argmax().item<std::int64_t>());
   const std::int64_t kept = flags.top_k == 0 ? scores.numel() : std::min(flags.top_k, scores.numel());
   const auto [values, ids] = scores.topk(kept);
-  // From the best one on, and in double: a tiny temperature then leaves the best one, and no infinity.
+  // Relative to the best score, and in double: a tiny temperature then leaves the best token, and no infinity.
   const at::Tensor behind_best = values.to(at::kDouble) - values[0].to(at::kDouble);
   const at::Tensor drawn = at::multinomial(at::softmax(behind_best / flags.temperature, -1), 1);
   return static_cast<TokenId>(ids[drawn.item<std::int64_t>()].item<std::int64_t>());
 }
 
-// With more the model would have no position left that it could see of what it was given.
+// With more tokens the model could not see any of the given text.
 void require_new_tokens_fit(const PredictFlags& flags, const TextPredictor& predictor) {
   const std::int64_t positions = max_positions_of(*predictor.model);
   if (flags.max_new_tokens < positions) return;
@@ -119,7 +119,7 @@ void continue_text(const std::string& text, const TextPredictor& predictor, cons
   const std::optional<TokenId> end = predictor.tokenizer.eos_id();
   std::vector<TokenId> ids;
   predictor.tokenizer.append_ids(text, ids);
-  if (ids.empty() && end) ids.push_back(*end);  // where a text of the training begins
+  if (ids.empty() && end) ids.push_back(*end);  // the token with which a text of the training begins
   if (ids.empty()) return;
   std::vector<TokenId> added;
   while (static_cast<std::int64_t>(added.size()) < flags.max_new_tokens) {
@@ -184,7 +184,7 @@ void predict_language(const PredictFlags& flags) {
       load_predictor(flags, is_bert ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel);
   if (!is_bert) require_new_tokens_fit(flags, predictor);
   torch::manual_seed(flags.seed);
-  // GPT-2 goes on from nothing, too: as a text of its training begins, where the tokenizer has a token for that.
+  // GPT-2 can also start without text, as a text of its training begins, if the tokenizer has a token for that.
   const bool begins_anew = !is_bert && predictor.tokenizer.eos_id();
   const auto blank_lines = begins_anew ? PredictFlags::BlankLines::Keep : PredictFlags::BlankLines::Skip;
   flags.read_lines(blank_lines, [&](const std::vector<std::string>& texts) {

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kConvNet = "convnet";
 constexpr const char* kMlp = "mlp";
 
-// The sizes of a folder's model, as `make_model` takes them.
+// The sizes of a folder's model, in the form that `make_model` takes.
 ModelOptions sizes_in(const ConfigFile& config, const std::string& kind) {
   ModelOptions options;
   options.num_labels = static_cast<std::int64_t>(config.labels().size());
@@ -57,7 +57,7 @@ std::string kind_in(const ConfigFile& config) {
                 "give the folder of a convnet or mlp that lockstep train wrote");
 }
 
-// Where the data has other sizes than the model, and that was not asked for.
+// Throws if the data's size differs from the model's, and the user did not ask for that.
 void check_size(const char* what, std::int64_t of_model, std::int64_t of_data, bool may_differ,
                 const std::string& folder) {
   if (of_data == 0 || of_data == of_model || may_differ) return;

@@ -40,7 +40,7 @@ TrainingTask make_image_classification_task(const TaskFlags& flags, const Traini
   refuse_text_flags(flags, args);
   if (!flags.label_column.empty())
     throw UsageError("--label-column is for tables", "--task " + flags.task, "leave it out");
-  // A folder's model has its classes, unless it is to begin anew with those of the data.
+  // A folder's model keeps its classes, unless its head is made again for the data's classes.
   const bool keeps_classes = std::filesystem::is_directory(flags.model) && !flags.ignore_mismatched_sizes;
   const bool counts = !keeps_classes && !flags.train_file.empty();
   const std::int64_t counted = counts ? count_mnist_classes(flags.train_file, Split::Train) : 0;

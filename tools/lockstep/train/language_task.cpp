@@ -13,13 +13,13 @@
 namespace lockstep {
 namespace {
 
-// Texts one behind the other, cut into blocks of equal length; the last one is what is left.
+// Concatenated texts, cut into blocks of equal length; the last block is the remainder.
 class TokenBlocks : public Dataset {
  public:
   TokenBlocks(std::vector<TokenId> tokens, std::int64_t block_size) : block_size_(block_size) {
     tokens_ = at::empty({static_cast<std::int64_t>(tokens.size())}, torch::kLong);
     std::copy(tokens.begin(), tokens.end(), tokens_.data_ptr<std::int64_t>());
-    // One token alone predicts nothing.
+    // A single token predicts nothing.
     const std::int64_t count = tokens_.numel();
     size_ = count / block_size + (count % block_size > 1 ? 1 : 0);
   }

@@ -38,19 +38,19 @@ CsvDialect dialect_of(const std::string& path) {
   return dialect;
 }
 
-// A cell that stands for a value which is not known, as other programs write it.
+// A cell that marks an unknown value, in the form of other programs.
 bool is_missing(const std::string& text) {
   static const std::set<std::string> words{"nan", "na", "n/a", "null", "none", "?"};
   return text.find_first_not_of(" \t") == std::string::npos || words.count(lower_case(text)) != 0;
 }
 
-// What the cells of one column are. A cell without a value makes no words of a column of numbers: reading it refuses
-// the cell, with its place.
+// The kinds of cells in one column. A cell without a value does not make a column of numbers a column of words: reading
+// it refuses the cell, with its location.
 struct CellCount {
   std::int64_t numbers = 0;
   std::int64_t missing = 0;
   std::int64_t others = 0;
-  std::string first_other;  // and its place
+  std::string first_other;  // and its location
 
   void add(const std::string& text, const std::function<std::string()>& where) {
     if (is_missing(text)) {
@@ -63,7 +63,7 @@ struct CellCount {
   }
   bool is_numeric() const { return numbers > 0 && others == 0; }
   bool is_blank() const { return numbers == 0 && others == 0; }
-  // Most of them numbers: perhaps a slip made a category of the column, with a feature for each number.
+  // Most cells are numbers, so the column may be a category by mistake, with a feature for each number.
   bool is_doubtful() const { return others > 0 && numbers > others; }
 };
 
@@ -93,7 +93,7 @@ void require_something_to_learn(const CsvSchema& schema, const std::vector<CellC
                    "give a table with columns to learn from");
 }
 
-// A table with a header: columns of numbers are scaled, others are one-hot, and those without a value are left out.
+// A table with a header: columns of numbers are scaled, others are one-hot, and columns without a value are left out.
 CsvSchema schema_of_table(const std::string& train_file, const std::string& label, std::vector<std::string>& warnings) {
   const std::vector<std::string> names = columns_of_file(train_file);
   if (std::find(names.begin(), names.end(), label) == names.end()) {
@@ -133,7 +133,7 @@ CsvSchema schema_of_table(const std::string& train_file, const std::string& labe
   return schema;
 }
 
-// NSL-KDD has no header: 41 features, the attack, and perhaps a difficulty.
+// NSL-KDD has no header: 41 features, the attack, and optionally a difficulty.
 bool looks_like_nsl_kdd(const std::string& path) {
   const std::vector<std::string> first = columns_of_file(path);
   return (first.size() == 42 || first.size() == 43) && is_number(first.front());
@@ -183,7 +183,7 @@ std::vector<std::string> TableEncoding::classes() const {
   return names;
 }
 
-// The columns that the model knows, in a file that may have others; a label where one is named.
+// The columns that the model knows, in a file that may have others; also the label if one is named.
 CsvSchema TableEncoding::schema_of(const std::string& path, const std::string& label) const {
   CsvSchema schema;
   schema.dialect = dialect_of(path);

@@ -64,7 +64,7 @@ std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::
   options.labels = labels;
   options.empty_texts = row_policy(flags.empty_texts);
   options.invalid_texts = row_policy(flags.invalid_texts);
-  // The labels of the training file are learned: each is listed.
+  // The labels of the training file are learned, so each of them is listed.
   if (!labels.empty()) options.unlisted_labels = row_policy(flags.unlisted_labels);
   auto rows = open_text_file(path, options);
   return samples > 0 && samples < rows->size() ? sample_rows(rows, samples, seed) : rows;
@@ -95,7 +95,7 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
   const bool is_folder = std::filesystem::is_directory(flags.model);
 
   std::shared_ptr<const TextDataset> train_rows;
-  std::vector<std::string> labels;  // empty: those of the model's folder
+  std::vector<std::string> labels;  // empty: the labels of the model's folder
   if (!flags.train_file.empty()) {
     train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, {}, seed);
     labels = names_of(train_rows->labels());

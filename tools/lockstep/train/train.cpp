@@ -94,9 +94,9 @@ class Train : public Subcommand {
     return 0;
   }
 
-  // Nothing was left to train. The run that wrote the last checkpoint may have been ended before it saved the model,
-  // which is done now. But a checkpoint of more steps than were asked for, or one that is not the newest, must not take
-  // the place of what the training came to.
+  // Nothing was left to train. The run that wrote the last checkpoint may have been interrupted before it saved the
+  // model, so the model is saved now. But a checkpoint with more steps than requested, or one that is not the newest,
+  // must not replace the result of the training.
   static bool ends_an_interrupted_run(const Trainer& trainer, const std::string& checkpoint) {
     if (trainer.state().global_step != trainer.state().max_steps) return false;
     const auto all = OutputFolder(real_file_system(), trainer.args().output_dir).entries(/*with_foreign=*/false);

@@ -1,4 +1,4 @@
-// `lockstep verify`: the mean of the shards' gradients is the whole gradient, shown on a model and data of your own.
+// `lockstep verify`: shows on your own model and data that the mean of the shards' gradients is the whole gradient.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
@@ -24,19 +24,19 @@ namespace {
 struct TensorRow {
   std::string name;
   std::string shape;
-  double gradient = 0;   // largest difference of any element, relative as relative_difference has it
-  double parameter = 0;  // the same after the update
+  double gradient = 0;   // largest difference of any element, as relative_difference computes it
+  double parameter = 0;  // largest difference after the update
 };
 
 double largest_element(const at::Tensor& tensor) {
   return tensor.defined() && tensor.numel() > 0 ? tensor.abs().max().item<double>() : 0;
 }
 
-// Some gradients are zero but for rounding: softmax cancels the bias of attention's keys, and what is left differs from
-// order to order of the same additions. So a tensor counts as no smaller than this share of the model's largest.
+// Some gradients are zero except for rounding: softmax cancels the bias of attention's keys, and the remainder depends
+// on the order of additions. So a tensor counts as at least this share of the model's largest.
 constexpr double kSmallestShare = 1e-3;
 
-// Of the tensor's largest element, or of `floor` if that is more.
+// Relative to the tensor's largest element, or to `floor` if that is larger.
 double relative_difference(const at::Tensor& got, const at::Tensor& want, double floor) {
   if (got.numel() == 0) return 0;
   const double difference = (got - want).abs().max().item<double>();
@@ -57,7 +57,7 @@ class VerifyRanks : public Subcommand {
   void add(CLI::App& app) override {
     std::vector<std::string> names;
     for (const auto& info : registered_models()) names.push_back(info.name);
-    names.push_back("mlp-kdd");  // "mlp" by the name that says which
+    names.push_back("mlp-kdd");  // the full name for "mlp"
     app.add_option("--model", model_, "a shipped model")->capture_default_str()->check(CLI::IsMember(names));
     app.add_option(
         "--data", data_,
@@ -129,12 +129,13 @@ class VerifyRanks : public Subcommand {
   }
 
   std::shared_ptr<Model> make() {
-    // The generator of the weights belongs to the process, and ranks are its threads.
+    // The process has one generator for weights, and ranks are threads of it.
     const std::lock_guard<std::mutex> lock(mutex_);
     torch::manual_seed(seed_);
     auto model = make_model(model_, texts_ ? texts_->model_options() : ModelOptions{});
     model->to(dtype_ == "double" ? torch::kDouble : torch::kFloat);
-    // Dropout draws at random and batch norm mixes the samples of its batch: with them a shard is another function.
+    // Dropout draws random numbers and batch norm mixes the samples of its batch: with them a shard computes another
+    // function.
     model->eval();
     return model;
   }
@@ -159,7 +160,7 @@ class VerifyRanks : public Subcommand {
     return batch;
   }
 
-  // One replica, the whole batch: Σloss / Σcount.
+  // One replica with the whole batch: Σloss / Σcount.
   void train_whole(Model& model, const std::vector<Batch>& batches) const {
     torch::optim::SGD optimizer(model.parameters(), kLearningRate);
     for (const Batch& batch : batches) {
@@ -183,7 +184,7 @@ class VerifyRanks : public Subcommand {
       const LossSum loss = model->loss(ddp(shard), shard);
       at::Tensor count = loss.count.clone().view({1});
       group->all_reduce(count);
-      // DDP divides by the number of ranks; the formula divides by what counts on all of them.
+      // DDP divides by the number of ranks; the formula divides by the count over all ranks.
       (loss.sum * ranks_ / count.item<std::int64_t>()).backward();
       optimizer.step();
     }
