@@ -21,7 +21,7 @@ namespace lockstep {
 /// belong to the abandoned run. Not thread-safe.
 class MetricsLog {
  public:
-  /// Opens the file for appending; completes a line that a crash cut off. @throws Error  if it cannot be opened
+  /// Opens the file for appending; ends a line that a crash cut off. @throws Error  if it cannot be opened
   explicit MetricsLog(const std::string& path);
 
   /// Appends one line, in one write. @param values  a JSON object; NaN and infinite numbers become texts

@@ -26,7 +26,8 @@ std::size_t times_in(const std::string& text, const std::string& part) {
   return count;
 }
 
-// Computes the rule in another way: from the largest size down, while no earlier size is exceeded.
+// Finds the plateau independently, from the largest size down: the smallest size that no larger one exceeds by the
+// gain.
 nlohmann::json plateau_of(const nlohmann::json& points, double gain_percent) {
   nlohmann::json found;
   double best = points.back()["samples_per_s"];

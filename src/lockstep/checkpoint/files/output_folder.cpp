@@ -112,7 +112,7 @@ std::vector<OutputFolder::Entry> OutputFolder::entries(bool with_foreign) const 
 
 void OutputFolder::recover() noexcept {
   try {
-    bool is_written = false;  // another program is writing, and may be replacing this checkpoint
+    bool is_written = false;  // another program is writing: entries may be its own
     std::vector<std::string> left;
     for (const std::string& name : files_.names_in(path_)) {
       if (!is_left_behind(name)) continue;

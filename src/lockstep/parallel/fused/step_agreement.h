@@ -21,7 +21,7 @@ struct StepRequest {
 
 /// What every rank must learn from all ranks before a fused step: which ranks have a gradient for which parameter,
 /// which have run out of inputs, whether all have the same request, whether gradients were summed already, and whether
-/// forbidden or suspicious writes were found. One small message.
+/// writes were found that are forbidden or whose values must be compared. One small message.
 class StepAgreement {
  public:
   StepAgreement(std::size_t parameters, int world_size);
