@@ -1,4 +1,4 @@
-// Arguments that are refused before anything is sent: the group lives on.
+// Arguments that are refused before anything is sent: the group stays usable.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// How collectives may be called: tensors in any layout, asynchronously, in groups, whoever comes first; send and recv.
+// Forms of collective calls: tensors in any layout, asynchronous calls, groups, any order of arrival; send and recv.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_P(Calls, AsynchronousOperationsRunInOrder) {
                                  : group.all_reduce_async(tensors.back()));
     }
     at::Tensor now = full(3, 1);
-    group.all_reduce(now);  // behind those that are queued
+    group.all_reduce(now);  // after the queued ones
     EXPECT_TRUE(now.eq(size).all().item<bool>());
     for (int i = 29; i >= 0; --i) {
       works[static_cast<std::size_t>(i)]->wait();
@@ -189,7 +189,7 @@ TEST_P(Calls, GroupsBySplit) {
   each_rank([](Communicator& group) {
     const int size = group.world_size();
     const int color = group.rank() % 2;
-    // Ranked backwards in the new group.
+    // In reverse order in the new group.
     const auto half = group.split(color, -group.rank());
     const int members = color == 0 ? (size + 1) / 2 : size / 2;
     ASSERT_EQ(half->world_size(), members);
@@ -207,7 +207,7 @@ TEST_P(Calls, GroupsBySplit) {
       none->all_reduce(ones);
       EXPECT_TRUE(ones.eq(size - 1).all().item<bool>());
     }
-    // Both groups, and the whole one, at the same time.
+    // Both groups and the whole one at once.
     at::Tensor first = full(1000, 1);
     at::Tensor second = full(1000, 1);
     const auto one = half->all_reduce_async(first);

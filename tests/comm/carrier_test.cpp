@@ -1,4 +1,4 @@
-// Which communicator carries tensors of which device, and what is said where there is none.
+// The communicator that carries tensors of a device, and the error if there is none.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(Carrier, OfCpuTensorsIsTheGroupItself) {
   run_ranks_as_threads(2, [](const Membership& membership) {
     const auto group = make_communicator("", membership);
     EXPECT_EQ(&group->carrier(c10::kCPU), group.get());
-    EXPECT_EQ(&group->carrier(c10::kMeta), group.get());  // whose calls refuse such tensors
+    EXPECT_EQ(&group->carrier(c10::kMeta), group.get());  // its calls refuse such tensors
     EXPECT_EQ(group->device(), c10::Device(c10::kCPU));
   });
 }

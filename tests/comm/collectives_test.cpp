@@ -1,4 +1,4 @@
-// What every collective computes, for every engine, dtype, reduction and size.
+// The results of every collective, for every engine, dtype, reduction and size.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ struct Reduction {
   std::int64_t count;
 };
 
-// Every dtype with every reduction; the many sizes, and some that are sent in several pieces.
+// Every dtype with every reduction; many sizes, some of which are sent in several pieces.
 std::vector<Reduction> reduction_cases() {
   std::vector<Reduction> cases;
   for (const at::ScalarType dtype : all_dtypes()) {
@@ -74,7 +74,7 @@ TEST_P(Collectives, AllReduceOfAllocatedMemory) {
       tensor.copy_(mine(c, group.rank(), c.count));
       group.all_reduce(tensor, c.op);
       EXPECT_BITS(tensor, reduced(c, group.world_size(), c.count), c);
-      tensor.copy_(mine(c, group.rank(), c.count));  // the same memory again
+      tensor.copy_(mine(c, group.rank(), c.count));  // reuses the memory
       group.all_reduce_async(tensor, c.op)->wait();
       EXPECT_BITS(tensor, reduced(c, group.world_size(), c.count), c);
     }
@@ -109,7 +109,7 @@ TEST_P(Collectives, ReduceScatter) {
   });
 }
 
-// Those that only move data: every dtype, every size, every root in turn.
+// Operations that only move data: every dtype, every size, every root in turn.
 std::vector<Reduction> movement_cases() {
   std::vector<Reduction> cases;
   for (const at::ScalarType dtype : moved_dtypes()) cases.push_back({dtype, ReduceOp::Sum, 1009});
@@ -118,7 +118,7 @@ std::vector<Reduction> movement_cases() {
   return cases;
 }
 
-// All ranks' values, one after the other.
+// All ranks' values, concatenated.
 at::Tensor gathered(const Reduction& c, int world_size) {
   std::vector<at::Tensor> parts;
   for (int rank = 0; rank < world_size; ++rank) parts.push_back(mine(c, rank, c.count));
@@ -151,7 +151,7 @@ TEST_P(Collectives, GatherToEachRoot) {
   each_rank([](Communicator& group) {
     for (const Reduction& c : movement_cases()) {
       for (int root = 0; root < group.world_size(); ++root) {
-        at::Tensor out;  // undefined where it is not looked at
+        at::Tensor out;  // undefined on ranks that ignore it
         if (group.rank() == root) out = at::empty({c.count * group.world_size()}, c.dtype);
         group.gather(out, mine(c, group.rank(), c.count), root);
         if (group.rank() == root) {
@@ -180,7 +180,7 @@ TEST_P(Collectives, AllToAll) {
   each_rank([](Communicator& group) {
     const int size = group.world_size();
     for (const Reduction& c : movement_cases()) {
-      // Part `to` of rank `from` is what rank 10 * from + to would have.
+      // Part `to` of rank `from` contains the values of an imagined rank 10 * from + to.
       const auto part = [&](int from, int to) { return mine(c, 10 * from + to, c.count); };
       std::vector<at::Tensor> sent;
       std::vector<at::Tensor> wanted;
@@ -211,7 +211,7 @@ TEST_P(Collectives, SendsAndScattersPartsOfEveryDtype) {
   });
 }
 
-// Its memory holds the values before conjugation.
+// The memory of a conjugate view contains the values before conjugation.
 TEST_P(Collectives, BroadcastTheValuesOfConjugateViews) {
   each_rank([](Communicator& group) {
     const at::Tensor root_value = at::complex(at::ones({3}), at::full({3}, 2.0));
@@ -224,14 +224,14 @@ TEST_P(Collectives, BroadcastTheValuesOfConjugateViews) {
 
 TEST_P(Collectives, HalfPrecisionIsSummedInSinglePrecision) {
   each_rank([](Communicator& group) {
-    // In fp16 2048 + 1 is 2048, in bf16 256 + 1 is 256: adding one by one in that precision loses every 1.
+    // In fp16 2048 + 1 is 2048, in bf16 256 + 1 is 256: adding one by one in that precision would lose every 1.
     const std::vector<std::pair<at::ScalarType, double>> cases = {{at::kHalf, 2048}, {at::kBFloat16, 256}};
     for (const auto& [dtype, large] : cases) {
       for (const std::int64_t count : {5, 300001}) {
         at::Tensor tensor = at::full({count}, group.rank() == 0 ? large : 1.0, dtype);
         group.all_reduce(tensor);
         double sum = large + group.world_size() - 1;
-        // It rounds once on each of the two hosts, and once between.
+        // The engine rounds once on each of the two hosts, and once between them.
         if (group.engine() == std::string("hierarchical") && count > 10000) {
           const int odd = group.world_size() / 2;
           sum = at::scalar_tensor(large + group.world_size() - odd - 1).to(dtype).item<double>() + odd;
@@ -248,7 +248,7 @@ TEST_P(Collectives, EveryRankHasTheSameBits) {
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Max, ReduceOp::Product}) {
         for (const std::int64_t count : {257, 200003}) {
-          // Values whose sum depends on the order of adding, and special ones.
+          // Values whose sum depends on the order of additions, and special values.
           const at::Tensor index = at::arange(count, at::kFloat);
           at::Tensor values = index.mul(7).add(group.rank() * 1013).sin().mul(index.remainder(8).mul(2.3).exp());
           values.slice(0, 5, count, 97).fill_(group.rank() == 0 ? 0.0 : -0.0);

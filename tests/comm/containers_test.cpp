@@ -1,5 +1,5 @@
-// Ranks in containers that share a machine and its network, and number processes each on their own: as with
-// docker run --network=host, or in the containers of a pod.
+// Ranks in containers that share a machine and its network but number their processes separately, as with docker run
+// --network=host, or in the containers of a pod.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-// Only a process's children are in a PID namespace that it has made: the rank goes on in one, and this process waits.
+// Only a process's children enter a PID namespace that it made: the rank continues in a child, and this process waits.
 void enter_container(int) {
   if (::unshare(CLONE_NEWPID) != 0) ::_exit(3);
   const pid_t rank = ::fork();
@@ -49,7 +49,7 @@ TEST(Containers, WithOneNetworkAreServedByTheDefaultEngine) {
   run_ranks_as_processes(
       2,
       [](const Membership& membership) {
-        EXPECT_EQ(membership.peers[0].pid, membership.peers[1].pid);  // each is the first process of its container
+        EXPECT_EQ(membership.peers[0].pid, membership.peers[1].pid);  // each is process 1 of its container
         EXPECT_FALSE(membership.on_one_host());
         EXPECT_TRUE(membership.on_one_network());
         const auto group = make_communicator("", membership);

@@ -12,14 +12,14 @@ namespace lockstep {
 std::vector<Placement> placements(const std::vector<int>& world_sizes) {
   std::vector<Placement> all;
   for (const Engine& engine : available_engines()) {
-    if (engine.device != c10::DeviceType::CPU) continue;  // tests/comm/cuda_test.cpp
+    if (engine.device != c10::DeviceType::CPU) continue;  // tested in tests/comm/cuda_test.cpp
     if (engine.name == std::string("mpi") && MpiPlaces::why_not()) {
       std::cout << *MpiPlaces::why_not() << std::endl;
       continue;
     }
     for (const int world_size : world_sizes) {
-      // One rank needs no engine, so one engine's name will do.
-      if (engine.name == std::string("hierarchical") && world_size < 3) continue;  // not for one rank a host
+      // One rank needs no engine, so one engine's name is enough.
+      if (engine.name == std::string("hierarchical") && world_size < 3) continue;  // needs a host with several ranks
       if (world_size == 1 && &engine != &available_engines().front()) continue;
       if (engine.threads) all.push_back({engine.name, world_size, false});
       if (engine.across_processes) all.push_back({engine.name, world_size, true});

@@ -14,19 +14,19 @@
 
 namespace lockstep {
 
-/// One way to run a group: what every engine must pass is run in all ways that it offers.
+/// One way to run a group: the tests that every engine must pass run in all ways that it offers.
 struct Placement {
   std::string engine;
   int world_size = 1;
-  bool processes = false;  ///< else threads
+  bool processes = false;  ///< false: threads
   friend std::ostream& operator<<(std::ostream& out, const Placement& placement) {
     return out << placement.engine << "_" << placement.world_size << (placement.processes ? "_processes" : "_threads");
   }
 };
 
-/// All engines of the factory's list with these world sizes, as threads and as processes where they can.
+/// All engines of the factory's list with these world sizes, as threads and as processes if they support it.
 std::vector<Placement> placements(const std::vector<int>& world_sizes);
-/// For tests that wait for something to go wrong: fewer, since each takes a while.
+/// For tests that wait for a failure: fewer placements, because each takes a while.
 std::vector<Placement> placements_for_failures();
 std::string placement_name(const ::testing::TestParamInfo<Placement>& info);
 
@@ -35,24 +35,24 @@ class Contract : public ::testing::TestWithParam<Placement> {
   using Body = std::function<void(Communicator&)>;
 
  protected:
-  /// Runs `body` on every rank. The test fails where one throws.
+  /// Runs `body` on every rank. The test fails if one throws.
   void each_rank(const Body& body, const RanksOptions& options = {});
-  /// The same, where ranks may throw: how they ended.
+  /// Runs `body` on every rank, which may throw: how the ranks ended.
   std::vector<RankOutcome> ends_of(const Body& body, const RanksOptions& options = {});
 };
 
 const std::vector<at::ScalarType>& all_dtypes();
-/// These, and those that no engine computes with: what only moves values takes them.
+/// All dtypes that can be moved, including those with which no engine computes.
 const std::vector<at::ScalarType>& moved_dtypes();
-/// Reductions that `dtype` has: Avg is of floating point only.
+/// Reductions that `dtype` supports: Avg is for floating point only.
 std::vector<ReduceOp> reductions_of(at::ScalarType dtype);
 
-/// What rank `rank` contributes: [count] of small whole numbers, so that every dtype's results are exact.
+/// The contribution of rank `rank`: [count] of small whole numbers, so that every dtype's results are exact.
 at::Tensor values_of(at::ScalarType dtype, ReduceOp op, int rank, std::int64_t count);
 /// The values of all ranks, reduced in fp32 (fp64 for fp64) and rounded once to `dtype`.
 at::Tensor reduced_values(at::ScalarType dtype, ReduceOp op, int world_size, std::int64_t count);
 
-/// [count] of 1.
+/// [count] ones.
 inline at::Tensor ones(std::int64_t count, at::ScalarType dtype = at::kFloat) { return at::ones({count}, dtype); }
 
 /// Equal dtype, shape and bits; NaNs of equal bits are equal.

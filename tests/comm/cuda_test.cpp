@@ -1,4 +1,4 @@
-// Engine nccl on CUDA devices, one of each rank. Ranks are processes: this one leaves CUDA alone, so that others can be
+// Engine nccl on CUDA devices, one per rank. Ranks are processes: this one does not use CUDA, so that the ranks can be
 // forked from it.
 #include <ATen/ATen.h>
 #include <c10/core/DeviceGuard.h>
@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 c10::Device device_of(int rank) { return {c10::kCUDA, static_cast<c10::DeviceIndex>(rank)}; }
 
-// How the ranks of a group over nccl end, each with the device of its number.
+// The ends of the ranks of a group over nccl, each with the device of its number.
 std::vector<RankOutcome> cuda_ranks(int world_size, const Contract::Body& body, const RanksOptions& options = {}) {
   return ranks_as_processes(
       world_size,
@@ -123,7 +123,7 @@ TEST_P(CudaRanks, RunAsynchronousOperationsInOrder) {
   });
 }
 
-// What is still being computed when the operation is called is waited for on the device, on whatever stream it is.
+// The device waits for work that is still running when the operation is called, on whatever stream it runs.
 TEST_P(CudaRanks, FollowTheCallersStream) {
   each_cuda_rank(GetParam(), [](Communicator& group) {
     const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);

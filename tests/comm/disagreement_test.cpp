@@ -10,9 +10,9 @@ namespace {
 
 struct DisagreeingCalls {
   const char* name;
-  Contract::Body last_rank;  ///< what the last rank does
-  Contract::Body others;     ///< what all others do
-  const char* last_text;     ///< how an error tells it
+  Contract::Body last_rank;  ///< the call of the last rank
+  Contract::Body others;     ///< the call of all other ranks
+  const char* last_text;     ///< the last rank's call in the error
   const char* others_text;
 };
 
@@ -59,7 +59,7 @@ TEST_P(Disagreement, NamesBothSidesOnEveryRank) {
     const std::vector<RankOutcome> ends = ends_of([&](Communicator& group) {
       const bool last = group.rank() == group.world_size() - 1;
       (last ? c.last_rank : c.others)(group);
-      group.barrier();  // a rank that got all it needs stays to hear the end
+      group.barrier();  // a rank that has all it needs stays to get the error
     });
     const std::string last_name = "rank " + std::to_string(ends.size() - 1) + " on ";
     for (std::size_t rank = 0; rank < ends.size(); ++rank) {

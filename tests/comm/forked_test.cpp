@@ -1,5 +1,4 @@
-// A program may fork a helper while its group lives: the child's copies of the group end with the child, and nothing
-// else.
+// A program may fork a helper while its group lives: only the child's copies of the group end with the child.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -27,7 +26,7 @@ std::vector<Placement> three_processes() {
 class ForkedRank : public Contract {};
 INSTANTIATE_TEST_SUITE_P(Engines, ForkedRank, ::testing::ValuesIn(three_processes()), placement_name);
 
-// What `body` makes of a child, which has 20 s.
+// The exit status of a child that runs `body`; it has 20 s.
 int status_of_child(const std::function<void()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -45,7 +44,7 @@ std::unique_ptr<Communicator>& group_of_the_program() {
   return group;
 }
 
-// The group has all that it can have: threads, waits under way, memory, messages.
+// Gives the group everything that it can have: threads, pending waits, memory, messages.
 std::shared_ptr<Work> use_all(Communicator& group) {
   const int next = (group.rank() + 1) % group.world_size();
   const int before = (group.rank() + group.world_size() - 1) % group.world_size();

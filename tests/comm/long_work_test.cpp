@@ -1,4 +1,4 @@
-// A rank that works alone, or is only slow: the others wait for it while it lives, and their logs say so.
+// A rank that works alone, or is only slow: the others wait for it while it lives, and their logs report it.
 #include "lockstep/net/long_work.h"
 
 #include <ATen/ATen.h>
@@ -49,7 +49,7 @@ TEST_P(WaitingForOne, ThatWorksLongerThanTheTimeout) {
         for (const int worker : {0, group.world_size() - 1}) {
           if (group.rank() == worker) {
             const LongWork work(group.membership(), "sleeping");
-            std::this_thread::sleep_for(milliseconds(3000));  // being late is what is tested
+            std::this_thread::sleep_for(milliseconds(3000));  // the test is about being late
           }
           at::Tensor tensor = ones(1000);
           group.all_reduce(tensor);
@@ -59,7 +59,7 @@ TEST_P(WaitingForOne, ThatWorksLongerThanTheTimeout) {
       options);
 }
 
-// Where there are cores to spare, these engines give all operations to a thread, whose waits are those of above.
+// If cores are free, these engines run all operations in a thread, whose waits are those tested above.
 class StartedAndWaitingForOne : public Contract {
  protected:
   static void SetUpTestSuite() { ::setenv("LOCKSTEP_COMMUNICATION_THREAD", "0", 1); }
@@ -75,7 +75,7 @@ std::vector<Placement> four_that_share_memory() {
 INSTANTIATE_TEST_SUITE_P(Engines, StartedAndWaitingForOne, ::testing::ValuesIn(four_that_share_memory()),
                          placement_name);
 
-// One rank waits for the operation, one is in a barrier behind it, one asks again and again whether it is over.
+// One rank waits for the operation, one is in a later barrier, one polls whether the operation is over.
 TEST_P(StartedAndWaitingForOne, ThatWorksLongerThanTheTimeout) {
   RanksOptions options;
   options.timeout = milliseconds(1200);
@@ -85,7 +85,7 @@ TEST_P(StartedAndWaitingForOne, ThatWorksLongerThanTheTimeout) {
         group.barrier();
         if (group.rank() == 3) {
           const LongWork work(group.membership(), "sleeping");
-          std::this_thread::sleep_for(milliseconds(3000));  // being late is what is tested
+          std::this_thread::sleep_for(milliseconds(3000));  // the test is about being late
         }
         const auto started = group.all_reduce_async(tensor);
         if (group.rank() == 1) started->wait();
@@ -136,7 +136,7 @@ TEST_P(WaitingForAProcess, SaysSoInItsLog) {
         if (group.rank() == late) {
           const Deadline end = Deadline::after(seconds(30));
           while (!end.passed() && text_in(folder / "0").find("still waiting") == std::string::npos) {
-            std::this_thread::sleep_for(milliseconds(10));  // a file rings no bell
+            std::this_thread::sleep_for(milliseconds(10));  // a file sends no signal
           }
         }
         at::Tensor tensor = ones(1000);

@@ -1,4 +1,4 @@
-// Ranks that die, stop, never come or give up: the others get an error that names them, and nothing hangs or aborts.
+// Ranks that die, stop, never arrive or give up: the others get an error that names them, and no rank hangs or aborts.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Every rank but `lost` failed with an error that names it.
+// Every rank except `lost` failed with an error that names it.
 void expect_named(const std::vector<RankOutcome>& ends, int lost, bool timed_out) {
   const std::string name = "rank " + std::to_string(lost) + " on ";
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
@@ -72,7 +72,7 @@ TEST_P(LosingARank, ThatNeverCalls) {
 }
 
 TEST_P(LosingARank, IsNotOneThatHasDoneItsPart) {
-  // The last rank sends its share and leaves. The first gets the others' shares much later, and all the same.
+  // The last rank sends its share and leaves. The first one receives the others' shares much later, and still succeeds.
   each_rank([](Communicator& group) {
     Store& store = *group.membership().store;
     const int last = group.world_size() - 1;
@@ -80,7 +80,7 @@ TEST_P(LosingARank, IsNotOneThatHasDoneItsPart) {
     if (group.rank() == last) store.set("gone soon", "1");
     if (group.rank() > 0 && group.rank() < last) {
       store.get("gone soon", Deadline::after(seconds(20)));
-      std::this_thread::sleep_for(milliseconds(1500));  // being late is what is tested
+      std::this_thread::sleep_for(milliseconds(1500));  // the test is about being late
     }
     group.gather(out, at::full({3}, group.rank(), at::kFloat), 0);
     if (group.rank() == 0) {
@@ -94,7 +94,7 @@ TEST_P(LosingARank, ThatAborts) {
     group.barrier();
     Store& store = *group.membership().store;
     if (group.rank() == 0) {
-      // After the others have begun to wait, or just before: both must end.
+      // After the others have begun to wait, or just before: both must work.
       store.wait({"begun/" + std::to_string(group.world_size() - 1)}, Deadline::after(seconds(20)));
       group.abort("the operator pulled the plug");
       EXPECT_THROW(group.barrier(), Error);
@@ -139,7 +139,7 @@ TEST_P(LosingARank, DestroyedWhileAnOperationIsUnderWay) {
     at::Tensor tensor = ones(100000);
     if (group.rank() == 0) {
       const auto work = group.all_reduce_async(tensor);
-      (void)work;  // the communicator goes before it has ended
+      (void)work;  // the communicator is destroyed before it has ended
       return;
     }
     group.membership().store->set("ready", "1");

@@ -1,5 +1,5 @@
-// Many asynchronous operations under way while a rank is late, busy, or waits elsewhere: no call waits for it, and what
-// was started gets done without this rank's help.
+// Many pending asynchronous operations while a rank is late, busy, or waits elsewhere: no call waits for that rank, and
+// started operations proceed without its help.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Where there are cores to spare, shared memory's engines give all operations to a thread; here they must not.
+// If cores are free, the engines over shared memory run all operations in a thread; here they must not.
 class ManyPending : public Contract {
  protected:
   static void SetUpTestSuite() { ::setenv("LOCKSTEP_COMMUNICATION_THREAD", "0", 1); }
@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, ManyPending, ::testing::ValuesIn(placements({2
 
 enum class MemoryKind { Allocated, Own, Mixed };
 
-// All-reduces of sizes for every way of every engine, with values that name the operation and the rank.
+// All-reduces with sizes for every algorithm of every engine, and values that identify the operation and the rank.
 class Sums {
  public:
   Sums(Communicator& group, int count, MemoryKind kind) : group_(group) {
@@ -66,7 +66,7 @@ class Sums {
   std::vector<std::shared_ptr<Work>> works_;
 };
 
-// Events between ranks that are not the group's.
+// Events between ranks that do not use the group.
 void announce_event(Communicator& group, const std::string& what) { group.membership().store->set(what, "1"); }
 void await_event(Communicator& group, const std::string& what) {
   group.membership().store->get(what, Deadline::after(seconds(30)));
@@ -99,7 +99,7 @@ TEST_P(ManyPending, BeforeACallThatWaits) {
     at::Tensor now = at::full({3}, group.rank(), at::kFloat);
     group.broadcast(now, 1);
     EXPECT_TRUE(now.eq(1).all().item<bool>());
-    sums.check();  // a call that waits comes after all that were started
+    sums.check();  // a blocking call runs after all started operations
     more.start();
     group.all_reduce(now);
     EXPECT_TRUE(now.eq(group.world_size()).all().item<bool>());
@@ -110,7 +110,7 @@ TEST_P(ManyPending, BeforeACallThatWaits) {
 }
 
 TEST_P(ManyPending, WhileThisRankWaitsForSomethingElse) {
-  // Rank 0 waits for what rank 1 does only once all operations are over.
+  // Rank 0 waits for an action that rank 1 does only once all operations are over.
   each_rank([](Communicator& group) {
     const auto part = group.split(0);
     for (const int round : {0, 1, 2}) {

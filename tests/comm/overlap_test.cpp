@@ -1,4 +1,4 @@
-// Tensors of one call that share memory: refused before anything is sent, or done right.
+// Tensors of one call that share memory: refused before anything is sent, or handled correctly.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -27,8 +27,7 @@ std::string text_of(const std::function<void()>& call) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Runs `body` in processes that have met once already: their ranks are known, their default groups are their own
-// affair.
+// Runs `body` in processes that have met once: their ranks are known, and they make their default groups themselves.
 void in_processes(int world_size, const std::function<void(int rank, const std::string& init_method)>& body) {
   const TemporaryFolder folder;
   run_ranks_as_processes(world_size, [&](const Membership& membership) {
@@ -132,7 +131,7 @@ TEST(ProcessGroup, WaitsAsLongAsPyTorchByDefault) {
 
 TEST(ProcessGroup, JoiningHasALimitOfItsOwn) {
   in_processes(2, [](int rank, const std::string& init_method) {
-    if (rank == 1) return;  // it never comes
+    if (rank == 1) return;  // it never arrives
     const auto give_up = [&](const char* place, std::optional<milliseconds> join, std::optional<milliseconds> timeout) {
       ProcessGroupOptions options;
       options.init_method = init_method + place;
@@ -144,7 +143,7 @@ TEST(ProcessGroup, JoiningHasALimitOfItsOwn) {
       EXPECT_TRUE(contains(text, "rank 1 did not come")) << place << ": " << text;
     };
     give_up("option", std::chrono::seconds(1), std::nullopt);
-    give_up("timeout", std::nullopt, std::chrono::seconds(1));  // as in PyTorch, it counts for both
+    give_up("timeout", std::nullopt, std::chrono::seconds(1));  // as in PyTorch, it applies to both
     ::setenv("LOCKSTEP_JOIN_TIMEOUT_S", "1", 1);
     give_up("variable", std::nullopt, std::chrono::hours(1));
   });

@@ -22,7 +22,7 @@
 namespace lockstep {
 namespace {
 
-// spawn_processes wants a process with one thread, and other tests of this program start some.
+// spawn_processes needs a process with one thread, and other tests of this program start some.
 void in_a_fresh_process(const std::function<void()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -111,7 +111,7 @@ TEST_P(Spawn, RefusesNoRanks) {
   });
 }
 
-// OpenBLAS with more threads than one computes one product at a time: ranks would wait for each other's.
+// OpenBLAS with several threads computes one product at a time, so ranks would wait for each other's.
 TEST(SpawnThreads, ComputeProductsSideBySide) {
   auto* const set_threads = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
   auto* const kind = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "openblas_get_parallel"));

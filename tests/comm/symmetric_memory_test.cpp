@@ -1,4 +1,4 @@
-// All ranks' copies of what `allocate` gives, for engines that share memory.
+// All ranks' copies of memory from `allocate`, for engines that share memory.
 #include "lockstep/comm/symmetric_memory.h"
 
 #include <ATen/ATen.h>

@@ -22,7 +22,7 @@ class BindAddress : public ::testing::Test {
     std::vector<Membership> members = thread_memberships(2, std::chrono::seconds(5));
     for (Membership& member : members) {
       member.peers[1].host_id = "another host";
-      member.peers[1].host = "198.51.100.7";  // of the range for documentation
+      member.peers[1].host = "198.51.100.7";  // from the range for documentation
     }
     return members;
   }
@@ -35,7 +35,7 @@ TEST_F(BindAddress, IsLoopbackOnOneHost) {
 
 TEST_F(BindAddress, IsThatOfTheInterfaceNamed) {
   ::setenv("GLOO_SOCKET_IFNAME", "no-such-interface", 1);
-  ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);  // wins
+  ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);  // takes precedence
   EXPECT_EQ(gloo_bind_address(two_hosts()[1], deadline_), "127.0.0.1");
 }
 

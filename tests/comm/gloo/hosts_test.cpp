@@ -1,4 +1,4 @@
-// Gloo between hosts of their own: which interface is taken, what is said where hosts do not reach each other.
+// Gloo between separate hosts: the chosen interface, and the error if hosts cannot reach each other.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ TEST_F(GlooOnHosts, NamesTheRanksBehindALinkThatWasCut) {
       [&](const Membership& membership) {
         const auto group = make_communicator("gloo", membership);
         group->barrier();
-        // The store is on a Unix socket here, so that both sides can be heard.
+        // The store is on a Unix socket here, so that both sides can report.
         if (group->rank() == 0) hosts.set_link(1, false);
         for (;;) {
           at::Tensor tensor = at::ones({100000});

@@ -1,4 +1,4 @@
-// Where LibTorch carries a Gloo of its own, neither's names may bind to the other's code.
+// If LibTorch contains its own Gloo, names of one Gloo must not bind to code of the other.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ TEST(GlooIsolation, DISABLED_UsesGloo) {
   run_ranks_as_threads(2, [](const Membership& membership) { make_communicator("gloo", membership)->barrier(); });
 }
 
-// Runs the test above in a process of its own, whose dynamic linker writes down what it binds to what.
+// Runs the test above in a separate process, whose dynamic linker logs its bindings.
 void log_bindings(const std::string& output) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -65,7 +65,7 @@ TEST(GlooIsolation, NoNameBindsAcrossTheBorder) {
     }
   }
   EXPECT_GT(inside, 0) << "the linker's log shows no Gloo at all";
-  // A LibTorch without a Gloo of its own uses the system's, as we do.
+  // A LibTorch without its own Gloo uses the system's, as Lockstep does.
   if (!torch_has_gloo) return;
   for (const auto& [from, to] : across) ADD_FAILURE() << from << " binds a name of Gloo to " << to;
 }

@@ -9,7 +9,7 @@ namespace {
 
 using Ranks = std::vector<int>;
 
-// One letter for each rank: its host.
+// One letter for each rank names its host.
 Membership ranks_on(const std::string& hosts, int rank = 0) {
   Membership membership;
   membership.rank = rank;

@@ -1,4 +1,4 @@
-// The hierarchical engine between hosts of their own, with equal and unequal numbers of ranks.
+// The hierarchical engine between separate hosts, with equal and unequal numbers of ranks.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ class HierarchicalOnHosts : public ::testing::TestWithParam<std::vector<int>> {
   }
 };
 
-// With enough elements for all stages, and a rest that does not divide.
+// Uses enough elements for all stages, and a remainder that does not divide.
 void each_collective(Communicator& group, at::ScalarType dtype, ReduceOp op) {
   const std::int64_t count = 70001;
   const int size = group.world_size();

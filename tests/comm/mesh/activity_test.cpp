@@ -98,7 +98,7 @@ TEST(Activity, BothSidesOfAMessageHaveOneSlot) {
 TEST(Activity, AgreementIsNoDisagreement) {
   const Membership membership = three_ranks();
   EXPECT_EQ(find_disagreement({state_of({collective(4)}), state_of({collective(4)}), {}}, membership), std::nullopt);
-  // Rank 1 is ahead: a broadcast's root may be.
+  // Rank 1 is ahead, as the root of a broadcast may be.
   EXPECT_EQ(find_disagreement({state_of({collective(4)}), state_of({collective(5)}, {collective(4).fingerprint}), {}},
                               membership),
             std::nullopt);

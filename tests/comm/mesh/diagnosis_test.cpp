@@ -1,4 +1,4 @@
-// What it costs the store to find out why an operation is slow, up to thousands of ranks.
+// The cost to the store of finding out why an operation is slow, for up to thousands of ranks.
 #include "lockstep/comm/mesh/diagnosis.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using std::chrono::seconds;
 
 class NothingLost : public Connections {
  public:
-  bool sees_losses() const override { return false; }  // the dearest case: the store is asked for lost ranks, too
+  bool sees_losses() const override { return false; }  // the costliest case: the store is also asked for lost ranks
   std::vector<int> lost_peers() override { return {}; }
   void break_connections() noexcept override {}
 };
@@ -49,14 +49,14 @@ class SlowStep {
     membership_.timeout = std::chrono::minutes(30);
     membership_.store = client;
     for (int rank = 0; rank < ranks; ++rank) membership_.peers.push_back({rank, "h", "h", 1, rank});
-    for (int rank = 1; rank + 1 < ranks; ++rank) {  // all but the last have come to the barrier
+    for (int rank = 1; rank + 1 < ranks; ++rank) {  // all but the last have reached the barrier
       RankState state;
       state.current = {in_barrier(7)};
       client->set("mesh/state/" + std::to_string(rank), encode_state(state));
     }
   }
 
-  // Requests of rank 0, which has waited for a second, in many looks one behind the other.
+  // Requests of rank 0, which has waited for a second, during many looks in a row.
   std::uint64_t requests_of_many_looks() {
     Diagnosis diagnosis(membership_);
     Diagnosis::View view;
@@ -77,8 +77,8 @@ class SlowStep {
 };
 
 TEST(DiagnosisCost, TheStoreServesAFewHundredRequestsInASecondWhateverTheNumberOfRanks) {
-  constexpr std::uint64_t kOfATalk = 3;      // tells, has the group failed, the states of those that are late
-  constexpr std::uint64_t kOfALossLook = 2;  // has the group failed, who is lost
+  constexpr std::uint64_t kOfATalk = 3;      // its report, the group's failure, the states of late ranks
+  constexpr std::uint64_t kOfALossLook = 2;  // the group's failure, the lost ranks
   for (const int ranks : {1024, 4096}) {
     const std::uint64_t requests = SlowStep(ranks).requests_of_many_looks();
     EXPECT_GE(requests, kOfATalk) << ranks;
@@ -91,7 +91,7 @@ TEST(DiagnosisCost, TheStoreServesAFewHundredRequestsInASecondWhateverTheNumberO
   }
 }
 
-// Each rank reads the states of all only so often that all together read some hundred thousand in ten seconds.
+// Each rank reads the states of all so rarely that all ranks together read some hundred thousand in ten seconds.
 TEST(DiagnosisCost, StatesOfAllAreReadRarely) {
   for (const int ranks : {8, 64, 1024}) {
     const double between_s = std::chrono::duration<double>(talk_interval(seconds(1), ranks)).count() *

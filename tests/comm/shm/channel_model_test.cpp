@@ -1,7 +1,7 @@
-// Every interleaving of sends and receives: the very protocol that the engines run.
+// Every interleaving of sends and receives, on the protocol that the engines run.
 //
-// Seen to fail where a sender does not wait for a free place, or for the header of the message before to be read, and
-// where it says that a piece is there before it has written it.
+// Seen to fail if a sender does not wait for a free place, or until the header of the message before is read, and if it
+// announces a piece before it has written it.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace {
 
 struct ChannelCall {};
 
-// Where the pieces of a channel lie: in the sender's memory.
+// The place of a channel's pieces: in the sender's memory.
 constexpr int kMemoryIsThere = 10;
 int place_of(std::uint64_t piece, std::uint64_t places) { return static_cast<int>(piece % places); }
 
@@ -26,11 +26,11 @@ ChannelHeader header_of(int from, std::uint64_t message) {
 }
 std::uint64_t content_of(int from, std::uint64_t piece) { return static_cast<std::uint64_t>(from + 1) * 1000 + piece; }
 
-// What a rank may do wrong.
+// Mistakes that a rank may make.
 struct ChannelMistakes {
-  std::uint64_t places = kChannelPieces;  // that there are
+  std::uint64_t places = kChannelPieces;  // number of places
   bool opens_too_early = false;
-  bool skips_pieces = false;  // the receiver says that it has read before it does
+  bool skips_pieces = false;  // the receiver reports a piece as read before it has read it
 };
 
 void send_message(CheckedMemory& memory, ChannelSender<CheckedMemory>& channel, std::uint64_t message, int pieces,
@@ -74,7 +74,7 @@ void await_channel(CheckedMemory& memory, ChannelReceiver<CheckedMemory>& channe
   memory.expect(memory.load(memory.data(from, kMemoryIsThere)) == 1, "the channel's memory is not there");
 }
 
-// Rank 0 sends messages of so many pieces each, rank 1 receives them.
+// Rank 0 sends messages with the given numbers of pieces, rank 1 receives them.
 CheckResult check_one_way(const std::vector<int>& pieces, const ChannelMistakes& mistakes = {}) {
   const RankProgram sender = [=](CheckedMemory& memory) {
     ChannelSender<CheckedMemory> channel(memory, memory.channel(0, 1), 1);
@@ -89,7 +89,7 @@ CheckResult check_one_way(const std::vector<int>& pieces, const ChannelMistakes&
   return check_all_interleavings({sender, receiver});
 }
 
-// Every rank sends to the next one and then receives from the one before, as often as there are messages.
+// Every rank sends to the next one and then receives from the one before, once for each message.
 CheckResult check_ring(int ranks, std::uint64_t messages, int pieces) {
   CheckOptions options;
   options.world_size = ranks;
@@ -125,7 +125,7 @@ TEST(ChannelModel, RanksThatSendToEachOtherBothArrive) {
 
 TEST(ChannelModel, ThreeRanksInARing) { EXPECT_EQ(check_ring(3, 1, 1).failure, ""); }
 
-// A message longer than the channel waits for its receiver, as MPI's do: two that send first wait for ever.
+// A message longer than the channel waits for its receiver, as in MPI: two ranks that both send first wait for ever.
 TEST(ChannelModelItself, FindsRanksThatWaitForEachOther) {
   EXPECT_NE(check_ring(2, 1, 3).failure.find("wait for ever"), std::string::npos);
 }
@@ -148,7 +148,7 @@ TEST(ChannelModelItself, FindsAChannelThatIsOpenedBeforeItsMemoryIsThere) {
   EXPECT_NE(check_one_way({1}, mistakes).failure.find("memory is not there"), std::string::npos);
 }
 
-// A sender that writes a header while that of the message before is still read.
+// A sender that writes a header while the receiver still reads the one before.
 TEST(ChannelModelItself, FindsAHeaderThatIsWrittenTooEarly) {
   const RankProgram sender = [](CheckedMemory& memory) {
     ChannelCell& cell = memory.channel(0, 1);

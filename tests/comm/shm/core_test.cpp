@@ -1,4 +1,4 @@
-// The engine below the tensors, on threads, without LibTorch: what the thread sanitizer can see through.
+// The engine below the tensors, on threads, without LibTorch, so that the thread sanitizer can check it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@
 namespace lockstep::shm {
 namespace {
 
-// One rank of a group, as the communicator builds it.
+// One rank of a group, built as the communicator builds it.
 class CoreRank {
  public:
   explicit CoreRank(const Membership& membership)
@@ -93,7 +93,7 @@ void started_together(CoreRank& me, std::mt19937& dice, std::uint64_t step) {
     works.push_back(me.order().start(me.next(one.size()), elements_of(one), Reduction::Sum, nullptr));
     me.order().progress();
   }
-  for (std::size_t i = works.size(); i-- > 0;) me.order().wait(*works[i]);  // the last one first
+  for (std::size_t i = works.size(); i-- > 0;) me.order().wait(*works[i]);  // in reverse order
   for (const auto& one : values) EXPECT_TRUE(is_sum(one, me.world_size(), step));
 }
 
@@ -161,7 +161,7 @@ TEST(EngineCore, RandomOperationsOnThreads) {
 
 TEST(EngineCore, ManyMayBePendingWhileAnotherThreadWaits) {
   for (const int world_size : {2, 3}) {
-    std::atomic<int> not_started{world_size - 1};  // the last rank comes when all others have started theirs
+    std::atomic<int> not_started{world_size - 1};  // the last rank arrives when all others have started theirs
     on_ranks(world_size, [&](CoreRank& me) {
       std::vector<std::vector<float>> values(200);
       std::vector<std::shared_ptr<Started>> works;
@@ -188,8 +188,8 @@ TEST(EngineCore, ManyMayBePendingWhileAnotherThreadWaits) {
   }
 }
 
-// A failure of a rank's own, that the group does not know of. What its operations kept may go only once no other rank
-// writes to it.
+// A rank's own failure, of which the group does not know. The memory of its operations may be freed only once no other
+// rank writes to it.
 TEST(EngineCore, AFailureKeepsTheMemoryWhileOthersWriteToIt) {
   std::atomic<bool> is_writing{false};
   std::atomic<bool> is_given_back{false};
@@ -199,7 +199,7 @@ TEST(EngineCore, AFailureKeepsTheMemoryWhileOthersWriteToIt) {
     me.group().begin_work();
     is_writing = true;
     while (!me.group().broken()) std::this_thread::yield();
-    const Deadline end = Deadline::after(std::chrono::milliseconds(100));  // for what must not happen
+    const Deadline end = Deadline::after(std::chrono::milliseconds(100));  // for an event that must not happen
     while (!end.passed() && !is_given_back) std::this_thread::yield();
     EXPECT_FALSE(is_given_back);
     me.group().end_work();

@@ -1,4 +1,4 @@
-// Memory that is handed from process to process: to whom it goes, and what is not let in.
+// Memory that is passed from process to process: its receivers, and the senders that are refused.
 #include "lockstep/comm/shm/memory/descriptor_inbox.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ UniqueFd connect_silently(std::uint64_t inbox) {
   return fd;
 }
 
-// Runs `body` in a process of its own; returns its exit status.
+// Runs `body` in a separate process; returns its exit status.
 template <class Body>
 int in_child(Body&& body) {
   const pid_t child = ::fork();
@@ -65,7 +65,7 @@ TEST(DescriptorInbox, GivesWhatWasSentUnderALabelOnce) {
 }
 
 TEST(DescriptorInbox, TakesMemoryOfAProcessThatOthersCannotLookInto) {
-  // As programs with capabilities are, and those whose file may be run but not read: /proc shows nothing of them.
+  // As for programs with capabilities, and those whose file may be executed but not read: /proc shows nothing of them.
   DescriptorInbox inbox;
   const int status = in_child([&] {
     ::prctl(PR_SET_DUMPABLE, 0);
@@ -96,7 +96,7 @@ TEST(DescriptorInbox, HearsNoOtherUser) {
     return send_descriptor(inbox.name(), kInboxLabel, memory.get(), Deadline::never()) ? 1 : 0;
   });
   EXPECT_EQ(status, 0);
-  // One that does not look whom it talks to is let go.
+  // A sender that does not check its receiver may send, but nothing of it is kept.
   const int rude = in_child([&] {
     if (::setgid(4711) != 0 || ::setuid(4711) != 0) return 2;
     const UniqueFd connection = connect_silently(inbox.name());

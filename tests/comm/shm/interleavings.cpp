@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kDataPerRank = 64;
 
-// Thrown where a replay has come to its end: the program is left there.
+// Thrown when a replay has reached its end; it leaves the program there.
 struct Pause {};
 
 struct Buffered {
@@ -26,7 +26,7 @@ struct Buffered {
   friend bool operator==(const Buffered& a, const Buffered& b) { return a.word == b.word && a.value == b.value; }
 };
 
-// A rank's position: what its accesses have told it so far.
+// A rank's position: the results of its accesses so far.
 struct RankHistory {
   std::vector<std::uint64_t> told;
   std::vector<Buffered> buffer;  // stores that have not taken effect, oldest first
@@ -77,7 +77,7 @@ struct PairHash {
 
 }  // namespace
 
-// Runs one rank's program up to its next access and through it.
+// Runs one rank's program up to its next access, and performs that access.
 class CheckedMemory::Machine {
  public:
   Machine(const std::vector<RankProgram>& programs, const CheckOptions& options)
@@ -117,7 +117,7 @@ class CheckedMemory::Machine {
     return state;
   }
 
-  // What a step of `rank` leads to: one state, one for each decision, or none where the rank has to wait.
+  // The states after a step of `rank`: one, one for each decision, or none if the rank must wait.
   std::vector<State> step(const State& from, int rank) {
     std::vector<State> results;
     if (from.ranks[static_cast<std::size_t>(rank)].ended) return results;
@@ -131,7 +131,7 @@ class CheckedMemory::Machine {
     }
     return results;
   }
-  // What it leads to that the oldest stores of `rank`, up to the next flag, take effect.
+  // The state after the oldest stores of `rank`, up to the next flag, take effect.
   std::optional<State> flush(const State& from, int rank) {
     if (from.ranks[static_cast<std::size_t>(rank)].buffer.empty()) return std::nullopt;
     begin(from, rank);
@@ -149,9 +149,9 @@ class CheckedMemory::Machine {
   const std::optional<std::string>& failure() const { return failure_; }
   const std::string& last_access() const { return last_access_; }
 
-  // What follows is called by the program that runs.
+  // The running program calls the functions below.
 
-  // One access: from the history while that lasts, then one that is new, then no more.
+  // One access: answered from the history as long as it lasts, then one new access, then no more.
   std::uint64_t access(const char* name, const void* address, bool drains,
                        const std::function<std::uint64_t()>& effect) {
     RankHistory& me = history();
@@ -165,7 +165,7 @@ class CheckedMemory::Machine {
     note(name, address, told);
     return told;
   }
-  // A store into the rank's own buffer is seen by nobody: it needs no point at which others come in between.
+  // No other rank sees a store into the rank's own buffer, so other ranks need not be interleaved here.
   void buffer(const void* address, std::uint64_t value) {
     if (at_ < history().told.size()) {
       ++at_;
@@ -184,7 +184,7 @@ class CheckedMemory::Machine {
   }
   void put_at(const void* address, std::uint64_t value) { put(word_of(address), value); }
   bool is_second_of_several(const void* address) const { return followers_.count(address) != 0; }
-  // The words behind the first of several that are written under one flag.
+  // Reads the later ones of several words that are written under one flag.
   std::uint64_t load_eagerly(const void* address) {
     if (at_ < history().told.size()) return history().told[at_++];
     const std::uint64_t value = value_at(address);
@@ -205,7 +205,7 @@ class CheckedMemory::Machine {
     });
     if (told == kEnded) throw GroupEnded();
   }
-  // Two steps: to sleep, and to be awake again.
+  // Two steps: falling asleep, and waking up.
   void wait_on(const void* address, std::uint32_t seen) {
     access("sleep on", address, true, [&]() -> std::uint64_t {
       if (value_at(address) == seen) history().sleeps_on = word_of(address) + 1;
@@ -277,7 +277,7 @@ class CheckedMemory::Machine {
     if (word >= state_.words.size()) state_.words.resize(word + 1, 0);
     state_.words[word] = value;
   }
-  // Words are numbered as they are first met; the same address has the same number in all states.
+  // Words are numbered in the order of their first use; an address has one number in all states.
   std::uint32_t word_of(const void* address) {
     const auto [it, fresh] = numbers_.emplace(address, static_cast<std::uint32_t>(is_under_flag_.size()));
     if (fresh) is_under_flag_.push_back(words_under_flags_.count(address) != 0);
@@ -308,7 +308,7 @@ class CheckedMemory::Machine {
   int rank_ = 0;
   int way_ = 0;
   int ways_ = 1;
-  std::size_t at_ = 0;  // in the history, of this replay
+  std::size_t at_ = 0;  // position in the history during this replay
   bool moved_ = false;  // the one new access has been made
   bool peeking_ = false;
   std::optional<std::string> failure_;
@@ -363,7 +363,7 @@ bool CheckedMemory::compare_exchange(Word& word, std::uint64_t& expected, std::u
 }
 void CheckedMemory::wait_on(HalfWord& word, std::uint32_t seen) { machine_.wait_on(&word, seen); }
 void CheckedMemory::wake_all(HalfWord& word) { machine_.wake_all(&word); }
-// One word stands for all of a payload.
+// One word represents a whole payload.
 void CheckedMemory::write_payload(TinyBox& box, const std::byte* data, std::size_t) {
   machine_.buffer(box.payload.data(), static_cast<std::uint64_t>(*data));
 }
@@ -384,7 +384,7 @@ void CheckedMemory::expect(bool condition, const std::string& what) {
 
 namespace {
 
-// How a state was reached: by an access of a rank, or by its stores taking effect.
+// How a state was reached: by an access of a rank, or because its stores took effect.
 struct Node {
   std::uint32_t parent;
   std::uint8_t rank;
@@ -421,7 +421,7 @@ CheckResult check_all_interleavings(const std::vector<RankProgram>& programs, co
   open.emplace_back(machine.initial(), 0);
   seen.insert(digest(open.back().first));
   while (!open.empty()) {
-    const auto state = std::move(open.back().first);  // no structured binding: a lambda below takes `node`
+    const auto state = std::move(open.back().first);  // no structured binding: a lambda below captures `node`
     const auto node = open.back().second;
     open.pop_back();
     ++result.states;

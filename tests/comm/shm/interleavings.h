@@ -14,30 +14,30 @@ namespace lockstep::shm {
 
 class CheckedMemory;
 
-/// What one rank does. It runs many times from its beginning, so everything that it remembers lives in it. It must do
-/// the same whenever the memory tells it the same.
+/// The program of one rank. It runs many times from its start, so everything that it remembers must be local to it. It
+/// must act equally whenever the memory returns equal values.
 using RankProgram = std::function<void(CheckedMemory&)>;
 
 struct CheckOptions {
   int world_size = 2;
-  std::uint64_t slots = kSlots;           ///< that the protocol is told there are
-  std::uint64_t real_slots = kSlots;      ///< that there are
-  std::uint64_t tiny_boxes = kTinyBoxes;  ///< that there are
-  std::size_t most_states = 3'000'000;    ///< more are a failure
+  std::uint64_t slots = kSlots;           ///< number of slots that the protocol assumes
+  std::uint64_t real_slots = kSlots;      ///< number of slots that exist
+  std::uint64_t tiny_boxes = kTinyBoxes;  ///< number of boxes that exist
+  std::size_t most_states = 3'000'000;    ///< more states are a failure
 };
 
 struct CheckResult {
-  std::string failure;     ///< of the first execution found that fails: what, and how it came about; empty if none does
-  std::size_t states = 0;  ///< that were looked at
+  std::string failure;  ///< of the first failing execution found: what failed, and the steps to it; empty if none fails
+  std::size_t states = 0;   ///< number of states that were checked
   std::size_t endings = 0;  ///< states in which every rank had ended
 };
 
 /// Runs `programs`, one for each rank, in every order in which their accesses to shared memory can take effect, and
-/// reports the first in which a program throws, or ranks wait for each other for ever.
+/// reports the first order in which a program throws, or ranks wait for each other for ever.
 ///
-/// Stores other than the sequentially consistent ones take effect later, in order, at any time until the rank's next
-/// access that does not allow it: the memory model of x86. An access sees its own rank's stores at once. The words that
-/// are written under a flag take effect together with the flag behind them.
+/// Stores that are not sequentially consistent take effect later, in order, at any time until the rank's next access
+/// that does not allow a delay: the memory model of x86. An access sees its own rank's stores at once. Words that are
+/// written under a flag take effect together with the flag that follows them.
 CheckResult check_all_interleavings(const std::vector<RankProgram>& programs, const CheckOptions& options = {});
 
 /// A broken expectation of a program.
@@ -47,14 +47,14 @@ struct CheckFailure {
 /// The group has ended: thrown by `await` and `begin_work`.
 struct GroupEnded {};
 
-/// The memory that the protocols see in a check. Every access is a point at which other ranks may come in between.
+/// The memory that the protocols use in a check. Other ranks may be interleaved at every access.
 class CheckedMemory {
  public:
   class Machine;
   explicit CheckedMemory(Machine& machine, int rank) : machine_(machine), rank_(rank) {}
 
   int rank() const { return rank_; }
-  /// The program is another thread of that rank: memory cells are chosen by it.
+  /// The program runs as another thread of that rank, whose memory cells it uses.
   void act_for(int rank) { rank_ = rank; }
   int world_size() const;
   std::uint64_t slots() const;
@@ -76,8 +76,8 @@ class CheckedMemory {
   void write_payload(TinyBox& box, const std::byte* data, std::size_t bytes);
   std::uint64_t read_payload(const TinyBox& box);  ///< its first byte
 
-  /// Without sleeping: goes on when `ready()`, which looks at the memory at one moment. What it looks at must not
-  /// become false again while the rank waits.
+  /// Does not sleep: continues when `ready()`, which reads the memory at one moment. Its result must not become false
+  /// again while the rank waits.
   template <class Call, class Ready, class Missing>
   void await(const Call&, Ready&& ready, Missing&&) {
     await_ready(ready);
@@ -92,10 +92,10 @@ class CheckedMemory {
   }
   void begin_work();
   void end_work();
-  /// Makes begin_work and end_work accesses; without it they are none.
+  /// Makes begin_work and end_work accesses; otherwise they are not.
   void guard_work() { guards_work_ = true; }
 
-  /// Memory of the program's own, by rank and index: tensors, staging buffers. Plain loads and stores.
+  /// Memory of the program itself, by rank and index: tensors, staging buffers. Plain loads and stores.
   Word& data(int rank, int index);
   /// A decision: any number below `ways`.
   int choose(int ways);

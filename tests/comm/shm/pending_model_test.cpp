@@ -1,5 +1,5 @@
-// Every interleaving of ranks that have more operations under way than shared memory has slots or boxes: the queue that
-// the engines run, over the protocols that they run.
+// Every interleaving of ranks that have more pending operations than shared memory has slots or boxes: the engines'
+// queue over the engines' protocols.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -40,7 +40,7 @@ std::uint64_t sum_of_all(int ranks, std::uint64_t number) {
   return sum;
 }
 
-// As AllReduce does it in place; or, to look at more operations, without their elements.
+// In place, as in AllReduce; or without the elements, to check more operations.
 class SlotWays {
  public:
   SlotWays(CheckedMemory& memory, bool adds) : memory_(memory), adds_(adds), slots_(memory) {}
@@ -71,7 +71,7 @@ class SlotWays {
     slots_.retire(number);
     return true;
   }
-  // What the engine's threads do outside of their lock.
+  // The part that the engine's threads do outside of their lock.
   void await(const PendingSum& sum) {
     const std::uint64_t number = sum.call.sequence;
     const auto nobody = [](int) { return false; };
@@ -105,7 +105,7 @@ void finish_all(PendingOperations<SlotWays, PendingSum>& pending, SlotWays& ways
   for (pending.move_on(); !pending.empty(); pending.move_on()) ways.await(*pending.first());
 }
 
-// Starts `at_once` operations, waits for all of them, and so on.
+// Starts `at_once` operations, waits for all of them, and repeats.
 RankProgram starts(std::uint64_t operations, std::uint64_t at_once, bool adds) {
   return [=](CheckedMemory& memory) {
     SlotWays ways(memory, adds);
@@ -132,7 +132,7 @@ TEST(PendingModel, ManyPendingAndOneLate) {
     std::uint64_t operations;
     bool adds;
   };
-  // Which rank is late is one of the interleavings.
+  // The interleavings include every choice of the late rank.
   std::vector<Case> cases = {{1, 2, false}};
   if (env_bool("LOCKSTEP_LONG_TESTS").value_or(false)) {  // one to two minutes
     for (const Case& c : {Case{1, 3, false}, Case{2, 3, false}, Case{1, 2, true}}) cases.push_back(c);
@@ -150,7 +150,7 @@ TEST(PendingModel, ManyPendingAndOneLate) {
 }
 
 TEST(PendingModelItself, FindsARankThatWaitsForASlotThatItHoldsItself) {
-  // It enters each operation when it is started, as the engine once did.
+  // It enters each operation when it is started, as an earlier engine did.
   const RankProgram impatient = [](CheckedMemory& memory) {
     SlotWays ways(memory, true);
     std::vector<PendingSum> sums;
@@ -166,7 +166,7 @@ TEST(PendingModelItself, FindsARankThatWaitsForASlotThatItHoldsItself) {
   EXPECT_NE(result.failure.find("for ever"), std::string::npos) << result.failure;
 }
 
-// Tiny operations: as many as like may be started, and kTinyAhead have a box.
+// Tiny operations: any number may be started, and kTinyAhead have a box.
 struct TinyMessage {
   explicit TinyMessage(std::uint64_t n) : number(n) {}
   void end(const std::exception_ptr&) { over = true; }

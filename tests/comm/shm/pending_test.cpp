@@ -1,4 +1,4 @@
-// Started operations where ranks share memory: their limits, their order, and ranks that are lost meanwhile.
+// Started operations over shared memory: their limits, their order, and ranks that are lost meanwhile.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Where there are cores to spare, these engines give all operations to a thread; here they must not.
+// If cores are free, these engines run all operations in a thread; here they must not.
 class SharedMemoryPending : public Contract {
  protected:
   static void SetUpTestSuite() { ::setenv("LOCKSTEP_COMMUNICATION_THREAD", "0", 1); }
@@ -45,7 +45,7 @@ TEST_P(SharedMemoryPending, TheLimitRunsFromTheWaitNotFromTheStart) {
         if (group.rank() != 0) store.get("computed", Deadline::after(seconds(30)));
         const auto work = group.all_reduce_async(tensor);
         if (group.rank() == 0) {
-          std::this_thread::sleep_for(milliseconds(600));  // it computes longer than the limit: that is what is tested
+          std::this_thread::sleep_for(milliseconds(600));  // the test is about computing longer than the limit
           store.set("computed", "1");
         }
         work->wait();
@@ -55,7 +55,7 @@ TEST_P(SharedMemoryPending, TheLimitRunsFromTheWaitNotFromTheStart) {
 }
 
 TEST_P(SharedMemoryPending, DifferentMemoryOnEachRankKeepsTheOrder) {
-  // Parts of different allocations, and tensors of a rank's own: the others cannot reach them, so all go in rounds.
+  // Parts of different allocations, and a rank's own tensors: the others cannot access them, so all go in rounds.
   each_rank([](Communicator& group) {
     for (int round = 0; round < 20; ++round) {
       const at::Tensor one = group.allocate({60000}, at::kFloat);
@@ -103,7 +103,7 @@ TEST_P(SharedMemoryPending, AskingAgainAndAgainEndsAtTheTimeout) {
         Store& store = *group.membership().store;
         const Deadline end = Deadline::after(seconds(30));
         group.barrier();
-        if (group.rank() == 1) {  // alive, and does not come
+        if (group.rank() == 1) {  // alive, and does not arrive
           for (int rank = 0; rank < group.world_size(); ++rank) {
             if (rank != 1) store.get("asked/" + std::to_string(rank), end);
           }
@@ -118,7 +118,7 @@ TEST_P(SharedMemoryPending, AskingAgainAndAgainEndsAtTheTimeout) {
       options);
 }
 
-// Rank 0's memory is of `allocate`, the others' is not, so that each step of the operation needs every rank.
+// Rank 0's memory is from `allocate`, the others' is not, so that each step of the operation needs every rank.
 void while_rank_0_waits_elsewhere(Communicator& group, const std::function<void()>& meet) {
   const at::Tensor shared = group.allocate({300000}, at::kFloat);
   const at::Tensor tensor = (group.rank() == 0 ? shared : at::empty({300000})).fill_(group.rank());
@@ -147,7 +147,7 @@ TEST_P(SharedMemoryPending, ARankThatWaitsInAnotherGroupMovesThemOn) {
 }
 
 TEST_P(SharedMemoryPending, AllocateComesAfterWhatWasStarted) {
-  // All ranks take part in rounds, so one that is in `allocate` must have finished what others wait for.
+  // All ranks take part in rounds, so a rank in `allocate` must have finished what others wait for.
   each_rank([](Communicator& group) {
     const at::Tensor one = group.allocate({60000}, at::kFloat);
     const at::Tensor other = group.allocate({60000}, at::kFloat);

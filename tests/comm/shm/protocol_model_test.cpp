@@ -1,9 +1,9 @@
-// Every interleaving of the protocols, for two and three ranks: the very templates that the engines run.
+// Every interleaving of the protocols, for two and three ranks, on the templates that the engines run.
 //
-// Seen to fail with each of these changes to them: a chunk taken by a load and a store in place of the exchange; a slot
+// Seen to fail with each of these changes to them: a chunk taken by a load and a store instead of the exchange; a slot
 // used again without waiting; a sum of finished chunks that may be one short; a flag for sleepers stored without the
-// fence; a round that may be one behind. Many operations under way at once: pending_model_test.cpp; the end of a group:
-// work_model_test.cpp.
+// fence; a round that may be one behind. Many pending operations are in pending_model_test.cpp, and the end of a group
+// in work_model_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct ModelCall {
   std::uint64_t sequence = 0;
 };
 
-// What rank has in element i before operation s; all sums differ.
+// The value of rank `rank` in element i before operation s; all sums differ.
 std::uint64_t before(int rank, int i, std::uint64_t s) {
   return 1 + static_cast<std::uint64_t>(rank) * 10 + static_cast<std::uint64_t>(i) * 100 + s * 1000;
 }
@@ -42,7 +42,7 @@ struct InPlaceCase {
   int ranks;
   int operations;
   int chunks;  // of a slice, each one element
-  bool help;   // take chunks of others, or not, as it happens
+  bool help;   // take chunks of others; the check tries both
   std::uint64_t slots;
   std::uint64_t real_slots;
   friend std::ostream& operator<<(std::ostream& out, const InPlaceCase& c) { return out << c.name; }
@@ -54,7 +54,7 @@ void reduce_chunk(CheckedMemory& memory, int element) {
   for (int rank = 0; rank < memory.world_size(); ++rank) memory.store(memory.data(rank, element), sum);
 }
 
-// All-reduces in place, one after the other on the same memory.
+// All-reduces in place, one after the other in one memory.
 void all_reduce_in_place(CheckedMemory& memory, const InPlaceCase& c) {
   SlotProtocol<CheckedMemory> slots(memory);
   const int elements = c.chunks * c.ranks;
@@ -99,7 +99,7 @@ TEST_P(InPlaceModel, ReducesOnceWhoeverWorks) {
   EXPECT_GT(result.endings, 0U);
 }
 
-// The last ones take 4 and 20 s: in full only where there is time.
+// The last cases take 4 and 20 s: they run in full only on request.
 std::vector<InPlaceCase> in_place_cases() {
   std::vector<InPlaceCase> all = {{"two_ranks_one_slot", 2, 3, 1, false, 1, 1},
                                   {"two_ranks_two_slots", 2, 3, 1, false, 2, 2},
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Table, InPlaceModel, ::testing::ValuesIn(in_place_cases
                          [](const auto& test) { return test.param.name; });
 
 TEST(InPlaceModelItself, FindsASlotThatIsUsedAgainTooEarly) {
-  // The protocol believes in two slots, and there is one.
+  // The protocol assumes two slots, and there is one.
   EXPECT_NE(check({"", 2, 2, 1, false, 2, 1}).failure, "");
 }
 
@@ -172,7 +172,7 @@ TEST(TinyModel, NoMessageIsOverwrittenBeforeItIsRead) {
 }
 TEST(TinyModelItself, FindsTooFewBoxes) { EXPECT_NE(check_tiny(kTinyAhead).failure, ""); }
 
-// Pieces through staging buffers that are used in turn.
+// Pieces pass through staging buffers that are used in turn.
 CheckResult check_rounds(int ranks, int buffers) {
   CheckOptions options;
   options.world_size = ranks;
@@ -196,7 +196,7 @@ TEST(RoundModel, TwoBuffersAreEnough) {
 }
 TEST(RoundModelItself, FindsThatOneBufferIsNot) { EXPECT_NE(check_rounds(2, 1).failure, ""); }
 
-// The last rank waits, asleep, for a store of each other one; only who sees all of them rings.
+// The last rank sleeps until each other one has stored; only the rank that sees all stores wakes it.
 CheckResult check_sleep(int ranks) {
   CheckOptions options;
   options.world_size = ranks;
@@ -224,7 +224,7 @@ TEST(SleepModel, NoWakeUpIsLost) {
 }
 
 TEST(SleepModelItself, FindsAWakeUpThatIsLost) {
-  // The store may take effect after the look for sleepers.
+  // The store may take effect after the check for sleepers.
   const RankProgram storer = [](CheckedMemory& memory) {
     memory.store(memory.data(0, 0), 1);
     if (memory.load(memory.header().sleepers) != 0) SleepProtocol<CheckedMemory>(memory).wake_sleepers();

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Reduction kAll[] = {Reduction::Sum, Reduction::Avg, Reduction::Min, Reduction::Max, Reduction::Product};
 
-// Combined in type A, as the header promises.
+// Combined in type A, as documented in the header.
 template <class T, class A>
 T plain(Reduction reduction, const std::vector<std::vector<T>>& ranks, std::size_t i) {
   A value = static_cast<A>(ranks[0][i]);

@@ -1,4 +1,4 @@
-// Too little memory, too few descriptors: an Error on every rank, no SIGBUS, and a group that lives on.
+// Too little memory, too few descriptors: an Error on every rank, no SIGBUS, and a group that stays usable.
 #include <ATen/ATen.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::int64_t kScarceFloats = 4 << 20;
 
-// From now on, this system call of this process fails with `code`, as where the kernel has no memory left.
+// From now on, this system call fails with `code` in this process, as if the kernel had no memory left.
 bool deny(long system_call, int code) {
   const auto number = static_cast<std::uint32_t>(system_call);
   std::array<sock_filter, 4> filter = {{
@@ -54,7 +54,7 @@ void limit(__rlimit_resource what, rlim_t value) {
   if (::setrlimit(what, &limits) != 0) throw std::runtime_error("setrlimit: " + errno_text(errno));
 }
 
-// Leaves no descriptor but what is open.
+// Leaves no free descriptor.
 void use_up_descriptors() {
   const int next = ::dup(0);
   ::close(next);
@@ -65,7 +65,7 @@ struct Scarcity {
   const char* name;
   bool seccomp;
   std::function<void()> begin;
-  const char* says;  // on the rank where it is scarce
+  const char* says;  // text of the error on the rank with the shortage
   friend std::ostream& operator<<(std::ostream& out, const Scarcity& s) { return out << s.name; }
 };
 
@@ -125,7 +125,7 @@ TEST(SharedMemory, NamesTheCallThatIsNotThere) {
       if (!deny(call, ENOSYS)) throw std::runtime_error("seccomp: " + errno_text(errno));
       make_communicator("shm", membership);
     });
-    // One of them is perhaps quicker, and the other hears of its loss.
+    // One of them may be faster, and the other gets its loss.
     EXPECT_TRUE(ends[0].failed && ends[1].failed);
     EXPECT_NE((ends[0].text + ends[1].text).find(name), std::string::npos) << ends[0].text << ends[1].text;
   }
@@ -136,7 +136,7 @@ TEST_P(ScarceMemory, OnOneRankIsAnErrorOnAllAndTheGroupLivesOn) {
     const auto body = [&](const Membership& membership) {
       const auto group = make_communicator("shm", membership);
       at::Tensor plain = at::ones({100000});
-      group->all_reduce(plain);  // what the first one needs
+      group->all_reduce(plain);  // which the first one needs
       if (membership.rank == poor) GetParam().begin();
       std::string text;
       try {

@@ -1,11 +1,11 @@
-// Random collectives over random ranks, some of which are killed or stopped: right results, or an error that names the
-// rank; and nothing left behind. LOCKSTEP_STRESS_S: seconds to spend; LOCKSTEP_STRESS_SEED: where to begin.
+// Random collectives over random ranks, some of which are killed or stopped: correct results, or an error that names
+// the rank, and nothing left behind. LOCKSTEP_STRESS_S: seconds to spend; LOCKSTEP_STRESS_SEED: first seed.
 //
 // Seen to fail with each of these changes to the engine: a mapping that is not unmapped, a received descriptor that is
 // copied and not closed, one of a watched process that stays open (LEAK in all tests with processes); an ended process
 // that is not reported (those with killed ranks); a sum of finished chunks that may be one short, a round that may be
-// one behind, a piece of a message that is announced before it is written (wrong values). What takes a rarer moment, a
-// missing fence for one, the models of the protocols find.
+// one behind, a piece of a message that is announced before it is written (wrong values). Faults that need a rarer
+// moment, such as a missing fence, are found by the models of the protocols.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -28,20 +28,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The same numbers on every rank.
+// Equal numbers on every rank.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : random_(seed) {}
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
   bool one_in(std::int64_t n) { return below(n) == 0; }
-  /// From none to some hundred thousand, all magnitudes alike.
+  /// From zero to some hundred thousand, with all magnitudes equally likely.
   std::int64_t count() { return below(std::int64_t{1} << below(19)); }
 
  private:
   std::mt19937_64 random_;
 };
 
-// What a rank holds in a step, and what all together make of it.
+// A rank's data in a step, and the expected result of all ranks.
 struct StepData {
   at::ScalarType dtype;
   ReduceOp op;
@@ -69,7 +69,7 @@ void expect_bits(const at::Tensor& got, const at::Tensor& want, const char* what
   if (!same_bits(got, want)) throw std::runtime_error(std::string(what) + " gave wrong values");
 }
 
-// Several all-reduces under way at once, waited for in any order.
+// Several all-reduces are pending at once, and are waited for in any order.
 void overlapping_all_reduces(Communicator& group, Dice& dice) {
   struct Pending {
     StepData data;
@@ -134,7 +134,7 @@ void one_step(Communicator& group, Dice& dice) {
   }
 }
 
-// What a process holds that could leak.
+// The resources of a process that could leak.
 struct Holdings {
   std::size_t descriptors = 0;
   std::size_t threads = 0;
@@ -164,7 +164,7 @@ void expect_nothing_left(const Holdings& before) {
 struct StressPlan {
   std::uint64_t seed = 0;
   int world_size = 2;
-  int signal = 0;  // that hits one rank, or 0
+  int signal = 0;  // sent to one rank, or 0
   int victim = 0;
   int steps = 40;
 };
@@ -207,7 +207,7 @@ void expect_ends(const StressPlan& plan, const std::vector<RankOutcome>& ends) {
     const std::string happened = end.text.substr(0, end.text.find("\n  where:"));
     const bool named = happened.find("rank " + std::to_string(plan.victim) + " on ") != std::string::npos ||
                        happened.find(global) != std::string::npos;
-    // In the half without the victim, it is a rank of both groups that has gone.
+    // In the half without the victim, the lost rank is one of both groups.
     const bool in_half = end.text.find("group default/") != std::string::npos;
     const bool echo = in_half && happened.find("has left the group") != std::string::npos;
     EXPECT_TRUE(named || echo) << "rank " << rank << ": " << end.text;
@@ -220,7 +220,7 @@ void run_in_processes(const StressPlan& plan) {
   RanksOptions options;
   options.timeout = plan.signal == SIGSTOP ? milliseconds(2000) : milliseconds(30'000);
   const auto body = [&](const Membership& membership) {
-    at::ones({1}).add(1);  // LibTorch's own threads and files
+    at::ones({1}).add(1);  // so that LibTorch's own threads and files exist
     const Holdings before = Holdings::now();
     std::exception_ptr failure;
     try {
@@ -250,7 +250,7 @@ class Stress : public ::testing::Test {
       EXPECT_FALSE(ours && dev_shm_.count(name) == 0) << name << " was left behind";
     }
   }
-  /// Calls `run(seed)` with one seed after the other for as long as is this test's, once at least.
+  /// Calls `run(seed)` with one seed after the other during this test's time, at least once.
   template <class Run>
   void for_a_while(milliseconds usual, Run&& run) {
     const auto wanted = env_int("LOCKSTEP_STRESS_S");

@@ -1,7 +1,7 @@
-// Every interleaving of the end of a group with those who still work on its memory.
+// Every interleaving of the end of a group with ranks that still work on its memory.
 //
-// Seen to fail with each of these changes: a rank that says it works without the fence; one word for all threads of a
-// rank, which the first that ends clears.
+// Seen to fail with each of these changes: a rank that sets its mark without the fence; one word for all threads of a
+// rank, which the first thread that ends clears.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ TEST(WorkModel, NobodyWritesAfterTheGroupHasEnded) {
       }
       work.break_group();
       for (int other = 1; other < ranks; ++other) {
-        if (work.is_working(other)) return;  // it would look again: that is another execution
+        if (work.is_working(other)) return;  // it would check again, which is another execution
       }
       for (int other = 1; other < ranks; ++other) {
         const std::uint64_t seen = memory.load(memory.data(0, other));
@@ -41,7 +41,7 @@ TEST(WorkModel, NobodyWritesAfterTheGroupHasEnded) {
   }
 }
 
-// Ranks 1 and 2 are threads of one rank, whose memory cell they share: the first that ends must not speak for both.
+// Ranks 1 and 2 are threads of one rank and share its memory cell: the first that ends must not clear the other's mark.
 CheckResult check_threads_of_a_rank(bool one_word_for_both) {
   CheckOptions options;
   options.world_size = 3;
@@ -78,7 +78,7 @@ TEST(WorkModelItself, FindsAWriterThatLooksTooEarly) {
     memory.expect(memory.load(memory.data(0, 1)) == seen, "memory changed after it was taken back");
   };
   const RankProgram writer = [](CheckedMemory& memory) {
-    memory.store(memory.cell(1).working, 1);  // not in order: the load below may overtake it
+    memory.store(memory.cell(1).working, 1);  // not in order, so the load below may overtake it
     if (memory.load(memory.header().broken) == 0) memory.store(memory.data(0, 1), 1);
     memory.store(memory.cell(1).working, 0);
   };
