@@ -58,7 +58,7 @@ TEST(AtomicFile, KeepsTheOldFileWhenTheDiskIsFull) {
   const std::string path = folder / "file";
   write_file_atomically(path, "old");
   const pid_t child = ::fork();
-  if (child == 0) {  // a file size limit fails a write as a full disk does, part of the content written
+  if (child == 0) {  // a file size limit makes a write fail as a full disk does, after part of the content
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{4096, 4096};
     ::setrlimit(RLIMIT_FSIZE, &limit);
@@ -81,7 +81,7 @@ TEST(AtomicFile, AppearsWholeWhenItIsCommitted) {
   const std::string path = folder / "file";
   {
     AtomicFile file(path);
-    file.reserve(1 << 20);  // more than is written: the size is that of the content
+    file.reserve(1 << 20);  // more than is written: the file's size is that of its content
     file.write("first ");
     EXPECT_FALSE(std::filesystem::exists(path));
     file.write("second");

@@ -18,7 +18,7 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-// A machine of files.
+// A machine made of files.
 class FakeMachine {
  public:
   explicit FakeMachine(const Files& files) {
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {"/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "350000"},
                    {"/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000"}},
                   4},
-        // The container sees its own group alone, at the mount, and hears of it by the name that the host knows.
+        // The container sees only its own group, at the mount, under the host's name for it.
         QuotaCase{"v1_of_a_container_without_a_namespace_of_groups",
                   {{"/proc/self/mountinfo", "32 31 0:29 /docker/7 /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu"},
                    {"/proc/self/cgroup", "4:cpu:/docker/7/inner"},
@@ -157,7 +157,7 @@ TEST(ComputeCores, AreNotMoreThanTheProcessMayUse) {
   EXPECT_LE(compute_cores(), available_cores());
 }
 
-// The kernel of a machine with 5000 cores, which gave this process the first, the 2000th and the last.
+// The kernel of a machine with 5000 cores, which allows this process the first, the 2000th and the last one.
 int ask_a_large_machine(pid_t, std::size_t bytes, cpu_set_t* mask) {
   constexpr std::size_t kCores = 5000;
   if (bytes * 8 < kCores) {

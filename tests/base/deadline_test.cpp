@@ -39,7 +39,7 @@ TEST(Deadline, AnExtensionMovesAllCopiesOn) {
   EXPECT_FALSE(copy.passed());
   EXPECT_GT(copy.remaining(), std::chrono::minutes(100));
   EXPECT_GT(later.remaining(), std::chrono::minutes(160));
-  extension->extend_until(Deadline::Clock::now());  // never back
+  extension->extend_until(Deadline::Clock::now());  // an earlier time changes nothing
   EXPECT_FALSE(copy.passed());
 }
 

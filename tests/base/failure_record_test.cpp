@@ -50,7 +50,7 @@ TEST(FailureCause, HasNames) {
   EXPECT_EQ(failure_kind("x"), std::nullopt);
 }
 
-// What a process of its own, which runs `body` as rank 1, leaves in its file; null where there is none.
+// The content of the file after a separate process ran `body` as rank 1; null if there is no file.
 nlohmann::json file_after(const std::function<void()>& body) {
   const TemporaryFolder folder;
   const std::string path = folder / "error.json";
@@ -58,7 +58,7 @@ nlohmann::json file_after(const std::function<void()>& body) {
   if (child == 0) {
     ::setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
     record_failures_as(1);
-    // As a thread's start does: what `body` throws is caught by nobody.
+    // As at the start of a thread: no handler catches what `body` throws.
     [&]() noexcept { body(); }();
     ::_exit(0);
   }

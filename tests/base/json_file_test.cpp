@@ -33,7 +33,7 @@ TEST(JsonFile, IsReadToADepthOf64) {
   EXPECT_EQ(refusal("{\"a\": [" + repeated("[],", 1000) + "[]]}"), "");
 }
 
-// Compared with each other, so many siblings would take hours.
+// Comparing this many siblings with each other would take hours.
 TEST(JsonFile, MayHaveManySiblings) {
   EXPECT_EQ(parse_json_object("{\"a\": [" + repeated("{},", 300000) + "{}]}", "x")->at("a").size(), 300001U);
 }

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-// Numbers that the generator's authors and others have published.
+// Numbers published by the generator's authors and others.
 TEST(SplitMix64, GivesThePublishedNumbers) {
   std::uint64_t zero = 0;
   EXPECT_EQ(next_split_mix(zero), 0xe220a8397b1dcdafu);

@@ -21,7 +21,7 @@ TEST(ProcessMemory, AgreesWithTheKernelsOtherFigures) {
 
 TEST(ProcessMemory, SeesAPageThatWasTouched) {
   constexpr std::int64_t kBytes = 64 << 20;
-  // Fresh pages: the heap may give some that were touched before.
+  // Fresh pages, because the heap may return some that were touched before.
   void* mapped = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(mapped, MAP_FAILED);
   const std::int64_t before = process_memory().resident;

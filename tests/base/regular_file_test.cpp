@@ -38,7 +38,7 @@ TEST_F(RegularFile, IsReadAsItIs) {
   EXPECT_EQ(read_regular_file(folder_ / "link", 10), content);
 }
 
-// Nobody will ever write to the pipe, and the device never ends.
+// No process will ever write to the pipe, and the device never ends.
 TEST_F(RegularFile, IsNoPipeNoDeviceAndNoFolder) {
   ASSERT_EQ(::mkfifo(std::string(folder_ / "pipe").c_str(), 0600), 0);
   expect_refused(folder_ / "pipe", "is no regular file");

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// The seconds at which a wait is told, looked at each second.
+// The seconds at which a wait is logged, checked each second.
 std::vector<int> told(std::chrono::milliseconds timeout, int until_s) {
   SlowNotice notice(timeout);
   std::vector<int> times;

@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 TEST(Topology, CountsOnlyTheCoresOfTheAffinityMask) {
-  // In a thread of its own: its mask ends with it.
+  // In a separate thread, so that its mask ends with it.
   std::thread([] {
     const int first = affinity_cores().front();
     cpu_set_t one;
@@ -38,7 +38,7 @@ TEST(Topology, NetworkIsPartOfTheHostIdentity) {
   EXPECT_EQ(network_of_host("boot"), "boot");
 }
 
-// The identity as a process sees it that is the first one of a PID namespace of its own; empty where none may be made.
+// The identity that the first process of a new PID namespace sees; empty if no namespace can be made.
 std::string host_id_in_a_pid_namespace() {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return "";

@@ -64,13 +64,13 @@ INSTANTIATE_TEST_SUITE_P(
         CsvCase{"other_quote", "'a;b';\"c\"\n", {{"a;b", "\"c\""}}, {';', '\''}}),
     [](const auto& test) { return test.param.name; });
 
-// The same, character by character: slow, and plain to see.
+// The same result character by character: slow, and obviously correct.
 Records split_slowly(std::string_view text) {
   Records records;
   Record record;
   std::string field;
   bool quoted = false;
-  bool any = false;  // something of this line was seen
+  bool any = false;  // part of this line was read
   const auto end_field = [&] {
     record.push_back(field);
     field.clear();

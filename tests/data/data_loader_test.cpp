@@ -24,7 +24,7 @@ using Batches = std::vector<Indices>;
 // Far more than any step here takes, so that a hang becomes a failure.
 constexpr std::chrono::seconds kLoaderPatience{60};
 
-// Sample i is "labels" = i. Tests change what happens on the way.
+// Sample i is "labels" = i. Tests change how it is read.
 class TestDataset : public Dataset {
  public:
   explicit TestDataset(
@@ -119,7 +119,7 @@ TEST_P(DataLoaderWorkers, ChangeNothingInWhatComes) {
   EXPECT_EQ(read(num_workers), read(0));
 }
 
-// Interrupts after every number of batches: what is left must be what an uninterrupted run would have read.
+// Interrupts after every number of batches: the rest must equal the rest of an uninterrupted run.
 TEST_P(DataLoaderWorkers, GoOnFromEveryPosition) {
   const auto [num_workers, batch_size, drop_last] = GetParam();
   const auto make = [&, workers = num_workers, size = batch_size, drop = drop_last] {
@@ -187,7 +187,7 @@ TEST(DataLoader, AMovedLoaderGoesOn) {
 }
 
 TEST(DataLoader, KeepsTheOrderWhenALaterBatchIsReadyFirst) {
-  // Sample 0 is not ready before sample 1 was read, which another worker does.
+  // Sample 0 is ready only after another worker has read sample 1.
   std::mutex mutex;
   std::condition_variable changed;
   bool later_was_read = false;
@@ -212,7 +212,7 @@ TEST(DataLoader, ReadsNoFurtherAheadThanItMay) {
   int taken = 0;
   for (auto at = loader.begin(); at != loader.end(); ++at) {
     ++taken;
-    // Checked at every batch, whenever the workers run: never more than 2 workers x 3 batches were asked for.
+    // Checked at every batch, whenever the workers run: at most 2 workers x 3 batches were requested.
     EXPECT_LE(read.load(), taken - 1 + 2 * 3);
   }
   EXPECT_EQ(taken, 100);
@@ -284,7 +284,7 @@ TEST(DataLoader, MayBeDestroyedInTheMiddleOfAnEpoch) {
   }
 }
 
-// A gate that samples wait at, as in a file system that does not answer.
+// A gate at which samples wait, as in a file system that does not answer.
 class Gate {
  public:
   void pass() {

@@ -24,7 +24,7 @@ std::vector<std::int64_t> labels_of(const Batch& batch) {
   return {labels.data_ptr<std::int64_t>(), labels.data_ptr<std::int64_t>() + labels.numel()};
 }
 
-// get_batch must be what stack_examples makes of get.
+// get_batch must equal stack_examples of get.
 void expect_batches_agree(const Dataset& dataset, const std::vector<std::int64_t>& indices) {
   std::vector<Example> examples;
   for (const std::int64_t index : indices) examples.push_back(dataset.get(index));

@@ -23,7 +23,7 @@ std::uint64_t hash_of(const at::Tensor& bytes) {
 }
 
 TEST(Digits, AreTheSameBytesOnEveryMachine) {
-  // Written down when the generator was made; GCC and Clang, optimised or not, agree.
+  // Recorded when the generator was made; GCC and Clang, with and without optimization, agree.
   const Batch digits = make_digits(500, 1, Split::Train);
   EXPECT_EQ(hash_of(digits.at("images")), 1496839487678392442ULL);
   EXPECT_EQ(hash_of(digits.at("labels")), 2254125770622546977ULL);
@@ -50,7 +50,7 @@ TEST(Digits, ComeEquallyOften) {
 }
 
 TEST(Digits, LookLikeDigits) {
-  // A nearest-mean classifier is weak, but far better than one in ten guesses where images of a class have a shape.
+  // A nearest-mean classifier is weak, but far better than one in ten guesses if images of a class have a common shape.
   const Batch train = make_digits(2000, 0, Split::Train);
   const Batch test = make_digits(500, 0, Split::Test);
   const at::Tensor images = train.at("images").flatten(1).to(at::kFloat);

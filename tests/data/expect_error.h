@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Expects that `call` throws an Error whose whole text holds `part`.
+/// Expects that `call` throws an Error whose whole text contains `part`.
 inline void expect_error(const std::string& part, const std::function<void()>& call) {
   try {
     call();

@@ -55,13 +55,13 @@ TEST(FileBytes, DamageIsAnError) {
     expect_error("ends in the middle", [&] { bytes_of(folder, good.substr(0, size)); });
   }
   std::string flipped = good;
-  flipped[good.size() - 6] = static_cast<char>(flipped[good.size() - 6] ^ 1);  // in the check sum
+  flipped[good.size() - 6] = static_cast<char>(flipped[good.size() - 6] ^ 1);  // in the checksum
   expect_error("the gzip file is damaged", [&] { bytes_of(folder, flipped); });
   expect_error("3 bytes that are not gzip follow", [&] { bytes_of(folder, good + "abc"); });
   expect_error("more than 10 bytes", [&] { gunzip(gzip_bytes(std::string(11, 'z')), "file", 10); });
 }
 
-// Holes cost no disk.
+// Holes use no disk space.
 void write_sparse(const std::string& path, std::size_t bytes) {
   write_file_atomically(path, "begin");
   std::filesystem::resize_file(path, bytes);
@@ -115,7 +115,7 @@ TEST(FileBytes, WhatIsNoFileIsAnError) {
   expect_error("No such file", [&] { FileBytes::open(folder / "absent"); });
   expect_error("it is a folder", [&] { FileBytes::open(folder.path()); });
   expect_error("it is no plain file", [&] { FileBytes::open("/dev/null"); });
-  // Nobody will ever write into it.
+  // No process will ever write to it.
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   expect_error("it is no plain file", [&] { FileBytes::open(folder / "pipe"); });
 }

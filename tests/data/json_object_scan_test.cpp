@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
                       R"({"t": "a\", "l": 1})", "{\"t\": \"a\tb\", \"l\": 1}", "{\"t\": \"a\nb\", \"l\": 1}",
                       "{\"t\": \"a\x1f\", \"l\": 1}", R"({"t": 'a', "l": 1})", "[", "{\"", "{\"t\": \"\\"));
 
-// What it takes for valid is valid, and holds the same values: lines that were damaged at random, against the parser.
+// A line that it accepts is valid, and has equal values: randomly damaged lines, compared with the parser.
 TEST(JsonScan, TakesForValidWhatIsValidAndPicksTheSame) {
   const std::string whole[] = {
       R"({"t": "a \"b\" \\ \u00e9 \n", "l": -12.5e3, "x": {"t": [1, 2, {"y": null}], "z": "\t"}})",
@@ -130,7 +130,7 @@ TEST(JsonScan, TakesForValidWhatIsValidAndPicksTheSame) {
       ASSERT_EQ(as_json, want) << line;
     }
   }
-  EXPECT_GT(valid, 20000);  // of them, the damage did not matter
+  EXPECT_GT(valid, 20000);  // among the damaged lines, those that stayed valid
 }
 
 }  // namespace

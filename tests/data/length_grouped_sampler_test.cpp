@@ -22,8 +22,8 @@ Indices grouped(const Indices& lengths, const LengthGroupedSamplerOptions& optio
 }
 
 TEST(LengthGroupedSampler, SortsPartsAndPutsTheLongestFirst) {
-  // torch.randperm(5) after manual_seed(0): 4 0 1 3 2. Batches of 1: 5 / 4 = 1 batch a part, so nothing is sorted, but
-  // the longest sample, 3, changes places with the first.
+  // torch.randperm(5) after manual_seed(0): 4 0 1 3 2. Batches of 1: 5 / 4 = 1 batch per part, so nothing is sorted,
+  // but the longest sample, 3, is swapped with the first.
   EXPECT_EQ(grouped({1, 2, 3, 9, 5}, {1}), (Indices{3, 0, 1, 4, 2}));
   // Batches of 3: parts of one batch each, 4 0 1 and 3 2, sorted by length to 4 1 0 and 3 2.
   EXPECT_EQ(grouped({1, 2, 3, 9, 5}, {3}), (Indices{3, 1, 0, 4, 2}));
@@ -81,8 +81,8 @@ TEST(LengthGroupedSampler, RefusesWhatMakesNoSense) {
   expect_error("Invalid rank 2", [] { LengthGroupedSampler({1}, {1, 2, 2}); });
 }
 
-// The order as Hugging Face describes it, written anew over torch's permutation. One line per case: n batch replicas
-// rank epoch drop_last: indices. Lengths are i * i % 23.
+// The order as Hugging Face describes it, implemented independently over torch's permutation. One line per case: n
+// batch replicas rank epoch drop_last: indices. Lengths are i * i % 23.
 const char* const kGroupingScript = R"(
 import itertools, torch
 for n, batch, replicas, epoch, drop in itertools.product([1,5,16,40,333,1000], [1,3,8,64], [1,2,3], [0,4], [0,1]):

@@ -75,7 +75,7 @@ TEST_F(Download, KnowsItsDatasets) {
 TEST(FetchUrl, EndsAtItsDeadline) {
   if (!curl_is_there()) GTEST_SKIP() << "no curl";
   const TemporaryFolder folder;
-  ASSERT_EQ(std::system(("mkfifo " + (folder / "fifo")).c_str()), 0);  // nobody ever writes to it
+  ASSERT_EQ(std::system(("mkfifo " + (folder / "fifo")).c_str()), 0);  // no process ever writes to it
   EXPECT_THROW(fetch_url(file_url(folder / "fifo"), 10, Deadline::after(std::chrono::milliseconds(50))), TimeoutError);
 }
 

@@ -54,13 +54,13 @@ TEST(Mnist, HasTheFirstLabelsAndTheMeanThatItIsKnownFor) {
   EXPECT_TRUE(train->get_batch({0, 1, 2, 3, 4}).at("labels").equal(at::tensor({5, 0, 4, 1, 9}, at::kLong)));
   const auto bytes =
       read_labelled_images(folder + "/train-images-idx3-ubyte.gz", folder + "/train-labels-idx1-ubyte.gz");
-  // 0.1307 and 0.3081 are the mean and deviation that MNIST is normalised with everywhere.
+  // 0.1307 and 0.3081 are the mean and deviation with which MNIST is normalised everywhere.
   const at::Tensor images = bytes->fields().at("images").to(at::kFloat).div_(255);
   EXPECT_NEAR(images.mean(at::kDouble).item<double>(), 0.1307, 5e-5);
   EXPECT_NEAR(images.std().item<double>(), 0.3081, 5e-5);
 }
 
-// Small files in MNIST's form.
+// Small files in MNIST's format.
 class SmallFiles : public ::testing::Test {
  protected:
   void write(const std::string& name, const at::Tensor& tensor) { write_idx(folder_ / name, tensor); }

@@ -25,12 +25,12 @@ TEST(NslKdd, TheRealFilesAreRead) {
   EXPECT_EQ(features.sizes(), (std::vector<std::int64_t>{125973, 122}));
   EXPECT_EQ(fifth->size(), 25192);
   EXPECT_EQ(test->size(), 22544);
-  // Normal and attack, as the data set's authors count them.
+  // Normal and attack, as counted by the data set's authors.
   EXPECT_EQ(labels.sum().item<std::int64_t>(), 58630);
   EXPECT_EQ(test->fields().at("labels").sum().item<std::int64_t>(), 22544 - 9711);
   EXPECT_EQ(features.min().item<float>(), 0);
   EXPECT_EQ(features.max().item<float>(), 1);
-  // The fifth is the beginning of the whole, with other label texts.
+  // The fifth is the beginning of the whole file, with other label texts.
   EXPECT_TRUE(fifth->fields().at("features").equal(features.slice(0, 0, 25192)));
   EXPECT_TRUE(fifth->fields().at("labels").equal(labels.slice(0, 0, 25192)));
 }

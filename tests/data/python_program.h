@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What `script` prints under the first Python that can run it (Debian's python3 has torch); empty if none can.
+/// The output of `script` under the first Python that can run it (Debian's python3 has torch); empty if none can.
 inline std::string run_python(const std::string& script) {
   const TemporaryFolder folder;
   std::ofstream(folder / "script.py") << script;

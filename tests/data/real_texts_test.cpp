@@ -1,4 +1,4 @@
-// Readers on published files, against Python's csv and json modules, row by row.
+// Readers on published files, compared with Python's csv and json modules, row by row.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -30,7 +30,7 @@ TextFileOptions real_columns(std::vector<std::string> texts, std::string label =
   return options;
 }
 
-// One number for all rows; Python's side prints the same.
+// One number for all rows; Python's side prints an equal one.
 std::string digest_of_rows(const TextDataset& rows) {
   Sha256 digest;
   for (std::int64_t i = 0; i < rows.size(); ++i) {

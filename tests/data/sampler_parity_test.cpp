@@ -1,4 +1,4 @@
-// DistributedSampler and random_split against PyTorch itself, where a Python with torch is installed.
+// DistributedSampler and random_split compared with PyTorch itself, if a Python with torch is installed.
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -22,7 +22,7 @@ struct SamplerCase {
   std::int64_t size;
   DistributedSamplerOptions options;
   std::int64_t epoch;
-  Indices want;  // printed by PyTorch 1.13's DistributedSampler; the unshuffled ones are plain to see
+  Indices want;  // printed by PyTorch 1.13's DistributedSampler; the unshuffled ones are obvious
   friend std::ostream& operator<<(std::ostream& out, const SamplerCase& c) { return out << c.name; }
 };
 class DistributedSamplerTable : public ::testing::TestWithParam<SamplerCase> {};
@@ -126,7 +126,7 @@ TEST(Sampler, GoesOnWhereItsStateSays) {
 
   DistributedSampler resumed(100, {3, 1});
   resumed.load_state(sampler.state());
-  resumed.set_epoch(4);  // as the loop over epochs does; the epoch that was loaded keeps its position
+  resumed.set_epoch(4);  // as in the loop over epochs; the loaded epoch keeps its position
   EXPECT_EQ(resumed.begin_epoch().position, 7);
   EXPECT_EQ(resumed.indices(), sampler.indices());
   EXPECT_EQ(resumed.begin_epoch().position, 0);

@@ -1,4 +1,4 @@
-// What text readers refuse, and what they say.
+// Inputs that text readers refuse, and the errors.
 #include <gtest/gtest.h>
 
 #include "lockstep/base/files/atomic_file.h"

@@ -52,7 +52,7 @@ DistributedSamplerOptions torch_share(std::int64_t rank, std::int64_t replicas, 
 
 TEST(TorchDataSampler, ReachesItsCopyInsideALoader) {
   for (const std::size_t workers : {0U, 2U}) {
-    // What PyTorch 1.13's DistributedSampler gives.
+    // The output of PyTorch 1.13's DistributedSampler.
     TorchDataSampler sampler(10, torch_share(0, 4));
     const auto loader = torch_loader(sampler, 2, workers);
     sampler.set_epoch(1);
@@ -116,7 +116,7 @@ TEST(TorchDataSampler, ChangesNothingInALoopThatRuns) {
   EXPECT_NE(one_pass(*loader), fourth);
 }
 
-// Two workers read up to four batches ahead: the position is that of the loop all the same.
+// Two workers read up to four batches ahead; the position is still that of the loop.
 TEST(TorchDataSampler, GoesOnWhereTheLoopWas) {
   TorchDataSampler whole(40, torch_share(0, 2));
   whole.set_epoch(2);

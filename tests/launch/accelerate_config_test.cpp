@@ -1,4 +1,4 @@
-// Accelerate's configuration file: what it writes is read, what it cannot mean here is refused by line.
+// Accelerate's configuration file: what Accelerate writes is read; a value without a meaning here is refused by line.
 #include "lockstep/launch/accelerate/accelerate_config.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// As `accelerate config` wrote it for two GPUs of one machine.
+// Written by `accelerate config` for two GPUs of one machine.
 constexpr const char* kTwoGpus = R"(compute_environment: LOCAL_MACHINE
 debug: false
 distributed_type: MULTI_GPU
@@ -62,7 +62,7 @@ TEST_F(AccelerateFile, IsReadAndWrittenAsItWas) {
   EXPECT_EQ(accelerate_config_text(config, false), kTwoGpus);
 }
 
-// What accelerate itself wrote: see accelerate_files/README.md.
+// Written by accelerate itself: see accelerate_files/README.md.
 std::string written_by_accelerate(const std::string& name) {
   return std::string(LOCKSTEP_SOURCE_DIR) + "/tests/launch/accelerate_files/" + name;
 }
@@ -194,7 +194,7 @@ std::string answered(const std::string& answers, AccelerateConfig& config) {
   return out.str();
 }
 
-// The same answers give the same file, byte for byte.
+// Equal answers give equal files, byte for byte.
 TEST(ConfigQuestions, WriteWhatAccelerateWrites) {
   for (const auto& [name, answers] :
        {std::pair{"1.15.0-alone.yaml", "This machine\nNo distributed training\nno\nno\nno\nall\nno\nno\n"},

@@ -1,4 +1,4 @@
-// Who decides a value of `lockstep launch`: flag, environment, file, or nobody.
+// The origin of a value of `lockstep launch`: flag, environment, file, or default.
 #include "lockstep/launch/accelerate/accelerate_launch.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The rules of an elastic job, without sockets, processes or waiting: reports and times go in, orders come out.
+// The rules of an elastic job, without sockets, processes or waits: reports and times are the input, orders the output.
 #include "lockstep/launch/elastic/coordinator.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class Job {
     if (coordinator_.next_time() && *coordinator_.next_time() <= now_) coordinator_.act_on_time(now_);
     collect();
   }
-  // The hosts of the world that runs, as "abc"; "" where none does.
+  // The hosts of the running world, as "abc"; "" if none is running.
   std::string running() const { return runs_ ? hosts() : ""; }
   const World& world() const { return world_; }
   const HostOrder& last(const std::string& host) { return last_[host]; }

@@ -1,4 +1,4 @@
-// What launchers tell each other: whatever is said is understood, or refused.
+// Messages between launchers: any text is understood, or refused.
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Whether a server of this host, on all addresses, gets the port.
+// Whether a server on all addresses of this host gets the port.
 bool can_serve(std::uint16_t port, bool reuses_addresses) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-// What `act` makes this process write to its stderr.
+// The text that `act` makes this process write to its stderr.
 template <typename Act>
 std::string stderr_of(Act act) {
   ::testing::internal::CaptureStderr();

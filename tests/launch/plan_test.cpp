@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// As the command line tool does it.
+// Makes a plan as the command line tool does.
 LaunchPlan plan_of(std::vector<std::string> words) {
   LaunchFlags flags;
   CLI::App app;

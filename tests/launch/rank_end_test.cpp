@@ -36,7 +36,7 @@ RankEnd asked(RankEnd end) {
 struct RankEndCase {
   const char* name;
   std::vector<RankEnd> ends;
-  int want;  // -1: none
+  int want;  // -1: no rank
   friend std::ostream& operator<<(std::ostream& out, const RankEndCase& c) { return out << c.name; }
 };
 class FirstFailure : public ::testing::TestWithParam<RankEndCase> {};
@@ -163,7 +163,7 @@ TEST(FailureReport, TellsWhoSaidThatItFailedBeforeItWasEnded) {
   EXPECT_TRUE(has(error.what(), "rank 1: failed too, exit code 1, since rank 0 had failed")) << error.what();
 }
 
-// What the advice names must stand in the report.
+// The report must contain what the advice names.
 TEST(FailureReport, NamesTheMessageOnlyIfItShowsOne) {
   const std::string by_message = "its message has the reason";
   for (const char* empty : {"", "\n\n", " \n\t\n"}) {

@@ -123,8 +123,7 @@ TEST(SbatchCheck, NamesAProgramWithoutSrun) {
 TEST(SbatchCheck, NamesOptionsThatSlurmDoesNotKnow) {
   expect_only("#!/bin/bash\n#SBATCH --ntasks=4\nsrun --num_gpus=4 ./train\n", "3", "--gpus");
   expect_only("#!/bin/bash\n#SBATCH --ntasks_per_node=4\nsrun ./train\n", "2", "--ntasks-per-node");
-  EXPECT_TRUE(
-      problems_of("#!/bin/bash\n#SBATCH --ntasks=4\nsrun ./train --num_gpus=4\n").empty());  // the program's own
+  EXPECT_TRUE(problems_of("#!/bin/bash\n#SBATCH --ntasks=4\nsrun ./train --num_gpus=4\n").empty());  // of ./train
 }
 
 TEST(SbatchCheck, ReadsCommandsAsAShellDoes) {
@@ -181,7 +180,7 @@ std::string repeated(const std::string& part, int times) {
   return text;
 }
 
-// Each of these was read by something that calls itself once per character, or compares all with all.
+// An earlier reader handled these by recursion for each character, or compared all with all.
 TEST(SbatchCheck, ReadsAnyText) {
   const std::string two = "#!/bin/bash\n#SBATCH --ntasks=2\n";
   for (const char* const part : {"A",  "(",   "{\"a\":", "$(", "`", "\"", "'",          "\\",     "<<", "<<<", "<<A ",

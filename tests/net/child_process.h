@@ -11,19 +11,19 @@
 
 namespace lockstep::testing {
 
-/// What a child process does, by name: `main` calls it instead of the tests. Returns the exit code.
+/// The body of a child process, found by name: `main` calls it instead of the tests. Returns the exit code.
 using ChildRole = std::function<int(const std::vector<std::string>& arguments)>;
 std::map<std::string, ChildRole>& child_roles();
 
-/// Enters a role while static objects are made.
+/// Registers a role while static objects are constructed.
 struct RegisterChildRole {
   RegisterChildRole(const std::string& name, ChildRole role) { child_roles()[name] = std::move(role); }
 };
 
-/// This test program again, in another process, in one of its roles. Killed with this object if it still runs.
+/// This test program in another process, in one of its roles. The destructor kills it if it still runs.
 class ChildProcess {
  public:
-  /// @param environment  added to this process's, without the variables of a job
+  /// @param environment  added to this process's environment, without the variables of a job
   ChildProcess(const std::string& role, const std::vector<std::string>& arguments,
                const std::map<std::string, std::string>& environment = {});
   ~ChildProcess();
@@ -32,9 +32,9 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  /// Waits for its end. @return  exit code, or minus the signal's number
+  /// Waits until it ends. @return  exit code, or minus the signal's number
   int wait();
-  /// All that it wrote to standard output and error; after `wait`.
+  /// Everything that it wrote to standard output and error; valid after `wait`.
   const std::string& output() const { return output_; }
 
  private:

@@ -31,7 +31,7 @@ using testing::patience;
 
 constexpr const char* kOtherSecret = "quite another secret of a stranger";
 
-// A server of one connection at a time whose side is written out by a test.
+// A server for one connection at a time; the test writes its side of the protocol.
 class ScriptedServer {
  public:
   explicit ScriptedServer(std::function<void(int fd)> script, int connections = 1)
@@ -92,7 +92,7 @@ TEST(HandshakeTest, AStrangerGetsANonceAndNothingElse) {
     ASSERT_TRUE(send_all(connected.fd.get(), hello.bytes(), patience()));
     const Received answer = receive_exactly(connected.fd.get(), 44, patience());
     ASSERT_EQ(answer.bytes.size(), 44U);
-    EXPECT_NE(answer.bytes, first);  // the same hello again: another nonce, so no proof can be repeated
+    EXPECT_NE(answer.bytes, first);  // an equal hello gets another nonce, so that no proof can be repeated
     first = answer.bytes;
     ASSERT_TRUE(send_all(connected.fd.get(), std::string(32, 'p'), patience()));
     const Received rest = receive_exactly(connected.fd.get(), 1, patience());
@@ -104,7 +104,8 @@ TEST(HandshakeTest, AStrangerGetsANonceAndNothingElse) {
 TEST(HandshakeTest, ARecordedProofIsWorthNothing) {
   const StoreServer server(SocketAddress::tcp("127.0.0.1", 0), kSecret);
   const Connected honest = connect_once(server.address(), false, patience());
-  // What an eavesdropper hears of an honest client: it always uses the same nonce here, to make it easy for him.
+  // The bytes of an honest client that an eavesdropper gets. The client always uses the same nonce here, which helps
+  // the attacker.
   WireWriter hello;
   hello.raw("LOCKSTEP");
   hello.u32(kStoreProtocolVersion);
@@ -207,8 +208,8 @@ std::string set_request(const std::string& key) {
   return request.bytes();
 }
 
-// What an attacker may send on a proven connection after its first frame. The tables' functions are given the client's
-// MAC to make what was honest once, and that first frame.
+// Messages of an attacker on a proven connection after its first frame. The table's functions get the client's MAC and
+// that first frame, so that they can change honest messages.
 struct Attack {
   const char* name;
   std::function<std::string(FrameMac& mac, const std::string& first)> sent;

@@ -39,13 +39,13 @@ std::string hello(const std::string& magic, unsigned version, std::size_t nonce_
 struct Bytes {
   const char* name;
   std::string sent;
-  bool dropped_at_once = true;  // else the connection is held open, as one byte of an honest hello may be
+  bool dropped_at_once = true;  // else the connection stays open, because one byte may begin an honest hello
   friend std::ostream& operator<<(std::ostream& out, const Bytes& bytes) { return out << bytes.name; }
 };
 
 class Stranger : public ::testing::TestWithParam<Bytes> {};
 
-// What strangers send before they prove anything, each connection held open while an honest client works.
+// Bytes of strangers before any proof; each connection is held open while an honest client works.
 TEST_P(Stranger, HoldsUpNobody) {
   const StoreServer server(SocketAddress::tcp("127.0.0.1", 0), kSecret);
   StoreClient before(server.address(), kSecret, patience());
@@ -89,7 +89,7 @@ TEST(HostileClientsTest, AThousandHeldConnectionsKeepNobodyOut) {
   const std::size_t count = std::min<std::size_t>(1000, files.rlim_cur > 600 ? (files.rlim_cur - 400) : 0);
   if (count < 300) GTEST_SKIP() << "the limit of open files is " << files.rlim_cur << "; this needs 700";
   StoreServerOptions options;
-  options.handshake_timeout = std::chrono::hours(1);  // time does not come to the rescue
+  options.handshake_timeout = std::chrono::hours(1);  // so that no timeout helps
   const StoreServer server(SocketAddress::tcp("127.0.0.1", 0), kSecret, options);
   StoreClient before(server.address(), kSecret, patience());
   std::vector<UniqueFd> held;
@@ -131,7 +131,7 @@ TEST(HostileClientsTest, ConnectionsWithoutProofAreClosedInTime) {
   EXPECT_TRUE(receive_exactly(stranger.fd.get(), 1, patience()).closed);
 }
 
-// A client that has proven itself and then misbehaves, on a Unix socket, where frames carry no tags.
+// A client that has proven itself and then misbehaves, on a Unix socket, on which frames carry no tags.
 class ProvenPeer {
  public:
   explicit ProvenPeer(const SocketAddress& address) : connected_(connect_once(address, false, patience())) {
@@ -244,7 +244,7 @@ TEST(HostileClientsTest, TooManyWaitsEndTheConnection) {
   EXPECT_TRUE(peer.is_dropped());
 }
 
-// Random bytes after the handshake: every outcome is fine but a crash, or harm to others. ASan and UBSan look on.
+// Random bytes after the handshake: every outcome is allowed except a crash, or harm to others. ASan and UBSan watch.
 TEST(HostileClientsTest, RandomFramesHarmNobody) {
   const TemporaryFolder folder;
   const StoreServer server(SocketAddress::unix_socket(folder / "store"), kSecret);

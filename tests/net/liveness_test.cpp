@@ -35,7 +35,7 @@ StoreClientOptions quick_heartbeats() {
   return options;
 }
 
-// Joins as a rank and stays until it is killed, or leaves as `how` says.
+// Joins as a rank and stays until it is killed, or leaves in the way that `how` names.
 int rank_that(const std::vector<std::string>& arguments) {
   const std::string& how = arguments.at(3);
   StoreClient client(SocketAddress::parse(arguments.at(0)), kSecret, patience(), quick_heartbeats());
@@ -62,7 +62,7 @@ class Liveness : public ::testing::TestWithParam<Transport> {
         GetParam().tcp ? SocketAddress::tcp("127.0.0.1", 0) : SocketAddress::unix_socket(folder_ / "store"), kSecret,
         options);
   }
-  // Rank 0 is here; all others are `children`, already started.
+  // This process is rank 0; all other ranks are `children`, already started.
   void join_as_rank_0(int world_size) {
     client_ = std::make_unique<StoreClient>(server_->address(), kSecret, patience(), quick_heartbeats());
     client_->join(as_rank(0, world_size), patience());
@@ -149,7 +149,7 @@ TEST(LivenessTest, WaitingForAllToLeaveEndsWithTheLastOrAtTheDeadline) {
   first->finish(patience());
   EXPECT_FALSE(server.wait_until_left(Deadline::after(milliseconds(20))));
   std::thread waiter([&] { EXPECT_TRUE(server.wait_until_left(patience())); });
-  second.reset();  // a loss ends the wait as a goodbye does
+  second.reset();  // a loss ends the wait like a goodbye
   waiter.join();
   EXPECT_TRUE(eventually([&] { return server.lost_ranks().size() == 1; }));
 }

@@ -7,7 +7,7 @@
 
 #include "tests/net/child_process.h"
 
-// The tests of one module, and the processes that they start: `net_test --child ROLE ARGUMENTS...`.
+// Runs the tests of one module, and the processes that they start: `net_test --child ROLE ARGUMENTS...`.
 int main(int argc, char** argv) {
   if (argc >= 3 && std::string(argv[1]) == "--child") {
     return lockstep::testing::child_roles().at(argv[2])(std::vector<std::string>(argv + 3, argv + argc));

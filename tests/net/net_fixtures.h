@@ -18,12 +18,12 @@
 
 namespace lockstep::testing {
 
-/// Long enough for anything that works, on a loaded machine.
+/// Long enough for any wait that succeeds, on a loaded machine.
 inline Deadline patience() { return Deadline::after(std::chrono::seconds(60)); }
 
 inline const std::string kSecret = "a secret of the tests, long enough";
 
-/// Waits until `condition` holds. @return  false where it does not in time
+/// Waits until `condition` holds. @return  false if it does not within the time
 inline bool eventually(const std::function<bool()>& condition) {
   for (const Deadline limit = patience(); !limit.passed();) {
     if (condition()) return true;
@@ -32,7 +32,7 @@ inline bool eventually(const std::function<bool()>& condition) {
   return condition();
 }
 
-/// The text of the Error that `call` throws; a failure, and empty, where it throws none.
+/// The text of the Error that `call` throws; if it throws none, the test fails and the text is empty.
 template <typename ErrorType = Error>
 std::string error_of(const std::function<void()>& call) {
   try {
@@ -47,8 +47,8 @@ std::string error_of(const std::function<void()>& call) {
   return {};
 }
 
-/// A TCP port of the loopback address that stays free for a server with SO_REUSEADDR while this lives: bound, but not
-/// listening, so the kernel gives it to nobody else.
+/// A TCP port of the loopback address that stays free for a server with SO_REUSEADDR while this object lives: bound,
+/// but not listening, so the kernel gives it to no other program.
 class ReservedPort {
  public:
   explicit ReservedPort(std::uint16_t wanted = 0) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -66,7 +66,7 @@ class ReservedPort {
   bool bound() const { return bound_; }
   std::uint16_t port() const { return port_; }
   std::string text() const { return std::to_string(port_); }
-  /// Now it is taken: connections are accepted by the kernel and never served.
+  /// Occupies the port: the kernel accepts connections, and no process serves them.
   void listen() const { ::listen(fd_.get(), 16); }
 
  private:

@@ -21,7 +21,7 @@ constexpr milliseconds kTimeout{400};
 
 class PatienceTest : public ::testing::Test {
  protected:
-  // Whether a wait of rank 1 gets more time, while it goes on waiting.
+  // Whether a wait of rank 1 gets more time while it continues.
   bool is_given_time() {
     const auto before = waits_.extension()->at();
     return eventually([&] {
@@ -29,11 +29,11 @@ class PatienceTest : public ::testing::Test {
       return waits_.extension()->at() > before;
     });
   }
-  // As often as is enough for several looks.
+  // Long enough for several checks.
   void wait_for_looks() {
     for (const Deadline end = Deadline::after(8 * waits_.period()); !end.passed();) {
       waits_.waiting();
-      std::this_thread::sleep_for(waits_.period() / 4);  // time is what is tested
+      std::this_thread::sleep_for(waits_.period() / 4);  // the test is about time
     }
   }
 
@@ -45,7 +45,7 @@ class PatienceTest : public ::testing::Test {
 TEST_F(PatienceTest, WhoWaitsGetsTimeWhileAnotherWorks) {
   const std::uint64_t work = works_.begin("counting sheep", WorkLog::Quiet);
   EXPECT_TRUE(is_given_time());
-  EXPECT_TRUE(is_given_time());  // again and again
+  EXPECT_TRUE(is_given_time());  // repeatedly
   EXPECT_GT(waits_.extension()->at(), Deadline::Clock::now());
   EXPECT_NE(waits_.who_works().find("rank 0 is counting sheep"), std::string::npos) << waits_.who_works();
   works_.end(work);
@@ -74,7 +74,7 @@ TEST_F(PatienceTest, OwnWorkGivesNoTime) {
   wait_for_looks();
   EXPECT_EQ(waits_.extension()->at(), before);
   const std::uint64_t others = works_.begin("working too", WorkLog::Quiet);
-  EXPECT_TRUE(is_given_time());  // one's own news does not hide the others'
+  EXPECT_TRUE(is_given_time());  // a rank's own report does not hide the others'
   works_.end(others);
   waits_.end(work);
 }

@@ -45,7 +45,7 @@ RendezvousOptions options_for(const std::string& init_method, int rank, int worl
   return options;
 }
 
-// Each rank sets its key, sees those of all others, and leaves.
+// Each rank sets its key, sees the keys of all others, and leaves.
 void exchange(const Membership& membership) {
   membership.store->set("from " + std::to_string(membership.rank), "hello");
   for (int rank = 0; rank < membership.world_size; ++rank) {
@@ -55,7 +55,7 @@ void exchange(const Membership& membership) {
   membership.store->finish(patience());
 }
 
-// Ranks as threads; what each returned or threw.
+// Ranks as threads, with what each returned or threw.
 struct Outcome {
   Membership membership;
   std::string error;
@@ -98,7 +98,7 @@ void expect_complete(const std::vector<Outcome>& outcomes) {
   }
 }
 
-// One rank in a process of its own: INIT_METHOD RANK WORLD_SIZE TIMEOUT_MS [stay].
+// One rank in a separate process: INIT_METHOD RANK WORLD_SIZE TIMEOUT_MS [stay].
 int one_rank(const std::vector<std::string>& arguments) {
   RendezvousOptions options;
   options.init_method = arguments.at(0);
@@ -143,7 +143,7 @@ TEST(RendezvousTest, RankAndWorldSizeMayStandInTheMethod) {
 
 TEST(RendezvousTest, RanksMeetOverIpv6) {
   if (!testing::has_ipv6()) GTEST_SKIP() << "this host has no IPv6";
-  const ReservedPort port;  // of IPv4: that of IPv6 is very likely free as well
+  const ReservedPort port;  // for IPv4; the IPv6 port is very likely free as well
   expect_complete(meet(all_ranks("tcp://[::1]:" + port.text(), 2)));
 }
 
@@ -176,7 +176,7 @@ TEST(RendezvousTest, ProcessesMeetByTheEnvironmentAndSayThatTheyWait) {
   }
 }
 
-// The port is taken by somebody else all the time, as torchrun's agent does it: so nobody can have used it.
+// Another server holds the port all the time, as torchrun's agent does, so no rank can have used it.
 TEST(RendezvousTest, RanksOfOneHostMeetOverAUnixSocketWithoutAnyPort) {
   const ReservedPort port;
   port.listen();
@@ -201,7 +201,7 @@ TEST(RendezvousTest, RanksOfOneHostMeetOverAUnixSocketWithoutAnyPort) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "lockstep"));
 }
 
-// Jobs that were killed leave their sockets: those that nobody serves go when the next job starts.
+// Killed jobs leave their sockets: those without a server are removed when the next job starts.
 TEST(RendezvousTest, SocketsOfDeadJobsAreRemovedAndThoseOfOthersStay) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "lockstep");
@@ -211,7 +211,7 @@ TEST(RendezvousTest, SocketsOfDeadJobsAreRemovedAndThoseOfOthersStay) {
   const std::string foreign = folder / "lockstep/of-another-program.socket";
   for (const std::string& path : {dead, foreign}) {
     StoreServer server(SocketAddress::unix_socket(path), kSecret);
-    std::filesystem::rename(path, path + ".kept");  // it does not remove what is not there: as if it were killed
+    std::filesystem::rename(path, path + ".kept");  // a server without its file cannot remove it, as if killed
   }
   for (const std::string& path : {dead, foreign}) std::filesystem::rename(path + ".kept", path);
   const StoreServer other_job(SocketAddress::unix_socket(alive), kSecret);
@@ -246,7 +246,7 @@ TEST(RendezvousTest, BesideAnAgentsStoreTheNextPortIsUsed) {
   }
   for (const auto& child : children) {
     EXPECT_EQ(child->wait(), 0) << child->output();
-    // Both say LOCAL_RANK=0 and are on one host: they are told apart nevertheless.
+    // Both set LOCAL_RANK=0 and are on one host; they are distinguished nevertheless.
     EXPECT_NE(child->output().find("local 1 pid"), std::string::npos) << child->output();
   }
 }
@@ -291,7 +291,7 @@ TEST(RendezvousTest, WithoutRank0TheOthersNameTheAddress) {
   EXPECT_NE(text.find("rank 0"), std::string::npos) << text;
 }
 
-// Processes, for their numbers are in the message. All three must hear of it, whoever came first.
+// Processes, because their numbers are in the message. All three must get it, in whatever order they arrived.
 TEST(RendezvousTest, TwoProcessesOfOneRankAreNamedToAll) {
   for (const std::string twice : {"0", "1"}) {
     const ReservedPort port;
@@ -321,7 +321,7 @@ TEST(RendezvousTest, ASecondJobOnAPortIsToldToTakeAnother) {
   const std::string text = error_of([&] { rendezvous(options_for(method, 0, 2)); });
   EXPECT_NE(text.find("whose job is complete already"), std::string::npos) << text;
   EXPECT_NE(text.find("choose another MASTER_PORT"), std::string::npos) << text;
-  std::thread other([&] { exchange(first[1].membership); });  // the first job is as it was
+  std::thread other([&] { exchange(first[1].membership); });  // the first job is not affected
   exchange(first[0].membership);
   other.join();
 }
@@ -340,7 +340,7 @@ TEST(RendezvousTest, ABusyPortIsNamed) {
   const ReservedPort port;
   port.listen();
   RendezvousOptions options = options_for("tcp://127.0.0.1:" + port.text(), 0, 2);
-  options.join_timeout = milliseconds(500);  // the stranger there keeps silent
+  options.join_timeout = milliseconds(500);  // the stranger at that address stays silent
   const std::string text = error_of([&] { rendezvous(options); });
   EXPECT_NE(text.find("cannot listen at tcp:127.0.0.1:" + port.text()), std::string::npos) << text;
 }
@@ -372,7 +372,7 @@ TEST(RendezvousTest, RanksMeetAtAFileOneJobAfterTheOther) {
 TEST(RendezvousTest, TheFileIsForThisUserAlone) {
   const TemporaryFolder folder;
   const std::string path = folder / "meeting";
-  std::ofstream(path).close();  // made before, open to others
+  std::ofstream(path).close();  // created before, and readable by others
   ::chmod(path.c_str(), 0644);
   const auto outcomes = meet(all_ranks("file://" + path, 2), false);
   struct stat status {};
@@ -400,7 +400,7 @@ TEST(RendezvousTest, AFileThatACrashedJobLeftIsNoTrouble) {
 TEST(RendezvousTest, AFileThatPointsToAnothersStoreIsNoTrouble) {
   const TemporaryFolder folder;
   const std::string path = folder / "meeting";
-  const StoreServer other(SocketAddress::tcp("127.0.0.1", 0), kSecret);  // took the address of the crashed job's store
+  const StoreServer other(SocketAddress::tcp("127.0.0.1", 0), kSecret);  // uses the address of the crashed job's store
   std::ofstream(path) << "lockstep rendezvous 1\n" << other.address().text() << "\nwhat the crashed job's secret was\n";
   ::chmod(path.c_str(), 0600);
   std::thread rank_1([&] { exchange(rendezvous(options_for("file://" + path, 1, 2))); });
@@ -438,7 +438,7 @@ TEST(RendezvousTest, TheLaunchersStoreServesGroupsInTurnAndGenerations) {
   StoreServer server(SocketAddress::unix_socket(folder / "store"), kSecret);
   const ScopedVariable store("LOCKSTEP_STORE", server.address().text());
   const ScopedVariable secret("LOCKSTEP_SECRET", kSecret);
-  // `exchange` fails if a later group sees keys of an earlier one: then its gets would not wait.
+  // `exchange` fails if a later group sees keys of an earlier one, because its gets would then not wait.
   for (int round = 0; round < 3; ++round) expect_complete(meet(all_ranks("env://", 2)));
   const ScopedVariable restarted("TORCHELASTIC_RESTART_COUNT", "1");
   const auto outcomes = meet(all_ranks("env://", 2), false);
@@ -477,10 +477,10 @@ TEST(RendezvousTest, AKilledRankIsLostToTheOthers) {
   const std::string method = "tcp://127.0.0.1:" + port.text();
   ChildProcess killed("one_rank", rank_arguments(method, "1", "2"));
   const Membership membership = rendezvous(options_for(method, 0, 2));
-  killed.signal(SIGKILL);  // it waits for our key
+  killed.signal(SIGKILL);  // it waits for a key of this rank
   ASSERT_TRUE(testing::eventually([&] { return !membership.store->lost_ranks().empty(); }));
   EXPECT_EQ(membership.store->lost_ranks()[0].rank, 1);
-  membership.store->finish(patience());  // nobody is left to wait for
+  membership.store->finish(patience());  // all other ranks are gone, so there is no wait
 }
 
 }  // namespace

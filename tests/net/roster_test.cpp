@@ -43,7 +43,7 @@ TEST(RosterTest, TwoProcessesOfOneRankFailAllThatWait) {
   EXPECT_TRUE(contains(outcome.what, "rank 1") && contains(outcome.what, "501") && contains(outcome.what, "502") &&
               contains(outcome.what, "host-1"))
       << outcome.what;
-  // Who comes later is told too, once; then all may try again.
+  // A rank that arrives later is told too, once; after that all may try again.
   EXPECT_TRUE(roster.has_ranks_to_tell());
   const JoinOutcome late = roster.join({13, 1}, request(2, 3));
   EXPECT_EQ(late.kind, Kind::Failed);
@@ -127,7 +127,7 @@ TEST(RosterTest, RoundsAndGenerationsAreApart) {
   Roster roster;
   roster.join({10, 1}, request(0, 2));
   roster.join({11, 1}, request(1, 2));
-  // Restarted ranks do not meet, nor collide with, those of before.
+  // Restarted ranks do not meet, or conflict with, earlier ones.
   EXPECT_EQ(roster.join({20, 1}, request(0, 2, 900, 1)).kind, Kind::Waiting);
   EXPECT_EQ(roster.join({21, 1}, request(1, 2, 901, 1)).round, 0);
   // The first generation leaves its group and forms another.

@@ -16,7 +16,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-TEST(SlurmHostList, ExpandsWhatScontrolExpands) {  // the right sides are those of `scontrol show hostnames`
+TEST(SlurmHostList, ExpandsWhatScontrolExpands) {  // the right sides are the output of `scontrol show hostnames`
   EXPECT_EQ(expand_host_list("node1"), (Strings{"node1"}));
   EXPECT_EQ(expand_host_list("n1,n2,login"), (Strings{"n1", "n2", "login"}));
   EXPECT_EQ(expand_host_list("gpu[01-03,7]"), (Strings{"gpu01", "gpu02", "gpu03", "gpu7"}));

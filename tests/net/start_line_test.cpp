@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-// This test's own command line: the program, and what it was given.
+// This test's own command line: the program, and its arguments.
 TEST(StartLine, StartsThisProgram) {
   const std::string line = start_line();
   EXPECT_EQ(line.rfind("lockstep run --nproc-per-node 2 ", 0), 0U) << line;

@@ -22,7 +22,7 @@ using testing::error_of;
 using testing::kSecret;
 using testing::patience;
 
-// Two views of one store, as two ranks have them.
+// Two views of one store, as two ranks hold them.
 struct Pair {
   std::shared_ptr<void> server;
   std::shared_ptr<Store> first;
@@ -105,7 +105,7 @@ TEST_P(StoreContract, GetTimesOutAndNamesTheKey) {
   const std::string text =
       error_of<TimeoutError>([this] { first().get("no/such key", Deadline::after(milliseconds(30))); });
   EXPECT_NE(text.find("no/such key\""), std::string::npos) << text;
-  first().set("no/such key", "now");  // the wait before has left nothing behind
+  first().set("no/such key", "now");  // the earlier wait has left nothing behind
   EXPECT_EQ(first().get("no/such key", patience()), "now");
 }
 

@@ -53,7 +53,7 @@ TEST(StoreServerTest, ASocketFileOfADeadServerIsReplacedAndALivingOneIsNot) {
   ASSERT_TRUE(std::filesystem::exists(path));
   const StoreServer server(SocketAddress::unix_socket(path), kSecret);
   EXPECT_THROW(StoreServer(SocketAddress::unix_socket(path), kSecret), AddressInUseError);
-  StoreClient(server.address(), kSecret, patience()).set("key", "");  // the first is unharmed
+  StoreClient(server.address(), kSecret, patience()).set("key", "");  // the first store is not affected
 }
 
 TEST(StoreServerTest, ABusyPortIsNamedWithAWayOut) {
@@ -72,7 +72,7 @@ TEST(StoreServerTest, ServersInTurnShareAPort) {
     const StoreServer server(address, kSecret);
     StoreClient client(address, kSecret, patience());
     EXPECT_EQ(client.add("count", 1), 1);
-    // The server ends first: its end of the connection stays behind in the kernel for a minute.
+    // The server closes first, so its end of the connection remains in the kernel for a minute.
   }
 }
 
@@ -89,7 +89,7 @@ TEST(StoreServerTest, WithoutASecretOnlyThisHostMayReachIt) {
   StoreClient client(server.address(), "", patience());
   EXPECT_EQ(client.add("count", 1), 1);
   const std::string refused =
-      error_of([] { StoreClient(SocketAddress::tcp("192.0.2.1", 29500), "", patience()); });  // RFC 5737: nobody's
+      error_of([] { StoreClient(SocketAddress::tcp("192.0.2.1", 29500), "", patience()); });  // RFC 5737: not assigned
   EXPECT_NE(refused.find("LOCKSTEP_SECRET"), std::string::npos) << refused;
 }
 
@@ -144,7 +144,7 @@ TEST(StoreClientTest, LosingTheServerEndsWaitsAndCallsWithItsName) {
     waiter.join();
     EXPECT_NE(text.find(name), std::string::npos) << text;
     EXPECT_NE(error_of<StoreLostError>([&] { client.set("key", ""); }).find(name), std::string::npos);
-    client.finish(patience());  // no error: there is nobody to say goodbye to
+    client.finish(patience());  // no error, although the server is gone
   }
 }
 
@@ -182,7 +182,7 @@ TEST(StoreClientTest, AForkedChildMayNotUseItButMayDropIt) {
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
-  client->set("key", "value");  // the parent's is unharmed
+  client->set("key", "value");  // the parent's client is not affected
   EXPECT_EQ(client->try_get("key"), "value");
 }
 

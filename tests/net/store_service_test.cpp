@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// A service with its clock in the test's hand.
+// A service whose clock the test controls.
 class StoreServiceTest : public ::testing::Test {
  protected:
   void join(ConnectionId connection, int rank, int world_size) {

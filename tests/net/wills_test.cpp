@@ -1,4 +1,4 @@
-// What a store says of a client that is lost, in the client's place.
+// The message that a store writes in place of a lost client.
 #include <gtest/gtest.h>
 
 #include "lockstep/net/server/store_server.h"

@@ -45,10 +45,10 @@ TEST(WireTest, EveryTruncationIsAnError) {
 TEST(WireTest, LengthsAreCheckedAgainstLimitAndRest) {
   WireWriter writer;
   writer.u32(0xffffffff);
-  EXPECT_THROW(WireReader(writer.bytes()).text(0xffffffff), WireError);  // more than is there
+  EXPECT_THROW(WireReader(writer.bytes()).text(0xffffffff), WireError);  // more bytes than there are
   WireWriter text;
   text.text("abc");
-  EXPECT_THROW(WireReader(text.bytes()).text(2), WireError);  // more than may be
+  EXPECT_THROW(WireReader(text.bytes()).text(2), WireError);  // more bytes than allowed
 }
 
 TEST(WireTest, NothingMayFollowTheLastField) {

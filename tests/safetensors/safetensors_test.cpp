@@ -124,7 +124,7 @@ TEST(SafetensorsHeader, AcceptsWhatTheReferenceReaderAccepts) {
   EXPECT_EQ(reason_to_refuse(with_length(
                 R"({"w":{"extra":{"a":[1,{"b":null}]},"data_offsets":[0,1],"shape":[2],"dtype":"F4"}})", "x")),
             "");
-  // An empty tensor may stand anywhere, and the order of names need not be that of the data.
+  // An empty tensor may be at any place, and names may be in another order than the data.
   const std::string two = R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
                           R"("e":{"dtype":"F32","shape":[3,0],"data_offsets":[1,1]},)"
                           R"("a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})";

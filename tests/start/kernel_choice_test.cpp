@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// The kernel's own list of what the processor can do.
+// The kernel's own list of the processor's features.
 bool cpuinfo_has(const std::string& word) {
   std::ifstream file("/proc/cpuinfo");
   std::stringstream text;

@@ -52,7 +52,7 @@ TEST_F(StartVariablesOf, LeaveTheUsersChoice) {
   EXPECT_EQ(variables.count("OPENBLAS_NUM_THREADS"), 0U);
 }
 
-// A launcher inside a rank, or started by a benchmark, shares what its own process was given.
+// A launcher inside a rank, or started by a benchmark, divides the threads that its own process got.
 TEST_F(StartVariablesOf, ChooseAnewWhatLockstepChoseAndDivideIt) {
   adopt(variables_for_rank(4, 1));
   EXPECT_EQ(chosen_by("OMP_NUM_THREADS"), "lockstep");
@@ -85,7 +85,7 @@ TEST_F(StartVariablesOf, ThisProcessAddOnlyWhatIsMissing) {
   EXPECT_EQ(variables.count("GLIBC_TUNABLES"), 0U);
 }
 
-// A program that took all cores for itself calls mpirun, say: its ranks inherit its environment.
+// For example a program that took all cores calls mpirun: its ranks inherit its environment.
 TEST_F(StartVariablesOf, ThisProcessDividesWhatAnotherNumberOfRanksWasGiven) {
   adopt(variables_for_rank(8, 1));
   EXPECT_EQ(inherited_threads(), 8);
@@ -117,7 +117,7 @@ TEST_F(StartVariablesOf, ThisProcessForgetsWhatWasChosenOnAnotherHost) {
             std::to_string(threads_of_process()));
 }
 
-// OpenBLAS would take its own variable first.
+// OpenBLAS gives its own variable precedence.
 TEST_F(StartVariablesOf, FollowTheUserWhoChangesThreadsAfterLockstepChose) {
   adopt(variables_for_rank(4, 1));
   ::setenv("OMP_NUM_THREADS", "3,2", 1);

@@ -1,4 +1,4 @@
-// The encoders' fast ways against plain ones written here.
+// The encoders' fast algorithms, compared with plain ones written here.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -24,7 +24,7 @@ Vocabulary vocabulary_of(const std::vector<std::string>& tokens) {
 
 Ids ids_in(const EncoderScratch& scratch) { return {scratch.ids.data(), scratch.ids.data() + scratch.ids.size()}; }
 
-/// Texts that put words of all lengths and kinds at all places of a block.
+/// Texts with words of all lengths and kinds at all places of a block.
 std::string random_text(std::mt19937& generator, std::size_t pieces) {
   static const std::vector<std::string> kPieces = {"a",
                                                    "b",
@@ -117,8 +117,8 @@ const std::vector<std::string>& bert_tokens() {
   return tokens;
 }
 
-/// The ids of `text` by the book: clean, space out, decompose, strip, lower, cut at spaces and punctuation, then take
-/// the longest piece again and again.
+/// The ids of `text` by definition: clean, space out, decompose, strip, lower, split at spaces and punctuation, then
+/// take the longest piece repeatedly.
 Ids bert_by_the_book(const std::string& text, const BertNormalizerOptions& options) {
   std::u32string cleaned, stripped, lowered;
   for (std::size_t at = 0; at < text.size();) {
@@ -237,7 +237,7 @@ struct RandomModel {
     }
   }
 
-  /// Merges by the book: while there is one, the merge that stands first, leftmost first.
+  /// Merges by definition: as long as a merge applies, the earliest merge, leftmost first.
   Ids cut(const std::string& word) const {
     std::vector<std::string> parts;
     for (const char byte : word) parts.push_back(to_byte_level({&byte, 1}));
@@ -271,7 +271,7 @@ TEST(BytePairModel, MergesByTheBook) {
     std::mt19937 generator(seed);
     std::vector<WordPart> parts;
     std::vector<std::uint64_t> space;
-    // From one byte to lengths that are merged by a heap.
+    // From one byte to lengths that a heap merges.
     for (const std::size_t length : {1, 2, 3, 5, 8, 17, 40, 96, 97, 150, 400}) {
       std::string word;
       while (word.size() < length)
@@ -304,7 +304,7 @@ TEST(BytePairModel, UnknownBytes) {
     for (const WordPart& part : parts) ids.push_back(part.id);
     return ids;
   };
-  EXPECT_EQ(cut({}, "abxxa"), (Ids{2, 0}));  // they vanish
+  EXPECT_EQ(cut({}, "abxxa"), (Ids{2, 0}));  // they are dropped
   EXPECT_EQ(cut({"<unk>", false}, "abxxa"), (Ids{2, 3, 3, 0}));
   EXPECT_EQ(cut({"<unk>", true}, "abxxa"), (Ids{2, 3, 0}));
 }
@@ -381,7 +381,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(WordCache, ForgetsNothingItShouldKnow) {
   WordCache cache;
-  // Many more words than there are entries, of all lengths; those that are found must be right.
+  // Many more words than entries, of all lengths; those that are found must be correct.
   std::mt19937 generator(1);
   std::map<std::string, Ids> truth;
   for (int i = 0; i < 60000; ++i) {
@@ -408,7 +408,7 @@ TEST(WordCache, ForgetsNothingItShouldKnow) {
   for (const auto& [word, ids] : truth) {
     if (word.size() > WordCache::kShortBytes) continue;
     char padded[16];
-    std::fill(std::begin(padded), std::end(padded), 'x');  // what stands behind a word does not matter
+    std::fill(std::begin(padded), std::end(padded), 'x');  // the bytes after a word do not matter
     std::copy(word.begin(), word.end(), padded);
     const auto key = WordCache::load_key(padded, static_cast<std::uint32_t>(word.size()));
     const WordCache::ShortEntry& entry = cache.slot(key);

@@ -1,4 +1,4 @@
-// What Hugging Face's tokenizers do, as make_fixture.py wrote it down.
+// The results of Hugging Face's tokenizers, as recorded by make_fixture.py.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -38,7 +38,7 @@ std::string hex(std::uint64_t value) {
   return digits;
 }
 
-/// Puts the vocabulary and merges of the fixture into a tokenizer.json that has none.
+/// Adds the vocabulary and merges of the fixture to a tokenizer.json without them.
 json with_vocabulary(json tokenizer, const std::string& vocabulary) {
   json& model = tokenizer["model"];
   if (vocabulary == "bert") {
@@ -99,7 +99,7 @@ std::string joined(const std::vector<CharSpan>& spans) {
   return out.str();
 }
 
-/// Everything about one record as one text.
+/// All values of one record as one text.
 std::string describe(const Tokenizer& tokenizer, const std::vector<std::string>& texts, const json& record,
                      const EncodeOptions& options) {
   const std::string& text = texts[record["text"].get<std::size_t>()];
@@ -147,7 +147,7 @@ TEST_P(Variant, GivesTheSameAsHuggingFace) {
     const EncodeOptions options = options_of(record);
     const std::string got = describe(tokenizer, texts, record, options);
     EXPECT_EQ(got == "error" ? got : hex(fnv(got)), want) << name << " " << record << "\n" << got;
-    // Ids alone take another way through the encoder.
+    // Ids without offsets take another path through the encoder.
     EXPECT_EQ(ids_only(tokenizer, texts, record, options), got.substr(0, got.find('|'))) << name << " " << record;
     ++checked;
   }

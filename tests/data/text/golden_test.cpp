@@ -1,4 +1,4 @@
-// Vectors that others published, and the tokenizers that they belong to.
+// Published vectors, and the tokenizers to which they belong.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -44,7 +44,7 @@ class Golden : public ::testing::Test {
   }
 };
 
-/// A vocabulary of these tokens, behind the special ones where they lack.
+/// A vocabulary of these tokens, after the special ones if those are missing.
 Tokenizer bert_with(std::vector<std::string> tokens, const json& row) {
   for (const char* special : {"[UNK]", "[CLS]", "[SEP]"}) {
     if (std::find(tokens.begin(), tokens.end(), special) == tokens.end()) tokens.push_back(special);
@@ -114,7 +114,7 @@ TEST_F(Golden, WordPieceCases) {
       EXPECT_EQ(got, row["expected"].get<bool>()) << row;
       continue;
     }
-    // Where the case has no vocabulary of its own, its tokens are one.
+    // If the case has no vocabulary of its own, its tokens form one.
     const std::vector<std::string> tokens = row["tokens"];
     std::vector<std::string> vocabulary = row.value("vocab", std::vector<std::string>());
     for (const std::string& token : tokens) {

@@ -1,4 +1,4 @@
-// What `save` writes, read by Hugging Face's library itself, where the python on the PATH has it.
+// The output of `save`, read by Hugging Face's library itself, if the python on the PATH has it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

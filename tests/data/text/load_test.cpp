@@ -1,4 +1,4 @@
-// From files to tokenizers, and what is wrong with files.
+// Loading tokenizers from files, and errors in files.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -59,7 +59,7 @@ TEST(Load, ByteLevelFilesUnderBothNames) {
     SmallFolder folder;
     folder.put(old_names ? "encoder.json" : "vocab.json", vocab_json(kBpeTokens));
     folder.put(old_names ? "vocab.bpe" : "merges.txt", kMerges);
-    const Tokenizer tokenizer = folder.load();  // <s> and no <|endoftext|>: RoBERTa's
+    const Tokenizer tokenizer = folder.load();  // <s> and no <|endoftext|>, so RoBERTa's
     EXPECT_EQ(tokenizer.encode("hi hi").ids, (Ids{0, 8, 9, 2}));
     EXPECT_EQ(tokenizer.encode_pair("hi", "hi").ids, (Ids{0, 8, 2, 2, 8, 2}));
     EXPECT_EQ(inner_ids(tokenizer, "hi <mask>"), (Ids{8, 4}));  // the mask takes the blank
@@ -94,7 +94,7 @@ TEST(Load, TokenizerJsonDeclaresDefaults) {
   const Encoding encoding = folder.load().encode("the boat is here");
   EXPECT_EQ(encoding.ids, (Ids{0, 0, 8, 10}));
   EXPECT_EQ(encoding.token_type_ids, (std::vector<std::int32_t>{1, 1, 0, 0}));
-  // tokenizer_config.json has the last word.
+  // tokenizer_config.json takes precedence.
   folder.put("tokenizer_config.json", R"({"do_lower_case": false, "padding_side": "right"})");
   EXPECT_EQ(folder.load().encode("Boat").ids, (Ids{23, 0, 0, 0}));
 }
@@ -118,12 +118,12 @@ TEST(Save, WritesWhatLoadsAgain) {
       EXPECT_EQ(again.decode(again.encode(text).ids), original.decode(original.encode(text).ids));
     }
     EXPECT_EQ(again.model_max_length(), original.model_max_length());
-    // The vocabulary files alone make the same.
+    // The vocabulary files alone give an equal tokenizer.
     std::filesystem::remove(saved / "all/tokenizer.json");
     const Tokenizer from_files = load_tokenizer(saved / "all");
     EXPECT_EQ(from_files.encode("the Boats don't [MASK] hi <mask>").ids,
               original.encode("the Boats don't [MASK] hi <mask>").ids);
-    original.save(saved / "all");  // over what is there
+    original.save(saved / "all");  // overwrites the existing files
     for (const auto& [name, content] : original.files()) EXPECT_EQ(read_file(saved / ("all/" + name)), content) << name;
     EXPECT_EQ(read_file(saved / "all/tokenizer_config.json").empty(), false);
   }

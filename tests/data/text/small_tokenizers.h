@@ -13,7 +13,7 @@ inline void write_text(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
-/// A tokenizer's files in a folder of their own.
+/// A tokenizer's files in a separate folder.
 class SmallFolder {
  public:
   SmallFolder& put(const std::string& name, const std::string& content) {
@@ -44,7 +44,7 @@ inline const std::vector<std::string>& small_bert_tokens() {
 
 inline Tokenizer small_bert() { return SmallFolder().put("vocab.txt", lines(small_bert_tokens())).load(); }
 
-/// The ids that are not special tokens around the text.
+/// The ids without the special tokens around the text.
 inline std::vector<TokenId> inner_ids(const Tokenizer& tokenizer, const std::string& text) {
   EncodeOptions options;
   options.add_special_tokens = false;

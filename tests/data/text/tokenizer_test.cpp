@@ -62,7 +62,7 @@ struct TruncationCase {
   TruncationStrategy strategy;
   SequenceSide side;
   Ids want_single;  // of "the boat is here", 4 tokens
-  Ids want_pair;    // of the same and "not a", 2 tokens
+  Ids want_pair;    // of that text and "not a", 2 tokens
 };
 
 class TruncationTable : public ::testing::TestWithParam<TruncationCase> {};
@@ -246,7 +246,7 @@ TEST(NeverSplit, KeepsWordsBetweenSpacesWhole) {
   options.never_split = {"Boat", "don't"};
   const Tokenizer tokenizer = load_bert_vocabulary(folder / "vocab.txt", options);
   EXPECT_EQ(inner_ids(tokenizer, "Boat boat Boats Boat, Boat"), (Ids{23, 6, 6, 7, 6, 11, 23}));
-  // The vocabulary lacks it, so whole it is unknown.
+  // The vocabulary does not contain it, so as a whole it is unknown.
   EXPECT_EQ(inner_ids(tokenizer, "don't don't!"), (Ids{1, 20, 21, 22, 13}));
 }
 

@@ -21,7 +21,7 @@ TEST_P(ReplaceInvalid, GivesWhatPythonGives) {
   EXPECT_EQ(find_invalid_utf8(c.bytes).has_value(), c.bytes != c.want);
   EXPECT_EQ(is_valid_utf8(c.bytes), c.bytes == c.want);
   EXPECT_FALSE(find_invalid_utf8(c.want).has_value());
-  // The same behind text long enough to be looked at in words of eight bytes, ASCII and not.
+  // The same part after text that is long enough to be read in words of eight bytes, ASCII and not.
   for (const std::string& before : {std::string(29, 'a'), std::string("Zürich ist schön, "), std::string("日本語")}) {
     EXPECT_EQ(replace_invalid_utf8(before + c.bytes + " b"), before + c.want + " b");
     EXPECT_EQ(find_invalid_utf8(before + c.bytes + " b").has_value(), c.bytes != c.want);
@@ -50,7 +50,7 @@ TEST(Utf8, EndsInTheMiddleOfACharacter) {
 }
 
 TEST(Utf8, AllPairsAndTriplesOfBytes) {
-  // Every pair, and a third byte from each range that matters; the whole is longer than the steps it is looked at in.
+  // Every pair, and a third byte from each relevant range; the whole is longer than the steps in which it is read.
   std::string text(40, 'a');
   for (int first = 0; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {

@@ -52,7 +52,7 @@ TEST(WordPieceTrainer, DoesNotDependOnTheOrderOfTexts) {
   EXPECT_EQ(trained(texts, options), forwards);
   EXPECT_EQ(std::count(forwards.begin(), forwards.end(), "harbour"), 1);
   EXPECT_LE(forwards.size(), 200U);
-  // No token stands twice.
+  // No token is repeated.
   auto sorted = forwards;
   std::sort(sorted.begin(), sorted.end());
   EXPECT_EQ(std::unique(sorted.begin(), sorted.end()), sorted.end());
