@@ -1,4 +1,4 @@
-"""The peer of `lockstep bench restart`: trains until it is ended, saves, and goes on from what was saved.
+"""The peer of `lockstep bench restart`: trains until it is ended, saves, and resumes from the saved state.
 
 Each rank prints its process number; rank 0 prints each step.
 """

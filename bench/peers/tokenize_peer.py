@@ -21,7 +21,7 @@ def hugging_face(folder):
     tokenizer = tokenizers.Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    # The fast form leaves out offsets; ids are taken out of its objects, as whoever needs them must.
+    # The fast form leaves out offsets; ids are read from its objects, as every user must read them.
     encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
     return tokenizers.__version__, lambda lines: [e.ids for e in encode(lines, add_special_tokens=False)]
 

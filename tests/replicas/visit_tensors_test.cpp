@@ -10,7 +10,7 @@
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/replicas/data_parallel.h"
 
-// What somebody else's library returns, and what its user writes beside it.
+// A type of a foreign library, and the overload of visit_tensors that its user writes.
 namespace elsewhere {
 
 struct VAEOutput {
@@ -24,7 +24,7 @@ void visit_tensors(const VAEOutput& output, Visit&& visit) {
   lockstep::visit_tensors(output.layers, visit);
 }
 
-// The same as a plain function.
+// A type whose overload is not a template.
 struct Pooled {
   at::Tensor pooled;
 };
