@@ -14,7 +14,7 @@
 /// @param step   as the program prints it
 inline void require_number(const torch::Tensor& loss, std::int64_t epoch, std::int64_t step) {
   if (std::isfinite(loss.item<double>())) return;
-  throw lockstep::Error("the loss is no number (nan or infinity)",
+  throw lockstep::Error("the loss is NaN or infinite",
                         "epoch " + std::to_string(epoch + 1) + ", step " + std::to_string(step),
                         "lower --lr, or look at the data");
 }

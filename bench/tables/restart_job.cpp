@@ -141,7 +141,7 @@ double RestartJob::seconds_to_next_step(long after, const std::string& sign) {
   while (step_ == 0) take(next_line());
   const double seconds = std::chrono::duration<double>(Clock::now() - killed).count();
   if (step_ <= kStepsPerSave) {
-    throw Error(fmt::format("the job went on with step {}, not after its checkpoint", step_),
+    throw Error(fmt::format("the job continued with step {}, not after its checkpoint", step_),
                 fmt::format("{}", fmt::join(command_, " ")), "this is a bug: report it");
   }
   return seconds;

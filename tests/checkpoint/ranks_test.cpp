@@ -225,9 +225,9 @@ TEST(AnotherWorldSize, IsRefusedUnlessItIsAskedFor) {
     EXPECT_EQ(state.generators.empty(), rank == 3);
     EXPECT_TRUE(state.rank_tensors.empty());
     EXPECT_TRUE(holds(state.notice, "this job has 4")) << state.notice;
-    EXPECT_TRUE(holds(state.notice, "epoch 2 goes on after 60 samples, 15 on each rank\n")) << state.notice;
+    EXPECT_TRUE(holds(state.notice, "epoch 2 continues after 60 samples, 15 on each rank\n")) << state.notice;
   }
-  EXPECT_TRUE(holds(resume_state(checkpoint, 0, 7, true).notice, "; 4 that do not divide by 7 come again"));
+  EXPECT_TRUE(holds(resume_state(checkpoint, 0, 7, true).notice, "; 4 that do not divide by 7 are taken again"));
 }
 
 }  // namespace

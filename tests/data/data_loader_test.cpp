@@ -241,7 +241,7 @@ class DataLoaderErrors : public ::testing::TestWithParam<int> {};
 TEST_P(DataLoaderErrors, ReachTheLoopInTheirTurnWithFileLineAndBatch) {
   bool broken = true;
   const auto dataset = std::make_shared<TestDataset>(9, [&](std::int64_t index) {
-    if (broken && index == 5) throw Error("\"x\" is no number", "numbers.csv:7:3", "mend the value");
+    if (broken && index == 5) throw Error("\"x\" is not a number", "numbers.csv:7:3", "mend the value");
   });
   DataLoader loader(dataset, options_of(2, GetParam()));
   Batches got;
@@ -249,14 +249,14 @@ TEST_P(DataLoaderErrors, ReachTheLoopInTheirTurnWithFileLineAndBatch) {
     for (const Batch& batch : loader) got.push_back(label_indices(batch));
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.happened(), "\"x\" is no number");
+    EXPECT_EQ(error.happened(), "\"x\" is not a number");
     EXPECT_EQ(error.where(), "numbers.csv:7:3, batch of samples 4, 5");
     EXPECT_EQ(error.fix(), "mend the value");
   }
   EXPECT_EQ(got, (Batches{{0, 1}, {2, 3}}));
   EXPECT_EQ(loader.state().position, 4);
   broken = false;
-  EXPECT_EQ(read_all(loader), (Batches{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}})) << "a new loop starts anew";
+  EXPECT_EQ(read_all(loader), (Batches{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}})) << "a new loop starts from the beginning";
 }
 
 TEST_P(DataLoaderErrors, OfOtherKindsBecomeErrors) {

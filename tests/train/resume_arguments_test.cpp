@@ -56,10 +56,12 @@ TEST(ResumeArguments, EachChangeIsOneLineWithBothValuesAndWhatHappens) {
   Trainer trainer(second.options);
   trainer.train();
   for (const char* line :
-       {"warning: learning_rate is 0.5, and 0.05 in the checkpoint: the checkpoint's goes on",
+       {"warning: learning_rate is 0.5, and 0.05 in the checkpoint: the checkpoint's stays in effect",
         "warning: seed is 7, and 42 in the checkpoint: the checkpoint's generators and order of samples go on",
-        "warning: per_device_train_batch_size is 3, and 2 in the checkpoint: updates are of other samples",
-        "warning: max_length is 32, and 64 in the checkpoint: it was trained on other samples"}) {
+        "warning: per_device_train_batch_size is 3, and 2 in the checkpoint: from here on, updates take different "
+        "samples",
+        "warning: max_length is 32, and 64 in the checkpoint: the checkpoint was trained on differently prepared "
+        "data"}) {
     EXPECT_TRUE(second.has_printed(line)) << line;
   }
   EXPECT_FALSE(second.has_printed("disable_tqdm is"));

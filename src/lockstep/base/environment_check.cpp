@@ -29,7 +29,7 @@ void require_readable_environment() {
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) {
     const auto value = env_string(name);
     if (!value || is_thread_count(*value)) continue;
-    throw Error(std::string(name) + " is \"" + *value + "\", which is no number of threads", "environment",
+    throw Error(std::string(name) + " is \"" + *value + "\", which is not a number of threads", "environment",
                 std::string("set ") + name + " to 1 or more, or unset it");
   }
   for (const char* name : {"LOCKSTEP_TIMEOUT_S", "LOCKSTEP_JOIN_TIMEOUT_S"}) {

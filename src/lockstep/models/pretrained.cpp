@@ -165,7 +165,7 @@ LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, con
   if (!report.mismatched.empty() && !options.ignore_mismatched_sizes) {
     throw Error(fmt::format("weights have other shapes than {}:{}", rules.architecture, mismatch_text(report)),
                 files.path(),
-                "make config.json fit the weights (num_labels, vocab_size…), or let these begin anew: "
+                "make config.json fit the weights (num_labels, vocab_size…), or let these be newly initialised: "
                 "--ignore-mismatched-sizes, in a program `ignore_mismatched_sizes`");
   }
   const at::NoGradGuard no_grad;

@@ -141,7 +141,7 @@ class MetricsReader {
     data_.facts.emplace_back("took", clock_text(last_time_ - *first_time_));
     data_.facts.emplace_back("step", fmt::format("{:.0f} of {}", last_step_, max_steps_.empty() ? "?" : max_steps_));
     if (!world_size_.empty()) data_.facts.emplace_back("ranks", world_size_);
-    if (sessions_ > 1) data_.facts.emplace_back("went on from a checkpoint", fmt::format("{} times", sessions_ - 1));
+    if (sessions_ > 1) data_.facts.emplace_back("resumed from a checkpoint", fmt::format("{} times", sessions_ - 1));
   }
 
   ReportData& data_;

@@ -63,7 +63,7 @@ void check_size(const char* what, std::int64_t of_model, std::int64_t of_data, b
   if (of_data == 0 || of_data == of_model || may_differ) return;
   throw Error(fmt::format("the model has {} {}, and the data {}", of_model, what, of_data), folder,
               "give data of the form that the model was trained on, or --ignore-mismatched-sizes: layers that do not "
-              "fit then begin anew");
+              "fit are then newly initialised");
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ void TaskFlags::add(CLI::App& app, bool trains) {
       ->capture_default_str();
   if (trains) {
     app.add_flag("--ignore-mismatched-sizes", ignore_mismatched_sizes,
-                 "weights of other shapes than the model's start anew");
+                 "weights of other shapes than the model's are newly initialised");
   }
   for (CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

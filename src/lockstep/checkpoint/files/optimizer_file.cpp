@@ -30,7 +30,9 @@ std::vector<std::map<std::string, double>> groups_of(const Json& list, const std
     auto& group = groups.emplace_back();
     for (const auto& [name, value] : object.items()) {
       const auto number = number_in(value);
-      if (!number) throw Error(fmt::format("option \"{}\" is no number", name), path, "resume from another checkpoint");
+      if (!number) {
+        throw Error(fmt::format("option \"{}\" is not a number", name), path, "resume from another checkpoint");
+      }
       group[name] = *number;
     }
   }

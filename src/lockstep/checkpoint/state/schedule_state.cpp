@@ -50,7 +50,7 @@ ReduceLROnPlateau::State parse_plateau(const std::string& text, const std::strin
   return read_typed(text, path, "ReduceLROnPlateau", [&](const nlohmann::json& json) {
     ReduceLROnPlateau::State state;
     const auto best = number_in(json.at("best"));
-    if (!best) throw Error(path + ": \"best\" is no number", path, "resume from another checkpoint");
+    if (!best) throw Error(path + ": \"best\" is not a number", path, "resume from another checkpoint");
     state.best = *best;
     state.num_bad_epochs = json.at("num_bad_epochs").get<int>();
     state.cooldown_counter = json.at("cooldown_counter").get<int>();

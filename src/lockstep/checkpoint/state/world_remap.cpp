@@ -27,10 +27,10 @@ void remap_samplers(const Checkpoint& checkpoint, int world_size, ResumeState& r
     std::int64_t repeated = 0;
     const SamplerState state = remap_sampler(of_ranks, world_size, repeated);
     result.samplers[item.first] = state;
-    result.notice +=
-        fmt::format("\n  data \"{}\": epoch {} goes on after {} samples, {} on each rank{}", item.first, state.epoch,
-                    state.position * world_size + repeated, state.position,
-                    repeated == 0 ? "" : fmt::format("; {} that do not divide by {} come again", repeated, world_size));
+    result.notice += fmt::format(
+        "\n  data \"{}\": epoch {} continues after {} samples, {} on each rank{}", item.first, state.epoch,
+        state.position * world_size + repeated, state.position,
+        repeated == 0 ? "" : fmt::format("; {} that do not divide by {} are taken again", repeated, world_size));
   }
 }
 
@@ -38,7 +38,7 @@ void remap_samplers(const Checkpoint& checkpoint, int world_size, ResumeState& r
 
 SamplerState remap_sampler(const std::vector<SamplerState>& saved, std::int64_t num_replicas, std::int64_t& repeated) {
   if (saved.empty() || num_replicas < 1) {
-    throw Error("there is no position to go on from", "remap_sampler", "start the epoch anew");
+    throw Error("there is no position to continue from", "remap_sampler", "start the epoch over");
   }
   SamplerState result = saved.front();
   std::int64_t taken = 0;
@@ -78,18 +78,18 @@ ResumeState resume_state(const Checkpoint& checkpoint, int rank, int world_size,
   if (!allow_remap) {
     throw Error(what, checkpoint.path(),
                 fmt::format("start {} ranks; or set allow_world_size_change (--allow-world-size-change true): data "
-                            "then goes on from the samples that all "
-                            "ranks had taken, and the result is not bit for bit that of the run that was not stopped",
+                            "then continues after the samples that all ranks had taken, and the result does not equal, "
+                            "bit for bit, the result of a run that was not stopped",
                             checkpoint.world_size()));
   }
   result.is_remapped = true;
   result.notice = what + ":";
   remap_samplers(checkpoint, world_size, result);
-  result.notice += "\n  weights and optimizer: the same";
+  result.notice += "\n  weights and optimizer: unchanged";
   result.notice += world_size > checkpoint.world_size()
                        ? fmt::format("\n  generators: ranks from {} on keep the seed that they were started with",
                                      checkpoint.world_size())
-                       : "\n  generators: those of the ranks that are left";
+                       : "\n  generators: each remaining rank continues with its own";
   bool has_tensors = false;
   for (int each = 0; each < checkpoint.world_size(); ++each) has_tensors |= !checkpoint.rank_tensors(each).empty();
   if (has_tensors) {

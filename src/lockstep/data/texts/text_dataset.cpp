@@ -109,7 +109,7 @@ std::shared_ptr<const TextDataset> sample_rows(std::shared_ptr<const TextDataset
 std::shared_ptr<const TextDataset> concat_rows(std::vector<std::shared_ptr<const TextDataset>> parts) {
   if (parts.empty()) throw Error("no datasets to put together", "concat_rows", "give at least one");
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (!parts[i]) throw Error(fmt::format("dataset {} is none", i), "concat_rows", "give datasets");
+    if (!parts[i]) throw Error(fmt::format("dataset {} is null", i), "concat_rows", "give datasets");
     const bool alike = parts[i]->fields() == parts[0]->fields() && parts[i]->has_labels() == parts[0]->has_labels() &&
                        parts[i]->labels() == parts[0]->labels();
     if (alike) continue;

@@ -25,7 +25,7 @@ void check_probabilities(const LanguageModelingOptions& options) {
   throw Error(fmt::format("mlm_probability {}, mask_probability {}, random_probability {}", options.mlm_probability,
                           options.mask_probability, options.random_probability),
               "DataCollatorForLanguageModeling",
-              "give numbers from 0 to 1, those of mask and random no more than 1 together");
+              "give numbers from 0 to 1; mask_probability and random_probability add up to at most 1");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ std::int64_t list_number(const std::string& digits, const std::string& text) {
   std::int64_t value = 0;
   const char* end = digits.data() + digits.size();
   const auto [stop, status] = std::from_chars(digits.data(), end, value);
-  if (status != std::errc() || stop != end || value < 0) refuse_list(text, "\"" + digits + "\" is no number");
+  if (status != std::errc() || stop != end || value < 0) refuse_list(text, "\"" + digits + "\" is not a number");
   return value;
 }
 

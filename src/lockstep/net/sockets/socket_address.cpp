@@ -48,7 +48,7 @@ SocketAddress SocketAddress::parse(const std::string& text) {
   std::uint16_t port = 0;
   const char* end = text.data() + text.size();
   const auto [stop, status] = std::from_chars(text.data() + colon + 1, end, port);
-  if (status != std::errc() || stop != end) refuse_address(text, "the port is no number from 0 to 65535");
+  if (status != std::errc() || stop != end) refuse_address(text, "the port is not a number from 0 to 65535");
   return tcp(host, port);
 }
 

@@ -12,9 +12,10 @@ struct ChangeEffect {
   const char* effect;
 };
 
-constexpr const char* kOptimizerGoesOn =
-    "the checkpoint's goes on, with its optimizer; to change it, begin anew from its weights (--model)";
-constexpr const char* kOtherBatches = "updates are of other samples from here on than in the run that was stopped";
+constexpr const char* kOptimizerResumed =
+    "the checkpoint's stays in effect, because its optimizer is resumed; to change it, start a new training from its "
+    "weights (--model)";
+constexpr const char* kOtherBatches = "from here on, updates take different samples than in the run that was stopped";
 constexpr const char* kOtherSchedule = "learning rates follow the new schedule from here on";
 constexpr const char* kOtherUpdates = "holds from here on";
 constexpr const char* kOtherComparison = "the best value so far was found by the checkpoint's";
@@ -27,11 +28,11 @@ constexpr ChangeEffect kEffects[] = {
     {"num_train_epochs", kOtherSchedule},
     {"max_steps", kOtherSchedule},
     {"optim", kOtherUpdates},
-    {"learning_rate", kOptimizerGoesOn},
-    {"weight_decay", kOptimizerGoesOn},
-    {"adam_beta1", kOptimizerGoesOn},
-    {"adam_beta2", kOptimizerGoesOn},
-    {"adam_epsilon", kOptimizerGoesOn},
+    {"learning_rate", kOptimizerResumed},
+    {"weight_decay", kOptimizerResumed},
+    {"adam_beta1", kOptimizerResumed},
+    {"adam_beta2", kOptimizerResumed},
+    {"adam_epsilon", kOptimizerResumed},
     {"max_grad_norm", kOtherUpdates},
     {"lr_scheduler_type", kOtherSchedule},
     {"lr_scheduler_kwargs", kOtherSchedule},
@@ -48,10 +49,10 @@ constexpr ChangeEffect kEffects[] = {
     {"save_steps", kOtherUpdates},
     {"metric_for_best_model", kOtherComparison},
     {"greater_is_better", kOtherComparison},
-    {"seed", "the checkpoint's generators and order of samples go on"},
-    {"data_seed", "the checkpoint's order of samples goes on"},
+    {"seed", "the checkpoint's generators and order of samples continue"},
+    {"data_seed", "the checkpoint's order of samples continues"},
     {"dataloader_drop_last", kOtherBatches},
-    {"group_by_length", "the rest of this epoch is in another order: samples may come twice, or not at all"},
+    {"group_by_length", "the rest of this epoch is in another order: samples may be taken twice, or not at all"},
     {"replicas", kOtherBatches},
 };
 
@@ -84,7 +85,7 @@ std::vector<std::string> data_argument_changes(const nlohmann::json& saved, cons
   for (const auto& [name, value] : now.items()) {
     const auto before = saved.find(name);
     if (before == saved.end() || *before == value) continue;
-    lines.push_back(change_line(name, *before, value, "it was trained on other samples than those that follow"));
+    lines.push_back(change_line(name, *before, value, "the checkpoint was trained on differently prepared data"));
   }
   return lines;
 }

@@ -41,7 +41,7 @@ void require_checkpoint_folder(const std::string& from, const std::string& outpu
                                ? "resume_from_checkpoint: " + from + " is no folder"
                                : "resume_from_checkpoint: there is no folder \"" + from + "\"";
   throw UsageError(what, "training arguments",
-                   (there.empty() ? "there are no checkpoints in " + output_dir + " either: leave it out to begin anew"
+                   (there.empty() ? "there are no checkpoints in " + output_dir + " either: leave it out to start over"
                                   : there + ": give one of them") +
                        ", or 'true' for the newest whole one in output_dir, if there is any");
 }
@@ -49,8 +49,9 @@ void require_checkpoint_folder(const std::string& from, const std::string& outpu
 void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& args, const std::string& path) {
   const auto require = [&](const char* name, const std::string& before, const std::string& now, bool is_same) {
     if (is_same) return;
-    throw UsageError(fmt::format("{} is {}, and {} in the checkpoint, whose state is of that kind", name, now, before),
-                     path, fmt::format("give {} {}, or begin anew from its weights: --model {}", name, before, path));
+    throw UsageError(
+        fmt::format("{} is {}, and {} in the checkpoint, whose state is of that kind", name, now, before), path,
+        fmt::format("give {} {}, or start a new training from its weights: --model {}", name, before, path));
   };
   const auto is_plateau = [](const std::string& type) { return type == "reduce_lr_on_plateau"; };
   const std::string optim = saved.value("optim", args.optim);
@@ -77,7 +78,7 @@ void require_same_samples(const SamplerState& saved, std::int64_t samples, const
   if (saved.dataset_size == samples) return;
   throw UsageError(
       fmt::format("the training data has {} samples, and {} in the checkpoint", samples, saved.dataset_size), path,
-      "go on with the data of the saved run (--train-file, --max-train-samples), or begin anew from its "
+      "resume with the data of the saved run (--train-file, --max-train-samples), or start a new training from its "
       "weights: --model " +
           path);
 }

@@ -261,7 +261,7 @@ void TrainingSession::report_no_number(double own_loss) {
   }
   if (context_.rank() != 0) return;
   log_warning(
-      "the loss is no number (nan or infinity) in step {} on rank {}: lower learning_rate or max_grad_norm, "
+      "the loss is NaN or infinite in step {} on rank {}: lower learning_rate or max_grad_norm, "
       "or look at the data of this step",
       context_.state.global_step + 1, fmt::join(ranks, ", "));
 }
@@ -276,10 +276,10 @@ void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
     if (!parameter.tensor.is_floating_point() || at::isfinite(parameter.tensor).all().item<bool>()) continue;
     if (writer_) writer_->wait();
     throw Error(
-        fmt::format("the weights are no numbers any more (nan or infinity in {})", parameter.name),
+        fmt::format("the weights contain NaN or infinity (first in {})", parameter.name),
         fmt::format("step {}, rank {} of {}", context_.state.global_step + 1, context_.rank(), context_.world_size()),
         "lower learning_rate, set max_grad_norm or warmup_steps, look at the data of this step; checkpoints of "
-        "earlier steps are whole. --stop-on-nan false goes on regardless");
+        "earlier steps are whole. --stop-on-nan false continues regardless");
   }
 }
 

@@ -96,26 +96,27 @@ void TrainingSession::resume() {
   const CheckpointSearch search = context_.group ? find_newest_checkpoint(args_.output_dir, *context_.group)
                                                  : find_newest_checkpoint(args_.output_dir);
   if (!search.damaged.empty()) context_.print(search.notice());
-  const auto refuse_to_begin_anew = [&] {  // only the first rank has searched
+  const auto refuse_to_start_over = [&] {  // only the first rank has searched
     if (search.newest || search.damaged.empty()) return;
-    throw Error("no checkpoint is whole, and a training that begins anew would write over them", args_.output_dir,
-                "repair or restore one; to begin anew, move the folder away or leave resume_from_checkpoint out");
+    throw Error("no checkpoint is whole, and a training that starts over would write over them", args_.output_dir,
+                "repair or restore one; to start over, move the folder away or leave resume_from_checkpoint out");
   };
   if (context_.group) {
-    run_together(*context_.group, "resuming", refuse_to_begin_anew);
+    run_together(*context_.group, "resuming", refuse_to_start_over);
   } else {
-    refuse_to_begin_anew();
+    refuse_to_start_over();
   }
   if (search.newest) {
     take_up(*search.newest);
   } else {
-    context_.print("There is no checkpoint to go on from in " + args_.output_dir + ": training starts anew.");
+    context_.print("There is no checkpoint to resume from in " + args_.output_dir +
+                   ": training starts from the beginning.");
   }
 }
 
 void TrainingSession::take_up(const Checkpoint& checkpoint) {
   if (!checkpoint.has_file(kSchedulerFile)) {
-    throw UsageError("the checkpoint holds the model alone (save_only_model): no training can go on from it",
+    throw UsageError("the checkpoint holds the model alone (save_only_model): no training can resume from it",
                      checkpoint.path(), "give it as --model, or take a checkpoint with optimizer and generators");
   }
   require_generators(checkpoint);
