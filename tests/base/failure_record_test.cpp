@@ -33,6 +33,21 @@ TEST(FailureCause, TravelsWithTheErrorToAnotherPlace) {
   }
 }
 
+TEST(FailureCause, StaysWithMoreAdvice) {
+  try {
+    try {
+      throw_caused(Error("a", "b", "c"), {Kind::Disagreement, 2});
+    } catch (const Error& error) {
+      std::rethrow_exception(with_more_advice(error, "; d"));
+    }
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where(), "b");
+    EXPECT_EQ(error.fix(), "c; d");
+    ASSERT_NE(cause_of(error), nullptr);
+    EXPECT_EQ(*cause_of(error), (FailureCause{Kind::Disagreement, 2}));
+  }
+}
+
 TEST(FailureCause, IsNullWhereNoneWasGiven) {
   EXPECT_EQ(cause_of(std::runtime_error("x")), nullptr);
   try {

@@ -42,7 +42,8 @@ class DamagedCheckpoints : public ::testing::Test {
             "position_0.json",
             "trainer_state.json",
             "config.json",
-            "vocab.txt"};
+            "vocab.txt",
+            "optimizer-notes.txt"};
   }
 
   // Expects that the newest is refused, with `part` in the reason, and that the previous one is found, whole.

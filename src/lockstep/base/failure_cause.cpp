@@ -19,6 +19,14 @@ std::exception_ptr caused(const AnError& error, const FailureCause* cause) {
   return std::make_exception_ptr(Caused<AnError>(error, *cause));
 }
 
+std::exception_ptr copy_of(const Error& error, const std::string& where, const std::string& fix) {
+  const FailureCause* cause = cause_of(error);
+  if (dynamic_cast<const TimeoutError*>(&error) != nullptr) {
+    return caused(TimeoutError(error.happened(), where, fix), cause);
+  }
+  return caused(Error(error.happened(), where, fix), cause);
+}
+
 }  // namespace
 
 const char* to_string(FailureCause::Kind kind) {
@@ -37,12 +45,10 @@ std::optional<FailureCause::Kind> failure_kind(const std::string& text) {
 
 const FailureCause* cause_of(const std::exception& error) { return dynamic_cast<const FailureCause*>(&error); }
 
-std::exception_ptr moved_to(const Error& error, const std::string& where) {
-  const FailureCause* cause = cause_of(error);
-  if (dynamic_cast<const TimeoutError*>(&error) != nullptr) {
-    return caused(TimeoutError(error.happened(), where, error.fix()), cause);
-  }
-  return caused(Error(error.happened(), where, error.fix()), cause);
+std::exception_ptr moved_to(const Error& error, const std::string& where) { return copy_of(error, where, error.fix()); }
+
+std::exception_ptr with_more_advice(const Error& error, const std::string& more) {
+  return copy_of(error, error.where(), error.fix() + more);
 }
 
 }  // namespace lockstep

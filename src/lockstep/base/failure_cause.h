@@ -50,5 +50,7 @@ const FailureCause* cause_of(const std::exception& error);
 
 /// A copy of `error` with another `where`. It keeps the text, the cause, and its type (Error or TimeoutError).
 std::exception_ptr moved_to(const Error& error, const std::string& where);
+/// A copy of `error` whose `fix` has `more` behind it. It keeps the rest in the same way.
+std::exception_ptr with_more_advice(const Error& error, const std::string& more);
 
 }  // namespace lockstep

@@ -16,12 +16,6 @@
 #include "lockstep/net/store/patience.h"
 
 namespace lockstep {
-namespace {
-
-// Groups that an engine makes for itself have other names; the whole group reports their failures.
-constexpr const char* kDefaultGroup = "default";
-
-}  // namespace
 
 Communicator::Communicator(Membership membership)
     : membership_(std::move(membership)), state_(std::make_unique<State>()) {
@@ -87,7 +81,8 @@ void Communicator::fail(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {
-    if (is_first && membership_.group == kDefaultGroup) record_failure(error);
+    // The failure of a part that an engine made for itself is reported by the whole group.
+    if (is_first && !membership_.is_part()) record_failure(error);
     throw;
   }
 }
@@ -196,7 +191,7 @@ void Communicator::abort(const std::string& reason) {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     is_told = state_->failure != nullptr || state_->is_closing;
   }
-  if (!is_told && membership_.group == kDefaultGroup) {
+  if (!is_told && !membership_.is_part()) {
     record_failure(std::runtime_error(reason));  // before other ranks notice it
   }
   Communicator* companion = nullptr;

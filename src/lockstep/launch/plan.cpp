@@ -9,6 +9,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/base/text/affixes.h"
 #include "lockstep/launch/numbers.h"
 #include "lockstep/launch/process/child_process.h"
 #include "lockstep/launch/ranks/device_count.h"
@@ -177,10 +178,6 @@ CpuAffinity affinity_of(const std::string& text) {
   if (text == "split") return CpuAffinity::Split;
   if (text == "auto") return CpuAffinity::Auto;
   refuse("--cpu-affinity is '" + text + "'", "use none, split or auto");
-}
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 std::vector<std::string> command_of(const LaunchFlags& flags) {

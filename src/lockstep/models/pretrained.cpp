@@ -11,13 +11,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/text/affixes.h"
 
 namespace lockstep {
 namespace {
-
-bool starts_with(const std::string& text, const std::string& start) {
-  return text.compare(0, start.size(), start) == 0;
-}
 
 // Older files use TensorFlow's names for the parameters of a layer norm.
 std::string modern_name(std::string name) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 
 namespace lockstep {
 
@@ -20,10 +22,10 @@ auto advise_on_uneven_inputs(const Body& body) {
   try {
     return body();
   } catch (const TimeoutError& error) {
-    throw TimeoutError(error.happened(), error.where(), error.fix() + kAdvice);
+    std::rethrow_exception(with_more_advice(error, kAdvice));
   } catch (const Error& error) {
     if (!is_absence(error)) throw;
-    throw Error(error.happened(), error.where(), error.fix() + kAdvice);
+    std::rethrow_exception(with_more_advice(error, kAdvice));
   }
 }
 

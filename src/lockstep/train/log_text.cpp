@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/base/text/affixes.h"
+
 namespace lockstep {
 namespace {
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 std::string duration_text(double seconds) {
   const auto centiseconds = static_cast<long long>(std::floor(seconds * 100));

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/affixes.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "tools/lockstep/inspect/inspection.h"
 #include "tools/lockstep/subcommand.h"
@@ -14,10 +15,6 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 // The file name without ".gz", whose ending shows the format of the content.
 std::string content_name(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/affixes.h"
 
 namespace lockstep {
 namespace {
@@ -14,10 +15,6 @@ constexpr const char* kTensorFile = ".safetensors";
 // Index 0 has the plain name.
 std::string numbered(const std::string& name, std::size_t index) {
   return index == 0 ? name : fmt::format("{}_{}", name, index);
-}
-
-bool starts_with(const std::string& text, const std::string& start) {
-  return text.compare(0, start.size(), start) == 0;
 }
 
 }  // namespace
@@ -39,7 +36,8 @@ std::string optimizer_file(std::size_t index, bool is_sharded, int rank, int wor
 std::vector<std::string> optimizer_file_names(const Manifest& manifest, std::size_t index) {
   const std::string name = numbered("optimizer", index);
   std::vector<std::string> names;
-  for (const auto& item : manifest.files) {  // sorted; numbers have leading zeros
+  for (const auto& item : manifest.files) {             // sorted; numbers have leading zeros
+    if (!ends_with(item.first, kTensorFile)) continue;  // a program's own file may begin with the same word
     if (item.first == name + kTensorFile || starts_with(item.first, name + "-")) names.push_back(item.first);
   }
   return names;
@@ -49,9 +47,7 @@ bool is_free_file_name(const std::string& name) {
   if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos || name.find('\0') != std::string::npos) {
     return false;
   }
-  const std::string ending = kTensorFile;
-  const bool holds_tensors =
-      name.size() >= ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0;
+  const bool holds_tensors = ends_with(name, kTensorFile);
   for (const char* taken : {"model", "optimizer"}) {
     if (holds_tensors && starts_with(name, taken)) return false;
   }

@@ -31,10 +31,10 @@ struct SaveTimes {
 
 /// Writes checkpoints that are either whole or absent: `output_dir/checkpoint-N`.
 ///
-/// A checkpoint is written in the folder `.tmp-checkpoint-N`. Every rank writes and syncs its files. Then rank 0 adds
-/// the manifest (sizes and SHA-256 of all files), syncs the folder, renames it, and syncs the parent. Only then are
-/// checkpoints beyond `save_total_limit` removed, the oldest first. A crash, a full disk or a lost rank at any moment
-/// leaves every published checkpoint as it was; the next save removes unfinished folders.
+/// A checkpoint is written in the folder `.tmp-checkpoint-N-NUMBER-TOKEN`. Every rank writes and syncs its files. Then
+/// rank 0 adds the manifest (sizes and SHA-256 of all files), syncs the folder, renames it, and syncs the parent. Only
+/// then are checkpoints beyond `save_total_limit` removed, the oldest first. A crash, a full disk or a lost rank at any
+/// moment leaves every published checkpoint as it was; the next save removes unfinished folders.
 ///
 /// In the background, `save` copies its content into memory kept for this purpose (as large as the content, allocated
 /// at the first save) and returns. At most one write is in progress: an early save waits for the previous one.

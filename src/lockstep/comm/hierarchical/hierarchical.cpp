@@ -48,7 +48,7 @@ class HierarchicalCommunicator : public Communicator {
     try {
       body();
     } catch (const Error& error) {
-      supervisor_->raise(MeshError(MeshError::Kind::kPart, error.happened()));
+      supervisor_->raise(MeshError(MeshError::Kind::Part, error.happened()));
     }
   }
 

@@ -13,6 +13,7 @@ class StoreWatch : public PeerWatch {
     std::vector<LostPeer> gone;
     try {
       for (const LostRank& lost : membership_.store->lost_ranks()) {
+        if (lost.silent) continue;  // it may be heard of again: the deadline decides
         for (int rank = 0; rank < membership_.world_size; ++rank) {
           if (rank == membership_.rank) continue;
           const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
