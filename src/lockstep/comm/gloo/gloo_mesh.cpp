@@ -109,7 +109,7 @@ class GlooMesh : public Mesh {
       probes_[static_cast<std::size_t>(peer)]->recv(peer, kProbeSlot, 0, 0);
     } catch (const std::exception& error) {
       if (broken_) throw why_broken();
-      throw MeshError(MeshError::Kind::kLost, error.what(), {peer});
+      throw MeshError(MeshError::Kind::Lost, error.what(), {peer});
     }
   }
 
@@ -197,7 +197,7 @@ class GlooMesh : public Mesh {
   // Throws the MeshError that Gloo's exception means.
   [[noreturn]] void fail(const std::string& error) {
     if (broken_) throw why_broken();
-    const MeshError failure(MeshError::Kind::kLost, error, wait_for_lost_peers());
+    const MeshError failure(MeshError::Kind::Lost, error, wait_for_lost_peers());
     if (on_failure_) on_failure_(failure);
     break_connections();
     throw failure;
@@ -224,8 +224,8 @@ class GlooMesh : public Mesh {
 
   MeshError why_broken() {
     const std::lock_guard<std::mutex> lock(guards_mutex_);
-    if (late_) return MeshError(MeshError::Kind::kTimeout, "a deadline passed");
-    return MeshError(MeshError::Kind::kBroken, "connections were broken here");
+    if (late_) return MeshError(MeshError::Kind::Timeout, "a deadline passed");
+    return MeshError(MeshError::Kind::Broken, "connections were broken here");
   }
 
   LoopCommands& commands() { return *commands_; }

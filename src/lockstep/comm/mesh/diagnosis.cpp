@@ -48,8 +48,8 @@ std::optional<GroupFailure> Diagnosis::look(const View& view, Connections& conne
     if (needs_every_rank(ended.kind)) entered_by_all_ = ended;
   }
   if (view.lost) {
-    return view.lost->kind() == MeshError::Kind::kPart ? part_failed(view, *view.lost)
-                                                       : connection_lost(view, *view.lost);
+    return view.lost->kind() == MeshError::Kind::Part ? part_failed(view, *view.lost)
+                                                      : connection_lost(view, *view.lost);
   }
   const auto now = Clock::now();
   for (const Doing& doing : view.current) {
@@ -110,7 +110,7 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
       if (auto failure = told_or_lost_any()) return *failure;
       hear_all(Clock::now());
       if (auto text = find_disagreement(states_, membership_)) {
-        return {GroupFailure::Kind::kDisagreement, *text, "make the same calls in the same order on every rank"};
+        return {GroupFailure::Kind::Disagreement, *text, "make the same calls in the same order on every rank"};
       }
       if (store_notices.passed()) {
         if (auto failure = left_early(view)) return *failure;
@@ -120,7 +120,7 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
     }
   } catch (const Error&) {  // the store is gone: only the part's error is left
   }
-  return {GroupFailure::Kind::kLost, error.what(), "read the other ranks' messages too"};
+  return {GroupFailure::Kind::Lost, error.what(), "read the other ranks' messages too"};
 }
 
 GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error) {
@@ -139,7 +139,7 @@ GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error
   }
   if (error.peers().empty()) return unexplained(error);
   return {
-      GroupFailure::Kind::kLost, fmt::format("lost the connection to {}{}", names(error.peers()), detail),
+      GroupFailure::Kind::Lost, fmt::format("lost the connection to {}{}", names(error.peers()), detail),
       "it ended, or left the group in the middle of an operation: read its own message, and check that all ranks make "
       "the same number of calls",
       first_of(error.peers())};
@@ -153,7 +153,7 @@ std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
       const auto& state = states_[static_cast<std::size_t>(rank)];
       if (!state || !state->left) continue;
       return GroupFailure{
-          GroupFailure::Kind::kLost,
+          GroupFailure::Kind::Lost,
           fmt::format("{} left the group before {} ({})", name_of(membership_, rank), doing.activity.describe(),
                       describe_state(state)),
           "make the same number of calls on every rank: a loop that ends earlier on one of them, such as "
@@ -165,23 +165,23 @@ std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
 }
 
 GroupFailure Diagnosis::unexplained(const MeshError& error) const {
-  if (error.kind() == MeshError::Kind::kLost && !error.peers().empty()) {
-    return {GroupFailure::Kind::kLost, "lost the connection to " + names(error.peers()), "read that rank's own message",
+  if (error.kind() == MeshError::Kind::Lost && !error.peers().empty()) {
+    return {GroupFailure::Kind::Lost, "lost the connection to " + names(error.peers()), "read that rank's own message",
             first_of(error.peers())};
   }
-  if (error.kind() == MeshError::Kind::kTimeout) {
+  if (error.kind() == MeshError::Kind::Timeout) {
     return {
-        GroupFailure::Kind::kTimeout,
+        GroupFailure::Kind::Timeout,
         "the operation did not end in time, and the store does not answer: the process that serves it (rank 0, or the "
         "launcher) is stopped or cut off",
         fmt::format("look at that process; if it is only slow, {}", kRaiseTimeout)};
   }
-  return {GroupFailure::Kind::kLost, fmt::format("the connections of this group ended ({})", error.what()),
+  return {GroupFailure::Kind::Lost, fmt::format("the connections of this group ended ({})", error.what()),
           "read the other ranks' messages"};
 }
 
 GroupFailure Diagnosis::lost_rank(int rank, const std::string& cause) const {
-  return {GroupFailure::Kind::kLost, fmt::format("lost {}: {} ({})", name_of(membership_, rank), cause, last_of(rank)),
+  return {GroupFailure::Kind::Lost, fmt::format("lost {}: {} ({})", name_of(membership_, rank), cause, last_of(rank)),
           "read that rank's own message: it failed first", first_of({rank})};
 }
 
@@ -198,7 +198,7 @@ std::string Diagnosis::last_of(int rank) const {
 }
 
 GroupFailure Diagnosis::aborted(const std::string& reason) const {
-  return {GroupFailure::Kind::kAborted, fmt::format("{}, by {}", reason, name_of(membership_, membership_.rank)),
+  return {GroupFailure::Kind::Aborted, fmt::format("{}, by {}", reason, name_of(membership_, membership_.rank)),
           "build a new group, or end the job", first_of({membership_.rank})};
 }
 
@@ -220,13 +220,13 @@ GroupFailure Diagnosis::timed_out(const Doing& late, const View& view) {
     tell(view);
     hear_all(now);
     if (auto text = find_disagreement(states_, membership_)) {
-      return {GroupFailure::Kind::kDisagreement, *text, "make the same calls in the same order on every rank"};
+      return {GroupFailure::Kind::Disagreement, *text, "make the same calls in the same order on every rank"};
     }
     detail = who_is_late(late, now, blamed);
   } catch (const Error& error) {
     detail = "the store does not answer: " + error.happened();
   }
-  return {GroupFailure::Kind::kTimeout,
+  return {GroupFailure::Kind::Timeout,
           fmt::format("{} did not end in {:.1f} s: {}", late.activity.describe(), seconds(now - late.since), detail),
           fmt::format("read the log of the rank named; if it is only slow, {}",
                       late.activity.coming_up ? kRaiseJoinTimeout : kRaiseTimeout),

@@ -37,8 +37,7 @@ std::optional<GroupFailure> Diagnosis::talk(const View& view, Clock::time_point 
     hear_the_late(view, now);
   }
   if (auto text = find_disagreement(states_, membership_)) {
-    return GroupFailure{GroupFailure::Kind::kDisagreement, *text,
-                        "make the same calls in the same order on every rank"};
+    return GroupFailure{GroupFailure::Kind::Disagreement, *text, "make the same calls in the same order on every rank"};
   }
   return left_early(view);
 }

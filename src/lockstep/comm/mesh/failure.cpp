@@ -20,19 +20,19 @@ int rank_in(const std::string& text) {
 }  // namespace
 
 void GroupFailure::raise() const {
-  if (kind == Kind::kTimeout) throw_caused(TimeoutError(happened, "this group", fix), cause());
+  if (kind == Kind::Timeout) throw_caused(TimeoutError(happened, "this group", fix), cause());
   throw_caused(Error(happened, "this group", fix), cause());
 }
 
 FailureCause GroupFailure::cause() const {
   switch (kind) {
-    case Kind::kTimeout:
+    case Kind::Timeout:
       return {FailureCause::Kind::Timeout, blamed};
-    case Kind::kDisagreement:
+    case Kind::Disagreement:
       return {FailureCause::Kind::Disagreement, -1};
-    case Kind::kAborted:
+    case Kind::Aborted:
       return {FailureCause::Kind::AbortedByPeer, blamed};
-    case Kind::kLost:
+    case Kind::Lost:
       break;
   }
   return {FailureCause::Kind::LostPeer, blamed};
@@ -53,9 +53,9 @@ GroupFailure GroupFailure::decode(const std::string& text) {
     return failure;
   }
   const std::string kind = text.substr(0, first);
-  if (kind == "1") failure.kind = Kind::kTimeout;
-  if (kind == "2") failure.kind = Kind::kDisagreement;
-  if (kind == "3") failure.kind = Kind::kAborted;
+  if (kind == "1") failure.kind = Kind::Timeout;
+  if (kind == "2") failure.kind = Kind::Disagreement;
+  if (kind == "3") failure.kind = Kind::Aborted;
   failure.happened = text.substr(first + 1, second - first - 1).substr(0, kLongestText);
   const std::size_t third = std::min(text.find(kSeparator, second + 1), text.size());
   failure.fix = text.substr(second + 1, third - second - 1).substr(0, kLongestText);

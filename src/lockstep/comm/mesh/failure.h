@@ -8,8 +8,8 @@ namespace lockstep {
 
 /// Why a group ended. The first rank that finds out writes it to the store, and all ranks throw it.
 struct GroupFailure {
-  enum class Kind { kLost, kTimeout, kDisagreement, kAborted };
-  Kind kind = Kind::kLost;
+  enum class Kind { Lost, Timeout, Disagreement, Aborted };
+  Kind kind = Kind::Lost;
   std::string happened;
   std::string fix;
   int blamed = -1;  ///< rank in the job that is lost, has left, is late, or ended the group; -1: no rank, or not known

@@ -18,10 +18,10 @@ namespace lockstep {
 class MeshError : public std::runtime_error {
  public:
   enum class Kind {
-    kTimeout,  ///< a guard's deadline passed
-    kLost,     ///< the other side ended connections: `peers()`
-    kBroken,   ///< `Mesh::break_connections` was called here
-    kPart,     ///< a part of this group failed, as described by the text
+    Timeout,  ///< a guard's deadline passed
+    Lost,     ///< the other side ended connections: `peers()`
+    Broken,   ///< `Mesh::break_connections` was called here
+    Part,     ///< a part of this group failed, as described by the text
   };
   MeshError(Kind kind, const std::string& text, std::vector<int> peers = {})
       : std::runtime_error(text), kind_(kind), peers_(std::move(peers)) {}

@@ -1,5 +1,4 @@
 // The engines over a mesh of connections: Communicator's operations by MeshCollectives, watched by a Supervisor.
-#include "lockstep/base/home_process.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/home_process.h"
 #include "lockstep/comm/mesh/bring_up.h"
 #include "lockstep/comm/mesh/collectives.h"
 #include "lockstep/comm/mesh/signal_guard.h"

@@ -51,7 +51,7 @@ class Supervisor::Watch {
 
   GroupFailure report(const MeshError& error) {
     std::unique_lock<std::mutex> lock(mutex_);
-    const bool explains = error.kind() == MeshError::Kind::kLost || error.kind() == MeshError::Kind::kPart;
+    const bool explains = error.kind() == MeshError::Kind::Lost || error.kind() == MeshError::Kind::Part;
     if (explains && !lost_) lost_ = error;
     changed_.notify_all();
     changed_.wait_for(lock, kPatience, [&] { return failure_.has_value(); });

@@ -72,7 +72,7 @@ class MpiMesh : public Mesh {
   void connect(int peer, const std::string& address) override {
     const std::size_t space = address.find(' ');
     if (space == std::string::npos || address.substr(space + 1) != runtime_.job()) {
-      throw MeshError(MeshError::Kind::kLost, "it was started by another mpirun", {peer});
+      throw MeshError(MeshError::Kind::Lost, "it was started by another mpirun", {peer});
     }
     places_[static_cast<std::size_t>(peer)] = std::atoi(address.c_str());
     post_packet(peer);
@@ -257,7 +257,7 @@ class MpiMesh : public Mesh {
 
   [[noreturn]] void fail(int peer, const std::string& error) {
     if (broken_) throw why_broken();
-    const MeshError failure(MeshError::Kind::kLost, error, {peer});
+    const MeshError failure(MeshError::Kind::Lost, error, {peer});
     if (on_failure_) on_failure_(failure);
     break_connections();
     throw failure;
@@ -283,9 +283,9 @@ class MpiMesh : public Mesh {
   }
 
   MeshError why_broken() {
-    if (late_) return MeshError(MeshError::Kind::kTimeout, "a deadline passed");
-    if (!broken_) return MeshError(MeshError::Kind::kLost, "MPI was given up after a failure of another group");
-    return MeshError(MeshError::Kind::kBroken, "the group was broken here");
+    if (late_) return MeshError(MeshError::Kind::Timeout, "a deadline passed");
+    if (!broken_) return MeshError(MeshError::Kind::Lost, "MPI was given up after a failure of another group");
+    return MeshError(MeshError::Kind::Broken, "the group was broken here");
   }
 
   MpiRuntime& runtime_;

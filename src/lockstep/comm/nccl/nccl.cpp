@@ -1,5 +1,4 @@
 // The engine: Communicator's operations by NCCL's operations on streams, watched by a Supervisor.
-#include "lockstep/base/home_process.h"
 #include "lockstep/comm/nccl/nccl.h"
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/home_process.h"
 #include "lockstep/comm/mesh/supervisor.h"
 #include "lockstep/comm/nccl/nccl_call.h"
 #include "lockstep/comm/nccl/nccl_connections.h"
@@ -143,7 +143,7 @@ class NcclCommunicator : public Communicator {
     if (!different.empty()) {
       // The supervisors exchange what each rank is in, and name the ranks that disagree.
       supervisor_->raise(MeshError(
-          MeshError::Kind::kBroken,
+          MeshError::Kind::Broken,
           fmt::format("the ranks disagree on their operation, {} with this one", fmt::join(different, " and "))));
     }
     connections_->wait(line.done, handle);
@@ -155,9 +155,9 @@ class NcclCommunicator : public Communicator {
     try {
       return body();
     } catch (const NcclAborted& error) {
-      supervisor_->raise(MeshError(MeshError::Kind::kBroken, error.what()));
+      supervisor_->raise(MeshError(MeshError::Kind::Broken, error.what()));
     } catch (const NcclError& error) {
-      if (error.peer_is_lost()) supervisor_->raise(MeshError(MeshError::Kind::kLost, error.what(), others()));
+      if (error.peer_is_lost()) supervisor_->raise(MeshError(MeshError::Kind::Lost, error.what(), others()));
       trouble = error.what();
     } catch (const c10::Error& error) {
       trouble = error.what_without_backtrace();
