@@ -48,7 +48,7 @@ std::string kernel() {
 
 Json versions() { return {{"lockstep", LOCKSTEP_VERSION}, {"libtorch", TORCH_VERSION}, {"compiler", compiler()}}; }
 
-// A variable of a library below LibTorch, with who set it.
+// A variable of a library below LibTorch, and whether Lockstep set it.
 std::string with_origin(const char* name) {
   const auto value = env_string(name);
   if (!value) return "unset";

@@ -21,7 +21,7 @@ struct Peer {
   std::string host;     ///< host name, for messages
   std::string host_id;  ///< equal for two ranks exactly if they can share memory (see base/processor/topology.h)
   pid_t pid = 0;
-  int local_rank = 0;  ///< rank among those of the same host
+  int local_rank = 0;  ///< rank among the ranks of its host
 };
 
 /// The ranks of a group, and the store that they share: all that a communicator needs to connect.

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Who caused a failure, as data: from it the launcher of a job tells the rank that failed from those that only saw it
+/// Who caused a failure, as data: the launcher of a job uses it to distinguish the failed rank from ranks that saw it
 /// fail.
 struct FailureCause {
   enum class Kind {

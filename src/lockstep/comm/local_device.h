@@ -5,7 +5,7 @@
 namespace lockstep {
 
 /// The CUDA device of this process among those of its host, by the number that the launcher set (LOCAL_RANK, default
-/// 0); the CPU if this process sees no CUDA device. If it sees only one, that one: whoever started the process has
+/// 0); the CPU if this process sees no CUDA device. If it sees only one, that one: the starter of the process has
 /// chosen it.
 /// @throws Error  if it sees fewer devices than LOCAL_RANK requires
 c10::Device local_device();

@@ -31,8 +31,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Time to find out who occupies the address where this rank should serve. Long enough for a store on a busy host; a
-// silent stranger delays the error by this time.
+// Time to find out which process occupies the address where this rank should serve. Long enough for a store on a busy
+// host; a silent stranger delays the error by this time.
 constexpr milliseconds kProbeTime{5000};
 // Time for one attempt at a meeting point that may belong to an ended job.
 constexpr milliseconds kOneAttempt{1000};

@@ -126,7 +126,7 @@ __attribute__((constructor(101))) void finish_environment() {
 }  // namespace lockstep
 
 extern "C" {
-/// The linker is told to look for this name, and so takes the object.
+/// The linker is told to look for this name, so it includes the object.
 __attribute__((section(".preinit_array"), used)) void (*lockstep_preinit)(int, char**,
                                                                           char**) = lockstep::prepare_process;
 }

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// Number of a token in a vocabulary; never negative in what a tokenizer returns.
+/// Number of a token in a vocabulary. A tokenizer never returns a negative one.
 using TokenId = std::int32_t;
 
 }  // namespace lockstep

@@ -15,8 +15,8 @@
 
 namespace lockstep {
 
-/// The tokens with a meaning of their own, by the name that Hugging Face's configuration gives each; unset where the
-/// tokenizer has none.
+/// The tokens with a special meaning, under the names of Hugging Face's configuration; unset if the tokenizer does not
+/// have them.
 struct SpecialTokens {
   std::optional<std::string> unk;
   std::optional<std::string> pad;
@@ -29,29 +29,29 @@ struct SpecialTokens {
 
 struct DecodeOptions {
   bool skip_special_tokens = false;
-  /// Whether blanks before punctuation and contractions are taken out. Unset: what the tokenizer's own decoder
-  /// declares. Set: over the whole text, as `clean_up_tokenization_spaces` does in Python.
+  /// Whether blanks before punctuation and contractions are removed. Unset: as the tokenizer's own decoder declares.
+  /// Set: in the whole text, as with Python's `clean_up_tokenization_spaces`.
   std::optional<bool> clean_up;
 };
 
-/// Text to ids and back: BERT's WordPiece, GPT-2's and RoBERTa's byte-level BPE. The ids are those of Hugging Face's
+/// Text to ids and back: BERT's WordPiece, GPT-2's and RoBERTa's byte-level BPE. The ids equal those of Hugging Face's
 /// tokenizers.
 ///
-/// Immutable and thread-safe but for the `set_` functions, which belong before the first use. Copies share the tables.
-/// Bytes that are no UTF-8 are taken as U+FFFD each maximal part, as Python's `bytes.decode(errors="replace")` does;
-/// BERT's clean-up then drops them.
+/// Immutable and thread-safe, except for the `set_` functions; call these before the first use. Copies share the
+/// tables. Each maximal part of invalid UTF-8 is read as U+FFFD, as by Python's `bytes.decode(errors="replace")`;
+/// BERT's clean-up then drops it.
 ///
 ///     const Tokenizer tokenizer = load_tokenizer("bert-base-uncased");
 ///     const Encoding encoding = tokenizer.encode("How are you?");
 class Tokenizer {
  public:
-  /// The tables behind it. Internal.
+  /// The tables of a tokenizer. Internal.
   class Core;
   explicit Tokenizer(std::shared_ptr<const Core> core);
 
   /// Encodes one text.
-  /// @throws Error  if the text has 2^31 bytes or more, if truncation cannot reach its length, or if padding is asked
-  ///                for and there is no padding token
+  /// @throws Error  if the text has 2^31 bytes or more, if truncation cannot reach its length, or if padding is
+  /// requested and there is no padding token
   Encoding encode(std::string_view text, const EncodeOptions& options) const;
   Encoding encode(std::string_view text) const { return encode(text, default_options()); }
 
@@ -62,16 +62,17 @@ class Tokenizer {
   }
 
   /// Encodes many texts on `threads` threads (0: one for each core that this process may use). The result is in the
-  /// order of the texts, and the same for any number of threads. Throws as `encode`, naming the first text that failed.
+  /// order of the texts and does not depend on the number of threads. Throws as `encode`, naming the first text that
+  /// failed.
   std::vector<Encoding> encode_batch(const std::vector<std::string_view>& texts, const EncodeOptions& options,
                                      int threads = 0) const;
   std::vector<Encoding> encode_pair_batch(const std::vector<std::pair<std::string_view, std::string_view>>& pairs,
                                           const EncodeOptions& options, int threads = 0) const;
 
-  /// Appends the ids of `text` without special tokens around them: the fastest way in, for language modelling.
+  /// Appends the ids of `text` without special tokens around them: the fastest function, for language modelling.
   void append_ids(std::string_view text, std::vector<TokenId>& ids) const;
 
-  /// The text that `ids` stand for. Bytes that are no UTF-8 become U+FFFD.
+  /// The text of `ids`. Invalid UTF-8 becomes U+FFFD.
   /// @throws Error  if an id is not in the vocabulary
   std::string decode(const std::vector<TokenId>& ids, const DecodeOptions& options = {}) const;
 
@@ -82,7 +83,7 @@ class Tokenizer {
   std::string id_to_token(TokenId id) const;
 
   const SpecialTokens& special_tokens() const { return special_; }
-  /// Ids of the special tokens; nothing where there is none.
+  /// Ids of the special tokens; nothing for a token that the tokenizer does not have.
   std::optional<TokenId> unk_id() const { return id_of(special_.unk); }
   std::optional<TokenId> pad_id() const { return id_of(special_.pad); }
   std::optional<TokenId> cls_id() const { return id_of(special_.cls); }
@@ -90,26 +91,27 @@ class Tokenizer {
   std::optional<TokenId> mask_id() const { return id_of(special_.mask); }
   std::optional<TokenId> bos_id() const { return id_of(special_.bos); }
   std::optional<TokenId> eos_id() const { return id_of(special_.eos); }
-  /// Makes `token` the padding token: GPT-2 has none of its own, and is usually padded with "<|endoftext|>".
-  /// @throws Error  if the vocabulary lacks it
+  /// Makes `token` the padding token. GPT-2 has none, and is usually padded with "<|endoftext|>".
+  /// @throws Error  if the vocabulary does not contain it
   void set_pad_token(const std::string& token);
 
-  /// What `encode` does when it is not told: special tokens, and the truncation and padding that tokenizer.json
-  /// declares.
+  /// The options of `encode` without the argument `options`: special tokens, and the truncation and padding that
+  /// tokenizer.json declares.
   const EncodeOptions& default_options() const { return defaults_; }
   void set_default_options(const EncodeOptions& options) { defaults_ = options; }
-  /// The longest input of the model that the tokenizer belongs to, where its configuration says so.
+  /// The longest input of the tokenizer's model, if its configuration declares it.
   std::optional<std::int64_t> model_max_length() const;
 
-  /// All that decides about the ids, as text: where it is equal, so are the ids. For digests.
+  /// Everything that affects the ids, as text: equal texts mean equal ids. For digests.
   std::string to_json() const;
 
-  /// The files of the tokenizer's folder, by name, as `save` writes them: for those who write them in their own way.
+  /// The files of the tokenizer's folder, by name, with the content that `save` writes: for callers that write them
+  /// themselves.
   std::map<std::string, std::string> files() const;
 
-  /// Writes the tokenizer to the folder `dir`, which is made if it does not exist: `tokenizer.json`,
+  /// Writes the tokenizer to the folder `dir`, which is created if it does not exist: `tokenizer.json`,
   /// `tokenizer_config.json`, and `vocab.txt` or `vocab.json` and `merges.txt`. `load_tokenizer` and Hugging Face's
-  /// library read them.
+  /// library can read them.
   /// @throws Error  with path and cause
   void save(const std::string& dir) const;
 
@@ -124,23 +126,23 @@ class Tokenizer {
 
 /// Loads the tokenizer of a Hugging Face folder: `tokenizer.json`, else `vocab.txt` (BERT), else `vocab.json` or
 /// `encoder.json` with `merges.txt` or `vocab.bpe` (GPT-2, RoBERTa). `tokenizer_config.json`, `special_tokens_map.json`
-/// and `added_tokens.json` are honoured where they stand.
-/// @throws Error  with file and line: a file is missing or malformed, or declares what is not supported
+/// and `added_tokens.json` are read if they exist.
+/// @throws Error  with file and line, if a file is missing or malformed, or declares something that is not supported
 Tokenizer load_tokenizer(const std::string& dir);
 
-/// Loads `tokenizer.json` alone.
+/// Loads only `tokenizer.json`.
 /// @throws Error  as `load_tokenizer`
 Tokenizer load_tokenizer_json(const std::string& path);
 
-/// Switches for `load_bert_vocabulary`, with the names of tokenizer_config.json.
+/// Options of `load_bert_vocabulary`, under the names of tokenizer_config.json.
 struct BertTokenizerOptions {
   bool do_lower_case = true;
   bool tokenize_chinese_chars = true;
   std::optional<bool> strip_accents;     ///< unset: as `do_lower_case`
-  std::vector<std::string> never_split;  ///< words between white space that stay whole and as they are
+  std::vector<std::string> never_split;  ///< words between white space that are neither split nor changed
 };
 
-/// Makes a BERT tokenizer from `vocab.txt` alone.
+/// Makes a BERT tokenizer from only `vocab.txt`.
 /// @throws Error  as `load_tokenizer`, or if [UNK], [CLS] or [SEP] is missing
 Tokenizer load_bert_vocabulary(const std::string& path, const BertTokenizerOptions& options = {});
 

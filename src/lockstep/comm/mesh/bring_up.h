@@ -15,7 +15,7 @@ namespace lockstep {
 void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks, const std::string& prefix,
                     Deadline deadline);
 
-/// Publishes the addresses of this rank, and reads those of the others.
+/// Publishes the addresses of this rank, and reads the others' addresses.
 /// @return  by rank, what `Mesh::connect` takes; empty for this rank
 /// @throws Error  if a rank was lost meanwhile
 /// @throws TimeoutError  naming the ranks that did not arrive

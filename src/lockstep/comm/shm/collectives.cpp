@@ -114,7 +114,7 @@ void Collectives::gather(const Call& call, std::byte* out, std::byte* in, std::s
   gather_to(call, group_.rank() == root ? out : nullptr, in, bytes);
 }
 
-// `out` is null if this rank does not want the others' data.
+// `out` is null if this rank does not need the others' data.
 void Collectives::gather_to(const Call& call, std::byte* out, std::byte* in, std::size_t bytes) {
   order_.run(
       call, in, [bytes](int) { return bytes; },

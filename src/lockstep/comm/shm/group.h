@@ -158,7 +158,8 @@ class Group {
   void set_spin_policy(const SpinPolicy& policy) { spin_policy_ = policy; }
   const SpinPolicy& spin_policy() const { return spin_policy_; }
   bool ranks_share_cores() const { return spin_policy_.spin.count() == 0; }
-  /// `patience` is told of waits that last; null: nothing is. @param logs  whether this group logs waits that last
+  /// `patience` gets a report of each wait that lasts; null: no reports. @param logs  whether this group logs waits
+  /// that last
   void set_patience(std::shared_ptr<Patience> patience, bool logs) {
     patience_ = std::move(patience);
     logs_slow_waits_ = logs;

@@ -32,7 +32,7 @@ Token random_token(const std::string& where) {
 
 std::string inbox_key(int rank) { return fmt::format("shm/inbox/{}", rank); }
 
-// The inbox to which a rank wants the control block, and its label, in the text that it stores for rank 0.
+// The inbox and label for a rank's control block, in the text that the rank stores for rank 0.
 std::string to_text(const Recipient& it) {
   return fmt::format("{} {} {}", it.inbox, it.label.token[0], it.label.token[1]);
 }
