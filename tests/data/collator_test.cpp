@@ -136,8 +136,8 @@ TEST_F(MaskedCollator, MasksTheSharesOfTheArticle) {
       if (after[i] != 4 && after[i] != before[i]) ++replaced;
     }
   }
-  // 100 000 tokens: standard deviations are 113 for chosen ones, and among 15 000 chosen ones 49 for 80 % and 37 for 10
-  // %. Of the 10 % random tokens, one in 24 is the token itself, and one in 24 the mask token.
+  // 100 000 tokens: standard deviations are 113 for chosen ones, and among 15 000 chosen ones 49 for 80 % and 37 for
+  // 10 %. One in 24 of the 10 % random tokens is the token itself, and one in 24 the mask token.
   EXPECT_NEAR(chosen, 15000, 600);
   EXPECT_NEAR(masked, 0.8 * chosen + 0.1 * chosen / 24, 300);
   EXPECT_NEAR(kept, 0.1 * chosen + 0.1 * chosen / 24, 220);

@@ -33,9 +33,9 @@ class RunningProgram {
 
   pid_t pid() const { return pid_; }
   void send(int signal) const;
-  /// Reads until the output, both streams together, holds `text`. @return  false where it ends or time is up before
+  /// Reads until the output, both streams together, holds `text`. @return  false if it ends or time is up before
   bool wait_for(const std::string& text, Deadline deadline);
-  /// Reads what comes next. @return  false where both streams have ended, or time is up before
+  /// Reads the next output. @return  false if both streams have ended, or time is up before
   bool wait_for_more(Deadline deadline);
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }

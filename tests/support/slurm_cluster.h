@@ -15,7 +15,7 @@ namespace lockstep {
 /// with the object. Its nodes, node1, node2…, have 4 processors each, whatever the machine has.
 class SlurmCluster {
  public:
-  /// Why there can be none here; nothing where there can.
+  /// Why a cluster is impossible here; nothing if it is possible.
   static std::optional<std::string> why_not();
 
   explicit SlurmCluster(int nodes);

@@ -38,7 +38,7 @@ TEST_P(HookConvergence, OnMnistIsThatOfPlainAverages) {
   const auto reaches = [&](const std::string& name, double points, double part) {
     const TrainingEnd end = ends.at(name);
     EXPECT_GT(end.accuracy, plain.accuracy - points) << name << ", plain averages reach " << plain.accuracy;
-    EXPECT_LT(end.loss, plain.loss * (1 + part)) << name << ", that of plain averages is " << plain.loss;
+    EXPECT_LT(end.loss, plain.loss * (1 + part)) << name << ", plain averages have a loss of " << plain.loss;
   };
   reaches("fp16", 0.5, 0.05);
   reaches("bf16", 0.5, 0.05);

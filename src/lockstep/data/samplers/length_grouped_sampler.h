@@ -19,8 +19,8 @@ struct LengthGroupedSamplerOptions {
 /// The epoch's permutation (torch.randperm after manual_seed(seed + epoch)) is cut into parts of up to 50 batches, and
 /// each part is sorted from long to short. The longest sample of all comes first, so that a lack of memory shows at
 /// once. Rank r takes every num_replicas-th sample from the r-th on, padded or cut as in DistributedSampler. For an
-/// equal permutation the order equals, index by index, that of Hugging Face's LengthGroupedSampler and
-/// DistributedLengthGroupedSampler (transformers/trainer_pt_utils.py).
+/// equal permutation the order equals, index by index, the one that Hugging Face's LengthGroupedSampler and
+/// DistributedLengthGroupedSampler (transformers/trainer_pt_utils.py) give.
 class LengthGroupedSampler : public Sampler {
  public:
   /// @param lengths  of all samples, e.g. TokenizedDataset::lengths()

@@ -13,7 +13,7 @@ namespace lockstep {
 struct ChildCommand {
   std::vector<std::string> arguments;    ///< the program, found on the PATH, and its arguments
   std::vector<std::string> environment;  ///< "NAME=value"
-  std::vector<int> cores;                ///< the cores it may run on; empty: those of this process
+  std::vector<int> cores;                ///< the cores it may run on; empty: this process's cores
   int out = -1;                          ///< descriptor that becomes its stdout; -1: this process's
   int err = -1;                          ///< descriptor that becomes its stderr; -1: this process's
   int kept = -1;                         ///< descriptor that stays open in the program, under its number; -1: none

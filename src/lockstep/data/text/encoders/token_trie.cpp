@@ -5,7 +5,7 @@
 
 namespace lockstep::text {
 
-/// Lays out the nodes, those of short prefixes first.
+/// Lays out the nodes; nodes of short prefixes are first.
 class TokenTrie::Builder {
  public:
   using Tokens = std::vector<std::pair<std::string_view, TokenId>>;
