@@ -73,7 +73,7 @@ nlohmann::json file_after(const std::function<void()>& body) {
   if (child == 0) {
     ::setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
     record_failures_as(1);
-    // As at the start of a thread: no handler catches what `body` throws.
+    // Like the start of a thread: no handler catches what `body` throws.
     [&]() noexcept { body(); }();
     ::_exit(0);
   }

@@ -1,4 +1,4 @@
-// What a benchmark is doing, on a terminal.
+// Progress of a benchmark, on a terminal.
 #pragma once
 
 #include <unistd.h>

@@ -106,6 +106,7 @@ class Communicator {
   virtual std::shared_ptr<SymmetricMemory> symmetric_memory(const at::Tensor& tensor);
 
   /// A group of the ranks that passed the same `color`, ranked by `key`, then by their rank here. Collective.
+  /// @return  null on ranks whose color is negative
   std::unique_ptr<Communicator> split(int color, int key = 0);
 
   /// Ends the group: pending operations here throw an Error with `reason`, and so do those of other ranks, which see

@@ -29,8 +29,8 @@ enum class OperationKind {
 const char* to_string(ReduceOp op);
 const char* to_string(OperationKind kind);
 
-/// What a rank is about to do. Ranks of a group must make the same calls in the same order. Each engine sends this with
-/// its messages and compares it, so that all ranks that disagree get an error that names both sides.
+/// The next operation of a rank. Ranks of a group must make the same calls in the same order. Each engine sends this
+/// with its messages and compares it, so that all ranks that disagree get an error that names both sides.
 struct Fingerprint {
   OperationKind kind = OperationKind::Barrier;
   ReduceOp op = ReduceOp::Sum;
@@ -48,7 +48,7 @@ struct Fingerprint {
   std::string describe() const;
 };
 
-/// What an engine gets besides the tensors.
+/// The arguments that an engine gets besides the tensors.
 struct Operation {
   Fingerprint fingerprint;
   Deadline deadline = Deadline::never();

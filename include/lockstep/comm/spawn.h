@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// What a rank of `spawn` is. Processes cannot harm each other, and each has its own LibTorch threads, generators and
-/// allocator. Threads start at once, and see the caller's variables.
+/// The kind of a rank of `spawn`. Processes cannot harm each other, and each has its own LibTorch threads, generators
+/// and allocator. Threads start at once, and see the caller's variables.
 enum class RanksAs { Processes, Threads };
 
 struct SpawnOptions {
@@ -19,7 +19,7 @@ struct SpawnOptions {
   RanksAs ranks_as = RanksAs::Processes;                         ///< only `spawn` uses this
 };
 
-/// What a rank runs; its argument is the communicator that connects all ranks.
+/// The function that each rank runs; its argument is the communicator that connects all ranks.
 using RankFunction = std::function<void(const std::shared_ptr<Communicator>&)>;
 
 /// Runs `body` on `world_size` ranks of this host, as processes or as threads, and returns when all have ended.

@@ -19,7 +19,7 @@ namespace lockstep {
 /// The copies live as long as this object. Thread-safe.
 class SymmetricMemory {
  public:
-  /// What an engine provides.
+  /// The parts that an engine provides.
   struct Parts {
     std::vector<std::byte*> copies;  ///< by rank
     std::size_t bytes = 0;           ///< of each copy

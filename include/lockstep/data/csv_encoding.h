@@ -13,8 +13,8 @@ namespace lockstep {
 class CsvColumns;
 struct CsvColumnData;
 
-/// What the columns of a training file taught: ranges of numbers, lists of categories and of classes. In another file,
-/// an equal text or number becomes an equal feature.
+/// The encoding learned from the columns of a training file: ranges of numbers, lists of categories and of classes. In
+/// another file, an equal text or number becomes an equal feature.
 class CsvEncoding {
  public:
   /// Most features that a file may make.

@@ -48,7 +48,7 @@ CsvColumn label_column(std::string name, std::map<std::string, std::int64_t> cla
                        std::optional<std::int64_t> other_class = {});
 CsvColumn ignored_column(std::string name);
 
-/// What a CSV file holds, as declared by its reader.
+/// The content of a CSV file, as declared by its reader.
 struct CsvSchema {
   std::vector<CsvColumn> columns;  ///< all columns: in the file's order if it has no header, else in any order
   bool header = true;              ///< the first record names the columns

@@ -15,7 +15,7 @@ struct TextRow {
   std::optional<std::int64_t> label;  ///< set if the dataset has labels
 };
 
-/// What every row of a text dataset has.
+/// Properties that all rows of a text dataset share.
 struct TextDatasetInfo {
   std::vector<std::string> fields;             ///< names of the texts; at least one
   bool has_labels = false;                     ///< every row has a label

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// What happens to a row that cannot be used.
+/// The treatment of a row that cannot be used.
 enum class RowPolicy {
   Refuse,  ///< an error with file and line
   Skip,    ///< the row is left out
@@ -80,7 +80,7 @@ std::shared_ptr<const TextDataset> read_squad_texts(const std::string& path, con
 /// @throws Error  if the build has no Arrow; with file and row, if a column is missing or has another type, a policy
 /// refuses a row, or no row is left
 std::shared_ptr<const TextDataset> read_parquet_texts(const std::string& path, const TextFileOptions& options);
-/// What a Parquet file holds.
+/// The number of rows and the columns of a Parquet file.
 struct ParquetSchema {
   std::int64_t rows = 0;
   std::vector<std::pair<std::string, std::string>> columns;  ///< names and types, in Arrow's terms

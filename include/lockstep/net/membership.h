@@ -15,7 +15,7 @@ namespace lockstep {
 
 class Patience;
 
-/// What the other ranks of a group need to know about one rank.
+/// A rank's data that the other ranks of its group need.
 struct Peer {
   int global_rank = 0;  ///< rank in the whole job
   std::string host;     ///< host name, for messages

@@ -26,7 +26,7 @@ struct NamedTensor {
 /// parameters.
 using ParameterPlaces = std::vector<const c10::TensorImpl*>;
 
-/// What data parallelism needs from a module of any kind.
+/// The view of a module, of any kind, that data parallelism needs.
 struct ModuleTensors {
   std::vector<NamedTensor> parameters;                ///< each tensor once, under its first name, in registration order
   std::function<std::vector<NamedTensor>()> buffers;  ///< read again each time, because a module may replace them

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Who caused a failure, as data: the launcher of a job uses it to distinguish the failed rank from ranks that saw it
+/// The cause of a failure, as data: the launcher of a job uses it to distinguish the failed rank from ranks that saw it
 /// fail.
 struct FailureCause {
   enum class Kind {

@@ -17,7 +17,7 @@ enum class NodeRanks { Given, AsTheyCome };
 /// How the cores of a node are divided among its ranks.
 enum class CpuAffinity { None, Split, Auto };
 
-/// What `lockstep run` does: its flags, checked and completed.
+/// The plan of `lockstep run`: its flags, checked and completed.
 struct LaunchPlan {
   int nodes = 1;        ///< the most
   int min_nodes = 1;    ///< the least; below `nodes` only if nodes join and leave

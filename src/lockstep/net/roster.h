@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// What to answer to the clients that wait in `Roster::join`.
+/// The answer to clients that wait in `Roster::join`.
 struct JoinOutcome {
   enum class Kind { Waiting, Complete, Failed, TimedOut };
   Kind kind = Kind::Waiting;

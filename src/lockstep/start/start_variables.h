@@ -36,7 +36,7 @@ StartVariables variables_for_this_process(bool heap);
 /// Whether the environment has the variable `name` and Lockstep did not choose it.
 bool is_users_choice(const std::string& name);
 
-/// Who set the variable `name`: "user", "lockstep", or "" if it is not set.
+/// The origin of the variable `name`: "user", "lockstep", or "" if it is not set.
 std::string chosen_by(const std::string& name);
 
 /// The names of the variables that Lockstep set in this process's environment.

@@ -20,7 +20,7 @@ struct Chart {
   std::string x_label;
   std::string y_label;
   std::vector<ChartLine> lines;
-  /// What is written below the x axis: the x of each point, which suits a few sizes or numbers of ranks, instead of the
+  /// Labels below the x axis are the x of each point, which suits a few sizes or numbers of ranks, instead of the
   /// powers of ten.
   bool ticks_at_points = false;
 };

@@ -1,5 +1,5 @@
-// What `lockstep inspect` finds in files. Each function returns an object: "kind" names the function's subject, "path"
-// and "bytes" the file and its size.
+// The findings of `lockstep inspect` in files. Each function returns an object: "kind" names the function's subject,
+// "path" and "bytes" the file and its size.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What `lockstep plan` measures on this host.
+/// The measurements of `lockstep plan` on this host.
 struct PlanQuestion {
   std::string model;
   std::int64_t batch = 1;

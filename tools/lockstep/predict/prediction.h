@@ -22,7 +22,7 @@ struct PredictFlags {
   std::uint64_t seed = 42;
   bool json = false;
 
-  /// What happens to a line without a letter: if it has no answer, it is skipped, and counted in a warning.
+  /// The treatment of a line without a letter: if it has no answer, it is skipped, and counted in a warning.
   enum class BlankLines { Skip, Keep };
   /// Calls `answer` with the lines of --file, or of standard input: a batch at a time, or one at a time if a person
   /// types them.

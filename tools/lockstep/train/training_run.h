@@ -1,4 +1,4 @@
-// What `lockstep train` and `lockstep evaluate` both pass to a Trainer.
+// The options of a Trainer that `lockstep train` and `lockstep evaluate` share.
 #pragma once
 
 #include <unistd.h>

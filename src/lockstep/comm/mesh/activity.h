@@ -37,7 +37,7 @@ class MessageNumbers {
   std::map<std::tuple<OperationKind, int, int>, std::uint64_t> next_;
 };
 
-/// What one rank is doing, as it reports it to the others when an operation takes long.
+/// A rank's state, which it reports to the others when an operation takes long.
 struct RankState {
   /// Number of past collectives in a report: a rank that only sends may be ahead of the others by as many operations as
   /// fit in packets.

@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-/// What a group's supervisor needs from the object that carries the group's messages.
+/// The part of a group's message carrier that the group's supervisor uses.
 class Connections {
  public:
   virtual ~Connections() = default;

@@ -28,7 +28,7 @@ class Diagnosis {
     Clock::time_point since;
     Deadline deadline = Deadline::never();
   };
-  /// What this rank does at one moment.
+  /// A snapshot of this rank's operations.
   struct View {
     std::vector<Doing> current;
     std::vector<Fingerprint> ended;  ///< the last collectives that ended, newest last

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// What each rank of a communicator is about to do, as one number (slot_of), exchanged before each operation: if ranks
-/// disagree, NCCL silently moves whatever data they give it, or waits for ever.
+/// The next operation of each rank of a communicator, as one number (slot_of), exchanged before each operation: if
+/// ranks disagree, NCCL silently moves whatever data they give it, or waits for ever.
 class NcclMarks {
  public:
   NcclMarks(std::uint64_t own, int ranks);

@@ -50,7 +50,7 @@ class AllReduce {
 
   // For callers that wait.
 
-  /// What the operation needs from other ranks before it can continue.
+  /// An action of other ranks for which the operation waits.
   struct Hurdle {
     enum class What { Slot, Arrivals, Entries, Chunks, Round };
     What what = What::Slot;
@@ -77,8 +77,8 @@ class AllReduce {
   void meet(const Call& call, const std::byte* data, const SymmetricBuffer* buffer);
   void pass_round(const Call& call) { rounds_.pass(call); }
   void retire(const Call& call) { slots_.retire(call.sequence); }
-  /// Where every rank's data start, by rank; empty unless all ranks can access all of it. Equal on all ranks: they read
-  /// the same locations, and each has mapped the segment that contains its own data. All ranks must have entered.
+  /// The start of every rank's data, by rank; empty unless all ranks can access all of it. Equal on all ranks: they
+  /// read the same locations, and each has mapped the segment that contains its own data. All ranks must have entered.
   template <class BytesOf>
   void find_copies(std::vector<std::byte*>& copies, const Call& call, BytesOf&& bytes_of,
                    const SymmetricBuffer* buffer) {

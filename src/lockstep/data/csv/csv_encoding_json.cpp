@@ -1,4 +1,4 @@
-// What was learned from a training file, in the form that is saved with a model.
+// The encoding learned from a training file, in the form that is saved with a model.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -36,7 +36,7 @@ class CsvTokenizer {
   /// @throws Error  with file, line and column, if a quote is never closed, or text follows a closing quote
   bool next(std::vector<CsvField>& fields);
 
-  /// Where `next` will continue: the byte at which a record or an empty line begins, and its line.
+  /// The place at which `next` will continue: the byte at which a record or an empty line begins, and its line.
   std::size_t offset() const { return position_; }
   std::int64_t line() const { return line_; }
   /// The byte at which the last record begins.

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What the launcher of one host tells the launchers of the others about itself.
+/// A launcher's description of itself and its host, for the launchers of the other hosts.
 struct HostEntry {
   std::string id;    ///< unique for each launcher and for each time it joins
   std::string name;  ///< name of the host

@@ -15,7 +15,7 @@ struct ExitStatus {
   std::string describe() const;
 };
 
-/// What the user should try after a rank ended with `status`.
+/// Advice for the user after a rank ended with `status`.
 /// @param out_of_memory  whether the kernel's out-of-memory killer killed a process meanwhile
 std::string advice_for(const ExitStatus& status, bool out_of_memory);
 

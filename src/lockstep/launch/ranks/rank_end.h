@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// What a rank left in its error file.
+/// The content of a rank's error file.
 struct ErrorFile {
   std::string message;                ///< empty: the file does not exist or is empty
   std::optional<FailureCause> cause;  ///< set if a program of Lockstep wrote the file

@@ -17,7 +17,7 @@ struct SpareStart {
 
 constexpr const char* kSpareVariable = "LOCKSTEP_SPARE";
 constexpr const char* kSpareLibrary = "liblockstep_spare.so";
-/// That library's function that waits, for a program that exports the symbol `lockstep_waits_when_ready`: such a
+/// The library's function that waits, for a program that exports the symbol `lockstep_waits_when_ready`: such a
 /// program is not stopped before its main function, but calls this function itself.
 constexpr const char* kSpareWait = "lockstep_wait_as_spare";
 

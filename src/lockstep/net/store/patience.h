@@ -37,7 +37,7 @@ class Patience {
 
   /// This rank waits for others, and has for a while. Call it again while the wait lasts; costs next to nothing.
   void waiting();
-  /// What a working rank reported within the last period or two: "rank 0 is saving the model (for 90 s)". Otherwise
+  /// The report of a working rank within the last period or two: "rank 0 is saving the model (for 90 s)". Otherwise
   /// empty.
   std::string who_works() const;
 

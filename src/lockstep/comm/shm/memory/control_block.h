@@ -20,18 +20,18 @@ constexpr int kMaxRanks = 256;
 constexpr std::uint64_t kSlots = 32;
 constexpr std::uint64_t kMagic = 0x34706574736b636cULL;  // changes with the layout
 
-/// What a rank is about to do, in the form that others compare and print: three opaque words.
+/// The next operation of a rank, in the form that others compare and print: three opaque words.
 struct Announcement {
   std::array<std::uint64_t, 3> words{};
   friend bool operator==(const Announcement& a, const Announcement& b) { return a.words == b.words; }
   friend bool operator!=(const Announcement& a, const Announcement& b) { return !(a == b); }
 };
 
-/// What a rank does besides operations; no operation has these words.
+/// Announcements of actions other than operations; no operation has these words.
 constexpr Announcement kJoining{{~std::uint64_t{0}, 0, 0}};
 constexpr Announcement kAllocating{{~std::uint64_t{0}, 1, 0}};
 
-/// Where other ranks find a rank's data of one operation.
+/// The place at which other ranks find a rank's data of one operation.
 struct Location {
   std::uint64_t segment = 0;  ///< number of an allocation, or one of the values below
   std::uint64_t offset = 0;   ///< in the rank's part of the segment

@@ -10,7 +10,7 @@ namespace lockstep::shm {
 /// Places for pieces of messages in a channel: one is written while the other is read.
 constexpr std::uint64_t kChannelPieces = 2;
 
-/// What a channel holds before the first piece of a message.
+/// The header of a message, which a channel holds before the first piece.
 struct ChannelHeader {
   Announcement announcement;
   std::uint64_t tag = 0;
