@@ -30,7 +30,7 @@ TextFileOptions real_columns(std::vector<std::string> texts, std::string label =
   return options;
 }
 
-// One number for all rows; Python's side prints an equal one.
+// One number for all rows; Python's side must print an equal number.
 std::string digest_of_rows(const TextDataset& rows) {
   Sha256 digest;
   for (std::int64_t i = 0; i < rows.size(); ++i) {

@@ -28,7 +28,7 @@ struct TokenizeOptions {
 
   /// A folder for the result, created if it does not exist; empty: memory holds the tokens and no file is written. The
   /// file's name is a digest of the rows' content, the tokenizer and these options, so a file is used again exactly if
-  /// making it again would give an equal one. It is verified when it is opened, and a damaged file is replaced. Ranks
+  /// making it again would give an equal file. It is verified when it is opened, and a damaged file is replaced. Ranks
   /// that share the folder tokenize once: one does it, the others wait.
   std::string cache_dir;
   double cache_timeout_s = 1800.0;  ///< longest wait for another process that makes that file

@@ -125,7 +125,7 @@ TEST(ChannelModel, RanksThatSendToEachOtherBothArrive) {
 
 TEST(ChannelModel, ThreeRanksInARing) { EXPECT_EQ(check_ring(3, 1, 1).failure, ""); }
 
-// A message longer than the channel waits for its receiver, as in MPI: two ranks that both send first wait for ever.
+// A message longer than the channel waits for its receiver, as in MPI: two ranks that both send first wait forever.
 TEST(ChannelModelItself, FindsRanksThatWaitForEachOther) {
   EXPECT_NE(check_ring(2, 1, 3).failure.find("wait for ever"), std::string::npos);
 }

@@ -33,7 +33,7 @@ struct CheckResult {
 };
 
 /// Runs `programs`, one for each rank, in every order in which their accesses to shared memory can take effect, and
-/// reports the first order in which a program throws, or ranks wait for each other for ever.
+/// reports the first order in which a program throws, or ranks wait for each other forever.
 ///
 /// Stores that are not sequentially consistent take effect later, in order, at any time until the rank's next access
 /// that does not allow a delay: the memory model of x86. An access sees its own rank's stores at once. Words that are

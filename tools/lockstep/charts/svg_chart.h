@@ -26,7 +26,7 @@ struct Chart {
 };
 
 /// Charts side by side as an SVG document: lines with marks, a grid, and one legend for the lines of the first chart.
-/// Lines with one index in all charts have one color. @param footnote  a line of text below them; may be empty
+/// Lines of equal index have equal colors in all charts. @param footnote  a line of text below them; may be empty
 std::string svg_charts(const std::vector<Chart>& charts, const std::string& footnote = "");
 
 /// One chart.

@@ -20,7 +20,7 @@ namespace lockstep {
 /// scheduled it on the processor of the thread that holds the lock, it spins until its time slice ends, for
 /// milliseconds. Commands that run on the device's thread itself avoid this.
 ///
-/// Includes Gloo, so only gloo_mesh.cpp may include this header. Thread-safe.
+/// Includes Gloo, so only gloo_mesh.cpp and loop_commands.cpp may include this header. Thread-safe.
 class LoopCommands : private gloo::transport::tcp::Handler {
  public:
   /// @param tick  called every second, on the device's thread

@@ -15,7 +15,8 @@ namespace lockstep {
 /// half of them are free again. No packet is longer than that memory, whatever the ranks believe: Gloo ends the process
 /// if one is.
 ///
-/// Includes Gloo, so only gloo_mesh.cpp may include this header. One thread at a time. Throws what Gloo throws.
+/// Includes Gloo, so only gloo_mesh.cpp and packets.cpp may include this header. One thread at a time. Throws what Gloo
+/// throws.
 class PacketChannel {
  public:
   static constexpr int kRoom = 8;

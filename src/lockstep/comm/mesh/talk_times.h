@@ -22,13 +22,14 @@ inline std::chrono::milliseconds loss_interval(int ranks) {
   return std::max(std::chrono::milliseconds(50), std::chrono::milliseconds(2 * ranks));
 }
 
-/// Time between two such requests while a rank finds out what broke its connections: for half a second or one, once.
+/// Time between two such requests while a rank finds out what broke its connections: which takes a second at most,
+/// once.
 inline std::chrono::milliseconds cause_interval(int ranks) {
   return std::max(std::chrono::milliseconds(10), std::chrono::milliseconds(ranks / 8));
 }
 
-/// All ranks' states are read in one of this many rounds, only those of ranks that have not arrived in the other
-/// rounds: if each rank reads each rank's state, the cost is the square of their number.
+/// All ranks' states are read in one of this many rounds; the other rounds read only the states of late ranks. If each
+/// rank reads each rank's state, the cost grows with the square of their number.
 inline std::uint64_t talks_between_hearing_all(int ranks) { return static_cast<std::uint64_t>(ranks / 64) + 1; }
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@ namespace lockstep {
 /// Collectives over MPI's messages, between processes that mpirun started. CPU tensors.
 ///
 /// MPI's own collectives are not used: a rank that is gone, or calls another collective, leaves the others blocked
-/// inside them for ever; they add fp16 in fp16 if they support it at all; and no deadline ends them.
+/// inside them forever; they add fp16 in fp16 if they support it at all; and no deadline ends them.
 std::unique_ptr<Communicator> make_mpi_communicator(Membership membership);
 
 /// For ranks on several hosts that mpirun started without a MASTER_ADDR: rank 0 chooses an address, a port and, if none

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 /// The next operation of each rank of a communicator, as one number (slot_of), exchanged before each operation: if
-/// ranks disagree, NCCL silently moves whatever data they give it, or waits for ever.
+/// ranks disagree, NCCL silently moves whatever data they give it, or waits forever.
 class NcclMarks {
  public:
   NcclMarks(std::uint64_t own, int ranks);
