@@ -58,8 +58,6 @@ INSTANTIATE_TEST_SUITE_P(
                   "not supported"},
         BadConfig{"decoder", R"({"is_decoder":true})", "is_decoder", "not supported"},
         BadConfig{"cross_attention", R"({"add_cross_attention":true})", "add_cross_attention", "not supported"},
-        BadConfig{"label_named_twice", R"({"id2label":{"0":"good","1":"bad","2":"good"}})", "id2label",
-                  "gives 0 and 2 the same name, \"good\""},
         BadConfig{"pruned", R"({"pruned_heads":{"1":[0]}})", "pruned_heads", "not supported"},
         BadConfig{"quantised", R"({"quantization_config":{"bits":8}})", "quantization_config", "not supported"},
         BadConfig{"pad_outside", R"({"vocab_size":10,"pad_token_id":10})", "pad_token_id", "out of range"},
@@ -100,6 +98,17 @@ TEST(BertConfig, TakesDefaultsAndIgnoresWhatDoesNotChangeTheResult) {
   EXPECT_EQ(json["hidden_size"], 768);
   EXPECT_EQ(json["label2id"]["c"], 10);
   EXPECT_EQ(json["architectures"], nlohmann::json({"BertModel"}));
+}
+
+// Hugging Face loads such a model, too; its label2id then has the last of them.
+TEST(BertConfig, LabelsMayShareAName) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "config.json", R"({"id2label":{"0":"good","1":"bad","2":"good"}})");
+  const BertConfig config = BertConfig::from_file(folder.path());
+  EXPECT_EQ(config.head.labels, (std::vector<std::string>{"good", "bad", "good"}));
+  const auto json = nlohmann::json::parse(config.to_json("BertForSequenceClassification"));
+  EXPECT_EQ(json["id2label"], nlohmann::json({{"0", "good"}, {"1", "bad"}, {"2", "good"}}));
+  EXPECT_EQ(json["label2id"], nlohmann::json({{"good", 2}, {"bad", 1}}));
 }
 
 TEST(BertConfig, ComesBackFromItsOwnText) {

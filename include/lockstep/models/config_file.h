@@ -34,7 +34,7 @@ class ConfigFile {
   std::string text(const Keys& keys, const std::string& fallback) const;
 
   /// The names under "id2label" in the order of their ids, or `num_labels` names LABEL_0…; empty if the file has
-  /// neither key.
+  /// neither key. Two labels may share a name, as in Hugging Face's configurations.
   /// @throws Error  if the ids are not 0 to n-1
   std::vector<std::string> labels() const;
 

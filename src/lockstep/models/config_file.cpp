@@ -5,9 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_file.h"
@@ -108,13 +106,6 @@ std::vector<std::string> ConfigFile::labels() const {
     }
     if (!found->is_string()) refuse("id2label", fmt::format("{} is not a text", i), "give every label a name");
     names[i] = found->get<std::string>();
-  }
-  std::map<std::string_view, std::size_t> ids;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto [first, is_new] = ids.emplace(names[i], i);
-    if (is_new) continue;
-    refuse("id2label", fmt::format("gives {} and {} the same name, {:?}", first->second, i, names[i].substr(0, 80)),
-           "give every label a name of its own: predictions and label columns go by names");
   }
   return names;
 }

@@ -210,6 +210,53 @@ TEST(PredictCommand, ImagesHaveTheClassesThatTheirLabelsHave) {
             13U);
 }
 
+// As Hugging Face, which loads such a model and lists its answers; a file that goes by names has no answer.
+TEST(PredictCommand, LabelsThatShareANameAreListedAndRefusedWhereNamesAreRead) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "model";
+  run_well({kPredictBin,
+            "train",
+            "--task",
+            "text-classification",
+            "--model",
+            "bert-tiny",
+            "--tokenizer",
+            kPredictData + "reviews-vocab",
+            "--train-file",
+            kPredictData + "reviews.csv",
+            "--label-column",
+            "division",
+            "--max-train-samples",
+            "64",
+            "--max-length",
+            "16",
+            "--max-steps",
+            "1",
+            "--save-strategy",
+            "no",
+            "--output-dir",
+            out});
+  auto config = nlohmann::json::parse(read_file(out + "/config.json"));
+  const std::size_t labels = config.at("id2label").size();
+  ASSERT_GE(labels, 2U);
+  config["id2label"]["0"] = config["id2label"]["1"] = "same";
+  write_file_atomically(out + "/config.json", config.dump());
+  const auto answers = json_lines(piped("The food\\n", "--model " + out + " --json"));
+  ASSERT_EQ(answers.size(), 1U);
+  const auto scores = answers[0].at("scores");
+  ASSERT_EQ(scores.size(), labels);
+  EXPECT_EQ(scores.at(0).at("label"), "same");
+  EXPECT_EQ(scores.at(1).at("label"), "same");
+  double sum = 0;
+  for (const auto& score : scores) sum += score.at("score").get<double>();
+  EXPECT_NEAR(sum, 1, 1e-5);
+  const ProgramEnd refused =
+      run_program({kPredictBin, "evaluate", "--task", "text-classification", "--model", out, "--validation-file",
+                   kPredictData + "reviews-test.csv", "--label-column", "division", "--output-dir", folder / "e"});
+  EXPECT_EQ(refused.code, 1) << refused.out;
+  EXPECT_NE(refused.err.find("labels 0 and 1 the same name, \"same\""), std::string::npos) << refused.err;
+}
+
 TEST(PredictCommand, SaysWhatAFolderWithoutConfigNeeds) {
   const TemporaryFolder folder;
   const ProgramEnd end = run_program({kPredictBin, "predict", "--model", folder / ""});

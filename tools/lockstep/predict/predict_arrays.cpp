@@ -12,6 +12,7 @@
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/images/idx.h"
 #include "lockstep/data/mnist.h"
+#include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
 #include "tools/lockstep/train/array_model.h"
 #include "tools/lockstep/train/table_files.h"
@@ -30,9 +31,7 @@ void print_numbered(std::int64_t number, const at::Tensor& scores, const std::ve
     return;
   }
   nlohmann::ordered_json out{{"sample", number}, {"label", label}, {"score", score}};
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    out["scores"][labels[i]] = scores[static_cast<std::int64_t>(i)].item<double>();
-  }
+  out["scores"] = label_scores(labels, scores);
   fmt::print("{}\n", out.dump());
 }
 

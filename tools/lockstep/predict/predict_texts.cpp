@@ -15,6 +15,7 @@
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
+#include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
 
 namespace lockstep {
@@ -90,9 +91,7 @@ void print_label(const std::string& text, const at::Tensor& scores, const std::v
     return;
   }
   OrderedJson out{{"label", label}, {"score", scores[best].item<double>()}, {"text", text}};
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    out["scores"][labels[i]] = scores[static_cast<std::int64_t>(i)].item<double>();
-  }
+  out["scores"] = label_scores(labels, scores);
   print_json_line(out);
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/printable.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
@@ -46,9 +47,18 @@ TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path)
   return options;
 }
 
-std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& labels) {
+// Two labels of a model may share a name: a label column with that name would not say which of the two a row has.
+std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& labels, const std::string& model) {
   std::map<std::string, std::int64_t> numbers;
-  for (std::size_t i = 0; i < labels.size(); ++i) numbers[labels[i]] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto [first, is_new] = numbers.emplace(labels[i], static_cast<std::int64_t>(i));
+    if (is_new) continue;
+    throw Error(
+        fmt::format("the model gives labels {} and {} the same name, \"{}\", so a label column that holds names "
+                    "is ambiguous",
+                    first->second, i, printable(labels[i])),
+        model, "give every label a name of its own under \"id2label\" in the model's config.json");
+  }
   return numbers;
 }
 
@@ -116,8 +126,8 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     task.train = dataset;
   }
   if (!flags.validation_file.empty()) {
-    const auto rows =
-        read_rows(flags, flags.validation_file, flags.max_eval_samples, numbered(task.model->labels()), seed);
+    const auto rows = read_rows(flags, flags.validation_file, flags.max_eval_samples,
+                                numbered(task.model->labels(), flags.model), seed);
     task.eval = tokenized(*rows, tokenizer, max_length);
   }
   task.data_arguments["classes"] = recorded_classes(task.model->labels());
