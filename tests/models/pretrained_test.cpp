@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -217,6 +218,31 @@ TEST(Pretrained, ReadsOldNamesAndPassesOverTables) {
   const auto loaded = BertForMaskedLMImpl::from_pretrained(folder.path());
   EXPECT_EQ(loaded.report.text(), "");
   expect_equal(*mlm, *loaded.model);
+}
+
+// A file may hold a name of any length: looking at it must not use up the stack.
+TEST(Pretrained, TakesGpt2sTablesAndNamesOfAMegabyteForWhatTheyAre) {
+  const TemporaryFolder folder;
+  const GPT2LMHeadModel lm(small_gpt2());
+  lm->save_pretrained(folder.path());
+  const std::string digits(std::size_t{1} << 20, '7');
+  NamedTensors tensors;
+  for (const std::string& name : WeightFiles(folder.path()).names()) {
+    tensors.emplace_back(name, WeightFiles(folder.path()).tensor(name).clone());
+  }
+  const Names tables{"transformer.h.0.attn.bias", "h.1.attn.masked_bias", "transformer.h." + digits + ".attn.bias"};
+  const Names others{"transformer.h." + digits + ".attn.biases", "transformer.h." + digits, "transformer.h.attn.bias"};
+  for (const Names& names : {tables, others}) {
+    for (const std::string& name : names) tensors.emplace_back(name, torch::zeros({1}));
+  }
+  write_weight_files(folder.path(), tensors);
+  const auto loaded = GPT2LMHeadModelImpl::from_pretrained(folder.path());
+  expect_equal(*lm, *loaded.model);
+  const Names& unexpected = loaded.report.unexpected;
+  EXPECT_EQ(unexpected.size(), others.size());
+  for (const std::string& name : others) {
+    EXPECT_EQ(std::count(unexpected.begin(), unexpected.end(), name), 1) << name.substr(0, 40);
+  }
 }
 
 TEST(Pretrained, FindsATiedWeightUnderItsOtherName) {

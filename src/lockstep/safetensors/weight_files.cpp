@@ -1,10 +1,10 @@
 #include "lockstep/safetensors/weight_files.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
 #include "lockstep/base/error.h"
@@ -43,12 +43,23 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+// "model.safetensors", "model-00001-of-00002.safetensors", and the index of either.
+bool is_weight_file(const std::string& name) {
+  constexpr const char* kDigits = "[0-9][0-9][0-9][0-9][0-9]";
+  const std::string shard = fmt::format("model-{0}-of-{0}.safetensors", kDigits);
+  for (const std::string& pattern : {std::string(kWeights), shard}) {
+    for (const char* end : {"", ".index.json"}) {
+      if (::fnmatch((pattern + end).c_str(), name.c_str(), 0) == 0) return true;
+    }
+  }
+  return false;
+}
+
 void remove_stale(const std::string& folder, const std::set<std::string>& written) {
-  static const std::regex pattern(R"(model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?)");
   std::vector<fs::path> stale;
   for (const auto& item : fs::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
-    if (std::regex_match(name, pattern) && written.count(name) == 0) stale.push_back(item.path());
+    if (is_weight_file(name) && written.count(name) == 0) stale.push_back(item.path());
   }
   for (const fs::path& path : stale) fs::remove(path);
 }

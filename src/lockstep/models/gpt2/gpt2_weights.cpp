@@ -1,10 +1,31 @@
 #include "lockstep/models/gpt2/gpt2_weights.h"
 
+#include <cctype>
 #include <cmath>
-#include <regex>
+#include <string_view>
+
 #include "lockstep/models/model_memory.h"
 
 namespace lockstep {
+namespace {
+
+// Removes `end` from the end of `text`, if it stands there.
+bool take_end(std::string_view& text, std::string_view end) {
+  if (text.size() < end.size() || text.substr(text.size() - end.size()) != end) return false;
+  text.remove_suffix(end.size());
+  return true;
+}
+
+// "h.3.attn.bias" or "h.3.attn.masked_bias", behind any prefix: tables for causality, which older versions saved.
+// std::regex would call itself for each digit, and a file may hold a name of any length.
+bool is_causal_table(std::string_view name) {
+  if (!take_end(name, ".attn.bias") && !take_end(name, ".attn.masked_bias")) return false;
+  const std::size_t length = name.size();
+  while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0) name.remove_suffix(1);
+  return name.size() < length && take_end(name, "h.");
+}
+
+}  // namespace
 
 WeightRules gpt2_weight_rules(const GPT2Config& config, const std::string& architecture) {
   WeightRules rules;
@@ -14,10 +35,7 @@ WeightRules gpt2_weight_rules(const GPT2Config& config, const std::string& archi
   if (config.tie_word_embeddings && architecture == "GPT2LMHeadModel") {
     rules.tied.emplace_back("lm_head.weight", "transformer.wte.weight");
   }
-  rules.is_ignored = [](const std::string& name) {  // tables for causality, which older versions saved
-    static const std::regex tables(R"(h\.\d+\.attn\.(bias|masked_bias)$)");
-    return std::regex_search(name, tables);
-  };
+  rules.is_ignored = is_causal_table;
   const double range = config.initializer_range;
   const double residual_range = range / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(config.n_layer, 1)));
   rules.initialize = [=](const std::string& name, at::Tensor& parameter) {
