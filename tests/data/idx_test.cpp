@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/data/expect_error.h"
 #include "tests/data/gzip_file.h"
@@ -79,6 +81,22 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"many_dimensions_times_zero", "\0\0\x08\xc8"s + std::string(796, '\xff') + std::string(4, '\0'),
                 "promises no elements, in 200 dimensions whose product overflows"}),
     [](const auto& test) { return test.param.name; });
+
+// The file is whole, and its size is not what is wrong with it.
+TEST(Idx, AGzipFileAboveTheLimitNamesTheVariableThatRaisesIt) {
+  const TemporaryFolder folder;
+  std::string content = "\0\0\x08\x01\0\x20\0\0"s + std::string(std::size_t{2} << 20, '\0');
+  for (std::size_t i = 8; i < content.size(); i += 64) content[i] = static_cast<char>(i >> 6);
+  write_file_atomically(folder / "file.gz", gzip_bytes(content));
+  const auto open = [&] { return read_idx(folder / "file.gz"); };
+  ::setenv("LOCKSTEP_INFLATE_LIMIT_MB", "1", 1);
+  expect_error("promises [2097152] elements of 1 bytes, more than a gzip file of this size may inflate to", open);
+  expect_error("(1048576 bytes)", open);
+  expect_error("raise LOCKSTEP_INFLATE_LIMIT_MB", open);
+  ::setenv("LOCKSTEP_INFLATE_LIMIT_MB", "2", 1);
+  EXPECT_EQ(open().numel(), 2 << 20);
+  ::unsetenv("LOCKSTEP_INFLATE_LIMIT_MB");
+}
 
 TEST(Idx, RefusesToWriteWhatItHasNoTypeFor) {
   const TemporaryFolder folder;

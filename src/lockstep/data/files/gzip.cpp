@@ -15,17 +15,17 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-constexpr const char* kInflateLimit = "LOCKSTEP_INFLATE_LIMIT_MB";
 
 }  // namespace
 
 std::size_t most_inflated_bytes(std::size_t compressed_bytes) {
   constexpr std::size_t kUsualExpansion = 100;
   constexpr std::int64_t kLargestLimit = std::int64_t{1} << 40;
-  const auto limit = env_int(kInflateLimit);
+  const auto limit = env_int(kInflateLimitVariable);
   if (!limit) return std::min(std::max(64 * kMebibyte, kUsualExpansion * compressed_bytes), 4096 * kMebibyte);
   if (*limit < 1 || *limit > kLargestLimit) {
-    throw Error(fmt::format("{} is {}", kInflateLimit, *limit), "environment", "give a number of MiB from 1 on");
+    throw Error(fmt::format("{} is {}", kInflateLimitVariable, *limit), "environment",
+                "give a number of MiB from 1 on");
   }
   return static_cast<std::size_t>(*limit) * kMebibyte;
 }
@@ -105,7 +105,7 @@ std::string gunzip(std::string_view compressed, const std::string& path, std::si
           fmt::format("the gzip file of {} bytes holds more than {} bytes", compressed.size(), most_bytes), path,
           fmt::format("decompress it to a file first: plain files are read without loading them whole; or raise "
                       "{}, if it is to be that large",
-                      kInflateLimit));
+                      kInflateLimitVariable));
     }
     if (size < content.size()) break;
   }

@@ -13,6 +13,9 @@ bool is_gzip(std::string_view bytes);
 /// A gzip file of n bytes holds at most this times n: deflate's bound.
 constexpr std::size_t kGzipMostExpansion = 1032;
 
+/// The variable that sets `most_inflated_bytes`.
+constexpr const char* kInflateLimitVariable = "LOCKSTEP_INFLATE_LIMIT_MB";
+
 /// The size to which a gzip file of `compressed_bytes` may inflate in memory, unless LOCKSTEP_INFLATE_LIMIT_MB sets
 /// another limit: 64 MiB, or 100 times its size if that is more, and at most 4 GiB. Texts and images shrink 3 to 20
 /// times; a file that shrinks more is hardly either, and could fill the memory. @throws Error  if the variable is not a

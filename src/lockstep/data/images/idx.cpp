@@ -46,11 +46,10 @@ class Source {
     left_.remove_prefix(size);
     return size;
   }
-  /// An upper bound of the bytes in the file, or of those that may be inflated.
-  std::size_t most_bytes() const {
-    const std::size_t size = file_.view().size();
-    return gzip_ ? std::min(size * kGzipMostExpansion, most_inflated_bytes(size)) : size;
-  }
+  /// An upper bound of the bytes in the file, whatever its header promises.
+  std::size_t most_held_bytes() const { return file_.view().size() * (gzip_ ? kGzipMostExpansion : 1); }
+  /// An upper bound of those that are taken into memory.
+  std::size_t most_taken_bytes() const { return gzip_ ? most_inflated_bytes(file_.view().size()) : most_held_bytes(); }
 
  private:
   FileBytes file_;
@@ -83,6 +82,34 @@ std::vector<std::int64_t> read_sizes(Source& source, std::size_t dims, const std
   return sizes;
 }
 
+// What the header promises, in bytes; refused before memory is asked for it.
+std::size_t promised_bytes(const Header& header, const Source& source, const std::string& path) {
+  const bool is_empty = std::find(header.sizes.begin(), header.sizes.end(), 0) != header.sizes.end();
+  std::uint64_t bytes = c10::elementSize(header.dtype);
+  bool overflows = false;
+  for (const std::int64_t size : header.sizes) {
+    overflows |= __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1)), &bytes);
+  }
+  if (is_empty && overflows) {  // LibTorch multiplies the other dimensions of an empty tensor too
+    fail(path, fmt::format("the IDX header promises no elements, in {} dimensions whose product overflows",
+                           header.sizes.size()));
+  }
+  if (is_empty) return 0;
+  const std::string promise = fmt::format("the IDX header promises [{}] elements of {} bytes",
+                                          fmt::join(header.sizes, ", "), c10::elementSize(header.dtype));
+  if (overflows || bytes > source.most_held_bytes()) {
+    fail(path, fmt::format("{}, more than the file can hold ({} bytes)", promise, source.most_held_bytes()));
+  }
+  if (bytes > source.most_taken_bytes()) {
+    throw Error(
+        fmt::format("{}, more than a gzip file of this size may inflate to ({} bytes)", promise,
+                    source.most_taken_bytes()),
+        path,
+        fmt::format("decompress it to a file first, or raise {}, if it is to be that large", kInflateLimitVariable));
+  }
+  return bytes;
+}
+
 Header read_header(Source& source, const std::string& path) {
   std::array<unsigned char, 4> magic{};
   const std::size_t got = source.read(reinterpret_cast<char*>(magic.data()), magic.size());
@@ -91,23 +118,8 @@ Header read_header(Source& source, const std::string& path) {
     fail(path, fmt::format("no IDX file: a magic number like 00 00 08 03 expected, {} bytes{} found", got,
                            got == 0 ? "" : fmt::format(" {:02x}", fmt::join(magic.begin(), magic.begin() + got, " "))));
   }
-  Header header{type->dtype, read_sizes(source, magic[3], path), c10::elementSize(type->dtype)};
-  const bool empty = std::find(header.sizes.begin(), header.sizes.end(), 0) != header.sizes.end();
-  std::uint64_t bytes = header.payload_bytes;
-  for (const std::int64_t size : header.sizes) {  // LibTorch multiplies the other dimensions of an empty tensor too
-    if (!empty || !__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1)), &bytes))
-      continue;
-    fail(path, fmt::format("the IDX header promises no elements, in {} dimensions whose product overflows",
-                           header.sizes.size()));
-  }
-  for (const std::int64_t size : header.sizes) {
-    if (!empty && header.payload_bytes > source.most_bytes() / static_cast<std::size_t>(size)) {
-      fail(path,
-           fmt::format("the IDX header promises [{}] elements of {} bytes, more than the file can hold ({} bytes)",
-                       fmt::join(header.sizes, ", "), c10::elementSize(header.dtype), source.most_bytes()));
-    }
-    header.payload_bytes *= static_cast<std::size_t>(size);
-  }
+  Header header{type->dtype, read_sizes(source, magic[3], path)};
+  header.payload_bytes = promised_bytes(header, source, path);
   return header;
 }
 
