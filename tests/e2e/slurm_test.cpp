@@ -114,10 +114,25 @@ TEST(SlurmCommand, SaysWhyAScriptCannotBeChecked) {
     EXPECT_EQ(end.code, 1) << end.out;
     EXPECT_TRUE(has(end.err, text)) << end.err;
   };
-  refused(folder / "none.sh", "there is no such file");
+  refused(folder / "none.sh", "No such file or directory");
   refused(folder / "empty.sh", "it is empty");
-  refused(folder / "", "it is a folder");
-  refused(folder / "fifo", "it is no regular file");
+  refused(folder / "", "is a folder");
+  refused(folder / "fifo", "is no regular file but a pipe, which is empty and has no writer");
+}
+
+TEST(SlurmCommand, ChecksAScriptFromAPipe) {
+  const std::string program = kBin + "/lockstep slurm";
+  const auto check = [](const std::string& shell) { return run_program({"sh", "-c", shell}); };
+  const ProgramEnd good = check(program + " -- ./train | " + program + " --check /dev/stdin");
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_TRUE(has(good.out, "/dev/stdin: nothing found")) << good.out;
+  const ProgramEnd bad =
+      check("printf '#!/bin/sh\n#SBATCH --ntasks=4\n./train\n' | " + program + " --check /dev/stdin");
+  EXPECT_EQ(bad.code, 1) << bad.err;
+  EXPECT_TRUE(has(bad.out, "/dev/stdin:3: without srun")) << bad.out;
+  const ProgramEnd large = check("yes '# a comment' | " + program + " --check /dev/stdin");
+  EXPECT_EQ(large.code, 1) << large.out;
+  EXPECT_TRUE(has(large.err, "the most is 1048576")) << large.err;
 }
 
 TEST(SlurmCommand, RefusesWhatSlurmWouldNotDo) {

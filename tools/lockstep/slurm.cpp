@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
@@ -62,19 +61,8 @@ class Slurm : public Subcommand {
   }
 
  private:
-  // Reads only a regular file: a FIFO would wait for a writer.
   static std::string script_text(const std::string& path) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-      const bool is_missing = status.type() == std::filesystem::file_type::not_found;
-      throw Error(is_missing ? "there is no such file" : error.message(), path, "check the path");
-    }
-    if (std::filesystem::is_directory(status)) throw Error("it is a folder", path, "name the script in it");
-    if (!std::filesystem::is_regular_file(status)) {
-      throw Error("it is no regular file", path, "write the script to a file first");
-    }
-    const std::string text = read_regular_file(path, kMostScriptBytes);
+    const std::string text = read_file_or_pipe(path, kMostScriptBytes);
     if (text.empty()) throw Error("it is empty", path, "write a script with: lockstep slurm --file FILE -- PROGRAM");
     return text;
   }

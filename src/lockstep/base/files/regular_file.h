@@ -14,4 +14,10 @@ constexpr std::uint64_t kMostSettingsBytes = std::uint64_t{64} << 20;
 /// @throws Error  with path and cause
 std::string read_regular_file(const std::string& path, std::uint64_t most_bytes);
 
+/// The same, or all that is written to the pipe `path`, as `/dev/stdin` and the shell's `<(COMMAND)` may be: it waits
+/// until the last writer has closed it. A pipe that is empty and has no writer is refused at once. Read it once: what
+/// was read is gone.
+/// @throws Error  with path and cause
+std::string read_file_or_pipe(const std::string& path, std::uint64_t most_bytes);
+
 }  // namespace lockstep
