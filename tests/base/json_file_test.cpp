@@ -45,6 +45,11 @@ TEST(JsonFile, NamesTheFileAndTheProblemInPlainWords) {
     EXPECT_EQ(said.find("json.exception"), std::string::npos) << said;
     EXPECT_EQ(said.find('\x1b'), std::string::npos) << said;
   }
+  EXPECT_NE(refusal("{\"a\": 2,\n \"rate\": 1e999}").find("line 2, column 14, after the key \"rate\": number overflow"),
+            std::string::npos);
+  EXPECT_NE(refusal("{\"a\": {\"b\": 2},\n \"c\": [1, }").find("line 2, column 11, after the key \"c\": syntax error"),
+            std::string::npos);
+  EXPECT_NE(refusal("[1, 2").find("line 1, column 6: syntax error"), std::string::npos);
   EXPECT_LT(refusal("{\"a\": \"" + std::string(1 << 20, 'A')).size(), 500U);
   EXPECT_NE(refusal("[1]").find("/a/file.json is not a JSON object"), std::string::npos);
 }

@@ -66,7 +66,10 @@ TEST(TrainingArguments, AreRefusedWithTheFileAndInWords) {
   std::string nested;
   for (int i = 0; i < 100000; ++i) nested += "{\"a\":";
   EXPECT_NE(refusal(nested).find("nested too deeply"), std::string::npos);
-  EXPECT_NE(refusal("{\"learning_rate\": 1e999}").find("this is no JSON"), std::string::npos);
+  const std::string number = refusal("{\"seed\": 1,\n \"learning_rate\": 1e999}");
+  EXPECT_NE(number.find("this is no JSON: line 2"), std::string::npos) << number;
+  EXPECT_NE(number.find("after the key \"learning_rate\": number overflow parsing '1e999'"), std::string::npos)
+      << number;
   EXPECT_NE(refusal("{\"optim\": \"" + std::string(1 << 20, 'A') + "\"}").find("1048576 bytes"), std::string::npos);
   EXPECT_NE(refusal("{\"" + std::string(1 << 20, 'A') + "\": 1}").find("1048576 bytes"), std::string::npos);
   std::filesystem::remove(path);

@@ -158,6 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"vocab_alone", {{"vocab.json", "{}"}}, "neither merges.txt nor vocab.bpe"},
         BadFile{"merges_alone", {{"vocab.bpe", ""}}, "neither vocab.json nor encoder.json"},
         BadFile{"cut_json", {{"vocab.json", "{\"a\": 0,\n\"b\": "}, {"merges.txt", ""}}, "vocab.json:2"},
+        BadFile{"no_number", {{"vocab.json", "{\"a\": 0,\n\"b\": 1e999}"}, {"merges.txt", ""}}, "vocab.json:2"},
         BadFile{"no_object", {{"vocab.json", "[1, 2]"}, {"merges.txt", ""}}, "no JSON object"},
         BadFile{"twice_in_json", {{"vocab.json", "{\"a\": 0, \"a\": 1}"}, {"merges.txt", ""}}, "\"a\" stands twice"},
         BadFile{"same_number", {{"vocab.json", "{\"a\": 0, \"b\": 0}"}, {"merges.txt", ""}}, "both have the number 0"},

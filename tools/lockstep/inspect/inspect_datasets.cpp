@@ -7,6 +7,7 @@
 #include <map>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/json_problem.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/images/idx.h"
@@ -30,7 +31,7 @@ nlohmann::json parse_line(std::string_view line, const std::string& where) {
     auto object = nlohmann::json::parse(line, too_deep);
     if (object.is_object()) return object;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("the line is no JSON: {}", error.what()), where, "correct the line");
+    throw Error("the line is no JSON: " + json_problem(error), where, "correct the line");
   } catch (const std::length_error& error) {
     throw Error(error.what(), where, "correct the line");
   }

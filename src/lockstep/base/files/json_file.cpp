@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/json_problem.h"
 #include "lockstep/base/files/regular_file.h"
-#include "lockstep/base/text/printable.h"
 
 namespace lockstep {
 
@@ -31,19 +31,13 @@ void refuse_deep_json(const std::string& text, const std::string& path) {
   }
 }
 
-std::string json_problem(const std::exception& error) {
-  const std::string text = error.what();
-  const std::size_t tag = text.compare(0, 6, "[json.") == 0 ? text.find("] ") : std::string::npos;
-  return printable(tag == std::string::npos ? text : text.substr(tag + 2));
-}
-
 std::shared_ptr<const nlohmann::json> parse_json_object(const std::string& text, const std::string& path) {
   refuse_deep_json(text, path);  // the library's own callback takes time quadratic in the length of an array
   try {
     auto json = std::make_shared<nlohmann::json>(nlohmann::json::parse(text));
     if (json->is_object()) return json;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("{} is not JSON: {}", path, json_problem(error)), path, "write the file again");
+  } catch (const nlohmann::json::exception&) {
+    throw Error(fmt::format("{} is not JSON: {}", path, find_json_problem(text).text()), path, "write the file again");
   }
   throw Error(path + " is not a JSON object", path, "check that it is the right file");
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -14,9 +13,6 @@ constexpr int kMaxJsonDepth = 64;
 /// Refuses text that opens more than kMaxJsonDepth brackets before it closes them, whether it is JSON or not.
 /// @param path  named in errors
 void refuse_deep_json(const std::string& text, const std::string& path);
-
-/// The JSON library's description of its failure, without the library's own tag, as printable text of bounded length.
-std::string json_problem(const std::exception& error);
 
 /// `text` as one JSON object. @param path  named in errors
 /// @throws Error  if it is nested deeper than kMaxJsonDepth, or is not a JSON object

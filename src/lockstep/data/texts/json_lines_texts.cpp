@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/json_problem.h"
 #include "lockstep/data/csv/decimal.h"
 #include "lockstep/data/text/unicode/utf8.h"
 #include "lockstep/data/texts/indexed_texts.h"
@@ -76,10 +77,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
     bad_column_ = std::max<std::size_t>(position, 1);
-    message_ = error.what();
-    // "[json.exception.parse_error.101] parse error at line 1, column 9: …"; its line is not the file's.
-    const std::size_t place_end = message_.find(": ");
-    if (place_end != std::string::npos) message_.erase(0, place_end + 2);
+    message_ = json_problem(error);
     return false;
   }
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/files/json_file.h"
+#include "lockstep/base/files/json_problem.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/files/json_file.h"
+#include "lockstep/base/files/json_problem.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/launch/process/child_process.h"
 #include "lockstep/net/hmac.h"

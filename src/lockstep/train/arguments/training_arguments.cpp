@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/duplicate_key.h"
 #include "lockstep/base/files/json_file.h"
+#include "lockstep/base/files/json_problem.h"
 #include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
@@ -224,8 +225,8 @@ void read_training_arguments(TrainingArguments& arguments, const std::string& pa
   refuse_duplicate_keys(text, path);
   try {
     document = ArgumentJson::parse(text);
-  } catch (const ArgumentJson::exception& error) {
-    throw UsageError("this is no JSON: " + json_problem(error), path, "correct the file");
+  } catch (const ArgumentJson::exception&) {
+    throw UsageError("this is no JSON: " + find_json_problem(text).text(), path, "correct the file");
   }
   if (!document.is_object()) {
     throw UsageError("training arguments must be a JSON object", path, R"(write {"learning_rate": 2e-5, ...})");

@@ -1,31 +1,18 @@
 #include "lockstep/data/text/files/json_file.h"
 
-#include <algorithm>
 #include <limits>
 #include <unordered_set>
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/json_problem.h"
 #include "lockstep/data/text/files/text_lines.h"
-#include "lockstep/data/text/unicode/utf8.h"
 
 namespace lockstep::text {
 namespace {
 
 /// Deeper than any tokenizer file; recursion over the value is safe up to this depth.
 constexpr int kDeepest = 64;
-
-std::string line_at(std::string_view content, std::size_t position) {
-  const std::string_view before = content.substr(0, position);
-  return std::to_string(1 + std::count(before.begin(), before.end(), '\n'));
-}
-
-// The message without "[json.exception.parse_error.101] ".
-std::string message_of(const std::exception& error) {
-  const std::string message = error.what();
-  const std::size_t end = message.find("] ");
-  return end == std::string::npos ? message : message.substr(end + 2);
-}
 
 }  // namespace
 
@@ -47,11 +34,10 @@ nlohmann::json parse_json(std::string_view content, const std::string& path) {
   };
   try {
     return nlohmann::json::parse(content, check);
-  } catch (const nlohmann::json::parse_error& error) {
-    throw Error("not valid JSON: " + replace_invalid_utf8(message_of(error)), path + ":" + line_at(content, error.byte),
+  } catch (const nlohmann::json::exception&) {
+    const JsonProblem problem = find_json_problem(content);
+    throw Error("not valid JSON: " + problem.text(), path + ":" + std::to_string(problem.line),
                 "take the file from its source again");
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(std::string("not usable JSON: ") + error.what(), path, "take the file from its source again");
   }
 }
 
