@@ -178,6 +178,11 @@ TEST(FailureReport, NamesTheMessageOnlyIfItShowsOne) {
     EXPECT_FALSE(has(with_lines.what(), by_message)) << with_lines.what();
     EXPECT_TRUE(has(with_lines.what(), "stands in its last lines")) << with_lines.what();
   }
+  for (const int code : {1, 127, 137}) {
+    const Error silent = failure_report({end_of(0, code)}, "", 0, "", false);
+    EXPECT_TRUE(has(silent.what(), "wrote nothing on standard error")) << silent.what();
+    EXPECT_FALSE(has(silent.what(), "last lines")) << silent.what();
+  }
   for (RankEnd end : {aborted(0, {}), end_of(0, 1)}) {
     end.error.message = "out of luck";
     const Error told = failure_report({end}, "", 0, "", false);
@@ -258,8 +263,18 @@ class AdviceFor : public ::testing::TestWithParam<Advice> {};
 
 TEST_P(AdviceFor, FitsTheEnd) {
   EXPECT_EQ(GetParam().status.describe(), GetParam().describes);
-  const std::string advice = advice_for(GetParam().status, false);
+  const std::string advice = advice_for(GetParam().status, false, true);
   EXPECT_NE(advice.find(GetParam().advises), std::string::npos) << advice;
+  EXPECT_EQ(advice.find("wrote nothing"), std::string::npos) << advice;
+}
+
+// As a rank whose standard error goes to a file on a full disk.
+TEST_P(AdviceFor, PointsToNoLinesWhereThereAreNone) {
+  const std::string advice = advice_for(GetParam().status, false, false);
+  EXPECT_EQ(advice.find("last lines"), std::string::npos) << advice;
+  const bool pointed = advice_for(GetParam().status, false, true).find("last lines") != std::string::npos;
+  EXPECT_EQ(advice.find("wrote nothing on standard error") != std::string::npos, pointed) << advice;
+  EXPECT_EQ(advice.find("disk is full") != std::string::npos, pointed) << advice;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -268,6 +283,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Advice{"kill", {0, SIGKILL, false}, "killed by SIGKILL (Killed)", "dmesg"},
                       Advice{"abort", {0, SIGABRT, false}, "killed by SIGABRT (Aborted)", "last lines"},
                       Advice{"not_found", {127, 0, false}, "exit code 127", "did not find"},
+                      Advice{"not_executable", {126, 0, false}, "exit code 126", "permissions"},
+                      Advice{"timer", {0, SIGALRM, false}, "killed by SIGALRM (Alarm clock)", "last lines"},
                       Advice{"child_was_killed", {137, 0, false}, "exit code 137", "SIGKILL"},
                       Advice{"plain", {1, 0, false}, "exit code 1", "--log-dir"}),
     [](const auto& test) { return test.param.name; });

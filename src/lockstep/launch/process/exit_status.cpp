@@ -17,7 +17,29 @@ std::string ExitStatus::describe() const {
                      dumped_core ? ", core dumped" : "");
 }
 
-std::string advice_for(const ExitStatus& status, bool out_of_memory) {
+namespace {
+
+constexpr const char* kWroteNothing =
+    "it wrote nothing on standard error: run one rank under gdb; where its output goes to files, look whether their "
+    "disk is full";
+
+std::string advice_for_code(int code, bool has_lines) {
+  if (code == 126) return "the shell could not execute a program: check its permissions";
+  if (code == 127) {
+    return fmt::format("the shell or the loader did not find a program or library: {}",
+                       has_lines ? "its last lines name it" : kWroteNothing);
+  }
+  if (code > 128 && code <= 128 + 64) {
+    return fmt::format("a program that it ran was ended by {}: {}", signal_name(code - 128),
+                       has_lines ? "see its last lines" : kWroteNothing);
+  }
+  if (!has_lines) return kWroteNothing;
+  return "see its last lines; 'lockstep run --tee 3 --log-dir DIR' keeps everything that each rank writes";
+}
+
+}  // namespace
+
+std::string advice_for(const ExitStatus& status, bool out_of_memory, bool has_lines) {
   switch (status.signal) {
     case 0:
       break;
@@ -30,7 +52,7 @@ std::string advice_for(const ExitStatus& status, bool out_of_memory) {
       return "a bad memory access in the program: run one rank under gdb, or build it with -fsanitize=address"
              " (SIGBUS: also a full disk or /dev/shm)";
     case SIGABRT:
-      return "it gave up by itself: the reason stands in its last lines";
+      return fmt::format("it gave up by itself: {}", has_lines ? "the reason stands in its last lines" : kWroteNothing);
     case SIGILL:
       return "it was built for another processor than this one: build it on this host";
     case SIGFPE:
@@ -44,14 +66,9 @@ std::string advice_for(const ExitStatus& status, bool out_of_memory) {
     case SIGPIPE:
       return "it wrote to a pipe or socket that nobody reads any more";
     default:
-      return "see its last lines";
+      return has_lines ? "see its last lines" : kWroteNothing;
   }
-  if (status.code == 126) return "the shell could not execute a program: check its permissions";
-  if (status.code == 127) return "the shell or the loader did not find a program or library: its last lines name it";
-  if (status.code > 128 && status.code <= 128 + 64) {
-    return fmt::format("a program that it ran was ended by {}: see its last lines", signal_name(status.code - 128));
-  }
-  return "see its last lines; 'lockstep run --tee 3 --log-dir DIR' keeps everything that each rank writes";
+  return advice_for_code(status.code, has_lines);
 }
 
 long count_out_of_memory_kills() {

@@ -17,7 +17,8 @@ struct ExitStatus {
 
 /// Advice for the user after a rank ended with `status`.
 /// @param out_of_memory  whether the kernel's out-of-memory killer killed a process meanwhile
-std::string advice_for(const ExitStatus& status, bool out_of_memory);
+/// @param has_lines  whether the report shows last lines of its standard error, to which the advice can point
+std::string advice_for(const ExitStatus& status, bool out_of_memory, bool has_lines);
 
 /// How many processes of this control group the kernel has killed because memory ran out; 0 if that cannot be read.
 long count_out_of_memory_kills();

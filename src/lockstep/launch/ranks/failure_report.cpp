@@ -81,11 +81,7 @@ std::string advice_after(const RankEnd& first, bool out_of_memory) {
   if (!message_lines(first).empty() && (first.was_asked || first.status.signal == SIGABRT || (gave_up && !has_lines))) {
     return "it gave up by itself: its message has the reason";
   }
-  if (gave_up && !has_lines) {
-    return "it gave up by itself and wrote nothing on standard error: run one rank under gdb; where its output goes to "
-           "files, look whether their disk is full";
-  }
-  return advice_for(first.status, out_of_memory);
+  return advice_for(first.status, out_of_memory, has_lines);
 }
 
 }  // namespace
