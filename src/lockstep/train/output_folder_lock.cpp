@@ -4,7 +4,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +19,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/create_folders.h"
+#include "lockstep/base/files/is_file_at.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/topology.h"
 
@@ -80,14 +80,6 @@ bool ends_soon(const HolderJson& holder) {
   return is_own_job || is_started_again() || (holder["pid"] == ::getpid() && holder["host"] == host_name());
 }
 
-// Whether `path` is still the opened file; its last holder removes it.
-bool is_file_at(int fd, const std::string& path) {
-  struct stat opened {
-  }, there{};
-  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &there) == 0 && opened.st_ino == there.st_ino &&
-         opened.st_dev == there.st_dev;
-}
-
 }  // namespace
 
 OutputFolderLock::OutputFolderLock(std::string path, UniqueFd fd, bool is_held)
@@ -114,7 +106,7 @@ std::shared_ptr<OutputFolderLock> OutputFolderLock::lock(const std::string& fold
                   "give an --output-dir that you may write to, with space on its disk");
     }
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-      if (!is_file_at(fd.get(), path)) continue;
+      if (!is_file_at(fd.get(), path)) continue;  // its last holder has removed it
       write_holder(fd.get());
       return std::shared_ptr<OutputFolderLock>(new OutputFolderLock(path, std::move(fd), true));
     }

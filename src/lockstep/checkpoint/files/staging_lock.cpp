@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/is_file_at.h"
 #include "lockstep/checkpoint/files/staged_file.h"
 
 namespace lockstep {
@@ -19,14 +20,6 @@ constexpr std::time_t kADay = 24 * 60 * 60;
 
 bool knows_no_locks(int code) { return code != EWOULDBLOCK && code != EINTR; }
 
-// Whether `path` is still the opened file: another process may have removed it as a leftover.
-bool is_still_there(int fd, const std::string& path) {
-  struct stat opened {
-  }, there{};
-  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &there) == 0 && opened.st_ino == there.st_ino &&
-         opened.st_dev == there.st_dev;
-}
-
 }  // namespace
 
 StagingLock::StagingLock(const std::string& path) : file_(path + kEnding) {
@@ -35,7 +28,8 @@ StagingLock::StagingLock(const std::string& path) : file_(path + kEnding) {
     if (!fd_) fail_to("make", std::exchange(file_, std::string()));
     const bool is_locked = ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0;
     const int code = errno;
-    if (is_locked ? is_still_there(fd_.get(), file_) : knows_no_locks(code)) return;
+    // Another process may have removed it as a leftover.
+    if (is_locked ? is_file_at(fd_.get(), file_) : knows_no_locks(code)) return;
   }
 }
 
