@@ -23,6 +23,19 @@ std::vector<std::string> long_names(const CLI::App& app) {
   return names;
 }
 
+// The subcommand of `app` that `word` names; null if it names none.
+template <typename Command>  // const or not
+Command* nested_named(Command* app, const std::string& word) {
+  const auto nested = app->get_subcommands([&](const CLI::App* each) { return each->check_name(word); });
+  return nested.empty() ? nullptr : nested.front();
+}
+
+// The flag of a word "--some_flag=value", as CLI11 knows it: "--some-flag".
+std::string flag_name(const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  return name.rfind("--", 0) == 0 ? with_hyphens(name) : name;
+}
+
 // The first word that no command takes, with a suggestion; empty if there is none.
 std::string unknown_word(const CLI::App& root, const std::vector<std::string>& arguments) {
   const CLI::App* app = &root;
@@ -30,21 +43,19 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
     const std::string& argument = arguments[i];
     if (argument.empty() || argument[0] != '-') {
       if (app->get_prefix_command()) break;
-      const auto nested = app->get_subcommands([&](const CLI::App* each) { return each->check_name(argument); });
-      if (nested.empty() && app->get_require_subcommand_min() > 0) {
+      const CLI::App* nested = nested_named(app, argument);
+      if (nested == nullptr && app->get_require_subcommand_min() > 0) {
         return fmt::format("unknown argument '{}'.{}", argument, did_you_mean(argument, long_names(*app)));
       }
-      if (!nested.empty()) app = nested.front();
+      if (nested != nullptr) app = nested;
       continue;
     }
-    const std::size_t equals = argument.find('=');
-    std::string name = argument.substr(0, equals);
-    if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+    const std::string name = flag_name(argument);
     const CLI::Option* option = app->get_option_no_throw(name);
     if (option == nullptr && name.rfind("--", 0) == 0) {
       return fmt::format("unknown flag '{}'.{}", name, did_you_mean(name, long_names(*app)));
     }
-    if (option != nullptr && option->get_expected_min() > 0 && equals == std::string::npos) ++i;
+    if (option != nullptr && option->get_expected_min() > 0 && argument.find('=') == std::string::npos) ++i;
   }
   return "";
 }
@@ -68,13 +79,11 @@ std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> argu
     if (argument == "--") break;
     if (argument.size() < 2 || argument[0] != '-') {
       if (app->get_prefix_command()) break;
-      const auto nested = app->get_subcommands([&](CLI::App* candidate) { return candidate->check_name(argument); });
-      if (!nested.empty()) app = nested.front();
+      if (CLI::App* nested = nested_named(app, argument)) app = nested;
       continue;
     }
     const std::size_t equals = argument.find('=');
-    std::string name = argument.substr(0, equals);
-    if (name.rfind("--", 0) == 0) name = with_hyphens(name);
+    const std::string name = flag_name(argument);
     const CLI::Option* option = app->get_option_no_throw(name);
     if (option == nullptr && name[1] != '-') option = app->get_option_no_throw(name.substr(0, 2));
     if (option == nullptr) {
@@ -126,10 +135,9 @@ std::string explain_words(const CLI::ParseError& error, const CLI::App& app,
   const std::string words = text.substr(std::min(text.find(':'), text.size() - 1) + 1) + " ";
   for (const bool is_flag : {true, false}) {
     for (const std::string& argument : arguments) {
-      std::string name = argument.substr(0, argument.find('='));
+      const std::string name = flag_name(argument);
       if (name.empty() || (name[0] == '-') != is_flag || words.find(" " + argument + " ") == std::string::npos)
         continue;
-      if (name.rfind("--", 0) == 0) name = with_hyphens(name);
       if (is_flag && innermost->get_option_no_throw(name) != nullptr) continue;
       return fmt::format("unknown {} '{}'.{}", is_flag ? "flag" : "argument", argument, did_you_mean(name, known));
     }
