@@ -40,6 +40,7 @@ void FusedStep::own_weights() {
                 communicator_->membership().where() + ", fused optimizer",
                 "call it before backward, after step(), or after zero_grad()");
   }
+  gradients_dropped();
   if (!memory_->shares_weights()) return;
   for (const FusedBucket& bucket : buckets_) {
     for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {

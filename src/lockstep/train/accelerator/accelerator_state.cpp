@@ -190,7 +190,6 @@ void AcceleratorState::load_window(const NamedTensors& saved) {
   update_->left.clear();
   for (const auto& [name, parameter] : parameter_names()) {
     const auto gradient = by_name.find(kGradient + name);
-    if (parameter.grad().defined()) parameter.grad().zero_();
     if (gradient == by_name.end()) continue;
     if (!parameter.grad().defined()) {
       parameter.mutable_grad() = gradient->second.to(parameter.device(), parameter.scalar_type(), false, /*copy=*/true);
@@ -200,12 +199,28 @@ void AcceleratorState::load_window(const NamedTensors& saved) {
   }
 }
 
+void AcceleratorState::drop_gradients() {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : parameter_names()) {
+    if (parameter.grad().defined()) parameter.grad().zero_();
+  }
+}
+
+// All ranks write at once: where a fused optimizer's ranks share the weights, each to a copy of its own, which the next
+// step compares. Gradients that wait belong to weights that are replaced.
+void AcceleratorState::load_weights(const Checkpoint& checkpoint, const std::vector<NamedTensors>& weights) {
+  drop_gradients();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i].empty()) continue;
+    wrappers_[i]().own_weights();
+    checkpoint.load_weights(weights[i], i);
+  }
+}
+
 void AcceleratorState::load(const Checkpoint& checkpoint, const ResumeState& own,
                             const std::vector<NamedTensors>& weights) {
   check_counts(checkpoint);
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (!weights[i].empty()) checkpoint.load_weights(weights[i], i);
-  }
+  load_weights(checkpoint, weights);
   for (std::size_t i = 0; i < optimizers_.size(); ++i) load_optimizer(i, checkpoint);
   for (std::size_t i = 0; i < schedulers_.size(); ++i) {
     load_scheduler_state(*schedulers_[i], checkpoint.file(scheduler_file(i)),

@@ -63,6 +63,8 @@ class AcceleratorState {
   NamedTensors state_of_this_replica() const;
   void load_replica(const NamedTensors& saved);
   void check_counts(const Checkpoint& checkpoint) const;
+  void drop_gradients();
+  void load_weights(const Checkpoint& checkpoint, const std::vector<NamedTensors>& weights);
   void load_optimizer(std::size_t index, const Checkpoint& checkpoint);
   void load_window(const NamedTensors& saved);
   nlohmann::json counts() const;  // number of objects, by kind
