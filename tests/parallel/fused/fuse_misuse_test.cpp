@@ -19,9 +19,12 @@ class FuseMisuse : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Engines, FuseMisuse, ::testing::Values("thread", "shm", "gloo"),
                          [](const auto& test) { return std::string(test.param); });
 
-struct MisusedModel {
-  explicit MisusedModel(const Group& group, bool fused = true, int width = 20)
-      : model(make_linear(width, 4)), ddp(model, fuse_on(group)), optimizer(model->parameters(), AdamOptions(0.05)) {
+template <typename Optimizer>
+struct Misused {
+  explicit Misused(const Group& group, bool fused = true, int width = 20)
+      : model(make_linear(width, 4)),
+        ddp(model, fuse_on(group)),
+        optimizer(model->parameters(), typename Optimizer::Options(0.05)) {
     if (fused) ddp.fuse(optimizer);
   }
   void backward(int rank, int step) {
@@ -31,8 +34,9 @@ struct MisusedModel {
 
   Linear model;
   DistributedDataParallel<Linear> ddp;
-  Adam optimizer;
+  Optimizer optimizer;
 };
+using MisusedModel = Misused<Adam>;
 
 double largest_difference(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
 
@@ -173,19 +177,16 @@ TEST_P(FuseMisuse, ClipsAListWhileRanksRunOutOfInputs) {
   fuse_ranks(GetParam(), 3, [](Group group) {
     std::vector<at::Tensor> ends;
     for (const bool fused : {false, true}) {
-      const Linear model = make_linear(20, 4);
-      DistributedDataParallel ddp(model, fuse_on(group));
-      SGD optimizer(model->parameters(), SGDOptions(0.05));
-      if (fused) ddp.fuse(optimizer);
-      ddp.join([&] {
+      Misused<SGD> it(group, fused);
+      it.ddp.join([&] {
         for (int step = 0; step < 1 + group->rank(); ++step) {
-          optimizer.zero_grad();
-          ddp(fuse_batch(group->rank(), step, 20)).pow(2).mean().backward();
-          clip_grad_norm_({model->weight}, 0.1);
-          optimizer.step();
+          it.optimizer.zero_grad();
+          it.backward(group->rank(), step);
+          clip_grad_norm_({it.model->weight}, 0.1);
+          it.optimizer.step();
         }
       });
-      ends.push_back(torch::cat({model->weight.detach().flatten(), model->bias.detach()}).clone());
+      ends.push_back(it.weights());
     }
     EXPECT_LE(largest_difference(ends[0], ends[1]), 2e-6);
   });
@@ -253,14 +254,11 @@ TEST_P(FuseMisuse, ScalesGradientsByHandAsWithoutFuse) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     std::vector<at::Tensor> ends;
     for (const bool fused : {false, true}) {
-      const Linear model = make_linear(20, 4);
-      DistributedDataParallel ddp(model, fuse_on(group));
-      SGD optimizer(model->parameters(), SGDOptions(0.05));
-      if (fused) ddp.fuse(optimizer);
-      ddp(fuse_batch(group->rank(), 1, 20)).pow(2).mean().backward();
-      for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad().mul_(0.25);
-      optimizer.step();
-      ends.push_back(model->weight.detach().clone());
+      Misused<SGD> it(group, fused);
+      it.backward(group->rank(), 1);
+      for (at::Tensor& parameter : it.model->parameters()) parameter.mutable_grad().mul_(0.25);
+      it.optimizer.step();
+      ends.push_back(it.weights());
     }
     EXPECT_LE(largest_difference(ends[0], ends[1]), 1e-6);
   });

@@ -63,8 +63,7 @@ class SparseGradientsOf : public ::testing::TestWithParam<SparseCase> {};
 
 TEST_P(SparseGradientsOf, AreAveraged) {
   const SparseCase& param = GetParam();
-  const auto body = [&](const Membership& membership) {
-    const Group group = make_communicator(param.engine, membership);
+  fuse_ranks(param.engine, param.world_size, [&](const Group& group) {
     TableNet net(true), one(false);  // one process, with dense gradients
     DistributedDataParallel ddp(net, fuse_on(group));
     for (int step = 0; step < 5; ++step) {
@@ -89,12 +88,7 @@ TEST_P(SparseGradientsOf, AreAveraged) {
         EXPECT_TRUE(net->named_parameters()[item.key()].allclose(item.value())) << item.key() << ", step " << step;
       }
     }
-  };
-  if (std::string(param.engine) == "shm") {
-    run_ranks_as_processes(param.world_size, body);
-  } else {
-    run_ranks_as_threads(param.world_size, body);
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, SparseGradientsOf,
