@@ -68,7 +68,7 @@ void TaskFlags::add(CLI::App& app, bool trains) {
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
   app.add_option("--unlisted-labels", unlisted_labels,
-                 "texts to evaluate whose label is none of the model's; skip: leave them out")
+                 "texts to evaluate with a label that the model does not have; skip: leave them out")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
   app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
