@@ -1,8 +1,12 @@
 #include "lockstep/train/stop_signal.h"
 
+#include <time.h>
+
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -13,20 +17,48 @@ namespace lockstep {
 namespace {
 
 constexpr std::array<int, 2> kStopSignals{SIGTERM, SIGUSR1};
+constexpr std::int64_t kNever = -1;
 
 std::mutex stop_signal_mutex;
 int stop_signal_users = 0;
 std::array<struct sigaction, kStopSignals.size()> stop_signals_before{};
 volatile std::sig_atomic_t stop_signal_came = 0;
+std::atomic<std::int64_t> first_termination_ms{kNever};
+std::atomic<std::int64_t> same_termination_ms{0};
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "a signal handler uses it");
 
-extern "C" void take_note_of_stop_signal(int) { stop_signal_came = 1; }
+std::int64_t now_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+bool is_asked_again() {
+  const std::int64_t now = now_ms();
+  std::int64_t first = kNever;
+  return !first_termination_ms.compare_exchange_strong(first, now) && now - first >= same_termination_ms;
+}
+
+// Calls what a signal handler may call only.
+extern "C" void take_note_of_stop_signal(int number) {
+  const int code = errno;
+  stop_signal_came = 1;
+  if (number == SIGTERM && is_asked_again()) {
+    ::sigaction(SIGTERM, &stop_signals_before[0], nullptr);
+    ::raise(SIGTERM);  // is delivered when this handler returns
+  }
+  errno = code;
+}
+static_assert(kStopSignals[0] == SIGTERM);
 
 }  // namespace
 
-StopSignal::StopSignal() {
+StopSignal::StopSignal(std::chrono::milliseconds same_request) {
   const std::lock_guard<std::mutex> lock(stop_signal_mutex);
   if (stop_signal_users == 0) {
     stop_signal_came = 0;
+    first_termination_ms = kNever;
+    same_termination_ms = same_request.count();
     struct sigaction action {};
     action.sa_handler = take_note_of_stop_signal;
     action.sa_flags = SA_RESTART;

@@ -1,0 +1,74 @@
+// What a training does with SIGTERM while it is busy: each case a process of its own, which the signal may end.
+#include "lockstep/train/stop_signal.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::hours kLong{1};
+constexpr std::chrono::milliseconds kNoTime{0};
+
+// How a process ends that does `body`: the signal, or the exit code negated.
+int end_of_process(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+}
+
+constexpr int kTookNote = 7;
+int note_of(const StopSignal& signal) { return signal.received() ? kTookNote : 0; }
+
+TEST(StopSignal, TakesNoteOfOneAndOfThoseThatFollowAtOnce) {
+  const int end = end_of_process([] {
+    const StopSignal signal(kLong);
+    if (signal.received()) return 1;
+    for (const int number : {SIGTERM, SIGTERM, SIGUSR1, SIGTERM}) ::raise(number);
+    return note_of(signal);
+  });
+  EXPECT_EQ(end, -kTookNote);
+}
+
+TEST(StopSignal, ALaterSigtermEndsAProcessThatNeverLooks) {
+  const int end = end_of_process([] {
+    const StopSignal signal(kNoTime);
+    ::raise(SIGTERM);
+    ::raise(SIGTERM);
+    return note_of(signal);
+  });
+  EXPECT_EQ(end, SIGTERM);
+}
+
+// Slurm's warning, and the end of the job's time while the checkpoint is being written.
+TEST(StopSignal, TheFirstSigtermAfterSigusr1EndsNothing) {
+  const int end = end_of_process([] {
+    const StopSignal signal(kNoTime);
+    for (const int number : {SIGUSR1, SIGUSR1, SIGTERM}) ::raise(number);
+    return note_of(signal);
+  });
+  EXPECT_EQ(end, -kTookNote);
+}
+
+volatile std::sig_atomic_t programs_own_calls = 0;
+
+TEST(StopSignal, ALaterSigtermIsForTheProgramsOwnHandler) {
+  const int end = end_of_process([] {
+    std::signal(SIGTERM, [](int) { programs_own_calls = programs_own_calls + 1; });
+    const StopSignal signal(kNoTime);
+    ::raise(SIGTERM);
+    if (programs_own_calls != 0) return 1;
+    ::raise(SIGTERM);
+    return programs_own_calls == 1 ? note_of(signal) : 2;
+  });
+  EXPECT_EQ(end, -kTookNote);
+}
+
+}  // namespace
+}  // namespace lockstep
