@@ -1,7 +1,8 @@
-// Tests closed or full standard streams, and an unusable folder for temporary files: the command works, or reports what
-// is missing.
+// Tests closed or full standard streams, an unusable folder for temporary files, and a limit on addresses: the command
+// works, or reports what is missing.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/launch.h"
@@ -70,6 +71,21 @@ TEST(FullStreams, AreAFailure) {
     EXPECT_TRUE(has(end.err, "cannot write the output: No space left on device")) << arguments << ": " << end.err;
   }
   EXPECT_EQ(run_program(shell(kCommand + " --version >/dev/full 2>/dev/full")).code, 1);
+}
+
+// The host may have memory left: what is short is addresses.
+TEST(AddressSpace, IsNamedWithItsLimitInAnErrorForWantOfMemory) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "table.csv";
+  std::ofstream(file) << "height,label\n1,short\n2,tall\n";
+  fs::resize_file(file, std::uintmax_t{64} << 30);  // a hole
+  const std::string kibibytes = "50331648";
+  const ProgramEnd end = run_program(shell("ulimit -v " + kibibytes + "; exec " + kCommand +
+                                           " train --task tabular-classification --model mlp --train-file " + file +
+                                           " --output-dir " + (folder / "out")));
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_TRUE(has(end.err, "Cannot allocate memory")) << end.err;
+  EXPECT_TRUE(has(end.err, "the limit on address space, ulimit -v, is 49152 MiB")) << end.err;
 }
 
 TEST(TemporaryFiles, AreNotNeededToSaveAModel) {

@@ -19,6 +19,7 @@
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
+#include "lockstep/base/processor/address_space.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/ranks/spare_message.h"
 #include "lockstep/start/standard_streams.h"
@@ -49,12 +50,24 @@ void print_error(std::string_view text) noexcept {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
+// Adds the limit that a shell has set to an error for want of memory, as the system, the C++ library and LibTorch word
+// it: the host may have memory left that the process may not use.
+std::string with_memory_limit(const std::string& text) {
+  const auto limit = address_space_limit();
+  const bool is_of_memory = text.find("t allocate memory") != std::string::npos ||  // can't, or Cannot
+                            text.find("not enough memory") != std::string::npos ||
+                            text.find("bad_alloc") != std::string::npos;
+  if (!limit || !is_of_memory) return text;
+  return text + fmt::format("\n  the limit on address space, ulimit -v, is {} MiB", *limit >> 20);
+}
+
 // @param name  of the subcommand; empty: no subcommand
 void print_failure(const std::string& name, const std::string& text) noexcept {
   try {
     const auto rank = env_string("RANK");
     const std::string who = name.empty() ? "lockstep" : "lockstep " + name;
-    print_error(fmt::format("{}{}: error: {}\n", rank ? "[rank " + *rank + "] " : "", who, printable_lines(text)));
+    print_error(fmt::format("{}{}: error: {}\n", rank ? "[rank " + *rank + "] " : "", who,
+                            printable_lines(with_memory_limit(text))));
   } catch (const std::exception&) {  // out of memory for a longer text
     print_error("lockstep: error: not enough memory to say what failed\n");
   }
