@@ -57,7 +57,7 @@ TEST(ResumeArguments, EachChangeIsOneLineWithBothValuesAndWhatHappens) {
   trainer.train();
   for (const char* line :
        {"warning: learning_rate is 0.5, and 0.05 in the checkpoint: the checkpoint's stays in effect",
-        "warning: seed is 7, and 42 in the checkpoint: the checkpoint's generators and order of samples go on",
+        "warning: seed is 7, and 42 in the checkpoint: the checkpoint's generators and order of samples continue",
         "warning: per_device_train_batch_size is 3, and 2 in the checkpoint: from here on, updates take different "
         "samples",
         "warning: max_length is 32, and 64 in the checkpoint: the checkpoint was trained on differently prepared "
