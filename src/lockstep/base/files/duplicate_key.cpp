@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/json_events.h"
 #include "lockstep/base/text/printable.h"
 
 namespace lockstep {
@@ -44,18 +45,11 @@ class CountedText {
   const char** furthest_;
 };
 
-class KeyCheck : public nlohmann::json_sax<nlohmann::json> {
+class KeyCheck : public JsonEvents {
  public:
   KeyCheck(const std::string& text, const std::string& path) : here_(text.data()), counted_(here_), path_(path) {}
 
   const char** here() { return &here_; }
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(std::int64_t) override { return true; }
-  bool number_unsigned(std::uint64_t) override { return true; }
-  bool number_float(double, const std::string&) override { return true; }
-  bool string(std::string&) override { return true; }
-  bool binary(nlohmann::json::binary_t&) override { return true; }
   bool start_object(std::size_t) override {
     open_.emplace_back();
     return true;
@@ -64,8 +58,6 @@ class KeyCheck : public nlohmann::json_sax<nlohmann::json> {
     open_.pop_back();
     return true;
   }
-  bool start_array(std::size_t) override { return true; }
-  bool end_array() override { return true; }
   bool key(std::string& name) override {
     const std::int64_t line = line_here();
     const auto [first, is_new] = open_.back().emplace(name, line);
@@ -73,7 +65,6 @@ class KeyCheck : public nlohmann::json_sax<nlohmann::json> {
     throw UsageError(fmt::format("the key \"{}\" comes twice: here and in line {}", printable(name), first->second),
                      fmt::format("{}:{}", path_, line), "remove one of the two");
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
 
  private:
   // Each line is counted once, however many keys there are.

@@ -5,28 +5,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/files/json_events.h"
 #include "lockstep/base/text/printable.h"
 
 namespace lockstep {
 namespace {
 
 // Follows a text up to its problem. The library's exceptions alone name no key, and of a number no place either.
-class ProblemSearch : public nlohmann::json_sax<nlohmann::json> {
+class ProblemSearch : public JsonEvents {
  public:
   explicit ProblemSearch(std::string_view text) : text_(text) {}
   const JsonProblem& found() const { return found_; }
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(std::int64_t) override { return true; }
-  bool number_unsigned(std::uint64_t) override { return true; }
-  bool number_float(double, const std::string&) override { return true; }
-  bool string(std::string&) override { return true; }
-  bool binary(nlohmann::json::binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(std::size_t) override { return true; }
-  bool end_array() override { return true; }
   bool key(std::string& name) override {
     found_.key = printable(name);
     return true;
