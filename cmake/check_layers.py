@@ -1,7 +1,8 @@
 """Fails if a file includes what it may not.
 
 A module includes itself and the modules that src/lockstep/CMakeLists.txt lists for it. A header under include/ is a
-promise to users, so it includes promised headers and LibTorch alone.
+promise to users, so it includes headers under include/ and LibTorch alone. Those under include/lockstep/detail/ are no
+promise: they stand there because templates need them.
 """
 import pathlib
 import re
@@ -12,11 +13,13 @@ inside, promised = project / "src/lockstep", project / "include/lockstep"
 text = (inside / "CMakeLists.txt").read_text()
 rules = re.findall(r"^lockstep_module\(([\w/]+)( TORCH)?(?: DEPENDS ([a-z_/ ]+))?", text, re.M)
 modules = {rule[0] for rule in rules}
+detail = promised / "detail"
 umbrella = promised / "lockstep.h"
 
 
 def module_of(path):
     """The innermost module that holds `path`, as "data/text" holds data/text/utf8.h; else its first folder."""
+    path = path.removeprefix("detail/")
     holders = [module for module in modules if path.startswith(module + "/")]
     return max(holders, key=len, default=path.split("/")[0])
 
@@ -25,11 +28,11 @@ def includes_of(file):
     return re.findall(r'#include "lockstep/([^"]+)"', file.read_text())
 
 
-bad = [f"{d}: no lockstep_module line" for root in (inside, promised) for d in sorted(root.iterdir())
-       if d.is_dir() and any(d.rglob("*.[hc]*")) and d.name not in modules]
+bad = [f"{d}: no lockstep_module line" for root in (inside, promised, detail) for d in sorted(root.iterdir())
+       if d.is_dir() and d != detail and any(d.rglob("*.[hc]*")) and d.name not in modules]
 checked = 0
 for module, torch, deps in rules:
-    for root in (inside, promised):
+    for root in (inside, promised, detail):
         for file in sorted((root / module).rglob("*.[hc]*")):
             if module_of(str(file.relative_to(root))) != module:
                 continue
@@ -47,11 +50,20 @@ headers = sorted(promised.rglob("*.h"))
 for header in headers:
     for included in includes_of(header):
         if not (promised / included).exists():
-            bad.append(f"{header}: it is promised, and lockstep/{included} is not")
+            bad.append(f"{header}: it is under include/, and lockstep/{included} is not")
+needed = {included for header in headers for included in includes_of(header)}
 for header in headers:
-    if header != umbrella and str(header.relative_to(promised)) not in includes_of(umbrella):
-        bad.append(f"{umbrella}: lockstep/{header.relative_to(promised)} is missing")
+    name = str(header.relative_to(promised))
+    if detail in header.parents:
+        if name in includes_of(umbrella):
+            bad.append(f"{umbrella}: lockstep/{name} is no promise")
+        if name not in needed:
+            bad.append(f"{header}: no header under include/ needs it, so it belongs into src/")
+    elif header != umbrella and name not in includes_of(umbrella):
+        bad.append(f"{umbrella}: lockstep/{name} is missing")
 if not checked:
     bad.append(f"{inside}: no source file found, so nothing was checked")
-print(f"{checked} files in {len(modules)} modules checked, {len(headers)} of them promised headers")
+details = sum(detail in header.parents for header in headers)
+print(f"{checked} files in {len(modules)} modules checked, {len(headers) - details} of them promised headers, {details} of "
+      "them headers that templates need")
 sys.exit("\n".join(bad) or 0)

@@ -2,19 +2,12 @@
 
 // All that Lockstep promises to users. A program that names the headers it needs compiles faster.
 
-#include "lockstep/base/deadline.h"            // a point in time by which a wait must end
-#include "lockstep/base/deadline_extension.h"  // moves deadlines on while it is worth waiting
-#include "lockstep/base/environment.h"         // environment variables, with their types checked
-#include "lockstep/base/error.h"               // Error: what happened, where, what to do
+#include "lockstep/base/deadline.h"     // a point in time by which a wait must end
+#include "lockstep/base/environment.h"  // environment variables, with their types checked
+#include "lockstep/base/error.h"        // Error: what happened, where, what to do
 
-#include "lockstep/tensor/autocast.h"        // whether operators compute in a smaller type
-#include "lockstep/tensor/batch.h"           // named tensors of several samples
-#include "lockstep/tensor/call_forward.h"    // a module's own forward, whatever its kind
-#include "lockstep/tensor/loss_sum.h"        // a loss as a sum and what it counts
-#include "lockstep/tensor/map_tensors.h"     // the tensors inside a value, taken out and put back
-#include "lockstep/tensor/module_tensors.h"  // a module's parameters and buffers by name
-#include "lockstep/tensor/visit_tensors.h"   // calls a function with each tensor inside a value
-#include "lockstep/tensor/wrapped_module.h"  // what kinds of modules can be wrapped
+#include "lockstep/tensor/batch.h"     // named tensors of several samples
+#include "lockstep/tensor/loss_sum.h"  // a loss as a sum and what it counts
 
 #include "lockstep/data/batch.h"                       // named tensors of one sample
 #include "lockstep/data/concat_dataset.h"              // several datasets one after the other
@@ -26,14 +19,15 @@
 #include "lockstep/data/dataset.h"                     // a finite list of samples
 #include "lockstep/data/distributed_sampler.h"         // each rank's share, PyTorch's index by index
 #include "lockstep/data/exact_distributed_sampler.h"   // each rank's share, no sample twice
+#include "lockstep/data/idx.h"                         // the format of MNIST's files
 #include "lockstep/data/language_modeling_collator.h"  // batches for language modelling
+#include "lockstep/data/length_grouped_sampler.h"      // batches of texts of like lengths
 #include "lockstep/data/mnist.h"                       // images and labels of IDX files
 #include "lockstep/data/nsl_kdd.h"                     // the columns of an NSL-KDD file
 #include "lockstep/data/padding_collator.h"            // batches of texts of different lengths
 #include "lockstep/data/random_sampler.h"              // all samples in random order
 #include "lockstep/data/sampler.h"                     // the order of samples, and where it stands
 #include "lockstep/data/sequential_sampler.h"          // all samples in their order
-#include "lockstep/data/sharded_order.h"               // how samples are dealt to ranks
 #include "lockstep/data/subset_dataset.h"              // some samples of a dataset; random_split
 #include "lockstep/data/tensor_dataset.h"              // samples that stand in memory
 #include "lockstep/data/text_dataset.h"                // rows of texts and labels
@@ -64,25 +58,23 @@
 #include "lockstep/models/model.h"           // a module with its loss and a synthetic batch
 #include "lockstep/models/pretrained.h"      // from_pretrained and save_pretrained
 #include "lockstep/models/registry.h"        // models by name
-#include "lockstep/models/sequence_head.h"   // what a sequence classifier's outputs mean
-#include "lockstep/models/token_batch.h"     // the tensors of a batch of texts
-#include "lockstep/models/token_inputs.h"    // what a text model takes
 
 #include "lockstep/net/launcher_environment.h"  // RANK and its kin under mpirun and srun
 #include "lockstep/net/long_work.h"             // lets other ranks wait for long work
 #include "lockstep/net/membership.h"            // who is in a group
 #include "lockstep/net/store.h"                 // key-value memory of a job
+#include "lockstep/net/store_errors.h"          // the store was lost, or a wait ended too late
 
 #include "lockstep/optim/adam.h"            // Adam and AdamW over flat memory
 #include "lockstep/optim/clip_grad_norm.h"  // clipping, for fused optimizers too
 #include "lockstep/optim/flat_optimizer.h"  // what all optimizers over flat memory share
 #include "lockstep/optim/grad_scaler.h"     // scales the loss for fp16
 #include "lockstep/optim/lr_scheduler.h"    // sets learning rates by a schedule
-#include "lockstep/optim/named_state.h"     // an optimizer's state by name
 #include "lockstep/optim/schedule.h"        // schedules of Hugging Face and PyTorch
 #include "lockstep/optim/sgd.h"             // SGD over flat memory
 
 #include "lockstep/comm/communicator.h"      // the collectives
+#include "lockstep/comm/local_device.h"      // the device of this rank
 #include "lockstep/comm/operation.h"         // sum, mean, minimum, ...; names of operations
 #include "lockstep/comm/process_group.h"     // init_process_group and its group
 #include "lockstep/comm/spawn.h"             // starts ranks as processes or threads
@@ -91,12 +83,11 @@
 
 #include "lockstep/replicas/data_parallel.h"       // DataParallel: replicas in one process
 #include "lockstep/replicas/gather.h"              // replicas' outputs put together
-#include "lockstep/replicas/loss_hint.h"           // warns of a mean that is not the batch's
 #include "lockstep/replicas/parallel_apply.h"      // calls all replicas at once
 #include "lockstep/replicas/parallel_inference.h"  // evaluates on all replicas
 #include "lockstep/replicas/parallel_loss.h"       // the exact loss of unequal chunks
 #include "lockstep/replicas/replica_device.h"      // where a replica runs
-#include "lockstep/replicas/replica_set.h"         // replicas that compute side by side
+#include "lockstep/replicas/replica_error.h"       // which replica failed
 #include "lockstep/replicas/replicate.h"           // makes replicas
 #include "lockstep/replicas/scatter.h"             // cuts inputs into chunks
 #include "lockstep/replicas/step_trace.h"          // the parts of a step, timed
@@ -114,14 +105,11 @@
 #include "lockstep/checkpoint/trainer_state.h"       // Hugging Face's trainer_state.json
 
 #include "lockstep/train/accelerator.h"            // Accelerator: four lines for a loop of one's own
-#include "lockstep/train/batch_rows.h"             // the samples of a batch of torch::data
 #include "lockstep/train/checkpointable.h"         // objects that checkpoints keep
-#include "lockstep/train/common_generator.h"       // random numbers that all ranks draw alike
 #include "lockstep/train/confusion_matrix.h"       // precision, recall, F1 of classes
 #include "lockstep/train/early_stopping.h"         // stops when a metric no longer improves
 #include "lockstep/train/metrics.h"                // metrics by name
 #include "lockstep/train/mixed_precision.h"        // bf16 and fp16
-#include "lockstep/train/nested_tensors.h"         // tensors inside maps and vectors
 #include "lockstep/train/prepared_loader.h"        // this rank's share of a loader
 #include "lockstep/train/prepared_model.h"         // a model that Accelerator prepared
 #include "lockstep/train/prepared_optimizer.h"     // an optimizer that steps once for each update
@@ -129,7 +117,6 @@
 #include "lockstep/train/printer_callback.h"       // prints logs
 #include "lockstep/train/project_configuration.h"  // where an Accelerator keeps its files
 #include "lockstep/train/state_hooks.h"            // called before state is saved or loaded
-#include "lockstep/train/torch_loader_kind.h"      // what kind of torch::data loader a type is
 #include "lockstep/train/tracker.h"                // where an Accelerator's logs go
 #include "lockstep/train/trainable_model.h"        // what Trainer needs to know of a model
 #include "lockstep/train/trainer.h"                // Trainer: Hugging Face's, in C++

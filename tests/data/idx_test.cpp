@@ -1,4 +1,4 @@
-#include "lockstep/data/images/idx.h"
+#include "lockstep/data/idx.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

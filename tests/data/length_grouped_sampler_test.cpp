@@ -1,4 +1,4 @@
-#include "lockstep/data/samplers/length_grouped_sampler.h"
+#include "lockstep/data/length_grouped_sampler.h"
 
 #include <gtest/gtest.h>
 

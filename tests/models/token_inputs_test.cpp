@@ -1,4 +1,4 @@
-#include "lockstep/models/token_inputs.h"
+#include "lockstep/detail/models/token_inputs.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/detail/models/sequence_head.h"
 #include "lockstep/models/gpt2.h"
-#include "lockstep/models/sequence_head.h"
 
 namespace lockstep {
 namespace {

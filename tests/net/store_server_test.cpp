@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "lockstep/net/store/store_client.h"
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 #include "tests/net/net_fixtures.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/tensor/visit_tensors.h"
+#include "lockstep/detail/tensor/visit_tensors.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/data/images/idx.h"
+#include "lockstep/data/idx.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "tests/support/slow_network_ways.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "lockstep/base/deadline_extension.h"
+#include "lockstep/detail/base/deadline_extension.h"
 
 namespace lockstep {
 

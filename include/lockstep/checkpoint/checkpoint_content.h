@@ -8,7 +8,7 @@
 
 #include "lockstep/checkpoint/trainer_state.h"
 #include "lockstep/data/sampler.h"
-#include "lockstep/optim/named_state.h"
+#include "lockstep/detail/optim/named_state.h"
 #include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {

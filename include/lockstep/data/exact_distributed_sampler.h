@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lockstep/data/sampler.h"
-#include "lockstep/data/sharded_order.h"
+#include "lockstep/detail/data/sharded_order.h"
 
 namespace lockstep {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/detail/models/token_inputs.h"
 #include "lockstep/models/bert_config.h"
 #include "lockstep/models/initialization.h"
 #include "lockstep/models/pretrained.h"
-#include "lockstep/models/token_inputs.h"
 
 namespace lockstep {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/detail/models/token_inputs.h"
 #include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/initialization.h"
 #include "lockstep/models/model.h"
 #include "lockstep/models/pretrained.h"
-#include "lockstep/models/token_inputs.h"
 
 namespace lockstep {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/detail/models/sequence_head.h"
 #include "lockstep/models/activation.h"
-#include "lockstep/models/sequence_head.h"
 
 namespace lockstep {
 

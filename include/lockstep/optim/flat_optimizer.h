@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/optim/named_state.h"
+#include "lockstep/detail/optim/named_state.h"
 
 namespace lockstep {
 

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/tensor/call_forward.h"
+#include "lockstep/detail/tensor/module_tensors.h"
+#include "lockstep/detail/tensor/visit_tensors.h"
+#include "lockstep/detail/tensor/wrapped_module.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/step_statistics.h"
-#include "lockstep/tensor/call_forward.h"
-#include "lockstep/tensor/module_tensors.h"
-#include "lockstep/tensor/visit_tensors.h"
-#include "lockstep/tensor/wrapped_module.h"
 
 namespace lockstep {
 

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/detail/replicas/loss_hint.h"
+#include "lockstep/detail/tensor/call_forward.h"
+#include "lockstep/detail/tensor/wrapped_module.h"
 #include "lockstep/replicas/gather.h"
-#include "lockstep/replicas/loss_hint.h"
 #include "lockstep/replicas/parallel_apply.h"
 #include "lockstep/replicas/replicate.h"
 #include "lockstep/replicas/scatter.h"
-#include "lockstep/tensor/call_forward.h"
-#include "lockstep/tensor/wrapped_module.h"
 
 namespace lockstep {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/detail/tensor/map_tensors.h"
 #include "lockstep/replicas/replica_device.h"
-#include "lockstep/tensor/map_tensors.h"
 
 namespace lockstep {
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/detail/tensor/call_forward.h"
+#include "lockstep/detail/tensor/map_tensors.h"
 #include "lockstep/replicas/replicate.h"
-#include "lockstep/tensor/call_forward.h"
-#include "lockstep/tensor/map_tensors.h"
 
 namespace lockstep {
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/replicas/replica_set.h"
-#include "lockstep/tensor/call_forward.h"
-#include "lockstep/tensor/wrapped_module.h"
+#include "lockstep/detail/replicas/replica_set.h"
+#include "lockstep/detail/tensor/call_forward.h"
+#include "lockstep/detail/tensor/wrapped_module.h"
 
 namespace lockstep {
 namespace detail {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lockstep/detail/tensor/map_tensors.h"
 #include "lockstep/replicas/replica_device.h"
-#include "lockstep/tensor/map_tensors.h"
 
 namespace lockstep {
 

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/tensor/autocast.h"
+#include "lockstep/detail/train/nested_tensors.h"
 #include "lockstep/optim/grad_scaler.h"
-#include "lockstep/tensor/autocast.h"
 #include "lockstep/train/checkpointable.h"
 #include "lockstep/train/mixed_precision.h"
-#include "lockstep/train/nested_tensors.h"
 #include "lockstep/train/prepared_loader.h"
 #include "lockstep/train/prepared_model.h"
 #include "lockstep/train/prepared_optimizer.h"

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/detail/tensor/autocast.h"
+#include "lockstep/detail/tensor/map_tensors.h"
+#include "lockstep/detail/tensor/wrapped_module.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "lockstep/tensor/autocast.h"
-#include "lockstep/tensor/map_tensors.h"
-#include "lockstep/tensor/wrapped_module.h"
 #include "lockstep/train/mixed_precision.h"
 
 namespace lockstep {

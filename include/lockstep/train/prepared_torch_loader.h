@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/train/batch_rows.h"
-#include "lockstep/train/common_generator.h"
+#include "lockstep/detail/train/batch_rows.h"
+#include "lockstep/detail/train/common_generator.h"
+#include "lockstep/detail/train/torch_loader_kind.h"
 #include "lockstep/train/prepared_loader.h"
-#include "lockstep/train/torch_loader_kind.h"
 
 namespace lockstep {
 namespace detail {

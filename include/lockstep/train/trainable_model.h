@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "lockstep/data/batch.h"
+#include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/safetensors/safetensors.h"
 #include "lockstep/tensor/loss_sum.h"
-#include "lockstep/tensor/module_tensors.h"
 
 namespace lockstep {
 

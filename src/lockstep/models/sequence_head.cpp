@@ -1,4 +1,4 @@
-#include "lockstep/models/sequence_head.h"
+#include "lockstep/detail/models/sequence_head.h"
 
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/mse_loss.h>

@@ -1,4 +1,4 @@
-#include "lockstep/models/token_inputs.h"
+#include "lockstep/detail/models/token_inputs.h"
 
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>

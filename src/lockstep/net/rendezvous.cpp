@@ -23,7 +23,7 @@
 #include "lockstep/net/sockets/runtime_folder.h"
 #include "lockstep/net/start_line.h"
 #include "lockstep/net/store/job_store.h"
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 #include "lockstep/net/thread_ranks.h"
 
 namespace lockstep {

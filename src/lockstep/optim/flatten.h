@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/optim/named_state.h"
+#include "lockstep/detail/optim/named_state.h"
 
 namespace torch {
 namespace nn {

@@ -1,4 +1,4 @@
-#include "lockstep/optim/named_state.h"
+#include "lockstep/detail/optim/named_state.h"
 
 #include <ATen/ops/cat.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "lockstep/replicas/loss_hint.h"
+#include "lockstep/detail/replicas/loss_hint.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -9,8 +9,8 @@
 #include <exception>
 #include <optional>
 
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/replicas/replica_error.h"
-#include "lockstep/tensor/autocast.h"
 
 namespace lockstep {
 namespace {

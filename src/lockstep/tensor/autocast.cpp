@@ -1,4 +1,4 @@
-#include "lockstep/tensor/autocast.h"
+#include "lockstep/detail/tensor/autocast.h"
 
 #include <torch/version.h>
 

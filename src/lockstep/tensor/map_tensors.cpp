@@ -1,4 +1,4 @@
-#include "lockstep/tensor/map_tensors.h"
+#include "lockstep/detail/tensor/map_tensors.h"
 
 #include "lockstep/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/tensor/module_tensors.h"
+#include "lockstep/detail/tensor/module_tensors.h"
 
 #include <torch/csrc/jit/api/module.h>
 #include <torch/nn/module.h>

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lockstep/tensor/autocast.h"
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/train/batch_device.h"
 
 namespace lockstep {

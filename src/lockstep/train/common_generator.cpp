@@ -1,4 +1,4 @@
-#include "lockstep/train/common_generator.h"
+#include "lockstep/detail/train/common_generator.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 

@@ -1,6 +1,6 @@
 #include "lockstep/train/grouped_shard_sampler.h"
 
-#include "lockstep/data/sharded_order.h"
+#include "lockstep/detail/data/sharded_order.h"
 
 namespace lockstep {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lockstep/data/length_grouped_sampler.h"
 #include "lockstep/data/sampler.h"
-#include "lockstep/data/samplers/length_grouped_sampler.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "lockstep/data/samplers/length_grouped_sampler.h"
+#include "lockstep/data/length_grouped_sampler.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/train/early_stopping.h"

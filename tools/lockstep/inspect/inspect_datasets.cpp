@@ -10,7 +10,7 @@
 #include "lockstep/base/files/json_problem.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
-#include "lockstep/data/images/idx.h"
+#include "lockstep/data/idx.h"
 #include "tools/lockstep/inspect/column_summary.h"
 #include "tools/lockstep/inspect/inspection.h"
 

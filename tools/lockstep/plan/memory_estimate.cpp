@@ -8,12 +8,12 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/reducer/bucket.h"
-#include "lockstep/tensor/autocast.h"
 #include "tools/lockstep/held_bytes.h"
 #include "tools/lockstep/train/array_model.h"
 

@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/text/printable.h"
-#include "lockstep/data/images/idx.h"
+#include "lockstep/data/idx.h"
 #include "lockstep/data/mnist.h"
 #include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"

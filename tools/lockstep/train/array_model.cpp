@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/detail/models/sequence_head.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/convnet.h"
 #include "lockstep/models/mlp.h"
 #include "lockstep/models/model_memory.h"
 #include "lockstep/models/pretrained.h"
-#include "lockstep/models/sequence_head.h"
 
 namespace lockstep {
 namespace {

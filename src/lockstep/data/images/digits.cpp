@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/idx.h"
 #include "lockstep/data/images/digit_strokes.h"
-#include "lockstep/data/images/idx.h"
 #include "lockstep/data/images/split_mix.h"
 #include "lockstep/data/images/stroke_image.h"
 

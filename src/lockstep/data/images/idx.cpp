@@ -1,4 +1,4 @@
-#include "lockstep/data/images/idx.h"
+#include "lockstep/data/idx.h"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/images/idx.h"
+#include "lockstep/data/idx.h"
 #include "lockstep/data/transform_dataset.h"
 
 namespace lockstep {

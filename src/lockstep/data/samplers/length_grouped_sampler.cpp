@@ -1,4 +1,4 @@
-#include "lockstep/data/samplers/length_grouped_sampler.h"
+#include "lockstep/data/length_grouped_sampler.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/data/samplers/permutation.h"
-#include "lockstep/data/sharded_order.h"
+#include "lockstep/detail/data/sharded_order.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/data/sharded_order.h"
+#include "lockstep/detail/data/sharded_order.h"
 
 #include <fmt/format.h>
 

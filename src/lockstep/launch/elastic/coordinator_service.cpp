@@ -6,7 +6,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/net/sockets/signal_mask.h"
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep {
 namespace {

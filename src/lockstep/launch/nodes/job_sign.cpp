@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/launcher_name.h"
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep {
 namespace {

@@ -14,7 +14,7 @@
 #include "lockstep/launch/nodes/job_sign.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/net/sockets/signal_mask.h"
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "lockstep/detail/models/token_inputs.h"
 #include "lockstep/models/bert_config.h"
 #include "lockstep/models/layers/layers.h"
-#include "lockstep/models/token_inputs.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "lockstep/base/random_stream.h"
-#include "lockstep/tensor/autocast.h"
+#include "lockstep/detail/tensor/autocast.h"
 
 namespace lockstep {
 namespace {

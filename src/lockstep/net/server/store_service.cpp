@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/net/store/answer_fields.h"
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep {
 void StoreService::answer(RequestId id, StoreStatus status, std::string_view fields) {

@@ -19,7 +19,7 @@
 #include "lockstep/net/sockets/resolve.h"
 #include "lockstep/net/sockets/stale_sockets.h"
 #include "lockstep/net/sockets/unix_address.h"
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "lockstep/base/processor/topology.h"
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep {
 

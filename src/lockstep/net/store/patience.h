@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/base/deadline_extension.h"
 #include "lockstep/base/home_process.h"
+#include "lockstep/detail/base/deadline_extension.h"
 #include "lockstep/net/store.h"
 
 namespace lockstep {

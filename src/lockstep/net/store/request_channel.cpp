@@ -15,8 +15,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/net/sockets/signal_mask.h"
-#include "lockstep/net/store/store_errors.h"
 #include "lockstep/net/store/wire.h"
+#include "lockstep/net/store_errors.h"
 
 namespace lockstep {
 namespace {

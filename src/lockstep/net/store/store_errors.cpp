@@ -1,4 +1,4 @@
-#include "lockstep/net/store/store_errors.h"
+#include "lockstep/net/store_errors.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/optim/named_state.h"
+#include "lockstep/detail/optim/named_state.h"
 #include "lockstep/optim/update/state_store.h"
 #include "lockstep/optim/update/update_rule.h"
 

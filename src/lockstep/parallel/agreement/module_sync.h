@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/tensor/module_tensors.h"
+#include "lockstep/detail/tensor/module_tensors.h"
 
 namespace lockstep {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/optim/flat_optimizer.h"
-#include "lockstep/tensor/module_tensors.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/tensor/module_tensors.h"
+#include "lockstep/detail/tensor/module_tensors.h"
 
 namespace lockstep {
 

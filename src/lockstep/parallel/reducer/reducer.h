@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/reducer/accumulator_hook.h"
 #include "lockstep/parallel/reducer/sparse_gradients.h"
 #include "lockstep/parallel/reducer/step_flags.h"
 #include "lockstep/parallel/step_statistics.h"
-#include "lockstep/tensor/module_tensors.h"
 
 namespace lockstep {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/reducer/accumulator_hook.h"
-#include "lockstep/tensor/module_tensors.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/replicas/replica_set.h"
+#include "lockstep/detail/replicas/replica_set.h"
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/processor/compute_threads.h"
-#include "lockstep/replicas/replica_set.h"
+#include "lockstep/detail/replicas/replica_set.h"
 #include "lockstep/replicas/replication/replica_random.h"
 #include "lockstep/replicas/worker_threads.h"
 

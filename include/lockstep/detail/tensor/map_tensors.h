@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/tensor/visit_tensors.h"
+#include "lockstep/detail/tensor/visit_tensors.h"
 
 namespace lockstep {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/detail/models/token_inputs.h"
 #include "lockstep/models/model.h"
-#include "lockstep/models/token_inputs.h"
 
 namespace lockstep {
 

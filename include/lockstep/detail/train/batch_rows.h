@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/tensor/map_tensors.h"
+#include "lockstep/detail/tensor/map_tensors.h"
 
 namespace lockstep {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/detail/tensor/visit_tensors.h"
 #include "lockstep/tensor/loss_sum.h"
-#include "lockstep/tensor/visit_tensors.h"
 
 namespace lockstep {
 

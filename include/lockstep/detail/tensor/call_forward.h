@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "lockstep/tensor/wrapped_module.h"
+#include "lockstep/detail/tensor/wrapped_module.h"
 
 namespace lockstep {
 
