@@ -22,4 +22,4 @@ function(lockstep_print_summary)
   message(STATUS "Lockstep ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}\n${lines}")
 endfunction()
 
-lockstep_report("LibTorch" "${Torch_VERSION} (${LOCKSTEP_TORCH})")
+lockstep_report("LibTorch" "${Torch_VERSION} (${LOCKSTEP_TORCH})${LOCKSTEP_TORCH_WITHOUT_CUDA}")

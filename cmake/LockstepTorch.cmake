@@ -4,15 +4,14 @@
 #   LOCKSTEP_TORCH=PREFIX   an unpacked LibTorch
 set(lockstep_torch_folder "")
 if(LOCKSTEP_TORCH STREQUAL "python")
-  execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
-                  OUTPUT_VARIABLE lockstep_torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)
+  # Found and not imported: PyTorch imports packages that C++ programs do not need.
+  execute_process(COMMAND python3 -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+                  OUTPUT_VARIABLE lockstep_torch_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
-    message(FATAL_ERROR "LOCKSTEP_TORCH=python, but `python3 -c 'import torch'` failed. Activate the environment that has torch.")
+    message(FATAL_ERROR "LOCKSTEP_TORCH=python, but the python3 that is first on the PATH has no torch. Activate the "
+                        "environment that has it.")
   endif()
-  list(PREPEND CMAKE_PREFIX_PATH ${lockstep_torch_prefix})
-  cmake_path(NORMAL_PATH lockstep_torch_prefix)
-  cmake_path(GET lockstep_torch_prefix PARENT_PATH lockstep_torch_folder)  # of share/
-  cmake_path(GET lockstep_torch_folder PARENT_PATH lockstep_torch_folder)
+  list(PREPEND CMAKE_PREFIX_PATH ${lockstep_torch_folder}/share/cmake)
 elseif(NOT LOCKSTEP_TORCH STREQUAL "system")
   list(PREPEND CMAKE_PREFIX_PATH ${LOCKSTEP_TORCH})
   set(lockstep_torch_folder ${LOCKSTEP_TORCH})

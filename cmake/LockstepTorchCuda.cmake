@@ -2,7 +2,9 @@
 # this project compiles no CUDA source, so libraries and headers are enough.
 #   LOCKSTEP_CUDA_INCLUDE   the folder of cuda_runtime.h
 #   LOCKSTEP_CUDART         libcudart
-# Sets TORCH_INCLUDE_DIRS, TORCH_LIBRARIES, TORCH_CXX_FLAGS and Torch_VERSION as find_package(Torch) does.
+#   LOCKSTEP_CUDNN          libcudnn; if it is missing, libtorch_cuda cannot be loaded, and is left out
+# Sets TORCH_INCLUDE_DIRS, TORCH_LIBRARIES, TORCH_CXX_FLAGS and Torch_VERSION as find_package(Torch) does, and
+# LOCKSTEP_TORCH_WITHOUT_CUDA to the reason if CUDA is left out.
 function(lockstep_import_cuda_torch prefix)
   file(READ ${prefix}/share/cmake/Torch/TorchConfig.cmake config)
   file(READ ${prefix}/share/cmake/Torch/TorchConfigVersion.cmake version)
@@ -27,9 +29,18 @@ function(lockstep_import_cuda_torch prefix)
   find_file(LOCKSTEP_CUDART NAMES libcudart.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0
             PATHS ${folders} ${LOCKSTEP_CUDA_INCLUDE}/../lib64 ${LOCKSTEP_CUDA_INCLUDE}/../lib ${prefix}/lib
                   /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
-  mark_as_advanced(LOCKSTEP_CUDA_INCLUDE LOCKSTEP_CUDA_CRT_INCLUDE LOCKSTEP_CUDART)
+  find_file(LOCKSTEP_CUDNN NAMES libcudnn.so.9 libcudnn.so.8
+            PATHS ${folders} ${CUDAToolkit_ROOT}/lib64 ${LOCKSTEP_CUDA_INCLUDE}/../lib64 ${LOCKSTEP_CUDA_INCLUDE}/../lib
+                  ${prefix}/lib /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
+  mark_as_advanced(LOCKSTEP_CUDA_INCLUDE LOCKSTEP_CUDA_CRT_INCLUDE LOCKSTEP_CUDART LOCKSTEP_CUDNN)
 
-  foreach(name c10 c10_cuda torch_cpu torch_cuda torch)
+  set(names c10 torch_cpu torch)
+  if(LOCKSTEP_CUDNN)
+    list(APPEND names c10_cuda torch_cuda)
+  else()
+    set(LOCKSTEP_TORCH_WITHOUT_CUDA ", without its CUDA: libcudnn was not found" PARENT_SCOPE)
+  endif()
+  foreach(name IN LISTS names)
     add_library(${name} SHARED IMPORTED GLOBAL)
     set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${prefix}/lib/lib${name}.so)
   endforeach()
@@ -37,8 +48,11 @@ function(lockstep_import_cuda_torch prefix)
   if(EXISTS ${prefix}/lib/libgomp.so.1)
     set(OpenMP_gomp_LIBRARY ${prefix}/lib/libgomp.so.1 CACHE FILEPATH "OpenMP's runtime, as LibTorch has it")
   endif()
-  # No code of ours names libtorch_cuda; it registers CUDA where it is loaded.
-  set(libraries torch_cpu -Wl,--no-as-needed,${prefix}/lib/libtorch_cuda.so,--as-needed torch_cuda c10_cuda c10)
+  set(libraries torch_cpu c10)
+  if(LOCKSTEP_CUDNN)
+    # No code of ours names libtorch_cuda; it registers CUDA where it is loaded.
+    set(libraries torch_cpu -Wl,--no-as-needed,${prefix}/lib/libtorch_cuda.so,--as-needed torch_cuda c10_cuda c10)
+  endif()
   set(TORCH_INCLUDE_DIRS ${prefix}/include ${prefix}/include/torch/csrc/api/include PARENT_SCOPE)
   set(TORCH_LIBRARIES ${libraries} PARENT_SCOPE)
   set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=1" PARENT_SCOPE)
