@@ -16,6 +16,12 @@ elseif(NOT LOCKSTEP_TORCH STREQUAL "system")
   list(PREPEND CMAKE_PREFIX_PATH ${LOCKSTEP_TORCH})
   set(lockstep_torch_folder ${LOCKSTEP_TORCH})
 endif()
+# What was found of one LibTorch would be mixed with another.
+if(DEFINED LOCKSTEP_TORCH_FOLDER AND NOT LOCKSTEP_TORCH_FOLDER STREQUAL "${LOCKSTEP_TORCH}:${lockstep_torch_folder}")
+  message(FATAL_ERROR "This build folder was configured for another LibTorch (${LOCKSTEP_TORCH_FOLDER}) than "
+                      "${LOCKSTEP_TORCH}:${lockstep_torch_folder}. Take another folder, or delete this one.")
+endif()
+set(LOCKSTEP_TORCH_FOLDER "${LOCKSTEP_TORCH}:${lockstep_torch_folder}" CACHE INTERNAL "")
 if(EXISTS ${lockstep_torch_folder}/lib/libtorch_cuda.so)
   include(LockstepTorchCuda)
   lockstep_import_cuda_torch(${lockstep_torch_folder})
