@@ -85,8 +85,15 @@ TEST_P(SharedMemoryPending, DifferentMemoryOnEachRankKeepsTheOrder) {
 TEST_P(SharedMemoryPending, AskingAgainAndAgainNoticesALostRank) {
   const auto ends = ends_of([](Communicator& group) {
     const at::Tensor tensor = group.allocate({5000}, at::kFloat);
-    if (group.rank() == 1) throw std::runtime_error("it leaves");
+    Store& store = *group.membership().store;
+    if (group.rank() == 1) {  // it leaves when the others have started: a group that has lost a rank starts nothing
+      for (int rank = 0; rank < group.world_size(); ++rank) {
+        if (rank != 1) store.get("started/" + std::to_string(rank), Deadline::after(seconds(30)));
+      }
+      throw std::runtime_error("it leaves");
+    }
     const auto work = group.all_reduce_async(tensor);
+    store.set("started/" + std::to_string(group.rank()), "1");
     while (!work->is_completed()) std::this_thread::yield();
     EXPECT_THROW(work->wait(), Error);
   });
