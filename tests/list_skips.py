@@ -16,7 +16,7 @@ for file in results:
         for skip in test.iter("skipped"):
             reason = " ".join(skip.get("message", "").split("\n")[1:]).strip()  # the first line is file and line
             skipped.append(f"{file.stem}: {test.get('classname')}.{test.get('name')}: {reason or 'no reason given'}")
-print(f"{len(skipped)} of {run} tests in {len(results)} folders skipped" + (":" if skipped else ""))
+print(f"{len(skipped)} of {run} tests in {len(results)} entries of ctest skipped" + (":" if skipped else ""))
 print("\n".join(f"  {line}" for line in skipped))
 if skipped and os.environ.get("LOCKSTEP_NO_SKIPS") == "1":
     sys.exit("LOCKSTEP_NO_SKIPS is 1: install what they name, or set LOCKSTEP_TEST_DATA to the folder of the data")

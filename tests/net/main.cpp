@@ -1,4 +1,3 @@
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
@@ -6,6 +5,7 @@
 #include <vector>
 
 #include "tests/net/child_process.h"
+#include "tests/support/run_tests.h"
 
 // Runs the tests of one module, and the processes that they start: `net_test --child ROLE ARGUMENTS...`.
 int main(int argc, char** argv) {
@@ -21,6 +21,5 @@ int main(int argc, char** argv) {
                            "LOCKSTEP_STORE", "LOCKSTEP_SECRET", "LOCKSTEP_SECRET_FILE"}) {
     ::unsetenv(name);
   }
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return lockstep::testing::run_tests(&argc, argv);
 }

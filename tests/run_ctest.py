@@ -1,0 +1,25 @@
+"""Runs the tests of a configured build, and ends with what one wants to know: which skipped, and which failed and why.
+
+usage: run_ctest.py BUILD_FOLDER [argument of ctest...]     as in run_ctest.py build/release -R '^comm'
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
+tests = pathlib.Path(__file__).resolve().parent
+build = pathlib.Path(sys.argv[1]).resolve()
+shutil.rmtree(build / "test-results", ignore_errors=True)  # of an earlier run, perhaps of tests that are gone
+(build / "Testing").mkdir(exist_ok=True)
+for name in ("junit.xml", "ctest.log"):
+    (build / "Testing" / name).unlink(missing_ok=True)
+command = ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "--timeout", "1800"]
+command += ["--output-junit", build / "Testing" / "junit.xml", "--output-log", build / "Testing" / "ctest.log"]
+status = subprocess.run(command + sys.argv[2:], env={"GTEST_BRIEF": "1", **os.environ}).returncode
+print(flush=True)
+for script in ("list_skips.py", "list_failures.py"):
+    status = subprocess.run([sys.executable, tests / script, build]).returncode or status
+sys.exit(status)
