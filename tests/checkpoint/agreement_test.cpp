@@ -94,14 +94,14 @@ TEST(Agreement, OneThatFailsIsNamedAtOnceToThoseThatWait) {
 
 TEST(Agreement, OneThatTakesLongerThanTheTimeoutIsWaitedFor) {
   RanksOptions options;
-  options.timeout = std::chrono::milliseconds(1200);
+  options.timeout = std::chrono::milliseconds(2000);
   run_ranks_as_threads(
       2,
       [](const Membership& membership) {
         const auto group = make_communicator("thread", membership);
         run_together(*group, "hashing", [&] {
           // being late is what is tested
-          if (group->rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+          if (group->rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
         });
       },
       options);

@@ -43,13 +43,13 @@ INSTANTIATE_TEST_SUITE_P(Engines, WaitingForOne, ::testing::ValuesIn(placements_
 
 TEST_P(WaitingForOne, ThatWorksLongerThanTheTimeout) {
   RanksOptions options;
-  options.timeout = milliseconds(1200);
+  options.timeout = milliseconds(2000);
   each_rank(
       [](Communicator& group) {
         for (const int worker : {0, group.world_size() - 1}) {
           if (group.rank() == worker) {
             const LongWork work(group.membership(), "sleeping");
-            std::this_thread::sleep_for(milliseconds(3000));  // the test is about being late
+            std::this_thread::sleep_for(milliseconds(3500));  // the test is about being late
           }
           at::Tensor tensor = ones(1000);
           group.all_reduce(tensor);
@@ -78,14 +78,14 @@ INSTANTIATE_TEST_SUITE_P(Engines, StartedAndWaitingForOne, ::testing::ValuesIn(f
 // One rank waits for the operation, one is in a later barrier, one polls whether the operation is over.
 TEST_P(StartedAndWaitingForOne, ThatWorksLongerThanTheTimeout) {
   RanksOptions options;
-  options.timeout = milliseconds(1200);
+  options.timeout = milliseconds(2000);
   each_rank(
       [](Communicator& group) {
         const at::Tensor tensor = group.allocate({5000}, at::kFloat).fill_(group.rank());
         group.barrier();
         if (group.rank() == 3) {
           const LongWork work(group.membership(), "sleeping");
-          std::this_thread::sleep_for(milliseconds(3000));  // the test is about being late
+          std::this_thread::sleep_for(milliseconds(3500));  // the test is about being late
         }
         const auto started = group.all_reduce_async(tensor);
         if (group.rank() == 1) started->wait();

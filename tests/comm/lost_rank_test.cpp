@@ -47,7 +47,7 @@ TEST_P(LosingARank, ThatThrowsBetweenOperations) {
 TEST_P(LosingARank, ThatNeverCalls) {
   const int late = GetParam().world_size - 1;
   RanksOptions options;
-  options.timeout = milliseconds(1000);
+  options.timeout = milliseconds(2000);
   const auto ends = ends_of(
       [&](Communicator& group) {
         group.barrier();

@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::eventually;
 
-constexpr milliseconds kTimeout{400};
+constexpr milliseconds kTimeout{1600};
 
 class PatienceTest : public ::testing::Test {
  protected:

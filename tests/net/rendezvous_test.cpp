@@ -276,7 +276,7 @@ TEST(RendezvousTest, RanksThatDoNotComeAreNamedOnAllThatDid) {
   const ReservedPort port;
   auto all = all_ranks("tcp://127.0.0.1:" + port.text(), 4);
   all.erase(all.begin() + 2);
-  all[0].join_timeout = milliseconds(1500);
+  all[0].join_timeout = milliseconds(4000);
   for (const Outcome& outcome : meet(all)) {
     EXPECT_NE(outcome.error.find("rank 2 did not come: 3 of 4 joined"), std::string::npos) << outcome.error;
   }

@@ -58,7 +58,8 @@ void throw_first_failure(const std::vector<RankOutcome>& ends, int first) {
 
 std::vector<RankOutcome> threads(int world_size, const RankBody& body, const RanksOptions& options, int& first) {
   const auto store = std::make_shared<MemoryStore>();
-  const std::vector<Membership> members = thread_memberships(world_size, options.timeout, store);
+  std::vector<Membership> members = thread_memberships(world_size, options.timeout, store);
+  for (Membership& member : members) member.join_timeout = options.join_timeout;
   std::vector<RankOutcome> ends(members.size());
   std::mutex mutex;
   std::condition_variable ended;
@@ -133,9 +134,10 @@ int failed_expectations() {
       [&](const Membership&) {
         RendezvousOptions meeting;
         meeting.timeout = options.timeout;
+        meeting.join_timeout = options.join_timeout;
         const Membership membership = rendezvous(meeting);
         body(membership);
-        membership.store->finish(Deadline::after(std::chrono::seconds(5)));
+        membership.store->finish(Deadline::after(std::chrono::seconds(30)));
       },
       Membership());
   if (!end.failed && failed_expectations() > failed_before) {

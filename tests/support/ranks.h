@@ -10,10 +10,12 @@
 namespace lockstep {
 
 struct RanksOptions {
-  std::chrono::milliseconds timeout{20'000};          ///< of the group's collectives
-  std::chrono::milliseconds deadline{60'000};         ///< of everything: ranks that still run then are a failure
-  std::chrono::milliseconds heartbeat_timeout{5000};  ///< of processes: who is silent for longer is on the lost list
-  bool mpi = false;                                   ///< of processes: each has a place in one job of mpirun
+  std::chrono::milliseconds timeout{20'000};  ///< of the group's collectives
+  /// For all ranks to start and to connect, which takes long on a busy machine, however short `timeout` is.
+  std::chrono::milliseconds join_timeout{20'000};
+  std::chrono::milliseconds deadline{180'000};          ///< of everything: ranks that still run then are a failure
+  std::chrono::milliseconds heartbeat_timeout{30'000};  ///< of processes: a rank that is silent for longer is lost
+  bool mpi = false;                                     ///< of processes: each has a place in one job of mpirun
   /// Of processes: called first in each, where its variables are set already. May change them, or enter another host.
   std::function<void(int rank)> prepare;
 };

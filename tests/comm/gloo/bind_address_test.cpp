@@ -19,18 +19,18 @@ class BindAddress : public ::testing::Test {
   }
   // Two ranks, as if on two hosts.
   std::vector<Membership> two_hosts() {
-    std::vector<Membership> members = thread_memberships(2, std::chrono::seconds(5));
+    std::vector<Membership> members = thread_memberships(2, std::chrono::seconds(30));
     for (Membership& member : members) {
       member.peers[1].host_id = "another host";
       member.peers[1].host = "198.51.100.7";  // from the range for documentation
     }
     return members;
   }
-  const Deadline deadline_ = Deadline::after(std::chrono::seconds(5));
+  const Deadline deadline_ = Deadline::after(std::chrono::seconds(30));
 };
 
 TEST_F(BindAddress, IsLoopbackOnOneHost) {
-  EXPECT_EQ(gloo_bind_address(thread_memberships(2, std::chrono::seconds(5))[0], deadline_), "127.0.0.1");
+  EXPECT_EQ(gloo_bind_address(thread_memberships(2, std::chrono::seconds(30))[0], deadline_), "127.0.0.1");
 }
 
 TEST_F(BindAddress, IsThatOfTheInterfaceNamed) {

@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, SharedMemoryPending, ::testing::ValuesIn(with_
 
 TEST_P(SharedMemoryPending, TheLimitRunsFromTheWaitNotFromTheStart) {
   RanksOptions options;
-  options.timeout = milliseconds(400);
+  options.timeout = milliseconds(1500);
   each_rank(
       [](Communicator& group) {
         const at::Tensor tensor = group.allocate({5000}, at::kFloat).fill_(group.rank());
@@ -45,7 +45,7 @@ TEST_P(SharedMemoryPending, TheLimitRunsFromTheWaitNotFromTheStart) {
         if (group.rank() != 0) store.get("computed", Deadline::after(seconds(30)));
         const auto work = group.all_reduce_async(tensor);
         if (group.rank() == 0) {
-          std::this_thread::sleep_for(milliseconds(600));  // the test is about computing longer than the limit
+          std::this_thread::sleep_for(milliseconds(2000));  // the test is about computing longer than the limit
           store.set("computed", "1");
         }
         work->wait();
@@ -103,7 +103,7 @@ TEST_P(SharedMemoryPending, AskingAgainAndAgainNoticesALostRank) {
 
 TEST_P(SharedMemoryPending, AskingAgainAndAgainEndsAtTheTimeout) {
   RanksOptions options;
-  options.timeout = milliseconds(500);
+  options.timeout = milliseconds(1500);
   each_rank(
       [](Communicator& group) {
         const at::Tensor tensor = group.allocate({5000}, at::kFloat);
