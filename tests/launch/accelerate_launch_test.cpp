@@ -53,6 +53,10 @@ TEST_F(AccelerateLaunching, AsksFlagThenEnvironmentThenFile) {
   EXPECT_EQ(value(launch, "mixed_precision"), "fp16 by file");
   EXPECT_EQ(value(launch, "num_processes"), "2 by file");
   EXPECT_EQ(value(launch, "max_restarts"), "0 by default");
+  for (const char* lacking : {"num_machines", "rdzv_backend", "same_network", "debug"}) {
+    EXPECT_EQ(launch.setting(lacking).origin, "default") << lacking << " is not in the file";
+  }
+  EXPECT_EQ(value(launch, "cpu"), "true by file");
   EXPECT_EQ(launch.flags.nproc_per_node, "2");
   EXPECT_EQ(launch.environment.at("CUDA_VISIBLE_DEVICES"), "");
   EXPECT_EQ(launch.environment.at("ACCELERATE_MIXED_PRECISION"), "fp16");

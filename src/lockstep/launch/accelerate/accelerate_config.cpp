@@ -264,6 +264,7 @@ AccelerateConfig read_accelerate_config(const std::string& path) {
     if (reader == readers().end()) refuse_unknown(path, item.first);
     if (item.second.IsNull()) continue;
     reader->second(config, Entry{path, item.first.Scalar(), item.second});
+    config.given.insert(item.first.Scalar());
   }
   check_together(config, path);
   return config;

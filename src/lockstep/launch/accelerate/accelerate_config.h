@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 namespace lockstep {
@@ -24,6 +25,7 @@ struct AccelerateConfig {
   std::string rdzv_backend = "static";
   bool same_network = true;
   bool use_cpu = false;
+  std::set<std::string> given;  ///< the keys that have a value in the file that was read; the others have defaults
 };
 
 /// Reads YAML, or JSON if the name ends in .json. Understands `mixed_precision: no` and `gpu_ids: 0`, although YAML

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -60,7 +61,14 @@ std::string flag_of(const std::string& name) {
 
 const char* text_of(bool value) { return value ? "true" : "false"; }
 
-// The values of the file, by setting.
+// Whether the file itself has the setting's value, and not only a default for it.
+bool has_in_file(const AccelerateConfig& config, const std::string& setting) {
+  if (setting == "cpu") return config.given.count("use_cpu") > 0;
+  if (setting == "mixed_precision" && config.given.count("fp16") > 0) return true;
+  return config.given.count(setting) > 0;
+}
+
+// The values of the file, by setting, and its defaults for those that it lacks.
 std::map<std::string, std::string> values_of(const AccelerateConfig& config) {
   std::map<std::string, std::string> values{{"num_machines", std::to_string(config.num_machines)},
                                             {"machine_rank", std::to_string(config.machine_rank)},
@@ -84,7 +92,7 @@ std::string found_config_file(const AccelerateLaunchFlags& flags) {
 }
 
 LaunchSetting resolve(const SettingSource& source, const AccelerateLaunchFlags& flags,
-                      const std::map<std::string, std::string>& file) {
+                      const std::optional<AccelerateConfig>& file) {
   const std::string name = source.name;
   if (const auto given = flags.given.find(name); given != flags.given.end()) return {name, given->second, "flag"};
   if (source.variable != nullptr) {
@@ -93,7 +101,10 @@ LaunchSetting resolve(const SettingSource& source, const AccelerateLaunchFlags& 
       return {name, text, fmt::format("environment ({})", source.variable)};
     }
   }
-  if (const auto told = file.find(name); told != file.end()) return {name, told->second, "file"};
+  const auto values = file ? values_of(*file) : std::map<std::string, std::string>();
+  if (const auto told = values.find(name); told != values.end()) {
+    return {name, told->second, has_in_file(*file, name) ? "file" : "default"};
+  }
   if (source.otherwise != nullptr) return {name, source.otherwise, "default"};
   return {name, "", ""};
 }
@@ -211,8 +222,8 @@ const LaunchSetting& AccelerateLaunch::setting(const std::string& name) const {
 AccelerateLaunch resolve_accelerate_launch(const AccelerateLaunchFlags& flags) {
   AccelerateLaunch launch;
   launch.config_file = found_config_file(flags);
-  std::map<std::string, std::string> file;
-  if (!launch.config_file.empty()) file = values_of(read_accelerate_config(launch.config_file));
+  std::optional<AccelerateConfig> file;
+  if (!launch.config_file.empty()) file = read_accelerate_config(launch.config_file);
   for (const SettingSource& source : kSettings) launch.settings.push_back(resolve(source, flags, file));
   find_number_of_processes(launch);
   fill_flags(launch, flags);
