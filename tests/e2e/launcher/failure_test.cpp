@@ -140,10 +140,21 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"elastic", {"run", "--nnodes", "2:1", "true"}, 2, "--nnodes is '2:1'"},
         BadCommand{"no_such_program", {"run", "./no-such-program"}, 1, "cannot start ./no-such-program"},
         BadCommand{"not_on_the_path", {"run", "no-such-program"}, 1, "a program of the current folder is written ./"},
-        BadCommand{"not_executable", {"run", "/etc/passwd"}, 1, "chmod +x"},
+        BadCommand{"no_script", {"run", "/etc/passwd"}, 1, "it is not a program, and has no first line"},
         BadCommand{"log_folder_is_a_file", {"run", "--log-dir", "/etc/passwd/x", "true"}, 1, "/etc/passwd/x"},
         BadCommand{"flag_of_env", {"env", "--jsn"}, 2, "Did you mean '--json'?"}),
     [](const auto& test) { return test.param.name; });
+
+TEST(Programs, ThatOnlyNeedAPermissionGetThatAdvice) {
+  const TemporaryFolder folder;
+  const std::string script = folder / "train.sh", source = folder / "train.cpp";
+  std::ofstream(script) << "#!/bin/sh\n";
+  std::ofstream(source) << "int main() {}\n";
+  EXPECT_TRUE(has(run({}, {script}).err, "chmod +x " + script));
+  const std::string refusal = run({}, {source}).err;
+  EXPECT_FALSE(has(refusal, "chmod")) << refusal;
+  EXPECT_TRUE(has(refusal, "if it is a source file, name the program that is built from it")) << refusal;
+}
 
 TEST(MasterPort, ThatIsBusyIsNamed) {
   const auto [listener, port] = bound_socket();

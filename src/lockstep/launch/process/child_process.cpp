@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -35,6 +37,17 @@ namespace {
                     "and waitid pass");
 }
 
+// By its first bytes, as the kernel sees it. A file that may not be read could be one.
+bool is_program_or_script(const std::string& file) {
+  std::ifstream bytes(file, std::ios::binary);
+  std::string start(4, '\0');
+  if (!bytes) return true;
+  bytes.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start.rfind("#!", 0) == 0 || start ==
+                                          "\x7f"
+                                          "ELF";
+}
+
 std::string advice(const std::string& program, int code) {
   switch (code) {
     case ENOENT:
@@ -44,7 +57,9 @@ std::string advice(const std::string& program, int code) {
       return "check the path; if it is a script, check the interpreter in its first line";
     case EACCES:
       if (std::filesystem::is_directory(program)) return "that is a folder; name a program in it";
-      return "make it executable: chmod +x " + program;
+      if (is_program_or_script(program)) return "make it executable: chmod +x " + program;
+      return "it is not a program, and has no first line such as #!/bin/sh; if it is a source file, name the program "
+             "that is built from it";
     case ENOEXEC:
       return "it is no program for this machine, or a script without a first line such as #!/bin/sh";
     default:
