@@ -132,15 +132,16 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         RefusedArgument{
             "negative_batch", {"--per-device-train-batch-size=-1"}, {"per_device_train_batch_size", "at least 1"}},
-        RefusedArgument{"no_number", {"--learning-rate", "fast"}, {"learning_rate", "\"fast\"", "NUMBER"}},
-        RefusedArgument{"half_a_batch", {"--per-device-eval-batch-size", "1.5"}, {"INTEGER"}},
+        RefusedArgument{
+            "no_number", {"--learning-rate", "fast"}, {"learning_rate", "\"fast\" is not a number", "give a number"}},
+        RefusedArgument{"half_a_batch", {"--per-device-eval-batch-size", "1.5"}, {"1.5 is not a whole number"}},
         RefusedArgument{"near_choice", {"--eval-strategy", "epochs"}, {"did you mean 'epoch'", "no, steps, epoch"}},
         RefusedArgument{"best_without_eval", {"--load-best-model-at-end"}, {"load_best_model_at_end", "eval_strategy"}},
         RefusedArgument{"both_warmups", {"--warmup-steps", "5", "--warmup-ratio", "0.1"}, {"warmup_ratio"}},
         RefusedArgument{"part_of_a_step", {"--logging-steps", "2.5"}, {"logging_steps", "whole number"}},
         RefusedArgument{"no_updates", {"--max-steps", "0"}, {"max_steps"}},
         RefusedArgument{"no_folder", {"--output-dir", ""}, {"output_dir is empty", "name a folder"}},
-        RefusedArgument{"empty_number", {"--seed", ""}, {"seed", "INTEGER"}},
+        RefusedArgument{"empty_number", {"--seed", ""}, {"seed", "give a whole number"}},
         RefusedArgument{"nan", {"--learning-rate", "nan"}, {"learning_rate"}}),
     [](const auto& test) { return test.param.name; });
 

@@ -47,6 +47,15 @@ std::string expected_kind(const TrainingArgumentRow& row) {
       row.member);
 }
 
+std::string kind_in_words(const TrainingArgumentRow& row) {
+  const std::string kind = expected_kind(row);
+  if (!row.choices.empty()) return fmt::format("one of {}", fmt::join(row.choices, ", "));
+  if (kind == "INTEGER") return "a whole number";
+  if (kind == "NUMBER") return "a number";
+  if (kind == "JSON") return "a JSON object";
+  return kind == "true|false" ? "true or false" : "a text";
+}
+
 void check_number(const TrainingArgumentRow& row, double value, const std::string& where) {
   if (row.above_least ? value > row.least : value >= row.least) {
     if (value <= row.most) return;
@@ -68,8 +77,8 @@ void check_choice(const TrainingArgumentRow& row, const std::string& value, cons
 [[noreturn]] void wrong_type(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
   refuse_argument(row,
                   "the value " + printable(value.dump(-1, ' ', false, ArgumentJson::error_handler_t::replace)) +
-                      " is no " + expected_kind(row),
-                  where, "give " + expected_kind(row));
+                      " is not " + kind_in_words(row),
+                  where, "give " + kind_in_words(row));
 }
 
 // A number in JSON; it must be whole if `T` is an integer type.
