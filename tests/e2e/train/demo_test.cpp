@@ -64,6 +64,13 @@ TEST(Demo, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("unknown argument '--digit'"), std::string::npos) << unknown.err;
   EXPECT_EQ(run_demo({"--data"}).code, 2);
+  const ProgramEnd no_data = run_demo({"--data", "/nowhere"});
+  EXPECT_EQ(no_data.code, 2);
+  EXPECT_NE(no_data.err.find("--data: there is no folder /nowhere"), std::string::npos) << no_data.err;
+  const ProgramEnd no_programs = run_program({kDemo, "--bin", "/nowhere"});
+  EXPECT_EQ(no_programs.code, 2);
+  EXPECT_NE(no_programs.err.find("--bin: there is no program /nowhere/lockstep;"), std::string::npos)
+      << no_programs.err;
 }
 
 }  // namespace
