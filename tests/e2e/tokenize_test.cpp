@@ -66,8 +66,9 @@ TEST_F(TokenizeCommand, NamesTheLineThatIsWrong) {
   EXPECT_EQ(length.code, 1);
   EXPECT_TRUE(tokenize_output_has(length.err, "leaves no room for the 2 special tokens")) << length.err;
   const auto missing = run_program({kLockstep, "tokenize", "--tokenizer", folder_ / "nothing"});
-  EXPECT_EQ(missing.code, 1);
-  EXPECT_TRUE(tokenize_output_has(missing.err, "this is no folder")) << missing.err;
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_TRUE(tokenize_output_has(missing.err, "there is no folder " + (folder_ / "nothing"))) << missing.err;
+  EXPECT_TRUE(tokenize_output_has(missing.err, "--tokenizer")) << missing.err;
 }
 
 TEST(TokenizerTrain, LearnsFromTextAndFromAColumn) {

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "tools/lockstep/subcommand.h"
+#include "tools/lockstep/tokenizer_flag.h"
 
 namespace lockstep {
 namespace {
@@ -32,6 +33,7 @@ class Tokenize : public Subcommand {
 
   int run() override {
     const bool is_file = dir_.size() > 5 && dir_.compare(dir_.size() - 5, 5, ".json") == 0;
+    if (!is_file) require_tokenizer_folder(dir_);
     const Tokenizer tokenizer = is_file ? load_tokenizer_json(dir_) : load_tokenizer(dir_);
     EncodeOptions options = tokenizer.default_options();
     options.add_special_tokens = !no_special_tokens_;

@@ -10,25 +10,12 @@
 #include <vector>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "tests/e2e/train/bad_input.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
-
-using BadInputWords = std::vector<std::string>;
-
-const std::string kBadInputBin = std::string(LOCKSTEP_BIN_DIR) + "/lockstep";
-const std::string kBadInputData = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
-
-bool tells(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-ProgramEnd run_bad(const BadInputWords& words) { return run_program(words, {}, std::chrono::seconds(300)); }
-
-std::string write_lines(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
 
 std::string table_text(int rows) {
   std::string text = "height,colour,label\n";
@@ -233,73 +220,6 @@ TEST(TrainBadInput, ASubcommandsSubcommandSaysWhereItsFlagsAre) {
 }
 
 // A barely trained model of texts: the tests are about its input.
-class PredictBadInput : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new TemporaryFolder;
-    const ProgramEnd end = run_bad({kBadInputBin,
-                                    "train",
-                                    "--task",
-                                    "text-classification",
-                                    "--model",
-                                    "bert-tiny",
-                                    "--tokenizer",
-                                    kBadInputData + "reviews-vocab",
-                                    "--train-file",
-                                    kBadInputData + "reviews.csv",
-                                    "--label-column",
-                                    "division",
-                                    "--max-train-samples",
-                                    "32",
-                                    "--max-length",
-                                    "16",
-                                    "--max-steps",
-                                    "1",
-                                    "--output-dir",
-                                    *folder_ / "model"});
-    ASSERT_EQ(end.code, 0) << end.err;
-  }
-  static void TearDownTestSuite() {
-    delete folder_;
-    folder_ = nullptr;
-  }
-  static ProgramEnd predict(const std::string& text) {
-    const std::string file = write_lines(*folder_ / "lines.txt", text);
-    return run_bad({kBadInputBin, "predict", "--model", *folder_ / "model", "--file", file});
-  }
-  static TemporaryFolder* folder_;
-};
-TemporaryFolder* PredictBadInput::folder_ = nullptr;
-
-TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
-  const ProgramEnd invalid = predict(
-      "good\nb\xE4"
-      "d\n");
-  EXPECT_EQ(invalid.code, 1) << invalid.out;
-  EXPECT_TRUE(tells(invalid.err, "byte 2 of the line, 0xe4, is no UTF-8")) << invalid.err;
-  EXPECT_TRUE(tells(invalid.err, "lines.txt:2")) << invalid.err;
-  const ProgramEnd nul = predict(std::string("good\n\0bad\n", 10));
-  EXPECT_EQ(nul.code, 1);
-  EXPECT_TRUE(tells(nul.err, "byte 1 of the line is NUL")) << nul.err;
-  const ProgramEnd wide = predict(std::string("\xFF\xFEg\0o\0\n\0", 8));
-  EXPECT_EQ(wide.code, 1);
-  EXPECT_TRUE(tells(wide.err, "UTF-16")) << wide.err;
-  EXPECT_TRUE(tells(wide.err, "iconv")) << wide.err;
-}
-
-TEST_F(PredictBadInput, NothingToPredictIsSaid) {
-  const ProgramEnd end = predict("");
-  EXPECT_EQ(end.code, 0);
-  EXPECT_TRUE(tells(end.err, "lines.txt: there are no texts")) << end.err;
-}
-
-TEST_F(PredictBadInput, BlankLinesArePassedOverAndCountedAndAMarkIsNoText) {
-  const ProgramEnd end = predict("\xEF\xBB\xBFgood\n\n  \nbad\n");
-  EXPECT_EQ(end.code, 0) << end.err;
-  EXPECT_EQ(std::count(end.out.begin(), end.out.end(), '\n'), 2) << end.out;
-  EXPECT_TRUE(tells(end.out, "\tgood\n")) << end.out;
-  EXPECT_TRUE(tells(end.err, "passed over 2 blank lines, which have no answer: 2, 3")) << end.err;
-}
 
 }  // namespace
 }  // namespace lockstep

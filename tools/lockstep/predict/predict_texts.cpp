@@ -17,6 +17,7 @@
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
+#include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
 namespace {
@@ -37,8 +38,7 @@ struct TextPredictor {
 };
 
 TextPredictor load_predictor(const PredictFlags& flags, TextTask task) {
-  Tokenizer tokenizer = load_tokenizer(flags.tokenizer.empty() ? flags.model : flags.tokenizer);
-  if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
+  Tokenizer tokenizer = tokenizer_of_folders(flags.tokenizer, flags.model);
   LoadOptions options;
   options.tokenizer_size = tokenizer.vocab_size();
   const auto loaded = load_pretrained_model(flags.model, task, options);

@@ -12,6 +12,7 @@
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/subset_dataset.h"
 #include "lockstep/data/text/unicode/utf8.h"
+#include "tools/lockstep/tokenizer_flag.h"
 
 namespace lockstep {
 namespace {
@@ -165,6 +166,13 @@ std::vector<std::string> columns_of_file(const std::string& path) {
   return columns;
 }
 
+Tokenizer tokenizer_of_folders(const std::string& tokenizer_folder, const std::string& model_folder) {
+  if (!tokenizer_folder.empty()) require_tokenizer_folder(tokenizer_folder);
+  Tokenizer tokenizer = load_tokenizer(tokenizer_folder.empty() ? model_folder : tokenizer_folder);
+  if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
+  return tokenizer;
+}
+
 Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
   const bool has_own = std::filesystem::is_directory(flags.model);
   if (flags.tokenizer.empty() && !has_own) {
@@ -173,9 +181,7 @@ Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
                      "give the folder of a model; or a name (bert-tiny, gpt2, ...) and --tokenizer FOLDER: lockstep "
                      "tokenizer train --output FOLDER TEXTS learns one");
   }
-  Tokenizer tokenizer = load_tokenizer(flags.tokenizer.empty() ? flags.model : flags.tokenizer);
-  if (!tokenizer.pad_id() && tokenizer.special_tokens().eos) tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
-  return tokenizer;
+  return tokenizer_of_folders(flags.tokenizer, flags.model);
 }
 
 std::shared_ptr<ModelAdapter> text_model_of_flags(const TaskFlags& flags, const TrainingArguments& args, TextTask task,

@@ -82,8 +82,10 @@ void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, Training
 
 /// The columns of a table, from its first record or object. @throws Error  if it cannot be read
 std::vector<std::string> columns_of_file(const std::string& path);
-/// The tokenizer of --tokenizer, or of the model's folder; if it has no padding token, its end-of-text token is used.
-/// @throws UsageError  if there is none
+/// The tokenizer of the first folder, or of the model's folder if the first is empty. If it has no padding token, its
+/// end-of-text token is used. @throws UsageError  if the first folder does not exist
+Tokenizer tokenizer_of_folders(const std::string& tokenizer_folder, const std::string& model_folder);
+/// The tokenizer of --tokenizer, or of the model's folder. @throws UsageError  if there is none
 Tokenizer tokenizer_of_flags(const TaskFlags& flags);
 /// The text model that --model names, with these labels. @param notice  set to the notice about new weights
 std::shared_ptr<ModelAdapter> text_model_of_flags(const TaskFlags& flags, const TrainingArguments& args, TextTask task,

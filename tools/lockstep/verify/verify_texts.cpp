@@ -9,6 +9,7 @@
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_file.h"
+#include "tools/lockstep/tokenizer_flag.h"
 
 namespace lockstep {
 namespace {
@@ -31,6 +32,7 @@ VerificationTexts::VerificationTexts(const std::string& model, const std::string
   options.texts = {columns.text};
   if (is_classifier) options.label = columns.label;
   const auto rows = open_text_file(path, options);
+  require_tokenizer_folder(columns.tokenizer);
   Tokenizer tokenizer = load_tokenizer(columns.tokenizer);
   if (!tokenizer.special_tokens().pad && tokenizer.special_tokens().eos) {
     tokenizer.set_pad_token(*tokenizer.special_tokens().eos);

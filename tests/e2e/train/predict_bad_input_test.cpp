@@ -1,0 +1,97 @@
+// Tests the answers of `lockstep predict` to texts, tables and folders that are not what they seem.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/e2e/train/bad_input.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+class PredictBadInput : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    const ProgramEnd end = run_bad({kBadInputBin,
+                                    "train",
+                                    "--task",
+                                    "text-classification",
+                                    "--model",
+                                    "bert-tiny",
+                                    "--tokenizer",
+                                    kBadInputData + "reviews-vocab",
+                                    "--train-file",
+                                    kBadInputData + "reviews.csv",
+                                    "--label-column",
+                                    "division",
+                                    "--max-train-samples",
+                                    "32",
+                                    "--max-length",
+                                    "16",
+                                    "--max-steps",
+                                    "1",
+                                    "--output-dir",
+                                    *folder_ / "model"});
+    ASSERT_EQ(end.code, 0) << end.err;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+  static ProgramEnd predict(const std::string& text) {
+    const std::string file = write_lines(*folder_ / "lines.txt", text);
+    return run_bad({kBadInputBin, "predict", "--model", *folder_ / "model", "--file", file});
+  }
+  static TemporaryFolder* folder_;
+};
+TemporaryFolder* PredictBadInput::folder_ = nullptr;
+
+TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
+  const ProgramEnd invalid = predict(
+      "good\nb\xE4"
+      "d\n");
+  EXPECT_EQ(invalid.code, 1) << invalid.out;
+  EXPECT_TRUE(tells(invalid.err, "byte 2 of the line, 0xe4, is no UTF-8")) << invalid.err;
+  EXPECT_TRUE(tells(invalid.err, "lines.txt:2")) << invalid.err;
+  const ProgramEnd nul = predict(std::string("good\n\0bad\n", 10));
+  EXPECT_EQ(nul.code, 1);
+  EXPECT_TRUE(tells(nul.err, "byte 1 of the line is NUL")) << nul.err;
+  const ProgramEnd wide = predict(std::string("\xFF\xFEg\0o\0\n\0", 8));
+  EXPECT_EQ(wide.code, 1);
+  EXPECT_TRUE(tells(wide.err, "UTF-16")) << wide.err;
+  EXPECT_TRUE(tells(wide.err, "iconv")) << wide.err;
+}
+
+TEST_F(PredictBadInput, AMissingTokenizerIsNamedWithItsFlag) {
+  const std::string nowhere = *folder_ / "no-tokenizer";
+  const BadInputWords predicts{kBadInputBin, "predict", "--model", *folder_ / "model", "--tokenizer", nowhere};
+  const BadInputWords trains{
+      kBadInputBin,     "train",       "--task",       "text-classification", "--model",
+      "bert-tiny",      "--tokenizer", nowhere,        "--train-file",        kBadInputData + "reviews.csv",
+      "--label-column", "division",    "--output-dir", *folder_ / "none"};
+  for (const BadInputWords& words : {predicts, trains}) {
+    const ProgramEnd end = run_bad(words);
+    EXPECT_EQ(end.code, 2) << end.out;
+    EXPECT_TRUE(tells(end.err, "there is no folder " + nowhere)) << end.err;
+    EXPECT_TRUE(tells(end.err, "where: --tokenizer")) << end.err;
+  }
+}
+
+TEST_F(PredictBadInput, NothingToPredictIsSaid) {
+  const ProgramEnd end = predict("");
+  EXPECT_EQ(end.code, 0);
+  EXPECT_TRUE(tells(end.err, "lines.txt: there are no texts")) << end.err;
+}
+
+TEST_F(PredictBadInput, BlankLinesArePassedOverAndCountedAndAMarkIsNoText) {
+  const ProgramEnd end = predict("\xEF\xBB\xBFgood\n\n  \nbad\n");
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_EQ(std::count(end.out.begin(), end.out.end(), '\n'), 2) << end.out;
+  EXPECT_TRUE(tells(end.out, "\tgood\n")) << end.out;
+  EXPECT_TRUE(tells(end.err, "passed over 2 blank lines, which have no answer: 2, 3")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep
