@@ -79,6 +79,36 @@ TEST_F(PredictBadInput, AMissingTokenizerIsNamedWithItsFlag) {
   }
 }
 
+TEST_F(PredictBadInput, ATableIsReadByItsColumnAndNeverByItsLines) {
+  const auto answers_of = [](const std::string& file, const BadInputWords& more) {
+    BadInputWords words{kBadInputBin, "predict", "--model", *folder_ / "model", "--file", file};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_bad(words);
+  };
+  const std::string lines = write_lines(*folder_ / "texts.txt", "good, and cheap\nbad\n");
+  const std::string table = write_lines(*folder_ / "table.csv", "id,text\n1,\"good, and cheap\"\n2, \n3,bad\n");
+  const ProgramEnd by_column = answers_of(table, {});
+  EXPECT_EQ(by_column.code, 0) << by_column.err;
+  EXPECT_EQ(by_column.out, answers_of(lines, {}).out);
+  EXPECT_TRUE(tells(by_column.err, "passed over 1 blank row, which have no answer: ")) << by_column.err;
+  EXPECT_TRUE(tells(by_column.err, "table.csv:3")) << by_column.err;
+
+  const std::string other = write_lines(*folder_ / "other.csv", "id,words\n1,\"good, and cheap\"\n3,bad\n");
+  const ProgramEnd unclear = answers_of(other, {});
+  EXPECT_EQ(unclear.code, 2) << unclear.out;
+  EXPECT_TRUE(tells(unclear.err, "which column holds the text? There are id, words")) << unclear.err;
+  EXPECT_TRUE(tells(unclear.err, "give --text-column")) << unclear.err;
+  EXPECT_EQ(answers_of(other, {"--text-column", "words"}).out, by_column.out);
+  const std::string objects =
+      write_lines(*folder_ / "o.jsonl", "{\"text\": \"good, and cheap\"}\n{\"text\": \"bad\"}\n");
+  EXPECT_EQ(answers_of(objects, {}).out, by_column.out);
+  const ProgramEnd pairs = answers_of(other, {"--text-column", "id", "--text-column", "words"});
+  EXPECT_TRUE(tells(pairs.out, "\t1\\tgood, and cheap\n")) << pairs.out;
+  const ProgramEnd piped = run_bad({kBadInputBin, "predict", "--model", *folder_ / "model", "--text-column", "text"});
+  EXPECT_EQ(piped.code, 2);
+  EXPECT_TRUE(tells(piped.err, "standard input has no columns")) << piped.err;
+}
+
 TEST_F(PredictBadInput, NothingToPredictIsSaid) {
   const ProgramEnd end = predict("");
   EXPECT_EQ(end.code, 0);

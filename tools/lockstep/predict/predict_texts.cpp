@@ -64,22 +64,20 @@ at::Tensor tensor_of(const std::vector<Number>& numbers) {
   return tensor;
 }
 
-Example example_of(const std::string& text, const TextPredictor& predictor) {
+Example example_of(const PredictedText& text, const TextPredictor& predictor) {
   EncodeOptions options;
   options.truncation.emplace();
   options.truncation->max_length = predictor.longest;
-  const std::size_t tab = text.find('\t');
-  const Encoding encoding = tab == std::string::npos
-                                ? predictor.tokenizer.encode(text, options)
-                                : predictor.tokenizer.encode_pair(text.substr(0, tab), text.substr(tab + 1), options);
+  const Encoding encoding = text.second ? predictor.tokenizer.encode_pair(text.text, *text.second, options)
+                                        : predictor.tokenizer.encode(text.text, options);
   Example example{{"input_ids", tensor_of(encoding.ids)}};
-  if (tab != std::string::npos) example["token_type_ids"] = tensor_of(encoding.token_type_ids);
+  if (text.second) example["token_type_ids"] = tensor_of(encoding.token_type_ids);
   return example;
 }
 
-at::Tensor scores_of(const std::vector<std::string>& texts, const TextPredictor& predictor) {
+at::Tensor scores_of(const std::vector<PredictedText>& texts, const TextPredictor& predictor) {
   std::vector<Example> examples;
-  for (const std::string& text : texts) examples.push_back(example_of(text, predictor));
+  for (const PredictedText& text : texts) examples.push_back(example_of(text, predictor));
   return at::softmax(predictor.model->forward(DataCollatorWithPadding(predictor.tokenizer)(examples)), -1);
 }
 
@@ -138,10 +136,11 @@ void continue_text(const std::string& text, const TextPredictor& predictor, cons
   print_json_line({{"text", text}, {"generated_text", text + more}, {"new_tokens", added.size()}});
 }
 
-void fill_masks(const std::string& text, const TextPredictor& predictor, const PredictFlags& flags) {
+void fill_masks(const PredictedText& predicted, const TextPredictor& predictor, const PredictFlags& flags) {
+  const std::string text = predicted.shown();
   const std::optional<TokenId> mask = predictor.tokenizer.mask_id();
   if (!mask) throw Error("the tokenizer has no token for a masked word", flags.model, "give the folder of a BERT");
-  const at::Tensor ids = example_of(text, predictor).at("input_ids");
+  const at::Tensor ids = example_of(predicted, predictor).at("input_ids");
   const at::Tensor places = ids.eq(static_cast<std::int64_t>(*mask)).nonzero().view(-1);
   if (places.numel() == 0) {
     throw Error("there is no masked word in \"" + text + "\"", flags.file.empty() ? "standard input" : flags.file,
@@ -169,10 +168,10 @@ void fill_masks(const std::string& text, const TextPredictor& predictor, const P
 void predict_labels_of_texts(const PredictFlags& flags) {
   const TextPredictor predictor = load_predictor(flags, TextTask::SequenceClassification);
   const std::vector<std::string> labels = labels_of(*predictor.model);
-  flags.read_lines(PredictFlags::BlankLines::Skip, [&](const std::vector<std::string>& texts) {
+  read_texts(flags, BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
     const at::Tensor scores = scores_of(texts, predictor);
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      print_label(texts[i], scores[static_cast<std::int64_t>(i)], labels, flags.json);
+      print_label(texts[i].shown(), scores[static_cast<std::int64_t>(i)], labels, flags.json);
     }
   });
 }
@@ -185,10 +184,9 @@ void predict_language(const PredictFlags& flags) {
   torch::manual_seed(flags.seed);
   // GPT-2 can also start without text, as a text of its training begins, if the tokenizer has a token for that.
   const bool begins_anew = !is_bert && predictor.tokenizer.eos_id();
-  const auto blank_lines = begins_anew ? PredictFlags::BlankLines::Keep : PredictFlags::BlankLines::Skip;
-  flags.read_lines(blank_lines, [&](const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      is_bert ? fill_masks(text, predictor, flags) : continue_text(text, predictor, flags);
+  read_texts(flags, begins_anew ? BlankTexts::Keep : BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
+    for (const PredictedText& text : texts) {
+      is_bert ? fill_masks(text, predictor, flags) : continue_text(text.shown(), predictor, flags);
     }
   });
 }

@@ -3,10 +3,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep {
+
+/// A text to predict for, or a pair of texts.
+struct PredictedText {
+  std::string text;
+  std::optional<std::string> second;
+  /// As it is printed: a tab parts a pair.
+  std::string shown() const { return second ? text + "\t" + *second : text; }
+};
 
 /// The flags of `lockstep predict`.
 struct PredictFlags {
@@ -14,6 +23,7 @@ struct PredictFlags {
   std::string model;
   std::string tokenizer;
   std::string file;
+  std::vector<std::string> text_columns;  ///< of a table of texts; empty: the usual ones
   std::int64_t batch_size = 32;
   std::int64_t max_length = 0;
   std::int64_t max_new_tokens = 20;
@@ -21,14 +31,17 @@ struct PredictFlags {
   std::int64_t top_k = 50;
   std::uint64_t seed = 42;
   bool json = false;
-
-  /// The treatment of a line without a letter: if it has no answer, it is skipped, and counted in a warning.
-  enum class BlankLines { Skip, Keep };
-  /// Calls `answer` with the lines of --file, or of standard input: a batch at a time, or one at a time if a person
-  /// types them.
-  /// @throws Error  if the file cannot be read; with the line's number, for invalid UTF-8 or a NUL
-  void read_lines(BlankLines blank_lines, const std::function<void(const std::vector<std::string>&)>& answer) const;
 };
+
+/// The treatment of a text without a letter: if it has no answer, it is skipped, and counted in a warning.
+enum class BlankTexts { Skip, Keep };
+using AnswerTexts = std::function<void(const std::vector<PredictedText>&)>;
+
+/// Calls `answer` with the rows of the table that --file names, or with its lines, or those of standard input: a batch
+/// at a time, or one at a time if a person types them. A tab in a line parts a pair.
+/// @throws Error  if the file cannot be read; with the line's number, for invalid UTF-8 or a NUL
+/// @throws UsageError  if it is a table, and no flag or usual name says which column holds the text
+void read_texts(const PredictFlags& flags, BlankTexts blank_texts, const AnswerTexts& answer);
 
 /// Labels of texts, or of pairs with a tab between.
 void predict_labels_of_texts(const PredictFlags& flags);

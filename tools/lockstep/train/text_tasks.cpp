@@ -24,18 +24,7 @@ bool has_column(const std::vector<std::string>& columns, const std::string& name
 TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path) {
   const std::vector<std::string> columns = columns_of_file(path);
   TextFileOptions options;
-  options.texts = flags.text_columns;
-  const std::vector<std::vector<std::string>> usual{
-      {"text"}, {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"sentence"}, {"review"}, {"content"}};
-  for (const auto& names : usual) {
-    const bool all =
-        std::all_of(names.begin(), names.end(), [&](const auto& name) { return has_column(columns, name); });
-    if (options.texts.empty() && all) options.texts = names;
-  }
-  if (options.texts.empty()) {
-    throw UsageError(fmt::format("which column holds the text? There are {}", fmt::join(columns, ", ")), path,
-                     "give --text-column, or two of a pair");
-  }
+  options.texts = text_columns_of_file(path, flags.text_columns);
   options.label = flags.label_column;
   for (const char* name : {"label", "labels"}) {
     if (options.label.empty() && has_column(columns, name)) options.label = name;
@@ -98,6 +87,20 @@ std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const
 }
 
 }  // namespace
+
+std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given) {
+  if (!given.empty()) return given;
+  const std::vector<std::string> columns = columns_of_file(path);
+  const std::vector<std::vector<std::string>> usual{
+      {"text"}, {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"sentence"}, {"review"}, {"content"}};
+  for (const auto& names : usual) {
+    if (std::all_of(names.begin(), names.end(), [&](const auto& name) { return has_column(columns, name); })) {
+      return names;
+    }
+  }
+  throw UsageError(fmt::format("which column holds the text? There are {}", fmt::join(columns, ", ")), path,
+                   "give --text-column, or two of a pair");
+}
 
 TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   const auto seed = static_cast<std::uint64_t>(args.seed);
