@@ -35,6 +35,12 @@ class Spares : public ::testing::Test {
     }
     throw std::runtime_error("the launcher has no rank: " + launcher.err());
   }
+  // The pids that ranks print: they may arrive later than what the launcher prints.
+  static std::vector<pid_t> await_pids(RunningProgram& run, std::size_t count) {
+    while (pids_after(run.out(), "pid").size() < count && run.wait_for_more(soon())) {
+    }
+    return pids_after(run.out(), "pid");
+  }
   static int count_of(const std::string& text, const std::string& part) {
     int count = 0;
     for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -51,12 +57,12 @@ TEST_F(Spares, BecomeTheRanksOfTheNextStart) {
   const std::vector<pid_t> spares = waiting(run);
   ASSERT_EQ(spares.size(), 2U);
   EXPECT_FALSE(has(run.out(), "n=1")) << "a spare does nothing";
-  const std::vector<pid_t> first = pids_after(run.out(), "pid");
+  const std::vector<pid_t> first = await_pids(run, 2);
   ASSERT_EQ(first.size(), 2U);
   ASSERT_EQ(::kill(first[0], SIGKILL), 0);
   ASSERT_TRUE(run.wait_for("[default0]:r=0 n=1 p=\n", soon())) << run.out() << run.err();
   ASSERT_TRUE(run.wait_for("[default1]:r=1 n=1 p=\n", soon()));
-  while (pids_after(run.out(), "pid").size() < 4) ASSERT_TRUE(run.wait_for_more(soon()));
+  ASSERT_EQ(await_pids(run, 4).size(), 4U);
   for (const pid_t pid : spares) EXPECT_TRUE(has(run.out(), "pid=" + std::to_string(pid) + "\n")) << "the same process";
   run.send(SIGTERM);
   EXPECT_EQ(run.wait(soon()).code, 128 + SIGTERM);
@@ -68,9 +74,9 @@ TEST_F(Spares, AreThereAgainForEachRestart) {
   for (int restart = 0; restart < 3; ++restart) {
     ASSERT_TRUE(run.wait_for("n=" + std::to_string(restart) + "\npid=", soon()));
     while (waiting(run).empty()) ASSERT_TRUE(run.wait_for_more(soon()));
-    while (pids_after(run.out(), "pid").size() < static_cast<std::size_t>(restart) + 1)
-      ASSERT_TRUE(run.wait_for_more(soon()));
-    ASSERT_EQ(::kill(pids_after(run.out(), "pid").back(), SIGKILL), 0);
+    const std::vector<pid_t> ranks = await_pids(run, static_cast<std::size_t>(restart) + 1);
+    ASSERT_EQ(ranks.size(), static_cast<std::size_t>(restart) + 1);
+    ASSERT_EQ(::kill(ranks.back(), SIGKILL), 0);
   }
   ASSERT_TRUE(run.wait_for("n=3\n", soon()));
   run.send(SIGINT);
@@ -106,7 +112,7 @@ TEST_F(Spares, OfASubcommandWithoutLibTorchDoNothingToo) {
   const std::vector<pid_t> spares = waiting(run);
   ASSERT_EQ(spares.size(), 1U);
   EXPECT_EQ(run_program({"pgrep", "-P", std::to_string(spares[0])}).out, "") << "it has started its job";
-  EXPECT_EQ(pids_after(run.out(), "pid").size(), 1U);
+  EXPECT_EQ(await_pids(run, 1).size(), 1U);
 }
 
 TEST_F(Spares, EndWithTheJob) {
@@ -125,7 +131,7 @@ TEST_F(Spares, AreDoneWithoutWhereTheyEnd) {
   ASSERT_TRUE(run.wait_for("warm spares are loaded: 1", soon()));
   ASSERT_EQ(::kill(waiting(run).at(0), SIGKILL), 0);
   ASSERT_TRUE(run.wait_for("no warm spare for local rank 0: it ended by itself", soon())) << run.err();
-  ASSERT_EQ(::kill(pids_after(run.out(), "pid").at(0), SIGKILL), 0);
+  ASSERT_EQ(::kill(await_pids(run, 1).at(0), SIGKILL), 0);
   EXPECT_TRUE(run.wait_for("n=1\n", soon())) << "started afresh";
 }
 
