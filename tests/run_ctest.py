@@ -12,6 +12,8 @@ if len(sys.argv) < 2:
     sys.exit(__doc__)
 tests = pathlib.Path(__file__).resolve().parent
 build = pathlib.Path(sys.argv[1]).resolve()
+if not (build / "CTestTestfile.cmake").exists():
+    sys.exit(f"{build} is not configured with tests: cmake --preset release -DLOCKSTEP_TESTS=ON")
 shutil.rmtree(build / "test-results", ignore_errors=True)  # of an earlier run, perhaps of tests that are gone
 (build / "Testing").mkdir(exist_ok=True)
 for name in ("junit.xml", "ctest.log"):
