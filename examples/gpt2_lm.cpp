@@ -71,10 +71,7 @@ void train(const Arguments& args) {
   tokenize.truncation = true;
   tokenize.max_length = args.seq_len;
   auto dataset = ls::tokenize(*rows, tokenizer, tokenize);
-  ls::DistributedSamplerOptions share;
-  share.num_replicas = ls::get_world_size();
-  share.rank = rank;
-  auto sampler = std::make_shared<ls::DistributedSampler>(dataset->size(), share);
+  auto sampler = std::make_shared<ls::DistributedSampler>(dataset->size());  // shared among the group's ranks
   ls::DataLoaderOptions options;
   options.batch_size = args.batch_size;
   options.collate = ls::DataCollatorForLanguageModeling(tokenizer);

@@ -54,12 +54,9 @@ double accuracy(Net& model, const Arguments& args) {
   model.eval();
   Images images(args.data, ls::Split::Test);
   const auto count = static_cast<std::int64_t>(*images.size());
-  ls::ExactDistributedSamplerOptions share;
-  share.num_replicas = ls::get_world_size();
-  share.rank = ls::get_rank();
   auto loader = torch::data::make_data_loader(
       images.map(torch::data::transforms::Stack<>()),
-      ls::TorchDataSampler(std::make_shared<ls::ExactDistributedSampler>(count, share)), args.batch_size);
+      ls::TorchDataSampler(std::make_shared<ls::ExactDistributedSampler>(count)), args.batch_size);
   torch::Tensor correct = torch::zeros({1}, torch::kLong);
   for (auto& batch : *loader) correct += model.forward(batch.data).argmax(1).eq(batch.target).sum();
   ls::default_group()->all_reduce(correct);
@@ -74,10 +71,7 @@ void train(const Arguments& args) {
   ls::DistributedDataParallel ddp(model);
 
   Images images(args.data, ls::Split::Train);
-  ls::DistributedSamplerOptions share;
-  share.num_replicas = ls::get_world_size();
-  share.rank = ls::get_rank();
-  ls::TorchDataSampler sampler(static_cast<std::int64_t>(*images.size()), share);
+  ls::TorchDataSampler sampler(static_cast<std::int64_t>(*images.size()));
   auto loader =
       torch::data::make_data_loader(images.map(torch::data::transforms::Stack<>()), sampler,
                                     torch::data::DataLoaderOptions().batch_size(args.batch_size).workers(args.workers));

@@ -24,11 +24,11 @@ Indices grouped(const Indices& lengths, const LengthGroupedSamplerOptions& optio
 TEST(LengthGroupedSampler, SortsPartsAndPutsTheLongestFirst) {
   // torch.randperm(5) after manual_seed(0): 4 0 1 3 2. Batches of 1: 5 / 4 = 1 batch per part, so nothing is sorted,
   // but the longest sample, 3, is swapped with the first.
-  EXPECT_EQ(grouped({1, 2, 3, 9, 5}, {1}), (Indices{3, 0, 1, 4, 2}));
+  EXPECT_EQ(grouped({1, 2, 3, 9, 5}, {1, 1}), (Indices{3, 0, 1, 4, 2}));
   // Batches of 3: parts of one batch each, 4 0 1 and 3 2, sorted by length to 4 1 0 and 3 2.
-  EXPECT_EQ(grouped({1, 2, 3, 9, 5}, {3}), (Indices{3, 1, 0, 4, 2}));
+  EXPECT_EQ(grouped({1, 2, 3, 9, 5}, {3, 1}), (Indices{3, 1, 0, 4, 2}));
   // Equal lengths stay in the permutation's order.
-  EXPECT_EQ(grouped({7, 7, 7, 7, 7}, {5}), (Indices{4, 0, 1, 3, 2}));
+  EXPECT_EQ(grouped({7, 7, 7, 7, 7}, {5, 1}), (Indices{4, 0, 1, 3, 2}));
 }
 
 TEST(LengthGroupedSampler, ReplicasShareAnEpoch) {
@@ -38,7 +38,8 @@ TEST(LengthGroupedSampler, ReplicasShareAnEpoch) {
   options.batch_size = 8;
   options.num_replicas = 3;
   std::multiset<std::int64_t> taken;
-  for (options.rank = 0; options.rank < 3; ++options.rank) {
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    options.rank = rank;
     const Indices share = grouped(lengths, options, 2);
     EXPECT_EQ(share.size(), 334U);
     taken.insert(share.begin(), share.end());
@@ -64,11 +65,11 @@ TEST(LengthGroupedSampler, ReplicasShareAnEpoch) {
 
 TEST(LengthGroupedSampler, GoesOnAtASavedPosition) {
   const Indices lengths{3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
-  LengthGroupedSampler sampler(lengths, {2});
+  LengthGroupedSampler sampler(lengths, {2, 1});
   sampler.set_epoch(3);
   sampler.begin_epoch();
   sampler.advance(4);
-  LengthGroupedSampler resumed(lengths, {2});
+  LengthGroupedSampler resumed(lengths, {2, 1});
   resumed.load_state(sampler.state());
   const SamplerState state = resumed.begin_epoch();
   EXPECT_EQ(state.position, 4);
@@ -76,8 +77,8 @@ TEST(LengthGroupedSampler, GoesOnAtASavedPosition) {
 }
 
 TEST(LengthGroupedSampler, RefusesWhatMakesNoSense) {
-  expect_error("dataset of 0 samples", [] { LengthGroupedSampler({}, {}); });
-  expect_error("batch_size 0", [] { LengthGroupedSampler({1}, {0}); });
+  expect_error("dataset of 0 samples", [] { LengthGroupedSampler({}, {1, 1}); });
+  expect_error("batch_size 0", [] { LengthGroupedSampler({1}, {0, 1}); });
   expect_error("Invalid rank 2", [] { LengthGroupedSampler({1}, {1, 2, 2}); });
 }
 

@@ -31,6 +31,7 @@ at::Tensor weights_of_plain_loop(const WayToTrain& way, int epochs) {
   const auto net = make_token_net();
   const TokenTaskDataset dataset(way.samples);
   ExactDistributedSamplerOptions options;
+  options.num_replicas = 1;
   options.shuffle = true;
   options.seed = 42;
   ExactDistributedSampler sampler(way.samples, options);
@@ -139,6 +140,7 @@ TEST(PlainLoop, AdamWithClippingDecayAndScheduleIsTheTrainers) {
   torch::optim::AdamW optimizer(groups, options);
   const TokenTaskDataset dataset(kFormulaSamples);
   ExactDistributedSamplerOptions order;
+  order.num_replicas = 1;
   order.shuffle = true;
   order.seed = 42;
   ExactDistributedSampler sampler(kFormulaSamples, order);

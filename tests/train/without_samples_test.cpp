@@ -43,6 +43,7 @@ struct LogNet : torch::nn::Module {
 std::int64_t seed_without_zero_at_the_end() {
   for (std::int64_t seed = 1;; ++seed) {
     ExactDistributedSamplerOptions options;
+    options.num_replicas = 1;
     options.shuffle = true;
     options.seed = static_cast<std::uint64_t>(seed);
     ExactDistributedSampler sampler(5, options);

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <optional>
+
 #include "lockstep/data/sampler.h"
 #include "lockstep/detail/data/sharded_order.h"
 
 namespace lockstep {
 
-/// The arguments of `torch.utils.data.DistributedSampler`.
+/// The arguments of `torch.utils.data.DistributedSampler`. As there, `num_replicas` and `rank` are those of the default
+/// group unless they are set: the group of init_process_group, or of `spawn` in its ranks.
 struct DistributedSamplerOptions {
-  std::int64_t num_replicas = 1;  ///< the world size, or another number if the data is divided otherwise
-  std::int64_t rank = 0;          ///< in [0, num_replicas)
+  std::optional<std::int64_t> num_replicas = {};  ///< another number than the world size divides the data otherwise
+  std::optional<std::int64_t> rank = {};          ///< in [0, num_replicas); needs no group if there is one replica
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< equal on every rank
   bool drop_last = false;  ///< leave out the tail that does not divide evenly, instead of repeating samples
@@ -30,10 +33,12 @@ struct DistributedSamplerOptions {
 /// PyTorch, torch/utils/data/distributed.py.
 class DistributedSampler : public Sampler {
  public:
-  /// @throws Error  if the dataset is empty, or the rank is outside [0, num_replicas)
+  /// @throws Error  if the dataset is empty, the rank is outside [0, num_replicas), or one of the two is left to a
+  /// default group and there is none
   explicit DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options = {});
 
  private:
+  DistributedSampler(std::int64_t dataset_size, const DistributedSamplerOptions& options, const Replica& replica);
   void do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,
                   std::int64_t* out) const override {
     order_.write(seed, epoch, first, count, out);

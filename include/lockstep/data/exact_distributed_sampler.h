@@ -1,13 +1,15 @@
 #pragma once
 
+#include <optional>
+
 #include "lockstep/data/sampler.h"
 #include "lockstep/detail/data/sharded_order.h"
 
 namespace lockstep {
 
 struct ExactDistributedSamplerOptions {
-  std::int64_t num_replicas = 1;
-  std::int64_t rank = 0;  ///< in [0, num_replicas)
+  std::optional<std::int64_t> num_replicas = {};  ///< default: the default group's, as in DistributedSamplerOptions
+  std::optional<std::int64_t> rank = {};          ///< in [0, num_replicas); default as above
   bool shuffle = false;
   std::uint64_t seed = 0;  ///< equal on every rank
 };
@@ -21,10 +23,12 @@ struct ExactDistributedSamplerOptions {
 /// earlier.
 class ExactDistributedSampler : public Sampler {
  public:
-  /// @throws Error  if the dataset is empty, or the rank is outside [0, num_replicas)
+  /// @throws Error  as DistributedSampler
   explicit ExactDistributedSampler(std::int64_t dataset_size, ExactDistributedSamplerOptions options = {});
 
  private:
+  ExactDistributedSampler(std::int64_t dataset_size, const ExactDistributedSamplerOptions& options,
+                          const Replica& replica);
   void do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,
                   std::int64_t* out) const override {
     order_.write(seed, epoch, first, count, out);

@@ -12,7 +12,7 @@ class RandomSampler : public Sampler {
   /// @throws Error  if the dataset is empty
   explicit RandomSampler(std::int64_t dataset_size, std::uint64_t seed = 0)
       : Sampler("RandomSampler", {dataset_size, 1, dataset_size}, seed),
-        order_(dataset_size, 1, 0, dataset_size, true) {}
+        order_(dataset_size, Replica{}, dataset_size, true) {}
 
  private:
   void do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,

@@ -11,7 +11,7 @@ class SequentialSampler : public Sampler {
   /// @throws Error  if the dataset is empty
   explicit SequentialSampler(std::int64_t dataset_size)
       : Sampler("SequentialSampler", {dataset_size, 1, dataset_size}, 0),
-        order_(dataset_size, 1, 0, dataset_size, false) {}
+        order_(dataset_size, Replica{}, dataset_size, false) {}
 
  private:
   void do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,

@@ -13,10 +13,7 @@ namespace lockstep {
 
 /// Lets torch::data's loaders use a Sampler of Lockstep, such as one replica's share in PyTorch's order:
 ///
-///     lockstep::DistributedSamplerOptions share;
-///     share.num_replicas = lockstep::get_world_size();
-///     share.rank = lockstep::get_rank();
-///     lockstep::TorchDataSampler sampler(*dataset.size(), share);
+///     lockstep::TorchDataSampler sampler(*dataset.size());  // the default group's ranks share the dataset
 ///     auto loader = torch::data::make_data_loader(std::move(dataset), sampler, options);
 ///     for (int epoch = 0; epoch < epochs; ++epoch) {
 ///       sampler.set_epoch(epoch);
@@ -37,7 +34,7 @@ class TorchDataSampler : public torch::data::samplers::Sampler<> {
   using Request = decltype(std::declval<Base&>().next(1));
 
   /// A replica's share of `dataset_size` samples: DistributedSampler. @throws Error  as it does
-  TorchDataSampler(std::int64_t dataset_size, const DistributedSamplerOptions& share);
+  explicit TorchDataSampler(std::int64_t dataset_size, const DistributedSamplerOptions& share = {});
   /// Any Sampler of Lockstep, for example ExactDistributedSampler to evaluate. @throws Error  if it is null
   explicit TorchDataSampler(std::shared_ptr<lockstep::Sampler> sampler);
 

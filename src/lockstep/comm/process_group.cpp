@@ -10,6 +10,7 @@
 #include "lockstep/base/environment_check.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
+#include "lockstep/base/group_place.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/heap.h"
 #include "lockstep/comm/factory.h"
@@ -93,6 +94,7 @@ void init_process_group(const ProcessGroupOptions& options) {
   choose_device_for(options.backend);
   current.group = make_communicator(options.backend, membership);
   current.store = membership.store;
+  set_default_place(GroupPlace{membership.rank, membership.world_size});
   if (membership.rank == 0) {
     log_info("process group of {} ranks over engine {}", membership.world_size, current.group->engine());
   }
@@ -151,6 +153,7 @@ void destroy_process_group() {
   Default& current = the_default();
   const std::lock_guard<std::mutex> lock(current.mutex);
   current.group.reset();
+  set_default_place(std::nullopt);
   if (const auto store = std::exchange(current.store, nullptr)) store->finish(Deadline::after(kLeavingTimeout));
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/base/group_place.h"
 #include "lockstep/base/processor/compute_threads.h"
 #include "lockstep/base/processor/heap.h"
 #include "lockstep/comm/factory.h"
@@ -67,6 +68,7 @@ void spawn_threads(int world_size, const RankFunction& body, const SpawnOptions&
   for (const Membership& membership : memberships) {
     threads.emplace_back([&, membership] {
       at::set_num_threads(share.threads);
+      const ThreadPlace place(GroupPlace{membership.rank, membership.world_size});
       std::shared_ptr<Communicator> group;
       try {
         group = make_communicator(options.engine, membership);

@@ -22,6 +22,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/unique_fd.h"
+#include "lockstep/base/group_place.h"
 #include "lockstep/base/processor/core_count.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/spawn.h"
@@ -129,6 +130,7 @@ void run_body(int world_size, const RankFunction& body, const SpawnOptions& opti
   meeting.timeout = options.timeout;
   const Membership membership = rendezvous(meeting);
   group = make_communicator(options.engine, membership);
+  set_default_place(GroupPlace{membership.rank, membership.world_size});
   body(group);
   group.reset();
   membership.store->finish(Deadline::after(std::chrono::seconds(5)));

@@ -1,14 +1,9 @@
 #include "lockstep/train/grouped_shard_sampler.h"
 
-#include "lockstep/detail/data/sharded_order.h"
+#include <utility>
 
 namespace lockstep {
 namespace {
-
-std::int64_t share_of_order(std::int64_t samples, const LengthGroupedSamplerOptions& options) {
-  check_replica("GroupedShardSampler", options.num_replicas, options.rank);
-  return samples / options.num_replicas + (options.rank < samples % options.num_replicas ? 1 : 0);
-}
 
 LengthGroupedSamplerOptions of_one_replica(LengthGroupedSamplerOptions options) {
   options.num_replicas = 1;
@@ -20,11 +15,16 @@ LengthGroupedSamplerOptions of_one_replica(LengthGroupedSamplerOptions options) 
 }  // namespace
 
 GroupedShardSampler::GroupedShardSampler(std::vector<std::int64_t> lengths, LengthGroupedSamplerOptions options)
+    : GroupedShardSampler(std::move(lengths), options,
+                          replica_of("GroupedShardSampler", options.num_replicas, options.rank)) {}
+
+GroupedShardSampler::GroupedShardSampler(std::vector<std::int64_t> lengths, const LengthGroupedSamplerOptions& options,
+                                         const Replica& replica)
     : Sampler("GroupedShardSampler",
-              {static_cast<std::int64_t>(lengths.size()), options.num_replicas,
-               share_of_order(static_cast<std::int64_t>(lengths.size()), options)},
+              {static_cast<std::int64_t>(lengths.size()), replica.count,
+               replica.exact_share(static_cast<std::int64_t>(lengths.size()))},
               options.seed),
-      rank_(options.rank),
+      rank_(replica.rank),
       whole_(std::move(lengths), of_one_replica(options)) {}
 
 void GroupedShardSampler::do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,

@@ -17,6 +17,8 @@ class GroupedShardSampler : public Sampler {
   GroupedShardSampler(std::vector<std::int64_t> lengths, LengthGroupedSamplerOptions options);
 
  private:
+  GroupedShardSampler(std::vector<std::int64_t> lengths, const LengthGroupedSamplerOptions& options,
+                      const Replica& replica);
   void do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,
                   std::int64_t* out) const override;
 

@@ -365,6 +365,7 @@ TEST(Accelerator, RefusesWhatItCannotDo) {
     const auto rows = numbered_rows(8);
     DistributedSamplerOptions share;
     share.num_replicas = 2;
+    share.rank = 0;
     const DataLoader sharded(rows, {}, std::make_shared<DistributedSampler>(8, share));
     EXPECT_NE(accelerator_error([&] { accelerator.prepare(sharded); }).find("sampler of its own"), std::string::npos);
     EXPECT_NE(accelerator_error([&] { accelerator.reduce(torch::ones(1), "median"); }).find("median"),

@@ -3,20 +3,17 @@
 #include "lockstep/base/log.h"
 
 namespace lockstep {
-namespace {
-
-std::int64_t share_of(std::int64_t dataset_size, const DistributedSamplerOptions& options) {
-  check_replica("DistributedSampler", options.num_replicas, options.rank);
-  const std::int64_t whole = dataset_size / options.num_replicas;
-  return options.drop_last || dataset_size % options.num_replicas == 0 ? whole : whole + 1;
-}
-
-}  // namespace
 
 DistributedSampler::DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options)
-    : Sampler("DistributedSampler", {dataset_size, options.num_replicas, share_of(dataset_size, options)},
+    : DistributedSampler(dataset_size, options, replica_of("DistributedSampler", options.num_replicas, options.rank)) {}
+
+DistributedSampler::DistributedSampler(std::int64_t dataset_size, const DistributedSamplerOptions& options,
+                                       const Replica& replica)
+    : Sampler("DistributedSampler",
+              {dataset_size, replica.count,
+               options.drop_last ? replica.share_without_tail(dataset_size) : replica.padded_share(dataset_size)},
               options.seed),
-      order_(dataset_size, options.num_replicas, options.rank, size(), options.shuffle),
+      order_(dataset_size, replica, size(), options.shuffle),
       shuffle_(options.shuffle) {}
 
 std::int64_t DistributedSampler::do_next_epoch(std::int64_t epoch) {

@@ -1,18 +1,15 @@
 #include "lockstep/data/exact_distributed_sampler.h"
 
 namespace lockstep {
-namespace {
-
-std::int64_t share_of(std::int64_t dataset_size, const ExactDistributedSamplerOptions& options) {
-  check_replica("ExactDistributedSampler", options.num_replicas, options.rank);
-  return dataset_size / options.num_replicas + (options.rank < dataset_size % options.num_replicas ? 1 : 0);
-}
-
-}  // namespace
 
 ExactDistributedSampler::ExactDistributedSampler(std::int64_t dataset_size, ExactDistributedSamplerOptions options)
-    : Sampler("ExactDistributedSampler", {dataset_size, options.num_replicas, share_of(dataset_size, options)},
+    : ExactDistributedSampler(dataset_size, options,
+                              replica_of("ExactDistributedSampler", options.num_replicas, options.rank)) {}
+
+ExactDistributedSampler::ExactDistributedSampler(std::int64_t dataset_size,
+                                                 const ExactDistributedSamplerOptions& options, const Replica& replica)
+    : Sampler("ExactDistributedSampler", {dataset_size, replica.count, replica.exact_share(dataset_size)},
               options.seed),
-      order_(dataset_size, options.num_replicas, options.rank, size(), options.shuffle) {}
+      order_(dataset_size, replica, size(), options.shuffle) {}
 
 }  // namespace lockstep

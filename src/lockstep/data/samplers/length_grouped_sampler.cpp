@@ -8,22 +8,18 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/data/samplers/permutation.h"
-#include "lockstep/detail/data/sharded_order.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::int64_t kMostBatchesTogether = 50;
 
-std::int64_t share_of_lengths(const std::vector<std::int64_t>& lengths, const LengthGroupedSamplerOptions& options) {
-  check_replica("LengthGroupedSampler", options.num_replicas, options.rank);
-  if (options.batch_size < 1) {
-    throw Error(fmt::format("batch_size {} is not positive", options.batch_size), "LengthGroupedSampler",
+std::int64_t positive_batch_size(std::int64_t batch_size) {
+  if (batch_size < 1) {
+    throw Error(fmt::format("batch_size {} is not positive", batch_size), "LengthGroupedSampler",
                 "give the loader's batch size");
   }
-  const auto samples = static_cast<std::int64_t>(lengths.size());
-  const std::int64_t whole = samples / options.num_replicas;
-  return options.drop_last || samples % options.num_replicas == 0 ? whole : whole + 1;
+  return batch_size;
 }
 
 // Sorts each part of `part_size` samples from long to short, and moves the longest of all to the front.
@@ -41,11 +37,19 @@ void sort_parts(std::vector<std::int64_t>& order, std::int64_t part_size, const 
 }  // namespace
 
 LengthGroupedSampler::LengthGroupedSampler(std::vector<std::int64_t> lengths, LengthGroupedSamplerOptions options)
+    : LengthGroupedSampler(std::move(lengths), options,
+                           replica_of("LengthGroupedSampler", options.num_replicas, options.rank)) {}
+
+LengthGroupedSampler::LengthGroupedSampler(std::vector<std::int64_t> lengths,
+                                           const LengthGroupedSamplerOptions& options, const Replica& replica)
     : Sampler("LengthGroupedSampler",
-              {static_cast<std::int64_t>(lengths.size()), options.num_replicas, share_of_lengths(lengths, options)},
+              {static_cast<std::int64_t>(lengths.size()), replica.count,
+               options.drop_last ? replica.share_without_tail(static_cast<std::int64_t>(lengths.size()))
+                                 : replica.padded_share(static_cast<std::int64_t>(lengths.size()))},
               options.seed),
       lengths_(std::move(lengths)),
-      options_(options) {}
+      batch_size_(positive_batch_size(options.batch_size)),
+      rank_(replica.rank) {}
 
 void LengthGroupedSampler::do_indices(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,
                                       std::int64_t* out) const {
@@ -69,14 +73,13 @@ void LengthGroupedSampler::group(std::uint64_t seed) const {
   const at::Tensor permutation = random_permutation(dataset_size(), seed);
   const auto* const first = permutation.data_ptr<std::int64_t>();
   std::vector<std::int64_t> order(first, first + dataset_size());
-  const std::int64_t batches =
-      std::clamp<std::int64_t>(dataset_size() / options_.batch_size / 4, 1, kMostBatchesTogether);
+  const std::int64_t batches = std::clamp<std::int64_t>(dataset_size() / batch_size_ / 4, 1, kMostBatchesTogether);
   // At most the dataset's size, so that the product cannot overflow.
-  const std::int64_t part = options_.batch_size > dataset_size() ? dataset_size() : batches * options_.batch_size;
+  const std::int64_t part = batch_size_ > dataset_size() ? dataset_size() : batches * batch_size_;
   sort_parts(order, part, lengths_);
   grouped_.resize(static_cast<std::size_t>(size()));
   for (std::int64_t i = 0; i < size(); ++i) {
-    grouped_[i] = order[(options_.rank + i * num_replicas()) % dataset_size()];
+    grouped_[i] = order[(rank_ + i * num_replicas()) % dataset_size()];
   }
   grouped_seed_ = seed;
 }

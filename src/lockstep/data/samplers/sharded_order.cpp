@@ -5,19 +5,33 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/group_place.h"
 #include "lockstep/data/samplers/permutation.h"
 
 namespace lockstep {
+namespace {
 
-void check_replica(const char* sampler, std::int64_t num_replicas, std::int64_t rank) {
-  if (num_replicas < 1) {
-    throw Error(fmt::format("Invalid number of replicas {}, it should be at least 1", num_replicas), sampler,
+GroupPlace place_in_group(const char* sampler, const char* missing) {
+  if (const auto place = default_place()) return *place;
+  throw Error(fmt::format("{} is not set, and there is no default process group to take it from", missing), sampler,
+              "call init_process_group before the sampler is made; a program of one process sets num_replicas to 1");
+}
+
+}  // namespace
+
+Replica replica_of(const char* sampler, std::optional<std::int64_t> num_replicas, std::optional<std::int64_t> rank) {
+  const std::int64_t count = num_replicas ? *num_replicas : place_in_group(sampler, "num_replicas").world_size;
+  if (count < 1) {
+    throw Error(fmt::format("Invalid number of replicas {}, it should be at least 1", count), sampler,
                 "give the world size as num_replicas");
   }
-  if (rank < 0 || rank >= num_replicas) {
-    throw Error(fmt::format("Invalid rank {}, rank should be in the interval [0, {}]", rank, num_replicas - 1), sampler,
+  const bool is_alone = count == 1 && !default_place();
+  const std::int64_t mine = rank ? *rank : (is_alone ? 0 : place_in_group(sampler, "rank").rank);
+  if (mine < 0 || mine >= count) {
+    throw Error(fmt::format("Invalid rank {}, rank should be in the interval [0, {}]", mine, count - 1), sampler,
                 "give this process's rank, and the world size as num_replicas");
   }
+  return {count, mine};
 }
 
 void ShardedOrder::write(std::uint64_t seed, std::int64_t epoch, std::int64_t first, std::int64_t count,

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+
+namespace lockstep {
+
+/// A rank's place in a group of ranks.
+struct GroupPlace {
+  int rank = 0;
+  int world_size = 1;
+};
+
+/// The caller's place in its default group, for modules that do not know groups: that of this thread if it is one rank
+/// of several threads, else that of this process. Empty without a group.
+std::optional<GroupPlace> default_place();
+
+/// Sets the place of this process; empty when its group ends. Thread-safe.
+void set_default_place(std::optional<GroupPlace> place);
+
+/// While it lives, this thread is a rank.
+class ThreadPlace {
+ public:
+  explicit ThreadPlace(GroupPlace place);
+  ~ThreadPlace();
+  ThreadPlace(const ThreadPlace&) = delete;
+  ThreadPlace& operator=(const ThreadPlace&) = delete;
+
+ private:
+  std::optional<GroupPlace> before_;
+};
+
+}  // namespace lockstep
