@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "bench/measure/measurement.h"
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/base/files/file_system.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "tools/lockstep/scratch_folder.h"
 #include "tools/lockstep/subcommand.h"
 

@@ -10,7 +10,7 @@
 #include "bench/workers/bench_ranks.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"

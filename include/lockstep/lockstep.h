@@ -101,22 +101,35 @@
 #include "lockstep/parallel/step_statistics.h"            // what a backward took and sent
 #include "lockstep/parallel/sync_batch_norm.h"            // batch normalisation over all ranks
 
+#include "lockstep/checkpoint/checkpoint.h"          // a checkpoint, opened for reading
 #include "lockstep/checkpoint/checkpoint_content.h"  // what a checkpoint holds
+#include "lockstep/checkpoint/checkpoint_names.h"    // how the folders of checkpoints are named
+#include "lockstep/checkpoint/checkpoint_search.h"   // find_newest_checkpoint, open_checkpoint
+#include "lockstep/checkpoint/checkpoint_writer.h"   // writes checkpoints while training continues
+#include "lockstep/checkpoint/generators.h"          // the random number generators of a rank
+#include "lockstep/checkpoint/replica_check.h"       // whether the ranks' weights are equal
+#include "lockstep/checkpoint/resume_state.h"        // a rank's part of a checkpoint, after a change of ranks too
+#include "lockstep/checkpoint/schedule_state.h"      // schedules and gradient scalers as JSON text
 #include "lockstep/checkpoint/trainer_state.h"       // Hugging Face's trainer_state.json
+
+#include "lockstep/seeing/progress_bar_options.h"  // how a progress bar is drawn
 
 #include "lockstep/train/accelerator.h"            // Accelerator: four lines for a loop of one's own
 #include "lockstep/train/checkpointable.h"         // objects that checkpoints keep
 #include "lockstep/train/confusion_matrix.h"       // precision, recall, F1 of classes
 #include "lockstep/train/early_stopping.h"         // stops when a metric no longer improves
 #include "lockstep/train/metrics.h"                // metrics by name
+#include "lockstep/train/metrics_log_callback.h"   // writes metrics.jsonl, with the times of phases
 #include "lockstep/train/mixed_precision.h"        // bf16 and fp16
 #include "lockstep/train/prepared_loader.h"        // this rank's share of a loader
 #include "lockstep/train/prepared_model.h"         // a model that Accelerator prepared
 #include "lockstep/train/prepared_optimizer.h"     // an optimizer that steps once for each update
 #include "lockstep/train/prepared_torch_loader.h"  // this rank's share of a torch::data loader
 #include "lockstep/train/printer_callback.h"       // prints logs
+#include "lockstep/train/progress_callback.h"      // a progress bar for training and evaluation
 #include "lockstep/train/project_configuration.h"  // where an Accelerator keeps its files
 #include "lockstep/train/state_hooks.h"            // called before state is saved or loaded
+#include "lockstep/train/tensorboard_callback.h"   // writes logs for TensorBoard
 #include "lockstep/train/tracker.h"                // where an Accelerator's logs go
 #include "lockstep/train/trainable_model.h"        // what Trainer needs to know of a model
 #include "lockstep/train/trainer.h"                // Trainer: Hugging Face's, in C++

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/factory.h"
 #include "tests/checkpoint/sample_content.h"
 #include "tests/support/paused_rank.h"

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/checkpoint/state/world_remap.h"
 #include "lockstep/comm/factory.h"

@@ -4,10 +4,10 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
+#include "lockstep/checkpoint/generators.h"
 #include "lockstep/checkpoint/replica_check.h"
-#include "lockstep/checkpoint/state/generators.h"
-#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/checkpoint/state/world_remap.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/data/data_loader.h"

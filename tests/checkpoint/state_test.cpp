@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "lockstep/base/error.h"
+#include "lockstep/checkpoint/generators.h"
 #include "lockstep/checkpoint/replica_check.h"
-#include "lockstep/checkpoint/state/generators.h"
-#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/checkpoint/state/world_remap.h"
 #include "lockstep/checkpoint/trainer_state.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "tests/checkpoint/sample_content.h"
 #include "tests/support/ranks.h"

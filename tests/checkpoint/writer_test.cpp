@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/train/callbacks/metrics_log_callback.h"
+#include "lockstep/train/metrics_log_callback.h"
 #include "tests/seeing/seeing_events.h"
 #include "tests/support/temporary_folder.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/train/callbacks/progress_callback.h"
+#include "lockstep/train/progress_callback.h"
 #include "tests/seeing/seeing_events.h"
 
 namespace lockstep {

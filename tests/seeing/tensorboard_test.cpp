@@ -8,7 +8,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/seeing/crc32c.h"
 #include "lockstep/seeing/tensorboard_writer.h"
-#include "lockstep/train/callbacks/tensorboard_callback.h"
+#include "lockstep/train/tensorboard_callback.h"
 #include "tests/data/python_program.h"
 #include "tests/seeing/seeing_events.h"
 #include "tests/support/temporary_folder.h"

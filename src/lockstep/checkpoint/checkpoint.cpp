@@ -12,6 +12,7 @@
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/files/checkpoint_files.h"
+#include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/checkpoint/files/optimizer_file.h"
 
 namespace lockstep {
@@ -21,9 +22,16 @@ constexpr std::uint64_t kMaxPositionBytes = 16 << 20;
 
 }  // namespace
 
-Checkpoint::Checkpoint(const std::string& folder, Verify verify) : folder_(folder), manifest_(read_manifest(folder)) {
-  check_files(folder_, manifest_, verify == Verify::Checksums);
+Checkpoint::Checkpoint(const std::string& folder, Verify verify)
+    : folder_(folder), manifest_(std::make_shared<const Manifest>(read_manifest(folder))) {
+  check_files(folder_, *manifest_, verify == Verify::Checksums);
 }
+
+std::int64_t Checkpoint::step() const { return manifest_->step; }
+
+int Checkpoint::world_size() const { return manifest_->world_size; }
+
+bool Checkpoint::has_file(const std::string& name) const { return manifest_->files.count(name) != 0; }
 
 std::string Checkpoint::file(const std::string& name) const {
   if (has_file(name)) return read_file(folder_ + "/" + name);
@@ -59,7 +67,7 @@ void Checkpoint::load_weights(const NamedTensors& targets, std::size_t index) co
 
 OptimizerContent Checkpoint::optimizer(std::size_t index) const {
   std::vector<OptimizerContent> parts;
-  for (const std::string& name : optimizer_file_names(manifest_, index)) {
+  for (const std::string& name : optimizer_file_names(*manifest_, index)) {
     parts.push_back(read_optimizer_file(SafetensorsFile(folder_ + "/" + name)));
   }
   if (parts.empty()) throw Error(folder_ + " has no optimizer state", folder_, "resume from a checkpoint that has one");

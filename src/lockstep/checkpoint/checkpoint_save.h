@@ -6,7 +6,7 @@
 
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/checkpoint_content.h"
-#include "lockstep/checkpoint/files/checkpoint_names.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/net/membership.h"
 
 namespace lockstep {

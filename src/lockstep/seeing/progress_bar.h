@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/seeing/progress_bar_options.h"
+
 namespace lockstep {
 
 /// The content of one line of a progress bar.
@@ -24,20 +26,6 @@ std::string meter_line(const MeterLine& line);
 
 /// Seconds as tqdm shows them: 01:05, 1:02:05.
 std::string clock_text(double seconds);
-
-struct ProgressBarOptions {
-  std::int64_t total = -1;
-  std::int64_t done = 0;  ///< done before the start; not part of the speed
-  std::string prefix{};
-  bool leave = true;            ///< false: the line is erased when the bar is closed
-  double min_interval_s = 0.1;  ///< between two lines on a terminal
-  double line_interval_s = 10;  ///< between two lines elsewhere
-  /// Receives what is drawn. Default: standard error, with a bar as wide as the terminal, or plain lines if it is not a
-  /// terminal.
-  std::function<void(std::string_view)> write{};
-  int columns = -1;                 ///< width of the terminal; 0: no terminal, plain lines; negative: queried each time
-  std::function<double()> now_s{};  ///< default: a steady clock
-};
 
 /// A progress bar in tqdm's form. On a terminal the line is overwritten; elsewhere, as in a log file, a line is written
 /// from time to time and at the end. One thread at a time.

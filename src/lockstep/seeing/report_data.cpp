@@ -17,6 +17,7 @@
 #include "lockstep/base/text/printable.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/files/json_number.h"
+#include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/checkpoint/trainer_state.h"
 #include "lockstep/seeing/progress_bar.h"
 

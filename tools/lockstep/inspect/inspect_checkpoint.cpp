@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/files/manifest.h"
 #include "tools/lockstep/inspect/inspection.h"
 
 namespace lockstep {

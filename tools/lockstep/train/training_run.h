@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "lockstep/train/callbacks/progress_callback.h"
 #include "lockstep/train/printer_callback.h"
+#include "lockstep/train/progress_callback.h"
 #include "lockstep/train/trainer.h"
 #include "tools/lockstep/train/training_task.h"
 

@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/files/checkpoint_names.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 
 namespace lockstep {
 

@@ -1,11 +1,10 @@
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
-
 #include <exception>
 #include <filesystem>
 #include <future>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/file_system.h"
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_save.h"

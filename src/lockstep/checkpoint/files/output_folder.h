@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/files/file_system.h"
-#include "lockstep/checkpoint/files/checkpoint_names.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/checkpoint/files/staging_lock.h"
 

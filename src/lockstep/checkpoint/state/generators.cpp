@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/state/generators.h"
+#include "lockstep/checkpoint/generators.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>

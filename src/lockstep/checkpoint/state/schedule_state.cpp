@@ -1,4 +1,4 @@
-#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/schedule_state.h"
 
 #include <nlohmann/json.hpp>
 

@@ -15,7 +15,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/agreement.h"
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"

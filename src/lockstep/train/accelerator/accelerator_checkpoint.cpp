@@ -9,7 +9,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/safetensors/weight_files.h"
 #include "lockstep/train/accelerator.h"

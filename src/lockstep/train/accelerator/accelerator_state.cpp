@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/checkpoint/state/generators.h"
-#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/generators.h"
+#include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/comm/broadcast_text.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/train/accelerator/scheduler_state.h"

@@ -1,6 +1,6 @@
 #include "lockstep/train/checkpointable.h"
 
-#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/schedule_state.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/optim/lr_scheduler.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/train/callbacks/metrics_log_callback.h"
+#include "lockstep/train/metrics_log_callback.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -7,6 +7,8 @@
 #include "lockstep/base/files/create_folders.h"
 #include "lockstep/base/processor/process_memory.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/seeing/metrics_log.h"
+#include "lockstep/train/phase_clock.h"
 
 namespace lockstep {
 namespace {
@@ -19,6 +21,11 @@ void add_memory(nlohmann::json& values) {
 }
 
 }  // namespace
+
+MetricsLogCallback::MetricsLogCallback(int world_size, std::int64_t samples_per_step)
+    : world_size_(world_size), samples_per_step_(samples_per_step), clock_(std::make_unique<PhaseClock>()) {}
+
+MetricsLogCallback::~MetricsLogCallback() = default;
 
 void MetricsLogCallback::on_train_begin(TrainerEvent& event) {
   if (!event.state.is_world_process_zero) return;
@@ -36,17 +43,17 @@ void MetricsLogCallback::on_train_begin(TrainerEvent& event) {
                {"world_size", world_size_},
                {"samples_per_step", samples_per_step_},
                {"arguments", to_json(event.args)}});
-  clock_.start();
+  clock_->start();
 }
 
-void MetricsLogCallback::on_step_begin(TrainerEvent&) { clock_.end("data"); }
-void MetricsLogCallback::on_pre_optimizer_step(TrainerEvent&) { clock_.end("compute"); }
-void MetricsLogCallback::on_optimizer_step(TrainerEvent&) { clock_.end("optimizer"); }
-void MetricsLogCallback::on_step_end(TrainerEvent&) { clock_.end("optimizer"); }
-void MetricsLogCallback::on_evaluate(TrainerEvent&) { clock_.end("evaluate"); }
+void MetricsLogCallback::on_step_begin(TrainerEvent&) { clock_->end("data"); }
+void MetricsLogCallback::on_pre_optimizer_step(TrainerEvent&) { clock_->end("compute"); }
+void MetricsLogCallback::on_optimizer_step(TrainerEvent&) { clock_->end("optimizer"); }
+void MetricsLogCallback::on_step_end(TrainerEvent&) { clock_->end("optimizer"); }
+void MetricsLogCallback::on_evaluate(TrainerEvent&) { clock_->end("evaluate"); }
 
 void MetricsLogCallback::on_save(TrainerEvent& event) {
-  clock_.end("save");
+  clock_->end("save");
   if (log_) log_->write("save", event.state.global_step, {{"folder", event.folder}});
 }
 
@@ -61,7 +68,7 @@ void MetricsLogCallback::on_log(TrainerEvent& event) {
 void MetricsLogCallback::write_phases(std::int64_t step) {
   double all_s = 0, training_s = 0;
   nlohmann::json values = nlohmann::json::object();
-  for (const auto& [phase, seconds] : clock_.take()) {
+  for (const auto& [phase, seconds] : clock_->take()) {
     values[phase + "_s"] = seconds;
     all_s += seconds;
     if (phase != "evaluate" && phase != "save") training_s += seconds;

@@ -1,13 +1,16 @@
-#include "lockstep/train/callbacks/progress_callback.h"
+#include "lockstep/train/progress_callback.h"
 
 #include <utility>
 
+#include "lockstep/seeing/progress_bar.h"
 #include "lockstep/train/log_text.h"
 
 namespace lockstep {
 
 ProgressCallback::ProgressCallback(PrintLine print, ProgressBarOptions bars)
     : print_(std::move(print)), bars_(std::move(bars)) {}
+
+ProgressCallback::~ProgressCallback() = default;
 
 void ProgressCallback::on_train_begin(TrainerEvent& event) {
   if (!event.state.is_world_process_zero) return;

@@ -1,10 +1,11 @@
-#include "lockstep/train/callbacks/tensorboard_callback.h"
+#include "lockstep/train/tensorboard_callback.h"
 
 #include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/seeing/tensorboard_writer.h"
 
 namespace lockstep {
 
@@ -18,6 +19,9 @@ std::string tensorboard_folder(const TrainingArguments& args) {
   std::strftime(text, sizeof text, "%b%d_%H-%M-%S", &local);
   return args.output_dir + "/runs/" + text + "_" + host_name();
 }
+
+TensorBoardCallback::TensorBoardCallback() = default;
+TensorBoardCallback::~TensorBoardCallback() = default;
 
 void TensorBoardCallback::on_train_begin(TrainerEvent& event) {
   if (!event.state.is_world_process_zero) return;

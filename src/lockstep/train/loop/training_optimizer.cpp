@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/nearest_name.h"
-#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/schedule.h"
 #include "lockstep/optim/sgd.h"

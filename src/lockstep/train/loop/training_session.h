@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/files/checkpoint_writer.h"
-#include "lockstep/checkpoint/state/generators.h"
+#include "lockstep/checkpoint/checkpoint_writer.h"
+#include "lockstep/checkpoint/generators.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/optim/grad_scaler.h"
 #include "lockstep/train/loop/gradient_engine.h"

@@ -12,7 +12,7 @@
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/replica_check.h"
-#include "lockstep/checkpoint/state/schedule_state.h"
+#include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/checkpoint/state/world_remap.h"
 #include "lockstep/train/arguments/argument_changes.h"
 #include "lockstep/train/loop/resume_checks.h"

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <string>
 
-#include "lockstep/seeing/metrics_log.h"
-#include "lockstep/train/phase_clock.h"
 #include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
+
+class MetricsLog;
+class PhaseClock;
 
 /// Writes `metrics.jsonl` into the output folder, on rank 0: the arguments, every log, and with each log the time by
 /// phase since the previous one and the memory in use. Phases: "data" (from the end of an update to the next batch),
@@ -16,8 +17,8 @@ class MetricsLogCallback : public TrainerCallback {
  public:
   /// @param world_size  ranks of the job; 0: of the default group if it exists, else 1
   /// @param samples_per_step  of all ranks together, for samples per second; 0: from the arguments
-  explicit MetricsLogCallback(int world_size = 0, std::int64_t samples_per_step = 0)
-      : world_size_(world_size), samples_per_step_(samples_per_step) {}
+  explicit MetricsLogCallback(int world_size = 0, std::int64_t samples_per_step = 0);
+  ~MetricsLogCallback() override;
 
   void on_train_begin(TrainerEvent& event) override;
   void on_train_end(TrainerEvent& event) override;
@@ -35,7 +36,7 @@ class MetricsLogCallback : public TrainerCallback {
   int world_size_;
   std::int64_t samples_per_step_;
   std::unique_ptr<MetricsLog> log_;  // on rank 0, during a training
-  PhaseClock clock_;
+  std::unique_ptr<PhaseClock> clock_;
   std::int64_t last_step_ = 0;  // step of the last "phases"
 };
 

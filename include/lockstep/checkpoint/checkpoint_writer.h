@@ -5,12 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/checkpoint_content.h"
-#include "lockstep/checkpoint/files/checkpoint_names.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep {
+
+class FileSystem;
 
 struct CheckpointWriterOptions {
   std::string output_dir;                               ///< made if missing; all ranks must see the same folder
@@ -19,7 +20,7 @@ struct CheckpointWriterOptions {
   bool background = true;    ///< another thread writes a snapshot while training continues
   /// Longest wait for a rank that is not writing its part. A rank that is writing is awaited as long as it lives.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
-  FileSystem* file_system = nullptr;  ///< null: the real file system. Must outlive the writer
+  FileSystem* file_system = nullptr;  ///< null: the real one. Tests of the library inject faults by it
 };
 
 /// The time that the last save took on this rank.

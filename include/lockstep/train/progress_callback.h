@@ -2,11 +2,13 @@
 
 #include <memory>
 
-#include "lockstep/seeing/progress_bar.h"
+#include "lockstep/seeing/progress_bar_options.h"
 #include "lockstep/train/printer_callback.h"
 #include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
+
+class ProgressBar;
 
 /// A progress bar over the updates of a training on rank 0, another over the batches of each evaluation, and the logs
 /// as lines above it. Replaces PrinterCallback.
@@ -15,6 +17,8 @@ class ProgressCallback : public TrainerCallback {
   /// @param print  prints the lines of the logs
   /// @param bars  how bars are drawn; `total`, `done`, `prefix` and `leave` are set here
   explicit ProgressCallback(PrintLine print, ProgressBarOptions bars = {});
+  /// Closes the bars.
+  ~ProgressCallback() override;
 
   void on_train_begin(TrainerEvent& event) override;
   void on_step_end(TrainerEvent& event) override;

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "lockstep/checkpoint/checkpoint_content.h"
-#include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/safetensors/safetensors.h"
 
 namespace lockstep {
+
+struct Manifest;
 
 /// The part of a checkpoint that is read when it is opened.
 enum class Verify {
@@ -28,11 +29,12 @@ class Checkpoint {
   explicit Checkpoint(const std::string& folder, Verify verify = Verify::Checksums);
 
   const std::string& path() const { return folder_; }
-  std::int64_t step() const { return manifest_.step; }
-  int world_size() const { return manifest_.world_size; }  ///< ranks that wrote it
-  const Manifest& manifest() const { return manifest_; }
+  std::int64_t step() const;
+  int world_size() const;  ///< ranks that wrote it
+  /// Sizes and checksums of its files; not promised, since the type is internal.
+  const Manifest& manifest() const { return *manifest_; }
 
-  bool has_file(const std::string& name) const { return manifest_.files.count(name) != 0; }
+  bool has_file(const std::string& name) const;
   /// The bytes of a file. @throws Error  if the manifest does not list it
   std::string file(const std::string& name) const;
 
@@ -52,7 +54,7 @@ class Checkpoint {
   NamedTensors tensors_of(const std::string& file) const;
 
   std::string folder_;
-  Manifest manifest_;
+  std::shared_ptr<const Manifest> manifest_;
 };
 
 }  // namespace lockstep

@@ -3,14 +3,18 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/seeing/tensorboard_writer.h"
 #include "lockstep/train/trainer_callback.h"
 
 namespace lockstep {
 
+class TensorBoardWriter;
+
 /// Writes the logs of rank 0 for TensorBoard: numbers under `train/...` and `eval/...`, the arguments as text.
 class TensorBoardCallback : public TrainerCallback {
  public:
+  TensorBoardCallback();
+  ~TensorBoardCallback() override;
+
   void on_train_begin(TrainerEvent& event) override;
   void on_log(TrainerEvent& event) override;
   void on_train_end(TrainerEvent& event) override;

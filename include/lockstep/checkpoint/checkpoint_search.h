@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/checkpoint/checkpoint.h"
-#include "lockstep/checkpoint/files/checkpoint_names.h"
+#include "lockstep/checkpoint/checkpoint_names.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep {
