@@ -30,9 +30,9 @@ void pass_through(const std::vector<at::Tensor>& written, const std::vector<at::
           source.factor = 1.0001;
           const auto from = static_cast<std::size_t>(begin);
           if (tensors == &written) {
-            scale_in_place(source, from, end, best_simd_level());
+            scale_in_place(source, from, end, widest_instruction_set());
           } else {
-            all_finite(source, from, end, best_simd_level());
+            all_finite(source, from, end, widest_instruction_set());
           }
         }
       }

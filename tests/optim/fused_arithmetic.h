@@ -15,7 +15,7 @@ inline bool same_rounding() {
   if (TORCH_VERSION_MAJOR > 1) return false;
   const float a = 1.0F + 0x1p-12F;
   const at::Tensor sum = torch::full({64}, -1.0F).add(torch::full({64}, a), a);
-  return best_simd_level() != SimdLevel::Scalar && sum[0].item<float>() == std::fma(a, a, -1.0F);
+  return widest_instruction_set() != InstructionSet::Baseline && sum[0].item<float>() == std::fma(a, a, -1.0F);
 }
 
 /// Largest difference of any element, relative to the largest element: 0 for equal bits.

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-const char* name_of(SimdLevel level) {
+const char* name_of(InstructionSet level) {
   constexpr const char* kNames[] = {"scalar", "avx2", "avx512"};
   return kNames[static_cast<std::size_t>(level)];
 }
@@ -78,10 +78,10 @@ struct Memory {
   }
 };
 
-using Update = std::function<void(Memory<float>&, const GradientSource&, std::size_t, std::size_t, SimdLevel)>;
+using Update = std::function<void(Memory<float>&, const GradientSource&, std::size_t, std::size_t, InstructionSet)>;
 
 void adam_update(Memory<float>& memory, const GradientSource& gradient, std::size_t begin, std::size_t end,
-                 SimdLevel level, bool decoupled, bool amsgrad) {
+                 InstructionSet level, bool decoupled, bool amsgrad) {
   AdamPass<float> pass;
   pass.param = pass.param_out = memory.param.data();
   pass.exp_avg = memory.first.data();
@@ -94,7 +94,7 @@ void adam_update(Memory<float>& memory, const GradientSource& gradient, std::siz
 }
 
 void sgd_update(Memory<float>& memory, const GradientSource& gradient, std::size_t begin, std::size_t end,
-                SimdLevel level, const SgdHyperparameters& hyper, bool first) {
+                InstructionSet level, const SgdHyperparameters& hyper, bool first) {
   SgdPass<float> pass;
   pass.param = pass.param_out = memory.param.data();
   pass.momentum_buffer = memory.first.data();
@@ -145,7 +145,7 @@ std::vector<float> reduced(const std::vector<std::vector<G>>& sources, float div
 }
 
 template <typename G>
-void check_reduce_then_update(const Rule& rule, SimdLevel level, std::size_t ranks, double factor) {
+void check_reduce_then_update(const Rule& rule, InstructionSet level, std::size_t ranks, double factor) {
   constexpr std::size_t kSize = 77;
   auto sources = random_sources<G>(ranks, kSize);
   std::vector<std::vector<float>> one{reduced(sources, static_cast<float>(ranks), static_cast<float>(factor))};
@@ -163,7 +163,7 @@ void check_reduce_then_update(const Rule& rule, SimdLevel level, std::size_t ran
 }
 
 TEST_P(Kernels, SeveralSourcesGiveTheBitsOfReducingFirst) {
-  for (const SimdLevel level : available_simd_levels()) {
+  for (const InstructionSet level : available_instruction_sets()) {
     for (const std::size_t ranks : {1, 2, 3, 8}) {
       for (const double factor : {1.0, 0.37}) {
         check_reduce_then_update<float>(GetParam(), level, ranks, factor);
@@ -179,7 +179,7 @@ TEST_P(Kernels, AnyCutGivesTheSameBits) {
   auto sources = random_sources<float>(2, kSize);
   const auto both = pointers(sources);
   const GradientSource gradient = source_of<float>(both);
-  for (const SimdLevel level : available_simd_levels()) {
+  for (const InstructionSet level : available_instruction_sets()) {
     Memory<float> whole(kSize);
     GetParam().update(whole, gradient, 0, kSize, level);
     for (const std::size_t cut : {1, 7, 16, 33, 99}) {
@@ -197,22 +197,22 @@ TEST_P(Kernels, InstructionSetsAgree) {
   auto sources = random_sources<float>(2, kSize);
   const auto both = pointers(sources);
   Memory<float> scalar(kSize);
-  GetParam().update(scalar, source_of<float>(both), 0, kSize, SimdLevel::Scalar);
+  GetParam().update(scalar, source_of<float>(both), 0, kSize, InstructionSet::Baseline);
   std::vector<Memory<float>> vectors;
-  for (const SimdLevel level : available_simd_levels()) {
+  for (const InstructionSet level : available_instruction_sets()) {
     Memory<float> memory(kSize);
     GetParam().update(memory, source_of<float>(both), 0, kSize, level);
     for (std::size_t i = 0; i < kSize; ++i) {
       ASSERT_NEAR(memory.param[i], scalar.param[i], 1e-6 * std::max(1.0F, std::abs(scalar.param[i])));
     }
-    if (level != SimdLevel::Scalar) vectors.push_back(memory);
+    if (level != InstructionSet::Baseline) vectors.push_back(memory);
   }
   for (const auto& memory : vectors) EXPECT_TRUE(memory == vectors.front());
 }
 
 TEST_P(Kernels, TouchesAndZeroesItsElementsOnly) {
   constexpr std::size_t kSize = 64;
-  for (const SimdLevel level : available_simd_levels()) {
+  for (const InstructionSet level : available_instruction_sets()) {
     for (const std::size_t end : {5, 21, 40, 63}) {
       auto sources = random_sources<c10::BFloat16>(3, kSize);
       const auto before = sources;
@@ -266,7 +266,7 @@ TEST(SgdKernel, DoublesByHand) {
   pass.gradient.sources = &source;
   pass.gradient.type = ElementType::Double;
   pass.hyper = {0.5, 0.5, 0, 0.25, false};
-  for (const SimdLevel level : available_simd_levels()) {
+  for (const InstructionSet level : available_instruction_sets()) {
     param = {1, 2};
     buffer = {0.5, 0};
     sgd_step(pass, 0, 2, level);
@@ -277,7 +277,7 @@ TEST(SgdKernel, DoublesByHand) {
 
 // Every 16-bit number, and values between neighbours, through scale_in_place with factor 1 and 1 + 2^-9.
 template <typename G>
-void check_conversions(SimdLevel level) {
+void check_conversions(InstructionSet level) {
   for (const double factor : {1.0, 1.001953125}) {
     std::vector<std::vector<G>> numbers(1);
     for (unsigned bits = 0; bits < 65536; ++bits) {
@@ -302,7 +302,7 @@ void check_conversions(SimdLevel level) {
 }
 
 TEST(Conversions, RoundAsLibTorchDoes) {
-  for (const SimdLevel level : available_simd_levels()) {
+  for (const InstructionSet level : available_instruction_sets()) {
     check_conversions<c10::BFloat16>(level);
     check_conversions<c10::Half>(level);
   }
@@ -319,7 +319,7 @@ TEST(SumOfSquares, IsExactWhereDoublesAre) {
       want += sum * sum;
     }
     const auto sources = pointers(ranks);
-    for (const SimdLevel level : available_simd_levels()) {
+    for (const InstructionSet level : available_instruction_sets()) {
       EXPECT_EQ(sum_of_squares(source_of<float>(sources), 0, n, level), want) << n;
     }
   }
@@ -331,8 +331,8 @@ TEST(SumOfSquares, HasTheSameBitsWithEveryInstructionSetAndCutAtBlocks) {
   const auto all = pointers(sources);
   GradientSource gradient = source_of<float>(all);
   gradient.divisor = 3;
-  const double want = sum_of_squares(gradient, 0, kSize, SimdLevel::Scalar);
-  for (const SimdLevel level : available_simd_levels()) {
+  const double want = sum_of_squares(gradient, 0, kSize, InstructionSet::Baseline);
+  for (const InstructionSet level : available_instruction_sets()) {
     EXPECT_EQ(sum_of_squares(gradient, 0, kSize, level), want);
     double blocks = 0;
     for (std::size_t begin = 0; begin < kSize; begin += kSumBlock) {
@@ -350,7 +350,7 @@ TEST(SumOfSquares, DoesNotOverflowInFloat) {
 
 TEST(Finite, SeesOneBadElementAnywhere) {
   constexpr std::size_t kSize = 53;
-  for (const SimdLevel level : available_simd_levels()) {
+  for (const InstructionSet level : available_instruction_sets()) {
     for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()}) {
       for (std::size_t at = 0; at < kSize; ++at) {
@@ -373,7 +373,7 @@ TEST(Finite, SeesOneBadElementAnywhere) {
 TEST(MaxAbs, FindsTheLargestMagnitude) {
   std::vector<std::vector<double>> values{{1, -7.5, 3, 0, 2, 2, 2, 2, 7.25}};
   const auto sources = pointers(values);
-  for (const SimdLevel level : available_simd_levels()) {
+  for (const InstructionSet level : available_instruction_sets()) {
     EXPECT_EQ(max_abs(source_of<double>(sources), 0, 9, level), 7.5);
     EXPECT_EQ(max_abs(source_of<double>(sources), 2, 9, level), 7.25);
     EXPECT_EQ(max_abs(source_of<double>(sources), 2, 2, level), 0);

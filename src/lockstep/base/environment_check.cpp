@@ -5,6 +5,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/processor/instruction_set.h"
 
 namespace lockstep {
 namespace {
@@ -38,6 +39,7 @@ void require_readable_environment() {
     throw Error(name + (" is " + std::to_string(*seconds)), "environment",
                 "set it to a positive number of seconds, or unset it for the default");
   }
+  require_known_instruction_set();
 }
 
 }  // namespace lockstep

@@ -15,7 +15,6 @@
 #include "lockstep/base/processor/heap.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/local_device.h"
-#include "lockstep/comm/reduce/reduce.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/start/kernel_choice.h"
@@ -75,7 +74,6 @@ void init_process_group(const ProcessGroupOptions& options) {
   record_failures_as(-1);
   require_readable_environment();
   adopt_launcher_environment();
-  shm::require_known_isa();
   keep_freed_memory();
   warn_of_slow_kernels();
   RendezvousOptions meeting;

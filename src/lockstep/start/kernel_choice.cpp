@@ -8,6 +8,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/processor/instruction_set.h"
 
 namespace lockstep {
 namespace {
@@ -24,14 +25,8 @@ constexpr std::array kOldKernels{"Prescott",    "Core2",     "Penryn",       "Du
 }  // namespace
 
 std::string widest_vectors() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();  // this may run before every constructor
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx512) return kAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2;
-#endif
-  return "";
+  const InstructionSet widest = processor_instruction_set();
+  return widest == InstructionSet::Avx512 ? kAvx512 : widest == InstructionSet::Avx2 ? kAvx2 : "";
 }
 
 std::string blas_core_type() {

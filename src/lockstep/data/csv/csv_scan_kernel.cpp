@@ -4,6 +4,8 @@
 #include <immintrin.h>
 #endif
 
+#include "lockstep/base/processor/instruction_set.h"
+
 namespace lockstep {
 namespace {
 
@@ -103,8 +105,9 @@ const std::vector<ScanKernel>& scan_kernels() {
     std::vector<ScanKernel> known{{"plain", scan_plain}};
 #if defined(__x86_64__)
     known.push_back({"sse2", scan_sse2});
-    if (__builtin_cpu_supports("avx2")) known.push_back({"avx2", scan_avx2});
-    if (__builtin_cpu_supports("avx512bw")) known.push_back({"avx512", scan_avx512});
+    const InstructionSet widest = widest_instruction_set();
+    if (widest >= InstructionSet::Avx2) known.push_back({"avx2", scan_avx2});
+    if (widest >= InstructionSet::Avx512) known.push_back({"avx512", scan_avx512});
 #endif
     return known;
   }();

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "lockstep/base/mix_bits.h"
+#include "lockstep/base/processor/instruction_set.h"
 
 namespace lockstep {
 namespace {
@@ -101,11 +102,9 @@ void run_plain(const T* x, const T* residual, T* out, std::int64_t count, const 
 template <bool kHasResidual, typename T>
 auto best_for_this_processor() {
 #if LOCKSTEP_X86_TARGETS
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512bw")) {
-    return run_avx512<kHasResidual, T>;
-  }
-  if (__builtin_cpu_supports("avx2")) return run_avx2<kHasResidual, T>;
+  const InstructionSet widest = widest_instruction_set();
+  if (widest == InstructionSet::Avx512) return run_avx512<kHasResidual, T>;
+  if (widest == InstructionSet::Avx2) return run_avx2<kHasResidual, T>;
 #endif
   return run_plain<kHasResidual, T>;
 }

@@ -2,7 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "lockstep/base/processor/instruction_set.h"
 
 namespace lockstep {
 
@@ -10,14 +11,6 @@ namespace lockstep {
 enum class ElementType : std::uint8_t { Float, Double, BFloat16, Half };
 
 std::size_t element_size_bytes(ElementType type);
-
-/// The instruction set of a pass. Avx2 and Avx512 give the same bits. Scalar may differ in the last one, because it has
-/// no fused multiply-add.
-enum class SimdLevel : std::uint8_t { Scalar, Avx2, Avx512 };
-
-/// The instruction sets of this processor, ascending; Scalar is always among them.
-const std::vector<SimdLevel>& available_simd_levels();
-inline SimdLevel best_simd_level() { return available_simd_levels().back(); }
 
 /// The gradient that a pass reads. Element i is
 ///
@@ -82,27 +75,32 @@ struct AdamPass {
 
 /// One update of elements [begin, end), in one pass over memory. The arithmetic is that of LibTorch's optimizers, in
 /// the same order. An element's result depends only on that element, so a pass may be cut anywhere, among threads or
-/// ranks. Pointers need no alignment. Different memory must not overlap, except param and param_out. Thread-safe.
+/// ranks. Avx2 and Avx512 give the same bits; Baseline may differ in the last one, because it
+/// has no fused multiply-add. Pointers need no alignment. Different memory must not overlap, except param and
+/// param_out. Thread-safe.
 template <typename T>
-void sgd_step(const SgdPass<T>& pass, std::size_t begin, std::size_t end, SimdLevel level = best_simd_level());
+void sgd_step(const SgdPass<T>& pass, std::size_t begin, std::size_t end,
+              InstructionSet level = widest_instruction_set());
 template <typename T>
-void adam_step(const AdamPass<T>& pass, std::size_t begin, std::size_t end, SimdLevel level = best_simd_level());
+void adam_step(const AdamPass<T>& pass, std::size_t begin, std::size_t end,
+               InstructionSet level = widest_instruction_set());
 /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019, arXiv:1711.05101).
 template <typename T>
-void adamw_step(const AdamPass<T>& pass, std::size_t begin, std::size_t end, SimdLevel level = best_simd_level());
+void adamw_step(const AdamPass<T>& pass, std::size_t begin, std::size_t end,
+                InstructionSet level = widest_instruction_set());
 
 template <>
-void sgd_step(const SgdPass<float>&, std::size_t, std::size_t, SimdLevel);
+void sgd_step(const SgdPass<float>&, std::size_t, std::size_t, InstructionSet);
 template <>
-void sgd_step(const SgdPass<double>&, std::size_t, std::size_t, SimdLevel);
+void sgd_step(const SgdPass<double>&, std::size_t, std::size_t, InstructionSet);
 template <>
-void adam_step(const AdamPass<float>&, std::size_t, std::size_t, SimdLevel);
+void adam_step(const AdamPass<float>&, std::size_t, std::size_t, InstructionSet);
 template <>
-void adam_step(const AdamPass<double>&, std::size_t, std::size_t, SimdLevel);
+void adam_step(const AdamPass<double>&, std::size_t, std::size_t, InstructionSet);
 template <>
-void adamw_step(const AdamPass<float>&, std::size_t, std::size_t, SimdLevel);
+void adamw_step(const AdamPass<float>&, std::size_t, std::size_t, InstructionSet);
 template <>
-void adamw_step(const AdamPass<double>&, std::size_t, std::size_t, SimdLevel);
+void adamw_step(const AdamPass<double>&, std::size_t, std::size_t, InstructionSet);
 
 /// Sums of squares consist of blocks of this many elements. If the work is cut at multiples of it and the blocks' sums
 /// are added in order, the result does not depend on the cuts.
@@ -111,18 +109,19 @@ constexpr std::size_t kSumBlock = 8192;
 /// Sum of the squares of the gradient's elements [begin, end), in double: block by block of kSumBlock elements from
 /// `begin`. Ignores `zero`. NaN or infinite exactly if an element is, as long as the squares stay in range.
 double sum_of_squares(const GradientSource& gradient, std::size_t begin, std::size_t end,
-                      SimdLevel level = best_simd_level());
+                      InstructionSet level = widest_instruction_set());
 /// Largest magnitude among elements [begin, end); NaN if one of them is NaN; 0 for an empty range.
-double max_abs(const GradientSource& gradient, std::size_t begin, std::size_t end, SimdLevel level = best_simd_level());
+double max_abs(const GradientSource& gradient, std::size_t begin, std::size_t end,
+               InstructionSet level = widest_instruction_set());
 /// Sum of the magnitudes to the power of `p`, in double. One element at a time.
 double sum_of_powers(const GradientSource& gradient, double p, std::size_t begin, std::size_t end);
 
 /// Replaces elements [begin, end) of the only source by the gradient as defined at GradientSource, factor included.
 /// @return  true if all of the results are finite
 bool scale_in_place(const GradientSource& gradient, std::size_t begin, std::size_t end,
-                    SimdLevel level = best_simd_level());
+                    InstructionSet level = widest_instruction_set());
 /// True if all elements [begin, end) of the gradient are finite.
 bool all_finite(const GradientSource& gradient, std::size_t begin, std::size_t end,
-                SimdLevel level = best_simd_level());
+                InstructionSet level = widest_instruction_set());
 
 }  // namespace lockstep

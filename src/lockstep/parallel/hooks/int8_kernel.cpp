@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "lockstep/base/processor/instruction_set.h"
 #include "lockstep/parallel/hooks/int8_blocks.h"
 
 // No multiplication is fused with a following addition, so that every processor computes the same bits from the same
@@ -137,11 +138,9 @@ LOCKSTEP_INT8_KERNEL(avx512, __attribute__((target("avx512f,avx512bw,avx512dq,av
 
 Int8Kernel best_int8_kernel() {
 #if LOCKSTEP_INT8_TARGETS
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return {&avx512_encode, &avx512_sum};
-  }
-  if (__builtin_cpu_supports("avx2")) return {&avx2_encode, &avx2_sum};
+  const InstructionSet widest = widest_instruction_set();
+  if (widest == InstructionSet::Avx512) return {&avx512_encode, &avx512_sum};
+  if (widest == InstructionSet::Avx2) return {&avx2_encode, &avx2_sum};
 #endif
   return {&plain_encode, &plain_sum};
 }
