@@ -18,6 +18,11 @@ TEST_P(NearestName, IsTheOneThatWasProbablyMeant) {
   EXPECT_EQ(nearest_name(GetParam().typed, {"text", "label", "premise", "batch_size"}), GetParam().want);
 }
 
+TEST(DidYouMean, QuotesTheNearestNameIfThereIsOne) {
+  EXPECT_EQ(did_you_mean("lineer", {"cosine", "linear"}), "; did you mean 'linear'?");
+  EXPECT_EQ(did_you_mean("sawtooth", {"cosine", "linear"}), "");
+}
+
 TEST(NearestNameAlone, NeedsALetterThatIsTheSame) {
   EXPECT_EQ(nearest_name("2", {"0", "1"}), "");
   EXPECT_EQ(nearest_name("-f", {"-q"}), "-q");

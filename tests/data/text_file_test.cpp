@@ -153,7 +153,7 @@ TEST_F(TextFile, ReadsParquetWhereTheBuildHasArrow) {
   EXPECT_EQ(dataset->where(2), path + ", row 4");
   options.empty_texts = RowPolicy::Refuse;
   expect_error("row 3, column \"text\"", [&] { open_text_file(path, options); });
-  expect_error("did you mean \"text\"?", [&] { open_text_file(path, columns({"texts"})); });
+  expect_error("did you mean 'text'?", [&] { open_text_file(path, columns({"texts"})); });
   expect_error("values of type int64", [&] { open_text_file(path, columns({"stars"})); });
   expect_error("cannot read the Parquet file", [&] { open_text_file(file("b.parquet", "PAR1"), columns({"text"})); });
 }

@@ -61,7 +61,7 @@ TEST_F(LaunchByConfig, SaysWhatItFoundOutAndWhatItDoesNotKnow) {
   EXPECT_TRUE(has(alone.err, "`--num-processes` was not given and is 1")) << alone.err;
   const ProgramEnd unknown = lockstep("launch --num-proceses 2 echo hello");
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_TRUE(has(unknown.err, "Did you mean '--num-processes'?")) << unknown.err;
+  EXPECT_TRUE(has(unknown.err, "did you mean '--num-processes'?")) << unknown.err;
   const ProgramEnd nothing = lockstep("launch --num-processes 2");
   EXPECT_EQ(nothing.code, 2);
   EXPECT_TRUE(has(nothing.err, "no program to run")) << nothing.err;

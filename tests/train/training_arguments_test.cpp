@@ -135,6 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedArgument{
             "no_number", {"--learning-rate", "fast"}, {"learning_rate", "\"fast\" is not a number", "give a number"}},
         RefusedArgument{"half_a_batch", {"--per-device-eval-batch-size", "1.5"}, {"1.5 is not a whole number"}},
+        RefusedArgument{
+            "near_schedule", {"--lr_scheduler_type", "lineer"}, {"there is no 'lineer'; did you mean 'linear'?"}},
         RefusedArgument{"near_choice", {"--eval-strategy", "epochs"}, {"did you mean 'epoch'", "no, steps, epoch"}},
         RefusedArgument{"best_without_eval", {"--load-best-model-at-end"}, {"load_best_model_at_end", "eval_strategy"}},
         RefusedArgument{"both_warmups", {"--warmup-steps", "5", "--warmup-ratio", "0.1"}, {"warmup_ratio"}},
@@ -150,10 +152,10 @@ TEST(TrainingArguments, UnknownNamesComeWithASuggestion) {
   const auto set = [&](const std::string& name) {
     return refusal_of([&] { set_training_argument(args, name, nlohmann::json(1), "args.json"); });
   };
-  EXPECT_NE(set("learning_rat").find("did you mean learning_rate?"), std::string::npos);
+  EXPECT_NE(set("learning_rat").find("did you mean 'learning_rate'?"), std::string::npos);
   EXPECT_NE(set("learning_rat").find("args.json"), std::string::npos);
   EXPECT_NE(set("auto_find_batch_size").find("Hugging Face"), std::string::npos);
-  EXPECT_NE(set("bananas").find("no training argument bananas"), std::string::npos);
+  EXPECT_NE(set("bananas").find("no training argument 'bananas'"), std::string::npos);
 }
 
 }  // namespace

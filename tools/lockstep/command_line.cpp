@@ -20,6 +20,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/processor/address_space.h"
+#include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/ranks/spare_message.h"
 #include "lockstep/start/standard_streams.h"
@@ -181,7 +182,7 @@ void wait_if_spare() {
 int report_unknown(const std::string& typed, const std::vector<SubcommandEntry>& entries) {
   std::vector<std::string> names{"--help", "--version"};
   for (const SubcommandEntry& entry : entries) names.push_back(entry.name);
-  print_error(fmt::format("lockstep: error: unknown {} '{}'.{}\n  fix: 'lockstep --help' lists the subcommands\n",
+  print_error(fmt::format("lockstep: error: unknown {} '{}'{}\n  fix: 'lockstep --help' lists the subcommands\n",
                           typed[0] == '-' ? "flag" : "subcommand", typed, did_you_mean(typed, names)));
   return kNotUnderstood;
 }

@@ -45,7 +45,7 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
       if (app->get_prefix_command()) break;
       const CLI::App* nested = nested_named(app, argument);
       if (nested == nullptr && app->get_require_subcommand_min() > 0) {
-        return fmt::format("unknown argument '{}'.{}", argument, did_you_mean(argument, long_names(*app)));
+        return fmt::format("unknown argument '{}'{}", argument, did_you_mean(argument, long_names(*app)));
       }
       if (nested != nullptr) app = nested;
       continue;
@@ -53,7 +53,7 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
     const std::string name = flag_name(argument);
     const CLI::Option* option = app->get_option_no_throw(name);
     if (option == nullptr && name.rfind("--", 0) == 0) {
-      return fmt::format("unknown flag '{}'.{}", name, did_you_mean(name, long_names(*app)));
+      return fmt::format("unknown flag '{}'{}", name, did_you_mean(name, long_names(*app)));
     }
     if (option != nullptr && option->get_expected_min() > 0 && argument.find('=') == std::string::npos) ++i;
   }
@@ -65,11 +65,6 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
 std::string with_hyphens(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
-}
-
-std::string did_you_mean(const std::string& typed, const std::vector<std::string>& names) {
-  const std::string near = nearest_name(typed, names);
-  return near.empty() ? "" : fmt::format(" Did you mean '{}'?", near);
 }
 
 std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> arguments) {
@@ -139,7 +134,7 @@ std::string explain_words(const CLI::ParseError& error, const CLI::App& app,
       if (name.empty() || (name[0] == '-') != is_flag || words.find(" " + argument + " ") == std::string::npos)
         continue;
       if (is_flag && innermost->get_option_no_throw(name) != nullptr) continue;
-      return fmt::format("unknown {} '{}'.{}", is_flag ? "flag" : "argument", argument, did_you_mean(name, known));
+      return fmt::format("unknown {} '{}'{}", is_flag ? "flag" : "argument", argument, did_you_mean(name, known));
     }
   }
   return text;

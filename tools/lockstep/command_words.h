@@ -7,9 +7,6 @@
 
 namespace lockstep {
 
-/// " Did you mean 'train'?"; empty if no name in `names` is near to `typed`.
-std::string did_you_mean(const std::string& typed, const std::vector<std::string>& names);
-
 /// Rewrites `--some_flag` to `--some-flag` if the latter exists, up to the program that `run` starts; later words
 /// belong to that program. @throws CLI::ExtrasError  for an unknown flag before the program
 std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> arguments);

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/nearest_name.h"
 #if LOCKSTEP_HAS_GLOO
 #include "lockstep/comm/gloo/gloo.h"
 #endif
@@ -127,8 +128,11 @@ std::unique_ptr<Communicator> make_communicator(const std::string& engine, Membe
   const auto found = std::find_if(engines.begin(), engines.end(), [&](const Engine& e) { return e.name == name; });
   if (found == engines.end()) throw_if_missing(name, membership);
   if (found == engines.end() && !(name.empty() || name == "single")) {
-    throw Error(fmt::format("engine \"{}\" is not in this build, which has: {}", name, names()), membership.where(),
-                "choose one of these, or rebuild where its library is installed");
+    std::vector<std::string> known;
+    for (const Engine& each : engines) known.emplace_back(each.name);
+    throw Error(
+        fmt::format("engine \"{}\" is not in this build, which has: {}{}", name, names(), did_you_mean(name, known)),
+        membership.where(), "choose one of these, or rebuild where its library is installed");
   }
   const bool for_device = found != engines.end() && found->device != c10::DeviceType::CPU;
   if (membership.world_size == 1 && !for_device) return make_single_communicator(std::move(membership));

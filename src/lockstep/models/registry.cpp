@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/nearest_name.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/convnet.h"
 #include "lockstep/models/gpt2.h"
@@ -128,15 +129,16 @@ const std::vector<ModelInfo>& registered_models() {
 
 std::shared_ptr<Model> make_model(const std::string& given, const ModelOptions& options) {
   const std::string name = given == kMlpKdd ? "mlp" : given;
-  std::string known;
+  std::vector<std::string> known;
   for (const Entry& entry : entries()) {
     if (entry.info.name == name) {
       refuse_foreign_options(entry, options);
       return entry.make(options);
     }
-    known += (known.empty() ? "" : ", ") + entry.info.name;
+    known.push_back(entry.info.name);
   }
-  throw Error("there is no model named \"" + name + "\"", "make_model", "choose one of: " + known);
+  throw Error(fmt::format("there is no model named \"{}\"{}", name, did_you_mean(name, known)), "make_model",
+              fmt::format("choose one of: {}", fmt::join(known, ", ")));
 }
 
 }  // namespace lockstep

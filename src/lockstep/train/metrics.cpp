@@ -33,9 +33,8 @@ OneMetric find_metric(const std::string& name) {
     if (known == name) return compute;
     names.push_back(known);
   }
-  const std::string near = nearest_name(name, names);
-  throw UsageError("there is no metric '" + name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"),
-                   "metrics of classification", fmt::format("give some of {}", fmt::join(names, ", ")));
+  throw UsageError("there is no metric '" + name + "'" + did_you_mean(name, names), "metrics of classification",
+                   fmt::format("give some of {}", fmt::join(names, ", ")));
 }
 
 void require_predictions(const EvalPrediction& evaluation, const char* who) {

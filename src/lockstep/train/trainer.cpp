@@ -67,9 +67,7 @@ void check_backend(const TrainingArguments& args) {
   for (const MissingEngine& missing : missing_engines()) {
     if (name == missing.name) reason = fmt::format(": not built: {}", missing.reason);
   }
-  const std::string near = nearest_name(name, names);
-  throw UsageError(fmt::format("ddp_backend: there is no engine '{}'{}{}", name, reason,
-                               near.empty() ? "" : "; did you mean '" + near + "'?"),
+  throw UsageError(fmt::format("ddp_backend: there is no engine '{}'{}{}", name, reason, did_you_mean(name, names)),
                    "training arguments", fmt::format("give one of {}, or leave it out", fmt::join(names, ", ")));
 }
 
@@ -87,9 +85,8 @@ void check_best_metric(const TrainerOptions& options) {
   for (const char* time : {"runtime", "samples_per_second", "steps_per_second"}) known.emplace_back(time);
   const auto is_it = [&](const std::string& name) { return with_eval_prefix(name) == wanted; };
   if (std::any_of(known.begin(), known.end(), is_it)) return;
-  const std::string near = nearest_name(*args.metric_for_best_model, names);
   throw UsageError(fmt::format("metric_for_best_model: evaluations give no '{}'{}", *args.metric_for_best_model,
-                               near.empty() ? "" : "; did you mean '" + near + "'?"),
+                               did_you_mean(*args.metric_for_best_model, names)),
                    "training arguments", fmt::format("give one of {}", fmt::join(names, ", ")));
 }
 

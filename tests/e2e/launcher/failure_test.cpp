@@ -131,9 +131,9 @@ TEST(Programs, AreFilesAndNotFoldersOfTheirName) {
 INSTANTIATE_TEST_SUITE_P(
     Table, BadCommands,
     ::testing::Values(
-        BadCommand{"subcommand", {"runn"}, 2, "unknown subcommand 'runn'. Did you mean 'run'?"},
-        BadCommand{"flag", {"run", "--nproc_per_nod", "2", "true"}, 2, "Did you mean '--nproc-per-node'?"},
-        BadCommand{"flag_far_from_all", {"run", "--zzz", "true"}, 2, "unknown flag '--zzz'."},
+        BadCommand{"subcommand", {"runn"}, 2, "unknown subcommand 'runn'; did you mean 'run'?"},
+        BadCommand{"flag", {"run", "--nproc_per_nod", "2", "true"}, 2, "did you mean '--nproc-per-node'?"},
+        BadCommand{"flag_far_from_all", {"run", "--zzz", "true"}, 2, "unknown flag '--zzz'"},
         BadCommand{"flag_without_value", {"run", "--nproc-per-node"}, 2, "--nproc-per-node"},
         BadCommand{"no_program", {"run", "--nproc-per-node", "2"}, 2, "no program to run"},
         BadCommand{"no_number", {"run", "--nproc-per-node", "two", "true"}, 2, "--nproc-per-node is 'two'"},
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"not_on_the_path", {"run", "no-such-program"}, 1, "a program of the current folder is written ./"},
         BadCommand{"no_script", {"run", "/etc/passwd"}, 1, "it is not a program, and has no first line"},
         BadCommand{"log_folder_is_a_file", {"run", "--log-dir", "/etc/passwd/x", "true"}, 1, "/etc/passwd/x"},
-        BadCommand{"flag_of_env", {"env", "--jsn"}, 2, "Did you mean '--json'?"}),
+        BadCommand{"flag_of_env", {"env", "--jsn"}, 2, "did you mean '--json'?"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(Programs, ThatOnlyNeedAPermissionGetThatAdvice) {

@@ -218,7 +218,7 @@ TEST(TrainCommand, RefusesWithFlagFileAndFix) {
   };
   EXPECT_TRUE(says(refusal({"--label-column", "divison"}), "divison"));
   EXPECT_TRUE(says(refusal({"--eval-strategy", "epochs"}), "did you mean 'epoch'"));
-  EXPECT_TRUE(says(refusal({"--learning-rte", "1"}), "Did you mean"));
+  EXPECT_TRUE(says(refusal({"--learning-rte", "1"}), "did you mean '--learning-rate'?"));
   EXPECT_TRUE(says(refusal({"--auto-find-batch-size"}), "Hugging Face"));
   EXPECT_TRUE(says(refusal({"--bf16", "--fp16"}), "bf16 and fp16 both"));
   EXPECT_TRUE(says(refusal({"--per-device-train-batch-size", "0"}), "per_device_train_batch_size"));

@@ -43,4 +43,9 @@ std::string nearest_name(const std::string& typed, const std::vector<std::string
   return best;
 }
 
+std::string did_you_mean(const std::string& typed, const std::vector<std::string>& names) {
+  const std::string near = nearest_name(typed, names);
+  return near.empty() ? "" : "; did you mean '" + near + "'?";
+}
+
 }  // namespace lockstep

@@ -31,11 +31,6 @@ std::vector<std::string> keys_of(const Map& map) {
   return keys;
 }
 
-std::string did_you_mean(const std::string& name, const std::vector<std::string>& names) {
-  const std::string near = nearest_name(name, names);
-  return near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near);
-}
-
 // The first names of many.
 std::string some_names(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 20;
@@ -85,8 +80,9 @@ void check_labels(const TextFileOptions& options, const std::string& path) {
 }  // namespace
 
 std::string no_such_column(const std::string& name, const std::vector<std::string>& columns) {
-  return fmt::format("there is no column \"{}\"{} The columns are: {}", name,
-                     nearest_name(name, columns).empty() ? "." : did_you_mean(name, columns), some_names(columns));
+  const std::string suggestion = did_you_mean(name, columns);
+  return fmt::format("there is no column \"{}\"{} The columns are: {}", name, suggestion.empty() ? "." : suggestion,
+                     some_names(columns));
 }
 
 TextRowChecks::TextRowChecks(const TextFileOptions& options, std::string path)

@@ -153,9 +153,8 @@ const std::map<std::string, Reader>& readers() {
 void refuse_unknown(const std::string& path, const YAML::Node& key) {
   std::vector<std::string> known;
   for (const auto& reader : readers()) known.push_back(reader.first);
-  const std::string near = nearest_name(key.Scalar(), known);
-  throw Error(fmt::format("unknown key '{}'", printable(key.Scalar())), fmt::format("{}:{}", path, key.Mark().line + 1),
-              near.empty() ? "remove it" : fmt::format("did you mean '{}'?", near));
+  throw Error(fmt::format("unknown key '{}'{}", printable(key.Scalar()), did_you_mean(key.Scalar(), known)),
+              fmt::format("{}:{}", path, key.Mark().line + 1), "correct it or remove it");
 }
 
 constexpr int kDeepestConfig = 16;

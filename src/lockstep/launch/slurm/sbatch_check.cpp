@@ -208,9 +208,10 @@ class SbatchCheck {
     }
     std::string hyphens = name;
     std::replace(hyphens.begin(), hyphens.end(), '_', '-');
-    const std::string near = nearest_name(hyphens, known);
-    find("Slurm has no --" + printable(name),
-         near.empty() ? "see the manual of sbatch and srun" : "did you mean --" + near + "?");
+    std::vector<std::string> flags;
+    for (const std::string& each : known) flags.push_back("--" + each);
+    find("Slurm has no --" + printable(name) + did_you_mean("--" + hyphens, flags),
+         "see the manual of sbatch and srun");
   }
 
   std::optional<int> number_of(const std::string& option) const {

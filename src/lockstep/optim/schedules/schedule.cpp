@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/nearest_name.h"
 
 namespace lockstep {
 namespace {
@@ -184,7 +185,8 @@ Schedule make_schedule(const std::string& name, const ScheduleOptions& options) 
     }
     return entry.make(options);
   }
-  refuse("there is no such schedule", name, fmt::format("choose one of {}", fmt::join(schedule_names(), ", ")));
+  refuse("there is no such schedule" + did_you_mean(name, schedule_names()), name,
+         fmt::format("choose one of {}", fmt::join(schedule_names(), ", ")));
 }
 
 const std::vector<std::string>& schedule_names() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/nearest_name.h"
 #include "lockstep/parallel/power_sgd_hook.h"
 
 namespace lockstep {
@@ -91,7 +92,8 @@ std::unique_ptr<CommunicationHook> make_communication_hook(const std::string& na
   if (name == "int8") return int8_compress_hook();
   if (name == "powersgd") return power_sgd_hook();
   if (name == "noop") return noop_hook();
-  throw Error("there is no communication hook \"" + name + "\"", "communication hook",
+  const std::string suggestion = did_you_mean(name, {"allreduce", "fp16", "bf16", "int8", "powersgd", "noop"});
+  throw Error("there is no communication hook \"" + name + "\"" + suggestion, "communication hook",
               "choose one of: allreduce, fp16, bf16, int8, powersgd, noop");
 }
 

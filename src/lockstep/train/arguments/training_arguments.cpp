@@ -68,10 +68,8 @@ void check_number(const TrainingArgumentRow& row, double value, const std::strin
 
 void check_choice(const TrainingArgumentRow& row, const std::string& value, const std::string& where) {
   if (row.choices.empty() || std::find(row.choices.begin(), row.choices.end(), value) != row.choices.end()) return;
-  const std::string near = nearest_name(value, row.choices);
-  refuse_argument(
-      row, fmt::format("there is no '{}'{}", printable(value), near.empty() ? "" : "; did you mean '" + near + "'?"),
-      where, fmt::format("give one of {}", fmt::join(row.choices, ", ")));
+  refuse_argument(row, fmt::format("there is no '{}'{}", printable(value), did_you_mean(value, row.choices)), where,
+                  fmt::format("give one of {}", fmt::join(row.choices, ", ")));
 }
 
 [[noreturn]] void wrong_type(const TrainingArgumentRow& row, const ArgumentJson& value, const std::string& where) {
@@ -142,9 +140,8 @@ const TrainingArgumentRow& row_of(std::string name, const std::string& where) {
     names.push_back(row.name);
     names.insert(names.end(), row.aliases.begin(), row.aliases.end());
   }
-  const std::string near = nearest_name(name, names);
-  throw UsageError("there is no training argument " + printable(name), where,
-                   near.empty() ? "docs/reference/trainer.md lists them" : "did you mean " + near + "?");
+  throw UsageError(fmt::format("there is no training argument '{}'{}", printable(name), did_you_mean(name, names)),
+                   where, "docs/reference/trainer.md lists them");
 }
 
 // Converts a flag's text into JSON: texts stay texts, "none" becomes null.

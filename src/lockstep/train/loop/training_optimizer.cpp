@@ -63,9 +63,8 @@ class ScheduleArguments {
   void refuse_others() const {
     for (const auto& [name, value] : json_.items()) {
       if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-      const std::string near = nearest_name(name, known_);
-      throw UsageError("lr_scheduler_kwargs: there is no " + name, "schedule " + schedule_,
-                       near.empty() ? "leave it out" : "did you mean " + near + "?");
+      throw UsageError("lr_scheduler_kwargs: there is no '" + name + "'" + did_you_mean(name, known_),
+                       "schedule " + schedule_, "leave it out, or name an argument of this schedule");
     }
   }
 
