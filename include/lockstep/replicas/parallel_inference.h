@@ -36,7 +36,7 @@ class EvaluationMode {
 /// end.
 ///
 ///     const auto hits = lockstep::parallel_evaluate(dp, loader, [](auto& model, const auto& batch) {
-///       return model->forward(batch).argmax(1).eq(batch.at("labels")).sum();
+///       return model->forward(batch).argmax(1).eq(batch_field(batch, "labels")).sum();
 ///     });
 ///
 /// @param batches   a DataLoader, or any range of batches. Read by one replica at a time

@@ -78,9 +78,9 @@ inline constexpr bool kHasFloatingPointOps<Type, std::void_t<decltype(&Type::flo
 /// Any module whose pointer can be copied, with its forward and its loss:
 ///
 ///     auto model = adapt(
-///         net, [](Net& module, const Batch& batch) { return module.forward(batch.at("features")); },
+///         net, [](Net& module, const Batch& batch) { return module.forward(batch_field(batch, "features")); },
 ///         [](const at::Tensor& output, const Batch& batch) {
-///           return smoothed_cross_entropy(output, batch.at("labels"), 0);
+///           return smoothed_cross_entropy(output, batch_field(batch, "labels"), 0);
 ///         });
 template <typename ModuleType>
 class AdaptedModule : public TrainableModel {

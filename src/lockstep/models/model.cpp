@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/models/loss.h"
 
@@ -51,12 +50,7 @@ double Model::floating_point_ops(const Batch& batch) const {
 }
 
 const at::Tensor& Model::field(const Batch& batch, const std::string& name) const {
-  const auto found = batch.find(name);
-  if (found != batch.end() && found->second.defined()) return found->second;
-  std::string have;
-  for (const auto& item : batch) have += (have.empty() ? "" : ", ") + item.first;
-  throw Error("the batch has no \"" + name + "\"", "model " + this->name() + ", batch with: " + have,
-              "give the batch a tensor of that name");
+  return batch_field(batch, name, "model " + this->name());
 }
 
 }  // namespace lockstep

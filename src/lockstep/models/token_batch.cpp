@@ -23,10 +23,7 @@ at::Tensor optional_field(const Batch& batch, const char* name) {
 
 TokenInputs token_inputs_of(const Batch& batch, const std::string& model) {
   TokenInputs inputs;
-  inputs.input_ids = optional_field(batch, "input_ids");
-  if (!inputs.input_ids.defined()) {
-    throw Error("the batch has no \"input_ids\"", model, "tokenize the texts first");
-  }
+  inputs.input_ids = batch_field(batch, "input_ids", model + ", which takes tokenized texts");
   inputs.attention_mask = optional_field(batch, "attention_mask");
   inputs.token_type_ids = optional_field(batch, "token_type_ids");
   inputs.position_ids = optional_field(batch, "position_ids");

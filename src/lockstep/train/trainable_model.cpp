@@ -64,9 +64,7 @@ LossSum smoothed_cross_entropy(const at::Tensor& scores, const at::Tensor& label
 }
 
 LossSum TrainableModel::smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const {
-  const auto labels = batch.find("labels");
-  if (labels == batch.end()) throw Error("the batch has no \"labels\"", "label smoothing", "give the dataset labels");
-  return smoothed_cross_entropy(output, labels->second, factor);
+  return smoothed_cross_entropy(output, batch_field(batch, "labels", "label smoothing"), factor);
 }
 
 NamedTensors weights_of(TrainableModel& model) {
