@@ -3,32 +3,15 @@
 usage: check_errors.py COMPILE_COMMANDS TARGET
     flags and compiler are those of a file of TARGET in COMPILE_COMMANDS; wrappers.h is compiled once, before the programs.
 """
-import json
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 
+from compile_command import command_of
+
 FOLDER = pathlib.Path(__file__).parent
-
-
-def command_of(commands, target):
-    """Compiler and flags for headers, macros and the language, without those of a precompiled header."""
-    entry = next(each for each in json.loads(pathlib.Path(commands).read_text())
-                 if f"/{target}.dir/" in each["command"] and each["file"].endswith((".cpp", ".cxx")))
-    words = shlex.split(entry["command"])
-    start = next(i for i, word in enumerate(words) if re.search(r"(\+\+|clang|gcc)(-[\d.]+)?$", pathlib.Path(word).name))
-    command, i = [words[start]], start + 1
-    while i < len(words):
-        if words[i] in ("-I", "-isystem", "-D"):
-            command += words[i:i + 2]
-            i += 1
-        elif words[i].startswith(("-I", "-isystem", "-D", "-std=")):
-            command.append(words[i])
-        i += 1
-    return command
 
 
 def first_error(command, program, header):
