@@ -50,7 +50,7 @@ def main():
         forward_ms.append(1000 * (middle - start))
         backward_ms.append(1000 * (time.perf_counter() - middle))
     with open("/proc/self/status", encoding="ascii") as status:
-        peak_mb = next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
+        peak_mib = next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
     print(json.dumps({
         "version": f"transformers {transformers.__version__}, torch {torch.__version__}",
         "loss": loss,
@@ -58,7 +58,7 @@ def main():
         "threads": torch.get_num_threads(),
         "forward_ms": forward_ms[-arguments.steps:],
         "backward_ms": backward_ms[-arguments.steps:],
-        "peak_mb": peak_mb,
+        "peak_mib": peak_mib,
     }))
 
 

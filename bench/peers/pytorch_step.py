@@ -21,7 +21,7 @@ parser.add_argument("--steps", type=int, required=True)
 arguments = parser.parse_args()
 
 
-def resident_mb():
+def resident_mib():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
 
@@ -46,11 +46,11 @@ for step in range(arguments.steps + max(3, arguments.steps // 5)):
     optimizer.step()
     times.append(time.perf_counter() - start)
 times = times[-arguments.steps:]
-memory = torch.tensor([resident_mb()])
+memory = torch.tensor([resident_mib()])
 if world_size > 1:
     dist.all_reduce(memory, dist.ReduceOp.MAX)
 if int(os.environ["RANK"]) == 0:
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    print(json.dumps({"median_ms": 1000 * statistics.median(times), "rss_mb": memory.item(), "parameters": parameters}))
+    print(json.dumps({"median_ms": 1000 * statistics.median(times), "rss_mib": memory.item(), "parameters": parameters}))
 if world_size > 1:
     dist.destroy_process_group()

@@ -32,9 +32,9 @@ struct TrainingRow {
   std::vector<double> step_ms;  // one per round
 };
 
-double resident_mb() { return static_cast<double>(process_memory().resident) / (1 << 20); }
+double resident_mib() { return static_cast<double>(process_memory().resident) / (1 << 20); }
 
-double megabytes_of(torch::nn::Module& module) {
+double mebibytes_of(torch::nn::Module& module) {
   double bytes = 0;
   for (const auto& parameter : module.parameters()) bytes += static_cast<double>(parameter.nbytes());
   return bytes / 1024 / 1024;
@@ -163,29 +163,29 @@ class BenchDataParallel : public Subcommand {
       model_object_->zero_grad();
       model_object_->loss(model_object_->forward(share), share).mean().backward();
     }
-    const double one_mb = resident_mb();
+    const double one_mib = resident_mib();
     Parallel dp(model_object_, devices);
-    double all_mb = 0;
+    double all_mib = 0;
     for (int i = 0; i < steps_; ++i) {
       model_object_->zero_grad();
       loss_of(dp, whole_).backward();
-      all_mb = std::max(all_mb, resident_mb());
+      all_mib = std::max(all_mib, resident_mib());
     }
-    const double weights_mb = megabytes_of(*model_object_);
-    const double each_mb = (all_mb - one_mb) / static_cast<double>(std::max<std::int64_t>(1, count - 1));
+    const double weights_mib = mebibytes_of(*model_object_);
+    const double each_mib = (all_mib - one_mib) / static_cast<double>(std::max<std::int64_t>(1, count - 1));
     if (json_) {
       const Json out{{"model", model_},
                      {"batch", batch_},
                      {"replicas", count},
-                     {"weights_mb", weights_mb},
-                     {"one_replica_mb", one_mb},
-                     {"all_replicas_mb", all_mb},
-                     {"each_further_replica_mb", each_mb}};
+                     {"weights_mib", weights_mib},
+                     {"one_replica_mib", one_mib},
+                     {"all_replicas_mib", all_mib},
+                     {"each_further_replica_mib", each_mib}};
       fmt::print("{}\n", out.dump(2));
     } else {
-      fmt::print("{}: weights {:.0f} MB, gradients as much\n", model_, weights_mb);
-      fmt::print("one replica, its share of batch {}: {:.0f} MB resident\n", batch_, one_mb);
-      fmt::print("{} replicas: {:.0f} MB; {:.0f} MB for each further replica\n", count, all_mb, each_mb);
+      fmt::print("{}: weights {:.0f} MiB, gradients as much\n", model_, weights_mib);
+      fmt::print("one replica, its share of batch {}: {:.0f} MiB resident\n", batch_, one_mib);
+      fmt::print("{} replicas: {:.0f} MiB; {:.0f} MiB for each further replica\n", count, all_mib, each_mib);
     }
     return 0;
   }

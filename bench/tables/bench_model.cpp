@@ -38,7 +38,7 @@ struct ModelTurn {
   double forward_ms = 0;  // medians over the steps of the turn
   double backward_ms = 0;
   double step_ms = 0;
-  double peak_mb = 0;
+  double peak_mib = 0;
 };
 
 ModelTurn turn_of_peer(const Json& answer) {
@@ -47,13 +47,13 @@ ModelTurn turn_of_peer(const Json& answer) {
   std::vector<double> both(forward.size());
   std::transform(forward.begin(), forward.end(), backward.begin(), both.begin(), std::plus<>());
   return {answer.at("version"), answer.at("loss"), answer.at("parameters"), median(forward),
-          median(backward),     median(both),      answer.at("peak_mb")};
+          median(backward),     median(both),      answer.at("peak_mib")};
 }
 
 // Reads the output of the same command, run with --in-process.
 ModelTurn turn_of_ours(const Json& row) {
   return {row.at("version"),     row.at("loss"),      row.at("parameters"), row.at("forward_ms"),
-          row.at("backward_ms"), row.at("median_ms"), row.at("peak_mb")};
+          row.at("backward_ms"), row.at("median_ms"), row.at("peak_mib")};
 }
 
 bool is_classifier(const ConfigFile& config) { return config.text({"model_type"}, "") == "bert"; }
@@ -187,7 +187,7 @@ class BenchModel : public Subcommand {
     turn.forward_ms = median(forward_ms);
     turn.backward_ms = median(backward_ms);
     turn.step_ms = median(both_ms);
-    turn.peak_mb = static_cast<double>(process_memory().peak_resident) / (1 << 20);
+    turn.peak_mib = static_cast<double>(process_memory().peak_resident) / (1 << 20);
     return turn;
   }
 
@@ -246,7 +246,7 @@ class BenchModel : public Subcommand {
                       {"forward_ms", c.middle(&ModelTurn::forward_ms)},
                       {"backward_ms", c.middle(&ModelTurn::backward_ms)},
                       {"median_ms", c.middle(&ModelTurn::step_ms)},
-                      {"peak_mb", c.middle(&ModelTurn::peak_mb)}});
+                      {"peak_mib", c.middle(&ModelTurn::peak_mib)}});
     }
     fmt::print("{}\n", rows.dump(2));
   }
@@ -258,14 +258,14 @@ class BenchModel : public Subcommand {
         model_, contenders[0].turns[0].parameters, batch_, sequence_length_, threads_, rounds_, steps_,
         available_cores(), load_average());
     fmt::print("{:<12} {:>11} {:>12} {:>9} {:>9} {:>9} {:>10} {:>9}  {}\n", "system", "forward ms", "backward ms",
-               "both ms", "best ms", "texts/s", "loss", "peak MB", "");
+               "both ms", "best ms", "texts/s", "loss", "peak MiB", "");
     for (const ModelContender& c : contenders) {
       double best_ms = c.turns[0].step_ms;
       for (const ModelTurn& turn : c.turns) best_ms = std::min(best_ms, turn.step_ms);
       const double step_ms = c.middle(&ModelTurn::step_ms);
       fmt::print("{:<12} {:>11.2f} {:>12.2f} {:>9.2f} {:>9.2f} {:>9.1f} {:>10.6f} {:>9.0f}  {}\n", c.system,
                  c.middle(&ModelTurn::forward_ms), c.middle(&ModelTurn::backward_ms), step_ms, best_ms,
-                 1000.0 * static_cast<double>(batch_) / step_ms, c.turns[0].loss, c.middle(&ModelTurn::peak_mb),
+                 1000.0 * static_cast<double>(batch_) / step_ms, c.turns[0].loss, c.middle(&ModelTurn::peak_mib),
                  c.turns[0].version);
     }
     for (std::size_t i = 1; i < contenders.size(); ++i) print_ratio(contenders[0], contenders[i]);

@@ -28,7 +28,7 @@ struct StepContender {
   std::string system;  // "lockstep" (with a mode), "pytorch-ddp", or "pytorch-default" as torchrun starts it
   int ranks = 1;
   std::vector<double> median_ms;  // one per round
-  double rss_mb = 0;              // maximum over its ranks and rounds
+  double rss_mib = 0;             // maximum over its ranks and rounds
 };
 
 class BenchStep : public Subcommand {
@@ -153,7 +153,7 @@ class BenchStep : public Subcommand {
                   line, "make the models of bench/peers/pytorch_models.py those of src/lockstep/models again");
     }
     contender.median_ms.push_back(result["median_ms"]);
-    contender.rss_mb = std::max<double>(contender.rss_mb, result["rss_mb"]);
+    contender.rss_mib = std::max<double>(contender.rss_mib, result["rss_mib"]);
   }
 
   double samples_per_s(const StepContender& contender) const {
@@ -186,7 +186,7 @@ class BenchStep : public Subcommand {
                       {"ranks", contender.ranks},
                       {"median_ms", median(contender.median_ms)},
                       {"samples_per_s", samples_per_s(contender)},
-                      {"rss_mb_per_rank", contender.rss_mb}});
+                      {"rss_mib_per_rank", contender.rss_mib}});
     }
     if (json_) {
       fmt::print("{}\n", rows.dump(2));
@@ -195,7 +195,7 @@ class BenchStep : public Subcommand {
     fmt::print("{}, batch {} per rank, {} thread(s) each, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n",
                model_, batch_, threads_, rounds_, steps_, available_cores(), load_average());
     fmt::print("{:<17} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
-               "samples/s", "scaling", "MB per rank");
+               "samples/s", "scaling", "MiB per rank");
     std::map<std::string, double> one_rank;
     for (const StepContender& c : contenders) {
       if (c.ranks == 1) one_rank[c.system] = samples_per_s(c);
@@ -204,7 +204,7 @@ class BenchStep : public Subcommand {
       const auto base = one_rank.find(c.system);
       const std::string scaling = base == one_rank.end() ? "" : fmt::format("{:.2f}", samples_per_s(c) / base->second);
       fmt::print("{:<17} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
-                 *std::min_element(c.median_ms.begin(), c.median_ms.end()), samples_per_s(c), scaling, c.rss_mb);
+                 *std::min_element(c.median_ms.begin(), c.median_ms.end()), samples_per_s(c), scaling, c.rss_mib);
     }
     print_ratios(contenders);
   }

@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
@@ -40,10 +41,6 @@ double logged_number(const std::string& line, const std::string& name) {
   std::size_t begin = at + name.size() + 4;
   if (line[begin] == '\'') ++begin;
   return std::stod(line.substr(begin));
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 class BenchTrainer : public Subcommand {

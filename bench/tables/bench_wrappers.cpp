@@ -19,7 +19,7 @@ namespace {
 struct WrapperRow {
   WrapperContender contender;
   std::vector<double> times_ms;  // one per round
-  double memory_mb = 0;          // maximum over the rounds
+  double memory_mib = 0;         // maximum over the rounds
 };
 
 class BenchWrappers : public Subcommand {
@@ -89,7 +89,7 @@ class BenchWrappers : public Subcommand {
                                   row.contender.wrapper, row.contender.replicas, row.contender.threads));
         const WrapperResult result = take_turn(row.contender, work_).front();
         row.times_ms.push_back(result.median_ms);
-        row.memory_mb = std::max(row.memory_mb, result.memory_mb);
+        row.memory_mib = std::max(row.memory_mib, result.memory_mib);
       }
     }
   }
@@ -117,7 +117,7 @@ class BenchWrappers : public Subcommand {
                      {"median_ms", median(row.times_ms)},
                      {"samples_per_s", samples_per_s(row)},
                      {"speedup", speedup(row, rows.front())},
-                     {"memory_mb", row.memory_mb},
+                     {"memory_mib", row.memory_mib},
                      {"lines", lines.all},
                      {"lines_changed", lines.changed}});
     }
@@ -127,17 +127,17 @@ class BenchWrappers : public Subcommand {
   void print_table(const std::vector<WrapperRow>& rows) const {
     fmt::print("{}, batch {} over all replicas, {} round(s) of {} steps, medians; {} cores, load {:.2f}\n\n",
                work_.model, batch_, rounds_, steps_, available_cores(), load_average());
-    fmt::print("{:<14} {:>8} {:>7} {:>11} {:>10} {:>8} {:>9} {:>6} {:>8}\n", "wrapper", "replicas", "threads",
-               "ms per step", "samples/s", "speed-up", "MB in all", "lines", "changed");
+    fmt::print("{:<14} {:>8} {:>7} {:>11} {:>10} {:>8} {:>10} {:>6} {:>8}\n", "wrapper", "replicas", "threads",
+               "ms per step", "samples/s", "speed-up", "MiB in all", "lines", "changed");
     for (const WrapperRow& row : rows) {
       const SourceLines lines = source_lines(row.contender.wrapper);
-      fmt::print("{:<14} {:>8} {:>7} {:>11.3f} {:>10.1f} {:>8.2f} {:>9.0f} {:>6} {:>8}\n", row.contender.wrapper,
+      fmt::print("{:<14} {:>8} {:>7} {:>11.3f} {:>10.1f} {:>8.2f} {:>10.0f} {:>6} {:>8}\n", row.contender.wrapper,
                  row.contender.replicas, row.contender.threads, median(row.times_ms), samples_per_s(row),
-                 speedup(row, rows.front()), row.memory_mb, lines.all > 0 ? std::to_string(lines.all) : "-",
+                 speedup(row, rows.front()), row.memory_mib, lines.all > 0 ? std::to_string(lines.all) : "-",
                  lines.all > 0 ? std::to_string(lines.changed) : "-");
     }
     fmt::print(
-        "\nspeed-up: against the first row, round by round. MB in all: most that was resident, of all processes;\n"
+        "\nspeed-up: against the first row, round by round. MiB in all: most that was resident, of all processes;\n"
         "what they share is counted once. lines: of the program that was measured, bench/wrappers/*.cpp, without\n"
         "comments; changed: those that are not in one_device.cpp.\n");
   }

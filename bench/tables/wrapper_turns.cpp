@@ -59,8 +59,8 @@ std::string worker_command(const WrapperContender& contender, const WrapperWork&
 class MemorySum {
  public:
   void add(const nlohmann::ordered_json& process) {
-    private_and_shared_ += process.at("private_mb").get<double>() + process.at("shared_mb").get<double>();
-    file_ = std::max(file_, process.at("file_mb").get<double>());
+    private_and_shared_ += process.at("private_mib").get<double>() + process.at("shared_mib").get<double>();
+    file_ = std::max(file_, process.at("file_mib").get<double>());
   }
   double mb() const { return private_and_shared_ + file_; }
 
@@ -117,7 +117,7 @@ std::vector<WrapperResult> take_turn(const WrapperContender& contender, const Wr
     }
     if (result.steps == 0)
       throw Error(name + " printed nothing of rank 0", worker_command(contender, work), "report it");
-    result.memory_mb = memory.mb();
+    result.memory_mib = memory.mb();
     results.push_back(result);
   }
   return results;

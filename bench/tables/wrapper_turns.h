@@ -28,7 +28,7 @@ struct WrapperResult {
   double median_ms = 0;  ///< of a step, on rank 0
   int steps = 0;
   /// The largest resident memory of all processes together: private memory, files once, and all shared memory.
-  double memory_mb = 0;
+  double memory_mib = 0;
   std::int64_t parameters = 0;
 };
 

@@ -19,6 +19,7 @@
 
 #include "bench/workers/bench_ranks.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
@@ -40,8 +41,7 @@ struct Arguments {
 };
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+using ls::seconds_since;
 
 // A training step, measured by its parts.
 class Step {

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Megabytes (2^20 bytes) of this process. The total of processes that share pages is the sum of the private parts, the
+/// MiB of this process. The total of processes that share pages is the sum of the private parts, the
 /// largest `file`, and the sum of `shared_part`.
 struct ResidentMemory {
   double peak = 0;         ///< largest resident memory, all kinds together
@@ -21,9 +21,9 @@ struct ResidentMemory {
 
 /// This process's present figures; those that the kernel does not provide stay 0.
 inline ResidentMemory resident_memory() {
-  constexpr double kMegabyte = 1 << 20;
+  constexpr double kMebibyte = 1 << 20;
   const ProcessMemory memory = process_memory();
-  ResidentMemory result{memory.peak_resident / kMegabyte, memory.file / kMegabyte, memory.shared / kMegabyte};
+  ResidentMemory result{memory.peak_resident / kMebibyte, memory.file / kMebibyte, memory.shared / kMebibyte};
   std::ifstream rollup("/proc/self/smaps_rollup");  // slow: the kernel walks all pages
   const std::string key = "Pss_Shmem:";
   for (std::string line; std::getline(rollup, line);) {

@@ -68,7 +68,7 @@ void run(const Arguments& args) {
   }
   const double memory = ls::largest_of_ranks(batches.memory().peak);
   if (ls::get_rank() == 0) {
-    std::printf("{\"median_ms\": %.6f, \"rss_mb\": %.1f, \"parameters\": %lld}\n", batches.median_ms(), memory,
+    std::printf("{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"parameters\": %lld}\n", batches.median_ms(), memory,
                 static_cast<long long>(parameters_of(*model)));
   }
   ls::destroy_process_group();

@@ -59,8 +59,9 @@ void print_results(const WrapperJob& job, std::int64_t batch, std::int64_t param
     if (part == nullptr) continue;
     const ResidentMemory& memory = part->memory();
     std::printf(
-        "{\"rank\": %zu, \"batch\": %lld, \"median_ms\": %.6f, \"steps\": %d, \"parameters\": %lld, \"peak_mb\": %.3f, "
-        "\"private_mb\": %.3f, \"file_mb\": %.3f, \"shared_mb\": %.3f}\n",
+        "{\"rank\": %zu, \"batch\": %lld, \"median_ms\": %.6f, \"steps\": %d, \"parameters\": %lld, \"peak_mib\": "
+        "%.3f, "
+        "\"private_mib\": %.3f, \"file_mib\": %.3f, \"shared_mib\": %.3f}\n",
         rank, static_cast<long long>(batch), part->median_ms(), part->steps(), static_cast<long long>(parameters),
         memory.peak, memory.private_part(), memory.file, memory.shared_part);
     std::fflush(stdout);  // writes a whole line: the ranks share the pipe

@@ -131,7 +131,7 @@ TEST(BenchDataParallel, MeasuresStepsOverheadAndMemory) {
   memory.emplace_back("--memory");
   const ProgramEnd resident = replica_command(memory);
   ASSERT_EQ(resident.code, 0) << resident.err;
-  EXPECT_GT(Json::parse(resident.out)["one_replica_mb"].get<double>(), 0);
+  EXPECT_GT(Json::parse(resident.out)["one_replica_mib"].get<double>(), 0);
 }
 
 TEST(BenchInference, PrintsOneReplicaBesideSeveral) {

@@ -14,6 +14,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/base/text/size_text.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/replicas/parallel_loss.h"
@@ -32,12 +33,6 @@ struct ModeTrace {
   std::vector<TraceSpan> spans;
   double loss = 0;
 };
-
-std::string span_size_text(std::int64_t bytes) {
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  if (bytes < 1000000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
 
 class TraceCommand : public Subcommand {
  public:
@@ -214,7 +209,7 @@ class TraceCommand : public Subcommand {
       fmt::print("  {:<10} {:<8} {:>10} {:>10} {:>10}\n", "step", "device", "begin ms", "ms", "bytes");
       for (const TraceSpan& span : trace.spans) {
         fmt::print("  {:<10} {:<8} {:>10.3f} {:>10.3f} {:>10}\n", span.name, span.device, 1e3 * span.begin_s,
-                   1e3 * (span.end_s - span.begin_s), span_size_text(span.bytes));
+                   1e3 * (span.end_s - span.begin_s), size_text(static_cast<std::uint64_t>(span.bytes)));
       }
       fmt::print("\n");
     }

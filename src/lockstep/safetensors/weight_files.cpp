@@ -11,6 +11,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/create_folders.h"
 #include "lockstep/base/files/json_file.h"
+#include "lockstep/base/text/affixes.h"
 
 namespace lockstep {
 namespace {
@@ -20,10 +21,6 @@ namespace fs = std::filesystem;
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr std::uint64_t kMaxIndexBytes = 256 << 20;
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 std::string weights_in(const std::string& folder) {
   for (const char* name : {kWeights, kIndex}) {

@@ -83,11 +83,11 @@ std::string charts_of(const ReportData& data) {
   for (const auto& [name, points] : data.rates) add("throughput: " + name, {{name, points}});
   std::vector<ChartSeries> memory;
   for (const auto& [name, points] : data.memory) {
-    ChartSeries in_megabytes{name, points};
-    for (auto& point : in_megabytes.points) point.second /= 1e6;
-    memory.push_back(std::move(in_megabytes));
+    ChartSeries in_mebibytes{name, points};
+    for (auto& point : in_mebibytes.points) point.second /= 1 << 20;
+    memory.push_back(std::move(in_mebibytes));
   }
-  add("memory of rank 0", memory, " MB");
+  add("memory of rank 0", memory, " MiB");
   if (!data.phases.empty()) html += share_bar_svg("time per phase", data.phases) + "\n";
   return html;
 }

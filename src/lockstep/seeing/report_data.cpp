@@ -15,6 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/base/text/size_text.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/files/json_number.h"
 #include "lockstep/checkpoint/files/manifest.h"
@@ -172,7 +173,7 @@ std::string checkpoint_text(const std::string& path) {
     const Checkpoint checkpoint(path, Verify::Sizes);
     std::uint64_t bytes = 0;
     for (const auto& file : checkpoint.manifest().files) bytes += file.second.bytes;
-    return fmt::format("{:.1f} MB, written by {} rank{}", static_cast<double>(bytes) / 1e6, checkpoint.world_size(),
+    return fmt::format("{}, written by {} rank{}", size_text(bytes), checkpoint.world_size(),
                        checkpoint.world_size() == 1 ? "" : "s");
   } catch (const Error& error) {
     return "damaged: " + error.happened();

@@ -60,7 +60,7 @@ TEST(BenchModel, MeasuresOursAndRefusesAPeerWithAnotherLoss) {
   const TemporaryFolder folder;
   const std::string python = folder / "python";
   std::ofstream(python) << "#!/bin/sh\necho '{\"version\": \"0\", \"loss\": 9.5, \"parameters\": 4386178, "
-                           "\"forward_ms\": [1], \"backward_ms\": [1], \"peak_mb\": 1}'\n";
+                           "\"forward_ms\": [1], \"backward_ms\": [1], \"peak_mib\": 1}'\n";
   std::filesystem::permissions(python, std::filesystem::perms::owner_all);
   std::vector<std::string> beside = small;
   beside.insert(beside.end(), {"--peer", "huggingface", "--python", python});

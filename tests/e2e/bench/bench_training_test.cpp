@@ -112,7 +112,7 @@ TEST(BenchWrappers, ComparesFiveWaysOnOneText) {
     EXPECT_EQ(rows[i]["wrapper"], wrappers[i]);
     EXPECT_GT(rows[i]["median_ms"], 0);
     // 4.4 million parameters, with gradients and Adam's two moments: 67 MiB.
-    EXPECT_GT(rows[i]["memory_mb"], 67) << rows[i];
+    EXPECT_GT(rows[i]["memory_mib"], 67) << rows[i];
     EXPECT_GT(rows[i]["lines"], 10) << rows[i];
   }
   EXPECT_EQ(rows[0]["lines_changed"], 0);

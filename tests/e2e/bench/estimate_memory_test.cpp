@@ -71,20 +71,20 @@ TEST(EstimateMemory, KnowsTheLargestGpt3) {
 
 TEST(EstimateMemory, IsWhatATrainingTakesMore) {
   // The difference between two models excludes the program's own memory.
-  const auto resident_mb = [](const std::string& model) {
+  const auto resident_mib = [](const std::string& model) {
     const ProgramEnd end = run_program({kEstimateBin, "bench", "step", "--model", model, "--ranks", "1", "--batch", "8",
                                         "--seq", "64", "--rounds", "1", "--steps", "3", "--json"},
                                        {}, std::chrono::seconds(240));
     EXPECT_EQ(end.code, 0) << end.err;
-    return nlohmann::json::parse(end.out)[0].at("rss_mb_per_rank").get<double>();
+    return nlohmann::json::parse(end.out)[0].at("rss_mib_per_rank").get<double>();
   };
-  const auto estimated_mb = [](const std::string& model) {
+  const auto estimated_mib = [](const std::string& model) {
     const auto out = estimate({model, "--batch", "8", "--seq", "64"});
     return out.at("bytes_per_rank")[0].at("total").get<double>() / (1 << 20);
   };
-  const double measured = resident_mb("bert-small") - resident_mb("bert-tiny");
-  const double estimated = estimated_mb("bert-small") - estimated_mb("bert-tiny");
-  EXPECT_NEAR(estimated / measured, 1, 0.25) << estimated << " MB estimated, " << measured << " MB measured";
+  const double measured = resident_mib("bert-small") - resident_mib("bert-tiny");
+  const double estimated = estimated_mib("bert-small") - estimated_mib("bert-tiny");
+  EXPECT_NEAR(estimated / measured, 1, 0.25) << estimated << " MiB estimated, " << measured << " MiB measured";
 }
 
 TEST(EstimateMemory, RefusesWhatItDoesNotKnowAndWhatTheModelDoesNotHave) {

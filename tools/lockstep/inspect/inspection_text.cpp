@@ -2,16 +2,11 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/text/printable.h"
+#include "lockstep/base/text/size_text.h"
 #include "tools/lockstep/inspect/inspection.h"
 
 namespace lockstep {
 namespace {
-
-std::string size_of(std::uint64_t bytes) {
-  if (bytes < 10000) return fmt::format("{} bytes", bytes);
-  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
 
 std::string shape_of(const Inspection& shape) {
   std::string out = "[";
@@ -39,13 +34,13 @@ std::size_t widest(const Inspection& rows, const char* field) {
 std::string weights_text(const Inspection& found) {
   std::string out =
       fmt::format("{}: {} tensors, {} elements, {}\n", found["path"].get<std::string>(), found["tensors"].size(),
-                  found["elements"].get<std::uint64_t>(), size_of(found["bytes"].get<std::uint64_t>()));
+                  found["elements"].get<std::uint64_t>(), size_text(found["bytes"].get<std::uint64_t>()));
   if (!found["dtypes"].empty()) out += fmt::format("  dtypes: {}\n", pairs(found["dtypes"]));
   for (const auto& [key, value] : found["metadata"].items()) out += fmt::format("  {}: {}\n", key, plain(value));
   if (found["files"].size() > 1) {
     for (const auto& file : found["files"]) {
       out += fmt::format("  {}: {} tensors, {}\n", file["name"].get<std::string>(), file["tensors"].get<std::size_t>(),
-                         size_of(file["bytes"].get<std::uint64_t>()));
+                         size_text(file["bytes"].get<std::uint64_t>()));
     }
   }
   const std::size_t width = widest(found["tensors"], "name");
@@ -95,7 +90,7 @@ std::string checkpoint_text(const Inspection& found) {
   if (found.contains("max_steps")) out += fmt::format(" of {}", plain(found["max_steps"]));
   if (found.contains("epoch")) out += fmt::format(", epoch {:.2f}", found["epoch"].get<double>());
   out += fmt::format(", by {} rank(s), {}, every byte as it was written\n", plain(found["world_size"]),
-                     size_of(found["bytes"].get<std::uint64_t>()));
+                     size_text(found["bytes"].get<std::uint64_t>()));
   if (found.contains("best_metric")) {
     out += fmt::format("  best metric: {}{}\n", plain(found["best_metric"]),
                        found.contains("best_step") ? fmt::format(" (step {})", plain(found["best_step"])) : "");
@@ -103,7 +98,7 @@ std::string checkpoint_text(const Inspection& found) {
   if (found.contains("last_log")) out += fmt::format("  last log: {}\n", pairs(found["last_log"]));
   if (!found.contains("weights")) return out;
   for (const auto& file : found["files"]) {
-    out += fmt::format("  {}  {}\n", file["name"].get<std::string>(), size_of(file["bytes"].get<std::uint64_t>()));
+    out += fmt::format("  {}  {}\n", file["name"].get<std::string>(), size_text(file["bytes"].get<std::uint64_t>()));
   }
   return out + weights_text(found["weights"]);
 }
@@ -117,7 +112,7 @@ std::string checkpoints_text(const Inspection& found) {
 
 std::string rows_text(const Inspection& found) {
   std::string out = fmt::format("{}: {}, {} rows, {}\n", found["path"].get<std::string>(), plain(found["kind"]),
-                                found["rows"].get<std::int64_t>(), size_of(found["bytes"].get<std::uint64_t>()));
+                                found["rows"].get<std::int64_t>(), size_text(found["bytes"].get<std::uint64_t>()));
   if (found.contains("contexts")) out += fmt::format("  {} different contexts\n", plain(found["contexts"]));
   const std::size_t width = widest(found["columns"], "name");
   for (const auto& column : found["columns"]) {
@@ -139,7 +134,7 @@ std::string rows_text(const Inspection& found) {
 
 std::string idx_text(const Inspection& found) {
   std::string out = fmt::format("{}: IDX, {} {}, {}\n", found["path"].get<std::string>(), plain(found["dtype"]),
-                                shape_of(found["shape"]), size_of(found["bytes"].get<std::uint64_t>()));
+                                shape_of(found["shape"]), size_text(found["bytes"].get<std::uint64_t>()));
   if (found.contains("min")) {
     out += fmt::format("  values: {:g} to {:g}\n", found["min"].get<double>(), found["max"].get<double>());
   }
@@ -150,7 +145,7 @@ std::string idx_text(const Inspection& found) {
 std::string json_text(const Inspection& found) {
   std::string out =
       fmt::format("{}: JSON, {} with {} entries, {}\n", found["path"].get<std::string>(), plain(found["type"]),
-                  plain(found["entries"]), size_of(found["bytes"].get<std::uint64_t>()));
+                  plain(found["entries"]), size_text(found["bytes"].get<std::uint64_t>()));
   std::string keys;
   for (const auto& key : found["keys"]) keys += (keys.empty() ? "" : ", ") + key.get<std::string>();
   if (!keys.empty()) out += fmt::format("  keys: {}{}\n", keys, found["keys"].size() < found["entries"] ? ", …" : "");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/size_text.h"
 #include "tools/lockstep/plan/memory_estimate.h"
 #include "tools/lockstep/subcommand.h"
 
@@ -16,13 +17,6 @@ struct EstimateRow {
   int stage = 0;
   RankMemory memory;
 };
-
-std::string size_text(std::int64_t bytes) {
-  const auto number = static_cast<double>(bytes);
-  if (bytes >= std::int64_t{1} << 30) return fmt::format("{:.2f} GB", number / (1 << 30));
-  if (bytes >= 1 << 20) return fmt::format("{:.1f} MB", number / (1 << 20));
-  return fmt::format("{:.1f} KB", number / (1 << 10));
-}
 
 const char* stage_text(int stage) {
   switch (stage) {
@@ -120,15 +114,15 @@ class EstimateMemory : public Subcommand {
     fmt::print("{}: {} parameters, {} of weights, largest layer {}\n", question_.model,
                model.parameters < 100000 ? fmt::format("{}", model.parameters)
                                          : fmt::format("{:.1f} million", static_cast<double>(model.parameters) / 1e6),
-               size_text(model.weights), size_text(model.largest_layer));
+               memory_text(model.weights), memory_text(model.largest_layer));
     fmt::print("on each of {} rank(s), {} sample(s) each, {}\n\n", world_size_, question_.batch, optimizer_);
-    fmt::print("{:<8} {:<14} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10}\n", "dtype", "stage", "weights", "gradients",
+    fmt::print("{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "dtype", "stage", "weights", "gradients",
                "optimizer", "buckets", "activations", "total");
     for (const EstimateRow& row : rows) {
       const RankMemory& m = row.memory;
-      fmt::print("{:<8} {:<14} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10}\n", row.dtype, stage_text(row.stage),
-                 size_text(m.weights), size_text(m.gradients), size_text(m.optimizer),
-                 m.buckets == 0 ? "-" : size_text(m.buckets), size_text(m.activations), size_text(m.total()));
+      fmt::print("{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", row.dtype, stage_text(row.stage),
+                 memory_text(m.weights), memory_text(m.gradients), memory_text(m.optimizer),
+                 m.buckets == 0 ? "-" : memory_text(m.buckets), memory_text(m.activations), memory_text(m.total()));
     }
     fmt::print("\nActivations: what a forward pass leaves for backward, {}.\n",
                model.activations_are_fitted ? "by a fit to dry runs of small models of this kind" : "by a dry run");

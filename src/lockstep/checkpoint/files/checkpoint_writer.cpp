@@ -14,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_save.h"
 #include "lockstep/checkpoint/files/staged_file.h"
@@ -26,10 +27,6 @@ namespace {
 
 // Training has priority; the rest of the processor's time is enough to write.
 constexpr int kWriterNiceness = 5;
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 void make_output_folder(FileSystem& files, const std::string& path) {
   const std::filesystem::path whole = std::filesystem::absolute(path).lexically_normal();

@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/base/slow_notice.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/net/long_work.h"
@@ -33,8 +34,6 @@ milliseconds period_for(milliseconds timeout) {
   if (timeout.count() < 0) return kLongestPeriod;
   return std::clamp(timeout / 8, kShortestPeriod, kLongestPeriod);
 }
-
-double seconds_since(Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); }
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/gradient_memory.h"
 #include "lockstep/optim/update/fused_segment.h"
@@ -17,10 +18,6 @@ namespace lockstep {
 namespace {
 
 using StepClock = std::chrono::steady_clock;
-
-double elapsed_s(StepClock::time_point since) {
-  return std::chrono::duration<double>(StepClock::now() - since).count();
-}
 
 }  // namespace
 
@@ -84,7 +81,7 @@ void FusedStep::agree(const StepRequest* request) {
   if (!reducer_.is_reduced_for_step()) agreement_.set_stale();
   const auto start = StepClock::now();
   agreement_.exchange(*communicator_);
-  reducer_.statistics().waited_s += elapsed_s(start);
+  reducer_.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) throw_agreed_fault();
   if (agreement_.moved()) take_up_weights();
   reducer_.set_lowest_active_rank(agreement_.lowest_active_rank());
@@ -123,7 +120,7 @@ StepResult FusedStep::run_step() {
     update(factor, options.zero_grad);
     const auto start = StepClock::now();
     memory_->finish();
-    waited_s = elapsed_s(start);
+    waited_s = seconds_since(start);
     if (has_inputs) {
       StepOptions rest;
       rest.gradient_factor = factor;

@@ -7,18 +7,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/parallel/agreement/weights_agreement.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/uneven_inputs.h"
 
 namespace lockstep {
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void Reducer::finish_backward() {
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/padding_collator.h"
@@ -242,7 +243,7 @@ EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<c
   result.loss =
       sums.count == 0 ? std::numeric_limits<double>::quiet_NaN() : sums.loss / static_cast<double>(sums.count);
   result.steps = sums.steps;
-  result.runtime_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.runtime_s = seconds_since(start);
   return result;
 }
 

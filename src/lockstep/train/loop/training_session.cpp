@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/train/batch_device.h"
@@ -130,7 +131,7 @@ TrainOutput TrainingSession::run() {
   context_.notify(&TrainerCallback::on_train_begin);
   if (args_.eval_on_start && has_eval) evaluate(Evaluate::ToLook);
   while (!stops()) run_epoch();
-  return finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return finish(seconds_since(start));
 }
 
 void TrainingSession::run_epoch() {

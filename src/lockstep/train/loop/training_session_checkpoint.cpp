@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
@@ -77,7 +78,7 @@ void TrainingSession::save() {
   // The process is about to end, and would lose a checkpoint that is not published by then.
   if (stop_was_asked_) writer_->wait();
   saved_step_ = state.global_step;
-  context_.other_time_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  context_.other_time_s += seconds_since(start);
   context_.notify(&TrainerCallback::on_save, nullptr, folder);
 }
 
