@@ -12,8 +12,8 @@
 #include "bench/tables/bench_contender.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
-#include "tools/lockstep/charts/svg_chart.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

@@ -15,8 +15,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/models/registry.h"
+#include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
-#include "tools/lockstep/charts/svg_chart.h"
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/subcommand.h"
 

@@ -8,8 +8,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/seeing/chart/line_chart.h"
 #include "lockstep/seeing/html_report.h"
-#include "lockstep/seeing/line_chart.h"
 #include "lockstep/seeing/metrics_log.h"
 #include "lockstep/seeing/report_data.h"
 #include "tests/support/running_program.h"
@@ -147,7 +147,7 @@ TEST(ReportData, SaysWhatItNeeds) {
 }
 
 TEST(LineChart, ThinsOutLongSeriesAndKeepsTheirPeaks) {
-  ChartSeries series{"loss", {}};
+  ChartLine series{"loss", {}};
   for (int i = 0; i < 100'000; ++i) series.points.emplace_back(i, i == 54'321 ? 1000 : 1);
   const std::string svg = line_chart_svg("t", {series}, "");
   EXPECT_LT(svg.size(), 40'000u);

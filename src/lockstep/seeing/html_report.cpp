@@ -5,7 +5,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "lockstep/seeing/line_chart.h"
+#include "lockstep/seeing/chart/line_chart.h"
+#include "lockstep/seeing/chart/svg_text.h"
 
 namespace lockstep {
 namespace {
@@ -59,8 +60,8 @@ bool is_speed_of_evaluation(const std::string& name) {
          (name.find("_per_second") != std::string::npos || name.find("_runtime") != std::string::npos);
 }
 
-std::vector<ChartSeries> series_where(const ReportData& data, bool (*wanted)(const std::string&)) {
-  std::vector<ChartSeries> series;
+std::vector<ChartLine> series_where(const ReportData& data, bool (*wanted)(const std::string&)) {
+  std::vector<ChartLine> series;
   for (const auto& [name, points] : data.logs) {
     if (wanted(name) && !points.empty()) series.push_back({name, points});
   }
@@ -69,7 +70,7 @@ std::vector<ChartSeries> series_where(const ReportData& data, bool (*wanted)(con
 
 std::string charts_of(const ReportData& data) {
   std::string html;
-  const auto add = [&](const std::string& title, const std::vector<ChartSeries>& series, const std::string& unit = "") {
+  const auto add = [&](const std::string& title, const std::vector<ChartLine>& series, const std::string& unit = "") {
     if (!series.empty()) html += line_chart_svg(title, series, unit) + "\n";
   };
   add("loss", series_where(data, is_loss));
@@ -81,9 +82,9 @@ std::string charts_of(const ReportData& data) {
     if (is_evaluation(name) && !is_loss(name) && !is_speed_of_evaluation(name)) add(name, {{name, points}});
   }
   for (const auto& [name, points] : data.rates) add("throughput: " + name, {{name, points}});
-  std::vector<ChartSeries> memory;
+  std::vector<ChartLine> memory;
   for (const auto& [name, points] : data.memory) {
-    ChartSeries in_mebibytes{name, points};
+    ChartLine in_mebibytes{name, points};
     for (auto& point : in_mebibytes.points) point.second /= 1 << 20;
     memory.push_back(std::move(in_mebibytes));
   }

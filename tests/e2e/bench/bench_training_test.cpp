@@ -67,7 +67,7 @@ TEST(BenchBatchSize, MeasuresEveryWrapperAtEverySizeItCanTake) {
   const std::string svg = read_file(folder / "chart.svg");
   EXPECT_TRUE(shows(svg, "ddp-processes x2")) << svg;
   EXPECT_EQ(times_in(svg, "<path "), 18U) << "two charts of nine lines";
-  EXPECT_EQ(times_in(svg, "class='ring'"), rings);
+  EXPECT_EQ(times_in(svg, "class=\"ring\""), rings);
 }
 
 // If no increase reaches the required gain, throughput has stopped growing at the smallest size.
@@ -79,7 +79,7 @@ TEST(BenchBatchSize, MarksWhereThroughputStopsGrowing) {
   ASSERT_EQ(end.code, 0) << end.err;
   EXPECT_EQ(times_in(end.out, "  throughput stops growing\n"), 2U) << end.out;
   EXPECT_TRUE(shows(end.out, "no larger one exceeds by more than 100000 %")) << end.out;
-  EXPECT_EQ(times_in(read_file(folder / "chart.svg"), "class='ring'"), 2U);
+  EXPECT_EQ(times_in(read_file(folder / "chart.svg"), "class=\"ring\""), 2U);
 }
 
 TEST(BenchBatchSize, ReadsRealRecords) {

@@ -1,20 +1,13 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "lockstep/seeing/chart/plot.h"
 
 namespace lockstep {
 
-/// A line of a chart: points (x, y), both positive, one of which (by its index) may have a ring around it.
-struct ChartLine {
-  std::string name;
-  std::vector<std::pair<double, double>> points;
-  std::optional<std::size_t> ringed = {};
-};
-
-/// Lines over logarithmic axes. Labels contain their units.
+/// Lines over logarithmic axes: x and y of all points are positive. Labels contain their units.
 struct Chart {
   std::string title;
   std::string x_label;
@@ -25,8 +18,9 @@ struct Chart {
   bool ticks_at_points = false;
 };
 
-/// Charts side by side as an SVG document: lines with marks, a grid, and one legend for the lines of the first chart.
-/// Lines of equal index have equal colors in all charts. @param footnote  a line of text below them; may be empty
+/// Charts side by side as an SVG document that needs no style sheet: lines with marks, a grid, and one legend for the
+/// lines of the first chart. Lines of equal index have equal colors in all charts. @param footnote  a line of text
+/// below them; may be empty
 std::string svg_charts(const std::vector<Chart>& charts, const std::string& footnote = "");
 
 /// One chart.
