@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lockstep/start/amx.h"
 #include "tests/e2e/launch.h"
 
 namespace lockstep {
@@ -85,6 +86,22 @@ TEST_F(Start, WarnsOnceOfKernelsThatItCouldNotChoose) {
   EXPECT_TRUE(has(end.err, factor)) << end.err;
   EXPECT_TRUE(has(end.err, "export OPENBLAS_CORETYPE=")) << end.err;
   EXPECT_EQ(end.err.find("products of matrices"), end.err.rfind("products of matrices"));
+}
+
+constexpr const char* kWithheldAmx = "does not describe the tiles";
+
+// Ends with SIGILL on a processor that offers AMX without describing it, unless oneDNN leaves it alone.
+TEST_F(Start, MultipliesInBf16) {
+  const Changes no_limit{{"ONEDNN_MAX_CPU_ISA", std::nullopt}, {"DNNL_MAX_CPU_ISA", std::nullopt}};
+  for (const Words& command : {Words{kReport, "bf16"}, launch({"--nproc-per-node=2"}, {kReport, "bf16"})}) {
+    const ProgramEnd end = run_program(command, without_choices(no_limit));
+    EXPECT_EQ(end.code, 0) << end.err;
+    EXPECT_EQ(lines_of(end.out)["product"], "16777216.000000");
+    EXPECT_EQ(end.err.find(kWithheldAmx), end.err.rfind(kWithheldAmx)) << "once for all ranks: " << end.err;
+    if (amx_of_processor() != Amx::Undescribed) EXPECT_FALSE(has(end.err, kWithheldAmx)) << end.err;
+  }
+  const ProgramEnd joined = run_program({kReport, "join"}, without_choices(no_limit));
+  EXPECT_EQ(has(joined.err, kWithheldAmx), amx_of_processor() == Amx::Undescribed) << joined.err;
 }
 
 // Shows that the constructors of OpenBLAS and OpenMP have read settings made before them.

@@ -1,8 +1,10 @@
 // A program that is linked with the library, for tests of how processes start. Calls nothing of the library before it
 // prints, one NAME=VALUE a line, what the libraries below LibTorch have made of their environment. With the argument
-// "join" it then joins a process group of one rank; with "forget-and-join" it first forgets who chose the kernels, so
-// that they look like OpenBLAS's own choice.
+// "bf16" it multiplies matrices in bf16; with "join" it joins a process group of one rank; with "forget-and-join" it
+// first forgets who chose the kernels, so that they look like OpenBLAS's own choice.
+#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
@@ -72,6 +74,10 @@ int run(int argc, char** argv) {
   }
   std::fflush(stdout);
   const std::string order = argc > 1 ? argv[1] : "";
+  if (order == "bf16") {
+    const at::Tensor ones = at::ones({256, 256}, at::kBFloat16);
+    say("product", std::to_string(at::matmul(ones, ones).to(at::kFloat).sum().item<float>()));
+  }
   if (order == "forget-and-join") ::unsetenv("OPENBLAS_CORETYPE");
   if (order == "join" || order == "forget-and-join") {
     lockstep::init_process_group("", "env://", 1, 0);

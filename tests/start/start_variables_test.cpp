@@ -19,7 +19,7 @@ class StartVariablesOf : public ::testing::Test {
   static constexpr const char* kNames[] = {"OMP_NUM_THREADS",   "OPENBLAS_NUM_THREADS",   "MKL_NUM_THREADS",
                                            "OPENBLAS_CORETYPE", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
                                            "GLIBC_TUNABLES",    "LOCKSTEP_CHOSEN",        "LOCKSTEP_MALLOC",
-                                           "LOCAL_WORLD_SIZE"};
+                                           "LOCAL_WORLD_SIZE",  "ONEDNN_MAX_CPU_ISA",     "DNNL_MAX_CPU_ISA"};
   void SetUp() override { clear(); }
   void TearDown() override { clear(); }
   static void clear() {
@@ -43,6 +43,7 @@ TEST_F(StartVariablesOf, ARankNameThreadsAndHeapAndWhatWasChosen) {
 TEST_F(StartVariablesOf, LeaveTheUsersChoice) {
   ::setenv("OMP_NUM_THREADS", "5", 1);
   ::setenv("OPENBLAS_CORETYPE", "Haswell", 1);
+  ::setenv("ONEDNN_MAX_CPU_ISA", "ALL", 1);
   ::setenv("GLIBC_TUNABLES", "", 1);
   EXPECT_EQ(map_of(variables_for_rank(3, 1)), (Map{{"LOCKSTEP_CHOSEN", ""}})) << "the others follow OMP_NUM_THREADS";
   ::unsetenv("OMP_NUM_THREADS");
@@ -126,6 +127,22 @@ TEST_F(StartVariablesOf, FollowTheUserWhoChangesThreadsAfterLockstepChose) {
     EXPECT_EQ(variables.at("OPENBLAS_NUM_THREADS"), "3");
     EXPECT_EQ(variables.at("MKL_NUM_THREADS"), "3");
   }
+}
+
+TEST_F(StartVariablesOf, KeepOnednnFromTilesThatAreNotDescribed) {
+  const auto none = [](const std::string&) { return false; };
+  const Map both{{"ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"}, {"DNNL_MAX_CPU_ISA", "AVX512_CORE_BF16"}};
+  EXPECT_EQ(map_of(onednn_variables(Amx::Undescribed, none)), both);
+  EXPECT_TRUE(onednn_variables(Amx::Described, none).empty());
+  EXPECT_TRUE(onednn_variables(Amx::Absent, none).empty());
+}
+
+// oneDNN gives its newer name precedence, so it must not be set beside the user's older one.
+TEST_F(StartVariablesOf, LeaveTheUsersChoiceOfInstructionsUnderEitherName) {
+  const auto newer = [](const std::string& name) { return name == "ONEDNN_MAX_CPU_ISA"; };
+  const auto older = [](const std::string& name) { return name == "DNNL_MAX_CPU_ISA"; };
+  EXPECT_TRUE(onednn_variables(Amx::Undescribed, newer).empty());
+  EXPECT_TRUE(onednn_variables(Amx::Undescribed, older).empty());
 }
 
 TEST_F(StartVariablesOf, SayWhichVariableCannotBeRead) {

@@ -23,6 +23,7 @@
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/ranks/spare_message.h"
+#include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/standard_streams.h"
 #include "lockstep/start/start_variables.h"
 #include "tools/lockstep/command_words.h"
@@ -156,6 +157,7 @@ void set_start_variables(const std::string& subcommand) {
     for (const auto& [name, value] : variables_for_this_process(/*heap=*/true)) {
       ::setenv(name.c_str(), value.c_str(), 1);
     }
+    report_withheld_amx();
   } catch (const Error&) {
     if (subcommand != kEnvironment) throw;
   }

@@ -12,6 +12,7 @@
 #include "lockstep/base/processor/blas.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/start/amx.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/process_threads.h"
 #include "lockstep/start/start_variables.h"
@@ -92,6 +93,25 @@ Json blas() {
   return out;
 }
 
+std::string amx() {
+  switch (amx_of_processor()) {
+    case Amx::Absent:
+      return "not offered";
+    case Amx::Described:
+      return "offered, tiles described";
+    case Amx::Undescribed:
+      break;
+  }
+  return "offered, tiles not described (CPUID leaf 1Dh): a product in bf16 that uses them ends with SIGILL";
+}
+
+// Products in bf16.
+Json onednn() {
+  Json out{{"amx", amx()}};
+  for (const char* name : kOnednnVariables) out[name] = with_origin(name);
+  return out;
+}
+
 Json engines() {
   Json out = Json::object();
   for (const Engine& engine : available_engines()) out[engine.name] = engine.description;
@@ -148,8 +168,8 @@ class Env : public Subcommand {
   }
 
   int run() override {
-    Json report{{"versions", versions()}, {"engines", engines()}, {"threads", threads()},
-                {"heap", heap()},         {"blas", blas()},       {"host", host()}};
+    Json report{{"versions", versions()}, {"engines", engines()}, {"threads", threads()}, {"heap", heap()},
+                {"blas", blas()},         {"onednn", onednn()},   {"host", host()}};
     report["warning"] = warnings();
     if (json_) {
       fmt::print("{}\n", report.dump(2));

@@ -75,7 +75,7 @@ void init_process_group(const ProcessGroupOptions& options) {
   require_readable_environment();
   adopt_launcher_environment();
   keep_freed_memory();
-  warn_of_slow_kernels();
+  check_kernels();
   RendezvousOptions meeting;
   meeting.init_method = options.init_method;
   meeting.world_size = options.world_size;

@@ -57,7 +57,7 @@ void spawn(int world_size, const RankFunction& body, const SpawnOptions& options
 
 void spawn_threads(int world_size, const RankFunction& body, const SpawnOptions& options) {
   keep_freed_memory();
-  warn_of_slow_kernels();
+  check_kernels();
   const auto store = std::make_shared<MemoryStore>();
   const std::vector<Membership> memberships = thread_memberships(world_size, options.timeout, store);
   const ComputeShare share = share_cores_of_process(memberships.size(), 0, /*pin=*/false);

@@ -22,6 +22,7 @@
 #include "lockstep/launch/process/signal_inbox.h"
 #include "lockstep/launch/ranks/failure_report.h"
 #include "lockstep/net/secret.h"
+#include "lockstep/start/kernel_choice.h"
 
 namespace lockstep {
 namespace {
@@ -109,6 +110,7 @@ void start(Attempt& ranks, NodeGroup& nodes, SignalInbox& signals, const std::ve
 
 int run_job(const LaunchPlan& plan) {
   fill_standard_descriptors();
+  report_withheld_amx();
   if (plan.nodes == 1 && plan.master_port != 0) check_port_is_free(plan.master_port);
   const std::string mark = make_job_mark();
   JobFolder folder(plan.run_id, plan.log_dir, plan.wants_log_files());

@@ -24,9 +24,18 @@ std::string blas_kernels();
 /// 4 on a processor with AVX-512, 2 on one with AVX2, if the kernels use neither; else 1. Pure, for tests.
 int slowdown_of(const std::string& kernels, const std::string& vectors);
 
-/// Warns, once per process, if OpenBLAS uses kernels that are far slower than the processor allows. That happens if the
-/// program was started in a way that Lockstep cannot influence, for example if the library was loaded late. The warning
-/// gives the factor and the line to write. If the user set OPENBLAS_CORETYPE, there is no warning.
-void warn_of_slow_kernels();
+/// Does once per process what is left to do about kernels after the start:
+///   - Warns if OpenBLAS uses kernels that are far slower than the processor allows. That happens if the program was
+///     started in a way that Lockstep cannot influence, for example if the library was loaded late. The warning gives
+///     the factor and the line to write. If the user set OPENBLAS_CORETYPE, there is no warning.
+///   - Calls `report_withheld_amx`, unless this process is another rank than 0. Late is early enough for the variables
+///     that keep oneDNN from AMX, because oneDNN reads them when it is first used, so they are set here if they could
+///     not be set at the start.
+void check_kernels();
+
+/// Warns if this process is the first of its job that keeps oneDNN from AMX: its products in bf16 are slower than the
+/// processor could make them if it described its tiles. `check_kernels` calls it for a program that was started by
+/// hand; a launcher calls it before it starts ranks, which then do not repeat it.
+void report_withheld_amx();
 
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 // specification has them for this purpose), which is why sanitizers use them as well. This file has an object of its
 // own, which the linker is told to take by name (src/lockstep/CMakeLists.txt), and only for executables: a shared
 // library may not have such functions. A program without this object, such as Python with an extension module, gets a
-// warning about slow kernels from warn_of_slow_kernels.
+// warning about slow kernels from check_kernels.
 //
 // At that time the C library has not set `environ` yet. Soon after, it sets `environ` to the array that the kernel put
 // on the stack, so variables added with setenv(3) would be lost. The array itself cannot grow, because the auxiliary

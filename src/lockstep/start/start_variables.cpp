@@ -14,6 +14,9 @@ namespace {
 
 constexpr const char* kThreadVariables[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"};
 
+// Set before main, so not an object with a constructor.
+bool amx_is_withheld_here = false;
+
 bool is_set(const std::string& name) { return std::getenv(name.c_str()) != nullptr; }
 
 std::string value_of(const std::string& name) {
@@ -107,6 +110,7 @@ StartVariables choose(int threads, bool heap, bool (*stays)(const std::string& n
   StartVariables variables;
   const std::string core_type = blas_core_type();
   if (!core_type.empty() && !stays("OPENBLAS_CORETYPE")) variables.emplace_back("OPENBLAS_CORETYPE", core_type);
+  for (auto& variable : onednn_variables(amx_of_processor(), stays)) variables.push_back(std::move(variable));
   for (auto& variable : thread_variables(threads, stays)) variables.push_back(std::move(variable));
   follow_the_user(variables);
   if (heap) {
@@ -128,6 +132,7 @@ StartVariables variables_for_this_process(bool heap) {
   const int own = threads_of_process();
   StartVariables variables = choose(inherited > 0 ? std::min(own, inherited) : own, heap, is_set_for_this_process);
   if (variables.empty()) return variables;
+  if (!onednn_variables(amx_of_processor(), is_set).empty()) amx_is_withheld_here = true;
   StartVariables all = variables;
   for (auto& before : chosen_variables()) {
     const auto is_it = [&](const auto& variable) { return variable.first == before.first; };
@@ -165,6 +170,20 @@ StartVariables thread_variables(int threads, bool (*is_set)(const std::string& n
     if (!is_set(name)) variables.emplace_back(name, std::to_string(threads));
   }
   return variables;
+}
+
+StartVariables onednn_variables(Amx amx, bool (*is_set)(const std::string& name)) {
+  StartVariables variables;
+  if (amx != Amx::Undescribed) return variables;
+  for (const char* name : kOnednnVariables) {
+    if (is_set(name)) return {};
+    variables.emplace_back(name, "AVX512_CORE_BF16");
+  }
+  return variables;
+}
+
+bool is_first_to_withhold_amx() {
+  return amx_is_withheld_here || !onednn_variables(amx_of_processor(), is_set).empty();
 }
 
 }  // namespace lockstep

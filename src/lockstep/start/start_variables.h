@@ -4,11 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/start/amx.h"
+
 namespace lockstep {
 
-/// The variables with which a computing process should start: OpenBLAS kernels that fit the processor, the process's
-/// share of the cores as threads, and a heap that keeps freed memory. Libraries read such settings from the environment
-/// once, when they are loaded. This file is the only place that lists these variables. Three ways to start use it:
+/// The variables with which a computing process should start: kernels of OpenBLAS and oneDNN that fit the processor,
+/// the process's share of the cores as threads, and a heap that keeps freed memory. Libraries read such settings from
+/// the environment once, when they are loaded. This file is the only place that lists these variables. Three ways to
+/// start use it:
 ///   - `lockstep run` and `lockstep launch`, for their ranks;
 ///   - the command `lockstep`, before it becomes `lockstep-torch`;
 ///   - any other program that is linked with the library, before the constructors of its libraries (preinit.cpp).
@@ -51,5 +54,16 @@ int inherited_threads();
 /// as they are; if OMP_NUM_THREADS is set, the other two libraries follow it by themselves.
 /// @param is_set  whether the environment has a variable that stays
 StartVariables thread_variables(int threads, bool (*is_set)(const std::string& name));
+
+/// The variable that limits oneDNN's instructions, under its name and its older name.
+constexpr const char* kOnednnVariables[] = {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
+
+/// Both, set so that oneDNN leaves AMX alone, if the processor does not describe its tiles; else, and if one of them is
+/// set, nothing.
+StartVariables onednn_variables(Amx amx, bool (*is_set)(const std::string& name));
+
+/// Whether this process is the first of its job that keeps oneDNN from AMX: no launcher above it did, and the user did
+/// not choose.
+bool is_first_to_withhold_amx();
 
 }  // namespace lockstep

@@ -169,7 +169,7 @@ struct Trainer::Implementation {
 
 Trainer::Trainer(TrainerOptions options) {
   require_readable_environment();
-  warn_of_slow_kernels();
+  check_kernels();
   check_trainer_options(options);
   implementation_ = std::make_unique<Implementation>(std::move(options));
   TrainerContext& context = implementation_->context;

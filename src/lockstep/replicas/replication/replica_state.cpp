@@ -53,7 +53,7 @@ ReplicaSet::State::State(std::vector<ReplicaModule> replica_modules, std::vector
       has_trained_(devices.size()),
       buffer_versions_(devices.size()) {
   if (devices.size() > 1) keep_freed_memory();
-  warn_of_slow_kernels();
+  check_kernels();
   check_alike();
   collect_parameters();
   check_placement();
