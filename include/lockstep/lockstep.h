@@ -2,6 +2,8 @@
 
 // All that Lockstep promises to users. A program that names the headers it needs compiles faster.
 
+#include "lockstep/version.h"  // LOCKSTEP_VERSION, as text and as numbers
+
 #include "lockstep/base/deadline.h"     // a point in time by which a wait must end
 #include "lockstep/base/environment.h"  // environment variables, with their types checked
 #include "lockstep/base/error.h"        // Error: what happened, where, what to do

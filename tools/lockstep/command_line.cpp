@@ -26,6 +26,7 @@
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/standard_streams.h"
 #include "lockstep/start/start_variables.h"
+#include "lockstep/version.h"
 #include "tools/lockstep/command_words.h"
 #include "tools/lockstep/companion.h"
 

@@ -16,6 +16,7 @@
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/process_threads.h"
 #include "lockstep/start/start_variables.h"
+#include "lockstep/version.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

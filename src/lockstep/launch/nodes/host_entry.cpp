@@ -13,6 +13,7 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/launch/process/child_process.h"
 #include "lockstep/net/hmac.h"
+#include "lockstep/version.h"
 
 namespace lockstep {
 namespace {
