@@ -1,13 +1,30 @@
-# lockstep_module(folder [TORCH] [DEPENDS module...] [LIBRARIES library...] [PRECOMPILE kind])
-# One folder under src/lockstep, built as a static library. DEPENDS names modules, LIBRARIES everything else. A folder
-# inside another module's, as data/text, is a module of its own (lockstep_data_text), listed above the one around it.
+# lockstep_module(folder [TORCH] [INTERNAL] [DEPENDS module...] [LIBRARIES library...] [HEADERS library...] [PRECOMPILE kind])
+# One folder under src/lockstep, built as a library: static, or shared with BUILD_SHARED_LIBS. DEPENDS names modules,
+# LIBRARIES everything else, but for HEADERS: libraries of headers alone that the module's public headers include.
+# INTERNAL: of the command alone, always static, not installed. A folder inside another module's, as data/text, is a
+# module of its own (lockstep_data_text), listed above the one around it.
 function(lockstep_module folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "PRECOMPILE" "DEPENDS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;INTERNAL" "PRECOMPILE" "DEPENDS;LIBRARIES;HEADERS")
   lockstep_sources(sources ${folder})
   string(REPLACE "/" "_" name ${folder})
-  add_library(lockstep_${name} STATIC ${sources})
-  target_include_directories(lockstep_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(lockstep_${name} PRIVATE lockstep_flags PUBLIC ${arg_LIBRARIES})
+  set(type "")
+  if(arg_INTERNAL)
+    set(type STATIC)
+  endif()
+  add_library(lockstep_${name} ${type} ${sources})
+  add_library(Lockstep::${name} ALIAS lockstep_${name})
+  # No symbol is hidden, so no macro says which side of the library's border a header is compiled on.
+  set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name} DEFINE_SYMBOL "" VERSION ${PROJECT_VERSION}
+                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_include_directories(lockstep_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+  target_compile_features(lockstep_${name} INTERFACE cxx_std_17)
+  target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
+  foreach(library IN LISTS arg_LIBRARIES)
+    lockstep_link(${name} BUILT ${library} INSTALLED ${library})
+  endforeach()
+  target_link_libraries(lockstep_${name} PUBLIC ${arg_HEADERS})
+  set_property(TARGET lockstep_${name} APPEND PROPERTY LOCKSTEP_LIBRARIES ${arg_HEADERS})
   string(REPLACE "/" "_" arg_DEPENDS "${arg_DEPENDS}")
   foreach(dep IN LISTS arg_DEPENDS)
     if(NOT TARGET lockstep_${dep})
@@ -15,8 +32,14 @@ function(lockstep_module folder)
     endif()
     target_link_libraries(lockstep_${name} PUBLIC lockstep_${dep})
   endforeach()
+  set_target_properties(lockstep_${name} PROPERTIES LOCKSTEP_DEPENDS "${arg_DEPENDS}" LOCKSTEP_TORCH "${arg_TORCH}")
+  if(NOT arg_INTERNAL)
+    set_property(GLOBAL APPEND PROPERTY LOCKSTEP_MODULES ${name})
+  endif()
   if(arg_TORCH)
-    target_link_libraries(lockstep_${name} PUBLIC lockstep_torch lockstep_start)
+    # The installed target's LibTorch is found by cmake/LockstepConfig.cmake.in.
+    target_link_libraries(lockstep_${name} PUBLIC lockstep_start $<BUILD_INTERFACE:lockstep_torch>
+                          $<INSTALL_INTERFACE:Lockstep::torch> INTERFACE lockstep_preinit)
     # An executable starts as src/lockstep/start/preinit.cpp says; a shared library may hold no such function.
     target_link_options(lockstep_${name} INTERFACE
                         $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:LINKER:-u,lockstep_preinit>)
@@ -25,6 +48,31 @@ function(lockstep_module folder)
     endif()
     lockstep_precompile(lockstep_${name} ${arg_PRECOMPILE})
   endif()
+endfunction()
+
+# lockstep_link(module BUILT library... INSTALLED library...)
+# Links libraries from outside: those that a program of this build needs, and those that a program needs that links the
+# installed module. The two differ if a target's flags or a path of this machine must not reach other programs. A shared
+# library names what it needs itself, so the installed target names nothing then.
+function(lockstep_link module)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "BUILT;INSTALLED")
+  foreach(library IN LISTS arg_BUILT)
+    target_link_libraries(lockstep_${module} PUBLIC $<BUILD_INTERFACE:${library}>)
+  endforeach()
+  get_target_property(type lockstep_${module} TYPE)
+  list(REMOVE_ITEM arg_INSTALLED CLI11::CLI11 nlohmann_json::nlohmann_json)  # headers alone
+  if(type STREQUAL "STATIC_LIBRARY")
+    foreach(library IN LISTS arg_INSTALLED)
+      target_link_libraries(lockstep_${module} INTERFACE $<INSTALL_INTERFACE:$<LINK_ONLY:${library}>>)
+    endforeach()
+    set_property(TARGET lockstep_${module} APPEND PROPERTY LOCKSTEP_LIBRARIES ${arg_INSTALLED})
+  endif()
+endfunction()
+
+function(lockstep_remove_sources target)
+  get_target_property(sources ${target} SOURCES)
+  list(REMOVE_ITEM sources ${ARGN})
+  set_property(TARGET ${target} PROPERTY SOURCES ${sources})
 endfunction()
 
 # The .cpp files of a folder, but for those of folders inside it that this was called for before.

@@ -18,6 +18,6 @@ target_link_libraries(lockstep_mpi PRIVATE lockstep_flags MPI::MPI_CXX Threads::
 set_target_properties(lockstep_mpi PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 target_compile_definitions(lockstep_comm PRIVATE LOCKSTEP_HAS_MPI=1 LOCKSTEP_MPI_MODULE_NAME="liblockstep_mpi.so"
                            LOCKSTEP_MPI_MODULE_BUILT="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/liblockstep_mpi.so")
-target_link_libraries(lockstep_comm PRIVATE ${CMAKE_DL_LIBS})
 add_dependencies(lockstep_comm lockstep_mpi)
+set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ENGINE_MODULES lockstep_mpi)
 lockstep_report("engine mpi" "${MPI_CXX_HEADER_DIR}, loaded where it is used")

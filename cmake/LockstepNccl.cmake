@@ -36,5 +36,5 @@ set_property(GLOBAL PROPERTY LOCKSTEP_HAS_NCCL TRUE)
 target_compile_definitions(lockstep_comm PRIVATE LOCKSTEP_HAS_NCCL=1)
 target_include_directories(lockstep_comm SYSTEM PRIVATE ${LOCKSTEP_NCCL_INCLUDE} ${LOCKSTEP_CUDA_INCLUDE}
                            ${LOCKSTEP_CUDA_CRT_INCLUDE})
-target_link_libraries(lockstep_comm PRIVATE ${LOCKSTEP_NCCL_LIBRARY} ${LOCKSTEP_CUDART})
+lockstep_link(comm BUILT ${LOCKSTEP_NCCL_LIBRARY} ${LOCKSTEP_CUDART} INSTALLED ${LOCKSTEP_NCCL_LIBRARY} ${LOCKSTEP_CUDART})
 lockstep_report("engine nccl" "${lockstep_nccl_version}, ${LOCKSTEP_NCCL_LIBRARY}")

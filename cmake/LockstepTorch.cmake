@@ -2,6 +2,7 @@
 #   LOCKSTEP_TORCH=system   the distribution's libtorch-dev
 #   LOCKSTEP_TORCH=python   the torch of the Python that is first on the PATH
 #   LOCKSTEP_TORCH=PREFIX   an unpacked LibTorch
+include(LockstepTorchTarget)
 set(lockstep_torch_folder "")
 if(LOCKSTEP_TORCH STREQUAL "python")
   # Found and not imported: PyTorch imports packages that C++ programs do not need.
@@ -25,25 +26,19 @@ set(LOCKSTEP_TORCH_FOLDER "${LOCKSTEP_TORCH}:${lockstep_torch_folder}" CACHE INT
 if(EXISTS ${lockstep_torch_folder}/lib/libtorch_cuda.so)
   include(LockstepTorchCuda)
   lockstep_import_cuda_torch(${lockstep_torch_folder})
+  set(LOCKSTEP_TORCH_CONFIG ${lockstep_torch_folder}/share/cmake/Torch)
 else()
   find_package(Torch REQUIRED)
+  set(LOCKSTEP_TORCH_CONFIG ${Torch_DIR})
 endif()
 
+if(LOCKSTEP_TORCH STREQUAL "system")
+  set(lockstep_torch_is_system TRUE)
+else()
+  set(lockstep_torch_is_system FALSE)
+endif()
 add_library(lockstep_torch INTERFACE)
-# SYSTEM: LibTorch's headers do not compile without warnings.
-target_include_directories(lockstep_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-target_link_libraries(lockstep_torch INTERFACE ${TORCH_LIBRARIES})
-separate_arguments(lockstep_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
-target_compile_options(lockstep_torch INTERFACE ${lockstep_torch_flags})
-if(LOCKSTEP_TORCH_STANDARD)
-  target_compile_features(lockstep_torch INTERFACE cxx_std_${LOCKSTEP_TORCH_STANDARD})
-endif()
-
-# A wheel's libtorch_cuda finds NVIDIA's libraries beside itself when it is loaded. The linker would look for them in the
-# system, and refuse a system whose NCCL is older.
-if(NOT LOCKSTEP_TORCH STREQUAL "system")
-  target_link_options(lockstep_torch INTERFACE -Wl,--allow-shlib-undefined)
-endif()
+lockstep_describe_torch(lockstep_torch ${lockstep_torch_is_system})
 
 # PyTorch's wheels carry fmt's headers, and of another version than the system's library: then the headers must do alone.
 foreach(directory IN LISTS TORCH_INCLUDE_DIRS)

@@ -7,8 +7,7 @@
 # LOCKSTEP_TORCH_WITHOUT_CUDA to the reason if CUDA is left out.
 function(lockstep_import_cuda_torch prefix)
   file(READ ${prefix}/share/cmake/Torch/TorchConfig.cmake config)
-  file(READ ${prefix}/share/cmake/Torch/TorchConfigVersion.cmake version)
-  string(REGEX REPLACE ".*PACKAGE_VERSION \"([^\"]*)\".*" "\\1" version "${version}")
+  lockstep_torch_version(version ${prefix}/share/cmake/Torch)
   if(config MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
     message(FATAL_ERROR "LibTorch ${version} in ${prefix} has the C++ library's old ABI, which the system's libraries do "
                         "not have. Take PyTorch 2.7 or later from PyPI, or a LibTorch with \"cxx11 ABI\".")
@@ -41,8 +40,10 @@ function(lockstep_import_cuda_torch prefix)
     set(LOCKSTEP_TORCH_WITHOUT_CUDA ", without its CUDA: libcudnn was not found" PARENT_SCOPE)
   endif()
   foreach(name IN LISTS names)
-    add_library(${name} SHARED IMPORTED GLOBAL)
-    set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${prefix}/lib/lib${name}.so)
+    if(NOT TARGET ${name})
+      add_library(${name} SHARED IMPORTED GLOBAL)
+      set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${prefix}/lib/lib${name}.so)
+    endif()
   endforeach()
   # The OpenMP that it brings is that of the whole program.
   if(EXISTS ${prefix}/lib/libgomp.so.1)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/measure/baseline_threads.h"
+#include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/heap.h"
@@ -145,9 +146,9 @@ class BenchInference : public Subcommand {
   }
 
   double peer_ms(std::int64_t batch) const {
-    const std::string command =
-        fmt::format("{} {}/peers/pytorch_inference.py --model {} --batch {} --seq {} --steps {}", shell_quoted(python_),
-                    LOCKSTEP_BENCH_DIR, model_, batch, sequence_length_ > 0 ? sequence_length_ : 128, steps_);
+    const std::string command = fmt::format("{} {} --model {} --batch {} --seq {} --steps {}", shell_quoted(python_),
+                                            shell_quoted(bench_folder() + "/peers/pytorch_inference.py"), model_, batch,
+                                            sequence_length_ > 0 ? sequence_length_ : 128, steps_);
     FILE* pipe = ::popen(command.c_str(), "r");
     double ms = 0;
     const bool is_read = pipe != nullptr && std::fscanf(pipe, "%lf", &ms) == 1;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -206,7 +207,7 @@ class BenchModel : public Subcommand {
     command += lockstep + " run --nproc-per-node 1 ";
     command += system == "lockstep"
                    ? lockstep + " bench model --in-process --rounds 1 --json"
-                   : shell_quoted(python_) + " " + shell_quoted(LOCKSTEP_BENCH_DIR "/peers/huggingface_model.py");
+                   : shell_quoted(python_) + " " + shell_quoted(bench_folder() + "/peers/huggingface_model.py");
     command += fmt::format(" --model {} --batch {} --seq {} --steps {}", shell_quoted(folder), batch_, sequence_length_,
                            steps_);
     const auto [code, out] = run_shell(command);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
 #include "bench/tables/restart_job.h"
 #include "lockstep/base/error.h"
@@ -145,7 +146,7 @@ class BenchRestart : public Subcommand {
         python_,          "-m", "torch.distributed.run", "--standalone",        "--redirects", "2", "--tee", "2",
         "--max_restarts", "1",  "--nproc_per_node",      std::to_string(ranks_)};
     words.insert(words.end(), more.begin(), more.end());
-    words.push_back(std::string(LOCKSTEP_BENCH_DIR) + "/peers/pytorch_restart.py");
+    words.push_back(bench_folder() + "/peers/pytorch_restart.py");
     return words;
   }
 

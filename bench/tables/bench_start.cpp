@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
@@ -75,8 +76,8 @@ class BenchStart : public Subcommand {
   std::string theirs() const {
     return fmt::format(
         "{}{} -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node {} "
-        "{}/peers/pytorch_start.py",
-        as_the_user_started(), python_, ranks_, LOCKSTEP_BENCH_DIR);
+        "{}",
+        as_the_user_started(), python_, ranks_, shell_quoted(bench_folder() + "/peers/pytorch_start.py"));
   }
 
   void report(const std::vector<Start>& starts) const {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
 #include "bench/tables/bench_program.h"
 #include "lockstep/base/error.h"
@@ -100,7 +101,7 @@ class BenchStep : public Subcommand {
   }
 
  private:
-  static std::string script() { return std::string(LOCKSTEP_BENCH_DIR) + "/peers/pytorch_step.py"; }
+  static std::string script() { return bench_folder() + "/peers/pytorch_step.py"; }
 
   void check_python() const {
     if (run_shell(shell_quoted(python_) + " -c 'import torch; print(torch.__version__)' 2>/dev/null").first != 0) {

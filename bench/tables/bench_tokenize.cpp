@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
@@ -64,7 +65,9 @@ class BenchTokenize : public Subcommand {
     app.add_option("--file", files_,
                    "text to encode line by line; may come again. Default: reviews.csv and mixed-scripts.txt of --data")
         ->take_all();
-    app.add_option("--data", data_, "folder of the shipped texts; default: data/ of the sources of this program");
+    app.add_option(
+        "--data", data_,
+        "folder of the shipped texts; default: data/ of this installation, or of the sources of this program");
     app.add_option("--megabytes", megabytes_, "a shorter text is repeated up to this length")
         ->capture_default_str()
         ->check(CLI::Range(0.001, 1000.0));
@@ -166,7 +169,7 @@ class BenchTokenize : public Subcommand {
     TokenizeRow row;
     row.system = system;
     std::string command =
-        shell_quoted(python_) + " " + shell_quoted(LOCKSTEP_BENCH_DIR "/peers/tokenize_peer.py") + " " + system;
+        shell_quoted(python_) + " " + shell_quoted(bench_folder() + "/peers/tokenize_peer.py") + " " + system;
     for (const char* name : {"tokenizer", "lines", "ids"}) command += " " + shell_quoted(folder / name);
     const auto [code, out] = run_shell(command + " " + std::to_string(rounds_) + " 2> " + shell_quoted(folder / "err"));
     if (code == 3) {
@@ -222,7 +225,7 @@ class BenchTokenize : public Subcommand {
 
   std::vector<std::string> tokenizers_;
   std::vector<std::string> files_;
-  std::string data_ = fs::path(LOCKSTEP_BENCH_DIR).parent_path() / "data";
+  std::string data_ = fs::path(bench_folder()).parent_path() / "data";
   double megabytes_ = 8;
   int rounds_ = 6;
   std::string python_ = "python3";

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
 #include "bench/tables/bench_program.h"
 #include "lockstep/base/error.h"
@@ -146,7 +147,7 @@ class BenchTrainer : public Subcommand {
     // Debian's torchrun fails under Python 3.11 without redirection.
     return variables + shell_quoted(python_) +
            fmt::format(" -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node {} ", ranks_) +
-           shell_quoted(std::string(LOCKSTEP_BENCH_DIR) + "/peers/huggingface_trainer.py") + flags;
+           shell_quoted(bench_folder() + "/peers/huggingface_trainer.py") + flags;
   }
 
   void take_turn(FineTuning& system, const ScratchFolder& scratch) const {

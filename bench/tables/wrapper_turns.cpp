@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "bench/measure/bench_folder.h"
 #include "bench/tables/bench_program.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/cpu_mask.h"
@@ -82,7 +83,7 @@ std::vector<std::string> code_lines(const std::string& path) {
 std::vector<std::string> program_lines(const std::string& wrapper) {
   std::string name = wrapper;
   std::replace(name.begin(), name.end(), '-', '_');
-  return code_lines(fmt::format("{}/wrappers/{}.cpp", LOCKSTEP_BENCH_DIR, name));
+  return code_lines(fmt::format("{}/wrappers/{}.cpp", bench_folder(), name));
 }
 
 }  // namespace

@@ -8,31 +8,14 @@ usage: check_building.py SOURCE_DIR BUILD_DIR [-DVARIABLE=VALUE...]
 """
 import os
 import pathlib
-import re
 import shlex
 import subprocess
 import sys
 import tempfile
 
-PROGRAM = "mine"
+from building_page import PROGRAM, blocks, check_ranks, run
+
 LAUNCHER = "lockstep/bin/lockstep"
-
-
-def section(page):
-    text = re.search(r"## From a project of your own\n(.*?)\n## ", page.read_text(), re.S).group(1)
-    blocks = {kind: body for kind, body in re.findall(r"```(\w+)\n(.*?)```", text, re.S)}
-    lines = blocks["console"].splitlines()
-    return blocks["cmake"], blocks["cpp"], [line[2:] for line in lines if line.startswith("$ ")]
-
-
-def run(command, folder):
-    print("$", command, flush=True)
-    done = subprocess.run(command, shell=True, cwd=folder, timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True)
-    print(done.stdout, flush=True)
-    if done.returncode != 0:
-        sys.exit(f"exit code {done.returncode}: {command}")
-    return done.stdout
 
 
 def take_from(build, folder, path):
@@ -63,7 +46,8 @@ def build_program(folder, build):
 
 def main():
     source, build, variables = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
-    cmake, program, commands = section(source / "docs/building.md")
+    page = blocks(source, "From a project of your own")
+    cmake, program, commands = page["cmake"][0], page["cpp"][0], page["console"]
     with tempfile.TemporaryDirectory(prefix="lockstep-project-") as name:
         folder = pathlib.Path(name)
         os.symlink(source, folder / "lockstep")
@@ -74,10 +58,7 @@ def main():
         if make != "cmake --build build":
             sys.exit(f"this test stands in for `cmake --build build`, and the page has: {make}")
         build_program(folder / "build", build)
-        printed = run(start, folder)
-        for rank in range(2):
-            if not re.search(rf"rank {rank} of 2: -?\d+\.\d+", printed):
-                sys.exit(f"rank {rank} printed nothing")
+        check_ranks(run(start, folder))
 
 
 main()

@@ -20,7 +20,7 @@ void* load_engine_module(const std::string& file, const std::string& built, cons
                          const std::string& fix) {
   const std::string folder = folder_of_this_code();
   std::string failure;
-  for (const std::string& path : {folder + "/" + file, folder + "/../lib/" + file, built}) {
+  for (const std::string& path : {folder + "/" + file, folder + "/../lib/" + file, file, built}) {
     void* const module = ::dlopen(path.c_str(), flags);
     if (module == nullptr) {
       failure += std::string("; ") + ::dlerror();

@@ -5,7 +5,8 @@
 namespace lockstep {
 
 /// Loads a part of an engine that is its own shared library: from the folder of the program or library that contains
-/// this code, from ../lib beside it, or from where it was built. Never unloaded, because its threads may outlive any
+/// this code, from ../lib beside it, from where the dynamic linker looks for this program's libraries (an installed
+/// Lockstep adds lib/lockstep there), or from where it was built. Never unloaded, because its threads may outlive any
 /// owner.
 /// @param flags  of dlopen(3)
 /// @return  the address of `entry`

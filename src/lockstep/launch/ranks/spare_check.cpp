@@ -3,11 +3,11 @@
 
 #include <array>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/companion_path.h"
 #include "lockstep/launch/ranks/spare_message.h"
 #include "lockstep/launch/ranks/spare_ranks.h"
 
@@ -31,9 +31,7 @@ bool has_dynamic_linker(std::ifstream& file) {
 
 }  // namespace
 
-std::string spare_library_path() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / kSpareLibrary).string();
-}
+std::string spare_library_path() { return companion_path(kSpareLibrary); }
 
 void check_spares_are_possible(const std::string& file) {
   const std::string library = spare_library_path();

@@ -1,0 +1,79 @@
+# `cmake --install`, in four components:
+#   library      shared libraries, and engines that are loaded when a program uses them
+#   development  headers, static libraries, and the files with which CMake and pkg-config find them
+#   command      lockstep, and what it starts
+#   benchmarks   what `lockstep bench` starts and reads
+# and cpack, which makes packages of them (LockstepPackages.cmake).
+include(CMakePackageConfigHelpers)
+include(LockstepThirdParty)
+get_property(lockstep_modules GLOBAL PROPERTY LOCKSTEP_MODULES)
+get_property(lockstep_engine_modules GLOBAL PROPERTY LOCKSTEP_ENGINE_MODULES)
+
+# lockstep_set_rpath(target folder): lets an installed file in `folder` find libraries in the same prefix, and those that
+# it was linked with outside of the system's folders.
+function(lockstep_set_rpath target folder)
+  lockstep_relative_folder(libraries ${folder} ${CMAKE_INSTALL_LIBDIR})
+  lockstep_relative_folder(engines ${folder} ${LOCKSTEP_ENGINE_FOLDER})
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON
+                        INSTALL_RPATH "$ORIGIN/${libraries};$ORIGIN/${engines}")
+endfunction()
+
+# ---- library and development
+list(TRANSFORM lockstep_modules PREPEND lockstep_ OUTPUT_VARIABLE lockstep_libraries)
+foreach(library IN LISTS lockstep_libraries)
+  lockstep_set_rpath(${library} ${CMAKE_INSTALL_LIBDIR})
+endforeach()
+install(TARGETS ${lockstep_libraries} lockstep_preinit lockstep_all EXPORT LockstepTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(lockstep_engine_modules)
+  foreach(module IN LISTS lockstep_engine_modules)
+    lockstep_set_rpath(${module} ${LOCKSTEP_ENGINE_FOLDER})
+  endforeach()
+  install(TARGETS ${lockstep_engine_modules} LIBRARY DESTINATION ${LOCKSTEP_ENGINE_FOLDER} COMPONENT library)
+  # A program that is linked with a static lockstep_comm finds them wherever the program itself is.
+  target_link_options(lockstep_comm INTERFACE
+                      $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${LOCKSTEP_ENGINE_FOLDER}>)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+        FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
+
+set(lockstep_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
+install(EXPORT LockstepTargets NAMESPACE Lockstep:: DESTINATION ${lockstep_config_folder} COMPONENT development)
+lockstep_component_table(LOCKSTEP_COMPONENT_TABLE)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/LockstepConfig.cmake.in ${PROJECT_BINARY_DIR}/LockstepConfig.cmake @ONLY)
+# While the first number is 0, a new second number may change names.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/LockstepConfig.cmake ${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/LockstepTorchTarget.cmake ${PROJECT_SOURCE_DIR}/cmake/LockstepTorchCuda.cmake
+        DESTINATION ${lockstep_config_folder} COMPONENT development)
+include(LockstepPkgConfig)
+
+# ---- command
+lockstep_set_rpath(lockstep ${CMAKE_INSTALL_BINDIR})
+install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+foreach(program lockstep-torch lockstep-plan-worker)
+  lockstep_set_rpath(${program} ${LOCKSTEP_LIBEXEC_FOLDER})
+  install(TARGETS ${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
+endforeach()
+install(TARGETS lockstep_spare LIBRARY DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
+
+# ---- benchmarks
+foreach(program step restart trainer wrapper all-reduce)
+  lockstep_set_rpath(lockstep-${program}-worker ${LOCKSTEP_LIBEXEC_FOLDER})
+  install(TARGETS lockstep-${program}-worker RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT benchmarks)
+endforeach()
+foreach(peer gloo mpi)
+  if(TARGET lockstep-all-reduce-${peer})
+    install(TARGETS lockstep-all-reduce-${peer} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT benchmarks)
+  endif()
+endforeach()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/peers ${PROJECT_SOURCE_DIR}/bench/wrappers
+        DESTINATION ${LOCKSTEP_SHARE_FOLDER}/bench COMPONENT benchmarks
+        FILES_MATCHING PATTERN "*.py" PATTERN "wrappers/*.cpp" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/data DESTINATION ${LOCKSTEP_SHARE_FOLDER} COMPONENT benchmarks
+        PATTERN "__pycache__" EXCLUDE)
+
+include(LockstepPackages)
