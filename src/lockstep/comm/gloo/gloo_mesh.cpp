@@ -7,21 +7,20 @@
 #include <gloo/transport/device.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <signal.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/gloo/connection_probes.h"
 #include "lockstep/comm/gloo/loop_commands.h"
 #include "lockstep/comm/gloo/packets.h"
-#include "lockstep/comm/mesh/deadline_guards.h"
+#include "lockstep/comm/mesh/guarded_mesh.h"
+#include "lockstep/comm/mesh/signal_guard.h"
 
 namespace lockstep {
 namespace {
@@ -29,49 +28,27 @@ namespace {
 using gloo::transport::UnboundBuffer;
 using std::chrono::milliseconds;
 
-// No rank sends in this slot: a receive that waits in it notices the end of its connection at once.
-constexpr std::uint64_t kProbeSlot = ~std::uint64_t{0};
-// For waits that only a failure ends. Not the largest duration, because it is added to the clock.
-constexpr milliseconds kForever = std::chrono::hours(24 * 365);
-
 // The packets of a whole mesh take this much memory, except with very many ranks.
 constexpr std::size_t kPacketMemory = 8 << 20;
 constexpr std::size_t kSmallestPacket = 1 << 10;
 constexpr std::size_t kLargestPacket = 64 << 10;
 
-// Gloo's thread inherits the signal mask. Signals are for the program's own threads, and a write to an ended connection
-// must fail instead of ending the process by SIGPIPE.
-class BlockAllSignals {
- public:
-  BlockAllSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockAllSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockAllSignals(const BlockAllSignals&) = delete;
-  BlockAllSignals& operator=(const BlockAllSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-class GlooMesh : public Mesh {
+class GlooMesh : public GuardedMesh {
  public:
   explicit GlooMesh(const GlooMeshOptions& options)
       : rank_(options.rank), size_(options.size), on_failure_(options.on_failure) {
     gloo::transport::tcp::attr attributes(options.address.c_str());
     {
-      const BlockAllSignals guard;
+      const BlockAllSignals blocked;  // Gloo's thread inherits the mask
       device_ = std::dynamic_pointer_cast<gloo::transport::tcp::Device>(gloo::transport::tcp::CreateDevice(attributes));
     }
-    commands_ = std::make_unique<LoopCommands>(device_, [this] { look_at_guards(); });
+    commands_ = std::make_unique<LoopCommands>(device_, [this] { break_if_late(); });
     bulk_ = device_->createContext(rank_, size_);
     packets_ = device_->createContext(rank_, size_);
     bulk_->setTimeout(kForever);
     packets_->setTimeout(kForever);
+    probes_ = std::make_unique<ConnectionProbes>(*bulk_, rank_, size_);
     for (int peer = 0; peer < size_; ++peer) {
-      probes_.push_back(bulk_->createUnboundBuffer(nullptr, 0));
       channels_.emplace_back();
       if (peer == rank_) continue;
       bulk_->createPair(peer);
@@ -80,14 +57,10 @@ class GlooMesh : public Mesh {
   }
 
   ~GlooMesh() override {
-    break_connections();  // so that no thread of Gloo still reads a buffer
-    {
-      const std::lock_guard<std::mutex> lock(guards_mutex_);
-      late_ = true;  // so that no later one starts
-    }
+    break_connections();  // so that no thread of Gloo still reads a buffer, and no other thread starts to break them
     if (late_breaker_.joinable()) late_breaker_.join();
     commands_.reset();
-    probes_.clear();
+    probes_.reset();
     channels_.clear();  // before the connections to which they refer
   }
 
@@ -105,10 +78,10 @@ class GlooMesh : public Mesh {
     try {
       bulk_->getPair(peer)->connect(std::vector<char>(address.begin(), middle));
       packets_->getPair(peer)->connect(std::vector<char>(middle, address.end()));
-      if (broken_) throw std::runtime_error("broken");
-      probes_[static_cast<std::size_t>(peer)]->recv(peer, kProbeSlot, 0, 0);
+      if (broken()) throw why_broken();
+      probes_->watch(peer);
     } catch (const std::exception& error) {
-      if (broken_) throw why_broken();
+      if (broken()) throw why_broken();
       throw MeshError(MeshError::Kind::Lost, error.what(), {peer});
     }
   }
@@ -137,7 +110,7 @@ class GlooMesh : public Mesh {
     } catch (const std::exception& error) {
       fail(error.what());
     }
-    if (data == nullptr) wait_for_break();
+    if (data == nullptr) throw_once_broken([] {});  // it belongs to another operation
     return data;
   }
 
@@ -152,34 +125,11 @@ class GlooMesh : public Mesh {
   bool sees_losses() const override { return true; }
   std::vector<int> lost_peers() override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (broken_ || !lost_.empty()) return lost_;
-    for (int peer = 0; peer < size_; ++peer) {
-      if (peer == rank_) continue;
-      UnboundBuffer& probe = *probes_[static_cast<std::size_t>(peer)];
-      try {
-        probe.abortWaitRecv();  // the wait then returns at once, or throws if there is a failure
-        probe.waitRecv(nullptr, kForever);
-      } catch (const std::exception&) {
-        lost_.push_back(peer);
-      }
-    }
-    return lost_;
-  }
-
-  std::uint64_t guard(Deadline deadline) override {
-    const std::lock_guard<std::mutex> lock(guards_mutex_);
-    return guards_.add(deadline);
-  }
-  void release_guard(std::uint64_t guard) override {
-    const std::lock_guard<std::mutex> lock(guards_mutex_);
-    guards_.remove(guard);
+    return broken() ? probes_->lost() : probes_->look();
   }
 
   void break_connections() noexcept override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      broken_ = true;
-    }
+    mark_broken();
     commands_->stop();
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!std::exchange(closed_, true)) {
@@ -191,12 +141,11 @@ class GlooMesh : public Mesh {
       waiting->abortWaitRecv();
       waiting->abortWaitSend();
     }
-    broke_.notify_all();
   }
 
   // Throws the MeshError that Gloo's exception means.
   [[noreturn]] void fail(const std::string& error) {
-    if (broken_) throw why_broken();
+    if (broken()) throw why_broken();
     const MeshError failure(MeshError::Kind::Lost, error, wait_for_lost_peers());
     if (on_failure_) on_failure_(failure);
     break_connections();
@@ -207,29 +156,14 @@ class GlooMesh : public Mesh {
   std::vector<int> wait_for_lost_peers() {
     const Deadline soon = Deadline::after(milliseconds(500));
     std::vector<int> peers = lost_peers();
-    while (peers.empty() && !broken_ && !soon.passed()) {
+    while (peers.empty() && !broken() && !soon.passed()) {
       std::this_thread::sleep_for(milliseconds(1));
       peers = lost_peers();
     }
     return peers;
   }
 
-  // The packet belongs to another operation: the ranks disagree, and the supervisor will find out.
-  [[noreturn]] void wait_for_break() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    broke_.wait(lock, [&] { return broken_.load(); });
-    lock.unlock();
-    throw why_broken();
-  }
-
-  MeshError why_broken() {
-    const std::lock_guard<std::mutex> lock(guards_mutex_);
-    if (late_) return MeshError(MeshError::Kind::Timeout, "a deadline passed");
-    return MeshError(MeshError::Kind::Broken, "connections were broken here");
-  }
-
   LoopCommands& commands() { return *commands_; }
-  bool broken() const { return broken_; }
   std::unique_ptr<UnboundBuffer> enter(void* data, std::size_t bytes) {
     auto buffer = bulk_->createUnboundBuffer(data, bytes);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -253,11 +187,8 @@ class GlooMesh : public Mesh {
 
   // Runs on Gloo's thread, which must not close connections, because it may be handling an event of one of them. It
   // must not wait for mutex_ either, whose holder may wait for it.
-  void look_at_guards() {
-    const std::lock_guard<std::mutex> lock(guards_mutex_);
-    if (broken_ || late_) return;
-    late_ = guards_.any_passed();
-    if (late_) late_breaker_ = std::thread([this] { break_connections(); });
+  void break_if_late() {
+    look_at_guards([this] { late_breaker_ = std::thread([this] { break_connections(); }); });
   }
 
   const int rank_;
@@ -269,19 +200,13 @@ class GlooMesh : public Mesh {
   // far too small for large messages.
   std::shared_ptr<gloo::transport::Context> bulk_;
   std::shared_ptr<gloo::transport::Context> packets_;
-  std::vector<std::unique_ptr<UnboundBuffer>> probes_;    // by peer
+  std::unique_ptr<ConnectionProbes> probes_;
   std::vector<std::unique_ptr<PacketChannel>> channels_;  // by peer
-  std::mutex mutex_;                                      // guards the members below, and waits on probes
+  std::mutex mutex_;                                      // guards the members below, and looks at probes
   std::set<UnboundBuffer*> buffers_;
   bool closed_ = false;
-  std::vector<int> lost_;
-  std::condition_variable broke_;
-  std::atomic<bool> broken_{false};
 
-  std::mutex guards_mutex_;  // guards the members below
-  DeadlineGuards guards_;
-  bool late_ = false;
-  std::thread late_breaker_;
+  std::thread late_breaker_;  // breaks the connections once a deadline has passed
 };
 
 class GlooBuffer : public MeshBuffer {

@@ -32,4 +32,21 @@ class SignalGuard {
   bool failed_ = false;
 };
 
+/// Blocks all signals in this scope. A thread that a library starts here inherits that: signals are for the program's
+/// own threads, and a write to an ended connection must fail instead of ending the process by SIGPIPE.
+class BlockAllSignals {
+ public:
+  BlockAllSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockAllSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockAllSignals(const BlockAllSignals&) = delete;
+  BlockAllSignals& operator=(const BlockAllSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace lockstep

@@ -2,25 +2,19 @@
 // other programs do not depend on MPI. They include no LibTorch.
 #include "lockstep/comm/mpi/mpi_mesh.h"
 
-#include <time.h>
-
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/mesh/deadline_guards.h"
+#include "lockstep/comm/mesh/guarded_mesh.h"
+#include "lockstep/comm/mpi/message_tags.h"
 #include "lockstep/comm/mpi/mpi_runtime.h"
+#include "lockstep/comm/mpi/poll_pause.h"
 
 namespace lockstep {
 namespace {
-
-using std::chrono::milliseconds;
 
 /// MPI's counts are ints.
 constexpr std::size_t kLargestPiece = 1 << 30;
@@ -28,24 +22,11 @@ constexpr std::size_t kLargestPiece = 1 << 30;
 /// KiB).
 constexpr std::size_t kPacketPayload = 3968;
 constexpr std::size_t kPacketsAtOnce = 16;
-/// How long cancelled messages may take to end, before MPI as a whole is given up.
-constexpr milliseconds kTakingBack{500};
-
-/// Polls between two yields of the processor, and before the first sleep.
-constexpr int kPollsPerYield = 32;
-constexpr int kPollsBeforeSleep = 4096;
-constexpr long kSleep_ns = 50'000;
 
 struct PacketHeader {
   std::uint64_t mark;
   std::uint64_t bytes;
 };
-
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return hash;
-}
 
 // One message: several requests if it is longer than MPI can count.
 struct MpiMessage {
@@ -53,11 +34,11 @@ struct MpiMessage {
   std::vector<MPI_Request> requests;
 };
 
-class MpiMesh : public Mesh {
+class MpiMesh : public GuardedMesh {
  public:
   explicit MpiMesh(const MpiMeshOptions& options)
       : runtime_(MpiRuntime::get(options.deadline)),
-        salt_(hash_of(options.group)),
+        tags_(options.group, runtime_.tag_bits()),
         on_failure_(options.on_failure),
         places_(static_cast<std::size_t>(options.size), -1),
         packets_(places_.size()) {}
@@ -84,7 +65,7 @@ class MpiMesh : public Mesh {
   std::size_t packets_at_once() const override { return kPacketsAtOnce; }
 
   void send_packet(int to, std::uint64_t mark, const void* data, std::size_t bytes) override {
-    Outgoing packet;
+    Packet packet;
     packet.bytes.resize(sizeof(PacketHeader) + bytes);
     const PacketHeader header{mark, bytes};
     std::memcpy(packet.bytes.data(), &header, sizeof(header));
@@ -92,15 +73,15 @@ class MpiMesh : public Mesh {
     guarded(to, [&] {
       reap_packets();
       outgoing_.push_back(std::move(packet));  // the bytes stay at their address
-      Outgoing& last = outgoing_.back();
+      Packet& last = outgoing_.back();
       require_success(MPI_Isend(last.bytes.data(), static_cast<int>(last.bytes.size()), MPI_BYTE, place(to),
-                                packet_tag(), runtime_.communicator(), &last.request),
+                                tags_.packet(), runtime_.communicator(), &last.request),
                       "MPI_Isend");
     });
   }
 
   const void* wait_packet(int from, std::uint64_t mark, std::size_t bytes) override {
-    Incoming& packet = packets_[static_cast<std::size_t>(from)];
+    Packet& packet = packets_[static_cast<std::size_t>(from)];
     wait_until(from, [&] {
       int done = 0;
       require_success(MPI_Test(&packet.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -108,7 +89,7 @@ class MpiMesh : public Mesh {
     });
     PacketHeader header{};
     std::memcpy(&header, packet.bytes.data(), sizeof(header));
-    if (header.mark != mark || header.bytes != bytes) wait_for_break();
+    if (header.mark != mark || header.bytes != bytes) throw_once_broken([this] { break_if_late(); });
     return packet.bytes.data() + sizeof(header);
   }
 
@@ -117,29 +98,17 @@ class MpiMesh : public Mesh {
   bool sees_losses() const override { return false; }  // MPI does not report a rank that is gone
   std::vector<int> lost_peers() override { return {}; }
 
-  std::uint64_t guard(Deadline deadline) override {
-    const std::lock_guard<std::mutex> lock(guards_mutex_);
-    return guards_.add(deadline);
-  }
-  void release_guard(std::uint64_t guard) override {
-    const std::lock_guard<std::mutex> lock(guards_mutex_);
-    guards_.remove(guard);
-  }
-
-  void break_connections() noexcept override {
-    {
-      const std::lock_guard<std::mutex> lock(guards_mutex_);
-      broken_ = true;
-    }
-    broke_.notify_all();
-  }
+  void break_connections() noexcept override { mark_broken(); }
 
   /// Calls MPI, under its lock. @throws MeshError  if it fails; `peer` is the other rank of the call
   template <typename Call>
   void guarded(int peer, const Call& call) {
     try {
       const std::lock_guard<std::mutex> lock(runtime_.mutex);
-      if (broken_ || !runtime_.usable()) throw why_broken();
+      if (broken()) throw why_broken();
+      if (!runtime_.usable()) {
+        throw MeshError(MeshError::Kind::Lost, "MPI was given up after a failure of another group");
+      }
       call();
     } catch (const MeshError&) {
       throw;
@@ -148,54 +117,34 @@ class MpiMesh : public Mesh {
     }
   }
 
-  /// Polls until `done`, which calls MPI. Spins briefly, because most waits are short, then sleeps between polls.
+  /// Polls until `done`, which calls MPI.
   template <typename Done>
   void wait_until(int peer, const Done& done) {
-    for (int polls = 1;; ++polls) {
+    for (PollPause pause;; pause.take()) {
       bool ended = false;
       guarded(peer, [&] { ended = done(); });
       if (ended) return;
-      if (polls < kPollsBeforeSleep) {
-        if (polls % kPollsPerYield == 0) std::this_thread::yield();
-        continue;
-      }
-      look_at_guards();
-      const timespec pause{0, kSleep_ns};
-      ::nanosleep(&pause, nullptr);
+      if (pause.sleeps()) break_if_late();
     }
   }
 
   int place(int peer) const { return places_[static_cast<std::size_t>(peer)]; }
   std::size_t size() const { return places_.size(); }
   MpiRuntime& runtime() { return runtime_; }
-  bool broken() const { return broken_; }
-  // Tags are shorter than the slot's 56 bits: the top bit distinguishes packets from other messages, the rest is a
-  // hash. Messages of different operations that are pending at once between two ranks match wrongly with a chance of
-  // one in 2^30.
-  int message_tag(std::uint64_t slot) const {
-    std::uint64_t mixed = (slot ^ salt_) * 0x9e3779b97f4a7c15ull;
-    mixed ^= mixed >> 29;
-    return static_cast<int>(mixed & ((1ull << (runtime_.tag_bits() - 1)) - 1));
-  }
+  int tag_of(std::uint64_t slot) const { return tags_.message(slot); }
 
  private:
-  struct Outgoing {
+  struct Packet {
     std::vector<char> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
-  struct Incoming {
-    std::vector<char> bytes;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-
-  int packet_tag() const { return message_tag(0) | (1 << (runtime_.tag_bits() - 1)); }
 
   void post_packet(int peer) {
-    Incoming& packet = packets_[static_cast<std::size_t>(peer)];
+    Packet& packet = packets_[static_cast<std::size_t>(peer)];
     packet.bytes.resize(sizeof(PacketHeader) + kPacketPayload);
     guarded(peer, [&] {
       require_success(MPI_Irecv(packet.bytes.data(), static_cast<int>(packet.bytes.size()), MPI_BYTE, place(peer),
-                                packet_tag(), runtime_.communicator(), &packet.request),
+                                tags_.packet(), runtime_.communicator(), &packet.request),
                       "MPI_Irecv");
     });
   }
@@ -213,93 +162,34 @@ class MpiMesh : public Mesh {
   void take_back() {
     std::vector<MPI_Request*> receives;
     std::vector<MPI_Request*> sends;
-    for (Incoming& packet : packets_) receives.push_back(&packet.request);
-    for (Outgoing& packet : outgoing_) sends.push_back(&packet.request);
-    if (take_back(receives, sends)) return;
+    for (Packet& packet : packets_) receives.push_back(&packet.request);
+    for (Packet& packet : outgoing_) sends.push_back(&packet.request);
+    if (runtime_.take_back(receives, sends)) return;
     // MPI may still read this memory, although it is not called any more.
-    static auto* const kept = new std::deque<Outgoing>();
+    static auto* const kept = new std::deque<Packet>();
     const std::lock_guard<std::mutex> lock(runtime_.mutex);
-    for (Outgoing& packet : outgoing_) kept->push_back(std::move(packet));
-  }
-
- public:
-  /// Cancels receives and lets sends end. @return  false if some did not end: MPI is then given up
-  bool take_back(const std::vector<MPI_Request*>& receives, const std::vector<MPI_Request*>& sends) {
-    const Deadline deadline = Deadline::after(kTakingBack);
-    bool cancelled = false;
-    for (;;) {
-      {
-        const std::lock_guard<std::mutex> lock(runtime_.mutex);
-        if (!runtime_.usable()) return false;
-        int left = 0;
-        for (MPI_Request* request : receives) {
-          if (*request == MPI_REQUEST_NULL) continue;
-          if (!cancelled) MPI_Cancel(request);
-          left += ended(*request) ? 0 : 1;
-        }
-        for (MPI_Request* request : sends) left += *request == MPI_REQUEST_NULL || ended(*request) ? 0 : 1;
-        cancelled = true;
-        if (left == 0) return true;
-        if (deadline.passed()) {
-          runtime_.give_up();
-          return false;
-        }
-      }
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-  }
-
- private:
-  static bool ended(MPI_Request& request) {
-    int done = 0;
-    return MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+    for (Packet& packet : outgoing_) kept->push_back(std::move(packet));
   }
 
   [[noreturn]] void fail(int peer, const std::string& error) {
-    if (broken_) throw why_broken();
+    if (broken()) throw why_broken();
     const MeshError failure(MeshError::Kind::Lost, error, {peer});
     if (on_failure_) on_failure_(failure);
     break_connections();
     throw failure;
   }
 
-  // The packet belongs to another operation: the ranks disagree, and the supervisor will find out.
-  [[noreturn]] void wait_for_break() {
-    std::unique_lock<std::mutex> lock(guards_mutex_);
-    while (!broken_) {
-      lock.unlock();
-      look_at_guards();
-      lock.lock();
-      broke_.wait_for(lock, milliseconds(50), [&] { return broken_.load(); });
-    }
-    lock.unlock();
-    throw why_broken();
-  }
-
-  void look_at_guards() {
-    const std::lock_guard<std::mutex> lock(guards_mutex_);
-    if (broken_) return;
-    if (guards_.any_passed()) late_ = broken_ = true;
-  }
-
-  MeshError why_broken() {
-    if (late_) return MeshError(MeshError::Kind::Timeout, "a deadline passed");
-    if (!broken_) return MeshError(MeshError::Kind::Lost, "MPI was given up after a failure of another group");
-    return MeshError(MeshError::Kind::Broken, "the group was broken here");
+  // The threads that wait look themselves: MPI has no thread for that.
+  void break_if_late() {
+    look_at_guards([this] { mark_broken_under_lock(); });
   }
 
   MpiRuntime& runtime_;
-  const std::uint64_t salt_;
+  const MessageTags tags_;
   const std::function<void(const MeshError&)> on_failure_;
-  std::vector<int> places_;        // by peer: its rank in MPI's world
-  std::vector<Incoming> packets_;  // by peer: the packet that is awaited or read
-  std::deque<Outgoing> outgoing_;  // oldest first; guarded by the runtime's mutex
-  std::atomic<bool> broken_{false};
-  std::atomic<bool> late_{false};
-
-  std::mutex guards_mutex_;  // guards the members below
-  std::condition_variable broke_;
-  DeadlineGuards guards_;
+  std::vector<int> places_;      // by peer: its rank in MPI's world
+  std::vector<Packet> packets_;  // by peer: the packet that is awaited or read
+  std::deque<Packet> outgoing_;  // oldest first; guarded by the runtime's mutex
 };
 
 class MpiBuffer : public MeshBuffer {
@@ -317,21 +207,21 @@ class MpiBuffer : public MeshBuffer {
     for (MpiMessage& message : sends_) {
       for (MPI_Request& request : message.requests) sends.push_back(&request);
     }
-    mesh_.take_back(receives, sends);
+    mesh_.runtime().take_back(receives, sends);
   }
 
   void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
     sends_.push_back(start(to, offset, bytes, [&](char* at, int count, MPI_Request* request) {
       // Synchronous: the send ends when the receiver has the message, so a sender stays until its message has arrived.
-      require_success(MPI_Issend(at, count, MPI_BYTE, mesh_.place(to), mesh_.message_tag(slot),
-                                 mesh_.runtime().communicator(), request),
-                      "MPI_Issend");
+      require_success(
+          MPI_Issend(at, count, MPI_BYTE, mesh_.place(to), mesh_.tag_of(slot), mesh_.runtime().communicator(), request),
+          "MPI_Issend");
     }));
   }
 
   void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
     receives_.push_back(start(from, offset, bytes, [&](char* at, int count, MPI_Request* request) {
-      require_success(MPI_Irecv(at, count, MPI_BYTE, mesh_.place(from), mesh_.message_tag(slot),
+      require_success(MPI_Irecv(at, count, MPI_BYTE, mesh_.place(from), mesh_.tag_of(slot),
                                 mesh_.runtime().communicator(), request),
                       "MPI_Irecv");
     }));

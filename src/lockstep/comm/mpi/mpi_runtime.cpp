@@ -18,6 +18,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPoll{1};
 /// How long the end of a process waits for the other ranks' ends.
 constexpr milliseconds kLeaving{5000};
+/// How long cancelled messages may take to end, before MPI as a whole is given up.
+constexpr milliseconds kTakingBack{500};
 
 const char* const kStartFix =
     "start the ranks with Open MPI: mpirun -np 4 PROGRAM; or choose another engine, which `lockstep run` can start";
@@ -44,6 +46,11 @@ bool wait_for(MPI_Request& request, Deadline deadline) {
     if (deadline.passed()) return false;
     std::this_thread::sleep_for(kPoll);
   }
+}
+
+bool has_ended(MPI_Request& request) {
+  int done = 0;
+  return MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
 }
 
 }  // namespace
@@ -112,6 +119,31 @@ void MpiRuntime::broadcast(std::string& text, Deadline deadline) {
   from_rank_0(&size, sizeof(size));
   text.resize(static_cast<std::size_t>(size));
   from_rank_0(text.data(), text.size());
+}
+
+bool MpiRuntime::take_back(const std::vector<MPI_Request*>& receives, const std::vector<MPI_Request*>& sends) {
+  const Deadline deadline = Deadline::after(kTakingBack);
+  bool cancelled = false;
+  for (;;) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!usable_) return false;
+      int left = 0;
+      for (MPI_Request* request : receives) {
+        if (*request == MPI_REQUEST_NULL) continue;
+        if (!cancelled) MPI_Cancel(request);
+        left += has_ended(*request) ? 0 : 1;
+      }
+      for (MPI_Request* request : sends) left += *request == MPI_REQUEST_NULL || has_ended(*request) ? 0 : 1;
+      cancelled = true;
+      if (left == 0) return true;
+      if (deadline.passed()) {
+        usable_ = false;
+        return false;
+      }
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
 }
 
 void MpiRuntime::require_usable() const {

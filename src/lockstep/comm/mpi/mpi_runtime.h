@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/home_process.h"
@@ -34,7 +35,9 @@ class MpiRuntime {
   /// Whether MPI may be called. False after MPI's end, and once a message could not be cancelled: MPI would then write
   /// into freed memory at the next call.
   bool usable() const { return usable_; }
-  void give_up() { usable_ = false; }
+  /// Cancels receives and lets sends end, for memory that its owner needs back. @return  false if some did not end: MPI
+  /// as a whole is then given up
+  bool take_back(const std::vector<MPI_Request*>& receives, const std::vector<MPI_Request*>& sends);
   /// @throws Error  if MPI is not usable
   void require_usable() const;
 
