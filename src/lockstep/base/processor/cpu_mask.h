@@ -19,6 +19,10 @@ class CpuMask {
   /// The affinity mask of a process; 0 means the calling thread. Nothing if the call fails.
   static std::optional<CpuMask> of(pid_t process, Question ask = &::sched_getaffinity);
 
+  /// Cores that the set has room for, a multiple of 64. The kernel determines it for masks from `of`, so processes
+  /// under one kernel get equal values.
+  int room() const noexcept { return static_cast<int>(sets_.size() * CPU_SETSIZE); }
+
   /// The numbers of the cores, ascending.
   std::vector<int> cores() const;
 

@@ -48,8 +48,9 @@ std::string get_text(const std::array<char, N>& from) {
 
 }  // namespace
 
-Group::Group(std::shared_ptr<Mapping> block, int rank, int world_size, Names names, std::unique_ptr<PeerWatch> watch)
-    : block_(std::move(block)), layout_(world_size), rank_(rank), names_(std::move(names)), watch_(std::move(watch)) {}
+Group::Group(std::shared_ptr<Mapping> block, const Layout& layout, int rank, Names names,
+             std::unique_ptr<PeerWatch> watch)
+    : block_(std::move(block)), layout_(layout), rank_(rank), names_(std::move(names)), watch_(std::move(watch)) {}
 
 Group::~Group() { leave(); }
 

@@ -45,7 +45,7 @@ struct Names {
 /// `where`: the caller adds it.
 class Group {
  public:
-  Group(std::shared_ptr<Mapping> block, int rank, int world_size, Names names, std::unique_ptr<PeerWatch> watch);
+  Group(std::shared_ptr<Mapping> block, const Layout& layout, int rank, Names names, std::unique_ptr<PeerWatch> watch);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -62,6 +62,8 @@ class Group {
   SlotCell& slot(std::uint64_t sequence, int rank) const {
     return *reinterpret_cast<SlotCell*>(at(layout_.slot(sequence, rank)));
   }
+  /// layout().core_mask_words() words, a bit per core on which the rank may run.
+  Word* core_mask(int rank) const { return reinterpret_cast<Word*>(at(layout_.core_mask(rank))); }
   std::uint64_t slots() const { return kSlots; }
   TinyBox& tiny_box(std::uint64_t number, int rank) const {
     return *reinterpret_cast<TinyBox*>(at(layout_.tiny_box(number, rank)));

@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/comm/shm/core_sharing.h"
 #include "lockstep/comm/shm/peers/process_watch.h"
 #include "lockstep/comm/shm/peers/store_watch.h"
 #include "lockstep/net/timeout_texts.h"
@@ -93,24 +94,26 @@ void deliver_block(const Segment& block, const Membership& membership, MemorySha
   }
 }
 
-Segment make_block(const Membership& membership, MemorySharing& sharing, std::size_t bytes) {
-  Segment block = sharing.make(bytes);
-  sharing.reserve(block, 0, bytes);
+Segment make_block(const Membership& membership, MemorySharing& sharing, const Layout& layout) {
+  Segment block = sharing.make(layout.total_bytes());
+  sharing.reserve(block, 0, layout.total_bytes());
   auto& header = *reinterpret_cast<GroupHeader*>(block.mapping->data());
   header.magic = kMagic;
   header.token = random_token(membership.where());
-  header.world_size = static_cast<std::uint64_t>(membership.world_size);
+  header.world_size = static_cast<std::uint64_t>(layout.world_size());
+  header.core_mask_words = static_cast<std::uint64_t>(layout.core_mask_words());
   return block;
 }
 
-Segment await_block(const Membership& membership, MemorySharing& sharing, std::size_t bytes, PeerWatch& watch,
+Segment await_block(const Membership& membership, MemorySharing& sharing, const Layout& layout, PeerWatch& watch,
                     Deadline deadline) {
   const std::string where = membership.where();
   const Recipient me{sharing.inbox(), {random_token(where), kBlockNumber}};
   membership.store->set(inbox_key(membership.rank), to_text(me));
   Segment block;
   for (;;) {
-    block = sharing.accept(me.label, bytes, std::min<std::chrono::milliseconds>(deadline.remaining(), kLook));
+    block = sharing.accept(me.label, layout.total_bytes(),
+                           std::min<std::chrono::milliseconds>(deadline.remaining(), kLook));
     if (block.mapping) break;
     throw_if_lost(membership, watch, {0});
     if (!deadline.passed()) continue;
@@ -118,29 +121,18 @@ Segment await_block(const Membership& membership, MemorySharing& sharing, std::s
                        fmt::format("read the log of rank 0; if it is only slow, {}", kRaiseJoinTimeout));
   }
   const auto& header = *reinterpret_cast<const GroupHeader*>(block.mapping->data());
-  if (header.magic == kMagic && header.world_size == static_cast<std::uint64_t>(membership.world_size)) return block;
+  if (header.magic == kMagic && header.world_size == static_cast<std::uint64_t>(layout.world_size()) &&
+      header.core_mask_words == static_cast<std::uint64_t>(layout.core_mask_words())) {
+    return block;
+  }
   throw Error("the shared memory from rank 0 is laid out in another way", where,
               "run the same version of Lockstep on all ranks");
 }
 
-void put_affinity(RankCell& cell) {
-  for (const int core : affinity_cores()) {
-    const auto word = static_cast<std::size_t>(core) / 64;
-    if (word < cell.cores.size()) cell.cores[word].fetch_or(std::uint64_t{1} << (core % 64));
-  }
-}
-
-void share_cores(Group& group) {
-  std::vector<std::uint64_t> masks;
-  constexpr int kWords = static_cast<int>(std::tuple_size<decltype(RankCell::cores)>::value);
-  for (int rank = 0; rank < group.world_size(); ++rank) {
-    for (const Word& word : group.cell(rank).cores) masks.push_back(group.load(word));
-  }
-  // A quota applies to each process separately: only if all are in one container does it bound all of them together.
+// A quota applies to each process separately: only if all are in one container does it bound all of them together.
+int common_quota() {
   const auto cores = static_cast<int>(affinity_cores().size());
-  const int quota = available_cores() < cores ? available_cores() : INT_MAX;
-  group.set_spin_policy(choose_spin_policy(masks.data(), kWords, group.world_size(), quota));
-  group.set_cores(cores_per_rank(masks.data(), kWords, group.world_size(), quota, group.rank()));
+  return available_cores() < cores ? available_cores() : INT_MAX;
 }
 
 void await_state(Group& group, const Call& call, RankState state) {
@@ -167,16 +159,16 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
                 membership.where(), "use engine gloo");
   }
   const Deadline deadline = membership.join_deadline();
-  const std::size_t bytes = Layout(membership.world_size).total_bytes();
+  const Layout layout(membership.world_size, words_of_core_mask());
   // Watched before they report that they are present: a process that reports later is certainly the watched one.
   auto watch = make_watch(membership, sharing.one_address_space());
 
   Segment block;
   if (membership.rank == 0) {
-    block = make_block(membership, sharing, bytes);
+    block = make_block(membership, sharing, layout);
     deliver_block(block, membership, sharing, *watch, deadline);
   } else {
-    block = await_block(membership, sharing, bytes, *watch, deadline);
+    block = await_block(membership, sharing, layout, *watch, deadline);
   }
 
   Names names;
@@ -190,16 +182,16 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
   names.global_rank = [peers = membership.peers](int rank) {
     return peers[static_cast<std::size_t>(rank)].global_rank;
   };
-  auto group = std::make_unique<Group>(std::move(block.mapping), membership.rank, membership.world_size,
-                                       std::move(names), std::move(watch));
+  auto group =
+      std::make_unique<Group>(std::move(block.mapping), layout, membership.rank, std::move(names), std::move(watch));
   group->set_patience(membership.patience, !membership.is_part());
   RankCell& mine = group->cell(membership.rank);
-  put_affinity(mine);
+  publish_cores(*group, affinity_cores());
   group->store(mine.inbox, sharing.inbox());
   const Call call{kJoining, 0, deadline};
   await_state(*group, call, RankState::Present);
   await_state(*group, call, RankState::Member);
-  share_cores(*group);
+  share_cores(*group, common_quota());
   return group;
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t kLineBytes = 64;
 constexpr int kMaxRanks = 256;
 /// Operations whose slots can be in use at once; the next operation waits until all ranks have retired the oldest.
 constexpr std::uint64_t kSlots = 32;
-constexpr std::uint64_t kMagic = 0x34706574736b636cULL;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x35706574736b636cULL;  // changes with the layout
 
 /// The next operation of a rank, in the form that others compare and print: three opaque words.
 struct Announcement {
@@ -45,6 +45,7 @@ struct GroupHeader {
   std::uint64_t magic;  ///< this and the token are written before another process maps the block
   std::array<std::uint64_t, 2> token;
   std::uint64_t world_size;
+  std::uint64_t core_mask_words;
   alignas(kLineBytes) Word broken;    ///< 0, or 1 + the rank that ended the group; never changes again
   alignas(kLineBytes) Word sleepers;  ///< how many threads of all ranks sleep
 };
@@ -77,7 +78,6 @@ struct RankCell {
   alignas(kLineBytes) Word retired;   ///< this rank has finished all operations below this number
   alignas(kLineBytes) Word setup_round;
   std::array<SetupCell, 2> setup;  ///< for even and odd rounds: no rank is two rounds ahead of another
-  std::array<Word, 16> cores;      ///< affinity mask
   BreakRecord why;
 };
 

@@ -16,7 +16,7 @@ std::size_t share_of(std::size_t budget, int world_size, std::size_t least, std:
 
 }  // namespace
 
-Layout::Layout(int world_size) : world_size_(world_size) {
+Layout::Layout(int world_size, int core_mask_words) : world_size_(world_size), core_mask_words_(core_mask_words) {
   const auto ranks = static_cast<std::size_t>(world_size);
   small_box_bytes_ = share_of(std::size_t{512} << 10, world_size, 16 << 10, 64 << 10);
   staging_bytes_ = share_of(std::size_t{4} << 20, world_size, 64 << 10, 512 << 10);
@@ -28,6 +28,7 @@ Layout::Layout(int world_size) : world_size_(world_size) {
   };
   place(sizeof(GroupHeader));
   cells_ = place(ranks * sizeof(RankCell));
+  core_masks_ = place(ranks * index(core_mask_words) * sizeof(Word));
   slots_ = place(kSlots * ranks * sizeof(SlotCell));
   channels_ = place(ranks * ranks * sizeof(ChannelCell));
   tiny_boxes_ = place(kTinyBoxes * ranks * sizeof(TinyBox));

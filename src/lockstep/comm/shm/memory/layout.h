@@ -21,18 +21,21 @@ constexpr std::uint64_t kBlockNumber = 0;
 constexpr std::uint64_t kFirstChannelNumber = 1;
 constexpr std::uint64_t kFirstAllocationNumber = kFirstChannelNumber + kMaxRanks;
 
-/// Sizes and offsets in the control block. They depend only on the number of ranks, so they are equal on all ranks.
+/// Sizes and offsets in the control block. They depend only on the number of ranks and the size of the kernel's masks
+/// of cores, so they are equal on all ranks.
 class Layout {
  public:
-  explicit Layout(int world_size);
+  Layout(int world_size, int core_mask_words);
 
   int world_size() const { return world_size_; }
+  int core_mask_words() const { return core_mask_words_; }
   std::size_t total_bytes() const { return total_bytes_; }
   std::size_t small_box_bytes() const { return small_box_bytes_; }
   /// Size of one of a rank's kStagingBuffers staging buffers.
   std::size_t staging_bytes() const { return staging_bytes_; }
 
   std::size_t cell(int rank) const { return cells_ + index(rank) * sizeof(RankCell); }
+  std::size_t core_mask(int rank) const { return core_masks_ + index(rank) * index(core_mask_words_) * sizeof(Word); }
   std::size_t slot(std::uint64_t sequence, int rank) const {
     return slots_ + ((sequence % kSlots) * index(world_size_) + index(rank)) * sizeof(SlotCell);
   }
@@ -56,9 +59,11 @@ class Layout {
   static constexpr std::size_t index(int number) { return static_cast<std::size_t>(number); }
 
   int world_size_;
+  int core_mask_words_;
   std::size_t small_box_bytes_;
   std::size_t staging_bytes_;
   std::size_t cells_;
+  std::size_t core_masks_;
   std::size_t slots_;
   std::size_t tiny_boxes_;
   std::size_t small_boxes_;
