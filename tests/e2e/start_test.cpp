@@ -157,6 +157,24 @@ TEST_F(Start, LeavesTheUsersThreadsAndAloneTakesAllCores) {
   EXPECT_EQ(lines["torch_threads"], of_a_rank);
 }
 
+// Ranks started by hand: no launcher counts those of the host, so each takes all cores until the group has met.
+TEST_F(Start, SharesTheCoresAmongRanksThatStartedByHand) {
+  auto alone = report();
+  const int share = std::max(1, std::stoi(alone["torch_threads"]) / 2);
+  const std::string both =
+      "RANK=1 " + kReport + " join-as-rank > /dev/null & RANK=0 " + kReport + " join-as-rank; wait";
+  const Changes by_hand{{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", bound_socket().second}};
+  auto lines = report(shell(both), by_hand);
+  EXPECT_EQ(lines["torch_threads"], alone["torch_threads"]) << "before it knew of the other rank";
+  EXPECT_EQ(lines["torch_threads_in_group"], std::to_string(share));
+  EXPECT_TRUE(lines["kernels"].empty() || lines["blas_threads_in_group"] == std::to_string(share));
+
+  Changes chosen = by_hand;
+  chosen["OMP_NUM_THREADS"] = "3";
+  chosen["MASTER_PORT"] = bound_socket().second;
+  EXPECT_EQ(report(shell(both), chosen)["torch_threads_in_group"], "3") << "the user's choice stays";
+}
+
 // A launcher inside a rank divides the rank's cores, and does not take their number for the user's choice.
 TEST_F(Start, DividesAmongRanksOfARank) {
   const std::string inner = kBin + "/lockstep run --nproc-per-node=2 " + kReport;

@@ -14,6 +14,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/heap.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/comm/host_threads.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
@@ -89,6 +90,7 @@ void init_process_group(const ProcessGroupOptions& options) {
   const Membership membership = rendezvous(meeting);
   set_log_rank(membership.rank);
   record_failures_as(membership.rank);
+  share_host_threads(membership);
   choose_device_for(options.backend);
   current.group = make_communicator(options.backend, membership);
   current.store = membership.store;

@@ -1,5 +1,4 @@
 // Ranks as processes forked from the caller's.
-#include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -25,6 +24,7 @@
 #include "lockstep/base/group_place.h"
 #include "lockstep/base/processor/core_count.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/comm/host_threads.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/net/server/store_server.h"
@@ -124,8 +124,7 @@ void set_environment(int rank, int world_size, const std::string& store) {
 void run_body(int world_size, const RankFunction& body, const SpawnOptions& options,
               std::shared_ptr<Communicator>& group) {
   const int threads = std::max(1, compute_cores() / world_size);
-  at::set_num_threads(threads);
-  call_if_loaded("openblas_set_num_threads", threads);
+  compute_with_threads(threads);
   RendezvousOptions meeting;
   meeting.timeout = options.timeout;
   const Membership membership = rendezvous(meeting);

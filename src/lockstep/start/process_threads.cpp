@@ -72,12 +72,14 @@ CoresInReach cores_in_reach() {
 
 }  // namespace
 
-int ranks_on_host() {
+int ranks_by_launcher() {
   for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
     if (const int ranks = positive(name)) return ranks;
   }
-  return std::max(1, tasks_of_srun());
+  return tasks_of_srun();
 }
+
+int ranks_on_host() { return std::max(1, ranks_by_launcher()); }
 
 int threads_for(const CoresInReach& cores, int ranks) {
   if (cores.per_rank > 0) return std::min(cores.per_rank, cores.own);
@@ -86,7 +88,9 @@ int threads_for(const CoresInReach& cores, int ranks) {
   return std::clamp(all / ranks, 1, std::max(1, cores.own));
 }
 
-int threads_of_process() { return threads_for(cores_in_reach(), ranks_on_host()); }
+int threads_of_process() { return threads_of_process(ranks_on_host()); }
+
+int threads_of_process(int ranks) { return threads_for(cores_in_reach(), ranks); }
 
 int cores_to_share() {
   const int own_share = inherited_threads();

@@ -4,7 +4,9 @@ namespace lockstep {
 
 /// How many ranks share this host, according to the launcher that started this process: LOCAL_WORLD_SIZE (torchrun,
 /// `lockstep run`), OMPI_COMM_WORLD_LOCAL_SIZE (Open MPI), MPI_LOCALNRANKS (MPICH, Intel MPI), or Slurm's variables for
-/// a task of srun. 1 if no variable is set.
+/// a task of srun. 0 if no variable is set.
+int ranks_by_launcher();
+/// Like `ranks_by_launcher`, but 1 if no variable is set.
 int ranks_on_host();
 
 /// The numbers from which the threads of this process are computed, in physical cores; Slurm's may be hardware threads.
@@ -24,6 +26,8 @@ int threads_for(const CoresInReach& cores, int ranks);
 /// alone: LibTorch takes what it believes to be the physical cores (seen: one of two in a virtual machine), OpenBLAS
 /// takes all, and neither respects a container's quota.
 int threads_of_process();
+/// The same for a process that knows how many ranks share the host.
+int threads_of_process(int ranks);
 
 /// Cores that a launcher in this process may share among the ranks that it starts: `compute_cores`, or the number that
 /// Lockstep gave this process (`inherited_threads`) if that is less.

@@ -55,6 +55,10 @@ int openmp_threads() {
   return get == nullptr ? 0 : get();
 }
 
+void set_blas_threads(int threads) {
+  if (openblas().set_threads != nullptr) openblas().set_threads(threads);
+}
+
 void set_openmp_threads(int threads) {
   static auto* const set = loaded_function<void(int)>("omp_set_num_threads");
   if (set != nullptr) set(threads);

@@ -21,6 +21,8 @@ ComputeShare share_cores_of_process(std::size_t replicas, int threads, bool pin)
 int openmp_threads();
 /// Sets the OpenMP threads of the calling thread only. Does nothing if no OpenMP is loaded.
 void set_openmp_threads(int threads);
+/// Sets the threads of OpenBLAS, for the whole process. Does nothing if it is not loaded.
+void set_blas_threads(int threads);
 
 /// While an object of this class lives, matrix products in different threads run beside each other.
 ///
