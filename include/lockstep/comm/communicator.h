@@ -124,6 +124,19 @@ class Communicator {
   /// Why the group ended, which `do_abort` passes on to the other ranks; empty while the group lives.
   std::string why_ended() const;
 
+  /// The arguments of one call. Operations in place have `out` alone; send has `in` alone.
+  struct Request {
+    OperationKind kind;
+    at::Tensor out;
+    at::Tensor in;
+    int root = 0;  ///< or the other rank of send and recv
+    ReduceOp op = ReduceOp::Sum;
+    int tag = 0;
+  };
+  /// Calls the `do_*` of the request with its tensors in the form that engines take: contiguous, and as bytes if they
+  /// are of a dtype that engines do not compute with.
+  void dispatch(Request& request, const Operation& operation);
+
  private:
   /// The engine of groups that `split` makes; empty: the fastest that fits each group.
   virtual std::string engine_of_parts() const { return engine(); }
@@ -150,26 +163,17 @@ class Communicator {
   virtual std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation);
   /// Runs the calling thread's share of what do_start_all_reduce has started. Does not throw.
   virtual void do_progress();
-  /// Whether operations begin in the calling thread through do_enqueue: on a device's stream, or as posted messages.
-  virtual bool enqueues() const { return false; }
-  /// Begins one operation in the calling thread, after all work already on that thread's current stream.
-  /// @param call  makes the `do_*` call, which then only begins what it can begin without blocking
-  /// @return  a function that any thread may call: it blocks until the operation is done, and throws as `do_*` do; it
-  /// keeps `call`
-  virtual std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation);
+  /// Begins one operation in the calling thread, in the order of the calls: on a device's stream, after all work that
+  /// is already on the thread's current stream, or by posting its first messages. Never waits for other ranks.
+  /// @return  the rest of the operation. It is called once, in the operation's turn, in any thread; it blocks until the
+  /// operation is done, throws as `do_*` do, and keeps the tensors. Empty if nothing was begun: then the operation's
+  /// `do_*` does all of it in its turn
+  virtual std::function<void()> do_begin(const Request& request, const Operation& operation);
 
-  /// The arguments of one call. Operations in place have `out` alone; send has `in` alone.
-  struct Request {
-    OperationKind kind;
-    at::Tensor out;
-    at::Tensor in;
-    int root = 0;  ///< or the other rank of send and recv
-    ReduceOp op = ReduceOp::Sum;
-    int tag = 0;
-  };
   void run(Request request);
   std::shared_ptr<Work> start(Request request);
-  std::function<void()> enqueue(const Request& request, const Fingerprint& fingerprint);
+  /// do_begin, with the errors of a call.
+  std::function<void()> begin(const Request& request, const Operation& operation);
   Communicator& carrier_of(const Request& request);
   /// Checks the arguments and takes a sequence number. @throws Error  before anything is sent
   Fingerprint check(const Request& request);
@@ -177,11 +181,12 @@ class Communicator {
   void check_memory(const Request& request, const std::string& what) const;
   bool writes_out(const Request& request) const;
   void check_tensor(const at::Tensor& tensor, const std::string& what) const;
-  void run_guarded(Request& request, const Fingerprint& fingerprint);
+  void run_guarded(Request& request, const Operation& operation);
+  /// The operation as a function for its turn in the queue. Its deadline runs from then on.
+  std::function<void()> whole(Request request, Operation operation);
   /// Runs `body`. An exception from it ends the group, and the location is added to it.
   void guard(const Fingerprint& fingerprint, const std::function<void()>& body);
   Operation operation_of(const Request& request, const Fingerprint& fingerprint) const;
-  void dispatch(Request& request, const Operation& operation);
   WorkQueue& queue_of(const Fingerprint& fingerprint);
   /// Queues `body`. If that fails, the group ends, because the other ranks make this call.
   std::shared_ptr<Work> push(WorkQueue& queue, const Fingerprint& fingerprint, std::function<void()> body);

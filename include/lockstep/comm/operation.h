@@ -28,6 +28,8 @@ enum class OperationKind {
 
 const char* to_string(ReduceOp op);
 const char* to_string(OperationKind kind);
+/// True for send and recv.
+inline bool is_point_to_point(OperationKind kind) { return kind == OperationKind::Send || kind == OperationKind::Recv; }
 
 /// The next operation of a rank. Ranks of a group must make the same calls in the same order. Each engine sends this
 /// with its messages and compares it, so that all ranks that disagree get an error that names both sides.
@@ -52,8 +54,9 @@ struct Fingerprint {
 struct Operation {
   Fingerprint fingerprint;
   Deadline deadline = Deadline::never();
-  int tag = 0;          ///< for send and recv
-  bool staged = false;  ///< the tensors are contiguous copies that live no longer than the `do_*` call
+  int tag = 0;                       ///< for send and recv
+  bool staged = false;               ///< the tensors are contiguous copies that live no longer than the `do_*` call
+  std::uint32_t enclosing_mark = 0;  ///< of the EnclosingOperation in which the call was made; 0: of none
 };
 
 }  // namespace lockstep

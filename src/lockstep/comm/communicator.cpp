@@ -12,6 +12,7 @@
 #include "lockstep/base/home_process.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/communicator_state.h"
+#include "lockstep/comm/enclosing_operation.h"
 #include "lockstep/comm/work_queue.h"
 #include "lockstep/net/store/patience.h"
 
@@ -54,7 +55,7 @@ std::shared_ptr<Work> Communicator::do_start_all_reduce(at::Tensor&, const Opera
 
 void Communicator::do_progress() {}
 
-std::function<void()> Communicator::do_enqueue(std::function<void()> call, const Operation&) { return call; }
+std::function<void()> Communicator::do_begin(const Request&, const Operation&) { return nullptr; }
 
 std::string Communicator::where(const Fingerprint* fingerprint) const {
   std::string text = fmt::format("{}, engine {}", membership_.where(), engine());
@@ -116,6 +117,7 @@ Operation Communicator::operation_of(const Request& request, const Fingerprint& 
   operation.fingerprint = fingerprint;
   operation.deadline = membership_.deadline();
   operation.tag = request.tag;
+  operation.enclosing_mark = EnclosingOperation::mark();
   const auto copied = [](const at::Tensor& tensor) {
     return tensor.defined() && (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg());
   };
@@ -123,23 +125,27 @@ Operation Communicator::operation_of(const Request& request, const Fingerprint& 
   return operation;
 }
 
-void Communicator::run_guarded(Request& request, const Fingerprint& fingerprint) {
-  guard(fingerprint, [&] { dispatch(request, operation_of(request, fingerprint)); });
+void Communicator::run_guarded(Request& request, const Operation& operation) {
+  guard(operation.fingerprint, [&] { dispatch(request, operation); });
 }
 
-std::function<void()> Communicator::enqueue(const Request& request, const Fingerprint& fingerprint) {
+std::function<void()> Communicator::begin(const Request& request, const Operation& operation) {
   std::function<void()> rest;
-  guard(fingerprint, [&] {
-    const Operation operation = operation_of(request, fingerprint);
-    rest = do_enqueue([this, request = request, operation]() mutable { dispatch(request, operation); }, operation);
-  });
-  return [this, fingerprint, rest = std::move(rest)] { guard(fingerprint, rest); };
+  guard(operation.fingerprint, [&] { rest = do_begin(request, operation); });
+  if (!rest) return nullptr;
+  return [this, fingerprint = operation.fingerprint, rest = std::move(rest)] { guard(fingerprint, rest); };
+}
+
+std::function<void()> Communicator::whole(Request request, Operation operation) {
+  return [this, request = std::move(request), operation = std::move(operation)]() mutable {
+    operation.deadline = membership_.deadline();  // a long queue of operations is no reason to give up
+    run_guarded(request, operation);
+  };
 }
 
 WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
-  const bool point_to_point = fingerprint.kind == OperationKind::Send || fingerprint.kind == OperationKind::Recv;
-  const auto key =
-      point_to_point ? std::make_pair(fingerprint.kind, fingerprint.root) : std::make_pair(OperationKind::Barrier, 0);
+  const auto key = is_point_to_point(fingerprint.kind) ? std::make_pair(fingerprint.kind, fingerprint.root)
+                                                       : std::make_pair(OperationKind::Barrier, 0);
   const std::lock_guard<std::mutex> lock(state_->mutex);
   auto& queue = state_->queues[key];
   if (!queue) queue = std::make_unique<WorkQueue>();
@@ -156,33 +162,29 @@ std::shared_ptr<Work> Communicator::start(Request request) {
   if (Communicator& other = carrier_of(request); &other != this) return other.start(std::move(request));
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
+  const Operation operation = operation_of(request, fingerprint);
   WorkQueue& queue = queue_of(fingerprint);
-  if (enqueues()) return push(queue, fingerprint, enqueue(request, fingerprint));
+  if (auto rest = begin(request, operation)) return push(queue, fingerprint, std::move(rest));
   if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && !request.out.is_neg() &&
       queue.idle()) {
     std::shared_ptr<Work> work;
-    guard(fingerprint, [&] { work = do_start_all_reduce(request.out, operation_of(request, fingerprint)); });
+    guard(fingerprint, [&] { work = do_start_all_reduce(request.out, operation); });
     if (work) return work;
   }
-  return push(queue, fingerprint,
-              [this, request = std::move(request), fingerprint]() mutable { run_guarded(request, fingerprint); });
+  return push(queue, fingerprint, whole(std::move(request), operation));
 }
 
 void Communicator::run(Request request) {
   if (Communicator& other = carrier_of(request); &other != this) return other.run(std::move(request));
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
+  const Operation operation = operation_of(request, fingerprint);
   WorkQueue& queue = queue_of(fingerprint);
-  if (enqueues()) {
-    const auto rest = enqueue(request, fingerprint);
-    queue.idle() ? rest() : push(queue, fingerprint, rest)->wait();
-    return;
-  }
-  if (queue.idle()) {
-    run_guarded(request, fingerprint);  // in this thread: saves two thread switches
-    return;
-  }
-  push(queue, fingerprint, [this, &request, fingerprint] { run_guarded(request, fingerprint); })->wait();
+  std::function<void()> rest = begin(request, operation);
+  // With an idle queue, in this thread: saves two thread switches.
+  if (queue.idle()) return rest ? rest() : run_guarded(request, operation);
+  if (!rest) rest = whole(std::move(request), operation);
+  push(queue, fingerprint, std::move(rest))->wait();
 }
 
 void Communicator::abort(const std::string& reason) {

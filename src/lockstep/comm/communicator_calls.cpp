@@ -16,8 +16,6 @@
 namespace lockstep {
 namespace {
 
-bool is_point_to_point(OperationKind kind) { return kind == OperationKind::Send || kind == OperationKind::Recv; }
-
 // The types with which engines compute. Other values are moved as bytes, without arithmetic.
 bool is_computed_with(c10::ScalarType dtype) {
   switch (dtype) {

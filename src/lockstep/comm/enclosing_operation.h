@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// Marks the collectives that this thread makes in this scope as steps of a larger one. Engines include the mark in the
-/// values that ranks compare, so ranks whose steps look alike but belong to different operations notice it. Steps must
-/// run in the calling thread, which they do if nothing else is queued.
+/// Marks the collectives that this thread calls in this scope as steps of a larger one. Each call takes the mark with
+/// it (Operation::enclosing_mark). Engines include it in the values that ranks compare, so ranks whose steps look alike
+/// but belong to different operations notice it.
 class EnclosingOperation {
  public:
   explicit EnclosingOperation(const Fingerprint& whole);

@@ -30,10 +30,12 @@ class SingleCommunicator : public Communicator {
   void do_barrier(const Operation&) override {}
   void do_abort() override {}
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor&, const Operation&) override { return completed_work(); }
-  bool enqueues() const override { return !device_.is_cpu(); }
-  std::function<void()> do_enqueue(std::function<void()> call, const Operation&) override {
-    call();
-    return [call] {};
+  // On a device the copy is queued on the caller's stream at once, and only the tensors are kept for later.
+  std::function<void()> do_begin(const Request& request, const Operation& operation) override {
+    if (device_.is_cpu()) return nullptr;
+    Request kept = request;
+    dispatch(kept, operation);
+    return [kept] {};
   }
 
   // Shapes may differ, the number of elements may not.

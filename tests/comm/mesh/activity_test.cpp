@@ -95,6 +95,17 @@ TEST(Activity, BothSidesOfAMessageHaveOneSlot) {
   EXPECT_NE(slot_of(send, 1), slot_of(message(OperationKind::Send, 2, 11, 5, 3), 1));
 }
 
+TEST(Activity, StepsOfDifferentOperationsHaveDifferentSlots) {
+  const Activity alone = collective(1);
+  Activity step = alone;
+  step.enclosing_mark = 5;
+  Activity step_of_another = alone;
+  step_of_another.enclosing_mark = 7;
+  EXPECT_EQ(slot_of(step, 0), slot_of(step, 1));
+  EXPECT_NE(slot_of(step, 0), slot_of(alone, 0));
+  EXPECT_NE(slot_of(step, 0), slot_of(step_of_another, 0));
+}
+
 TEST(Activity, AgreementIsNoDisagreement) {
   const Membership membership = three_ranks();
   EXPECT_EQ(find_disagreement({state_of({collective(4)}), state_of({collective(4)}), {}}, membership), std::nullopt);

@@ -54,9 +54,7 @@ class HierarchicalCommunicator : public Communicator {
 
   template <typename Body>
   void collective(const Operation& operation, const Body& body) {
-    Activity activity;
-    activity.fingerprint = operation.fingerprint;
-    perform(activity, operation.deadline, [&] {
+    perform(activity_of(operation), operation.deadline, [&] {
       const EnclosingOperation whole(operation.fingerprint);
       // Ranks meet even if there is nothing to send, so that a rank that has something to send is detected.
       if (operation.fingerprint.count == 0) return stages_.barrier();

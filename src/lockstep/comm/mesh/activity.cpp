@@ -10,7 +10,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/mix_bits.h"
-#include "lockstep/comm/enclosing_operation.h"
 
 namespace lockstep {
 namespace {
@@ -115,6 +114,13 @@ std::string Activity::describe() const {
   return fmt::format("{}, tag {}", fingerprint.describe(), tag);
 }
 
+Activity activity_of(const Operation& collective) {
+  Activity activity;
+  activity.fingerprint = collective.fingerprint;
+  activity.enclosing_mark = collective.enclosing_mark;
+  return activity;
+}
+
 Activity MessageNumbers::activity_of(const Operation& operation) {
   Activity activity;
   activity.fingerprint = operation.fingerprint;
@@ -171,7 +177,7 @@ std::uint64_t slot_of(const Activity& activity, int rank) {
     hash = mix(hash, static_cast<std::uint64_t>(f.op));
     hash = mix(hash, static_cast<std::uint64_t>(f.root));
     hash = mix(hash, f.sequence);
-    if (const std::uint32_t mark = EnclosingOperation::mark()) hash = mix(hash, mark);
+    if (activity.enclosing_mark != 0) hash = mix(hash, activity.enclosing_mark);
   } else {
     const bool sends = f.kind == OperationKind::Send;
     hash = mix(hash, static_cast<std::uint64_t>(OperationKind::Send));

@@ -19,12 +19,17 @@ struct Activity {
   int tag = 0;               ///< for send and recv
   std::uint64_t number = 0;  ///< for send and recv: how many with this tag preceded it between the two ranks
   bool coming_up = false;    ///< the group is connecting; the other fields are not used
+  /// Operation::enclosing_mark, for the messages of this rank. Other ranks' activities are reported without it.
+  std::uint32_t enclosing_mark = 0;
 
   bool collective() const {
     return !coming_up && fingerprint.kind != OperationKind::Send && fingerprint.kind != OperationKind::Recv;
   }
   std::string describe() const;
 };
+
+/// A collective. A send or recv needs its number from MessageNumbers.
+Activity activity_of(const Operation& collective);
 
 /// Numbers the messages of one rank, by direction, peer and tag. Thread-safe.
 class MessageNumbers {
@@ -56,7 +61,7 @@ std::string encode_state(const RankState& state);
 
 /// The operation's mark on messages: equal exactly if two ranks mean the same operation (except for one chance in
 /// 2^56). The low byte is zero. For send and recv the mark depends on sender and receiver, for collectives on the
-/// EnclosingOperation of this thread.
+/// operation that encloses them.
 std::uint64_t slot_of(const Activity& activity, int rank);
 
 /// States by rank; nothing for a rank that has reported none.

@@ -15,7 +15,7 @@ void copy(void* to, const void* from, std::size_t bytes) {
 }
 
 // Sends a message from each rank to each other.
-class Exchange : public BegunOperation {
+class Exchange : public PostedCollective {
  public:
   // Receives are posted before anything is sent, so that no send waits for a receiver.
   // @param part_for  returns where in `in` the part for a rank begins
@@ -128,14 +128,14 @@ void MeshCollectives::broadcast_large(void* data, std::size_t bytes, int root) {
   traffic.wait_all();
 }
 
-std::unique_ptr<BegunOperation> MeshCollectives::begin_all_gather(std::uint64_t slot, void* out, const void* in,
-                                                                  std::size_t bytes) {
+std::unique_ptr<PostedCollective> MeshCollectives::post_all_gather(std::uint64_t slot, void* out, const void* in,
+                                                                   std::size_t bytes) {
   if (small(bytes)) return nullptr;
   return std::make_unique<Exchange>(place(slot), out, in, bytes, bytes, [](int) { return std::size_t{0}; });
 }
 
 void MeshCollectives::all_gather(void* out, const void* in, std::size_t bytes) {
-  if (const auto large = begin_all_gather(slot_, out, in, bytes)) return large->finish();
+  if (const auto large = post_all_gather(slot_, out, in, bytes)) return large->finish();
   const auto part = [&](int rank) { return static_cast<std::byte*>(out) + static_cast<std::size_t>(rank) * bytes; };
   for (int distance = 1; distance < size_; ++distance) send_small(after(distance), in, bytes);
   copy(part(rank_), in, bytes);
@@ -184,15 +184,15 @@ void MeshCollectives::scatter(void* out, const void* in, std::size_t bytes, int 
   outgoing.wait_all();
 }
 
-std::unique_ptr<BegunOperation> MeshCollectives::begin_all_to_all(std::uint64_t slot, void* out, const void* in,
-                                                                  std::size_t bytes) {
+std::unique_ptr<PostedCollective> MeshCollectives::post_all_to_all(std::uint64_t slot, void* out, const void* in,
+                                                                   std::size_t bytes) {
   if (small(bytes)) return nullptr;
   return std::make_unique<Exchange>(place(slot), out, in, bytes * static_cast<std::size_t>(size_), bytes,
                                     [bytes](int rank) { return static_cast<std::size_t>(rank) * bytes; });
 }
 
 void MeshCollectives::all_to_all(void* out, const void* in, std::size_t bytes) {
-  if (const auto large = begin_all_to_all(slot_, out, in, bytes)) return large->finish();
+  if (const auto large = post_all_to_all(slot_, out, in, bytes)) return large->finish();
   const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * bytes; };
   const std::byte* const from = static_cast<const std::byte*>(in);
   std::byte* const to = static_cast<std::byte*>(out);

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "lockstep/comm/mesh/begun_operation.h"
 #include "lockstep/comm/mesh/mesh.h"
+#include "lockstep/comm/mesh/posted_collective.h"
 #include "lockstep/comm/mesh/scratch_memory.h"
 #include "lockstep/comm/mesh/shard_reduction.h"
 
@@ -42,12 +42,12 @@ class MeshCollectives {
   /// Begins the operation: posts its first messages, marked with `slot`; `finish` does the rest. Null if the operation
   /// is small: its packets must be sent in its turn. May be called from any thread, beside an operation and beside each
   /// other.
-  std::unique_ptr<BegunOperation> begin_all_reduce(std::uint64_t slot, void* data, std::size_t count,
-                                                   const Reduction& reduction);
-  std::unique_ptr<BegunOperation> begin_reduce_scatter(std::uint64_t slot, void* out, const void* in, std::size_t count,
-                                                       const Reduction& reduction);
-  std::unique_ptr<BegunOperation> begin_all_gather(std::uint64_t slot, void* out, const void* in, std::size_t bytes);
-  std::unique_ptr<BegunOperation> begin_all_to_all(std::uint64_t slot, void* out, const void* in, std::size_t bytes);
+  std::unique_ptr<PostedCollective> post_all_reduce(std::uint64_t slot, void* data, std::size_t count,
+                                                    const Reduction& reduction);
+  std::unique_ptr<PostedCollective> post_reduce_scatter(std::uint64_t slot, void* out, const void* in,
+                                                        std::size_t count, const Reduction& reduction);
+  std::unique_ptr<PostedCollective> post_all_gather(std::uint64_t slot, void* out, const void* in, std::size_t bytes);
+  std::unique_ptr<PostedCollective> post_all_to_all(std::uint64_t slot, void* out, const void* in, std::size_t bytes);
 
  private:
   int after(int distance) const { return (rank_ + distance) % size_; }

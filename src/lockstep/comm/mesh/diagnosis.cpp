@@ -52,7 +52,7 @@ std::optional<GroupFailure> Diagnosis::look(const View& view, Connections& conne
                                                       : connection_lost(view, *view.lost);
   }
   const auto now = Clock::now();
-  for (const Doing& doing : view.current) {
+  for (const CurrentActivity& doing : view.current) {
     if (doing.deadline.passed()) return timed_out(doing, view);
   }
   if (!view.current.empty()) {
@@ -67,7 +67,7 @@ std::optional<GroupFailure> Diagnosis::look(const View& view, Connections& conne
 
 std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Connections& connections,
                                                      Clock::time_point now) {
-  const Doing& first = view.current.front();
+  const CurrentActivity& first = view.current.front();
   const bool sees_nothing = first.activity.coming_up || !connections.sees_losses();
   if (sees_nothing && now - first.since > kSlow && now >= next_loss_look_) {
     next_loss_look_ = now + loss_interval(membership_.world_size);
@@ -147,7 +147,7 @@ GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error
 
 // A rank that is not lost but no longer takes part, and has not ended the operation that this rank is in.
 std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
-  for (const Doing& doing : view.current) {
+  for (const CurrentActivity& doing : view.current) {
     if (!doing.activity.collective()) continue;
     for (const int rank : not_arrived(states_, doing.activity.fingerprint.sequence)) {
       const auto& state = states_[static_cast<std::size_t>(rank)];
@@ -211,7 +211,7 @@ GroupFailure Diagnosis::publish(const GroupFailure& failure) {
   }
 }
 
-GroupFailure Diagnosis::timed_out(const Doing& late, const View& view) {
+GroupFailure Diagnosis::timed_out(const CurrentActivity& late, const View& view) {
   const auto now = Clock::now();
   std::string detail;
   int blamed = -1;
@@ -233,7 +233,7 @@ GroupFailure Diagnosis::timed_out(const Doing& late, const View& view) {
           blamed};
 }
 
-std::string Diagnosis::who_is_late(const Doing& late, Clock::time_point now, int& blamed) const {
+std::string Diagnosis::who_is_late(const CurrentActivity& late, Clock::time_point now, int& blamed) const {
   std::vector<int> suspects;
   std::string verb = "has not come";
   if (late.activity.coming_up) {

@@ -23,14 +23,15 @@ namespace lockstep {
 class Diagnosis {
  public:
   using Clock = Deadline::Clock;
-  struct Doing {
+  /// An operation in progress, with its start and its deadline.
+  struct CurrentActivity {
     Activity activity;
     Clock::time_point since;
     Deadline deadline = Deadline::never();
   };
   /// A snapshot of this rank's operations.
   struct View {
-    std::vector<Doing> current;
+    std::vector<CurrentActivity> current;
     std::vector<Fingerprint> ended;  ///< the last collectives that ended, newest last
     Clock::time_point last_end{};
     std::optional<MeshError> lost;  ///< the error that an operation met
@@ -56,9 +57,9 @@ class Diagnosis {
   GroupFailure part_failed(const View& view, const MeshError& error);
   std::optional<GroupFailure> told_or_lost_any();
   std::optional<GroupFailure> left_early(const View& view) const;
-  GroupFailure timed_out(const Doing& late, const View& view);
+  GroupFailure timed_out(const CurrentActivity& late, const View& view);
   /// @param blamed  set to the rank in the job of the first rank that is late
-  std::string who_is_late(const Doing& late, Clock::time_point now, int& blamed) const;
+  std::string who_is_late(const CurrentActivity& late, Clock::time_point now, int& blamed) const;
   std::optional<GroupFailure> talk(const View& view, Clock::time_point now);
   void tell(const View& view, bool left = false);
   void hear(const std::vector<int>& ranks, Clock::time_point now);

@@ -18,7 +18,7 @@ std::string state_key(int rank) { return "mesh/state/" + std::to_string(rank); }
 
 std::optional<GroupFailure> Diagnosis::talk(const View& view, Clock::time_point now) {
   Clock::time_point oldest = now;
-  for (const Doing& doing : view.current) oldest = std::min(oldest, doing.since);
+  for (const CurrentActivity& doing : view.current) oldest = std::min(oldest, doing.since);
   if (now - oldest < kSlow) {
     next_talk_ = {};
     talks_ = 0;
@@ -49,7 +49,7 @@ void Diagnosis::tell(const View& view, bool left) {
   state.left = left;
   state.beat = ++beat_;
   state.ended = view.ended;
-  for (const Doing& doing : view.current) state.current.push_back(doing.activity);
+  for (const CurrentActivity& doing : view.current) state.current.push_back(doing.activity);
   if (!view.ended.empty()) told_last_ = view.ended.back().sequence + 1;
   membership_.store->set(state_key(membership_.rank), encode_state(state));
   states_[static_cast<std::size_t>(membership_.rank)] = std::move(state);
@@ -81,7 +81,7 @@ void Diagnosis::hear_all(Clock::time_point now) {
 // state while they wait too.
 void Diagnosis::hear_the_late(const View& view, Clock::time_point now) {
   std::set<int> late;
-  for (const Doing& doing : view.current) {
+  for (const CurrentActivity& doing : view.current) {
     if (doing.activity.coming_up) continue;
     if (!doing.activity.collective()) {
       late.insert(doing.activity.fingerprint.root);
@@ -96,7 +96,7 @@ void Diagnosis::hear_the_late(const View& view, Clock::time_point now) {
 // A long timeout must not look like a job that hangs. The states are as recent as the last exchange.
 void Diagnosis::log_if_slow(const View& view, Clock::time_point now) {
   if (view.current.empty() || membership_.is_part()) return;
-  const Doing& first = view.current.front();
+  const CurrentActivity& first = view.current.front();
   if (!notice_ || slow_since_ != first.since) {
     slow_since_ = first.since;
     notice_.emplace(Deadline::after(membership_.timeout));

@@ -12,6 +12,7 @@
 #include "lockstep/base/home_process.h"
 #include "lockstep/comm/mesh/bring_up.h"
 #include "lockstep/comm/mesh/collectives.h"
+#include "lockstep/comm/mesh/posted_collective.h"
 #include "lockstep/comm/mesh/signal_guard.h"
 #include "lockstep/comm/mesh/supervisor.h"
 #include "lockstep/comm/reduce/elements.h"
@@ -31,30 +32,9 @@ Reduction reduction_of(const Operation& operation) {
           }};
 }
 
-// Most collectives that may be begun and not ended: enough to keep a link busy while a thread waits for a core. More
+// Most collectives that may be posted and not ended: enough to keep a link busy while a thread waits for a core. More
 // would only use memory earlier than needed.
-constexpr int kMostBegun = 2;
-
-// One collective from its call to its end. One thread calls it, and another may carry it out.
-struct MeshTurn {
-  std::function<void()> call;  // holds the tensors
-  std::uint64_t slot = 0;
-  bool begins = false;  // true during the call; what it posts is stored in `begun`
-  std::unique_ptr<BegunOperation> begun;
-};
-// The turn whose `do_*` this thread calls.
-thread_local MeshTurn* turn_of_this_thread = nullptr;
-
-class InMeshTurn {
- public:
-  InMeshTurn(MeshTurn& turn, bool begins) {
-    turn.begins = begins;
-    turn_of_this_thread = &turn;
-  }
-  ~InMeshTurn() { turn_of_this_thread = nullptr; }
-  InMeshTurn(const InMeshTurn&) = delete;
-  InMeshTurn& operator=(const InMeshTurn&) = delete;
-};
+constexpr int kMostPosted = 2;
 
 class MeshCommunicator : public Communicator {
  public:
@@ -125,76 +105,62 @@ class MeshCommunicator : public Communicator {
 
   // A collective posts what it can in its caller's thread, while earlier ones are still running. So the network has
   // work while this host's threads compute, and while they wait for a core to continue the earlier operation.
-  bool enqueues() const override { return true; }
-
-  std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation) override {
-    const Activity activity = activity_of(operation);
-    if (!activity.collective()) return call;
-    const auto turn = std::make_shared<MeshTurn>();
-    turn->call = std::move(call);
-    turn->slot = slot_of(activity, rank());
-    if (mesh_->sends_unattended() && !operation.staged && begun_ < kMostBegun) {
-      begin(*turn);
+  std::function<void()> do_begin(const Request& request, const Operation& operation) override {
+    if (!mesh_->sends_unattended() || operation.staged || operation.fingerprint.count == 0) return nullptr;
+    if (posted_ >= kMostPosted) return nullptr;
+    std::shared_ptr<PostedCollective> posted;
+    try {
+      posted = post(request, operation);
+    } catch (const MeshError&) {
+      return nullptr;  // it fails again in its turn, which explains the failure
     }
-    return [this, turn, activity] {
+    if (!posted) return nullptr;
+    ++posted_;
+    return [this, posted, tensors = request, activity = activity_of(operation)]() mutable {
       // The deadline starts only now: a long queue of operations is no reason to give up.
       perform(activity, membership().deadline(), [&] {
-        if (!turn->begun) {
-          const InMeshTurn now(*turn, /*begins=*/false);
-          return turn->call();
-        }
-        turn->begun->finish();
-        turn->begun.reset();
-        --begun_;
+        posted->finish();
+        posted.reset();
+        --posted_;
       });
     };
   }
 
-  void begin(MeshTurn& turn) {
-    const InMeshTurn now(turn, /*begins=*/true);
-    try {
-      turn.call();
-    } catch (const MeshError&) {
-      return;  // the turn records that
+  // Posts the first messages of a collective, if that is worthwhile for it; otherwise returns null.
+  std::unique_ptr<PostedCollective> post(const Request& request, const Operation& operation) {
+    const std::uint64_t slot = slot_of(activity_of(operation), rank());
+    switch (operation.fingerprint.kind) {
+      case OperationKind::AllReduce:
+        return collectives_->post_all_reduce(slot, request.out.data_ptr(), count_of(operation),
+                                             reduction_of(operation));
+      case OperationKind::AllGather:
+        return collectives_->post_all_gather(slot, request.out.data_ptr(), request.in.data_ptr(), bytes_of(operation));
+      case OperationKind::ReduceScatter:
+        return collectives_->post_reduce_scatter(slot, request.out.data_ptr(), request.in.data_ptr(),
+                                                 count_of(operation), reduction_of(operation));
+      case OperationKind::AllToAll:
+        return collectives_->post_all_to_all(slot, request.out.data_ptr(), request.in.data_ptr(), bytes_of(operation));
+      default:
+        return nullptr;
     }
-    if (turn.begun) ++begun_;
   }
 
-  static Activity activity_of(const Operation& operation) {
-    Activity activity;
-    activity.fingerprint = operation.fingerprint;
-    return activity;
-  }
-
+  // A whole collective, in its turn.
   template <typename Body>
   void collective(const Operation& operation, const Body& body) {
-    begun_or_whole(
-        operation, [](std::uint64_t) { return nullptr; }, body);
-  }
-
-  // @param begin  posts what can be posted at once, if that is worthwhile for the operation
-  template <typename Begin, typename Body>
-  void begun_or_whole(const Operation& operation, const Begin& begin, const Body& body) {
-    MeshTurn& turn = *turn_of_this_thread;
-    if (turn.begins) {
-      if (operation.fingerprint.count != 0) turn.begun = begin(turn.slot);
-      return;
-    }
-    collectives_->begin(turn.slot);
-    // Ranks meet even if there is nothing to send, so that a rank that has something to send is detected.
-    if (operation.fingerprint.count == 0) return collectives_->barrier();
-    body(*collectives_);
+    const Activity activity = activity_of(operation);
+    perform(activity, operation.deadline, [&] {
+      collectives_->begin(slot_of(activity, rank()));
+      // Ranks meet even if there is nothing to send, so that a rank that has something to send is detected.
+      if (operation.fingerprint.count == 0) return collectives_->barrier();
+      body(*collectives_);
+    });
   }
 
   void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
-    begun_or_whole(
-        operation,
-        [&](std::uint64_t slot) {
-          return collectives_->begin_all_reduce(slot, tensor.data_ptr(), count_of(operation), reduction_of(operation));
-        },
-        [&](MeshCollectives& mesh) {
-          mesh.all_reduce(tensor.data_ptr(), count_of(operation), reduction_of(operation));
-        });
+    collective(operation, [&](MeshCollectives& mesh) {
+      mesh.all_reduce(tensor.data_ptr(), count_of(operation), reduction_of(operation));
+    });
   }
   void do_broadcast(at::Tensor& tensor, const Operation& operation) override {
     collective(operation, [&](MeshCollectives& mesh) {
@@ -207,23 +173,13 @@ class MeshCommunicator : public Communicator {
     });
   }
   void do_all_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    begun_or_whole(
-        operation,
-        [&](std::uint64_t slot) {
-          return collectives_->begin_all_gather(slot, out.data_ptr(), in.data_ptr(), bytes_of(operation));
-        },
-        [&](MeshCollectives& mesh) { mesh.all_gather(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
+    collective(operation,
+               [&](MeshCollectives& mesh) { mesh.all_gather(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
   }
   void do_reduce_scatter(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    begun_or_whole(
-        operation,
-        [&](std::uint64_t slot) {
-          return collectives_->begin_reduce_scatter(slot, out.data_ptr(), in.data_ptr(), count_of(operation),
-                                                    reduction_of(operation));
-        },
-        [&](MeshCollectives& mesh) {
-          mesh.reduce_scatter(out.data_ptr(), in.data_ptr(), count_of(operation), reduction_of(operation));
-        });
+    collective(operation, [&](MeshCollectives& mesh) {
+      mesh.reduce_scatter(out.data_ptr(), in.data_ptr(), count_of(operation), reduction_of(operation));
+    });
   }
   void do_gather(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
     collective(operation, [&](MeshCollectives& mesh) {
@@ -238,12 +194,8 @@ class MeshCommunicator : public Communicator {
     });
   }
   void do_all_to_all(at::Tensor& out, const at::Tensor& in, const Operation& operation) override {
-    begun_or_whole(
-        operation,
-        [&](std::uint64_t slot) {
-          return collectives_->begin_all_to_all(slot, out.data_ptr(), in.data_ptr(), bytes_of(operation));
-        },
-        [&](MeshCollectives& mesh) { mesh.all_to_all(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
+    collective(operation,
+               [&](MeshCollectives& mesh) { mesh.all_to_all(out.data_ptr(), in.data_ptr(), bytes_of(operation)); });
   }
   void do_barrier(const Operation& operation) override {
     collective(operation, [](MeshCollectives& mesh) { mesh.barrier(); });
@@ -251,7 +203,7 @@ class MeshCommunicator : public Communicator {
 
   void do_send(const at::Tensor& tensor, const Operation& operation) override {
     const Activity activity = numbers_.activity_of(operation);
-    perform(activity, membership().deadline(), [&] {
+    perform(activity, operation.deadline, [&] {
       const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
       buffer->send(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
       buffer->wait_sent();
@@ -259,7 +211,7 @@ class MeshCommunicator : public Communicator {
   }
   void do_recv(at::Tensor& tensor, const Operation& operation) override {
     const Activity activity = numbers_.activity_of(operation);
-    perform(activity, membership().deadline(), [&] {
+    perform(activity, operation.deadline, [&] {
       const auto buffer = mesh_->buffer(tensor.data_ptr(), bytes_of(operation));
       buffer->recv(operation.fingerprint.root, slot_of(activity, rank()), 0, bytes_of(operation));
       buffer->wait_received();
@@ -279,7 +231,7 @@ class MeshCommunicator : public Communicator {
   std::shared_ptr<Mesh> mesh_;
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<MeshCollectives> collectives_;
-  std::atomic<int> begun_{0};
+  std::atomic<int> posted_{0};
   MessageNumbers numbers_;
 };
 

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-class LargeAllReduce : public BegunOperation {
+class LargeAllReduce : public PostedCollective {
  public:
   LargeAllReduce(const MeshPlace& place, void* data, std::size_t count, const Reduction& reduction)
       : place_(place),
@@ -48,7 +48,7 @@ class LargeAllReduce : public BegunOperation {
   std::optional<ShardReduction> sums_;
 };
 
-class LargeReduceScatter : public BegunOperation {
+class LargeReduceScatter : public PostedCollective {
  public:
   LargeReduceScatter(const MeshPlace& place, void* out, const void* in, std::size_t count, const Reduction& reduction)
       : sums_(place, static_cast<std::byte*>(out), in, equal_shards(place.size, count), reduction) {}
@@ -65,14 +65,14 @@ class LargeReduceScatter : public BegunOperation {
 
 }  // namespace
 
-std::unique_ptr<BegunOperation> MeshCollectives::begin_all_reduce(std::uint64_t slot, void* data, std::size_t count,
-                                                                  const Reduction& reduction) {
+std::unique_ptr<PostedCollective> MeshCollectives::post_all_reduce(std::uint64_t slot, void* data, std::size_t count,
+                                                                   const Reduction& reduction) {
   if (small(count * reduction.element_bytes)) return nullptr;
   return std::make_unique<LargeAllReduce>(place(slot), data, count, reduction);
 }
 
 void MeshCollectives::all_reduce(void* data, std::size_t count, const Reduction& reduction) {
-  if (const auto large = begin_all_reduce(slot_, data, count, reduction)) return large->finish();
+  if (const auto large = post_all_reduce(slot_, data, count, reduction)) return large->finish();
   all_reduce_small(data, count, reduction);
 }
 
@@ -83,13 +83,13 @@ void MeshCollectives::all_reduce_small(void* data, std::size_t count, const Redu
   combine_packets(data, count, reduction);
 }
 
-std::unique_ptr<BegunOperation> MeshCollectives::begin_reduce_scatter(std::uint64_t slot, void* out, const void* in,
-                                                                      std::size_t count, const Reduction& reduction) {
+std::unique_ptr<PostedCollective> MeshCollectives::post_reduce_scatter(std::uint64_t slot, void* out, const void* in,
+                                                                       std::size_t count, const Reduction& reduction) {
   return std::make_unique<LargeReduceScatter>(place(slot), out, in, count, reduction);
 }
 
 void MeshCollectives::reduce_scatter(void* out, const void* in, std::size_t count, const Reduction& reduction) {
-  begin_reduce_scatter(slot_, out, in, count, reduction)->finish();
+  post_reduce_scatter(slot_, out, in, count, reduction)->finish();
 }
 
 void MeshCollectives::reduce(void* data, std::size_t count, int root, const Reduction& reduction) {

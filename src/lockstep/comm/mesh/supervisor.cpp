@@ -34,7 +34,7 @@ class Supervisor::Watch {
 
   std::uint64_t enter(const Activity& activity, Deadline deadline) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    current_.emplace(next_id_, Diagnosis::Doing{activity, Deadline::Clock::now(), deadline});
+    current_.emplace(next_id_, Diagnosis::CurrentActivity{activity, Deadline::Clock::now(), deadline});
     return next_id_++;
   }
 
@@ -148,7 +148,7 @@ class Supervisor::Watch {
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::map<std::uint64_t, Diagnosis::Doing> current_;
+  std::map<std::uint64_t, Diagnosis::CurrentActivity> current_;
   std::uint64_t next_id_ = 0;
   std::array<Fingerprint, RankState::kHistory> ended_;  // a ring buffer
   std::size_t ended_count_ = 0;

@@ -84,36 +84,33 @@ class NcclCommunicator : public Communicator {
   c10::Device device() const override { return device_; }
 
  private:
-  bool enqueues() const override { return true; }
-
-  std::function<void()> do_enqueue(std::function<void()> call, const Operation& operation) override {
-    const OperationKind kind = operation.fingerprint.kind;
-    if (kind == OperationKind::Send || kind == OperationKind::Recv) return enqueue_message(std::move(call), operation);
-    Activity activity;
-    activity.fingerprint = operation.fingerprint;
+  std::function<void()> do_begin(const Request& request, const Operation& operation) override {
+    if (is_point_to_point(operation.fingerprint.kind)) return begin_message(request, operation);
+    const Activity activity = activity_of(operation);
+    const auto tensors = std::make_shared<Request>(request);
     const auto entered = std::make_shared<Entered>(supervisor_, activity, operation.deadline);
     const auto line = std::make_shared<Line>(slot_of(activity, rank()), world_size());
     explain([&] {
       line->ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
-      get_in_line(*line, *handle_, stream_, call);
+      get_in_line(*line, *handle_, stream_, *tensors, operation);
     });
-    return [this, call = std::move(call), entered, line] {
+    return [this, tensors, entered, line] {
       explain([&] { wait(*line, *handle_); });
       entered->leave(true);
     };
   }
 
   // The waiting thread sends the whole message, because the other side may arrive much later.
-  std::function<void()> enqueue_message(std::function<void()> call, const Operation& operation) {
+  std::function<void()> begin_message(const Request& request, const Operation& operation) {
     const Activity activity = numbers_.activity_of(operation);
     const auto line = std::make_shared<Line>(slot_of(activity, rank()), 2);
     line->ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
-    return [this, call = std::move(call), operation, activity, line] {
+    return [this, tensors = request, operation, activity, line]() mutable {
       const c10::cuda::CUDAGuard device(device_);
       Entered entered(supervisor_, activity, membership().deadline());
       explain([&] {
         const NcclPairs::Pair pair = pair_of(operation);
-        get_in_line(*line, *pair.handle, pair.stream, call);
+        get_in_line(*line, *pair.handle, pair.stream, tensors, operation);
         wait(*line, *pair.handle);
       });
       entered.leave(true);
@@ -128,12 +125,12 @@ class NcclCommunicator : public Communicator {
     c10::Event done{c10::kCUDA};
   };
 
-  void get_in_line(Line& line, NcclHandle& handle, const c10::cuda::CUDAStream& stream,
-                   const std::function<void()>& call) {
+  void get_in_line(Line& line, NcclHandle& handle, const c10::cuda::CUDAStream& stream, Request& request,
+                   const Operation& operation) {
     const c10::cuda::CUDAStreamGuard current(stream);
     line.ready.block(stream);
     line.marks.exchange(handle, stream);
-    call();
+    dispatch(request, operation);
     line.done.record(stream);
   }
 

@@ -13,7 +13,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/home_process.h"
-#include "lockstep/comm/enclosing_operation.h"
 #include "lockstep/comm/reduce/elements.h"
 #include "lockstep/comm/shm/announcement.h"
 #include "lockstep/comm/shm/collectives.h"
@@ -30,10 +29,11 @@ namespace {
 using shm::Call;
 using shm::Elements;
 
-shm::Announcement announce(const Fingerprint& fingerprint) {
+shm::Announcement announce(const Operation& operation) {
+  const Fingerprint& fingerprint = operation.fingerprint;
   return shm::pack({static_cast<std::uint8_t>(fingerprint.kind), static_cast<std::uint8_t>(fingerprint.op),
                     static_cast<std::uint8_t>(fingerprint.dtype), fingerprint.root, fingerprint.count,
-                    fingerprint.sequence, EnclosingOperation::mark()});
+                    fingerprint.sequence, operation.enclosing_mark});
 }
 
 // Another process wrote these values: only valid ones are converted to enums.
@@ -187,7 +187,7 @@ class SharedMemoryCommunicator : public Communicator {
   }
 
   static Call call_of(const Operation& operation) {
-    return {announce(operation.fingerprint), operation.fingerprint.sequence, operation.deadline};
+    return {announce(operation), operation.fingerprint.sequence, operation.deadline};
   }
 
   void do_all_reduce(at::Tensor& tensor, const Operation& operation) override {
