@@ -185,8 +185,12 @@ class Communicator {
   /// The operation as a function for its turn in the queue. Its deadline runs from then on.
   std::function<void()> whole(Request request, Operation operation);
   /// Runs `body`. An exception from it ends the group, and the location is added to it.
-  void guard(const Fingerprint& fingerprint, const std::function<void()>& body);
+  template <typename Body>
+  void guard(const Fingerprint& fingerprint, const Body& body);
+  /// Ends the group with the exception that is being handled, and throws the one that ended it.
+  [[noreturn]] void fail_in(const Fingerprint& fingerprint);
   Operation operation_of(const Request& request, const Fingerprint& fingerprint) const;
+  void call_engine(OperationKind kind, at::Tensor& out, const at::Tensor& in, const Operation& operation);
   WorkQueue& queue_of(const Fingerprint& fingerprint);
   /// Queues `body`. If that fails, the group ends, because the other ranks make this call.
   std::shared_ptr<Work> push(WorkQueue& queue, const Fingerprint& fingerprint, std::function<void()> body);

@@ -32,8 +32,8 @@ bool Communicator::is_forked_copy() const { return !state_->home.is_here(); }
 
 void Communicator::stop_queues() {
   if (is_forked_copy()) return;
-  bool busy = false;
-  for (auto& [key, queue] : state_->queues) busy = busy || !queue->idle();
+  bool busy = !state_->collectives->idle();
+  for (auto& [key, queue] : state_->messages) busy = busy || !queue->idle();
   if (busy && !state_->dead) {
     try {
       state_->is_closing = true;
@@ -42,7 +42,8 @@ void Communicator::stop_queues() {
       log_warning("{}", error.what());
     }
   }
-  state_->queues.clear();
+  state_->collectives.reset();
+  state_->messages.clear();
 }
 
 at::Tensor Communicator::allocate(at::IntArrayRef sizes, at::ScalarType dtype) {
@@ -100,10 +101,20 @@ std::string Communicator::why_ended() const {
   }
 }
 
-void Communicator::guard(const Fingerprint& fingerprint, const std::function<void()>& body) {
+// A template, because a small all-reduce notices the allocation of a std::function.
+template <typename Body>
+void Communicator::guard(const Fingerprint& fingerprint, const Body& body) {
   throw_if_dead();
   try {
     body();
+  } catch (const std::exception&) {
+    fail_in(fingerprint);
+  }
+}
+
+void Communicator::fail_in(const Fingerprint& fingerprint) {
+  try {
+    throw;
   } catch (const Error& error) {
     fail(moved_to(error, where(&fingerprint)));
   } catch (const std::exception& error) {
@@ -144,10 +155,9 @@ std::function<void()> Communicator::whole(Request request, Operation operation) 
 }
 
 WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
-  const auto key = is_point_to_point(fingerprint.kind) ? std::make_pair(fingerprint.kind, fingerprint.root)
-                                                       : std::make_pair(OperationKind::Barrier, 0);
+  if (!is_point_to_point(fingerprint.kind)) return *state_->collectives;
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  auto& queue = state_->queues[key];
+  auto& queue = state_->messages[{fingerprint.kind, fingerprint.root}];
   if (!queue) queue = std::make_unique<WorkQueue>();
   return *queue;
 }

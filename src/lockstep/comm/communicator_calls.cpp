@@ -174,52 +174,53 @@ Fingerprint Communicator::check(const Request& request) {
     throw Error(fmt::format("{}: the average of {} is not defined", what, tensor.toString()), where(nullptr),
                 "use ReduceOp::Sum and divide, or a floating-point tensor");
   }
+  if (!is_point_to_point(request.kind)) {
+    fingerprint.sequence = state_->next_collective.fetch_add(1, std::memory_order_relaxed);
+    return fingerprint;
+  }
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  fingerprint.sequence = is_point_to_point(request.kind) ? state_->next_point_to_point[{request.kind, request.root}]++
-                                                         : state_->next_collective++;
+  fingerprint.sequence = state_->next_point_to_point[{request.kind, request.root}]++;
   return fingerprint;
 }
 
 void Communicator::dispatch(Request& request, const Operation& operation) {
-  const at::Tensor in = carried(readable(request.in));
-  Writable out(writes_out(request) ? request.out : at::Tensor());
-  at::Tensor to = carried(out.flat());
-  switch (request.kind) {
-    case OperationKind::AllReduce:
-      do_all_reduce(to, operation);
-      break;
-    case OperationKind::Broadcast:
-      do_broadcast(to, operation);
-      break;
-    case OperationKind::Reduce:
-      do_reduce(to, operation);
-      break;
-    case OperationKind::AllGather:
-      do_all_gather(to, in, operation);
-      break;
-    case OperationKind::ReduceScatter:
-      do_reduce_scatter(to, in, operation);
-      break;
-    case OperationKind::Gather:
-      do_gather(to, in, operation);
-      break;
-    case OperationKind::Scatter:
-      do_scatter(to, in, operation);
-      break;
-    case OperationKind::AllToAll:
-      do_all_to_all(to, in, operation);
-      break;
-    case OperationKind::Send:
-      do_send(in, operation);
-      break;
-    case OperationKind::Recv:
-      do_recv(to, operation);
-      break;
-    case OperationKind::Barrier:
-      do_barrier(operation);
-      break;
+  at::Tensor nothing;
+  at::Tensor& written = writes_out(request) ? request.out : nothing;
+  if (!operation.staged && is_computed_with(operation.fingerprint.dtype)) {
+    return call_engine(request.kind, written, request.in, operation);
   }
+  const at::Tensor in = carried(readable(request.in));
+  Writable out(written);
+  at::Tensor to = carried(out.flat());
+  call_engine(request.kind, to, in, operation);
   out.finish();
+}
+
+void Communicator::call_engine(OperationKind kind, at::Tensor& out, const at::Tensor& in, const Operation& operation) {
+  switch (kind) {
+    case OperationKind::AllReduce:
+      return do_all_reduce(out, operation);
+    case OperationKind::Broadcast:
+      return do_broadcast(out, operation);
+    case OperationKind::Reduce:
+      return do_reduce(out, operation);
+    case OperationKind::AllGather:
+      return do_all_gather(out, in, operation);
+    case OperationKind::ReduceScatter:
+      return do_reduce_scatter(out, in, operation);
+    case OperationKind::Gather:
+      return do_gather(out, in, operation);
+    case OperationKind::Scatter:
+      return do_scatter(out, in, operation);
+    case OperationKind::AllToAll:
+      return do_all_to_all(out, in, operation);
+    case OperationKind::Send:
+      return do_send(in, operation);
+    case OperationKind::Recv:
+      return do_recv(out, operation);
+    case OperationKind::Barrier:
+      return do_barrier(operation);
+  }
 }
 
 void Communicator::all_reduce(const at::Tensor& tensor, ReduceOp op) {

@@ -17,12 +17,13 @@ namespace lockstep {
 /// The state that a Communicator keeps between calls. Private to its source files.
 struct Communicator::State {
   const HomeProcess home;
-  std::mutex mutex;
-  std::uint64_t next_collective = 0;
+  std::atomic<std::uint64_t> next_collective{0};
+  // Collectives share a queue, because their order is the same on every rank. Null once it was stopped.
+  std::unique_ptr<WorkQueue> collectives = std::make_unique<WorkQueue>();
+  std::mutex mutex;  // guards the members below, except atomic ones
   std::map<std::pair<OperationKind, int>, std::uint64_t> next_point_to_point;  // by direction and peer
-  // Collectives share a queue, because their order is the same on every rank. Each peer and direction has its own
-  // queue, so that a receive that waits for its sender does not block a send.
-  std::map<std::pair<OperationKind, int>, std::unique_ptr<WorkQueue>> queues;
+  // Each peer and direction has its own queue, so that a receive that waits for its sender does not block a send.
+  std::map<std::pair<OperationKind, int>, std::unique_ptr<WorkQueue>> messages;
   int splits = 0;
   std::unique_ptr<Communicator> companion;  // over the same ranks, for tensors on another kind of device
   Communicator* origin = nullptr;           // the communicator whose companion this is

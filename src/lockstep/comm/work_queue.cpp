@@ -84,14 +84,10 @@ std::shared_ptr<Work> WorkQueue::push(std::function<void()> body) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!thread_.joinable()) thread_ = start_thread("runs operations", [this] { run(); });
     waiting_.push_back(item);
+    unfinished_.fetch_add(1, std::memory_order_relaxed);
   }
   changed_.notify_all();
   return item;
-}
-
-bool WorkQueue::idle() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return waiting_.empty() && !running_;
 }
 
 void WorkQueue::run() {
@@ -101,12 +97,10 @@ void WorkQueue::run() {
     if (waiting_.empty()) return;
     const std::shared_ptr<Item> item = waiting_.front();
     waiting_.pop_front();
-    running_ = true;
     lock.unlock();
     const std::exception_ptr failure = item->run();
-    lock.lock();
-    running_ = false;  // before the waiter continues: it may check at once whether the queue is idle
-    lock.unlock();
+    // Before the waiter continues: it may check at once whether the queue is idle.
+    unfinished_.fetch_sub(1, std::memory_order_release);
     item->finish(failure);
     lock.lock();
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -24,7 +25,7 @@ class WorkQueue {
   /// Queues `body`; `Work::wait` throws what it throws.
   std::shared_ptr<Work> push(std::function<void()> body);
   /// True if nothing is queued and nothing runs.
-  bool idle();
+  bool idle() const noexcept { return unfinished_.load(std::memory_order_acquire) == 0; }
 
  private:
   class Item;
@@ -33,7 +34,7 @@ class WorkQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Item>> waiting_;
-  bool running_ = false;
+  std::atomic<int> unfinished_{0};  // waiting ones and the one that runs; read without the lock
   bool stopping_ = false;
   std::thread thread_;
 };

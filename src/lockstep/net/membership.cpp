@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/net/store/patience.h"
@@ -10,7 +11,8 @@
 namespace lockstep {
 
 Deadline Membership::deadline() const {
-  return Deadline::after(timeout, patience ? patience->extension() : nullptr).later_by(rear_guard);
+  Deadline limit = Deadline::after(timeout, patience ? patience->extension() : nullptr);
+  return is_part() ? limit.later_by(rear_guard) : std::move(limit);
 }
 
 Deadline Membership::join_deadline() const {

@@ -48,13 +48,14 @@ Location AllReduce::locate(const std::byte* data, const SymmetricBuffer* buffer)
   return {buffer->segment(), static_cast<std::uint64_t>(data - buffer->part(group_.rank()))};
 }
 
-void AllReduce::prepare(Started& it, const Call& call, const Elements& elements, Reduction reduction) {
-  it.call = call;
+void AllReduce::prepare(Started& it, Call call, const Elements& elements, Reduction reduction) {
+  it.call = std::move(call);
   it.elements = elements;
   it.reduction = reduction;
   it.way = Started::Way::Slot;
   it.stage = Started::Stage::Queued;
   it.awaited = false;
+  it.own_slice_taken = false;
   it.looks = Looks();
   it.failure = nullptr;
   it.over.store(false, std::memory_order_relaxed);
@@ -101,7 +102,9 @@ void AllReduce::enter_slot(Started& started) {
 void AllReduce::advance(Started& started) {
   if (started.way == Started::Way::Tiny) return;
   if (started.stage == Started::Stage::Entered && slots_.all_entered(started.call.sequence)) resolve(started);
-  if (started.stage == Started::Stage::InPlace) work_slice(started, group_.rank());
+  if (started.stage != Started::Stage::InPlace || started.own_slice_taken) return;
+  work_slice(started, group_.rank());
+  started.own_slice_taken = true;  // by this rank or others: it works until no chunk is left
 }
 
 bool AllReduce::step(Started& started) {
@@ -125,25 +128,25 @@ bool AllReduce::step(Started& started) {
   return true;
 }
 
-AllReduce::Hurdle AllReduce::hurdle(const Started& started) const {
+AllReduce::Hurdle AllReduce::hurdle(const Started& started, const Call& call) {
   using What = Hurdle::What;
-  if (started.stage == Started::Stage::Queued) return {What::Slot, 0, started.call};
-  if (started.way == Started::Way::Tiny) return {What::Arrivals, started.tiny_number, started.call};
-  if (started.stage == Started::Stage::InPlace) return {What::Chunks, started.chunks_per_slice, started.call};
-  if (started.stage == Started::Stage::Staged) return {What::Round, started.staged->round(), started.call};
-  return {What::Entries, 0, started.call};
+  if (started.stage == Started::Stage::Queued) return {What::Slot, 0, &call};
+  if (started.way == Started::Way::Tiny) return {What::Arrivals, started.tiny_number, &call};
+  if (started.stage == Started::Stage::InPlace) return {What::Chunks, started.chunks_per_slice, &call};
+  if (started.stage == Started::Stage::Staged) return {What::Round, started.staged->round(), &call};
+  return {What::Entries, 0, &call};
 }
 
 bool AllReduce::is_taken(const Hurdle& hurdle) {
   switch (hurdle.what) {
     case Hurdle::What::Slot:
-      return slots_.is_slot_free(hurdle.call.sequence);
+      return slots_.is_slot_free(hurdle.call->sequence);
     case Hurdle::What::Arrivals:
       return tiny_.all_arrived(hurdle.number);
     case Hurdle::What::Entries:
-      return slots_.all_entered(hurdle.call.sequence);
+      return slots_.all_entered(hurdle.call->sequence);
     case Hurdle::What::Chunks:
-      return slots_.all_done(hurdle.call.sequence, hurdle.number);
+      return slots_.all_done(hurdle.call->sequence, hurdle.number);
     case Hurdle::What::Round:
       return rounds_.all_there(hurdle.number);
   }
@@ -153,11 +156,11 @@ bool AllReduce::is_taken(const Hurdle& hurdle) {
 bool AllReduce::is_missing(const Hurdle& hurdle, int rank) {
   switch (hurdle.what) {
     case Hurdle::What::Slot:
-      return slots_.holds_slot(hurdle.call.sequence, rank);
+      return slots_.holds_slot(hurdle.call->sequence, rank);
     case Hurdle::What::Arrivals:
       return !tiny_.has_arrived(hurdle.number, rank);
     case Hurdle::What::Entries:
-      return !slots_.has_entered(hurdle.call.sequence, rank);
+      return !slots_.has_entered(hurdle.call->sequence, rank);
     case Hurdle::What::Chunks:
       return slots_.is_working(rank);
     case Hurdle::What::Round:
@@ -171,23 +174,24 @@ void AllReduce::await(const Hurdle& hurdle, const std::atomic<bool>& over) {
   const auto ready = [&] { return is_taken(hurdle) || over.load(std::memory_order_acquire); };
   const auto missing = [&](int rank) { return is_missing(hurdle, rank); };
   if (hurdle.what == Hurdle::What::Slot) {
-    group_.await_without_bell(hurdle.call, ready, missing);
+    group_.await_without_bell(*hurdle.call, ready, missing);
   } else {
-    group_.await(hurdle.call, ready, missing);
+    group_.await(*hurdle.call, ready, missing);
   }
 }
 
 void AllReduce::look_at_peers(const Started& started, Looks* looks) {
-  Hurdle what = hurdle(started);
-  if (looks != nullptr) what.call.deadline = looks->deadline();
+  Call call = started.call;
+  if (looks != nullptr) call.deadline = looks->deadline();
+  const Hurdle what = hurdle(started, call);
   group_.look_at_peers(
-      what.call, [&] { return is_taken(what); }, [&](int rank) { return is_missing(what, rank); },
+      call, [&] { return is_taken(what); }, [&](int rank) { return is_missing(what, rank); },
       looks != nullptr ? &looks->wait() : nullptr);
 }
 
 void AllReduce::finish(Started& started) {
   while (!step(started)) {
-    if (!help(started)) await(hurdle(started), started.over);
+    if (!help(started)) await(hurdle(started, started.call), started.over);
   }
 }
 

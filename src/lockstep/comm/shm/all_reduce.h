@@ -35,7 +35,7 @@ class AllReduce {
   std::size_t largest_tiny_bytes() const { return tiny_bytes_; }
   bool is_tiny(const Elements& elements) const { return elements.bytes() <= tiny_bytes_; }
   /// Makes `it` an operation that has not entered.
-  static void prepare(Started& it, const Call& call, const Elements& elements, Reduction reduction);
+  static void prepare(Started& it, Call call, const Elements& elements, Reduction reduction);
 
   // Called by PendingOperations: nothing here waits.
 
@@ -55,10 +55,11 @@ class AllReduce {
     enum class What { Slot, Arrivals, Entries, Chunks, Round };
     What what = What::Slot;
     std::uint64_t number = 0;  ///< of the message or the round, or chunks of a slice
-    Call call;
+    const Call* call = nullptr;
   };
-  /// The hurdle of the first pending operation, for which `step` returned false.
-  Hurdle hurdle(const Started& started) const;
+  /// The hurdle of the first pending operation, for which `step` returned false. @param call  the operation's, or a
+  /// copy with another deadline; must outlive the hurdle
+  static Hurdle hurdle(const Started& started, const Call& call);
   /// Returns once the hurdle is taken, or once `over` is true, which another thread of this rank may set. From any
   /// thread.
   void await(const Hurdle& hurdle, const std::atomic<bool>& over);

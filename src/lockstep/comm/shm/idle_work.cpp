@@ -31,7 +31,7 @@ IdleWork::~IdleWork() {
   living.erase(std::remove(living.begin(), living.end(), this), living.end());
 }
 
-void IdleWork::run_all() {
+void IdleWork::run_each() {
   const std::unique_lock<std::mutex> lock(all_idle_work().mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
   for (const IdleWork* work : all_idle_work().living) {

@@ -40,31 +40,31 @@ OperationOrder::OperationOrder(Group& group, Allocations& allocations, bool one_
   idle_work_.emplace([this] { progress(); });
 }
 
-void OperationOrder::all_reduce(const Call& call, const Elements& elements, Reduction reduction) {
+void OperationOrder::all_reduce(Call call, const Elements& elements, Reduction reduction) {
   Lock lock(mutex_);
   vacated_.wait(lock, [this] { return !occupied_; });
   if (pending_.empty()) {
     const Alone alone(*this, lock);
-    AllReduce::prepare(immediate_, call, elements, reduction);
+    AllReduce::prepare(immediate_, std::move(call), elements, reduction);
     ways_.enter(immediate_);
     ways_.finish(immediate_);
     immediate_.end(nullptr);
     return;
   }
   const auto it = std::make_shared<Started>();
-  AllReduce::prepare(*it, call, elements, reduction);
+  AllReduce::prepare(*it, std::move(call), elements, reduction);
   pending_.add(it);
   drive(lock, it.get());
   if (it->failure) std::rethrow_exception(it->failure);
 }
 
-std::shared_ptr<Started> OperationOrder::start(const Call& call, const Elements& elements, Reduction reduction,
+std::shared_ptr<Started> OperationOrder::start(Call call, const Elements& elements, Reduction reduction,
                                                std::shared_ptr<const void> keep) {
   if (!ways_.is_tiny(elements) && !one_address_space_ && !allocations_.find(elements.data, elements.bytes())) {
     return nullptr;
   }
   auto started = std::make_shared<Started>();
-  AllReduce::prepare(*started, call, elements, reduction);
+  AllReduce::prepare(*started, std::move(call), elements, reduction);
   started->keep = std::move(keep);
   const Lock lock(mutex_);
   try {
@@ -138,6 +138,7 @@ void OperationOrder::close() noexcept {
   helper_needed_.notify_all();
   if (helper_.joinable()) helper_.join();
   const Lock lock(mutex_);
+  note_pending();
   if (pending_.empty()) return;
   fail_all(std::make_exception_ptr(Error("the communicator was destroyed before this operation was over", "",
                                          "wait for every Work before you let the communicator go")));
@@ -191,8 +192,9 @@ void OperationOrder::drive(Lock& lock, const Started* last) {
 void OperationOrder::await_first(Lock& lock, bool in_time) {
   const std::shared_ptr<Started> first = pending_.first();
   if (in_time && !std::exchange(first->awaited, true)) first->call.deadline = limit_();
-  AllReduce::Hurdle hurdle = ways_.hurdle(*first);
-  if (!in_time) hurdle.call.deadline = Deadline::never();
+  Call call = first->call;  // another thread may set the operation's deadline meanwhile
+  if (!in_time) call.deadline = Deadline::never();
+  const AllReduce::Hurdle hurdle = AllReduce::hurdle(*first, call);
   lock.unlock();
   ways_.await(hurdle, first->over);
   lock.lock();
@@ -215,7 +217,13 @@ void OperationOrder::fail_all(const std::exception_ptr& failure) {
   note_pending();
 }
 
-void OperationOrder::note_pending() { has_pending_.store(!pending_.empty(), std::memory_order_relaxed); }
+// For those that ask without the lock.
+void OperationOrder::note_pending() noexcept {
+  const bool pending = !pending_.empty();
+  if (has_pending_.load(std::memory_order_relaxed) == pending) return;
+  has_pending_.store(pending, std::memory_order_relaxed);
+  pending ? IdleWork::begin_pending() : IdleWork::end_pending();
+}
 
 void OperationOrder::call_helper() {
   if (!helper_.joinable()) {

@@ -38,11 +38,11 @@ class OperationOrder {
   OperationOrder(const OperationOrder&) = delete;
   OperationOrder& operator=(const OperationOrder&) = delete;
 
-  void all_reduce(const Call& call, const Elements& elements, Reduction reduction);
+  void all_reduce(Call call, const Elements& elements, Reduction reduction);
 
   /// Starts an all-reduce, or returns null if only `all_reduce` can run it. Does not wait. `keep` is held until the
   /// operation is over.
-  std::shared_ptr<Started> start(const Call& call, const Elements& elements, Reduction reduction,
+  std::shared_ptr<Started> start(Call call, const Elements& elements, Reduction reduction,
                                  std::shared_ptr<const void> keep);
   /// True once it is over, in success or failure. Advances what can be advanced without waiting, and notices lost
   /// ranks. Repeated polls count as a wait (see Looks): pending operations fail with a TimeoutError once the limit has
@@ -77,7 +77,7 @@ class OperationOrder {
   void drive(Lock& lock, const Started* last);
   void await_first(Lock& lock, bool in_time);
   void fail_all(const std::exception_ptr& failure);
-  void note_pending();
+  void note_pending() noexcept;
   void call_helper();
   void help();
 
@@ -88,7 +88,7 @@ class OperationOrder {
   std::mutex mutex_;  // guards the members below
   AllReduce ways_;
   PendingOperations<AllReduce, Started> pending_;
-  std::atomic<bool> has_pending_{false};  // read without the lock
+  std::atomic<bool> has_pending_{false};  // read without the lock; counted in IdleWork
   int drivers_ = 0;                       // threads that wait here, and so advance pending operations
   bool closing_ = false;
   bool occupied_ = false;  // a thread uses `ways_` without the lock, for an operation that is not pending

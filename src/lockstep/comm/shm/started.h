@@ -37,6 +37,7 @@ struct Started {
   std::uint64_t tiny_number = 0;
   std::vector<std::byte*> copies;  ///< every rank's elements, once known
   std::uint64_t chunks_per_slice = 0;
+  bool own_slice_taken = false;  ///< no chunk of this rank's slice is left to take
   std::optional<StagedAllReduce> staged;
 
   std::atomic<bool> over{false};
