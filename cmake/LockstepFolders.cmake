@@ -14,6 +14,7 @@ set(LOCKSTEP_SHARE_FOLDER ${CMAKE_INSTALL_DATADIR}/lockstep)
 # lockstep_relative_folder(result from to): the path from one installed folder to another.
 function(lockstep_relative_folder result from to)
   file(RELATIVE_PATH path /prefix/${from} /prefix/${to})
+  string(REGEX REPLACE "/$" "" path "${path}")
   set(${result} ${path} PARENT_SCOPE)
 endfunction()
 

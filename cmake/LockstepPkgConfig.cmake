@@ -2,7 +2,6 @@
 # the files, so an installation can be moved; LibTorch's are those of this machine.
 set(lockstep_pc_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 lockstep_relative_folder(lockstep_prefix_from_pc ${lockstep_pc_folder} "")
-string(REGEX REPLACE "/$" "" lockstep_prefix_from_pc "${lockstep_prefix_from_pc}")
 
 # lockstep_pkg_config(name description REQUIRES name... LIBS word... CFLAGS word...)
 function(lockstep_pkg_config name description)
