@@ -92,6 +92,19 @@ TEST(Agreement, OneThatFailsIsNamedAtOnceToThoseThatWait) {
   });
 }
 
+TEST(Agreement, AProcessAloneRunsTheBodyAndGetsItsError) {
+  const std::shared_ptr<Communicator> alone;
+  int runs = 0;
+  run_together(alone, "saving the model", [&] { ++runs; });
+  EXPECT_EQ(runs, 1);
+  try {
+    run_together(alone, "saving the model", [] { throw Error("the disk is full", "/data", "free space"); });
+    FAIL() << "the error of the body is lost";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.happened(), "the disk is full");
+  }
+}
+
 TEST(Agreement, OneThatTakesLongerThanTheTimeoutIsWaitedFor) {
   RanksOptions options;
   options.timeout = std::chrono::milliseconds(2000);

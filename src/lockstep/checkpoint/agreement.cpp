@@ -75,4 +75,13 @@ void run_together(Communicator& communicator, const std::string& what, const std
   forget_failure();  // of an earlier call: the program caught it and continued
 }
 
+void run_together(const std::shared_ptr<Communicator>& group, const std::string& what,
+                  const std::function<void()>& body) {
+  if (group) {
+    run_together(*group, what, body);
+  } else {
+    body();
+  }
+}
+
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "lockstep/comm/communicator.h"
@@ -17,5 +18,10 @@ std::vector<std::string> gather_texts(Communicator& communicator, const std::str
 /// (see `record_failure`), even if the program catches the error and ends with an exit code.
 /// @param what  for logs and errors, "saving the model"
 void run_together(Communicator& communicator, const std::string& what, const std::function<void()>& body);
+
+/// The same for a job that may be a single process.
+/// @param group  null: one process, which runs `body` and nothing else
+void run_together(const std::shared_ptr<Communicator>& group, const std::string& what,
+                  const std::function<void()>& body);
 
 }  // namespace lockstep

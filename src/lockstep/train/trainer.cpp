@@ -144,22 +144,19 @@ struct Trainer::Implementation {
   // Runs `body` on rank 0 while the others wait. They throw what it throws.
   template <typename Body>
   void on_rank_0(const std::string& what, const Body& body) {
-    const auto work = [&] {
+    run_together(context.group, what, [&] {
       if (context.rank() == 0) body();
-    };
-    context.world_size() > 1 ? run_together(*context.group, what, work) : work();
+    });
   }
   // Rank 0 takes the folder that this training writes into. If it cannot, no rank starts. If nothing is saved, the
   // folder need not exist or be writable.
   void take_output_folder() {
     if (std::exchange(output_folder_is_taken, true)) return;
-    const auto take = [&] {
-      if (context.rank() != 0) return;
-      const std::string& folder = context.args().output_dir;
+    const std::string& folder = context.args().output_dir;
+    on_rank_0("taking " + folder, [&] {
       const bool may_be_closed = context.args().save_strategy == "no" && ::access(folder.c_str(), W_OK) != 0;
       if (!may_be_closed) output_folder = OutputFolderLock::take(folder);
-    };
-    context.world_size() > 1 ? run_together(*context.group, "taking " + context.args().output_dir, take) : take();
+    });
   }
 
   TrainerContext context;

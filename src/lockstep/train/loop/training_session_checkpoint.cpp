@@ -87,26 +87,20 @@ void TrainingSession::resume() {
   if (from == "True" || from == "False") from[0] = from[0] == 'T' ? 't' : 'f';  // Python's spelling
   if (from == "false") return;
   if (from != "true") {
-    const auto check = [&] {
+    run_together(context_.group, "looking at " + from, [&] {
       if (context_.rank() == 0) require_checkpoint_folder(from, args_.output_dir);
-    };
-    context_.group ? run_together(*context_.group, "looking at " + from, check) : check();
+    });
     take_up(context_.group ? open_checkpoint(from, *context_.group) : Checkpoint(from));
     return;
   }
   const CheckpointSearch search = context_.group ? find_newest_checkpoint(args_.output_dir, *context_.group)
                                                  : find_newest_checkpoint(args_.output_dir);
   if (!search.damaged.empty()) context_.print(search.notice());
-  const auto refuse_to_start_over = [&] {  // only the first rank has searched
+  run_together(context_.group, "resuming", [&] {  // only the first rank has searched
     if (search.newest || search.damaged.empty()) return;
     throw Error("no checkpoint is whole, and a training that starts over would write over them", args_.output_dir,
                 "repair or restore one; to start over, move the folder away or leave resume_from_checkpoint out");
-  };
-  if (context_.group) {
-    run_together(*context_.group, "resuming", refuse_to_start_over);
-  } else {
-    refuse_to_start_over();
-  }
+  });
   if (search.newest) {
     take_up(*search.newest);
   } else {
