@@ -133,8 +133,10 @@
 #include "lockstep/train/state_hooks.h"            // called before state is saved or loaded
 #include "lockstep/train/tensorboard_callback.h"   // writes logs for TensorBoard
 #include "lockstep/train/tracker.h"                // where an Accelerator's logs go
+#include "lockstep/train/train_output.h"           // what train and predict return
 #include "lockstep/train/trainable_model.h"        // what Trainer needs to know of a model
 #include "lockstep/train/trainer.h"                // Trainer: Hugging Face's, in C++
 #include "lockstep/train/trainer_callback.h"       // hooks into Trainer's loop
+#include "lockstep/train/trainer_options.h"        // what a Trainer is made of
 #include "lockstep/train/training_arguments.h"     // how a Trainer trains
 #include "lockstep/train/training_flags.h"         // command-line flags for them

@@ -1,66 +1,16 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/data/dataset.h"
-#include "lockstep/train/metrics.h"
-#include "lockstep/train/printer_callback.h"
+#include "lockstep/train/train_output.h"
 #include "lockstep/train/trainable_model.h"
 #include "lockstep/train/trainer_callback.h"
+#include "lockstep/train/trainer_options.h"
 #include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
-
-/// Writes a line to standard output and flushes it.
-void print_line(const std::string& line);
-
-/// Everything that a Trainer needs.
-struct TrainerOptions {
-  std::shared_ptr<TrainableModel> model;
-  TrainingArguments args{};
-  std::shared_ptr<const Dataset> train_dataset{};
-  std::shared_ptr<const Dataset> eval_dataset{};
-  Collate data_collator{};           ///< empty: samples are stacked
-  ComputeMetrics compute_metrics{};  ///< if empty, evaluation reports only the loss
-  /// The names that compute_metrics returns. If given, an unknown metric_for_best_model is rejected before training
-  /// starts; else after the first evaluation.
-  std::vector<std::string> metric_names{};
-  std::vector<std::int64_t> lengths{};                  ///< of the training samples; needed by group_by_length
-  std::function<void(std::int64_t epoch)> set_epoch{};  ///< called before each epoch: for collators that draw masks
-  std::vector<std::shared_ptr<TrainerCallback>> callbacks{};
-  std::vector<std::string> warnings{};  ///< about the data or the model; a training prints them first
-  /// A JSON object with further settings that determine the samples, such as a maximal length. Checkpoints keep it, and
-  /// a resumed training warns about values that differ.
-  nlohmann::json data_arguments = nlohmann::json::object();
-  bool print_logs = true;        ///< add a PrinterCallback; false if another callback shows the logs
-  PrintLine print = print_line;  ///< prints lines on rank 0: logs and startup messages; empty: no output
-  /// The ranks. Default: the group of init_process_group. If that does not exist but a launcher's environment does
-  /// (WORLD_SIZE above 1), the trainer calls init_process_group; else it is one process.
-  std::shared_ptr<Communicator> process_group{};
-};
-
-struct TrainOutput {
-  std::int64_t global_step = 0;
-  double training_loss = 0;   ///< mean over all updates of this call
-  Logs metrics;               ///< train_runtime, train_samples_per_second, ...
-  int stopped_by_signal = 0;  ///< SIGTERM, if SIGTERM or SIGUSR1 ended the training; exit with 128 + this
-  /// Set if the checkpoint to resume from already has the requested number of steps: nothing was trained, and the model
-  /// has the checkpoint's weights. Empty if something was trained.
-  std::string already_complete;
-};
-
-struct PredictionOutput {
-  at::Tensor predictions;  ///< in the order of the dataset
-  at::Tensor label_ids;    ///< undefined if the dataset has no labels
-  Logs metrics;
-};
 
 /// Trains any model on any number of ranks or replicas, as Hugging Face's Trainer does.
 ///

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -132,12 +131,6 @@ void save_weights(TrainableModel& model, const std::string& folder) {
 }
 
 }  // namespace
-
-void print_line(const std::string& line) {
-  std::fwrite(line.data(), 1, line.size(), stdout);
-  if (line.empty() || line.back() != '\n') std::fputc('\n', stdout);
-  std::fflush(stdout);
-}
 
 struct Trainer::Implementation {
   explicit Implementation(TrainerOptions options) { context.options = std::move(options); }

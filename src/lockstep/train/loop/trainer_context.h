@@ -7,7 +7,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/train/loop/evaluation.h"
 #include "lockstep/train/mixed_precision.h"
-#include "lockstep/train/trainer.h"
+#include "lockstep/train/trainer_options.h"
 
 namespace lockstep {
 

@@ -16,6 +16,7 @@
 #include "lockstep/train/loop/training_optimizer.h"
 #include "lockstep/train/loop/training_plan.h"
 #include "lockstep/train/stop_signal.h"
+#include "lockstep/train/train_output.h"
 
 namespace lockstep {
 

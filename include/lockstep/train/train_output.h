@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "lockstep/train/trainer_callback.h"
+
+namespace lockstep {
+
+/// The result of Trainer::train.
+struct TrainOutput {
+  std::int64_t global_step = 0;
+  double training_loss = 0;   ///< mean over all updates of this call
+  Logs metrics;               ///< train_runtime, train_samples_per_second, ...
+  int stopped_by_signal = 0;  ///< SIGTERM, if SIGTERM or SIGUSR1 ended the training; exit with 128 + this
+  /// Set if the checkpoint to resume from already has the requested number of steps: nothing was trained, and the model
+  /// has the checkpoint's weights. Empty if something was trained.
+  std::string already_complete;
+};
+
+/// The result of Trainer::predict.
+struct PredictionOutput {
+  at::Tensor predictions;  ///< in the order of the dataset
+  at::Tensor label_ids;    ///< undefined if the dataset has no labels
+  Logs metrics;
+};
+
+}  // namespace lockstep
