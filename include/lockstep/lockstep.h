@@ -117,12 +117,14 @@
 #include "lockstep/seeing/progress_bar_options.h"  // how a progress bar is drawn
 
 #include "lockstep/train/accelerator.h"            // Accelerator: four lines for a loop of one's own
+#include "lockstep/train/accelerator_options.h"    // what an Accelerator is made of
 #include "lockstep/train/checkpointable.h"         // objects that checkpoints keep
 #include "lockstep/train/confusion_matrix.h"       // precision, recall, F1 of classes
 #include "lockstep/train/early_stopping.h"         // stops when a metric no longer improves
 #include "lockstep/train/metrics.h"                // metrics by name
 #include "lockstep/train/metrics_log_callback.h"   // writes metrics.jsonl, with the times of phases
 #include "lockstep/train/mixed_precision.h"        // bf16 and fp16
+#include "lockstep/train/partial_state.h"          // a process's place in its job
 #include "lockstep/train/prepared_loader.h"        // this rank's share of a loader
 #include "lockstep/train/prepared_model.h"         // a model that Accelerator prepared
 #include "lockstep/train/prepared_optimizer.h"     // an optimizer that steps once for each update

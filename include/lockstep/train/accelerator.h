@@ -14,17 +14,16 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/detail/train/nested_tensors.h"
-#include "lockstep/optim/grad_scaler.h"
+#include "lockstep/train/accelerator_options.h"
 #include "lockstep/train/checkpointable.h"
 #include "lockstep/train/mixed_precision.h"
+#include "lockstep/train/partial_state.h"
 #include "lockstep/train/prepared_loader.h"
 #include "lockstep/train/prepared_model.h"
 #include "lockstep/train/prepared_optimizer.h"
 #include "lockstep/train/prepared_torch_loader.h"
-#include "lockstep/train/project_configuration.h"
 #include "lockstep/train/state_hooks.h"
 #include "lockstep/train/tracker.h"
 
@@ -32,36 +31,6 @@ namespace lockstep {
 
 class AcceleratorState;
 class CheckpointWriter;
-
-/// The arguments of Accelerate's Accelerator that concern data parallelism, under their names.
-struct AcceleratorOptions {
-  std::string mixed_precision;                   ///< no, bf16, fp16; empty: ACCELERATE_MIXED_PRECISION, else no
-  std::int64_t gradient_accumulation_steps = 0;  ///< 0: ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else 1
-  bool cpu = false;                    ///< stay on the CPU even if CUDA exists; ACCELERATE_USE_CPU=true does the same
-  bool device_placement = true;        ///< `prepare` moves modules to `device()`, and prepared loaders their batches
-  bool split_batches = false;          ///< a loader's batch size is the total of all ranks
-  bool even_batches = true;            ///< ranks get equal numbers of batches, by repeating samples
-  bool sync_with_dataloader = true;    ///< GradientAccumulationPlugin: an accumulation window ends with its loader
-  DistributedDataParallelOptions ddp;  ///< DistributedDataParallelKwargs
-  GradScaler::Options grad_scaler;     ///< GradScalerKwargs, for fp16
-  std::vector<std::string> log_with;   ///< trackers: tensorboard, json, all
-  ProjectConfiguration project_config;
-};
-
-struct SaveStateOptions {
-  /// Copy the present state and return; another thread writes it while the loop continues. The next save, load_state
-  /// and end_training wait for it, and throw its error. Accelerate only writes in the foreground.
-  bool background = false;
-};
-
-/// Size limit of a shard in Accelerator::save_model: Accelerate's "10GB".
-constexpr std::uint64_t kAccelerateMaxShardBytes = 10'000'000'000;
-
-struct LoadStateOptions {
-  /// Continue with another number of ranks: from the data position of all ranks together, but not bit for bit (see
-  /// resume_state).
-  bool allow_world_size_change = false;
-};
 
 /// Turns a training loop for one process into a loop for many processes, by four lines:
 ///
@@ -76,28 +45,19 @@ struct LoadStateOptions {
 ///
 /// Construct it first in main: it joins the job's group. If no launcher started the process but `lockstep config` wrote
 /// a configuration, the process becomes `lockstep launch` for this program, with as many processes as the configuration
-/// says. Without launcher and configuration it is a single process. One thread at a time. Mirrors
-/// accelerate.Accelerator 1.15; comments name the differences.
+/// says. Without launcher and configuration it is a single process. One thread at a time. Its base has this process's
+/// place in the job. Mirrors accelerate.Accelerator 1.15; comments name the differences.
 ///
 /// Errors: those of the communicator, and an Error for invalid arguments.
-class Accelerator {
+class Accelerator : public PartialState {
  public:
   explicit Accelerator(AcceleratorOptions options = {});
   Accelerator(Accelerator&&) noexcept;
   Accelerator& operator=(Accelerator&&) noexcept;
   ~Accelerator();
 
-  // This process's place in the job.
-  int process_index() const { return group_->rank(); }
-  int local_process_index() const { return group_->membership().self().local_rank; }
-  int num_processes() const { return group_->world_size(); }
-  bool is_main_process() const { return process_index() == 0; }
-  bool is_local_main_process() const { return local_process_index() == 0; }
-  bool is_last_process() const { return process_index() == num_processes() - 1; }
   std::string mixed_precision() const { return precision_.name(); }
   std::int64_t gradient_accumulation_steps() const;
-  Communicator& process_group() { return *group_; }
-  c10::Device device() const { return device_; }  ///< this rank's device: a CUDA device if it has one, else the CPU
 
   /// Prepares each argument and returns all in a tuple. A module (holder, shared_ptr or TorchScript) becomes a
   /// PreparedModel, an optimizer a PreparedOptimizer, a DataLoader a PreparedLoader over this rank's share, a loader of
@@ -176,40 +136,9 @@ class Accelerator {
     return NestedTensors::apply(
         nested, [&](const at::Tensor& each) { return pad_across_processes(each, dim, pad_index, pad_first); });
   }
-  void wait_for_everyone() { group_->barrier(); }
-  /// Runs `body` on the main process first, then on the others. They wait as long as the main process lives. If `body`
-  /// throws there, all processes throw, and the others name that process.
-  void main_process_first(const std::function<void()>& body) { one_first(is_main_process(), body); }
-  /// Runs `body` on each host's first process before the others.
-  void local_main_process_first(const std::function<void()>& body) { one_first(is_local_main_process(), body); }
   /// `check_trigger` is true on every rank if any rank called `set_trigger` since the last check.
   void set_trigger() { trigger_ = true; }
   bool check_trigger();
-
-  /// This rank's part of `inputs`. Parts are as even as possible; lower ranks get one more. `apply_padding` repeats the
-  /// last element for ranks that have one less. Not collective.
-  template <typename T>
-  std::vector<T> split_between_processes(const std::vector<T>& inputs, bool apply_padding = false) const {
-    const auto [begin, end] = share_of(static_cast<std::int64_t>(inputs.size()), process_index());
-    std::vector<T> part(inputs.begin() + begin, inputs.begin() + end);
-    const auto [first, most] = share_of(static_cast<std::int64_t>(inputs.size()), 0);
-    while (apply_padding && !inputs.empty() && static_cast<std::int64_t>(part.size()) < most - first) {
-      part.push_back(inputs.back());
-    }
-    return part;
-  }
-  at::Tensor split_between_processes(const at::Tensor& input, bool apply_padding = false) const;
-  /// Splits each value of a map at the same places. @throws Error  if their lengths differ
-  template <typename Values>
-  std::map<std::string, Values> split_between_processes(const std::map<std::string, Values>& inputs,
-                                                        bool apply_padding = false) const {
-    std::map<std::string, Values> parts;
-    for (const auto& [name, values] : inputs) {
-      require_same_length(inputs.begin()->first, length_of(inputs.begin()->second), name, length_of(values));
-      parts.emplace(name, split_between_processes(values, apply_padding));
-    }
-    return parts;
-  }
 
   /// Runs `loop`, in which ranks may make different numbers of steps of `model` (see even_batches). Afterwards all
   /// ranks have the weights of a rank that finished last, and the state of its prepared optimizers, schedulers and
@@ -279,8 +208,6 @@ class Accelerator {
   /// On the main process, passes values to all trackers. Not collective. @param step  negative: one after the last
   void log(const Logs& values, std::int64_t step = -1);
 
-  /// Writes one line, on the first rank of each host.
-  void print(const std::string& line) const;
   /// The module itself.
   template <typename ModuleType>
   static ModuleType unwrap_model(PreparedModel<ModuleType>& model) {
@@ -308,7 +235,7 @@ class Accelerator {
     } else if constexpr (kIsTorchLoader<Type>) {
       auto loader = torch_loader_of(std::forward<Object>(object));
       using Loader = typename decltype(loader)::element_type;
-      return PreparedTorchLoader<Loader>(std::move(loader), loader_share(), group_, batches_to_read_ahead(), loaders_);
+      return PreparedTorchLoader<Loader>(std::move(loader), loader_share(), group(), batches_to_read_ahead(), loaders_);
     } else {
       static_assert(detail::require_preparable<Type>());
       place(module_tensors(detail::plain_module(object)));
@@ -333,20 +260,8 @@ class Accelerator {
   DistributedDataParallelOptions ddp_options() const;
   void unscale_gradients_of(const std::vector<at::Tensor>* parameters);
   void begin_micro_batch();
-  void one_first(bool is_first, const std::function<void()>& body);
-  std::pair<std::int64_t, std::int64_t> share_of(std::int64_t count, int rank) const;
-  static std::int64_t length_of(const at::Tensor& values) { return values.size(0); }
-  template <typename T>
-  static std::int64_t length_of(const std::vector<T>& values) {
-    return static_cast<std::int64_t>(values.size());
-  }
-  static void require_same_length(const std::string& first, std::int64_t length, const std::string& other,
-                                  std::int64_t other_length);
-
   AcceleratorOptions options_;
-  std::shared_ptr<Communicator> group_;
   bool owns_group_ = false;
-  c10::Device device_{c10::kCPU};
   MixedPrecision precision_;
   std::shared_ptr<UpdateState> state_;
   std::shared_ptr<AcceleratorState> kept_;

@@ -1,20 +1,15 @@
 #include "lockstep/train/accelerator.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/checkpoint/agreement.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/comm/local_device.h"
 #include "lockstep/comm/process_group.h"
@@ -60,16 +55,17 @@ Accelerator::Accelerator(AcceleratorOptions options)
   if (!options_.ddp.process_group && !is_initialized()) {
     adopt_launcher_environment();
     become_launcher_if_configured();
-    ProcessGroupOptions group;
+    ProcessGroupOptions how;
     if (!env_string("WORLD_SIZE") && !env_string("RANK")) {
-      group.world_size = 1;
-      group.rank = 0;
+      how.world_size = 1;
+      how.rank = 0;
     }
-    init_process_group(group);
+    init_process_group(how);
     owns_group_ = true;
   }
-  group_ = options_.ddp.process_group ? options_.ddp.process_group : default_group();
-  if (!options_.cpu && env_string("ACCELERATE_USE_CPU").value_or("false") != "true") device_ = use_local_device();
+  const auto joined = options_.ddp.process_group ? options_.ddp.process_group : default_group();
+  const bool may_use_cuda = !options_.cpu && env_string("ACCELERATE_USE_CPU").value_or("false") != "true";
+  join(joined, may_use_cuda ? use_local_device() : c10::Device(c10::kCPU));
 }
 
 Accelerator::Accelerator(Accelerator&&) noexcept = default;
@@ -94,10 +90,10 @@ void Accelerator::keep(Checkpointable object) { kept_->add_object(std::move(obje
 
 const std::vector<torch::optim::Optimizer*>& Accelerator::prepared_optimizers() const { return kept_->optimizers(); }
 
-void Accelerator::take_over_from(int rank) { kept_->take_over_from(rank, *group_); }
+void Accelerator::take_over_from(int rank) { kept_->take_over_from(rank, process_group()); }
 
 void Accelerator::place(const ModuleTensors& tensors) const {
-  if (options_.device_placement) move_to_device(tensors, device_);
+  if (options_.device_placement) move_to_device(tensors, device());
 }
 
 LoaderShare Accelerator::loader_share() const {
@@ -106,7 +102,7 @@ LoaderShare Accelerator::loader_share() const {
   share.world_size = num_processes();
   share.even_batches = options_.even_batches;
   share.split_batches = options_.split_batches;
-  if (options_.device_placement) share.device = device_;
+  if (options_.device_placement) share.device = device();
   return share;
 }
 
@@ -123,7 +119,7 @@ PreparedLoader Accelerator::prepare_loader(const DataLoader& loader) {
 
 DistributedDataParallelOptions Accelerator::ddp_options() const {
   DistributedDataParallelOptions options = options_.ddp;
-  options.process_group = group_;
+  options.process_group = group();
   return options;
 }
 
@@ -167,52 +163,14 @@ void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, do
   lockstep::clip_grad_value_(parameters, clip_value);
 }
 
-Autocast Accelerator::autocast() const { return Autocast(device_.type(), precision_.dtype, precision_.autocast); }
-
-void Accelerator::one_first(bool is_first, const std::function<void()>& body) {
-  run_together(*group_, "preparing what the other processes wait for", [&] {
-    if (is_first) body();
-  });
-  if (!is_first) body();
-}
+Autocast Accelerator::autocast() const { return Autocast(device().type(), precision_.dtype, precision_.autocast); }
 
 bool Accelerator::check_trigger() {
   at::Tensor flag = at::full({1}, trigger_ ? 1 : 0, at::kInt);
-  group_->all_reduce(flag, ReduceOp::Max);
+  process_group().all_reduce(flag, ReduceOp::Max);
   const bool is_set = flag.item<int>() != 0;
   if (is_set) trigger_ = false;
   return is_set;
-}
-
-std::pair<std::int64_t, std::int64_t> Accelerator::share_of(std::int64_t count, int rank) const {
-  const std::int64_t each = count / num_processes();
-  const std::int64_t more = count % num_processes();
-  const std::int64_t begin = rank * each + std::min<std::int64_t>(rank, more);
-  return {begin, begin + each + (rank < more ? 1 : 0)};
-}
-
-at::Tensor Accelerator::split_between_processes(const at::Tensor& input, bool apply_padding) const {
-  const std::int64_t count = input.size(0);
-  const auto [begin, end] = share_of(count, process_index());
-  at::Tensor part = input.narrow(0, begin, end - begin);
-  const auto [first, most] = share_of(count, 0);
-  if (apply_padding && count > 0 && part.size(0) < most - first) {
-    part = torch::cat({part, input.narrow(0, count - 1, 1)}, 0);
-  }
-  return part;
-}
-
-void Accelerator::require_same_length(const std::string& first, std::int64_t length, const std::string& other,
-                                      std::int64_t other_length) {
-  if (length == other_length) return;
-  throw Error(fmt::format("'{}' has {} elements and '{}' {}", first, length, other, other_length),
-              "Accelerator::split_between_processes", "give a map whose values have the same length");
-}
-
-void Accelerator::print(const std::string& line) const {
-  if (!is_local_main_process()) return;
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
 }
 
 void Accelerator::init_trackers(const std::string& project_name, const nlohmann::json& config) {
@@ -258,7 +216,7 @@ void Accelerator::end_training() {
   for (const auto& tracker : trackers_) tracker->finish();
   trackers_.clear();
   free_memory();
-  group_.reset();
+  leave();
   if (std::exchange(owns_group_, false)) destroy_process_group();
 }
 

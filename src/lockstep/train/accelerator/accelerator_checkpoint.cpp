@@ -61,7 +61,7 @@ void warn_of_positions_that_are_not_kept(const ActiveLoaders& loaders) {
 }  // namespace
 
 void Accelerator::save_weights(const ModuleTensors& tensors, const std::string& folder, std::uint64_t max_shard_bytes) {
-  run_together(*group_, "saving the model in " + folder, [&] {
+  run_together(process_group(), "saving the model in " + folder, [&] {
     if (is_main_process()) write_weight_files(folder, tensors_to_save(tensors), max_shard_bytes);
   });
 }
@@ -78,12 +78,12 @@ std::string Accelerator::save_state(const std::string& output_dir, SaveStateOpti
     options.names = place.names;
     options.background = how.background;
     writer_.reset();
-    writer_ = std::make_unique<CheckpointWriter>(options, group_);
+    writer_ = std::make_unique<CheckpointWriter>(options, group());
     writer_key_ = key;
   }
   if (is_main_process()) warn_of_positions_that_are_not_kept(*loaders_);
   CheckpointContent content;
-  run_together(*group_, "gathering what save_state writes", [&] {
+  run_together(process_group(), "gathering what save_state writes", [&] {
     content = kept_->content(project.iteration, is_main_process());
     std::vector<NamedTensors> weights;
     if (is_main_process()) weights = kept_->weights();
@@ -102,8 +102,9 @@ std::string Accelerator::save_state(const std::string& output_dir, SaveStateOpti
 
 void Accelerator::load_state(const std::string& input_dir, LoadStateOptions options) {
   if (writer_) writer_->wait();
-  const Checkpoint checkpoint = checkpoint_at(place_of(options_.project_config, input_dir, "load_state"), *group_);
-  run_together(*group_, "taking up " + checkpoint.path(), [&] {
+  const Checkpoint checkpoint =
+      checkpoint_at(place_of(options_.project_config, input_dir, "load_state"), process_group());
+  run_together(process_group(), "taking up " + checkpoint.path(), [&] {
     require_generators(checkpoint);
     const ResumeState own = resume_state(checkpoint, process_index(), num_processes(), options.allow_world_size_change);
     std::vector<NamedTensors> weights = kept_->weights();

@@ -28,7 +28,7 @@ at::Tensor Accelerator::gather(const at::Tensor& tensor) {
   std::vector<std::int64_t> sizes = part.sizes().vec();
   sizes[0] *= num_processes();
   at::Tensor all = at::empty(sizes, part.options());
-  group_->all_gather(all, part);
+  process_group().all_gather(all, part);
   return all;
 }
 
@@ -64,7 +64,7 @@ at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
 
 at::Tensor Accelerator::reduce(const at::Tensor& tensor, const std::string& reduction, double scale) {
   at::Tensor result = tensor.detach().clone();
-  if (reduction != "none") group_->all_reduce(result, operation_of(reduction));
+  if (reduction != "none") process_group().all_reduce(result, operation_of(reduction));
   return scale == 1 ? result : result * scale;
 }
 
@@ -73,7 +73,7 @@ at::Tensor Accelerator::pad_across_processes(const at::Tensor& tensor, std::int6
   if (dim < 0) dim += tensor.dim();
   if (dim < 0 || dim >= tensor.dim()) return tensor;  // as in Accelerate, a scalar among tensors is returned unchanged
   at::Tensor largest = at::full({1}, tensor.size(dim), at::kLong);
-  group_->all_reduce(largest, ReduceOp::Max);
+  process_group().all_reduce(largest, ReduceOp::Max);
   const std::int64_t missing = largest.item<std::int64_t>() - tensor.size(dim);
   if (missing == 0) return tensor;
   std::vector<std::int64_t> sizes = tensor.sizes().vec();
