@@ -9,7 +9,6 @@ namespace lockstep {
 namespace {
 
 using Args = TrainingArguments;
-constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
 std::vector<std::string> scheduler_choices() {
   std::vector<std::string> names = schedule_names();
@@ -17,131 +16,125 @@ std::vector<std::string> scheduler_choices() {
   return names;
 }
 
+// Writes a row: bounds, choices and aliases by name, after the three parts that every row has.
+class Row : public TrainingArgumentRow {
+ public:
+  Row(const char* called, TrainingArgumentMember held_by, const char* explained)
+      : TrainingArgumentRow{called, held_by, explained} {}
+  Row&& one_of(std::vector<std::string> texts) {
+    choices = std::move(texts);
+    return std::move(*this);
+  }
+  Row&& at_least(double bound) {
+    least = bound;
+    return std::move(*this);
+  }
+  Row&& above(double bound) {
+    above_least = true;
+    return at_least(bound);
+  }
+  Row&& at_most(double bound) {
+    most = bound;
+    return std::move(*this);
+  }
+  Row&& or_named(const char* alias) {
+    aliases.emplace_back(alias);
+    return std::move(*this);
+  }
+};
+
 std::vector<TrainingArgumentRow> results_and_length() {
   return {
-      {"output_dir", &Args::output_dir, "folder for checkpoints, logs and the trained model"},
-      {"resume_from_checkpoint", &Args::resume_from_checkpoint,
-       "continue from this checkpoint; 'true': from the newest whole one in output_dir"},
-      {"allow_world_size_change", &Args::allow_world_size_change,
-       "continue from a checkpoint of another number of ranks"},
-      {"per_device_train_batch_size",
-       &Args::per_device_train_batch_size,
-       "samples of one rank or replica in a micro-batch",
-       {},
-       1,
-       kNoBound},
-      {"per_device_eval_batch_size",
-       &Args::per_device_eval_batch_size,
-       "samples of one rank or replica in evaluation",
-       {},
-       1,
-       kNoBound},
-      {"gradient_accumulation_steps",
-       &Args::gradient_accumulation_steps,
-       "micro-batches of one update",
-       {},
-       1,
-       kNoBound},
-      {"num_train_epochs",
-       &Args::num_train_epochs,
-       "passes over the training data; fractions are fine",
-       {},
-       0,
-       kNoBound,
-       true},
-      {"max_steps", &Args::max_steps, "updates; above 0 it wins over num_train_epochs", {}, -1, kNoBound},
+      Row("output_dir", &Args::output_dir, "folder for checkpoints, logs and the trained model"),
+      Row("resume_from_checkpoint", &Args::resume_from_checkpoint,
+          "continue from this checkpoint; 'true': from the newest whole one in output_dir"),
+      Row("allow_world_size_change", &Args::allow_world_size_change,
+          "continue from a checkpoint of another number of ranks"),
+      Row("per_device_train_batch_size", &Args::per_device_train_batch_size,
+          "samples of one rank or replica in a micro-batch")
+          .at_least(1),
+      Row("per_device_eval_batch_size", &Args::per_device_eval_batch_size,
+          "samples of one rank or replica in evaluation")
+          .at_least(1),
+      Row("gradient_accumulation_steps", &Args::gradient_accumulation_steps, "micro-batches of one update").at_least(1),
+      Row("num_train_epochs", &Args::num_train_epochs, "passes over the training data; fractions are fine").above(0),
+      Row("max_steps", &Args::max_steps, "updates; above 0 it wins over num_train_epochs").at_least(-1),
   };
 }
 
 std::vector<TrainingArgumentRow> optimizer_and_loss() {
   return {
-      {"optim", &Args::optim, "optimizer", {"adamw_torch", "adamw_torch_fused", "sgd"}},
-      {"learning_rate", &Args::learning_rate, "of the first update after warm-up", {}, 0, kNoBound, false, {"lr"}},
-      {"weight_decay", &Args::weight_decay, "of all parameters but biases and normalisation layers", {}, 0, kNoBound},
-      {"adam_beta1", &Args::adam_beta1, "decay of the gradient's mean", {}, 0, 0.999999},
-      {"adam_beta2", &Args::adam_beta2, "decay of its square's mean", {}, 0, 0.9999999},
-      {"adam_epsilon", &Args::adam_epsilon, "added to the denominator", {}, 0, kNoBound},
-      {"max_grad_norm", &Args::max_grad_norm, "clip the gradients' norm to this; 0: do not", {}, 0, kNoBound},
-      {"lr_scheduler_type", &Args::lr_scheduler_type, "schedule of the learning rate", scheduler_choices()},
-      {"lr_scheduler_kwargs", &Args::lr_scheduler_kwargs, "the schedule's own arguments, as a JSON object"},
-      {"warmup_steps", &Args::warmup_steps, "updates of warm-up; below 1: that part of all updates", {}, 0, kNoBound},
-      {"warmup_ratio", &Args::warmup_ratio, "part of all updates that is warm-up", {}, 0, 1},
-      {"bf16", &Args::bf16, "compute in bf16 where that is safe; weights stay as they are"},
-      {"fp16", &Args::fp16, "the same in fp16, with a scaled loss"},
-      {"label_smoothing_factor", &Args::label_smoothing_factor, "share of each label that all classes get", {}, 0, 1},
-      {"gradient_checkpointing", &Args::gradient_checkpointing,
-       "recompute activations in backward: less memory, more time"},
+      Row("optim", &Args::optim, "optimizer").one_of({"adamw_torch", "adamw_torch_fused", "sgd"}),
+      Row("learning_rate", &Args::learning_rate, "of the first update after warm-up").at_least(0).or_named("lr"),
+      Row("weight_decay", &Args::weight_decay, "of all parameters but biases and normalisation layers").at_least(0),
+      Row("adam_beta1", &Args::adam_beta1, "decay of the gradient's mean").at_least(0).at_most(0.999999),
+      Row("adam_beta2", &Args::adam_beta2, "decay of its square's mean").at_least(0).at_most(0.9999999),
+      Row("adam_epsilon", &Args::adam_epsilon, "added to the denominator").at_least(0),
+      Row("max_grad_norm", &Args::max_grad_norm, "clip the gradients' norm to this; 0: do not").at_least(0),
+      Row("lr_scheduler_type", &Args::lr_scheduler_type, "schedule of the learning rate").one_of(scheduler_choices()),
+      Row("lr_scheduler_kwargs", &Args::lr_scheduler_kwargs, "the schedule's own arguments, as a JSON object"),
+      Row("warmup_steps", &Args::warmup_steps, "updates of warm-up; below 1: that part of all updates").at_least(0),
+      Row("warmup_ratio", &Args::warmup_ratio, "part of all updates that is warm-up").at_least(0).at_most(1),
+      Row("bf16", &Args::bf16, "compute in bf16 where that is safe; weights stay as they are"),
+      Row("fp16", &Args::fp16, "the same in fp16, with a scaled loss"),
+      Row("label_smoothing_factor", &Args::label_smoothing_factor, "share of each label that all classes get")
+          .at_least(0)
+          .at_most(1),
+      Row("gradient_checkpointing", &Args::gradient_checkpointing,
+          "recompute activations in backward: less memory, more time"),
   };
 }
 
 std::vector<TrainingArgumentRow> cadence() {
   const std::vector<std::string> strategies{"no", "steps", "epoch"};
   return {
-      {"logging_strategy", &Args::logging_strategy, "when to log", strategies},
-      {"logging_steps",
-       &Args::logging_steps,
-       "updates between two logs; below 1: that part of all",
-       {},
-       0,
-       kNoBound,
-       true},
-      {"logging_first_step", &Args::logging_first_step, "log the first update too"},
-      {"logging_nan_inf_filter", &Args::logging_nan_inf_filter,
-       "leave losses that are NaN or infinite out of logged means"},
-      {"stop_on_nan", &Args::stop_on_nan, "end with an error once the weights are NaN or infinite"},
-      {"eval_strategy", &Args::eval_strategy, "when to evaluate", strategies, 0, 0, false, {"evaluation_strategy"}},
-      {"eval_steps",
-       &Args::eval_steps,
-       "updates between two evaluations; default: logging_steps",
-       {},
-       0,
-       kNoBound,
-       true},
-      {"eval_delay", &Args::eval_delay, "epochs or updates before the first evaluation", {}, 0, kNoBound},
-      {"eval_on_start", &Args::eval_on_start, "evaluate before the first update"},
-      {"prediction_loss_only", &Args::prediction_loss_only, "evaluate the loss alone, no metrics"},
-      {"save_strategy", &Args::save_strategy, "when to save a checkpoint", {"no", "steps", "epoch", "best"}},
-      {"save_steps",
-       &Args::save_steps,
-       "updates between two checkpoints; below 1: that part of all",
-       {},
-       0,
-       kNoBound,
-       true},
-      {"save_total_limit",
-       &Args::save_total_limit,
-       "checkpoints that are kept: the newest, and the best",
-       {},
-       1,
-       kNoBound},
-      {"save_only_model", &Args::save_only_model, "checkpoints hold the model alone: no going on from them"},
-      {"enable_jit_checkpoint", &Args::enable_jit_checkpoint,
-       "on SIGTERM or SIGUSR1 save a checkpoint and end with code 143"},
-      {"load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"},
-      {"metric_for_best_model", &Args::metric_for_best_model, "which metric says what is best; default: loss"},
-      {"greater_is_better", &Args::greater_is_better, "default: unless the metric ends in 'loss'"},
+      Row("logging_strategy", &Args::logging_strategy, "when to log").one_of(strategies),
+      Row("logging_steps", &Args::logging_steps, "updates between two logs; below 1: that part of all").above(0),
+      Row("logging_first_step", &Args::logging_first_step, "log the first update too"),
+      Row("logging_nan_inf_filter", &Args::logging_nan_inf_filter,
+          "leave losses that are NaN or infinite out of logged means"),
+      Row("stop_on_nan", &Args::stop_on_nan, "end with an error once the weights are NaN or infinite"),
+      Row("eval_strategy", &Args::eval_strategy, "when to evaluate").one_of(strategies).or_named("evaluation_strategy"),
+      Row("eval_steps", &Args::eval_steps, "updates between two evaluations; default: logging_steps").above(0),
+      Row("eval_delay", &Args::eval_delay, "epochs or updates before the first evaluation").at_least(0),
+      Row("eval_on_start", &Args::eval_on_start, "evaluate before the first update"),
+      Row("prediction_loss_only", &Args::prediction_loss_only, "evaluate the loss alone, no metrics"),
+      Row("save_strategy", &Args::save_strategy, "when to save a checkpoint").one_of({"no", "steps", "epoch", "best"}),
+      Row("save_steps", &Args::save_steps, "updates between two checkpoints; below 1: that part of all").above(0),
+      Row("save_total_limit", &Args::save_total_limit, "checkpoints that are kept: the newest, and the best")
+          .at_least(1),
+      Row("save_only_model", &Args::save_only_model, "checkpoints hold the model alone: no going on from them"),
+      Row("enable_jit_checkpoint", &Args::enable_jit_checkpoint,
+          "on SIGTERM or SIGUSR1 save a checkpoint and end with code 143"),
+      Row("load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"),
+      Row("metric_for_best_model", &Args::metric_for_best_model, "which metric says what is best; default: loss"),
+      Row("greater_is_better", &Args::greater_is_better, "default: unless the metric ends in 'loss'"),
   };
 }
 
 std::vector<TrainingArgumentRow> data_and_ranks() {
   return {
-      {"seed", &Args::seed, "of weights, dropout and the order of samples", {}, 0, kNoBound},
-      {"data_seed", &Args::data_seed, "of the order of samples alone", {}, 0, kNoBound},
-      {"dataloader_num_workers", &Args::dataloader_num_workers, "threads that read ahead", {}, 0, 1024},
-      {"dataloader_prefetch_factor", &Args::dataloader_prefetch_factor, "batches that each may be ahead", {}, 1, 1024},
-      {"dataloader_drop_last", &Args::dataloader_drop_last, "leave out the epoch's last, smaller batch"},
-      {"group_by_length", &Args::group_by_length, "put samples of about one length together"},
-      {"use_cpu", &Args::use_cpu, "stay on the CPU where there is CUDA", {}, 0, 0, false, {"no_cuda"}},
-      {"parallel_mode", &Args::parallel_mode, "how devices share the work", {"auto", "single", "dp", "ddp"}},
-      {"replicas", &Args::replicas, "copies of the model in one process (dp); 0: one for each device", {}, 0, 256},
-      {"ddp_backend", &Args::ddp_backend, "engine between ranks; default: the fastest that fits"},
-      {"ddp_bucket_cap_mb", &Args::ddp_bucket_cap_mb, "MiB of gradients sent together", {}, 0, 65536, true},
-      {"ddp_broadcast_buffers", &Args::ddp_broadcast_buffers, "send rank 0's buffers before each forward"},
-      {"ddp_timeout", &Args::ddp_timeout, "seconds until a collective has failed", {}, 0, 31536000, true},
-      {"fuse", &Args::fuse, "ranks share the work of the update where they can"},
-      {"disable_tqdm", &Args::disable_tqdm, "no progress bar; default: none off a terminal"},
-      {"report_to", &Args::report_to, "what else records the logs", {"none", "tensorboard", "all"}},
-      {"logging_dir", &Args::logging_dir, "folder of TensorBoard's files"},
+      Row("seed", &Args::seed, "of weights, dropout and the order of samples").at_least(0),
+      Row("data_seed", &Args::data_seed, "of the order of samples alone").at_least(0),
+      Row("dataloader_num_workers", &Args::dataloader_num_workers, "threads that read ahead").at_least(0).at_most(1024),
+      Row("dataloader_prefetch_factor", &Args::dataloader_prefetch_factor, "batches that each may be ahead")
+          .at_least(1)
+          .at_most(1024),
+      Row("dataloader_drop_last", &Args::dataloader_drop_last, "leave out the epoch's last, smaller batch"),
+      Row("group_by_length", &Args::group_by_length, "put samples of about one length together"),
+      Row("use_cpu", &Args::use_cpu, "stay on the CPU where there is CUDA").or_named("no_cuda"),
+      Row("parallel_mode", &Args::parallel_mode, "how devices share the work").one_of({"auto", "single", "dp", "ddp"}),
+      Row("replicas", &Args::replicas, "copies of the model in one process (dp); 0: one for each device")
+          .at_least(0)
+          .at_most(256),
+      Row("ddp_backend", &Args::ddp_backend, "engine between ranks; default: the fastest that fits"),
+      Row("ddp_bucket_cap_mb", &Args::ddp_bucket_cap_mb, "MiB of gradients sent together").above(0).at_most(65536),
+      Row("ddp_broadcast_buffers", &Args::ddp_broadcast_buffers, "send rank 0's buffers before each forward"),
+      Row("ddp_timeout", &Args::ddp_timeout, "seconds until a collective has failed").above(0).at_most(31536000),
+      Row("fuse", &Args::fuse, "ranks share the work of the update where they can"),
+      Row("disable_tqdm", &Args::disable_tqdm, "no progress bar; default: none off a terminal"),
+      Row("report_to", &Args::report_to, "what else records the logs").one_of({"none", "tensorboard", "all"}),
+      Row("logging_dir", &Args::logging_dir, "folder of TensorBoard's files"),
   };
 }
 
