@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/detail/models/pretrained_model.h"
 #include "lockstep/detail/models/token_inputs.h"
 #include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/initialization.h"
@@ -25,92 +26,79 @@ class Norm;
 ///
 /// As in Hugging Face's model, positions count from 0 whether tokens are padding or not. To count only the tokens of
 /// left-padded texts, pass `position_ids_of_mask(attention_mask)` as position_ids.
-class GPT2ModelImpl : public torch::nn::Module {
+class GPT2ModelImpl : public PretrainedModule<GPT2ModelImpl, GPT2Config, torch::nn::Module> {
  public:
+  static constexpr const char* kArchitecture = "GPT2Model";
+
   /// @throws Error  if the configuration is not possible
   explicit GPT2ModelImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
   ~GPT2ModelImpl() override;
-
-  static Loaded<GPT2ModelImpl> from_pretrained(const std::string& folder, const LoadOptions& options = {});
-  void save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes = kDefaultMaxShardBytes) const;
 
   /// @return  [size, length, n_embd]
   /// @throws Error  if ids, lengths or shapes do not fit (see check_token_inputs)
   at::Tensor forward(const TokenInputs& inputs);
 
-  const GPT2Config& config() const { return config_; }
   const Embedding& word_embeddings() const { return *words_; }
 
  private:
   at::Tensor embed(const TokenInputs& inputs) const;
 
-  GPT2Config config_;
   std::shared_ptr<Embedding> words_;
   std::shared_ptr<Embedding> positions_;
   std::vector<std::shared_ptr<GPT2Block>> blocks_;
   std::shared_ptr<Norm> norm_;
 };
+extern template class PretrainedModule<GPT2ModelImpl, GPT2Config, torch::nn::Module>;
 TORCH_MODULE(GPT2Model);
 
 /// GPT-2 that predicts the next token. Parameters as in Hugging Face's `GPT2LMHeadModel`. The head's weight is the word
 /// embedding (unless `tie_word_embeddings` is false), so the module and its files hold it once.
 /// Batch: "input_ids" and "labels" [size, length]; optional: "attention_mask", "token_type_ids", "position_ids". Labels
 /// are the ids themselves, with -100 for tokens that do not count (padding); the model shifts them.
-class GPT2LMHeadModelImpl : public Model {
+class GPT2LMHeadModelImpl : public PretrainedTextModel<GPT2LMHeadModelImpl, GPT2Config> {
  public:
-  explicit GPT2LMHeadModelImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
+  static constexpr const char* kArchitecture = "GPT2LMHeadModel";
+  static constexpr bool kScoresEachToken = true;
 
-  static Loaded<GPT2LMHeadModelImpl> from_pretrained(const std::string& folder, const LoadOptions& options = {});
-  void save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes = kDefaultMaxShardBytes) const;
+  explicit GPT2LMHeadModelImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
 
   /// @return  scores [size, length, vocab_size]
   at::Tensor forward(const TokenInputs& inputs);
-  const GPT2Config& config() const { return config_; }
 
-  InputKind input_kind() const override { return InputKind::Text; }
-  std::vector<InputField> inputs() const override;
   Batch random_batch(const RandomBatchOptions& options) const override;
   LossSum loss(const at::Tensor& output, const Batch& batch) const override;
   LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override;
 
  private:
-  at::Tensor forward_batch(const Batch& batch) override;
-  std::shared_ptr<Model> make_alike() const override;
-
-  GPT2Config config_;
   std::shared_ptr<GPT2ModelImpl> transformer_;
   std::shared_ptr<Dense> head_;
 };
+extern template class PretrainedModule<GPT2LMHeadModelImpl, GPT2Config, Model>;
+extern template class PretrainedTextModel<GPT2LMHeadModelImpl, GPT2Config>;
 TORCH_MODULE(GPT2LMHeadModel);
 
 /// GPT-2 with a linear layer over the last token that is not padding. Parameters as in Hugging Face's
 /// `GPT2ForSequenceClassification`. Batch: as above, but "labels" are [size].
-class GPT2ForSequenceClassificationImpl : public Model {
+class GPT2ForSequenceClassificationImpl : public PretrainedTextModel<GPT2ForSequenceClassificationImpl, GPT2Config> {
  public:
-  explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
+  static constexpr const char* kArchitecture = "GPT2ForSequenceClassification";
+  static constexpr bool kScoresEachToken = false;
 
-  static Loaded<GPT2ForSequenceClassificationImpl> from_pretrained(const std::string& folder,
-                                                                   const LoadOptions& options = {});
-  void save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes = kDefaultMaxShardBytes) const;
+  explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
 
   /// @return  scores [size, num_labels]
   /// @throws Error  for more than one text when the configuration has no pad_token_id
   at::Tensor forward(const TokenInputs& inputs);
-  const GPT2Config& config() const { return config_; }
 
-  InputKind input_kind() const override { return InputKind::Text; }
-  std::vector<InputField> inputs() const override;
   Batch random_batch(const RandomBatchOptions& options) const override;
   LossSum loss(const at::Tensor& output, const Batch& batch) const override;
 
  private:
-  at::Tensor forward_batch(const Batch& batch) override;
-  std::shared_ptr<Model> make_alike() const override;
-
-  GPT2Config config_;
   std::shared_ptr<GPT2ModelImpl> transformer_;
   std::shared_ptr<Dense> score_;
 };
+extern template class PretrainedModule<GPT2ForSequenceClassificationImpl, GPT2Config, Model>;
+extern template class PretrainedTextModel<GPT2ForSequenceClassificationImpl, GPT2Config>;
 TORCH_MODULE(GPT2ForSequenceClassification);
 
 }  // namespace lockstep

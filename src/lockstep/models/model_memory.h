@@ -4,12 +4,16 @@
 
 namespace lockstep {
 
+/// About how many parameters, in fp32, a model of some sizes has.
+struct ParameterCount {
+  double parameters = 0;
+  std::string fields;  ///< of config.json that determine it, for errors
+};
+
 /// Refuses a model that is larger than the host's memory and swap together, before anything is allocated. Each size in
 /// a `config.json` may be sensible while their product is not.
-/// @param parameters  approximate number of parameters, in fp32
-/// @param path        the file that holds the sizes
-/// @param fields      the fields that make the product, for the error
+/// @param path  the file that holds the sizes
 /// @throws Error  naming file, fields and both sizes
-void require_memory_for(double parameters, const std::string& path, const std::string& fields);
+void require_memory_for(const ParameterCount& count, const std::string& path);
 
 }  // namespace lockstep

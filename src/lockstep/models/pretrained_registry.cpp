@@ -23,19 +23,17 @@ Loaded<Model> load_as_model(const std::string& folder, const LoadOptions& option
 }
 
 template <typename Module, typename Visit>
-bool visited_as(const Model& model, const char* architecture, const Visit& visit) {
+bool visited_as(const Model& model, const Visit& visit) {
   const auto* typed = dynamic_cast<const Module*>(&model);
-  if (typed != nullptr) visit(*typed, architecture);
+  if (typed != nullptr) visit(*typed);
   return typed != nullptr;
 }
 
-// Calls `visit(module, architecture)` with the class of `model`; returns false if it is not a text model.
+// Calls `visit(module)` with the class of `model`; returns false if it is not a text model.
 template <typename Visit>
 bool visit_text_model(const Model& model, const Visit& visit) {
-  return visited_as<BertForSequenceClassificationImpl>(model, "BertForSequenceClassification", visit) ||
-         visited_as<BertForMaskedLMImpl>(model, "BertForMaskedLM", visit) ||
-         visited_as<GPT2ForSequenceClassificationImpl>(model, "GPT2ForSequenceClassification", visit) ||
-         visited_as<GPT2LMHeadModelImpl>(model, "GPT2LMHeadModel", visit);
+  return visited_as<BertForSequenceClassificationImpl>(model, visit) || visited_as<BertForMaskedLMImpl>(model, visit) ||
+         visited_as<GPT2ForSequenceClassificationImpl>(model, visit) || visited_as<GPT2LMHeadModelImpl>(model, visit);
 }
 
 std::int64_t positions_of(const BertConfig& config) { return config.max_position_embeddings; }
@@ -107,7 +105,7 @@ Loaded<Model> load_or_make_model(const std::string& folder_or_name, TextTask tas
 
 std::int64_t max_positions_of(const Model& model) {
   std::int64_t positions = 0;
-  visit_text_model(model, [&](const auto& typed, const char*) { positions = positions_of(typed.config()); });
+  visit_text_model(model, [&](const auto& typed) { positions = positions_of(typed.config()); });
   return positions;
 }
 
@@ -123,13 +121,12 @@ std::vector<std::string> labels_of(const Model& model) {
 
 std::string config_json_of(const Model& model) {
   std::string json;
-  visit_text_model(model,
-                   [&](const auto& typed, const char* architecture) { json = typed.config().to_json(architecture); });
+  visit_text_model(model, [&](const auto& typed) { json = typed.config().to_json(typed.kArchitecture); });
   return json;
 }
 
 void save_model(const Model& model, const std::string& folder) {
-  const bool is_saved = visit_text_model(model, [&](const auto& typed, const char*) { typed.save_pretrained(folder); });
+  const bool is_saved = visit_text_model(model, [&](const auto& typed) { typed.save_pretrained(folder); });
   if (!is_saved) write_weight_files(folder, state_of(model));
 }
 

@@ -45,8 +45,8 @@ ModelOptions sizes_in(const ConfigFile& config, const std::string& kind) {
     parameters += last * static_cast<double>(options.hidden.back());
     last = static_cast<double>(options.hidden.back());
   }
-  require_memory_for(parameters + last * static_cast<double>(options.num_labels), config.path(),
-                     "num_features, hidden_sizes, id2label");
+  parameters += last * static_cast<double>(options.num_labels);
+  require_memory_for({parameters, "num_features, hidden_sizes, id2label"}, config.path());
   return options;
 }
 

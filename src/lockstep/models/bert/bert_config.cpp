@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/config_checks.h"
 #include "lockstep/models/config_file.h"
 
 namespace lockstep {
@@ -54,25 +55,14 @@ BertConfig BertConfig::from_file(const std::string& path) {
 }
 
 void BertConfig::check(const std::string& where) const {
-  const auto refuse = [&](const char* field, const std::string& problem, const char* fix) {
-    throw Error(fmt::format("\"{}\" {}", field, problem), fmt::format("{}, field \"{}\"", where, field), fix);
-  };
-  if (hidden_size < 1 || num_attention_heads < 1 || hidden_size % num_attention_heads != 0) {
-    refuse("hidden_size",
-           fmt::format("is {}, which {} attention heads (num_attention_heads) do not divide", hidden_size,
-                       num_attention_heads),
-           "give a hidden_size that is a multiple of num_attention_heads");
-  }
-  if (vocab_size < 1) refuse("vocab_size", "is not positive", "give the tokenizer's number of tokens");
-  if (pad_token_id && (*pad_token_id < 0 || *pad_token_id >= vocab_size)) {
-    refuse("pad_token_id", fmt::format("is {}, outside of the vocabulary of {}", *pad_token_id, vocab_size),
-           "give an id below vocab_size");
-  }
-  if (intermediate_size < 1) refuse("intermediate_size", "is not positive", "give a positive size");
-  if (max_position_embeddings < 1) refuse("max_position_embeddings", "is not positive", "give a positive length");
-  if (type_vocab_size < 1) refuse("type_vocab_size", "is not positive", "give at least 1");
-  if (num_hidden_layers < 0) refuse("num_hidden_layers", "is negative", "give a number of layers");
-  if (head.labels.empty()) refuse("num_labels", "is 0", "give at least one label");
+  const ConfigChecks checks(where);
+  checks.heads_divide({"hidden_size", hidden_size}, {"num_attention_heads", num_attention_heads});
+  checks.vocabulary(vocab_size, pad_token_id);
+  checks.positive({"intermediate_size", intermediate_size});
+  checks.positive({"max_position_embeddings", max_position_embeddings}, "give a positive length");
+  checks.positive({"type_vocab_size", type_vocab_size}, "give at least 1");
+  checks.layers({"num_hidden_layers", num_hidden_layers});
+  checks.labels(head);
 }
 
 std::string BertConfig::to_json(const std::string& architecture) const {

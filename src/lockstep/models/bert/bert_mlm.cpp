@@ -1,27 +1,17 @@
 #include <ATen/ops/empty.h>
 
-#include "lockstep/models/bert/bert_weights.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/models/loss.h"
+#include "lockstep/models/pretrained_model_bodies.h"
 #include "lockstep/models/random_tensors.h"
 #include "lockstep/models/token_batch.h"
 
 namespace lockstep {
 namespace {
 
-constexpr const char* kBertMaskedLm = "BertForMaskedLM";
 constexpr double kMaskedShare = 0.15;
-
-WeightRules rules_of(const BertConfig& config) {
-  WeightRules rules = bert_weight_rules(config, kBertMaskedLm);
-  if (config.tie_word_embeddings) {
-    rules.tied.emplace_back("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight");
-  }
-  rules.tied.emplace_back("cls.predictions.decoder.bias", "cls.predictions.bias");
-  return rules;
-}
 
 }  // namespace
 
@@ -55,24 +45,10 @@ class BertMlmHead : public torch::nn::Module {
 };
 
 BertForMaskedLMImpl::BertForMaskedLMImpl(const BertConfig& config, InitialWeights weights)
-    : Model(kBertMaskedLm),
-      config_(config),
+    : PretrainedTextModel(config),
       bert_(register_module("bert", std::make_shared<BertModelImpl>(config, false, InitialWeights::Unset))),
       head_(register_module("cls", std::make_shared<BertMlmHead>(config))) {
-  if (weights == InitialWeights::Random) initialize_parameters(*this, rules_of(config_).initialize);
-}
-
-Loaded<BertForMaskedLMImpl> BertForMaskedLMImpl::from_pretrained(const std::string& folder,
-                                                                 const LoadOptions& options) {
-  const BertConfig config = bert_config_for(folder, options);
-  auto model =
-      build_model(folder, [&] { return std::make_shared<BertForMaskedLMImpl>(config, InitialWeights::Unset); });
-  LoadReport report = load_weights(*model, rules_of(config), folder, options);
-  return {std::move(model), std::move(report)};
-}
-
-void BertForMaskedLMImpl::save_pretrained(const std::string& folder, std::uint64_t max_shard_bytes) const {
-  lockstep::save_pretrained(*this, config_.to_json(kBertMaskedLm), folder, max_shard_bytes);
+  fill(weights);
 }
 
 at::Tensor BertForMaskedLMImpl::forward(const TokenInputs& inputs) {
@@ -81,32 +57,23 @@ at::Tensor BertForMaskedLMImpl::forward(const TokenInputs& inputs) {
   return scores.view({hidden.size(0), hidden.size(1), -1});
 }
 
-std::vector<InputField> BertForMaskedLMImpl::inputs() const {
-  return {{"input_ids", at::kLong, {-1, -1}}, {"attention_mask", at::kLong, {-1, -1}}, {"labels", at::kLong, {-1, -1}}};
-}
-
 Batch BertForMaskedLMImpl::random_batch(const RandomBatchOptions& options) const {
-  Batch batch = random_texts(options, config_.vocab_size, config_.max_position_embeddings,
-                             config_.pad_token_id.value_or(0), kBertMaskedLm);
+  Batch batch = random_texts(options, config().vocab_size, config().max_position_embeddings,
+                             config().pad_token_id.value_or(0), kArchitecture);
   const at::Tensor& ids = batch["input_ids"];
   RandomBatchOptions of_labels = options;
   of_labels.seed += 1;
-  at::Tensor is_asked = RandomTensors(of_labels, kBertMaskedLm).uniform(ids.sizes()).lt(kMaskedShare);
+  at::Tensor is_asked = RandomTensors(of_labels, kArchitecture).uniform(ids.sizes()).lt(kMaskedShare);
   is_asked.select(1, 0).fill_(true);  // every text has at least one masked word
   batch["labels"] = ids.masked_fill(is_asked.logical_and(batch["attention_mask"].ne(0)).logical_not(), kIgnoreIndex);
   return batch;
 }
 
 LossSum BertForMaskedLMImpl::loss(const at::Tensor& output, const Batch& batch) const {
-  return cross_entropy_sum(output.flatten(0, -2), field(batch, "labels").flatten(), kBertMaskedLm);
+  return cross_entropy_sum(output.flatten(0, -2), field(batch, "labels").flatten(), kArchitecture);
 }
 
-at::Tensor BertForMaskedLMImpl::forward_batch(const Batch& batch) {
-  return forward(token_inputs_of(batch, kBertMaskedLm));
-}
-
-std::shared_ptr<Model> BertForMaskedLMImpl::make_alike() const {
-  return std::make_shared<BertForMaskedLMImpl>(config_, InitialWeights::Unset);
-}
+template class PretrainedModule<BertForMaskedLMImpl, BertConfig, Model>;
+template class PretrainedTextModel<BertForMaskedLMImpl, BertConfig>;
 
 }  // namespace lockstep

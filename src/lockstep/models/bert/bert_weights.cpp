@@ -1,15 +1,19 @@
-#include "lockstep/models/bert/bert_weights.h"
-#include "lockstep/models/model_memory.h"
+#include "lockstep/models/bert_config.h"
+#include "lockstep/models/pretrained_model_bodies.h"
 
 namespace lockstep {
 
-WeightRules bert_weight_rules(const BertConfig& config, const std::string& architecture) {
+WeightRules weight_rules(const BertConfig& config, const std::string& architecture) {
   WeightRules rules;
   rules.architecture = architecture;
   rules.vocab_size = config.vocab_size;
   rules.base_prefix = "bert";
-  const bool has_pooler = architecture != "BertForMaskedLM";
-  rules.is_ignored = [has_pooler](const std::string& name) {
+  const bool predicts_words = architecture == "BertForMaskedLM";
+  if (predicts_words && config.tie_word_embeddings) {
+    rules.tied.emplace_back("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight");
+  }
+  if (predicts_words) rules.tied.emplace_back("cls.predictions.decoder.bias", "cls.predictions.bias");
+  rules.is_ignored = [has_pooler = !predicts_words](const std::string& name) {
     // A table of positions that older versions saved; and the pooler, if this model has no pooler.
     return name.find("embeddings.position_ids") != std::string::npos ||
            (!has_pooler && name.find("pooler.") != std::string::npos);
@@ -22,18 +26,12 @@ WeightRules bert_weight_rules(const BertConfig& config, const std::string& archi
   return rules;
 }
 
-BertConfig bert_config_for(const std::string& folder, const LoadOptions& options) {
-  BertConfig config = BertConfig::from_file(folder);
+ParameterCount parameter_count(const BertConfig& config) {
   const double hidden = static_cast<double>(config.hidden_size);
   const double words = static_cast<double>(config.vocab_size + config.max_position_embeddings + config.type_vocab_size);
   const double layer = hidden * (4 * hidden + 2 * static_cast<double>(config.intermediate_size));
-  require_memory_for(hidden * words + static_cast<double>(config.num_hidden_layers) * layer, folder + "/config.json",
-                     "vocab_size, max_position_embeddings, hidden_size, intermediate_size, num_hidden_layers");
-  check_tokenizer_size(config.vocab_size, folder, options);
-  if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
-  if (!options.labels.empty()) config.head.labels = options.labels;
-  config.gradient_checkpointing = config.gradient_checkpointing || options.gradient_checkpointing;
-  return config;
+  return {hidden * words + static_cast<double>(config.num_hidden_layers) * layer,
+          "vocab_size, max_position_embeddings, hidden_size, intermediate_size, num_hidden_layers"};
 }
 
 }  // namespace lockstep

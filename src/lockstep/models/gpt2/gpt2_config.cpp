@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/config_checks.h"
 #include "lockstep/models/config_file.h"
 
 namespace lockstep {
@@ -56,22 +57,13 @@ GPT2Config GPT2Config::from_file(const std::string& path) {
 }
 
 void GPT2Config::check(const std::string& where) const {
-  const auto refuse = [&](const char* field, const std::string& problem, const char* fix) {
-    throw Error(fmt::format("\"{}\" {}", field, problem), fmt::format("{}, field \"{}\"", where, field), fix);
-  };
-  if (n_embd < 1 || n_head < 1 || n_embd % n_head != 0) {
-    refuse("n_embd", fmt::format("is {}, which {} attention heads (n_head) do not divide", n_embd, n_head),
-           "give an n_embd that is a multiple of n_head");
-  }
-  if (vocab_size < 1) refuse("vocab_size", "is not positive", "give the tokenizer's number of tokens");
-  if (pad_token_id && (*pad_token_id < 0 || *pad_token_id >= vocab_size)) {
-    refuse("pad_token_id", fmt::format("is {}, outside of the vocabulary of {}", *pad_token_id, vocab_size),
-           "give an id below vocab_size");
-  }
-  if (n_positions < 1) refuse("n_positions", "is not positive", "give a positive length");
-  if (n_inner && *n_inner < 1) refuse("n_inner", "is not positive", "give a positive size");
-  if (n_layer < 0) refuse("n_layer", "is negative", "give a number of layers");
-  if (head.labels.empty()) refuse("num_labels", "is 0", "give at least one label");
+  const ConfigChecks checks(where);
+  checks.heads_divide({"n_embd", n_embd}, {"n_head", n_head});
+  checks.vocabulary(vocab_size, pad_token_id);
+  checks.positive({"n_positions", n_positions}, "give a positive length");
+  if (n_inner) checks.positive({"n_inner", *n_inner});
+  checks.layers({"n_layer", n_layer});
+  checks.labels(head);
 }
 
 std::string GPT2Config::to_json(const std::string& architecture) const {

@@ -1,10 +1,10 @@
-#include "lockstep/models/gpt2/gpt2_weights.h"
-
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <string_view>
 
-#include "lockstep/models/model_memory.h"
+#include "lockstep/models/gpt2_config.h"
+#include "lockstep/models/pretrained_model_bodies.h"
 
 namespace lockstep {
 namespace {
@@ -27,7 +27,7 @@ bool is_causal_table(std::string_view name) {
 
 }  // namespace
 
-WeightRules gpt2_weight_rules(const GPT2Config& config, const std::string& architecture) {
+WeightRules weight_rules(const GPT2Config& config, const std::string& architecture) {
   WeightRules rules;
   rules.architecture = architecture;
   rules.vocab_size = config.vocab_size;
@@ -46,18 +46,12 @@ WeightRules gpt2_weight_rules(const GPT2Config& config, const std::string& archi
   return rules;
 }
 
-GPT2Config gpt2_config_for(const std::string& folder, const LoadOptions& options) {
-  GPT2Config config = GPT2Config::from_file(folder);
+ParameterCount parameter_count(const GPT2Config& config) {
   const double width = static_cast<double>(config.n_embd);
   const double words = static_cast<double>(config.vocab_size + config.n_positions);
   const double layer = width * (4 * width + 2 * static_cast<double>(config.n_inner.value_or(4 * config.n_embd)));
-  require_memory_for(width * words + static_cast<double>(config.n_layer) * layer, folder + "/config.json",
-                     "vocab_size, n_positions, n_embd, n_inner, n_layer");
-  check_tokenizer_size(config.vocab_size, folder, options);
-  if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
-  if (!options.labels.empty()) config.head.labels = options.labels;
-  config.gradient_checkpointing = config.gradient_checkpointing || options.gradient_checkpointing;
-  return config;
+  return {width * words + static_cast<double>(config.n_layer) * layer,
+          "vocab_size, n_positions, n_embd, n_inner, n_layer"};
 }
 
 }  // namespace lockstep
