@@ -87,6 +87,7 @@ class AdaptedModule : public TrainableModel {
  public:
   using Forward = std::function<at::Tensor(ModuleType&, const Batch&)>;
   using Loss = std::function<LossSum(const at::Tensor&, const Batch&)>;
+  using Predictions = std::function<at::Tensor(const at::Tensor& output)>;
 
   AdaptedModule(std::shared_ptr<ModuleType> module, Forward forward, Loss loss)
       : module_(std::move(module)), forward_(std::move(forward)), loss_(std::move(loss)) {}
@@ -100,6 +101,9 @@ class AdaptedModule : public TrainableModel {
     return nullptr;
   }
   std::map<std::string, std::string> files() const override { return files_; }
+  at::Tensor predictions(const at::Tensor& output) const override {
+    return predictions_ ? predictions_(output) : TrainableModel::predictions(output);
+  }
   LossSum smoothed_loss(const at::Tensor& output, const Batch& batch, double factor) const override {
     if constexpr (kHasSmoothedLoss<ModuleType>) return module_->smoothed_loss(output, batch, factor);
     return TrainableModel::smoothed_loss(output, batch, factor);
@@ -117,6 +121,8 @@ class AdaptedModule : public TrainableModel {
   void set_recomputes_activations(bool recomputes) { recomputes_activations_ = recomputes; }
   /// Sets the files that a saved folder holds besides the weights.
   void set_files(std::map<std::string, std::string> files) { files_ = std::move(files); }
+  /// Sets the part of an output that metrics need. If it returns an undefined tensor, outputs are not kept.
+  void set_predictions(Predictions predictions) { predictions_ = std::move(predictions); }
   at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch) override {
     if constexpr (kIsModule) return forward_(dynamic_cast<ModuleType&>(replica), batch);
     return TrainableModel::forward_on(replica, batch);
@@ -129,6 +135,7 @@ class AdaptedModule : public TrainableModel {
   Forward forward_;
   Loss loss_;
   std::map<std::string, std::string> files_;
+  Predictions predictions_;
   bool recomputes_activations_ = false;
 };
 
@@ -138,7 +145,7 @@ std::shared_ptr<AdaptedModule<ModuleType>> adapt(std::shared_ptr<ModuleType> mod
 }
 
 /// Adapts a model that reads batches and computes its own loss, as Lockstep's models do: `forward(batch)` and
-/// `loss(output, batch)`.
+/// `loss(output, batch)`. `ModelType` may be a base class, such as Model.
 template <typename ModelType>
 std::shared_ptr<AdaptedModule<ModelType>> adapt(std::shared_ptr<ModelType> model) {
   const ModelType* const of_loss = model.get();  // the adapter holds it

@@ -27,7 +27,9 @@ TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKi
   }
   TrainingTask task;
   files["config.json"] = array_config_json(model);
-  task.model = std::make_shared<ModelAdapter>(model.model, std::move(files));
+  const auto adapted = adapt(model.model);
+  adapted->set_files(std::move(files));
+  task.model = adapted;
   set_metrics_of_flags(flags, static_cast<std::int64_t>(model.labels.size()), task);
   task.data_arguments["classes"] = recorded_classes(model.labels);
   task.notice = model.notice;

@@ -69,12 +69,17 @@ std::shared_ptr<const TokenBlocks> read_blocks(const TaskFlags& flags, const std
 TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingArguments& args) {
   const Tokenizer tokenizer = tokenizer_of_flags(flags);
   const TextTask text_task = flags.mlm ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel;
-  TrainingTask task;
-  task.model = text_model_of_flags(flags, args, text_task, tokenizer, {}, task.notice);
-  const std::int64_t block = longest_of_flags(flags, task.model->model());
+  const Loaded<Model> loaded = load_text_model(flags, args, text_task, tokenizer, {});
+  const std::int64_t block = longest_of_flags(flags, *loaded.model);
   if (block < 2) {
     throw UsageError("--block-size 1: a token alone says nothing about another", "command line", "take 2 or more");
   }
+  TrainingTask task;
+  task.notice = loaded.report.text();
+  const auto model = trainable_text_model(loaded.model, tokenizer, args.gradient_checkpointing);
+  // The loss of a language model is its metric, and its scores are large.
+  model->set_predictions([](const at::Tensor&) { return at::Tensor(); });
+  task.model = model;
   const auto seed = static_cast<std::uint64_t>(args.seed);
   if (!flags.train_file.empty()) {
     const auto blocks = read_blocks(flags, flags.train_file, flags.max_train_samples, tokenizer, block, seed);

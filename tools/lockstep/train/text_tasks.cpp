@@ -119,23 +119,26 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     throw UsageError("--model " + flags.model + " has no labels of its own", "command line",
                      "give the folder of a trained model");
   }
+  const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels);
+  const std::int64_t max_length = longest_of_flags(flags, *loaded.model);
+  labels = labels_of(*loaded.model);
   TrainingTask task;
   task.warnings = warnings;
-  task.model = text_model_of_flags(flags, args, TextTask::SequenceClassification, tokenizer, labels, task.notice);
-  const std::int64_t max_length = longest_of_flags(flags, task.model->model());
+  task.notice = loaded.report.text();
+  task.model = trainable_text_model(loaded.model, tokenizer, args.gradient_checkpointing);
   if (train_rows) {
     const auto dataset = tokenized(*train_rows, tokenizer, max_length);
     if (args.group_by_length) task.lengths = dataset->lengths();
     task.train = dataset;
   }
   if (!flags.validation_file.empty()) {
-    const auto rows = read_rows(flags, flags.validation_file, flags.max_eval_samples,
-                                numbered(task.model->labels(), flags.model), seed);
+    const auto rows =
+        read_rows(flags, flags.validation_file, flags.max_eval_samples, numbered(labels, flags.model), seed);
     task.eval = tokenized(*rows, tokenizer, max_length);
   }
-  task.data_arguments["classes"] = recorded_classes(task.model->labels());
+  task.data_arguments["classes"] = recorded_classes(labels);
   task.collate = DataCollatorWithPadding(tokenizer);
-  set_metrics_of_flags(flags, static_cast<std::int64_t>(task.model->labels().size()), task);
+  set_metrics_of_flags(flags, static_cast<std::int64_t>(labels.size()), task);
   return task;
 }
 

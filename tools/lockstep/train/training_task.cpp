@@ -184,17 +184,24 @@ Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
   return tokenizer_of_folders(flags.tokenizer, flags.model);
 }
 
-std::shared_ptr<ModelAdapter> text_model_of_flags(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
-                                                  const Tokenizer& tokenizer, const std::vector<std::string>& labels,
-                                                  std::string& notice) {
+Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
+                              const Tokenizer& tokenizer, const std::vector<std::string>& labels) {
   LoadOptions options;
   options.labels = labels;
   options.tokenizer_size = tokenizer.vocab_size();
   options.ignore_mismatched_sizes = flags.ignore_mismatched_sizes;
   options.gradient_checkpointing = args.gradient_checkpointing;
-  const auto loaded = load_or_make_model(flags.model, task, options, tokenizer.pad_id());
-  notice = loaded.report.text();
-  return std::make_shared<ModelAdapter>(loaded.model, tokenizer, args.gradient_checkpointing);
+  return load_or_make_model(flags.model, task, options, tokenizer.pad_id());
+}
+
+std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model,
+                                                           const Tokenizer& tokenizer, bool recomputes_activations) {
+  std::map<std::string, std::string> files = tokenizer.files();
+  files["config.json"] = config_json_of(*model);
+  auto adapted = adapt(model);
+  adapted->set_files(std::move(files));
+  adapted->set_recomputes_activations(recomputes_activations);
+  return adapted;
 }
 
 std::int64_t longest_of_flags(const TaskFlags& flags, const Model& model) {

@@ -11,8 +11,8 @@
 #include "lockstep/data/text_file.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/train/metrics.h"
+#include "lockstep/train/trainable_model.h"
 #include "lockstep/train/training_arguments.h"
-#include "tools/lockstep/train/model_adapter.h"
 
 namespace lockstep {
 
@@ -42,7 +42,7 @@ struct TaskFlags {
 
 /// A task, ready for a Trainer.
 struct TrainingTask {
-  std::shared_ptr<ModelAdapter> model;
+  std::shared_ptr<TrainableModel> model;
   std::shared_ptr<const Dataset> train;  ///< null if no --train-file was given
   std::shared_ptr<const Dataset> eval;   ///< null if no --validation-file was given
   Collate collate{};
@@ -90,10 +90,12 @@ std::vector<std::string> text_columns_of_file(const std::string& path, const std
 Tokenizer tokenizer_of_folders(const std::string& tokenizer_folder, const std::string& model_folder);
 /// The tokenizer of --tokenizer, or of the model's folder. @throws UsageError  if there is none
 Tokenizer tokenizer_of_flags(const TaskFlags& flags);
-/// The text model that --model names, with these labels. @param notice  set to the notice about new weights
-std::shared_ptr<ModelAdapter> text_model_of_flags(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
-                                                  const Tokenizer& tokenizer, const std::vector<std::string>& labels,
-                                                  std::string& notice);
+/// The text model that --model names, with these labels.
+Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
+                              const Tokenizer& tokenizer, const std::vector<std::string>& labels);
+/// The same model for a Trainer. Its saved folders hold config.json and the tokenizer's files.
+std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model,
+                                                           const Tokenizer& tokenizer, bool recomputes_activations);
 /// Tokens of the longest sample: --max-length, or what the model takes, at most 512.
 /// @throws UsageError  if the model takes fewer than --max-length
 std::int64_t longest_of_flags(const TaskFlags& flags, const Model& model);
