@@ -48,6 +48,19 @@ TEST(Load, BertHonoursItsConfiguration) {
   EXPECT_EQ(folder.load().model_max_length(), std::nullopt);
 }
 
+TEST(Load, ALengthThatWasSetIsSavedAndLoaded) {
+  SmallFolder folder;
+  folder.put("vocab.txt", lines(small_bert_tokens()));
+  Tokenizer tokenizer = folder.load();
+  EXPECT_EQ(tokenizer.model_max_length(), std::nullopt);
+  tokenizer.set_model_max_length(24);
+  const TemporaryFolder saved;
+  tokenizer.save(saved.path());
+  EXPECT_EQ(json::parse(read_file(saved / "tokenizer_config.json")).at("model_max_length"), 24);
+  EXPECT_EQ(load_tokenizer(saved.path()).model_max_length(), 24);
+  EXPECT_THROW(tokenizer.set_model_max_length(0), Error);
+}
+
 TEST(Load, LineEndsOfWindowsAndAMissingLastOne) {
   SmallFolder folder;
   folder.put("vocab.txt", "[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\nboat");

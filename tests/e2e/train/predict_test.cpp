@@ -210,6 +210,53 @@ TEST(PredictCommand, ImagesHaveTheClassesThatTheirLabelsHave) {
             13U);
 }
 
+TEST(PredictCommand, TakesTheLengthOfTheTraining) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "model";
+  const PredictWords data{
+      "--validation-file", kPredictData + "reviews-test.csv", "--label-column", "division", "--max-eval-samples", "40"};
+  PredictWords training{kPredictBin,
+                        "train",
+                        "--task",
+                        "text-classification",
+                        "--model",
+                        "bert-tiny",
+                        "--tokenizer",
+                        kPredictData + "reviews-vocab",
+                        "--train-file",
+                        kPredictData + "reviews.csv",
+                        "--max-train-samples",
+                        "64",
+                        "--max-length",
+                        "8",
+                        "--max-steps",
+                        "8",
+                        "--save-strategy",
+                        "no",
+                        "--output-dir",
+                        out};
+  training.insert(training.end(), data.begin(), data.end());
+  run_well(training);
+  const auto evaluated = [&](const PredictWords& flags) {
+    PredictWords words{kPredictBin, "evaluate", "--task",       "text-classification", "--model",
+                       out,         "--save",   "--output-dir", folder / "evaluated"};
+    words.insert(words.end(), data.begin(), data.end());
+    words.insert(words.end(), flags.begin(), flags.end());
+    return run_well(words);
+  };
+  const std::string printed = evaluated({});
+  EXPECT_NE(printed.find("Longest sample: 8 tokens, from model_max_length"), std::string::npos) << printed;
+  EXPECT_NEAR(saved_number(folder / "evaluated", "eval_loss"), saved_number(out, "eval_loss"), 1e-6);
+  const std::string asked = evaluated({"--max-length", "64"});
+  EXPECT_NE(asked.find("Longest sample: 64 tokens, from --max-length"), std::string::npos) << asked;
+  EXPECT_GT(std::abs(saved_number(folder / "evaluated", "eval_loss") - saved_number(out, "eval_loss")), 1e-4);
+
+  const std::string text = "The fish came crisp and hot and the soup was cold and nobody answered the phone.\\n";
+  const std::string answer = piped(text, "--json --model " + out);
+  EXPECT_EQ(answer, piped(text, "--json --max-length 8 --model " + out));
+  EXPECT_NE(answer, piped(text, "--json --max-length 64 --model " + out));
+}
+
 // As Hugging Face, which loads such a model and lists its answers; a file that goes by names has no answer.
 TEST(PredictCommand, LabelsThatShareANameAreListedAndRefusedWhereNamesAreRead) {
   const TemporaryFolder folder;

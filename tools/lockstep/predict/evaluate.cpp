@@ -50,7 +50,7 @@ class Evaluate : public Subcommand {
     options.print_logs = false;
     if (shows_bar(args)) options.callbacks.push_back(std::make_shared<ProgressCallback>(PrintLine()));
     Trainer trainer(options);
-    if (trainer.is_world_process_zero() && !task.notice.empty()) print_line(task.notice);
+    print_notes(task, trainer);
     Logs metrics = trainer.evaluate();
     metrics.pop_back();  // the epoch, which an evaluation does not have
     trainer.log_metrics("eval", metrics);

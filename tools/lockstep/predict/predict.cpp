@@ -57,7 +57,8 @@ class Predict : public Subcommand {
     app.add_option("--batch-size", flags_.batch_size, "samples at a time")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    app.add_option("--max-length", flags_.max_length, "tokens of the longest text; the rest is cut off")
+    app.add_option("--max-length", flags_.max_length,
+                   "tokens of the longest text; the rest is cut off. Default: as in the training that saved the model")
         ->check(CLI::PositiveNumber);
     app.add_option("--max-new-tokens", flags_.max_new_tokens, "GPT-2: tokens to add at most")
         ->check(CLI::PositiveNumber)

@@ -17,6 +17,7 @@
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
+#include "tools/lockstep/train/text_length.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
@@ -24,7 +25,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::int64_t kLongestPrediction = 512;
 constexpr std::int64_t kMaskedWords = 5;
 
 void print_json_line(const OrderedJson& out) {
@@ -49,12 +49,9 @@ TextPredictor load_predictor(const PredictFlags& flags, TextTask task) {
   }
   if (!loaded.report.unexpected.empty()) log_warning("{}", loaded.report.text());
   loaded.model->eval();
-  const std::int64_t positions = max_positions_of(*loaded.model);
-  if (flags.max_length > positions) {
-    throw UsageError(fmt::format("--max-length {}, and the model has {} positions", flags.max_length, positions),
-                     "command line", "take no more than the model has");
-  }
-  return {loaded.model, tokenizer, flags.max_length > 0 ? flags.max_length : std::min(positions, kLongestPrediction)};
+  const TextLength length = text_length_of_saved(flags.max_length, tokenizer, *loaded.model);
+  fmt::print(stderr, "{}\n", length.line());  // standard output holds the answers alone
+  return {loaded.model, tokenizer, length.tokens};
 }
 
 template <typename Number>

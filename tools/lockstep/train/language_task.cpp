@@ -70,13 +70,15 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
   const Tokenizer tokenizer = tokenizer_of_flags(flags);
   const TextTask text_task = flags.mlm ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel;
   const Loaded<Model> loaded = load_text_model(flags, args, text_task, tokenizer, {});
-  const std::int64_t block = longest_of_flags(flags, *loaded.model);
+  const TextLength length = text_length_of_flags(flags, tokenizer, *loaded.model);
+  const std::int64_t block = length.tokens;
   if (block < 2) {
     throw UsageError("--block-size 1: a token alone says nothing about another", "command line", "take 2 or more");
   }
   TrainingTask task;
   task.notice = loaded.report.text();
-  const auto model = trainable_text_model(loaded.model, tokenizer, args.gradient_checkpointing);
+  task.text_length = length.line();
+  const auto model = trainable_text_model(loaded.model, tokenizer, block, args.gradient_checkpointing);
   // The loss of a language model is its metric, and its scores are large.
   model->set_predictions([](const at::Tensor&) { return at::Tensor(); });
   task.model = model;

@@ -120,21 +120,22 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
                      "give the folder of a trained model");
   }
   const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels);
-  const std::int64_t max_length = longest_of_flags(flags, *loaded.model);
+  const TextLength length = text_length_of_flags(flags, tokenizer, *loaded.model);
   labels = labels_of(*loaded.model);
   TrainingTask task;
   task.warnings = warnings;
   task.notice = loaded.report.text();
-  task.model = trainable_text_model(loaded.model, tokenizer, args.gradient_checkpointing);
+  task.text_length = length.line();
+  task.model = trainable_text_model(loaded.model, tokenizer, length.tokens, args.gradient_checkpointing);
   if (train_rows) {
-    const auto dataset = tokenized(*train_rows, tokenizer, max_length);
+    const auto dataset = tokenized(*train_rows, tokenizer, length.tokens);
     if (args.group_by_length) task.lengths = dataset->lengths();
     task.train = dataset;
   }
   if (!flags.validation_file.empty()) {
     const auto rows =
         read_rows(flags, flags.validation_file, flags.max_eval_samples, numbered(labels, flags.model), seed);
-    task.eval = tokenized(*rows, tokenizer, max_length);
+    task.eval = tokenized(*rows, tokenizer, length.tokens);
   }
   task.data_arguments["classes"] = recorded_classes(labels);
   task.collate = DataCollatorWithPadding(tokenizer);

@@ -61,7 +61,7 @@ class Train : public Subcommand {
     options.callbacks.push_back(log_callback(args));
 
     Trainer trainer(options);
-    if (trainer.is_world_process_zero() && !task.notice.empty()) print_line(task.notice);
+    print_notes(task, trainer);
     if (trainer.is_world_process_zero()) create_folders(args.output_dir);
     TrainOutput output = trainer.train();
     if (output.stopped_by_signal != 0) {

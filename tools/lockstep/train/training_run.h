@@ -22,6 +22,14 @@ inline std::shared_ptr<TrainerCallback> log_callback(const TrainingArguments& ar
   return std::make_shared<PrinterCallback>(print_line);
 }
 
+/// Prints what the task has to report before it starts, on rank 0.
+inline void print_notes(const TrainingTask& task, const Trainer& trainer) {
+  if (!trainer.is_world_process_zero()) return;
+  for (const std::string& line : {task.notice, task.text_length}) {
+    if (!line.empty()) print_line(line);
+  }
+}
+
 inline TrainerOptions trainer_options(const TrainingTask& task, const TrainingArguments& args) {
   TrainerOptions options;
   options.model = task.model;

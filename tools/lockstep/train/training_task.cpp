@@ -22,8 +22,6 @@ constexpr const char* kLanguageModeling = "language-modeling";
 constexpr const char* kImageClassification = "image-classification";
 constexpr const char* kTabularClassification = "tabular-classification";
 
-constexpr std::int64_t kLongestByDefault = 512;
-
 bool name_ends_with(const std::string& path, const std::string& end) {
   return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
 }
@@ -54,7 +52,8 @@ void TaskFlags::add(CLI::App& app, bool trains) {
       ->expected(1, 2);
   app.add_option("--label-column", label_column, "column of the label; default: label");
   app.add_option("--max-length,--max-seq-length,--block-size", max_length,
-                 "tokens of the longest sample; default: what the model takes, at most 512")
+                 trains ? "tokens of the longest sample; default: what tokenizer and model take, at most 512"
+                        : "tokens of the longest sample; default: as in the training that saved the model")
       ->check(CLI::PositiveNumber);
   if (trains) {
     app.add_option("--max-train-samples", max_train_samples, "take so many rows of the training file at random; 0: all")
@@ -194,8 +193,9 @@ Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& a
   return load_or_make_model(flags.model, task, options, tokenizer.pad_id());
 }
 
-std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model,
-                                                           const Tokenizer& tokenizer, bool recomputes_activations) {
+std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model, Tokenizer tokenizer,
+                                                           std::int64_t longest, bool recomputes_activations) {
+  tokenizer.set_model_max_length(longest);
   std::map<std::string, std::string> files = tokenizer.files();
   files["config.json"] = config_json_of(*model);
   auto adapted = adapt(model);
@@ -204,13 +204,9 @@ std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr
   return adapted;
 }
 
-std::int64_t longest_of_flags(const TaskFlags& flags, const Model& model) {
-  const std::int64_t positions = max_positions_of(model);
-  if (flags.max_length > positions) {
-    throw UsageError(fmt::format("--max-length {}, and the model has {} positions", flags.max_length, positions),
-                     "command line", "take no more than the model has");
-  }
-  return flags.max_length > 0 ? flags.max_length : std::min(positions, kLongestByDefault);
+TextLength text_length_of_flags(const TaskFlags& flags, const Tokenizer& tokenizer, const Model& model) {
+  return flags.train_file.empty() ? text_length_of_saved(flags.max_length, tokenizer, model)
+                                  : text_length_of_training(flags.max_length, tokenizer, model);
 }
 
 }  // namespace lockstep

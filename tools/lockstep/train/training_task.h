@@ -13,6 +13,7 @@
 #include "lockstep/train/metrics.h"
 #include "lockstep/train/trainable_model.h"
 #include "lockstep/train/training_arguments.h"
+#include "tools/lockstep/train/text_length.h"
 
 namespace lockstep {
 
@@ -53,6 +54,7 @@ struct TrainingTask {
   /// The other inputs that determine the samples, besides the files: TrainerOptions::data_arguments.
   nlohmann::json data_arguments = nlohmann::json::object();
   std::string notice;                   ///< about new weights; empty: no notice
+  std::string text_length{};            ///< a line about the longest sample; empty if the task is not about texts
   std::vector<std::string> warnings{};  ///< about the data, for the block that a training prints first
 };
 
@@ -93,11 +95,11 @@ Tokenizer tokenizer_of_flags(const TaskFlags& flags);
 /// The text model that --model names, with these labels.
 Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
                               const Tokenizer& tokenizer, const std::vector<std::string>& labels);
-/// The same model for a Trainer. Its saved folders hold config.json and the tokenizer's files.
-std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model,
-                                                           const Tokenizer& tokenizer, bool recomputes_activations);
-/// Tokens of the longest sample: --max-length, or what the model takes, at most 512.
-/// @throws UsageError  if the model takes fewer than --max-length
-std::int64_t longest_of_flags(const TaskFlags& flags, const Model& model);
+/// The same model for a Trainer. Its saved folders hold config.json and the tokenizer, which declares `longest` as the
+/// length of the longest input, so that whoever reads the folder cuts texts as the training did.
+std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model, Tokenizer tokenizer,
+                                                           std::int64_t longest, bool recomputes_activations);
+/// The longest sample: see text_length_of_training if there is a training file, else text_length_of_saved.
+TextLength text_length_of_flags(const TaskFlags& flags, const Tokenizer& tokenizer, const Model& model);
 
 }  // namespace lockstep

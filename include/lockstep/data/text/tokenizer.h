@@ -99,8 +99,11 @@ class Tokenizer {
   /// tokenizer.json declares.
   const EncodeOptions& default_options() const { return defaults_; }
   void set_default_options(const EncodeOptions& options) { defaults_ = options; }
-  /// The longest input of the tokenizer's model, if its configuration declares it.
-  std::optional<std::int64_t> model_max_length() const;
+  /// The longest input of the tokenizer's model in tokens, if its configuration declares it. Nothing is cut unless a
+  /// caller asks for truncation to that length.
+  const std::optional<std::int64_t>& model_max_length() const { return model_max_length_; }
+  /// @throws Error  if `tokens` is not positive
+  void set_model_max_length(std::int64_t tokens);
 
   /// Everything that affects the ids, as text: equal texts mean equal ids. For digests.
   std::string to_json() const;
@@ -122,6 +125,7 @@ class Tokenizer {
   std::shared_ptr<const Core> core_;
   SpecialTokens special_;
   EncodeOptions defaults_;
+  std::optional<std::int64_t> model_max_length_;
 };
 
 /// Loads the tokenizer of a Hugging Face folder: `tokenizer.json`, else `vocab.txt` (BERT), else `vocab.json` or

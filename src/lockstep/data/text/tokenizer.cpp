@@ -68,7 +68,10 @@ void for_each_text(const Tokenizer::Core& core, std::size_t count, int threads,
 
 }  // namespace
 
-Tokenizer::Tokenizer(std::shared_ptr<const Core> core) : core_(std::move(core)), special_(core_->document().special) {
+Tokenizer::Tokenizer(std::shared_ptr<const Core> core)
+    : core_(std::move(core)),
+      special_(core_->document().special),
+      model_max_length_(core_->document().model_max_length) {
   defaults_.truncation = core_->truncation();
   if (core_->padding()) defaults_.padding = core_->padding()->padding;
 }
@@ -182,7 +185,12 @@ void Tokenizer::set_pad_token(const std::string& token) {
   special_.pad = token;
 }
 
-std::optional<std::int64_t> Tokenizer::model_max_length() const { return core_->document().model_max_length; }
+void Tokenizer::set_model_max_length(std::int64_t tokens) {
+  if (tokens < 1) {
+    throw Error("model_max_length " + std::to_string(tokens), "tokenizer", "give a positive number of tokens");
+  }
+  model_max_length_ = tokens;
+}
 
 namespace text {
 

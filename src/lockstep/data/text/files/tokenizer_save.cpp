@@ -48,7 +48,8 @@ std::string merges_txt(const std::vector<text::Merge>& merges) {
   return lines;
 }
 
-ordered_json config_json(const TokenizerDocument& document, const SpecialTokens& special) {
+ordered_json config_json(const TokenizerDocument& document, const SpecialTokens& special,
+                         const std::optional<std::int64_t>& model_max_length) {
   ordered_json config;
   const bool word_piece = is_word_piece(document);
   if (word_piece) {
@@ -64,7 +65,7 @@ ordered_json config_json(const TokenizerDocument& document, const SpecialTokens&
     if (token.between_spaces) never_split.push_back(token.content);
   }
   if (!never_split.empty()) config["never_split"] = never_split;
-  if (document.model_max_length) config["model_max_length"] = *document.model_max_length;
+  if (model_max_length) config["model_max_length"] = *model_max_length;
   const auto put = [&](const char* name, const std::optional<std::string>& token) {
     if (token) config[name] = *token;
   };
@@ -85,7 +86,9 @@ ordered_json config_json(const TokenizerDocument& document, const SpecialTokens&
 
 std::string Tokenizer::to_json() const {
   const TokenizerDocument& document = core_->document();
-  return dump({{"tokenizer", write_tokenizer_json(document)}, {"config", config_json(document, special_)}}, -1);
+  return dump(
+      {{"tokenizer", write_tokenizer_json(document)}, {"config", config_json(document, special_, model_max_length_)}},
+      -1);
 }
 
 std::map<std::string, std::string> Tokenizer::files() const {
@@ -98,7 +101,7 @@ std::map<std::string, std::string> Tokenizer::files() const {
     files["merges.txt"] = merges_txt(document.merges);
   }
   files["tokenizer.json"] = dump(write_tokenizer_json(document), -1);
-  files["tokenizer_config.json"] = dump(config_json(document, special_), 2);
+  files["tokenizer_config.json"] = dump(config_json(document, special_, model_max_length_), 2);
   return files;
 }
 
