@@ -213,9 +213,9 @@ TEST(LossScale, ChangesNoBitOfAnUpdate) {
       const auto engine = make_gradient_engine({}, {}, model, nullptr);
       SGD sgd(net->parameters(), torch::optim::SGDOptions(0.1));
       GradScaler scaler;
-      GradientEngine::Pass pass;
-      if (scaled) pass.loss_scale = scaler.get_scale();
-      const LossSum loss = engine->accumulate(batch, token_loss, pass);
+      GradientEngine::MicroBatch how;
+      if (scaled) how.loss_scale = scaler.get_scale();
+      const LossSum loss = engine->run(batch, token_loss, how);
       StepOptions options;
       options.gradient_factor = engine->gradient_factor(loss.count.item<std::int64_t>());
       options.max_norm = max_norm;

@@ -16,8 +16,8 @@
 namespace lockstep {
 namespace {
 
-void backward_scaled(const at::Tensor& sum, const GradientEngine::Pass& pass) {
-  (pass.loss_scale == 1 ? sum : sum.mul(pass.loss_scale)).backward();
+void backward_scaled(const at::Tensor& sum, const GradientEngine::MicroBatch& how) {
+  (how.loss_scale == 1 ? sum : sum.mul(how.loss_scale)).backward();
 }
 
 bool meets_ranks_in_forward(TrainableModel& model) {
@@ -33,9 +33,9 @@ class SingleEngine : public GradientEngine {
  public:
   explicit SingleEngine(std::shared_ptr<TrainableModel> model) : model_(std::move(model)) {}
 
-  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+  LossSum run(const Batch& batch, const Loss& loss, const MicroBatch& how) override {
     const LossSum result = loss(model_->forward(batch), batch);
-    backward_scaled(result.sum, pass);
+    backward_scaled(result.sum, how);
     return {result.sum.detach(), result.count};
   }
 
@@ -89,20 +89,20 @@ class DdpEngine : public GradientEngine {
         ddp_(std::move(model), std::move(options)),
         wants_fuse_(fuse) {}
 
-  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
-    if (pass.is_last) return run_pass(batch, loss, pass);
+  LossSum run(const Batch& batch, const Loss& loss, const MicroBatch& how) override {
+    if (how.is_last) return forward_backward(batch, loss, how);
     const auto no_sync = ddp_.no_sync();
-    return run_pass(batch, loss, pass);
+    return forward_backward(batch, loss, how);
   }
 
-  void accumulate_nothing(const std::function<Batch()>& stand_in, const Pass& pass) override {
+  void run_without_samples(const std::function<Batch()>& stand_in, const MicroBatch& how) override {
     std::optional<DistributedDataParallelBase::NoSync> no_sync;
-    if (!pass.is_last) no_sync.emplace(ddp_.no_sync());
+    if (!how.is_last) no_sync.emplace(ddp_.no_sync());
     if (meets_in_forward_) {
       const SyncBatchNormWithoutSamples count_nothing;
       const at::Tensor output = ddp_.forward(stand_in());
       output.backward(at::zeros_like(output));
-    } else if (pass.is_last) {
+    } else if (how.is_last) {
       ddp_.backward_of_nothing();
     }
   }
@@ -121,9 +121,9 @@ class DdpEngine : public GradientEngine {
   void finish() override { ddp_.unfuse(); }
 
  private:
-  LossSum run_pass(const Batch& batch, const Loss& loss, const Pass& pass) {
+  LossSum forward_backward(const Batch& batch, const Loss& loss, const MicroBatch& how) {
     const LossSum result = loss(ddp_.forward(batch), batch);
-    backward_scaled(result.sum, pass);
+    backward_scaled(result.sum, how);
     ddp_.note_reached();
     return {result.sum.detach(), result.count};
   }
@@ -139,7 +139,7 @@ class ReplicaEngine : public GradientEngine {
   ReplicaEngine(std::shared_ptr<TrainableModel> model, std::vector<ReplicaDevice> devices)
       : model_(std::move(model)), dp_(model_->module(), std::move(devices)) {}
 
-  LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) override {
+  LossSum run(const Batch& batch, const Loss& loss, const MicroBatch& how) override {
     const ReplicaLosses losses = parallel_loss(
         dp_,
         [&](std::shared_ptr<torch::nn::Module>& replica, const Batch& chunk) {
@@ -147,7 +147,7 @@ class ReplicaEngine : public GradientEngine {
         },
         batch);
     const at::Tensor sum = losses.sum();
-    backward_scaled(sum, pass);
+    backward_scaled(sum, how);
     return {sum.detach(), losses.counts().sum()};
   }
 

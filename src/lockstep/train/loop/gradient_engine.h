@@ -33,23 +33,24 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
 /// The devices of DataParallel's replicas: the first ones of the kind that the model is on.
 std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model);
 
-/// Turns micro-batches into gradients. One update consists of calls of `accumulate` and `accumulate_nothing`, as many
-/// on every rank, of which the last is marked as such; then a step of the optimizer with `gradient_factor`.
+/// Turns micro-batches into gradients. One update consists of calls of `run` and `run_without_samples`, as many on
+/// every rank, of which the last is marked as such; then a step of the optimizer with `gradient_factor`.
 class GradientEngine {
  public:
   virtual ~GradientEngine() = default;
 
   using Loss = std::function<LossSum(const at::Tensor& output, const Batch& batch)>;
-  struct Pass {
+  /// How one micro-batch is run.
+  struct MicroBatch {
     double loss_scale = 1;  ///< factor of the gradients: see GradScaler
-    bool is_last = true;
+    bool is_last = true;    ///< of its update
   };
   /// Runs forward and backward; the gradients of Σloss add up. @return  sum and count of this batch, detached
-  virtual LossSum accumulate(const Batch& batch, const Loss& loss, const Pass& pass) = 0;
-  /// Keeps step with the other ranks' `accumulate` when this rank has no samples left: its part of the gradients is
+  virtual LossSum run(const Batch& batch, const Loss& loss, const MicroBatch& how) = 0;
+  /// Keeps step with the other ranks' `run` when this rank has no samples left: its part of the gradients is
   /// zero. No model is run, unless ranks communicate in its forward (SyncBatchNorm).
   /// @param stand_in  makes a batch for a model that must be run; its values have no effect
-  virtual void accumulate_nothing(const std::function<Batch()>& /*stand_in*/, const Pass& /*pass*/) {}
+  virtual void run_without_samples(const std::function<Batch()>& /*stand_in*/, const MicroBatch& /*how*/) {}
   /// The factor that turns the gradients into those of Σloss / Σcount, where `count` is the sum over all ranks.
   virtual double gradient_factor(std::int64_t count) const { return count == 0 ? 0 : 1 / static_cast<double>(count); }
   /// Lets ranks share the optimizer's work if they can. @return  how, as one line; empty if nothing is shared

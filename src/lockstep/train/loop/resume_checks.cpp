@@ -67,9 +67,10 @@ void require_same_step(const Checkpoint& checkpoint, const TrainerState& state) 
               checkpoint.path(), "resume from another checkpoint");
 }
 
-const SamplerState& training_position(const ResumeState& own, const Checkpoint& checkpoint, int rank) {
-  const auto found = own.samplers.find("train");
-  if (found != own.samplers.end()) return found->second;
+SamplerState training_position(const std::map<std::string, SamplerState>& samplers, const Checkpoint& checkpoint,
+                               int rank) {
+  const auto found = samplers.find("train");
+  if (found != samplers.end()) return found->second;
   throw Error(fmt::format("{} does not say where rank {} was in the training data", positions_file(rank), rank),
               checkpoint.path() + "/" + positions_file(rank) + ", field \"train\"", "resume from another checkpoint");
 }

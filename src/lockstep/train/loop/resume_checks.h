@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lockstep/checkpoint/state/world_remap.h"
+#include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/data/sampler.h"
 #include "lockstep/train/training_arguments.h"
 
@@ -23,8 +24,10 @@ void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& ar
 /// @throws Error  naming both
 void require_same_step(const Checkpoint& checkpoint, const TrainerState& state);
 
-/// The position of a rank of `checkpoint` in the training data. @throws Error  naming the file that lacks it
-const SamplerState& training_position(const ResumeState& own, const Checkpoint& checkpoint, int rank);
+/// The position of a rank in the training data. @param samplers  that rank's states in `checkpoint`
+/// @throws Error  naming the file that lacks it
+SamplerState training_position(const std::map<std::string, SamplerState>& samplers, const Checkpoint& checkpoint,
+                               int rank);
 
 /// Refuses a position in other data. @param samples  present number of samples. @throws UsageError  that says what to
 /// do

@@ -81,4 +81,13 @@ void set_max_steps(const TrainingArguments& args, std::int64_t max_steps, Traini
   plan.save_steps = resolved_steps(args.save_steps, max_steps);
 }
 
+void set_planned_numbers(const TrainingPlan& plan, TrainerState& state) {
+  state.max_steps = plan.max_steps;
+  state.num_train_epochs = plan.num_epochs;
+  state.logging_steps = plan.logging_steps;
+  state.eval_steps = plan.eval_steps;
+  state.save_steps = plan.save_steps;
+  state.train_batch_size = plan.rank_batch_size;
+}
+
 }  // namespace lockstep

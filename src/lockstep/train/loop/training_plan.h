@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "lockstep/checkpoint/trainer_state.h"
 #include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
@@ -45,5 +46,8 @@ std::int64_t updates_in(double epochs, const TrainingPlan& plan);
 
 /// Sets the number of updates, and the numbers that are given as a fraction of it.
 void set_max_steps(const TrainingArguments& args, std::int64_t max_steps, TrainingPlan& plan);
+
+/// Sets the numbers of `state` that a plan decides.
+void set_planned_numbers(const TrainingPlan& plan, TrainerState& state);
 
 }  // namespace lockstep

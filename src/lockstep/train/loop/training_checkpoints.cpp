@@ -1,0 +1,204 @@
+#include "lockstep/train/loop/training_checkpoints.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/seconds_since.h"
+#include "lockstep/checkpoint/agreement.h"
+#include "lockstep/checkpoint/checkpoint_search.h"
+#include "lockstep/checkpoint/replica_check.h"
+#include "lockstep/checkpoint/schedule_state.h"
+#include "lockstep/train/arguments/argument_changes.h"
+#include "lockstep/train/batch_device.h"
+#include "lockstep/train/loop/resume_checks.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kLossMemory = "loss_memory";
+constexpr const char* kArgumentsFile = "training_args.json";
+constexpr const char* kDataArgumentsFile = "data_args.json";
+
+nlohmann::json json_in(const Checkpoint& checkpoint, const std::string& name) {
+  if (!checkpoint.has_file(name)) return nlohmann::json::object();
+  const auto json = nlohmann::json::parse(checkpoint.file(name), nullptr, false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+int cuda_index(c10::Device device) { return device.is_cuda() ? device.index() : -1; }
+
+// The loss that is not logged yet, and whether the epoch's end has been handled.
+at::Tensor loss_memory(const LossMemory& losses, bool epoch_ended) {
+  const LossMemory::Sum& sum = losses.unlogged();
+  return torch::tensor({sum.losses, static_cast<double>(sum.updates), epoch_ended ? 1.0 : 0.0}, torch::kDouble);
+}
+
+}  // namespace
+
+TrainingCheckpoints::TrainingCheckpoints(TrainerContext& context, TrainingParts& parts)
+    : context_(context), parts_(parts), generators_(cuda_index(device_of(*context.options.model))) {}
+
+CheckpointContent TrainingCheckpoints::content(bool epoch_ended) {
+  const bool is_rank_0 = context_.rank() == 0;
+  CheckpointContent content;
+  content.step = context_.state.global_step;
+  content.trainer_state = context_.state;
+  if (is_rank_0) {
+    content.weights = weights_of(*context_.options.model);
+    content.files = context_.options.model->files();
+    content.files[kArgumentsFile] = to_json(context_.args()).dump(2) + "\n";
+    content.files[kDataArgumentsFile] = context_.options.data_arguments.dump(2) + "\n";
+  }
+  if (context_.args().save_only_model) return content;
+  parts_.updater.save(content, is_rank_0);
+  content.generators = generators_.state();
+  content.samplers = {{"train", parts_.progress.state()}};
+  content.rank_tensors = {{kLossMemory, loss_memory(parts_.losses, epoch_ended)}};
+  return content;
+}
+
+void TrainingCheckpoints::save(SaveOptions how) {
+  const TrainingArguments& args = context_.args();
+  if (saved_step_ == context_.state.global_step && !how.epoch_ended) return;
+  const auto start = std::chrono::steady_clock::now();
+  if (!writer_) {
+    CheckpointWriterOptions options;
+    options.output_dir = args.output_dir;
+    options.save_total_limit = static_cast<int>(args.save_total_limit.value_or(0));
+    writer_ = std::make_unique<CheckpointWriter>(options, context_.group);
+  }
+  TrainerControl control = context_.control;
+  control.should_save = true;  // the session cleared the flag before it called save
+  context_.keep_callback_states(control);
+  const std::string folder = writer_->save(content(how.epoch_ended));
+  if (how.wait) writer_->wait();
+  saved_step_ = context_.state.global_step;
+  context_.other_time_s += seconds_since(start);
+  context_.notify(&TrainerCallback::on_save, nullptr, folder);
+}
+
+void TrainingCheckpoints::wait() {
+  if (writer_) writer_->wait();
+}
+
+void TrainingCheckpoints::resume() {
+  const std::string& output_dir = context_.args().output_dir;
+  std::string from = context_.args().resume_from_checkpoint.value_or("false");
+  if (from == "True" || from == "False") from[0] = from[0] == 'T' ? 't' : 'f';  // Python's spelling
+  if (from == "false") return;
+  if (from != "true") {
+    run_together(context_.group, "looking at " + from, [&] {
+      if (context_.rank() == 0) require_checkpoint_folder(from, output_dir);
+    });
+    take_up(context_.group ? open_checkpoint(from, *context_.group) : Checkpoint(from));
+    return;
+  }
+  const CheckpointSearch search =
+      context_.group ? find_newest_checkpoint(output_dir, *context_.group) : find_newest_checkpoint(output_dir);
+  if (!search.damaged.empty()) context_.print(search.notice());
+  run_together(context_.group, "resuming", [&] {  // only the first rank has searched
+    if (search.newest || search.damaged.empty()) return;
+    throw Error("no checkpoint is whole, and a training that starts over would write over them", output_dir,
+                "repair or restore one; to start over, move the folder away or leave resume_from_checkpoint out");
+  });
+  if (search.newest) {
+    take_up(*search.newest);
+  } else {
+    context_.print("There is no checkpoint to resume from in " + output_dir + ": training starts from the beginning.");
+  }
+}
+
+void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
+  if (!checkpoint.has_file(kSchedulerFile)) {
+    throw UsageError("the checkpoint holds the model alone (save_only_model): no training can resume from it",
+                     checkpoint.path(), "give it as --model, or take a checkpoint with optimizer and generators");
+  }
+  const TrainingArguments& args = context_.args();
+  require_generators(checkpoint);
+  const TrainerState state = checkpoint.trainer_state();
+  require_same_step(checkpoint, state);
+  require_same_kinds(json_in(checkpoint, kArgumentsFile), args, checkpoint.path());
+  const NamedTensors weights = weights_of(*context_.options.model);
+  checkpoint.load_weights(weights);
+  parts_.updater.load(checkpoint);
+
+  const ResumeState own =
+      resume_state(checkpoint, context_.rank(), context_.world_size(), args.allow_world_size_change);
+  if (own.is_remapped) context_.print(own.notice);
+  if (!own.generators.empty()) generators_.load_state(own.generators);
+  take_up_place(checkpoint, own);
+  set_max_steps(args, steps_in_all(checkpoint, state, own.is_remapped), parts_.plan);
+  parts_.updater.load_schedule(checkpoint, parts_.plan);
+  take_up_state(checkpoint, state);
+  if (context_.world_size() > 1) {
+    check_replicas_equal(*context_.group, weights, "weights after loading " + checkpoint.path());
+  }
+  context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by rank 0.",
+                             checkpoint.path(), state.global_step, parts_.progress.epoch(),
+                             parts_.progress.state().position));
+}
+
+void TrainingCheckpoints::take_up_place(const Checkpoint& checkpoint, const ResumeState& own) {
+  const SamplerState where = training_position(own.samplers, checkpoint, context_.rank());
+  require_same_samples(where, parts_.plan.samples, checkpoint.path());
+  parts_.progress.load_state(where);
+  bool ended = own.is_remapped && parts_.progress.is_epoch_done();
+  for (const auto& [name, tensor] : own.rank_tensors) {
+    if (name != kLossMemory) continue;
+    parts_.losses.set_unlogged({tensor[0].item<double>(), static_cast<std::int64_t>(tensor[1].item<double>())});
+    ended = ended || tensor[2].item<double>() != 0;
+  }
+  if (ended) parts_.progress.end_epoch();
+}
+
+void TrainingCheckpoints::take_up_state(const Checkpoint& checkpoint, TrainerState state) {
+  set_planned_numbers(parts_.plan, state);  // this run's arguments take precedence
+  state.is_world_process_zero = context_.state.is_world_process_zero;
+  state.is_local_process_zero = context_.state.is_local_process_zero;
+  context_.state = state;
+  taken_up_ = checkpoint.path();
+  changes_ = changes_since(checkpoint);
+  parts_.best.find(std::filesystem::path(checkpoint.path()).lexically_normal().parent_path().string());
+  for (const auto& callback : context_.options.callbacks) {
+    const auto kept = state.stateful_callbacks.find(callback->name());
+    if (kept != state.stateful_callbacks.end()) callback->load_state(kept->second);
+  }
+}
+
+// The user asks for a number of epochs, not of updates. If the epochs up to the checkpoint had other batches, on other
+// ranks, the remaining updates are those of the remaining samples. Later runs with the present batches end at the same
+// update.
+std::int64_t TrainingCheckpoints::steps_in_all(const Checkpoint& checkpoint, const TrainerState& saved,
+                                               bool is_remapped) const {
+  const TrainingPlan& plan = parts_.plan;
+  const nlohmann::json before = json_in(checkpoint, kArgumentsFile);
+  const nlohmann::json now = to_json(context_.args());
+  const auto is_same = [&](const char* name) { return before.value(name, nlohmann::json()) == now[name]; };
+  if (context_.args().max_steps > 0 || !before.contains("num_train_epochs") || !is_same("max_steps")) {
+    return plan.max_steps;
+  }
+  const bool has_same_batches = !is_remapped && saved.train_batch_size == plan.rank_batch_size &&
+                                is_same("gradient_accumulation_steps") && is_same("dataloader_drop_last");
+  if (has_same_batches) {
+    return saved.max_steps + plan.max_steps - updates_in(before["num_train_epochs"].get<double>(), plan);
+  }
+  const std::int64_t updates_left = updates_of(plan.micro_batches_per_epoch - parts_.progress.micro_batch(), plan);
+  const std::int64_t behind = (parts_.progress.epoch() + 1) * plan.updates_per_epoch - updates_left;
+  return saved.global_step + std::max<std::int64_t>(0, plan.max_steps - behind);
+}
+
+std::vector<std::string> TrainingCheckpoints::changes_since(const Checkpoint& checkpoint) const {
+  std::vector<std::string> changes = argument_changes(json_in(checkpoint, kArgumentsFile), to_json(context_.args()));
+  const auto of_data = data_argument_changes(json_in(checkpoint, kDataArgumentsFile), context_.options.data_arguments);
+  changes.insert(changes.end(), of_data.begin(), of_data.end());
+  return changes;
+}
+
+}  // namespace lockstep
