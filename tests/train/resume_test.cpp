@@ -21,6 +21,8 @@ struct StoppedRun {
   std::int64_t saved_step;
   bool group_by_length;
   bool fuse;
+  std::int64_t samples = 23;
+  std::int64_t batch_size = 2;
   friend std::ostream& operator<<(std::ostream& out, const StoppedRun& run) { return out << run.name; }
 };
 
@@ -35,7 +37,7 @@ struct RunEnd {
 RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communicator>& group, const std::string& folder,
                     const std::string& resume_from, bool allow_world_size_change = false) {
   const auto net = make_token_net(run.ranks == 1 ? 0.3 : 0.0);
-  const auto data = std::make_shared<TokenTaskDataset>(23);
+  const auto data = std::make_shared<TokenTaskDataset>(run.samples);
   TrainerOptions options;
   options.model = adapt_token_net(net);
   options.train_dataset = data;
@@ -48,7 +50,7 @@ RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communicator>& 
   options.args.learning_rate = 0.02;
   options.args.weight_decay = 0.1;
   options.args.num_train_epochs = 3;
-  options.args.per_device_train_batch_size = 2;
+  options.args.per_device_train_batch_size = run.batch_size;
   options.args.gradient_accumulation_steps = run.accumulation;
   options.args.group_by_length = run.group_by_length;
   options.args.fuse = run.fuse;
@@ -109,7 +111,9 @@ INSTANTIATE_TEST_SUITE_P(Table, Resume,
                                            StoppedRun{"grouped_by_length", 1, 2, 5, true, true},
                                            StoppedRun{"two_ranks_fused", 2, 1, 4, false, true},
                                            StoppedRun{"two_ranks_plain", 2, 2, 4, false, false},
-                                           StoppedRun{"three_ranks_grouped", 3, 1, 3, true, true}),
+                                           StoppedRun{"three_ranks_grouped", 3, 1, 3, true, true},
+                                           // Shares of 13 and 12: one rank has no part of the epoch's last batch.
+                                           StoppedRun{"before_a_batch_of_one_rank", 2, 1, 6, false, true, 25}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(Resume, TrueTakesTheNewestAndAnotherWorldSizeMustBeAskedFor) {
@@ -194,6 +198,29 @@ TEST(Resume, OnOtherRanksTheEpochsAreTheSameAndTheUpdatesFollow) {
   // It is half way through the third epoch: 12 samples are used, and 11 left.
   const TrainerState end = train_tokens(alone, nullptr, folder.path(), of_two / "checkpoint-25", true).state;
   EXPECT_EQ(end.global_step, 25 + 6);
+  EXPECT_DOUBLE_EQ(end.epoch, 3);
+}
+
+// 24 of 25 samples are taken. On two ranks one rank has a sample left in the epoch, and the other has none.
+TEST(Resume, OnOtherRanksOneOfThemMayHaveNoBatchLeft) {
+  const TemporaryFolder folder, of_two;
+  train_tokens({"", 1, 1, 12, false, true, 25}, nullptr, folder.path(), "");
+  spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {
+    const StoppedRun pair{"", 2, 1, 12, false, true, 25};
+    const TrainerState end = train_tokens(pair, group, of_two.path(), folder / "checkpoint-12", true).state;
+    EXPECT_EQ(end.global_step, 12 + 1 + 7 + 7);
+    EXPECT_DOUBLE_EQ(end.epoch, 3);
+  });
+}
+
+// 23 samples are 6 batches of 4. After one batch of 3, they are 5: the sixth would have no samples.
+TEST(Resume, WithAnotherBatchSizeNoUpdateIsWithoutSamples) {
+  const TemporaryFolder folder;
+  StoppedRun run{"", 1, 1, 1, false, true, 23, 3};
+  train_tokens(run, nullptr, folder.path(), "");
+  run.batch_size = 4;
+  const TrainerState end = train_tokens(run, nullptr, folder.path(), folder / "checkpoint-1").state;
+  EXPECT_EQ(end.global_step, 1 + 5 + 6 + 6);
   EXPECT_DOUBLE_EQ(end.epoch, 3);
 }
 

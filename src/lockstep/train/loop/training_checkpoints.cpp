@@ -148,7 +148,9 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
 void TrainingCheckpoints::take_up_place(const Checkpoint& checkpoint, const ResumeState& own) {
   const SamplerState where = training_position(own.samplers, checkpoint, context_.rank());
   require_same_samples(where, parts_.plan.samples, checkpoint.path());
-  parts_.progress.load_state(where);
+  // If the number of ranks changed, all ranks are at the same position.
+  const SamplerState of_rank_0 = own.is_remapped ? where : training_position(checkpoint.samplers(0), checkpoint, 0);
+  parts_.progress.load_state(where, of_rank_0);
   bool ended = own.is_remapped && parts_.progress.is_epoch_done();
   for (const auto& [name, tensor] : own.rank_tensors) {
     if (name != kLossMemory) continue;

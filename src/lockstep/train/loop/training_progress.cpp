@@ -30,11 +30,14 @@ void TrainingProgress::end_epoch() {
   loader_.sampler()->set_epoch(epoch() + 1);
 }
 
-void TrainingProgress::load_state(const SamplerState& own) {
+void TrainingProgress::load_state(const SamplerState& own, const SamplerState& of_rank_0) {
   batches_.reset();
   loader_.load_state(own);
-  micro_batch_ =
-      own.position == loader_.sampler()->size() ? plan_.micro_batches_per_epoch : own.position / plan_.rank_batch_size;
+  const std::int64_t largest_share = (plan_.samples + plan_.world_size - 1) / plan_.world_size;
+  // Counted from the end: if the saved run had batches of another size, its position is not a multiple of this one's.
+  const std::int64_t used = std::min(largest_share, plan_.micro_batches_per_epoch * plan_.rank_batch_size);
+  const std::int64_t left = std::max<std::int64_t>(0, used - of_rank_0.position);
+  micro_batch_ = plan_.micro_batches_per_epoch - (left + plan_.rank_batch_size - 1) / plan_.rank_batch_size;
 }
 
 }  // namespace lockstep

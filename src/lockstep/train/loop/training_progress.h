@@ -33,8 +33,12 @@ class TrainingProgress {
 
   /// For a checkpoint: as DataLoader::state().
   SamplerState state() const { return loader_.state(); }
-  /// Continues at a saved place. @throws Error  as DataLoader::load_state
-  void load_state(const SamplerState& own);
+  /// Continues at a saved place.
+  /// @param own       this rank's state
+  /// @param of_rank_0  the state of rank 0 in the same checkpoint, whose share is the largest: a rank that had no batch
+  /// left cannot know from its own position whether the epoch's last micro-batch is done
+  /// @throws Error  as DataLoader::load_state
+  void load_state(const SamplerState& own, const SamplerState& of_rank_0);
 
  private:
   DataLoader loader_;
