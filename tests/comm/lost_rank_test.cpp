@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
+#include <regex>
 #include <thread>
 
 #include "lockstep/base/error.h"
@@ -15,6 +17,27 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+std::string happened_in(const RankOutcome& end) { return end.text.substr(0, end.text.find("\n  where:")); }
+
+// The words of a failure are the same over every engine: every rank except `rank` threw `pattern`, in which RANK stands
+// for the name of that rank, and blames it as data.
+void expect_words(const std::vector<RankOutcome>& ends, int rank, std::string pattern,
+                  const std::vector<FailureCause::Kind>& kinds) {
+  const std::string name = "rank " + std::to_string(rank) + " on [^ ]+( \\(process [0-9]+\\))?";
+  pattern.replace(pattern.find("RANK"), 4, name);
+  const std::regex words(pattern + "( \\(found by rank [0-9]+\\))?");
+  for (std::size_t other = 0; other < ends.size(); ++other) {
+    if (static_cast<int>(other) == rank) continue;
+    EXPECT_TRUE(std::regex_match(happened_in(ends[other]), words)) << ends[other].text << "\nis not " << pattern;
+    ASSERT_TRUE(ends[other].cause) << ends[other].text;
+    EXPECT_EQ(std::count(kinds.begin(), kinds.end(), ends[other].cause->kind), 1) << ends[other].text;
+    EXPECT_EQ(ends[other].cause->rank, rank) << ends[other].text;
+  }
+}
+
+const std::string kLastSeen = " \\(last seen entering all_reduce #[34] \\(sum\\) of 1000 float\\)";
+const std::string kOperation = "all_reduce #[45] \\(sum\\) of 1000 float";
+
 // Every rank except `lost` failed with an error that names it.
 void expect_named(const std::vector<RankOutcome>& ends, int lost, bool timed_out) {
   const std::string name = "rank " + std::to_string(lost) + " on ";
@@ -23,8 +46,7 @@ void expect_named(const std::vector<RankOutcome>& ends, int lost, bool timed_out
     EXPECT_TRUE(ends[rank].failed) << "rank " << rank;
     EXPECT_EQ(ends[rank].timed_out, timed_out) << ends[rank].text;
     EXPECT_EQ(ends[rank].signal, 0) << "rank " << rank;
-    const std::string happened = ends[rank].text.substr(0, ends[rank].text.find("\n  where:"));
-    EXPECT_NE(happened.find(name), std::string::npos) << ends[rank].text;
+    EXPECT_NE(happened_in(ends[rank]).find(name), std::string::npos) << ends[rank].text;
   }
 }
 
@@ -69,6 +91,24 @@ TEST_P(LosingARank, ThatNeverCalls) {
       },
       options);
   expect_named(ends, late, true);
+  expect_words(ends, late,
+               "all_reduce #1 \\(sum\\) of 1000 float timed out after [0-9.]+ s: RANK has not arrived "
+               "\\(last seen entering barrier #0\\)",
+               {FailureCause::Kind::Timeout});
+}
+
+TEST_P(LosingARank, ThatLeavesTheLoopEarly) {
+  const int early = GetParam().world_size - 1;
+  const auto ends = ends_of([&](Communicator& group) {
+    for (int step = 0; step < 10; ++step) {
+      if (group.rank() == early && step == 5) return;
+      at::Tensor tensor = ones(1000);
+      group.all_reduce(tensor);
+    }
+  });
+  EXPECT_FALSE(ends[static_cast<std::size_t>(early)].failed);
+  expect_words(ends, early, "RANK left the group before all_reduce #5 \\(sum\\) of 1000 float" + kLastSeen,
+               {FailureCause::Kind::PeerLeft});
 }
 
 TEST_P(LosingARank, IsNotOneThatHasDoneItsPart) {
@@ -107,8 +147,8 @@ TEST_P(LosingARank, ThatAborts) {
   for (std::size_t rank = 1; rank < ends.size(); ++rank) {
     EXPECT_TRUE(ends[rank].failed);
     EXPECT_FALSE(ends[rank].timed_out) << ends[rank].text;
-    EXPECT_NE(ends[rank].text.find("the operator pulled the plug"), std::string::npos) << ends[rank].text;
   }
+  expect_words(ends, 0, "RANK ended the group: the operator pulled the plug", {FailureCause::Kind::AbortedByPeer});
 }
 
 TEST_P(LosingARank, AbortFromAnotherThreadEndsAWait) {
@@ -196,6 +236,7 @@ TEST_P(LostProcess, KilledBetweenOperations) {
     });
     EXPECT_EQ(ends[static_cast<std::size_t>(lost)].signal, SIGKILL);
     expect_named(ends, lost, false);
+    expect_words(ends, lost, "(" + kOperation + " )?lost RANK: [^(]+" + kLastSeen, {FailureCause::Kind::LostPeer});
   }
 }
 

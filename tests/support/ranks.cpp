@@ -36,11 +36,10 @@ RankOutcome run_body(const RankBody& body, const Membership& membership) {
   try {
     body(membership);
     return end;
-  } catch (const TimeoutError& error) {
-    end.timed_out = true;
-    end.text = error.what();
   } catch (const std::exception& error) {
+    end.timed_out = dynamic_cast<const TimeoutError*>(&error) != nullptr;
     end.text = error.what();
+    if (const FailureCause* const cause = cause_of(error)) end.cause = *cause;
   } catch (...) {
     end.text = "an exception of unknown type";
   }
@@ -112,6 +111,23 @@ int failed_expectations() {
   return count;
 }
 
+// "T" for a TimeoutError or "E", the cause, a line feed, and the text.
+std::string report_of(const RankOutcome& end) {
+  const std::string cause = end.cause ? to_string(end.cause->kind) + (" " + std::to_string(end.cause->rank)) : "";
+  return (end.timed_out ? "T" : "E") + cause + "\n" + end.text;
+}
+
+void take_report(RankOutcome& end, const std::string& report) {
+  const std::size_t line = report.find('\n');
+  const std::string cause = report.substr(1, line - 1);
+  end.timed_out = report[0] == 'T';
+  end.text = report.substr(line + 1);
+  const std::size_t space = cause.find(' ');
+  if (space != std::string::npos) {
+    end.cause = FailureCause{failure_kind(cause.substr(0, space)).value(), std::stoi(cause.substr(space + 1))};
+  }
+}
+
 [[noreturn]] void run_child(int rank, int world_size, const std::string& store, const RankBody& body,
                             const RanksOptions& options, const MpiPlaces* places, int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -144,7 +160,7 @@ int failed_expectations() {
     end.failed = true;
     end.text = "an expectation failed";
   }
-  if (end.failed) write_all(report, (end.timed_out ? "T" : "E") + end.text);
+  if (end.failed) write_all(report, report_of(end));
   std::fflush(nullptr);
   ::_exit(end.failed ? 1 : 0);
 }
@@ -185,10 +201,7 @@ RankOutcome end_of(const Child& child) {
   RankOutcome end;
   end.failed = !WIFEXITED(child.status) || WEXITSTATUS(child.status) != 0;
   if (WIFSIGNALED(child.status)) end.signal = WTERMSIG(child.status);
-  if (!child.text.empty()) {
-    end.timed_out = child.text[0] == 'T';
-    end.text = child.text.substr(1);
-  }
+  if (child.text.find('\n') != std::string::npos) take_report(end, child.text);
   return end;
 }
 
@@ -229,7 +242,7 @@ std::vector<RankOutcome> processes(int world_size, const RankBody& body, const R
     if (only_stopped || deadline.passed()) {
       for (Child& child : children) {
         if (child.ended) continue;
-        if (!child.stopped) child.text = "EThe rank did not end by the test's deadline.";
+        if (!child.stopped) child.text = "E\nThe rank did not end by the test's deadline.";
         ::kill(child.pid, SIGKILL);
         child.stopped = false;
       }

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/net/membership.h"
 
 namespace lockstep {
@@ -22,10 +24,11 @@ struct RanksOptions {
 
 /// How a rank ended.
 struct RankOutcome {
-  bool failed = false;     ///< threw, was killed, or a test expectation failed in it
-  bool timed_out = false;  ///< threw a TimeoutError
-  int signal = 0;          ///< that killed the process
-  std::string text;        ///< of the exception
+  bool failed = false;                ///< threw, was killed, or a test expectation failed in it
+  bool timed_out = false;             ///< threw a TimeoutError
+  int signal = 0;                     ///< that killed the process
+  std::optional<FailureCause> cause;  ///< of the exception
+  std::string text;                   ///< of the exception
 };
 
 using RankBody = std::function<void(const Membership&)>;

@@ -7,8 +7,9 @@ namespace lockstep {
 namespace {
 
 using Kind = FailureCause::Kind;
-constexpr std::array<std::pair<Kind, const char*>, 5> kNames{{{Kind::Own, "own"},
+constexpr std::array<std::pair<Kind, const char*>, 6> kNames{{{Kind::Own, "own"},
                                                               {Kind::LostPeer, "lost_peer"},
+                                                              {Kind::PeerLeft, "peer_left"},
                                                               {Kind::AbortedByPeer, "aborted_by_peer"},
                                                               {Kind::Disagreement, "disagreement"},
                                                               {Kind::Timeout, "timeout"}}};
@@ -19,8 +20,8 @@ std::exception_ptr caused(const AnError& error, const FailureCause* cause) {
   return std::make_exception_ptr(Caused<AnError>(error, *cause));
 }
 
-std::exception_ptr copy_of(const Error& error, const std::string& where, const std::string& fix) {
-  const FailureCause* cause = cause_of(error);
+std::exception_ptr copy_of(const Error& error, const std::string& where, const std::string& fix,
+                           const FailureCause* cause) {
   if (dynamic_cast<const TimeoutError*>(&error) != nullptr) {
     return caused(TimeoutError(error.happened(), where, fix), cause);
   }
@@ -45,10 +46,14 @@ std::optional<FailureCause::Kind> failure_kind(const std::string& text) {
 
 const FailureCause* cause_of(const std::exception& error) { return dynamic_cast<const FailureCause*>(&error); }
 
-std::exception_ptr moved_to(const Error& error, const std::string& where) { return copy_of(error, where, error.fix()); }
+std::exception_ptr moved_to(const Error& error, const std::string& where) {
+  return copy_of(error, where, error.fix(), cause_of(error));
+}
 
 std::exception_ptr with_more_advice(const Error& error, const std::string& more) {
-  return copy_of(error, error.where(), error.fix() + more);
+  return copy_of(error, error.where(), error.fix() + more, cause_of(error));
 }
+
+std::exception_ptr without_cause(const Error& error) { return copy_of(error, error.where(), error.fix(), nullptr); }
 
 }  // namespace lockstep

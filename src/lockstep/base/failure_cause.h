@@ -13,7 +13,8 @@ namespace lockstep {
 struct FailureCause {
   enum class Kind {
     Own,            ///< this rank failed by itself
-    LostPeer,       ///< another rank ended, or left the group
+    LostPeer,       ///< another rank ended, or the connection to it did
+    PeerLeft,       ///< another rank left the group while this one still needed it
     AbortedByPeer,  ///< another rank failed, and ended the group for all
     Disagreement,   ///< the ranks made different calls
     Timeout,        ///< a rank did not arrive in time
@@ -22,12 +23,14 @@ struct FailureCause {
   int rank = -1;  ///< the blamed rank, by its number in the job; -1: no rank, or not known
 
   /// True if another rank's failure explains this one.
-  bool is_consequence() const { return kind == Kind::LostPeer || kind == Kind::AbortedByPeer; }
+  bool is_consequence() const {
+    return kind == Kind::LostPeer || kind == Kind::PeerLeft || kind == Kind::AbortedByPeer;
+  }
 
   friend bool operator==(const FailureCause& a, const FailureCause& b) { return a.kind == b.kind && a.rank == b.rank; }
 };
 
-/// "own", "lost_peer", "aborted_by_peer", "disagreement", "timeout".
+/// "own", "lost_peer", "peer_left", "aborted_by_peer", "disagreement", "timeout".
 const char* to_string(FailureCause::Kind kind);
 /// The kind that `to_string` writes as `text`; nothing for any other text.
 std::optional<FailureCause::Kind> failure_kind(const std::string& text);
@@ -52,5 +55,8 @@ const FailureCause* cause_of(const std::exception& error);
 std::exception_ptr moved_to(const Error& error, const std::string& where);
 /// A copy of `error` whose `fix` has `more` behind it. It keeps the rest in the same way.
 std::exception_ptr with_more_advice(const Error& error, const std::string& more);
+
+/// A copy of `error` that has no cause, of the same type.
+std::exception_ptr without_cause(const Error& error);
 
 }  // namespace lockstep

@@ -13,6 +13,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/comm/communicator_state.h"
 #include "lockstep/comm/enclosing_operation.h"
+#include "lockstep/comm/group_failure.h"
 #include "lockstep/comm/work_queue.h"
 #include "lockstep/net/store/patience.h"
 
@@ -37,7 +38,7 @@ void Communicator::stop_queues() {
   if (busy && !state_->dead) {
     try {
       state_->is_closing = true;
-      abort("the communicator was destroyed while operations were under way");
+      abort(kDestroyedEarly);
     } catch (const std::exception& error) {
       log_warning("{}", error.what());
     }
@@ -91,6 +92,7 @@ void Communicator::fail(std::exception_ptr failure) {
 
 std::string Communicator::why_ended() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (!state_->abort_reason.empty()) return state_->abort_reason;
   if (!state_->failure) return "";
   try {
     std::rethrow_exception(state_->failure);
@@ -211,8 +213,10 @@ void Communicator::abort(const std::string& reason) {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     companion = state_->companion.get();
     if (!state_->failure) {
-      state_->failure = std::make_exception_ptr(
-          Error("the group was aborted: " + reason, where(nullptr), "build a new group, or end the job"));
+      const GroupFailure failure = GroupFailure::aborted(named_rank(membership_, membership_.rank), reason);
+      state_->failure =
+          std::make_exception_ptr(Caused<Error>(Error(failure.happened, where(nullptr), failure.fix), failure.cause()));
+      state_->abort_reason = reason;
     }
     state_->dead = true;
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "lockstep/base/home_process.h"
@@ -28,6 +29,7 @@ struct Communicator::State {
   std::unique_ptr<Communicator> companion;  // over the same ranks, for tensors on another kind of device
   Communicator* origin = nullptr;           // the communicator whose companion this is
   std::exception_ptr failure;
+  std::string abort_reason;  // set if `failure` is an abort by this rank
   std::atomic<bool> dead{false};
   std::atomic<bool> is_closing{false};  // set by the destructor: an operation that ends now fails because of it
 };

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <exception>
-#include <string>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/failure_cause.h"
@@ -16,8 +15,9 @@ auto advise_on_uneven_inputs(const Body& body) {
       "; if the ranks have different numbers of batches, run the loop in DistributedDataParallel's join: "
       "ddp.join([&] { ... })";
   const auto is_absence = [](const Error& error) {
-    const auto says = [&](const char* words) { return error.happened().find(words) != std::string::npos; };
-    return says("left the group") || says("disagree");
+    const FailureCause* const cause = cause_of(error);
+    return cause != nullptr &&
+           (cause->kind == FailureCause::Kind::PeerLeft || cause->kind == FailureCause::Kind::Disagreement);
   };
   try {
     return body();

@@ -65,8 +65,9 @@ TEST_F(GlooOnHosts, NamesThoseThatAnInterfaceDoesNotReach) {
   for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed);
     EXPECT_FALSE(end.timed_out) << end.text;
-    EXPECT_NE(end.text.find("rank 0 on host-a cannot connect to rank 1 on host-b at tcp:127.0.0.1:"), std::string::npos)
-        << end.text;
+    EXPECT_NE(end.text.find("rank 0 on host-a"), std::string::npos) << end.text;
+    EXPECT_NE(end.text.find("cannot connect to rank 1 on host-b"), std::string::npos) << end.text;
+    EXPECT_NE(end.text.find(" at tcp:127.0.0.1:"), std::string::npos) << end.text;
     EXPECT_NE(end.text.find("refused"), std::string::npos) << end.text;
     EXPECT_NE(end.text.find("GLOO_SOCKET_IFNAME"), std::string::npos) << end.text;
   }
@@ -79,9 +80,11 @@ TEST_F(GlooOnHosts, NamesThoseThatDoNotAnswer) {
       3, [](const Membership& membership) { make_communicator("gloo", membership); }, on(hosts));
   for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed);
-    EXPECT_NE(end.text.find("rank 0 on host-a cannot connect to rank 2 on host-c at tcp:10.77.0.3:"), std::string::npos)
-        << end.text;
-    EXPECT_EQ(end.text.find("rank 0 on host-a cannot connect to rank 1"), std::string::npos) << end.text;
+    const std::size_t first = end.text.find("\n    rank 0 on host-a");
+    ASSERT_NE(first, std::string::npos) << end.text;
+    const std::string line = end.text.substr(first + 1, end.text.find('\n', first + 1) - first - 1);
+    EXPECT_NE(line.find("cannot connect to rank 2 on host-c"), std::string::npos) << end.text;
+    EXPECT_NE(line.find(" at tcp:10.77.0.3:"), std::string::npos) << end.text;
   }
 }
 
@@ -125,7 +128,8 @@ TEST_F(GlooOnHosts, NamesTheRanksBehindALinkThatWasCut) {
   for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed);
     EXPECT_TRUE(end.timed_out) << end.text;
-    EXPECT_NE(end.text.find("the network is slow, or was cut"), std::string::npos) << end.text;
+    EXPECT_NE(end.text.find("all ranks have arrived; the network is slow or interrupted"), std::string::npos)
+        << end.text;
   }
 }
 

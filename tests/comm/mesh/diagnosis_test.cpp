@@ -118,7 +118,7 @@ TEST(DiagnosisCost, ADisagreementIsFoundAllTheSame) {
   NothingLost connections;
   const auto found = diagnosis.look(view, connections);
   ASSERT_TRUE(found);
-  EXPECT_NE(found->happened.find("rank 299 on h: all_reduce #7"), std::string::npos) << found->happened;
+  EXPECT_NE(found->happened.find("rank 299 on h calls all_reduce #7"), std::string::npos) << found->happened;
 }
 
 }  // namespace

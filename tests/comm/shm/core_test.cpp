@@ -223,7 +223,7 @@ TEST(EngineCore, AbortWhileOthersWorkEndsAllOfThem) {
       const auto endless = [&] {
         for (std::uint64_t step = 0;; ++step) {
           if (step == last && me.rank() == 1) {
-            other = std::thread([&] { me.group().break_group(BreakKind::Aborted, "enough", "none"); });
+            other = std::thread([&] { me.group().abort("enough"); });
           }
           started_together(me, dice, step);
         }

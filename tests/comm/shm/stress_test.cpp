@@ -212,7 +212,7 @@ void expect_ends(const StressPlan& plan, const std::vector<RankOutcome>& ends) {
                        happened.find(global) != std::string::npos;
     // In the half without the victim, the lost rank is one of both groups.
     const bool in_half = end.text.find("group default/") != std::string::npos;
-    const bool echo = in_half && happened.find("has left the group") != std::string::npos;
+    const bool echo = in_half && happened.find("left the group") != std::string::npos;
     EXPECT_TRUE(named || echo) << "rank " << rank << ": " << end.text;
   }
 }

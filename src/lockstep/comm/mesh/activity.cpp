@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <tuple>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/mix_bits.h"
@@ -40,25 +41,6 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   return mix_bits(hash ^ (word + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2)));
 }
 
-// "rank 0 on a is in X, rank 1 on a is in Y", one entry for each different text.
-std::string list_sides(const std::vector<std::pair<int, std::string>>& doing, const Membership& membership) {
-  std::map<std::string, std::vector<int>> by_text;
-  for (const auto& [rank, text] : doing) by_text[text].push_back(rank);
-  std::vector<std::pair<int, std::string>> sides;
-  for (const auto& [text, ranks] : by_text) {
-    std::string names;
-    for (std::size_t i = 0; i < ranks.size() && i < 4; ++i) {
-      names += (i > 0 ? ", " : "") + name_of(membership, ranks[i]);
-    }
-    if (ranks.size() > 4) names += fmt::format(" and {} more", ranks.size() - 4);
-    sides.emplace_back(ranks.front(), fmt::format("{}: {}", names, text));
-  }
-  std::sort(sides.begin(), sides.end());
-  std::string text;
-  for (const auto& side : sides) text += "\n    " + side.second;
-  return text;
-}
-
 std::optional<Fingerprint> collective_at(const RankState& state, std::uint64_t sequence) {
   for (const Activity& activity : state.current) {
     if (activity.collective() && activity.fingerprint.sequence == sequence) return activity.fingerprint;
@@ -69,21 +51,18 @@ std::optional<Fingerprint> collective_at(const RankState& state, std::uint64_t s
   return std::nullopt;
 }
 
-std::optional<std::string> disagreement_at(std::uint64_t sequence, const GroupState& states,
-                                           const Membership& membership) {
-  std::vector<std::pair<int, std::string>> doing;
-  std::optional<Fingerprint> first;
-  bool differ = false;
+std::optional<GroupFailure> disagreement_at(std::uint64_t sequence, const GroupState& states,
+                                            const Membership& membership) {
+  std::vector<std::pair<int, Fingerprint>> found;
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     if (!states[rank]) continue;
-    const auto found = collective_at(*states[rank], sequence);
-    if (!found) continue;
-    if (!first) first = found;
-    differ = differ || *found != *first;
-    doing.emplace_back(static_cast<int>(rank), found->describe());
+    if (const auto call = collective_at(*states[rank], sequence)) found.emplace_back(static_cast<int>(rank), *call);
   }
-  if (!differ) return std::nullopt;
-  return "the ranks disagree on their operation:" + list_sides(doing, membership);
+  const auto differs = [&](const auto& each) { return each.second != found.front().second; };
+  if (std::none_of(found.begin(), found.end(), differs)) return std::nullopt;
+  std::vector<RankCall> calls;
+  for (const auto& [rank, call] : found) calls.push_back({name_of(membership, rank), call.describe()});
+  return GroupFailure::disagreement(calls);
 }
 
 bool same_message(const Activity& send, int sender, const Activity& recv, int receiver) {
@@ -92,15 +71,15 @@ bool same_message(const Activity& send, int sender, const Activity& recv, int re
          recv.fingerprint.root == sender && send.tag == recv.tag && send.number == recv.number;
 }
 
-std::optional<std::string> message_disagreement(int sender, const RankState& from, int receiver, const RankState& to,
-                                                const Membership& membership) {
+std::optional<GroupFailure> message_disagreement(int sender, const RankState& from, int receiver, const RankState& to,
+                                                 const Membership& membership) {
   for (const Activity& send : from.current) {
     for (const Activity& recv : to.current) {
       if (!same_message(send, sender, recv, receiver)) continue;
       if (send.fingerprint.count == recv.fingerprint.count && send.fingerprint.dtype == recv.fingerprint.dtype)
         continue;
-      return "the ranks disagree on their message:" +
-             list_sides({{sender, send.describe()}, {receiver, recv.describe()}}, membership);
+      return GroupFailure::disagreement(
+          {{name_of(membership, sender), send.describe()}, {name_of(membership, receiver), recv.describe()}});
     }
   }
   return std::nullopt;
@@ -109,7 +88,7 @@ std::optional<std::string> message_disagreement(int sender, const RankState& fro
 }  // namespace
 
 std::string Activity::describe() const {
-  if (coming_up) return "the coming up of the group";
+  if (coming_up) return "the start of the group";
   if (collective()) return fingerprint.describe();
   return fmt::format("{}, tag {}", fingerprint.describe(), tag);
 }
@@ -189,7 +168,7 @@ std::uint64_t slot_of(const Activity& activity, int rank) {
   return hash & ~std::uint64_t{0xff};
 }
 
-std::optional<std::string> find_disagreement(const GroupState& states, const Membership& membership) {
+std::optional<GroupFailure> find_disagreement(const GroupState& states, const Membership& membership) {
   // Also ended ones: a rank that only had to send may have continued.
   std::set<std::uint64_t> sequences;
   for (const auto& state : states) {
@@ -200,14 +179,14 @@ std::optional<std::string> find_disagreement(const GroupState& states, const Mem
     }
   }
   for (const std::uint64_t sequence : sequences) {
-    if (auto text = disagreement_at(sequence, states, membership)) return text;
+    if (auto failure = disagreement_at(sequence, states, membership)) return failure;
   }
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     for (std::size_t other = 0; other < states.size(); ++other) {
       if (!states[rank] || !states[other] || other == rank) continue;
-      auto text = message_disagreement(static_cast<int>(rank), *states[rank], static_cast<int>(other), *states[other],
-                                       membership);
-      if (text) return text;
+      auto failure = message_disagreement(static_cast<int>(rank), *states[rank], static_cast<int>(other),
+                                          *states[other], membership);
+      if (failure) return failure;
     }
   }
   return std::nullopt;
@@ -228,24 +207,14 @@ std::vector<int> not_arrived(const GroupState& states, std::uint64_t sequence) {
   return missing;
 }
 
-std::string name_of(const Membership& membership, int rank) {
-  const auto index = static_cast<std::size_t>(rank);
-  if (rank < 0 || index >= membership.peers.size()) return fmt::format("rank {}", rank);
-  const Peer& peer = membership.peers[index];
-  if (peer.global_rank == rank) return fmt::format("rank {} on {}", rank, peer.host);
-  return fmt::format("rank {} ({} of the job) on {}", rank, peer.global_rank, peer.host);
-}
-
-std::string describe_state(const std::optional<RankState>& state) {
-  if (!state) return "nothing was heard of it in this group";
+std::string last_seen(const std::optional<RankState>& state) {
+  if (!state) return "it has not reported anything in this group";
   if (!state->current.empty()) {
-    std::string text = "it is in " + state->current.front().describe();
+    std::string text = last_seen_entering(state->current.front().describe());
     if (state->current.size() > 1) text += fmt::format(" and {} more", state->current.size() - 1);
     return text;
   }
-  const std::string last = state->left ? "the last that it ended was " : "the last it told is that it ended ";
-  if (!state->ended.empty()) return last + state->ended.back().describe();
-  return state->left ? "it called no collective" : "it has not called any collective";
+  return state->ended.empty() ? kNothingEntered : last_seen_entering(state->ended.back().describe());
 }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/comm/group_failure.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/net/membership.h"
 
@@ -67,16 +68,14 @@ std::uint64_t slot_of(const Activity& activity, int rank);
 /// States by rank; nothing for a rank that has reported none.
 using GroupState = std::vector<std::optional<RankState>>;
 
-/// Describes what each rank does if ranks disagree on one operation: the collectives of one sequence number, or the two
-/// sides of a send. Nothing if they agree, as far as known.
-std::optional<std::string> find_disagreement(const GroupState& states, const Membership& membership);
+/// The failure if ranks disagree on one operation: the collectives of one sequence number, or the two sides of a send.
+/// Nothing if they agree, as far as known.
+std::optional<GroupFailure> find_disagreement(const GroupState& states, const Membership& membership);
 
 /// Ranks that have not reached the collective with this sequence number, as far as known.
 std::vector<int> not_arrived(const GroupState& states, std::uint64_t sequence);
 
-/// "rank 2 on host-a", or "rank 0 (4 of the job) on host-a" in a group with its own numbering of ranks.
-std::string name_of(const Membership& membership, int rank);
-/// "it is in all_reduce #7 (sum) of 10 float", "it ended barrier #6", "nothing was heard of it".
-std::string describe_state(const std::optional<RankState>& state);
+/// What is known of a rank's calls: "last seen entering all_reduce #7 (sum) of 10 float".
+std::string last_seen(const std::optional<RankState>& state);
 
 }  // namespace lockstep

@@ -1,17 +1,14 @@
 #include "lockstep/comm/mesh/bring_up.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <numeric>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/slow_notice.h"
-#include "lockstep/comm/mesh/activity.h"
-#include "lockstep/net/timeout_texts.h"
+#include "lockstep/comm/group_failure.h"
+#include "lockstep/comm/late_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -53,31 +50,20 @@ std::string unpack(const std::string& text, int index, const std::string& whose)
   }
 }
 
-// "rank 3 on a, rank 4 on b, no heartbeat for 7.0 s"
-std::string who_is_missing(const Membership& membership, const std::vector<int>& ranks,
-                           const std::vector<std::string>& keys) {
+// Those of `ranks` whose key is not set.
+LateRanks late_ranks(const Membership& membership, const std::vector<int>& ranks,
+                     const std::vector<std::string>& keys) {
   const auto there = membership.store->try_get_all(keys);
   const std::vector<LostRank> lost_ranks = membership.store->lost_ranks();
-  std::string names;
+  LateRanks late;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (there[i]) continue;
-    names += (names.empty() ? "" : ", ") + name_of(membership, ranks[i]);
+    late.push_back({named_rank(membership, ranks[i]), "has not arrived", ""});
     for (const LostRank& lost : lost_ranks) {
-      if (lost.rank == membership.peers[static_cast<std::size_t>(ranks[i])].global_rank) names += ", " + lost.cause;
+      if (lost.rank == late.back().rank.in_job) late.back().seen = lost.cause;
     }
   }
-  return names;
-}
-
-[[noreturn]] void throw_missing(const Membership& membership, const std::string& names) {
-  const auto limit = membership.join_timeout.value_or(membership.timeout);
-  throw TimeoutError(
-      fmt::format("the group \"{}\" did not come up in {:.1f} s: not there: {}", membership.group,
-                  static_cast<double>(limit.count()) / 1000, names),
-      membership.where(),
-      fmt::format("read the log of the rank named; check that every rank creates the same groups in the same order; "
-                  "if it is only slow, {}",
-                  kRaiseJoinTimeout));
+  return late;
 }
 
 void throw_if_lost(const Membership& membership) {
@@ -85,9 +71,8 @@ void throw_if_lost(const Membership& membership) {
     if (lost.silent) continue;  // it may continue, and has until the deadline
     for (int rank = 0; rank < membership.world_size; ++rank) {
       if (membership.peers[static_cast<std::size_t>(rank)].global_rank != lost.rank) continue;
-      throw_caused(Error(fmt::format("lost {} while the group came up: {}", name_of(membership, rank), lost.cause),
-                         membership.where(), "read that rank's own message: it failed first"),
-                   {FailureCause::Kind::LostPeer, lost.rank});
+      GroupFailure::rank_lost(start_of_group(membership), named_rank(membership, rank), lost.cause)
+          .raise(membership.rank);
     }
   }
 }
@@ -122,11 +107,14 @@ void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks,
       return membership.store->wait(keys, Deadline::after(std::min(look_interval(membership), deadline.remaining())));
     } catch (const TimeoutError&) {
       throw_if_lost(membership);
-      if (deadline.passed()) throw_missing(membership, who_is_missing(membership, ranks, keys));
       const auto waited = Deadline::Clock::now() - since;
-      if (!notice.due(waited)) continue;
-      log_warning("still waiting for the group \"{}\" to come up, {:.0f} s; not there: {}", membership.group,
-                  std::chrono::duration<double>(waited).count(), who_is_missing(membership, ranks, keys));
+      const bool warns = notice.due(waited);
+      if (!warns && !deadline.passed()) continue;
+      const double waited_s = std::chrono::duration<double>(waited).count();
+      const LateRanks late = late_ranks(membership, ranks, keys);
+      const std::string operation = start_of_group(membership);
+      if (deadline.passed()) GroupFailure::start_timed_out(operation, waited_s, late).raise(membership.rank);
+      log_warning("{}", slow_operation_text(operation, waited_s, describe(late, /*over_network=*/true), ""));
     }
   }
 }

@@ -1,7 +1,5 @@
 #include "lockstep/comm/mesh/diagnosis.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 #include <thread>
@@ -9,7 +7,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/mesh/talk_times.h"
 #include "lockstep/net/store/patience.h"
-#include "lockstep/net/timeout_texts.h"
 
 namespace lockstep {
 namespace {
@@ -20,10 +17,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kStoreNotices{500};
 
 /// How long it may take until the other ranks have reported what they do.
-constexpr milliseconds kOthersTell{1000};
-
-/// Most ranks that a message names one by one.
-constexpr std::size_t kMostNamed = 8;
+constexpr milliseconds kOthersReport{1000};
 
 double seconds(Deadline::Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -72,46 +66,45 @@ std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Connectio
   if (sees_nothing && now - first.since > kSlow && now >= next_loss_look_) {
     next_loss_look_ = now + loss_interval(membership_.world_size);
     // The end of a connection that is not made yet, or not watched, goes unnoticed here.
-    if (auto failure = told_or_lost_any()) return failure;
+    if (auto failure = published_or_lost_any(view)) return failure;
   }
   // The end of a connection proves nothing by itself: a rank that has all it needs of an operation may leave while
   // others are still in it.
   const std::vector<int> peers = connections.lost_peers();
-  return peers.empty() ? std::nullopt : told_or_lost(peers);
+  return peers.empty() ? std::nullopt : published_or_lost(view, peers);
 }
 
 // Another rank's published failure, or the store's report that one of `peers` is gone.
-std::optional<GroupFailure> Diagnosis::told_or_lost(const std::vector<int>& peers) {
-  if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
+std::optional<GroupFailure> Diagnosis::published_or_lost(const View& view, const std::vector<int>& peers) {
+  if (const auto published = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*published);
   for (const LostRank& lost : membership_.store->lost_ranks()) {
     if (lost.silent) continue;  // it is stopped, and may continue: it has until the deadline
     for (const int peer : peers) {
       if (membership_.peers[static_cast<std::size_t>(peer)].global_rank == lost.rank) {
-        return lost_rank(peer, lost.cause);
+        return GroupFailure::rank_lost(operation_in(view), named_rank(membership_, peer), lost.cause,
+                                       last_seen_of(peer));
       }
     }
   }
   return std::nullopt;
 }
 
-std::optional<GroupFailure> Diagnosis::told_or_lost_any() {
+std::optional<GroupFailure> Diagnosis::published_or_lost_any(const View& view) {
   std::vector<int> all(states_.size());
   std::iota(all.begin(), all.end(), 0);
-  return told_or_lost(all);
+  return published_or_lost(view, all);
 }
 
 // The part names its own ranks and operations. The whole group reports it better, if there is time to find out.
 GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
-  const Deadline deadline = Deadline::after(kOthersTell);
+  const Deadline deadline = Deadline::after(kOthersReport);
   const Deadline store_notices = Deadline::after(kStoreNotices);  // a rank that fails leaves the group before it ends
   try {
     for (;;) {
-      tell(view);
-      if (auto failure = told_or_lost_any()) return *failure;
-      hear_all(Clock::now());
-      if (auto text = find_disagreement(states_, membership_)) {
-        return {GroupFailure::Kind::Disagreement, *text, "make the same calls in the same order on every rank"};
-      }
+      publish_state(view);
+      if (auto failure = published_or_lost_any(view)) return *failure;
+      read_all_states(Clock::now());
+      if (auto failure = find_disagreement(states_, membership_)) return *failure;
       if (store_notices.passed()) {
         if (auto failure = left_early(view)) return *failure;
       }
@@ -120,7 +113,7 @@ GroupFailure Diagnosis::part_failed(const View& view, const MeshError& error) {
     }
   } catch (const Error&) {  // the store is gone: only the part's error is left
   }
-  return {GroupFailure::Kind::Lost, error.what(), "read the other ranks' messages too"};
+  return GroupFailure::part_failed(error.what());
 }
 
 GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error) {
@@ -128,21 +121,17 @@ GroupFailure Diagnosis::connection_lost(const View& view, const MeshError& error
   try {
     const Deadline deadline = Deadline::after(kStoreNotices);
     for (;;) {
-      if (auto failure = told_or_lost(error.peers())) return *failure;
+      if (auto failure = published_or_lost(view, error.peers())) return *failure;
       if (deadline.passed()) break;
       std::this_thread::sleep_for(cause_interval(membership_.world_size));
     }
-    hear_all(Clock::now());
+    read_all_states(Clock::now());
     if (auto failure = left_early(view)) return *failure;
   } catch (const Error& store_error) {
-    detail = "; the store does not answer either: " + store_error.happened();
+    detail = "the store does not answer either: " + store_error.happened();
   }
   if (error.peers().empty()) return unexplained(error);
-  return {
-      GroupFailure::Kind::Lost, fmt::format("lost the connection to {}{}", names(error.peers()), detail),
-      "it ended, or left the group in the middle of an operation: read its own message, and check that all ranks make "
-      "the same number of calls",
-      first_of(error.peers())};
+  return GroupFailure::connection_lost(operation_in(view), named(error.peers()), detail);
 }
 
 // A rank that is not lost but no longer takes part, and has not ended the operation that this rank is in.
@@ -152,13 +141,7 @@ std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
     for (const int rank : not_arrived(states_, doing.activity.fingerprint.sequence)) {
       const auto& state = states_[static_cast<std::size_t>(rank)];
       if (!state || !state->left) continue;
-      return GroupFailure{
-          GroupFailure::Kind::Lost,
-          fmt::format("{} left the group before {} ({})", name_of(membership_, rank), doing.activity.describe(),
-                      describe_state(state)),
-          "make the same number of calls on every rank: a loop that ends earlier on one of them, such as "
-          "one over fewer batches, leaves the others waiting",
-          first_of({rank})};
+      return GroupFailure::rank_left(text_of(doing.activity), named_rank(membership_, rank), last_seen_of(rank));
     }
   }
   return std::nullopt;
@@ -166,43 +149,30 @@ std::optional<GroupFailure> Diagnosis::left_early(const View& view) const {
 
 GroupFailure Diagnosis::unexplained(const MeshError& error) const {
   if (error.kind() == MeshError::Kind::Lost && !error.peers().empty()) {
-    return {GroupFailure::Kind::Lost, "lost the connection to " + names(error.peers()), "read that rank's own message",
-            first_of(error.peers())};
+    return GroupFailure::connection_lost("", named(error.peers()));
   }
-  if (error.kind() == MeshError::Kind::Timeout) {
-    return {
-        GroupFailure::Kind::Timeout,
-        "the operation did not end in time, and the store does not answer: the process that serves it (rank 0, or the "
-        "launcher) is stopped or cut off",
-        fmt::format("look at that process; if it is only slow, {}", kRaiseTimeout)};
-  }
-  return {GroupFailure::Kind::Lost, fmt::format("the connections of this group ended ({})", error.what()),
-          "read the other ranks' messages"};
+  if (error.kind() == MeshError::Kind::Timeout) return GroupFailure::timed_out_without_store("", "");
+  return GroupFailure::unexplained(error.what());
 }
 
-GroupFailure Diagnosis::lost_rank(int rank, const std::string& cause) const {
-  return {GroupFailure::Kind::Lost, fmt::format("lost {}: {} ({})", name_of(membership_, rank), cause, last_of(rank)),
-          "read that rank's own message: it failed first", first_of({rank})};
-}
-
-std::string Diagnosis::last_of(int rank) const {
+std::string Diagnosis::last_seen_of(int rank) const {
   const auto& state = states_[static_cast<std::size_t>(rank)];
-  if (!entered_by_all_) return describe_state(state);
-  bool told_newer = false;
-  if (state && !state->ended.empty()) told_newer = state->ended.back().sequence > entered_by_all_->sequence;
+  if (!entered_by_all_) return last_seen(state);
+  bool reported_newer = false;
+  if (state && !state->ended.empty()) reported_newer = state->ended.back().sequence > entered_by_all_->sequence;
   for (const Activity& activity : state ? state->current : std::vector<Activity>()) {
-    told_newer = told_newer || !activity.collective() || activity.fingerprint.sequence > entered_by_all_->sequence;
+    reported_newer =
+        reported_newer || !activity.collective() || activity.fingerprint.sequence > entered_by_all_->sequence;
   }
-  if (told_newer) return describe_state(state);
-  return fmt::format("the last that it is known to have entered is {}", entered_by_all_->describe());
+  return reported_newer ? last_seen(state) : last_seen_entering(entered_by_all_->describe());
 }
 
 GroupFailure Diagnosis::aborted(const std::string& reason) const {
-  return {GroupFailure::Kind::Aborted, fmt::format("{}, by {}", reason, name_of(membership_, membership_.rank)),
-          "build a new group, or end the job", first_of({membership_.rank})};
+  return GroupFailure::aborted(named_rank(membership_, membership_.rank), reason);
 }
 
-GroupFailure Diagnosis::publish(const GroupFailure& failure) {
+GroupFailure Diagnosis::publish(GroupFailure failure) {
+  failure.found_by = membership_.rank;
   try {
     const std::string stands = membership_.store->compare_set(kFailureKey, "", failure.encode());
     return GroupFailure::decode(stands);
@@ -213,72 +183,75 @@ GroupFailure Diagnosis::publish(const GroupFailure& failure) {
 
 GroupFailure Diagnosis::timed_out(const CurrentActivity& late, const View& view) {
   const auto now = Clock::now();
-  std::string detail;
-  int blamed = -1;
+  const double waited_s = seconds(now - late.since);
+  const std::string operation = text_of(late.activity);
   try {
-    if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
-    tell(view);
-    hear_all(now);
-    if (auto text = find_disagreement(states_, membership_)) {
-      return {GroupFailure::Kind::Disagreement, *text, "make the same calls in the same order on every rank"};
-    }
-    detail = who_is_late(late, now, blamed);
+    if (const auto published = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*published);
+    publish_state(view);
+    read_all_states(now);
+    if (auto failure = find_disagreement(states_, membership_)) return *failure;
+    const LateRanks ranks = late_ranks(late, now);
+    return late.activity.coming_up ? GroupFailure::start_timed_out(operation, waited_s, ranks)
+                                   : GroupFailure::timed_out(operation, waited_s, ranks, /*over_network=*/true);
   } catch (const Error& error) {
-    detail = "the store does not answer: " + error.happened();
+    return GroupFailure::timed_out_without_store(operation, error.happened());
   }
-  return {GroupFailure::Kind::Timeout,
-          fmt::format("{} did not end in {:.1f} s: {}", late.activity.describe(), seconds(now - late.since), detail),
-          fmt::format("read the log of the rank named; if it is only slow, {}",
-                      late.activity.coming_up ? kRaiseJoinTimeout : kRaiseTimeout),
-          blamed};
 }
 
-std::string Diagnosis::who_is_late(const CurrentActivity& late, Clock::time_point now, int& blamed) const {
+LateRanks Diagnosis::late_ranks(const CurrentActivity& late, Clock::time_point now) const {
   std::vector<int> suspects;
-  std::string verb = "has not come";
+  std::string lacks = "has not arrived";
   if (late.activity.coming_up) {
     for (int rank = 0; rank < membership_.world_size; ++rank) {
       if (!states_[static_cast<std::size_t>(rank)]) suspects.push_back(rank);
     }
   } else if (!late.activity.collective()) {
-    const int peer = late.activity.fingerprint.root;
-    suspects = {peer};
-    verb = late.activity.fingerprint.kind == OperationKind::Send ? "has not received it" : "has not sent it";
+    suspects = {late.activity.fingerprint.root};
+    const bool sends = late.activity.fingerprint.kind == OperationKind::Send;
+    lacks = sends ? "has not received the message" : "has not sent the message";
   } else {
     suspects = not_arrived(states_, late.activity.fingerprint.sequence);
   }
   if (suspects.empty()) {
-    const auto interval = talk_interval(age_of(late.since, now), membership_.world_size);
-    const auto between = static_cast<int>(talks_between_hearing_all(membership_.world_size));
-    const auto patience = 3 * between * interval + milliseconds(500);
-    for (int rank = 0; rank < membership_.world_size; ++rank) {
-      if (rank != membership_.rank && now - heard_[static_cast<std::size_t>(rank)] > patience) suspects.push_back(rank);
-    }
-    verb = "came, but has fallen silent";
+    suspects = silent_ranks(late, now);
+    lacks = "has arrived, but has been silent since";
   }
-  if (suspects.empty()) return "every rank has come, so the network is slow, or was cut";
-  blamed = first_of(suspects);
+  if (suspects.empty()) return {};
   const std::vector<LostRank> lost_ranks = membership_.store->lost_ranks();
-  std::string text;
-  for (std::size_t i = 0; i < suspects.size() && i < kMostNamed; ++i) {
-    text += fmt::format("\n    {} {} ({})", name_of(membership_, suspects[i]), verb, last_of(suspects[i]));
+  LateRanks ranks;
+  for (const int rank : suspects) {
+    ranks.push_back({named_rank(membership_, rank), lacks, last_seen_of(rank)});
     for (const LostRank& lost : lost_ranks) {
-      const Peer& peer = membership_.peers[static_cast<std::size_t>(suspects[i])];
-      if (lost.rank == peer.global_rank) text += ", " + lost.cause;
+      if (lost.rank == ranks.back().rank.in_job) ranks.back().seen += "; " + lost.cause;
     }
   }
-  if (suspects.size() > kMostNamed) text += fmt::format("\n    and {} more", suspects.size() - kMostNamed);
-  return text;
+  return ranks;
 }
 
-int Diagnosis::first_of(const std::vector<int>& ranks) const {
-  return ranks.empty() ? -1 : membership_.peers[static_cast<std::size_t>(ranks.front())].global_rank;
+// Ranks that have arrived, and have reported nothing for longer than they should.
+std::vector<int> Diagnosis::silent_ranks(const CurrentActivity& late, Clock::time_point now) const {
+  const auto interval = talk_interval(age_of(late.since, now), membership_.world_size);
+  const auto between = static_cast<int>(talks_between_hearing_all(membership_.world_size));
+  const auto patience = 3 * between * interval + milliseconds(500);
+  std::vector<int> silent;
+  for (int rank = 0; rank < membership_.world_size; ++rank) {
+    if (rank != membership_.rank && now - heard_[static_cast<std::size_t>(rank)] > patience) silent.push_back(rank);
+  }
+  return silent;
 }
 
-std::string Diagnosis::names(const std::vector<int>& ranks) const {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + name_of(membership_, rank);
-  return text;
+std::vector<NamedRank> Diagnosis::named(const std::vector<int>& ranks) const {
+  std::vector<NamedRank> all;
+  for (const int rank : ranks) all.push_back(named_rank(membership_, rank));
+  return all;
+}
+
+std::string Diagnosis::text_of(const Activity& activity) const {
+  return activity.coming_up ? start_of_group(membership_) : activity.describe();
+}
+
+std::string Diagnosis::operation_in(const View& view) const {
+  return view.current.empty() ? "" : text_of(view.current.front().activity);
 }
 
 }  // namespace lockstep

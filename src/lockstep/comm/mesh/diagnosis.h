@@ -7,9 +7,10 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/slow_notice.h"
+#include "lockstep/comm/group_failure.h"
+#include "lockstep/comm/late_ranks.h"
 #include "lockstep/comm/mesh/activity.h"
 #include "lockstep/comm/mesh/connections.h"
-#include "lockstep/comm/mesh/failure.h"
 #include "lockstep/comm/mesh/mesh.h"
 #include "lockstep/net/membership.h"
 
@@ -46,32 +47,32 @@ class Diagnosis {
   void leave(const View& view);
   GroupFailure aborted(const std::string& reason) const;
   /// Makes `failure` the one that all ranks throw, and returns it; returns the earlier one if there is one.
-  GroupFailure publish(const GroupFailure& failure);
+  GroupFailure publish(GroupFailure failure);
   /// For a caller that got no answer from `look` in time. Thread-safe.
   GroupFailure unexplained(const MeshError& error) const;
 
  private:
   std::optional<GroupFailure> look_at_peers(const View& view, Connections& connections, Clock::time_point now);
-  std::optional<GroupFailure> told_or_lost(const std::vector<int>& peers);
+  std::optional<GroupFailure> published_or_lost(const View& view, const std::vector<int>& peers);
   GroupFailure connection_lost(const View& view, const MeshError& error);
   GroupFailure part_failed(const View& view, const MeshError& error);
-  std::optional<GroupFailure> told_or_lost_any();
+  std::optional<GroupFailure> published_or_lost_any(const View& view);
   std::optional<GroupFailure> left_early(const View& view) const;
   GroupFailure timed_out(const CurrentActivity& late, const View& view);
-  /// @param blamed  set to the rank in the job of the first rank that is late
-  std::string who_is_late(const CurrentActivity& late, Clock::time_point now, int& blamed) const;
+  LateRanks late_ranks(const CurrentActivity& late, Clock::time_point now) const;
+  std::vector<int> silent_ranks(const CurrentActivity& late, Clock::time_point now) const;
   std::optional<GroupFailure> talk(const View& view, Clock::time_point now);
-  void tell(const View& view, bool left = false);
-  void hear(const std::vector<int>& ranks, Clock::time_point now);
-  void hear_all(Clock::time_point now);
-  void hear_the_late(const View& view, Clock::time_point now);
+  void publish_state(const View& view, bool left = false);
+  void read_states(const std::vector<int>& ranks, Clock::time_point now);
+  void read_all_states(Clock::time_point now);
+  void read_late_states(const View& view, Clock::time_point now);
   void log_if_slow(const View& view, Clock::time_point now);
-  std::string names(const std::vector<int>& ranks) const;
-  /// The rank in the job of the first of `ranks`; -1 if `ranks` is empty.
-  int first_of(const std::vector<int>& ranks) const;
-  GroupFailure lost_rank(int rank, const std::string& cause) const;
-  /// The last known state of a rank: what it reported, or an operation that could not have ended here without it.
-  std::string last_of(int rank) const;
+  std::vector<NamedRank> named(const std::vector<int>& ranks) const;
+  std::string text_of(const Activity& activity) const;
+  /// The operation that this rank is in; empty if it is in none.
+  std::string operation_in(const View& view) const;
+  /// What is known of a rank's calls: what it reported, or an operation that could not have ended here without it.
+  std::string last_seen_of(int rank) const;
 
   static constexpr const char* kFailureKey = "mesh/failure";
 
@@ -80,7 +81,7 @@ class Diagnosis {
   std::vector<Clock::time_point> heard_;       // by rank: when it last reported something new
   std::optional<Fingerprint> entered_by_all_;  // the newest operation that ended here and needs every rank
   std::uint64_t beat_ = 0;
-  std::uint64_t told_last_ = 0;  // 1 + the sequence number of the last reported end
+  std::uint64_t last_reported_ = 0;  // 1 + the sequence number of the last reported end
   Clock::time_point next_talk_{};
   Clock::time_point next_loss_look_{};
   std::uint64_t talks_ = 0;         // reports since an operation became slow

@@ -1,6 +1,4 @@
 // The reports that ranks exchange through the store while an operation is slow.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
@@ -22,40 +20,38 @@ std::optional<GroupFailure> Diagnosis::talk(const View& view, Clock::time_point 
   if (now - oldest < kSlow) {
     next_talk_ = {};
     talks_ = 0;
-    const bool pause = view.current.empty() && !view.ended.empty() && view.ended.back().sequence + 1 != told_last_;
-    if (pause && now - view.last_end >= kSlow) tell(view);
+    const bool pause = view.current.empty() && !view.ended.empty() && view.ended.back().sequence + 1 != last_reported_;
+    if (pause && now - view.last_end >= kSlow) publish_state(view);
     return std::nullopt;
   }
   if (now < next_talk_) return std::nullopt;
   next_talk_ =
       now + talk_interval(std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest), membership_.world_size);
-  tell(view);
-  if (const auto told = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*told);
+  publish_state(view);
+  if (const auto published = membership_.store->try_get(kFailureKey)) return GroupFailure::decode(*published);
   if (talks_++ % talks_between_hearing_all(membership_.world_size) == 0) {
-    hear_all(now);
+    read_all_states(now);
   } else {
-    hear_the_late(view, now);
+    read_late_states(view, now);
   }
-  if (auto text = find_disagreement(states_, membership_)) {
-    return GroupFailure{GroupFailure::Kind::Disagreement, *text, "make the same calls in the same order on every rank"};
-  }
+  if (auto failure = find_disagreement(states_, membership_)) return failure;
   return left_early(view);
 }
 
-void Diagnosis::leave(const View& view) { tell(view, true); }
+void Diagnosis::leave(const View& view) { publish_state(view, true); }
 
-void Diagnosis::tell(const View& view, bool left) {
+void Diagnosis::publish_state(const View& view, bool left) {
   RankState state;
   state.left = left;
   state.beat = ++beat_;
   state.ended = view.ended;
   for (const CurrentActivity& doing : view.current) state.current.push_back(doing.activity);
-  if (!view.ended.empty()) told_last_ = view.ended.back().sequence + 1;
+  if (!view.ended.empty()) last_reported_ = view.ended.back().sequence + 1;
   membership_.store->set(state_key(membership_.rank), encode_state(state));
   states_[static_cast<std::size_t>(membership_.rank)] = std::move(state);
 }
 
-void Diagnosis::hear(const std::vector<int>& ranks, Clock::time_point now) {
+void Diagnosis::read_states(const std::vector<int>& ranks, Clock::time_point now) {
   std::vector<std::string> keys;
   for (const int rank : ranks) keys.push_back(state_key(rank));
   const auto texts = membership_.store->try_get_all(keys);
@@ -69,17 +65,17 @@ void Diagnosis::hear(const std::vector<int>& ranks, Clock::time_point now) {
   }
 }
 
-void Diagnosis::hear_all(Clock::time_point now) {
+void Diagnosis::read_all_states(Clock::time_point now) {
   std::vector<int> others;
   for (int rank = 0; rank < membership_.world_size; ++rank) {
     if (rank != membership_.rank) others.push_back(rank);
   }
-  hear(others, now);
+  read_states(others, now);
 }
 
 // Reads the states of the ranks for which this rank waits, as far as known. Ranks that have arrived do not change their
 // state while they wait too.
-void Diagnosis::hear_the_late(const View& view, Clock::time_point now) {
+void Diagnosis::read_late_states(const View& view, Clock::time_point now) {
   std::set<int> late;
   for (const CurrentActivity& doing : view.current) {
     if (doing.activity.coming_up) continue;
@@ -90,7 +86,7 @@ void Diagnosis::hear_the_late(const View& view, Clock::time_point now) {
     for (const int rank : not_arrived(states_, doing.activity.fingerprint.sequence)) late.insert(rank);
   }
   late.erase(membership_.rank);
-  if (!late.empty()) hear({late.begin(), late.end()}, now);
+  if (!late.empty()) read_states({late.begin(), late.end()}, now);
 }
 
 // A long timeout must not look like a job that hangs. The states are as recent as the last exchange.
@@ -102,11 +98,10 @@ void Diagnosis::log_if_slow(const View& view, Clock::time_point now) {
     notice_.emplace(Deadline::after(membership_.timeout));
   }
   if (!notice_->due(now - first.since)) return;
-  int blamed = -1;  // no rank: the wait continues
-  const std::string works = membership_.patience ? membership_.patience->who_works() : "";
-  log_warning("still waiting in {}, {:.0f} s: {}{}", first.activity.describe(),
-              std::chrono::duration<double>(now - first.since).count(), who_is_late(first, now, blamed),
-              works.empty() ? "" : "\n    " + works);
+  log_warning("{}",
+              slow_operation_text(text_of(first.activity), std::chrono::duration<double>(now - first.since).count(),
+                                  describe(late_ranks(first, now), /*over_network=*/true),
+                                  membership_.patience ? membership_.patience->who_works() : ""));
 }
 
 }  // namespace lockstep

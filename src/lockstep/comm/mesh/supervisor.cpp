@@ -12,8 +12,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/start_thread.h"
+#include "lockstep/comm/group_failure.h"
 #include "lockstep/comm/mesh/diagnosis.h"
-#include "lockstep/comm/mesh/failure.h"
 
 namespace lockstep {
 namespace {
@@ -29,7 +29,8 @@ constexpr milliseconds kPatience{2000};
 class Supervisor::Watch {
  public:
   Watch(const Membership& membership, std::shared_ptr<Connections> connections)
-      : connections_(std::move(connections)), diagnosis_(membership) {}
+      : rank(membership.rank), connections_(std::move(connections)), diagnosis_(membership) {}
+  const int rank;
   std::thread thread;
 
   std::uint64_t enter(const Activity& activity, Deadline deadline) {
@@ -86,9 +87,9 @@ class Supervisor::Watch {
       connections_->break_connections();
       lock.lock();
     }
-    const bool well = !failure_;
+    const bool has_failed = failure_.has_value();
     lock.unlock();
-    if (well) tell_that_it_left();
+    if (!has_failed) report_leaving();
     lock.lock();
     stopped_ = true;
     changed_.notify_all();
@@ -122,7 +123,7 @@ class Supervisor::Watch {
     return view;
   }
 
-  void tell_that_it_left() {
+  void report_leaving() {
     try {
       diagnosis_.leave(view());
     } catch (const Error&) {  // the store is gone already: then all ranks have left
@@ -179,7 +180,7 @@ std::uint64_t Supervisor::enter(const Activity& activity, Deadline deadline) {
 }
 void Supervisor::leave(std::uint64_t id, bool ended_well) { watch_->leave(id, ended_well); }
 void Supervisor::report(const MeshError& error) { watch_->report(error); }
-void Supervisor::raise(const MeshError& error) { watch_->report(error).raise(); }
+void Supervisor::raise(const MeshError& error) { watch_->report(error).raise(watch_->rank); }
 void Supervisor::abort(const std::string& reason) { watch_->abort(reason); }
 
 }  // namespace lockstep

@@ -12,7 +12,6 @@
 #include "lockstep/base/futex.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/shm/idle_work.h"
-#include "lockstep/net/timeout_texts.h"
 
 namespace lockstep::shm {
 namespace {
@@ -25,10 +24,6 @@ constexpr std::chrono::microseconds kLookInterval(50);
 // How long a broken group waits for a rank that is inside another's memory. That rank needs microseconds, unless it is
 // stopped.
 constexpr std::chrono::seconds kWriterPatience(1);
-
-constexpr std::size_t kNamesPerSide = 4;
-constexpr const char* kSameCalls =
-    "make the same calls, with the same sizes and dtypes, in the same order on every rank";
 
 template <std::size_t N>
 void put_text(std::array<char, N>& to, const std::string& text) noexcept {
@@ -87,29 +82,29 @@ void Group::check_time(const Call& call, const RankPredicate& missing, Wait& wai
   if (call.deadline.passed()) {
     fail_timeout(call, std::chrono::duration<double>(Clock::now() - wait.since).count(), missing);
   }
-  tell_of_slow(call, missing, wait);
+  warn_if_slow(call, missing, wait);
 }
 
 // A rank that lives and does not arrive: the log names it, and if it works for all ranks it may get more time.
-void Group::tell_of_slow(const Call& call, const RankPredicate& missing, Wait& wait) {
+void Group::warn_if_slow(const Call& call, const RankPredicate& missing, Wait& wait) {
   const auto waited = Clock::now() - wait.since;
   if (patience_ && waited >= patience_->period()) patience_->waiting();
   if (!logs_slow_waits_ || !wait.notice.due(waited)) return;
-  const std::string who = who_is_missing(missing);
-  if (who.empty()) return;
-  const std::string works = patience_ ? patience_->who_works() : "";
-  log_warning("still waiting for {} in {}, {:.0f} s{}", who, describe(call.announcement),
-              std::chrono::duration<double>(waited).count(), works.empty() ? "" : ": " + works);
+  const LateRanks late = late_ranks(call, missing);
+  if (late.empty()) return;
+  log_warning("{}", slow_operation_text(describe(call.announcement), std::chrono::duration<double>(waited).count(),
+                                        lockstep::describe(late, /*over_network=*/false),
+                                        patience_ ? patience_->who_works() : ""));
 }
 
-// "rank 3 on a, which last entered barrier #4; rank 5 ..."
-std::string Group::who_is_missing(const RankPredicate& missing) const {
-  std::string who;
+LateRanks Group::late_ranks(const Call& call, const RankPredicate& missing) const {
+  LateRanks late;
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank_ || !missing(other)) continue;
-    who += fmt::format("{}{}, which {}", who.empty() ? "" : "; ", names_.rank(other), last_entered(other));
+    const bool is_in_it = last_entered(other) == call.announcement;
+    late.push_back({named(other), is_in_it ? "has not done its part" : "has not arrived", last_seen(other)});
   }
-  return who;
+  return late;
 }
 
 // Waits at most until the next check of the peers and the deadline.
@@ -118,7 +113,7 @@ void Group::wait_on(HalfWord& word, std::uint32_t seen) const { futex_wait(word,
 void Group::wake_all(HalfWord& word) const { futex_wake_all(word); }
 
 std::string Group::describe(const Announcement& announcement) const {
-  if (announcement == kJoining) return "joining the group";
+  if (announcement == kJoining) return names_.start;
   if (announcement == kAllocating) return "allocate";
   return names_.operation(announcement);
 }
@@ -143,91 +138,71 @@ void Group::check_peers(const Call& call, const Predicate& ready, const RankPred
     if (peer.rank < 0 || peer.rank >= world_size() || peer.rank == rank_ || state(peer.rank) == RankState::Left)
       continue;
     if (ready()) return;  // the operation was complete before the peer ended
-    fail(BreakKind::Lost,
-         fmt::format("{} lost {}: {}. It {}", describe(call.announcement), names_.rank(peer.rank), peer.cause,
-                     last_entered(peer.rank)),
-         fmt::format("read the log of rank {}; build a new group, or restart the job", peer.rank), peer.rank);
+    fail(GroupFailure::rank_lost(describe(call.announcement), named(peer.rank), peer.cause, last_seen(peer.rank)));
   }
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank_ || state(other) != RankState::Left || !missing(other) || ready()) continue;
-    fail(BreakKind::Left,
-         fmt::format("{} waits for {}, which has left the group: its communicator is gone. It {}",
-                     describe(call.announcement), names_.rank(other), last_entered(other)),
-         fmt::format("make the same calls on every rank; read the log of rank {}", other), other);
+    fail(GroupFailure::rank_left(describe(call.announcement), named(other), last_seen(other)));
   }
 }
 
-std::string Group::last_entered(int rank) const {
-  if (load(cell(rank).setup_round) % 2 == 1) return "is in allocate";
+std::optional<Announcement> Group::last_entered(int rank) const {
   const std::uint64_t entered = load(cell(rank).entered);
-  if (entered == 0) return "has entered no operation yet";
+  if (entered == 0) return std::nullopt;
   const SlotCell& slot_cell = slot(entered - 1, rank);
   Announcement announcement;
   for (std::size_t i = 0; i < announcement.words.size(); ++i) announcement.words[i] = load(slot_cell.announcement[i]);
-  return "last entered " + describe(announcement);
+  return announcement;
+}
+
+std::string Group::last_seen(int rank) const {
+  if (load(cell(rank).setup_round) % 2 == 1) return last_seen_entering(describe(kAllocating));
+  const std::optional<Announcement> last = last_entered(rank);
+  return last ? last_seen_entering(describe(*last)) : kNothingEntered;
 }
 
 void Group::fail_timeout(const Call& call, double waited_s, const RankPredicate& missing) {
-  const std::string who = who_is_missing(missing);
-  std::string logs;
-  int first = -1;
-  for (int other = 0; other < world_size(); ++other) {
-    if (other == rank_ || !missing(other)) continue;
-    if (first < 0) first = other;
-    logs += fmt::format("{}{}", logs.empty() ? "" : ", ", other);
-  }
-  fail(BreakKind::Timeout,
-       fmt::format("{} timed out after {:.1f} s, waiting for {}", describe(call.announcement), waited_s,
-                   who.empty() ? "peers" : who),
-       fmt::format("read the log of rank {}; if it is only slow, {}", logs.empty() ? "0" : logs,
-                   call.announcement == kJoining ? kRaiseJoinTimeout : kRaiseTimeout),
-       first);
+  const LateRanks late = late_ranks(call, missing);
+  const std::string operation = describe(call.announcement);
+  fail(call.announcement == kJoining ? GroupFailure::start_timed_out(operation, waited_s, late)
+                                     : GroupFailure::timed_out(operation, waited_s, late, /*over_network=*/false));
 }
 
 void Group::fail_disagreement(const std::vector<Announcement>& by_rank) {
-  std::string text;
-  std::vector<bool> told(by_rank.size(), false);
-  for (std::size_t first = 0; first < by_rank.size(); ++first) {
-    if (told[first]) continue;
-    std::string who;
-    std::size_t number = 0;
-    for (std::size_t rank = first; rank < by_rank.size(); ++rank) {
-      if (by_rank[rank] != by_rank[first]) continue;
-      told[rank] = true;
-      if (++number <= kNamesPerSide) who += (number == 1 ? "" : ", ") + name_of(static_cast<int>(rank));
-    }
-    if (number > kNamesPerSide) who += fmt::format(" and {} more", number - kNamesPerSide);
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : "; ", who, number == 1 ? "calls" : "call",
-                        describe(by_rank[first]));
+  std::vector<RankCall> calls;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    calls.push_back({named(static_cast<int>(rank)).name, describe(by_rank[rank])});
   }
-  fail(BreakKind::Mismatch, "the ranks disagree: " + text, kSameCalls);
+  fail(GroupFailure::disagreement(calls));
 }
 
 void Group::fail_disagreement(const Announcement& mine, int other, const Announcement& theirs) {
-  fail(BreakKind::Mismatch,
-       fmt::format("the ranks disagree: {} calls {}; {} calls {}", name_of(rank_), describe(mine), name_of(other),
-                   describe(theirs)),
-       kSameCalls);
+  fail(GroupFailure::disagreement({{named(rank_).name, describe(mine)}, {named(other).name, describe(theirs)}}));
 }
 
-void Group::fail(BreakKind kind, const std::string& what, const std::string& fix, int blamed) {
-  break_group(kind, what, fix, blamed);
+void Group::fail(const GroupFailure& failure) {
+  break_group(failure);
   throw_broken();
 }
 
-void Group::break_group(BreakKind kind, const std::string& what, const std::string& fix, int blamed) noexcept {
+void Group::break_group(const GroupFailure& failure) noexcept {
   {
     const std::lock_guard<std::mutex> lock(break_mutex_);
     if (broken() || record_written_) return;
     BreakRecord& record = cell(rank_).why;
-    put_text(record.what, what);
-    put_text(record.fix, fix);
-    record.blamed.store(static_cast<std::uint32_t>(blamed + 1), std::memory_order_relaxed);
-    record.kind.store(static_cast<std::uint32_t>(kind), std::memory_order_relaxed);
+    put_text(record.happened, failure.happened);
+    put_text(record.fix, failure.fix);
+    record.blamed.store(static_cast<std::uint32_t>(failure.blamed + 1), std::memory_order_relaxed);
+    record.kind.store(static_cast<std::uint32_t>(failure.kind), std::memory_order_relaxed);
     record_written_ = true;
     WorkProtocol<Group>(*this).break_group();
   }
   SleepProtocol<Group>(*this).wake_sleepers();
+}
+
+void Group::abort(const std::exception& error) {
+  const auto* const ours = dynamic_cast<const Error*>(&error);
+  abort(ours != nullptr ? ours->happened() : error.what());
 }
 
 void Group::throw_broken() {
@@ -237,36 +212,13 @@ void Group::throw_broken() {
     throw Error(fmt::format("the group's control block is damaged: it names rank {}", who), "", "restart the job");
   }
   const BreakRecord& record = cell(static_cast<int>(who)).why;
-  const auto kind = static_cast<BreakKind>(record.kind.load(std::memory_order_relaxed));
-  std::string what = get_text(record.what);
-  if (static_cast<int>(who) != rank_) what += fmt::format(" (found by rank {})", who);
-  const auto named = static_cast<int>(record.blamed.load(std::memory_order_relaxed)) - 1;
-  const FailureCause cause = cause_of_break(kind, kind == BreakKind::Aborted ? static_cast<int>(who) : named);
-  if (kind == BreakKind::Timeout) throw_caused(TimeoutError(what, "", get_text(record.fix)), cause);
-  throw_caused(Error(what, "", get_text(record.fix)), cause);
-}
-
-FailureCause Group::cause_of_break(BreakKind kind, int blamed) const {
-  FailureCause cause;
-  if (blamed >= 0 && blamed < world_size()) cause.rank = names_.global_rank(blamed);
-  switch (kind) {
-    case BreakKind::Lost:
-    case BreakKind::Left:
-      cause.kind = FailureCause::Kind::LostPeer;
-      break;
-    case BreakKind::Timeout:
-      cause.kind = FailureCause::Kind::Timeout;
-      break;
-    case BreakKind::Mismatch:
-      cause.kind = FailureCause::Kind::Disagreement;
-      break;
-    case BreakKind::Aborted:
-      cause.kind = FailureCause::Kind::AbortedByPeer;
-      break;
-    case BreakKind::None:
-      break;
-  }
-  return cause;
+  GroupFailure failure;
+  failure.kind = static_cast<GroupFailure::Kind>(record.kind.load(std::memory_order_relaxed));
+  failure.happened = get_text(record.happened);
+  failure.fix = get_text(record.fix);
+  failure.blamed = static_cast<int>(record.blamed.load(std::memory_order_relaxed)) - 1;
+  failure.found_by = static_cast<int>(who);
+  failure.raise(rank_);
 }
 
 bool Group::is_lost(int rank) noexcept {

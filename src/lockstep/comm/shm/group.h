@@ -2,16 +2,20 @@
 
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/deadline.h"
-#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/slow_notice.h"
 #include "lockstep/base/spin.h"
+#include "lockstep/comm/group_failure.h"
+#include "lockstep/comm/late_ranks.h"
+#include "lockstep/comm/named_rank.h"
 #include "lockstep/comm/shm/memory/control_block.h"
 #include "lockstep/comm/shm/memory/layout.h"
 #include "lockstep/comm/shm/memory/memory_segment.h"
@@ -29,14 +33,11 @@ struct Call {
   Deadline deadline = Deadline::never();
 };
 
-/// Why a group ended.
-enum class BreakKind : std::uint32_t { None = 0, Lost = 1, Timeout = 2, Mismatch = 3, Aborted = 4, Left = 5 };
-
 /// How ranks and operations are written in messages.
 struct Names {
-  std::function<std::string(int rank)> rank;  ///< "rank 2 (process 4711)"
+  std::function<NamedRank(int rank)> rank;
   std::function<std::string(const Announcement&)> operation;
-  std::function<int(int rank)> global_rank;  ///< its rank in the job
+  std::string start;  ///< the operation of ranks that connect the group
 };
 
 /// The ranks that share a control block: loads and stores on it, waits, and the end of the group.
@@ -69,7 +70,7 @@ class Group {
     return *reinterpret_cast<TinyBox*>(at(layout_.tiny_box(number, rank)));
   }
   std::string describe(const Announcement& announcement) const;
-  std::string name_of(int rank) const { return names_.rank(rank); }
+  NamedRank named(int rank) const { return names_.rank(rank); }
 
   // The protocols' access to memory.
   std::uint64_t load(const Word& word) const { return word.load(std::memory_order_seq_cst); }
@@ -142,13 +143,13 @@ class Group {
   void throw_if_broken() {
     if (broken()) throw_broken();
   }
-  /// Ends the group for all ranks, unless it has already ended, and throws the reason, with its cause.
-  /// @param blamed  the rank that is lost, has left, or is late; -1: no rank
-  [[noreturn]] void fail(BreakKind kind, const std::string& what, const std::string& fix, int blamed = -1);
+  /// Ends the group for all ranks, unless it has already ended, and throws the reason.
+  [[noreturn]] void fail(const GroupFailure& failure);
   /// Ends the group without throwing.
-  void break_group(BreakKind kind, const std::string& what, const std::string& fix, int blamed = -1) noexcept;
-  /// The cause of an error of this rank that `rank` is to blame for.
-  FailureCause caused_by(FailureCause::Kind kind, int rank) const { return {kind, names_.global_rank(rank)}; }
+  void break_group(const GroupFailure& failure) noexcept;
+  /// Ends the group because this rank cannot continue.
+  void abort(const std::string& reason) { break_group(GroupFailure::aborted(named(rank_), reason)); }
+  void abort(const std::exception& error);
   /// Call it after the group has ended. Returns when no other rank touches memory of this one any more.
   void await_idle_writers() noexcept;
   /// Names both sides of a disagreement, after all ranks have entered: which rank runs which operation.
@@ -180,15 +181,16 @@ class Group {
   bool check(const Call& call, const Predicate& ready, const RankPredicate& missing, Wait& wait);
   /// Throws if the deadline has passed, and logs a wait that lasts.
   void check_time(const Call& call, const RankPredicate& missing, Wait& wait);
-  void tell_of_slow(const Call& call, const RankPredicate& missing, Wait& wait);
-  std::string who_is_missing(const RankPredicate& missing) const;
+  void warn_if_slow(const Call& call, const RankPredicate& missing, Wait& wait);
+  LateRanks late_ranks(const Call& call, const RankPredicate& missing) const;
   void check_peers(const Call& call, const Predicate& ready, const RankPredicate& missing);
   [[noreturn]] void fail_timeout(const Call& call, double waited_s, const RankPredicate& missing);
   static bool time_to_check(std::atomic<std::int64_t>& next_ns) noexcept;
   [[noreturn]] void throw_broken();
-  FailureCause cause_of_break(BreakKind kind, int blamed) const;
   bool is_lost(int rank) noexcept;
-  std::string last_entered(int rank) const;
+  /// The operation that the rank entered last; nothing if it has not entered any.
+  std::optional<Announcement> last_entered(int rank) const;
+  std::string last_seen(int rank) const;
 
   std::shared_ptr<Mapping> block_;
   Layout layout_;

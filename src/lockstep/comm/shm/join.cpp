@@ -1,7 +1,6 @@
 #include "lockstep/comm/shm/join.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -11,12 +10,11 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/comm/group_failure.h"
 #include "lockstep/comm/shm/core_sharing.h"
 #include "lockstep/comm/shm/peers/process_watch.h"
 #include "lockstep/comm/shm/peers/store_watch.h"
-#include "lockstep/net/timeout_texts.h"
 
 namespace lockstep::shm {
 namespace {
@@ -61,11 +59,17 @@ std::unique_ptr<PeerWatch> make_watch(const Membership& membership, bool threads
 void throw_if_lost(const Membership& membership, PeerWatch& watch, const std::vector<int>& ranks) {
   for (const LostPeer& peer : watch.lost()) {
     if (std::count(ranks.begin(), ranks.end(), peer.rank) == 0) continue;
-    const int global_rank = membership.peers[static_cast<std::size_t>(peer.rank)].global_rank;
-    throw_caused(Error(fmt::format("joining the group lost rank {}: {}", peer.rank, peer.cause), membership.where(),
-                       fmt::format("read the log of rank {}", peer.rank)),
-                 {FailureCause::Kind::LostPeer, global_rank});
+    GroupFailure::rank_lost(start_of_group(membership), named_rank(membership, peer.rank), peer.cause)
+        .raise(membership.rank);
   }
+}
+
+[[noreturn]] void throw_missing(const Membership& membership, const std::vector<int>& ranks, const char* lacks) {
+  const auto limit = membership.join_timeout.value_or(membership.timeout);
+  LateRanks late;
+  for (const int rank : ranks) late.push_back({named_rank(membership, rank), lacks, ""});
+  GroupFailure::start_timed_out(start_of_group(membership), std::chrono::duration<double>(limit).count(), late)
+      .raise(membership.rank);
 }
 
 // Rank 0 delivers the block to all ranks, in the order in which they arrive.
@@ -82,10 +86,7 @@ void deliver_block(const Segment& block, const Membership& membership, MemorySha
     missing.erase(std::remove_if(missing.begin(), missing.end(), deliver), missing.end());
     if (missing.empty()) return;
     throw_if_lost(membership, watch, missing);
-    if (deadline.passed()) {
-      throw TimeoutError(fmt::format("joining the group timed out, waiting for rank {}", fmt::join(missing, ", rank ")),
-                         where, fmt::format("read their logs; if they are only slow, {}", kRaiseJoinTimeout));
-    }
+    if (deadline.passed()) throw_missing(membership, missing, "has not arrived");
     try {
       membership.store->wait({inbox_key(missing.front())},
                              Deadline::after(std::min<std::chrono::milliseconds>(deadline.remaining(), kLook)));
@@ -116,9 +117,7 @@ Segment await_block(const Membership& membership, MemorySharing& sharing, const 
                            std::min<std::chrono::milliseconds>(deadline.remaining(), kLook));
     if (block.mapping) break;
     throw_if_lost(membership, watch, {0});
-    if (!deadline.passed()) continue;
-    throw TimeoutError("joining the group timed out, waiting for rank 0, which has not set up the shared memory", where,
-                       fmt::format("read the log of rank 0; if it is only slow, {}", kRaiseJoinTimeout));
+    if (deadline.passed()) throw_missing(membership, {0}, "has not set up the shared memory");
   }
   const auto& header = *reinterpret_cast<const GroupHeader*>(block.mapping->data());
   if (header.magic == kMagic && header.world_size == static_cast<std::uint64_t>(layout.world_size()) &&
@@ -172,16 +171,9 @@ std::unique_ptr<Group> join(const Membership& membership, MemorySharing& sharing
   }
 
   Names names;
-  names.rank = [peers = membership.peers, threads = sharing.one_address_space()](int rank) {
-    const Peer& peer = peers[static_cast<std::size_t>(rank)];
-    const std::string global = peer.global_rank == rank ? "" : fmt::format(" ({} of the job)", peer.global_rank);
-    const std::string process = threads ? "" : fmt::format(" (process {})", peer.pid);
-    return fmt::format("rank {}{} on {}{}", rank, global, peer.host, process);
-  };
+  names.rank = [membership](int rank) { return named_rank(membership, rank); };
   names.operation = std::move(describe_operation);
-  names.global_rank = [peers = membership.peers](int rank) {
-    return peers[static_cast<std::size_t>(rank)].global_rank;
-  };
+  names.start = start_of_group(membership);
   auto group =
       std::make_unique<Group>(std::move(block.mapping), layout, membership.rank, std::move(names), std::move(watch));
   group->set_patience(membership.patience, !membership.is_part());

@@ -131,8 +131,7 @@ void OperationOrder::close() noexcept {
     const Lock lock(mutex_);
     closing_ = true;
     if (!pending_.empty()) {
-      group_.break_group(BreakKind::Aborted, "a communicator was destroyed while operations were under way",
-                         "wait for every Work before you let the communicator go");
+      group_.abort(kDestroyedEarly);
     }
   }
   helper_needed_.notify_all();
@@ -207,9 +206,9 @@ void OperationOrder::fail_all(const std::exception_ptr& failure) {
     try {
       std::rethrow_exception(failure);
     } catch (const std::exception& error) {
-      group_.break_group(BreakKind::Aborted, std::string("a rank failed: ") + error.what(), "read that rank's log");
+      group_.abort(error);
     } catch (...) {
-      group_.break_group(BreakKind::Aborted, "a rank failed: an exception of unknown type", "read that rank's log");
+      group_.abort("an exception of unknown type");
     }
   }
   group_.await_idle_writers();

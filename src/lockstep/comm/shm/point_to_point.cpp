@@ -89,7 +89,7 @@ void PointToPoint::open_incoming(Incoming& incoming, const Call& call, int from)
   incoming.channel.await_open(call);
   incoming.memory = sharing_.accept(label_of(from), kChannelBytes, std::chrono::milliseconds(0)).mapping;
   if (!incoming.memory) {
-    throw Error("the memory of the channel from " + group_.name_of(from) + " has not come", "", "report this");
+    throw Error("the memory of the channel from " + group_.named(from).name + " has not arrived", "", "report this");
   }
 }
 
@@ -137,7 +137,7 @@ void PointToPoint::receive(const Call& call, std::byte* data, std::size_t bytes,
     }
     if (message.bytes > available_memory_bytes()) {
       throw Error(fmt::format("no memory to keep a message of {} bytes with tag {} from {}", message.bytes, message.tag,
-                              group_.name_of(from)),
+                              group_.named(from).name),
                   "", "receive messages in the order in which they are sent");
     }
     std::vector<std::byte> content(message.bytes);

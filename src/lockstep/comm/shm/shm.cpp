@@ -60,13 +60,14 @@ Elements elements_of(const at::Tensor& tensor) {
   return {bytes_at(tensor), static_cast<std::size_t>(tensor.numel()), element_of(tensor.scalar_type())};
 }
 
-// The core's errors do not contain `where`; the base class adds it only to those of blocking calls.
+// The core's errors do not contain `where`; the base class adds it only to those of blocking calls, and records only
+// those. The failure of a part that an engine made for itself is recorded by the whole group.
 template <class Body>
-void with_where(const std::string& where, Body&& body) {
+void with_where(bool is_part, const std::string& where, Body&& body) {
   try {
     body();
   } catch (const Error& error) {
-    if (cause_of(error) != nullptr) record_failure(error);
+    if (cause_of(error) != nullptr && !is_part) record_failure(error);
     std::rethrow_exception(moved_to(error, where));
   }
 }
@@ -105,7 +106,7 @@ class SharedMemoryCommunicator : public Communicator {
       throw Error("allocate: too many elements", where(), "ask for less");
     }
     std::shared_ptr<shm::SymmetricBuffer> buffer;
-    with_where(where() + ", allocate", [&] {
+    with_where(membership().is_part(), where() + ", allocate", [&] {
       core_->order.finish_pending();  // the others may need this rank for them before they arrive here
       buffer = core_->allocations.allocate(bytes * size, membership().deadline());
     });
@@ -122,7 +123,9 @@ class SharedMemoryCommunicator : public Communicator {
     for (int other = 0; other < world_size(); ++other) parts.copies.push_back(buffer->part(other) + offset);
     parts.bytes = tensor.nbytes();
     parts.stride_bytes = buffer->part_bytes();
-    parts.enter = [core = core_, here = where()] { with_where(here, [&] { core->group->begin_work(); }); };
+    parts.enter = [core = core_, is_part = membership().is_part(), here = where()] {
+      with_where(is_part, here, [&] { core->group->begin_work(); });
+    };
     parts.leave = [core = core_] { core->group->end_work(); };
     parts.keeper = buffer;
     return std::make_shared<SymmetricMemory>(std::move(parts));
@@ -152,16 +155,17 @@ class SharedMemoryCommunicator : public Communicator {
 
   class StartedWork : public Work {
    public:
-    StartedWork(std::shared_ptr<Core> core, std::shared_ptr<shm::Started> started, std::string where)
-        : core_(std::move(core)), started_(std::move(started)), where_(std::move(where)) {}
+    StartedWork(std::shared_ptr<Core> core, std::shared_ptr<shm::Started> started, bool is_part, std::string where)
+        : core_(std::move(core)), started_(std::move(started)), is_part_(is_part), where_(std::move(where)) {}
     bool is_completed() override { return core_->order.poll(*started_); }
     void wait() override {
-      with_where(where_, [&] { core_->order.wait(*started_); });
+      with_where(is_part_, where_, [&] { core_->order.wait(*started_); });
     }
 
    private:
     std::shared_ptr<Core> core_;
     std::shared_ptr<shm::Started> started_;
+    bool is_part_;
     std::string where_;
   };
 
@@ -180,8 +184,7 @@ class SharedMemoryCommunicator : public Communicator {
     try {
       body();
     } catch (const std::exception& error) {
-      core_->group->break_group(shm::BreakKind::Aborted, std::string("a rank failed: ") + error.what(),
-                                "read that rank's log");
+      core_->group->abort(error);
       throw;
     }
   }
@@ -250,11 +253,7 @@ class SharedMemoryCommunicator : public Communicator {
   void do_barrier(const Operation& operation) override {
     guarded([&] { core_->collectives.barrier(call_of(operation)); });
   }
-  void do_abort() override {
-    const std::string why = why_ended();
-    core_->group->break_group(shm::BreakKind::Aborted, why.empty() ? "the group was aborted" : why,
-                              fmt::format("read the log of rank {}; build a new group, or end the job", rank()));
-  }
+  void do_abort() override { core_->group->abort(why_ended()); }
   void do_progress() override { core_->order.progress(); }
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation) override {
     if (has_thread_) return nullptr;
@@ -265,7 +264,7 @@ class SharedMemoryCommunicator : public Communicator {
     });
     if (!started) return nullptr;
     std::string here = fmt::format("{}, {}", where(), operation.fingerprint.describe());
-    return std::make_shared<StartedWork>(core_, std::move(started), std::move(here));
+    return std::make_shared<StartedWork>(core_, std::move(started), membership().is_part(), std::move(here));
   }
 
   const char* engine_;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 
 namespace lockstep {
 namespace {
@@ -105,9 +106,10 @@ void StepAgreement::exchange(Communicator& communicator) {
   if (active_ranks() == 0 || faulty_) return;  // a rank that has found a fault names it
   for (std::size_t i = 0; i < request_bytes; ++i) {
     if (bytes[request_at + i] == static_cast<std::uint8_t>(~bytes[request_at + request_bytes + i])) continue;
-    throw Error("the ranks of a fused optimizer disagree; here: " + describe(request_),
-                communicator.membership().where() + ", fused optimizer",
-                "make the same calls with the same options on every rank");
+    throw_caused(Error("the ranks of a fused optimizer disagree; here: " + describe(request_),
+                       communicator.membership().where() + ", fused optimizer",
+                       "make the same calls with the same options on every rank"),
+                 {FailureCause::Kind::Disagreement, -1});
   }
   RequestNumbers agreed;
   std::memcpy(agreed.data(), bytes + request_at, request_bytes);

@@ -31,7 +31,7 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
       segment = sharing_.make(total_bytes);
       for (int rank = 1; rank < group_.world_size(); ++rank) {
         if (sharing_.offer(segment, {group_.load(group_.cell(rank).inbox), label}, deadline)) continue;
-        throw Error(group_.name_of(rank) + " has gone", "allocate", fmt::format("read the log of rank {}", rank));
+        throw Error(group_.named(rank).name + " has gone", "allocate", fmt::format("read the log of rank {}", rank));
       }
     } catch (const Error& error) {
       mine = error;
@@ -49,7 +49,7 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
   if (offered) {
     try {
       if (!segment.mapping) segment = sharing_.accept(label, total_bytes, std::chrono::milliseconds(0));
-      if (!segment.mapping) throw Error("rank 0's memory has not come", "allocate", "report this");
+      if (!segment.mapping) throw Error("rank 0's memory has not arrived", "allocate", "report this");
       sharing_.reserve(segment, part_bytes * static_cast<std::size_t>(group_.rank()), part_bytes);
     } catch (const Error& error) {
       mine = error;
@@ -84,22 +84,23 @@ void Allocations::exchange_round(const Call& call) {
 }
 
 void Allocations::check_same_bytes(std::size_t bytes) {
+  bool agreed = true;
+  std::vector<RankCall> calls;
   for (int rank = 0; rank < group_.world_size(); ++rank) {
     const std::uint64_t theirs = group_.load(setup(rank).bytes);
-    if (theirs == bytes) continue;
-    group_.fail(BreakKind::Mismatch,
-                fmt::format("the ranks disagree: {} allocates {} bytes, but {} allocates {}",
-                            group_.name_of(group_.rank()), bytes, group_.name_of(rank), theirs),
-                "make the same calls of allocate, with the same arguments, on every rank");
+    agreed = agreed && theirs == bytes;
+    calls.push_back({group_.named(rank).name, fmt::format("allocate of {} bytes", theirs)});
   }
+  if (!agreed) group_.fail(GroupFailure::disagreement(calls));
 }
 
 void Allocations::throw_if_failed(std::size_t bytes) {
   for (int rank = 0; rank < group_.world_size(); ++rank) {
     if (group_.load(setup(rank).failed) == 0) continue;
-    throw_caused(Error(fmt::format("{} could not allocate its {} bytes of shared memory", group_.name_of(rank), bytes),
-                       "allocate", fmt::format("read the error of rank {}, which has the cause", rank)),
-                 group_.caused_by(FailureCause::Kind::AbortedByPeer, rank));
+    const NamedRank it = group_.named(rank);
+    throw_caused(Error(fmt::format("{} could not allocate its {} bytes of shared memory", it.name, bytes), "allocate",
+                       fmt::format("read the error of rank {}, which has the cause", it.in_job)),
+                 {FailureCause::Kind::AbortedByPeer, it.in_job});
   }
 }
 

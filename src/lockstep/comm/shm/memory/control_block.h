@@ -18,7 +18,7 @@ constexpr std::size_t kLineBytes = 64;
 constexpr int kMaxRanks = 256;
 /// Operations whose slots can be in use at once; the next operation waits until all ranks have retired the oldest.
 constexpr std::uint64_t kSlots = 32;
-constexpr std::uint64_t kMagic = 0x35706574736b636cULL;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x36706574736b636cULL;  // changes with the layout
 
 /// The next operation of a rank, in the form that others compare and print: three opaque words.
 struct Announcement {
@@ -53,11 +53,12 @@ struct GroupHeader {
 /// Present: has mapped the block and watches the others. Member: has seen that all are present.
 enum class RankState : std::uint64_t { Absent = 0, Present = 1, Member = 2, Left = 3 };
 
-/// Why a rank ended the group. Written by that rank before it sets `broken`, and not changed after that.
+/// Why a rank ended the group: a GroupFailure. Written by that rank before it sets `broken`, and not changed after
+/// that.
 struct BreakRecord {
   HalfWord kind;
-  HalfWord blamed;  ///< 1 + the rank that is lost, has left, or is late; 0: no rank
-  std::array<char, 700> what;
+  HalfWord blamed;  ///< 1 + GroupFailure::blamed
+  std::array<char, 1000> happened;
   std::array<char, 300> fix;
 };
 
