@@ -59,7 +59,8 @@ TEST(FailureCause, IsNullWhereNoneWasGiven) {
 }
 
 TEST(FailureCause, HasNames) {
-  for (const Kind kind : {Kind::Own, Kind::LostPeer, Kind::AbortedByPeer, Kind::Disagreement, Kind::Timeout}) {
+  for (const Kind kind :
+       {Kind::Own, Kind::LostPeer, Kind::PeerLeft, Kind::AbortedByPeer, Kind::Disagreement, Kind::Timeout}) {
     EXPECT_EQ(failure_kind(to_string(kind)), kind);
   }
   EXPECT_EQ(failure_kind("x"), std::nullopt);
@@ -141,6 +142,47 @@ TEST(FailureRecord, ForgetsWhatTheProgramSurvived) {
     throw std::runtime_error("a failure of its own");
   });
   EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}}));
+}
+
+// The numbers of ranks that a program starts by itself mean others in its job.
+TEST(FailureRecord, LeavesOutTheCausesOfInnerRanks) {
+  EXPECT_TRUE(file_after([] {
+                const InnerRanks inner;
+                record_failure("an inner rank lost another", {Kind::LostPeer, 0});
+                forget_failure();
+              }).is_null());
+  const nlohmann::json json = file_after([] {
+    const InnerRanks inner;
+    try {
+      throw_caused(Error("lost", "here", "none"), {Kind::LostPeer, 0});
+    } catch (const Error&) {
+      std::terminate();
+    }
+  });
+  EXPECT_EQ(json["message"]["message"], "lost\n  where: here\n  fix: none");
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "own"}}));
+}
+
+TEST(FailureRecord, InnerRanksDoNotForgetAFailureOfTheProcess) {
+  const nlohmann::json json = file_after([] {
+    record_failure("the other one failed", {Kind::AbortedByPeer, 3});
+    const InnerRanks inner;
+    forget_failure();
+  });
+  EXPECT_EQ(json["lockstep"], (nlohmann::json{{"rank", 1}, {"cause", "aborted_by_peer"}, {"blames", 3}}));
+}
+
+TEST(FailureCause, CanBeLeftOut) {
+  try {
+    try {
+      throw_caused(TimeoutError("a", "b", "c"), {Kind::Timeout, 2});
+    } catch (const Error& error) {
+      std::rethrow_exception(without_cause(error));
+    }
+  } catch (const TimeoutError& error) {
+    EXPECT_EQ(error.happened(), "a");
+    EXPECT_EQ(cause_of(error), nullptr);
+  }
 }
 
 TEST(FailureRecord, CallsTheHandlerThatWasThereBefore) {

@@ -140,7 +140,7 @@ TEST(ProcessGroup, JoiningHasALimitOfItsOwn) {
       options.join_timeout = join;
       options.timeout = timeout;
       const std::string text = text_of([&] { init_process_group(options); });
-      EXPECT_TRUE(contains(text, "rank 1 did not come")) << place << ": " << text;
+      EXPECT_TRUE(contains(text, "rank 1 did not arrive")) << place << ": " << text;
     };
     give_up("option", std::chrono::seconds(1), std::nullopt);
     give_up("timeout", std::nullopt, std::chrono::seconds(1));  // as in PyTorch, it applies to both

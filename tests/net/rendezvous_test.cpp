@@ -278,7 +278,7 @@ TEST(RendezvousTest, RanksThatDoNotComeAreNamedOnAllThatDid) {
   all.erase(all.begin() + 2);
   all[0].join_timeout = milliseconds(4000);
   for (const Outcome& outcome : meet(all)) {
-    EXPECT_NE(outcome.error.find("rank 2 did not come: 3 of 4 joined"), std::string::npos) << outcome.error;
+    EXPECT_NE(outcome.error.find("rank 2 did not arrive: 3 of 4 joined"), std::string::npos) << outcome.error;
   }
 }
 

@@ -106,7 +106,7 @@ TEST(RosterTest, GivingUpNamesTheMissingRanksToAll) {
   const JoinOutcome outcome = roster.give_up({10, 7});
   EXPECT_EQ(outcome.kind, Kind::TimedOut);
   EXPECT_EQ(connections(outcome), (std::vector<ConnectionId>{10, 11}));
-  EXPECT_TRUE(contains(outcome.what, "ranks 1, 2, 4 did not come: 2 of 5")) << outcome.what;
+  EXPECT_TRUE(contains(outcome.what, "ranks 1, 2, 4 did not arrive: 2 of 5")) << outcome.what;
 }
 
 TEST(RosterTest, ARankThatLeftMayBeReplacedWhileOthersWait) {

@@ -7,6 +7,9 @@
 //   leave    rank 0 leaves the group, and throws once the others have ended
 //   hang     rank 0 ends the group for all, and stays
 //   together rank 0 throws in run_together; main catches it on every rank and returns 1, on rank 0 last
+//   reworded as leave; main catches what its rank sees, and writes words of its own about it
+//   phrases  rank 0 throws; main catches it, and writes it in words that other ranks use of a lost one
+//   threads, processes  rank 0 starts ranks of its own, of which one throws; main catches that and returns 1
 // A second argument is the engine.
 #include <poll.h>
 #include <sys/syscall.h>
@@ -14,12 +17,15 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
 #include "lockstep/base/files/unique_fd.h"
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/comm/spawn.h"
 
 namespace {
 
@@ -42,14 +48,24 @@ void await_ends(const std::vector<lockstep::UniqueFd>& others) {
   }
 }
 
+void inner_rank(const std::shared_ptr<lockstep::Communicator>& group) {
+  if (group->rank() == 1) throw std::runtime_error("this is the fault");
+  at::Tensor sum = torch::ones({10});
+  group->all_reduce(sum);
+}
+
 void fail(const std::string& mode) {
   if (mode == "shapes") torch::nn::Linear(4, 8)->forward(torch::ones({3, 5}));
-  if (mode == "abort" || mode == "leave") {
+  if (mode == "abort" || mode == "leave" || mode == "reworded") {
     const auto others = watch_others();
-    if (mode == "abort") lockstep::default_group()->abort("rank 0 has seen the fault");
-    if (mode == "leave") lockstep::destroy_process_group();
+    if (mode == "abort") {
+      lockstep::default_group()->abort("rank 0 has seen the fault");
+    } else {
+      lockstep::destroy_process_group();
+    }
     await_ends(others);
   }
+  if (mode == "threads") lockstep::spawn_threads(2, inner_rank);
   if (mode == "hang") {
     lockstep::default_group()->abort("rank 0 has seen the fault");
     for (;;) ::pause();
@@ -73,6 +89,8 @@ void run_agreed() {
 }
 
 void run(const std::string& mode, const std::string& engine) {
+  // Before the process has threads.
+  if (mode == "processes" && std::string(std::getenv("RANK")) == "0") lockstep::spawn_processes(2, inner_rank);
   lockstep::init_process_group(engine);
   at::Tensor sum = torch::ones({1000});
   lockstep::default_group()->all_reduce(sum);
@@ -82,16 +100,27 @@ void run(const std::string& mode, const std::string& engine) {
   throw std::runtime_error("nobody failed");
 }
 
+// What main writes about `error`.
+std::string words_of(const std::string& mode, const std::exception& error) {
+  const std::string text = error.what();
+  const bool is_fault = text.find("this is the fault") != std::string::npos;
+  if (mode == "reworded") return is_fault ? text : "batch 7 was not computed";
+  if (mode == "phrases" && is_fault) return "all_reduce lost rank 1, which left the group (found by rank 0): " + text;
+  return text;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const std::string engine = argc > 2 ? argv[2] : "shm";
-  if (mode != "catch" && mode != "together") run(mode, engine);
+  for (const char* uncaught : {"shapes", "throw", "abort", "leave", "hang"}) {
+    if (mode == uncaught) run(mode, engine);
+  }
   try {
     run(mode, engine);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    std::fprintf(stderr, "%s\n", words_of(mode, error).c_str());
     return 1;
   }
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/net/rendezvous.h"
 
 namespace {
@@ -55,7 +56,8 @@ void stay(const Membership& membership) {
                       std::getenv("GROUP_WORLD_SIZE") + ", keys " + std::to_string(membership.store->num_keys()));
   for (;;) {
     for (const lockstep::LostRank& lost : membership.store->lost_ranks()) {
-      throw lockstep::Error("lost rank " + std::to_string(lost.rank) + ": " + lost.cause, "launch_rank", "none");
+      lockstep::throw_recorded(lockstep::Error("rank " + std::to_string(lost.rank) + ": " + lost.cause, "stay", "none"),
+                               {lockstep::FailureCause::Kind::LostPeer, lost.rank});
     }
     ::usleep(20000);
   }

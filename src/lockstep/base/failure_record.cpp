@@ -23,6 +23,7 @@ struct Recorder {
   std::mutex mutex;
   bool is_on = false;
   int rank = -1;
+  int inner_ranks = 0;               // how many InnerRanks live
   std::optional<FailureCause> last;  // the newest record
   std::terminate_handler next = nullptr;
 };
@@ -30,6 +31,15 @@ struct Recorder {
 Recorder& the_recorder() {
   static auto* const instance = new Recorder;  // never destroyed: other static objects may still fail at exit
   return *instance;
+}
+
+// The rank that the launcher gave this process; -1 if it gave none that can be read.
+int launched_rank() {
+  try {
+    return static_cast<int>(env_int("RANK").value_or(-1));
+  } catch (const std::exception&) {
+    return -1;
+  }
 }
 
 std::string type_of_current() {
@@ -63,15 +73,27 @@ void write(const std::string& path, const std::string& text) {
   if (!file || std::rename(part.c_str(), path.c_str()) != 0) std::remove(part.c_str());
 }
 
-void record(const std::string& message, std::optional<FailureCause> cause) {
-  Recorder& recorder = the_recorder();
-  const std::lock_guard<std::mutex> lock(recorder.mutex);
+void record(Recorder& recorder, const std::string& message, std::optional<FailureCause> cause) {
   const auto path = env_string("TORCHELASTIC_ERROR_FILE");
   if (!recorder.is_on || !path) return;
   if (!cause) cause = recorder.last;
   if (cause && cause->rank >= 0 && cause->rank == recorder.rank) *cause = {FailureCause::Kind::Own, -1};
   recorder.last = cause;
   write(*path, content(message, recorder.rank, cause).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void record(const std::string& message, const std::optional<FailureCause>& cause) {
+  Recorder& recorder = the_recorder();
+  const std::lock_guard<std::mutex> lock(recorder.mutex);
+  if (recorder.inner_ranks == 0) record(recorder, message, cause);
+}
+
+// The process ends, so also a failure of an inner rank is the process's own.
+void record_end(const std::string& message, const FailureCause* cause) {
+  Recorder& recorder = the_recorder();
+  const std::lock_guard<std::mutex> lock(recorder.mutex);
+  if (recorder.inner_ranks > 0) return record(recorder, message, FailureCause{});
+  record(recorder, message, cause != nullptr ? std::optional(*cause) : std::nullopt);
 }
 
 void forget(Recorder& recorder) {
@@ -83,11 +105,11 @@ void record_current_exception() noexcept {
   try {
     try {
       if (std::current_exception()) throw;
-      record("std::terminate was called without an exception", std::nullopt);
+      record_end("std::terminate was called without an exception", nullptr);
     } catch (const std::exception& error) {
-      record_failure(error);
+      record_end(error.what(), cause_of(error));
     } catch (...) {
-      record(type_of_current(), std::nullopt);
+      record_end(type_of_current(), nullptr);
     }
   } catch (...) {  // out of memory: the process ends without a file
   }
@@ -99,6 +121,12 @@ void record_current_exception() noexcept {
   std::abort();
 }
 
+void turn_on(Recorder& recorder) {
+  if (recorder.is_on) return;
+  recorder.is_on = true;
+  recorder.next = std::set_terminate(on_terminate);
+}
+
 }  // namespace
 
 void record_failures_as(int rank) {
@@ -106,16 +134,34 @@ void record_failures_as(int rank) {
   const std::lock_guard<std::mutex> lock(recorder.mutex);
   recorder.rank = rank;
   forget(recorder);
+  turn_on(recorder);
+}
+
+void record_failures() {
+  Recorder& recorder = the_recorder();
+  const std::lock_guard<std::mutex> lock(recorder.mutex);
   if (recorder.is_on) return;
-  recorder.is_on = true;
-  recorder.next = std::set_terminate(on_terminate);
+  recorder.rank = launched_rank();
+  turn_on(recorder);
+}
+
+InnerRanks::InnerRanks() {
+  Recorder& recorder = the_recorder();
+  const std::lock_guard<std::mutex> lock(recorder.mutex);
+  ++recorder.inner_ranks;
+}
+
+InnerRanks::~InnerRanks() {
+  Recorder& recorder = the_recorder();
+  const std::lock_guard<std::mutex> lock(recorder.mutex);
+  --recorder.inner_ranks;
 }
 
 void forget_failure() noexcept {
   try {
     Recorder& recorder = the_recorder();
     const std::lock_guard<std::mutex> lock(recorder.mutex);
-    if (recorder.is_on && recorder.last) forget(recorder);
+    if (recorder.is_on && recorder.last && recorder.inner_ranks == 0) forget(recorder);
   } catch (...) {  // out of memory: the program is about to fail anyway
   }
 }

@@ -22,6 +22,20 @@ namespace lockstep {
 /// @param rank  rank in the job; -1: not known yet
 void record_failures_as(int rank);
 
+/// Does the same for a process that starts ranks of its own, if none of these functions was called before. Its rank is
+/// the one that the launcher gave it.
+void record_failures();
+
+/// While it lives, `record_failure` does nothing, because the ranks that fail meanwhile are not ranks of the launcher's
+/// job: their numbers mean others there. Uncaught exceptions are still recorded, as failures of this process.
+class InnerRanks {
+ public:
+  InnerRanks();
+  ~InnerRanks();
+  InnerRanks(const InnerRanks&) = delete;
+  InnerRanks& operator=(const InnerRanks&) = delete;
+};
+
 /// Replaces the file. A cause that blames this rank itself counts as its own failure.
 void record_failure(const std::string& message, const FailureCause& cause) noexcept;
 

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/text/nearest_name.h"
 #if LOCKSTEP_HAS_GLOO
 #include "lockstep/comm/gloo/gloo.h"
@@ -62,6 +64,19 @@ std::string names() {
   std::string text;
   for (const Engine& engine : available_engines()) text += (text.empty() ? "" : ", ") + std::string(engine.name);
   return text;
+}
+
+// Connects the group. A failure of a peer is recorded here as in an operation, because a program may catch it.
+std::unique_ptr<Communicator> connect(const Engine& engine, Membership membership) {
+  const bool is_part = membership.is_part();
+  const std::string where = fmt::format("{}, engine {}", membership.where(), engine.name);
+  try {
+    return engine.make(std::move(membership));
+  } catch (const Error& error) {
+    if (cause_of(error) == nullptr) throw;
+    if (!is_part) record_failure(error);
+    std::rethrow_exception(moved_to(error, where));
+  }
 }
 
 }  // namespace
@@ -145,7 +160,7 @@ std::unique_ptr<Communicator> make_communicator(const std::string& engine, Membe
         fmt::format("engine \"{}\" ({}) cannot serve these {} ranks", name, found->description, membership.world_size),
         membership.where(), "leave the engine out to get one that can: " + default_engine(membership));
   }
-  return found->make(std::move(membership));
+  return connect(*found, std::move(membership));
 }
 
 std::unique_ptr<Communicator> make_companion(Membership membership, c10::Device device) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -65,14 +66,10 @@ std::chrono::milliseconds default_timeout(const std::string& backend) {
   return is_of_device(backend) ? kDefaultTimeoutOfDevices : kDefaultTimeout;
 }
 
-void init_process_group(const ProcessGroupOptions& options) {
-  Default& current = the_default();
-  const std::lock_guard<std::mutex> lock(current.mutex);
-  if (current.group) {
-    throw Error("init_process_group was called twice", current.group->membership().where(),
-                "call destroy_process_group first, or use new_group for a part of the ranks");
-  }
-  record_failures_as(-1);
+namespace {
+
+// Joins the job, and makes `current` its group.
+void join_job(const ProcessGroupOptions& options, Default& current) {
   require_readable_environment();
   adopt_launcher_environment();
   keep_freed_memory();
@@ -89,7 +86,6 @@ void init_process_group(const ProcessGroupOptions& options) {
   if (options.init_method == "env://") prepare_rendezvous(Deadline::after(*meeting.join_timeout));
   const Membership membership = rendezvous(meeting);
   set_log_rank(membership.rank);
-  record_failures_as(membership.rank);
   share_host_threads(membership);
   choose_device_for(options.backend);
   current.group = make_communicator(options.backend, membership);
@@ -97,6 +93,24 @@ void init_process_group(const ProcessGroupOptions& options) {
   set_default_place(GroupPlace{membership.rank, membership.world_size});
   if (membership.rank == 0) {
     log_info("process group of {} ranks over engine {}", membership.world_size, current.group->engine());
+  }
+}
+
+}  // namespace
+
+void init_process_group(const ProcessGroupOptions& options) {
+  Default& current = the_default();
+  const std::lock_guard<std::mutex> lock(current.mutex);
+  if (current.group) {
+    throw Error("init_process_group was called twice", current.group->membership().where(),
+                "call destroy_process_group first, or use new_group for a part of the ranks");
+  }
+  record_failures_as(-1);
+  try {
+    join_job(options, current);
+  } catch (const std::exception& error) {
+    record_failure(error);  // a program may catch it
+    throw;
   }
 }
 

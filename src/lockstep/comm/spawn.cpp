@@ -12,6 +12,7 @@
 #include "lockstep/base/processor/compute_threads.h"
 #include "lockstep/base/processor/heap.h"
 #include "lockstep/comm/factory.h"
+#include "lockstep/comm/inner_ranks.h"
 #include "lockstep/net/store/memory_store.h"
 #include "lockstep/net/thread_ranks.h"
 #include "lockstep/start/kernel_choice.h"
@@ -45,17 +46,7 @@ std::string text_of(const std::exception_ptr& failure) {
   }
 }
 
-}  // namespace
-
-void spawn(int world_size, const RankFunction& body, const SpawnOptions& options) {
-  if (options.ranks_as == RanksAs::Threads) {
-    spawn_threads(world_size, body, options);
-  } else {
-    spawn_processes(world_size, body, options);
-  }
-}
-
-void spawn_threads(int world_size, const RankFunction& body, const SpawnOptions& options) {
+void run_threads(int world_size, const RankFunction& body, const SpawnOptions& options) {
   keep_freed_memory();
   check_kernels();
   const auto store = std::make_shared<MemoryStore>();
@@ -84,6 +75,20 @@ void spawn_threads(int world_size, const RankFunction& body, const SpawnOptions&
   }
   for (auto& thread : threads) thread.join();
   failure.rethrow();
+}
+
+}  // namespace
+
+void spawn(int world_size, const RankFunction& body, const SpawnOptions& options) {
+  if (options.ranks_as == RanksAs::Threads) {
+    spawn_threads(world_size, body, options);
+  } else {
+    spawn_processes(world_size, body, options);
+  }
+}
+
+void spawn_threads(int world_size, const RankFunction& body, const SpawnOptions& options) {
+  run_inner_ranks([&] { run_threads(world_size, body, options); });
 }
 
 }  // namespace lockstep

@@ -25,6 +25,7 @@
 #include "lockstep/base/processor/core_count.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/host_threads.h"
+#include "lockstep/comm/inner_ranks.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/net/server/store_server.h"
@@ -117,8 +118,8 @@ void set_environment(int rank, int world_size, const std::string& store) {
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
   ::setenv("MASTER_PORT", "1", 1);  // no rank listens there: the store is on the socket
   ::setenv("LOCKSTEP_STORE", store.c_str(), 1);
-  ::unsetenv("LOCKSTEP_SECRET");  // only this user can use the socket
-  ::unsetenv("LOCKSTEP_SECRET_FILE");
+  // Only this user can use the socket. The error file is for the caller, which gets this rank's failure.
+  for (const char* name : {"LOCKSTEP_SECRET", "LOCKSTEP_SECRET_FILE", "TORCHELASTIC_ERROR_FILE"}) ::unsetenv(name);
 }
 
 void run_body(int world_size, const RankFunction& body, const SpawnOptions& options,
@@ -233,8 +234,7 @@ class RankProcesses {
       if (rank.ended) continue;
       ::kill(rank.pid, SIGKILL);
       killed_here_.push_back(rank.pid);
-      while (::waitpid(rank.pid, &rank.status, 0) < 0 && errno == EINTR) {
-      }
+      while (::waitpid(rank.pid, &rank.status, 0) < 0 && errno == EINTR) continue;
       rank.ended = true;
     }
   }
@@ -256,13 +256,11 @@ class RankProcesses {
     std::size_t who = 0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (!ranks_[rank].failed()) continue;
-      auto report = report_from(ranks_[rank].text);
-      if (!report) {
-        report = FailureReport{SteadyClock::duration::max(), false,
-                               fmt::format("its process ended with status {}", WEXITSTATUS(ranks_[rank].status)), "",
-                               "read what it wrote"};
-      }
-      if (!first || report->when < first->when) {
+      const FailureReport silent{SteadyClock::duration::max(), false,
+                                 fmt::format("its process ended with status {}", WEXITSTATUS(ranks_[rank].status)), "",
+                                 "read what it wrote"};
+      FailureReport report = report_from(ranks_[rank].text).value_or(silent);
+      if (!first || report.when < first->when) {
         first = std::move(report);
         who = rank;
       }
@@ -289,10 +287,12 @@ void spawn_processes(int world_size, const RankFunction& body, const SpawnOption
   static int calls = 0;  // in this process, which has one thread
   const std::string path = fmt::format("{}/spawn-{}-{}", private_runtime_folder(), ::getpid(), ++calls);
   const SocketAddress address = SocketAddress::unix_socket(path);
-  RankProcesses ranks(world_size, address.text(), body, options);
-  // Made after the forks, which must not copy its thread. The ranks wait for the socket.
-  const StoreServer server(address, "");
-  ranks.wait();
+  run_inner_ranks([&] {
+    RankProcesses ranks(world_size, address.text(), body, options);
+    // Made after the forks, which must not copy its thread. The ranks wait for the socket.
+    const StoreServer server(address, "");
+    ranks.wait();
+  });
 }
 
 }  // namespace lockstep

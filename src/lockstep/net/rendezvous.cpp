@@ -12,6 +12,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/net/environment/env_address.h"
@@ -180,8 +181,9 @@ class Rendezvous {
       }
       std::this_thread::sleep_for(std::min(kPauseBetweenReads, deadline_.remaining()));
     }
-    throw TimeoutError(fmt::format("rank 0 did not come to the rendezvous file {}; last: {}", file.path(), failure),
-                       where_, "see that rank 0 runs, with the same path, and on a file system that both see");
+    throw TimeoutError(
+        fmt::format("rank 0 did not publish its address in the rendezvous file {}; last: {}", file.path(), failure),
+        where_, "see that rank 0 runs, with the same path, and on a file system that both see");
   }
 
   struct Unreachable {
@@ -239,7 +241,13 @@ class Rendezvous {
 }  // namespace
 
 Membership rendezvous(const RendezvousOptions& options) {
-  return Rendezvous(options, InitMethod::parse(options.init_method)).run();
+  try {
+    Membership membership = Rendezvous(options, InitMethod::parse(options.init_method)).run();
+    record_failures_as(membership.rank);
+    return membership;
+  } catch (const TimeoutError& error) {
+    throw_caused(error, {FailureCause::Kind::Timeout, -1});
+  }
 }
 
 }  // namespace lockstep

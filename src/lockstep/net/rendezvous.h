@@ -32,7 +32,8 @@ struct RendezvousOptions {
 /// rank 0's `Membership::store`. Call `membership.store->finish(deadline)` at the end of each rank: then rank 0
 /// outlives the others' last calls, and no rank that ends is taken for lost. The secret is `secret_from_environment()`;
 /// without one, only Unix sockets and loopback addresses are used. Methods, variables and security:
-/// docs/reference/store.md.
+/// docs/reference/store.md. From now on failures of this process are recorded as failures of its rank
+/// (base/failure_record.h).
 ///
 /// @throws Error  naming the variable that is missing or wrong, the address that is busy, cannot be resolved or
 /// refuses, or both processes that claim one rank or differ in world_size

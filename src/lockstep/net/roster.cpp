@@ -154,7 +154,7 @@ JoinOutcome Roster::give_up(RequestId id) {
   for (int rank = 0; rank < member->world_size; ++rank) {
     if (waiting.count(rank) == 0) missing.push_back(rank);
   }
-  const std::string what = fmt::format("{} did not come: {} of {} joined when {} reached its deadline",
+  const std::string what = fmt::format("{} did not arrive: {} of {} joined when {} reached its deadline",
                                        list_ranks(missing), waiting.size(), member->world_size, describe(member->peer));
   return fail(member->generation, JoinOutcome::Kind::TimedOut, what,
               "see whether the missing ranks were started and what they wrote; all must reach the same store in time");

@@ -45,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Table, NamesTheCause,
                          ::testing::Values(std::tuple("throw", "shm"), std::tuple("catch", "shm"),
                                            std::tuple("abort", "shm"), std::tuple("leave", "shm"),
                                            std::tuple("together", "shm"), std::tuple("abort", "gloo"),
-                                           std::tuple("leave", "gloo")),
+                                           std::tuple("leave", "gloo"), std::tuple("reworded", "shm"),
+                                           std::tuple("reworded", "gloo"), std::tuple("phrases", "shm")),
                          [](const auto& test) {
                            return std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
                          });
@@ -53,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Table, NamesTheCause,
 TEST(Attribution, NamesARankThatFailedAndDoesNotEnd) {
   const ProgramEnd end = run_failing("hang", "shm");
   EXPECT_TRUE(has(end.err, "error: rank 0 (local rank 0, ")) << end.err;
-  EXPECT_TRUE(has(end.err, "it said so, and was then ended by the launcher")) << end.err;
+  EXPECT_TRUE(has(end.err, "it had reported a failure, and was then ended by the launcher")) << end.err;
   EXPECT_TRUE(has(end.err, "rank 0 has seen the fault")) << end.err;
   EXPECT_TRUE(has(end.err, "since rank 0 had failed")) << end.err;
 }
@@ -69,6 +70,23 @@ TEST(Attribution, LeavesTheErrorFileOfEachRank) {
   EXPECT_TRUE(has(victim, R"("cause":"aborted_by_peer")")) << victim;
   EXPECT_TRUE(has(victim, R"("blames":0)")) << victim;
 }
+
+class RanksInARank : public ::testing::TestWithParam<const char*> {};
+
+// Its ranks have numbers of their own, which mean other ranks in the job.
+TEST_P(RanksInARank, FailAsTheRankThatStartedThem) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_failing(GetParam(), "shm", {"--redirects=3", "--log-dir", folder.path()});
+  EXPECT_TRUE(has(end.err, "error: rank 0 (local rank 0, ")) << end.err;
+  const std::string record = content(job_log(folder.path()) / "attempt_0/0/error.json");
+  EXPECT_TRUE(has(record, "this is the fault")) << record;
+  EXPECT_TRUE(has(record, R"("cause":"own")")) << record;
+  EXPECT_TRUE(has(record, R"("rank":0)")) << record;
+  EXPECT_FALSE(has(record, "blames")) << record;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, RanksInARank, ::testing::Values("threads", "processes"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace lockstep

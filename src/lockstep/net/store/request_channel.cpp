@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/net/sockets/signal_mask.h"
 #include "lockstep/net/store/wire.h"
@@ -88,8 +89,10 @@ bool RequestChannel::usable() {
 }
 
 void RequestChannel::throw_closed(const std::string& what) const {
-  throw StoreLostError(fmt::format("{} failed: {}", what, closed_), where_,
-                       "see how the process that serves the store ended: rank 0, or the launcher");
+  const StoreLostError error(fmt::format("{} failed: {}", what, closed_), where_,
+                             "see how the process that serves the store ended: rank 0, or the launcher");
+  if (lost_) throw_caused(error, {FailureCause::Kind::LostPeer, -1});
+  throw error;
 }
 
 void RequestChannel::fail_all(const std::string& reason) {
@@ -102,6 +105,7 @@ void RequestChannel::fail_all(const std::string& reason) {
 }
 
 void RequestChannel::fail_lost(const std::string& cause) {
+  lost_ = lost_ || closed_.empty();
   fail_all(fmt::format("lost the store at {}: {}", address_.text(), cause));
 }
 

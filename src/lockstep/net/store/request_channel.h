@@ -82,6 +82,7 @@ class RequestChannel {
   std::map<std::uint64_t, Call*> calls_;  // not answered yet
   std::uint64_t next_number_ = 1;
   std::string closed_;  // why no call can succeed any more; empty while the channel is open
+  bool lost_ = false;   // closed because the connection ended, and not by `close`
   bool stopping_ = false;
 
   UniqueFd wake_;
