@@ -23,6 +23,9 @@ constexpr std::chrono::seconds kAgreeTimeout{60};
 constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others get the outcome at once
 constexpr std::chrono::seconds kSilence{10};
+// A failure that another rank explains is reported this much later, because the cause may be on another node, whose
+// launcher reports it as soon as its rank has ended.
+constexpr std::chrono::milliseconds kPrecedenceOfCause{2000};
 constexpr std::size_t kLongestStoryBytes = 16UL * 1024;
 constexpr std::size_t kMostMissing = 16;
 constexpr int kMostRanksOfNode = 1 << 20;
@@ -37,6 +40,7 @@ Error server_gone(const StoreLostError& error, const std::string& when) {
 
 // The queue for launchers that ended while others were still awaited: their ids, each with the cause.
 std::string gone_queue(int node) { return "launcher/gone/" + std::to_string(node); }
+std::string first_in(const std::string& queue) { return queue + "/1"; }
 std::string node_key(int node) { return "launcher/node/" + std::to_string(node); }
 
 }  // namespace
@@ -209,21 +213,34 @@ void StaticNodes::mark_lost(int rank, const std::string& cause) {
   if (server_) server_->mark_lost(attempt_, LostRank{rank, host_name(), cause});
 }
 
-void StaticNodes::report_failure(const std::string& story, bool /*blames_a_peer*/) {
-  report(Outcome::of_failure(story.substr(0, kLongestStoryBytes), attempt_, plan_.max_restarts));
+void StaticNodes::report_failure(const std::string& story, bool blames_a_peer) {
+  const Outcome outcome = Outcome::of_failure(story.substr(0, kLongestStoryBytes), attempt_, plan_.max_restarts);
+  report(outcome, blames_a_peer ? kPrecedenceOfCause : std::chrono::milliseconds(0));
 }
 
-void StaticNodes::report_leaving(const std::string& why) { report({false, true, false, why}); }
+void StaticNodes::report_leaving(const std::string& why) {
+  report({false, true, false, why}, std::chrono::milliseconds(0));
+}
 
-// The first outcome in the queue counts.
-void StaticNodes::report(const Outcome& outcome) {
-  speaker_.say([this, outcome, queue = key(attempt_, "outcome")] {
+// The first outcome in the queue counts. Another node's has `precedence` to arrive before this one.
+void StaticNodes::report(const Outcome& outcome, std::chrono::milliseconds precedence) {
+  speaker_.say([this, outcome, precedence, queue = key(attempt_, "outcome")] {
     try {
+      if (precedence.count() > 0 && has_outcome_by(queue, Deadline::after(precedence))) return;
       client_->push(queue, text_of_outcome(outcome));
     } catch (const Error&) {
       news_.publish(outcome);  // the store has ended, and so has the job: only this node's story is left to report
     }
   });
+}
+
+bool StaticNodes::has_outcome_by(const std::string& queue, Deadline deadline) {
+  try {
+    client_->wait({first_in(queue)}, deadline);
+    return true;
+  } catch (const TimeoutError&) {
+    return false;
+  }
 }
 
 void StaticNodes::report_well() {
@@ -239,7 +256,7 @@ void StaticNodes::report_well() {
 
 // Runs in its own thread, for one attempt.
 void StaticNodes::watch_outcome() {
-  const std::string place = key(attempt_, "outcome") + "/1";
+  const std::string place = first_in(key(attempt_, "outcome"));
   try {
     const std::string text = client_->get(place, Deadline::never());
     const Outcome outcome = outcome_in(place, text);

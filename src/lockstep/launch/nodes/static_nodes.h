@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +49,8 @@ class StaticNodes : public NodeGroup {
   void enroll();
   void check_still_there(int node);
   std::string missing_nodes(int from);
-  void report(const Outcome& outcome);
+  void report(const Outcome& outcome, std::chrono::milliseconds precedence);
+  bool has_outcome_by(const std::string& queue, Deadline deadline);
   void watch_outcome();
   void leave_word(const std::string& queue);
   std::string key(int attempt, const std::string& what) const;
