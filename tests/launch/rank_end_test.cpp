@@ -58,13 +58,13 @@ INSTANTIATE_TEST_SUITE_P(
         RankEndCase{"only_victims", {end_of(3, 1, 0, kVictim), end_of(1, 1, 0, kVictim)}, 3},
         RankEndCase{"asked_ones_do_not_count", {end_of(0, 1, 0, kVictim), asked(end_of(1, 0, SIGTERM))}, 0},
         RankEndCase{"a_signal_is_a_cause", {end_of(0, 0, SIGKILL, kVictim), end_of(1, 1)}, 0},
-        RankEndCase{"lockstep_names_who_left",
-                    {end_of(0, 1, 0, {"rank 3 on host-a left the group before all_reduce #5"}), end_of(3, 1)},
-                    3},
+        RankEndCase{
+            "the_file_says_who_left", {with_file(end_of(0, 1, 0, {"giving up"}), Kind::PeerLeft, 3), end_of(3, 1)}, 3},
         RankEndCase{"what_nobody_caught_is_no_cause_by_itself", {aborted(0, kVictim), aborted(1, {"what():  x"})}, 1},
-        RankEndCase{"a_break_that_another_rank_found",
-                    {aborted(1, {"what():  the group was aborted: x (found by rank 0)"}), aborted(0, {"x"})},
-                    0},
+        RankEndCase{
+            "words_of_lockstep_are_no_cause",
+            {end_of(0, 1, 0, {"batch 7 lost rank 1 in the sort, which left the group of the best"}), end_of(1, 1)},
+            0},
         RankEndCase{"the_file_is_believed_before_the_text",
                     {with_file(end_of(0, 1, 0, kVictim), Kind::Own), with_file(end_of(1, 1), Kind::LostPeer, 0)},
                     0},
@@ -98,8 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
             "who_had_said_so_before_it_was_ended",
             {with_file(end_of(0, 1), Kind::AbortedByPeer, 1), asked(with_file(end_of(1, 0, SIGTERM), Kind::Own))},
             1},
-        RankEndCase{"the_peer_ended_well", {end_of(1, 0), with_file(end_of(0, 1), Kind::LostPeer, 1)}, 0},
-        RankEndCase{"lockstep_names_the_lost", {end_of(0, 1, 0, {"all_reduce lost rank 1"}), end_of(1, 9)}, 1}),
+        RankEndCase{"the_peer_ended_well", {end_of(1, 0), with_file(end_of(0, 1), Kind::LostPeer, 1)}, 0}),
     [](const auto& test) { return test.param.name; });
 
 TEST(ErrorFile, GivesItsMessage) {
@@ -159,8 +158,27 @@ TEST(FailureReport, TellsWhoSaidThatItFailedBeforeItWasEnded) {
   RankEnd victim = with_file(end_of(1, 1), Kind::AbortedByPeer, 0);
   const Error error = failure_report({victim, cause}, "", 0, "", false);
   EXPECT_TRUE(has(error.what(), "rank 0 (local rank 0, ")) << error.what();
-  EXPECT_TRUE(has(error.what(), "failed first: it said so, and was then ended by the launcher")) << error.what();
+  EXPECT_TRUE(has(error.what(), "failed first: it had reported a failure, and was then ended by the launcher"))
+      << error.what();
   EXPECT_TRUE(has(error.what(), "rank 1: failed too, exit code 1, since rank 0 had failed")) << error.what();
+}
+
+// A rank may fail by itself in the moment in which the launcher asks it to end.
+TEST(FailureReport, DistinguishesRanksThatFailedFromRanksThatTheLauncherEnded) {
+  const std::vector<std::pair<RankEnd, std::string>> others = {
+      {asked(end_of(1, 0, SIGTERM)), "rank 1: was ended by the launcher"},
+      {asked(end_of(2, 0, SIGKILL)), "rank 2: was ended by the launcher"},
+      {asked(with_file(end_of(3, 1), Kind::LostPeer, 0)), "rank 3: failed too, exit code 1, since rank 0 had failed"},
+      {asked(with_file(aborted(4, {}), Kind::Own)), "rank 4: failed too, killed by SIGABRT (Aborted)"},
+      {asked(aborted(5, {})), "rank 5: failed too, killed by SIGABRT (Aborted)"},
+      {asked(with_file(end_of(6, 0, SIGTERM), Kind::PeerLeft, 0)),
+       "rank 6: had failed too, since rank 0 had failed, and was then ended by the launcher"},
+      {asked(end_of(7, 143)), "rank 7: ended when the launcher asked it to, exit code 143"},
+      {end_of(8, 4), "rank 8: failed too, exit code 4"}};
+  std::vector<RankEnd> ends{end_of(0, 3)};
+  for (const auto& [end, text] : others) ends.push_back(end);
+  const Error error = failure_report(ends, "", 0, "", false);
+  for (const auto& [end, text] : others) EXPECT_TRUE(has(error.what(), text + "\n")) << text << "\n" << error.what();
 }
 
 // The report must contain what the advice names.

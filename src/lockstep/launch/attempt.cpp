@@ -62,7 +62,8 @@ void Attempt::take_end(const RankEnd& end) {
     nodes_.mark_lost(end.rank, end.status.describe());
   }
   if (failed_) {
-    if (!end.was_asked) report_once_cause_is_known();
+    const bool is_stopping = has_reported_ || outcome_ || signal_;
+    if (!end.was_asked && !is_stopping) report_once_cause_is_known();
   } else if (ranks_.all_ended() && !signal_) {
     nodes_.report_well();
   }
@@ -81,6 +82,7 @@ void Attempt::report_once_cause_is_known() {
 
 void Attempt::report_failure() {
   report_at_ = Deadline::never();
+  has_reported_ = true;
   const RankEnd& first = *first_failure(ranks_.ends());
   own_story_ = tell_failure(first);
   nodes_.report_failure(own_story_, is_consequence(first));

@@ -48,6 +48,7 @@ class Attempt {
   EventLoop::Token signal_watch_ = 0;
   EventLoop::Token news_watch_ = 0;
   bool failed_ = false;
+  bool has_reported_ = false;  // a failure, to the other nodes
   bool urgent_ = false;
   Deadline report_at_ = Deadline::never();
   std::string own_story_;

@@ -1,8 +1,13 @@
 // Tests `lockstep run` when a rank fails, and with invalid command lines.
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/e2e/launch.h"
 
@@ -53,6 +58,32 @@ TEST(Failure, BlamesTheCauseAndNotItsVictims) {
   EXPECT_EQ(end.code, 1);
   EXPECT_TRUE(has(end.err, "rank 1 (local rank 1, ")) << end.err;
   EXPECT_TRUE(has(end.err, "failed first: exit code 5")) << end.err;
+}
+
+// Both ranks end while the launcher is stopped, so it asks the second one to end after that one has failed by itself.
+TEST(Failure, DoesNotClaimToHaveEndedARankThatFailedByItself) {
+  const TemporaryFolder folder;
+  const std::string fifos[2] = {folder / "0", folder / "1"};
+  for (const std::string& fifo : fifos) ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  RunningProgram job(
+      launch({"--nproc-per-node=2"}, shell("echo pid=$$; cat " + folder.path() + "/$RANK; exit $((3 + RANK))")));
+  {
+    std::vector<UniqueFd> writers;  // each opens once its rank reads
+    for (const std::string& fifo : fifos) writers.emplace_back(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC));
+    while (pids_after(job.out(), "pid").size() < 2) ASSERT_TRUE(job.wait_for_more(soon())) << job.err();
+    job.send(SIGSTOP);
+  }
+  for (const pid_t pid : pids_after(job.out(), "pid")) {
+    const UniqueFd rank(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    pollfd ended{rank.get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&ended, 1, 60'000), 1);
+  }
+  job.send(SIGCONT);
+  const ProgramEnd end = job.wait(soon());
+  const bool zero_is_first = has(end.err, "rank 0 (local rank 0, ");
+  EXPECT_TRUE(has(end.err, zero_is_first ? "rank 1: failed too, exit code 4" : "rank 0: failed too, exit code 3"))
+      << end.err;
+  EXPECT_FALSE(has(end.err, "ended by the launcher")) << end.err;
 }
 
 TEST(Failure, ShowsTheMessageOfTheErrorFile) {

@@ -47,17 +47,31 @@ std::vector<std::string> message_lines(const RankEnd& end) {
 }
 
 std::string because(const RankEnd& end) {
-  if (!is_consequence(end) || blamed_by(end) < 0) return "";
+  const bool is_consequence_by_record = end.error.cause && end.error.cause->is_consequence();
+  if (!is_consequence_by_record || blamed_by(end) < 0) return "";
   return fmt::format(", since rank {} had failed", blamed_by(end));
 }
 
+bool was_ended_by_signal_of_launcher(const RankEnd& end) {
+  return end.was_asked && (end.status.signal == SIGTERM || end.status.signal == SIGKILL);
+}
+
+// A rank that was asked to end may have failed by itself before. Its error file shows that, or an end that no signal of
+// the launcher causes.
 std::string how(const RankEnd& end) {
+  const bool has_record = !end.error.message.empty();
   if (end.status.well()) return "had ended well";
-  if (end.was_asked) return "was ended by the launcher";
+  if (was_ended_by_signal_of_launcher(end)) {
+    return has_record ? "had failed too" + because(end) + ", and was then ended by the launcher"
+                      : "was ended by the launcher";
+  }
+  if (end.was_asked && !has_record && end.status.signal == 0) {
+    return fmt::format("ended when the launcher asked it to, {}", end.status.describe());
+  }
   return "failed too, " + end.status.describe() + because(end);
 }
 
-std::string tell_others(const std::vector<RankEnd>& ends, const RankEnd* first) {
+std::string describe_others(const std::vector<RankEnd>& ends, const RankEnd* first) {
   std::string text;
   std::size_t told = 0;
   for (const RankEnd& end : ends) {
@@ -87,7 +101,9 @@ std::string advice_after(const RankEnd& first, bool out_of_memory) {
 }  // namespace
 
 std::string tell_failure(const RankEnd& first) {
-  const std::string end = first.was_asked ? "it said so, and was then ended by the launcher" : first.status.describe();
+  const std::string end = was_ended_by_signal_of_launcher(first)
+                              ? "it had reported a failure, and was then ended by the launcher"
+                              : first.status.describe();
   std::string text = fmt::format("rank {} (local rank {}, pid {}) on {} failed first: {}", first.rank, first.local_rank,
                                  first.pid, host_name(), end);
   const std::vector<std::string> message = message_lines(first);
@@ -101,7 +117,7 @@ Error failure_report(const std::vector<RankEnd>& ends, const std::string& story,
                      const std::string& log_path, bool out_of_memory) {
   const RankEnd* first = story.empty() ? first_failure(ends) : nullptr;
   std::string what = first != nullptr ? tell_failure(*first) : story;
-  what += tell_others(ends, first);
+  what += describe_others(ends, first);
   std::string where = "host " + host_name();
   if (restarts > 0) where += fmt::format(", after {} restart{}", restarts, restarts == 1 ? "" : "s");
   if (!log_path.empty()) where += ", logs in " + log_path;

@@ -13,15 +13,8 @@ namespace {
 
 constexpr std::uintmax_t kLargestErrorFileBytes = 1 << 20;
 
-// The words of Lockstep, Gloo, NCCL, MPI and PyTorch for a lost peer.
-constexpr std::array kBlame{"lost rank",
-                            "lost the connection to",
-                            "lost the store",
-                            "(found by rank ",
-                            " left the group",
-                            "connections of this group ended",
-                            "another rank ended the group",
-                            "Connection closed by peer",
+// What programs that record no cause write about a lost peer: the words of Gloo, NCCL, MPI and PyTorch.
+constexpr std::array kBlame{"Connection closed by peer",
                             "Connection reset by peer",
                             "Broken pipe",
                             "Socket Timeout",

@@ -23,14 +23,14 @@ struct RankEnd {
   int local_rank = 0;
   pid_t pid = -1;
   ExitStatus status;
-  bool was_asked = false;               ///< the launcher had asked it to end before
+  bool was_asked = false;               ///< it was running when the launcher asked it to end
   std::vector<std::string> last_lines;  ///< of its stderr
   ErrorFile error;
 };
 
-/// True if another rank's failure explains this one. Its error file decides; if that gives no cause, its message or its
-/// last lines do, in the words of Lockstep, Gloo, NCCL, MPI or PyTorch. A signal from outside is a cause by itself,
-/// whatever was written before.
+/// True if another rank's failure explains this one. Its error file decides. Lockstep's programs write their cause
+/// there. If the file gives no cause, the rank's message or its last lines decide, by the words of Gloo, NCCL, MPI or
+/// PyTorch. A signal from outside is a cause by itself, whatever was written before.
 bool is_consequence(const RankEnd& end);
 
 /// The rank that such a rank blames; -1 if it names none.

@@ -60,6 +60,12 @@ ExitStatus status_of(const siginfo_t& info) {
   return status;
 }
 
+// True if the process runs, or has ended and waits for `take_end`; `info` tells which.
+bool look_at(const ChildProcess& process, siginfo_t& info, int flags) {
+  info = siginfo_t{};
+  return ::waitid(P_PIDFD, static_cast<id_t>(process.pidfd.get()), &info, WEXITED | WNOHANG | flags) == 0;
+}
+
 }  // namespace
 
 struct RankGroup::Rank {
@@ -67,6 +73,7 @@ struct RankGroup::Rank {
   ChildCommand command;
   ChildProcess process;
   bool ended = false;
+  bool was_asked = false;  // it was running when `stop` asked it to end
   EventLoop::Token watch = 0;
   std::unique_ptr<OutputStream> out;  // null: stdout does not pass through the launcher
   std::unique_ptr<OutputStream> err;
@@ -188,8 +195,7 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
 
 void RankGroup::take_end(Rank& rank) {
   siginfo_t info{};
-  if (::waitid(P_PIDFD, static_cast<id_t>(rank.process.pidfd.get()), &info, WEXITED | WNOHANG) != 0) return;
-  if (info.si_pid == 0) return;
+  if (!look_at(rank.process, info, 0) || info.si_pid == 0) return;
   rank.ended = true;
   --running_;
   parts_.loop.forget(std::exchange(rank.watch, 0));
@@ -201,7 +207,7 @@ void RankGroup::take_end(Rank& rank) {
   end.local_rank = rank.place.local_rank;
   end.pid = rank.process.pid;
   end.status = status_of(info);
-  end.was_asked = stopping_;
+  end.was_asked = rank.was_asked;
   end.last_lines = last_words(rank.tail(), kLastLines);
   end.error = read_error_file(rank.place.error_file);
   ends_.push_back(end);
@@ -214,8 +220,17 @@ void RankGroup::signal_all(int signal) {
   }
 }
 
+// A rank that has ended already ended by itself, although the event loop has not seen its end yet.
+void RankGroup::note_who_is_asked() {
+  for (const auto& rank : ranks_) {
+    siginfo_t info{};
+    rank->was_asked = !rank->ended && look_at(rank->process, info, WNOWAIT) && info.si_pid == 0;
+  }
+}
+
 void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
   if (!stopping_) {
+    note_who_is_asked();
     sent_.number = signal;
     for (const auto& rank : ranks_) {
       if (!rank->ended) sent_.groups.insert(rank->process.pid);

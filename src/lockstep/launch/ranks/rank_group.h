@@ -77,6 +77,7 @@ class RankGroup {
   void take_end(Rank& rank);
   void prepare_spares();
   void signal_all(int signal);
+  void note_who_is_asked();
   void resume_output();
 
   LauncherParts parts_;
