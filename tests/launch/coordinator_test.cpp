@@ -168,7 +168,7 @@ TEST(Coordinator, EndsWhereTooFewCome) {
   job.join("b");
   job.pass(60s);
   EXPECT_EQ(job.last("b").kind, Order::End);
-  EXPECT_FALSE(job.last("b").well);
+  EXPECT_FALSE(job.last("b").success);
   EXPECT_EQ(job.last("b").text, "2 of at least 3 hosts came within 60 s: host-a, host-b");
   job.join("c");
   EXPECT_EQ(job.last("c").kind, Order::Refuse);
@@ -284,22 +284,22 @@ TEST(Coordinator, EndsWellWhenAllRanksHave) {
   Job job(1, 2);
   job.join("a");
   job.join("b");
-  job.say("a", Report::Well);
+  job.say("a", Report::Succeeded);
   EXPECT_EQ(job.running(), "ab");
-  job.say("b", Report::Well);
+  job.say("b", Report::Succeeded);
   EXPECT_EQ(job.last("a").kind, Order::End);
-  EXPECT_TRUE(job.last("a").well);
+  EXPECT_TRUE(job.last("a").success);
 }
 
 TEST(Coordinator, DoesNotMissAHostWhoseRanksHadEnded) {
   Job job(1, 2);
   job.join("a");
   job.join("b");
-  job.say("b", Report::Well);
+  job.say("b", Report::Succeeded);
   job.say("b", Report::Lost, "connection closed");
   EXPECT_EQ(job.running(), "ab");
-  job.say("a", Report::Well);
-  EXPECT_TRUE(job.last("a").well);
+  job.say("a", Report::Succeeded);
+  EXPECT_TRUE(job.last("a").success);
 }
 
 TEST(Coordinator, WaitsForAReplacementWhereTheNumberIsFixed) {

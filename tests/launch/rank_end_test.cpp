@@ -145,7 +145,7 @@ TEST(FailureReport, HasTheMessageOfAnErrorOfLibTorch) {
   }
   TextTail tail;
   tail.feed(stderr_text);
-  const std::string text = tell_failure(end_of(1, 0, SIGABRT, last_words(tail, 20)));
+  const std::string text = describe_failure(end_of(1, 0, SIGABRT, last_words(tail, 20)));
   EXPECT_TRUE(has(text, "| terminate called")) << text;
   EXPECT_TRUE(has(text, "what():  mat1 and mat2 shapes cannot be multiplied (3x5 and 4x8)")) << text;
   EXPECT_TRUE(has(text, "60 lines \"frame #\"")) << text;
@@ -212,15 +212,15 @@ TEST(FailureReport, NamesTheMessageOnlyIfItShowsOne) {
 TEST(FailureReport, LeavesOutTheMessageOnlyIfAllOfItStandsInTheLastLines) {
   RankEnd end = aborted(0, {"  what():  first part"});
   end.error.message = "first part\nsecond part";
-  EXPECT_TRUE(has(tell_failure(end), "| second part")) << tell_failure(end);
+  EXPECT_TRUE(has(describe_failure(end), "| second part")) << describe_failure(end);
   end.last_lines.push_back("second part");
-  EXPECT_FALSE(has(tell_failure(end), "its message")) << tell_failure(end);
+  EXPECT_FALSE(has(describe_failure(end), "its message")) << describe_failure(end);
 }
 
 TEST(FailureReport, WritesNoControlCharacters) {
   RankEnd end = end_of(0, 1, 0, {"a\x1b]0;title\x07"});
   end.error.message = "b\x1b[31m";
-  const std::string text = tell_failure(end);
+  const std::string text = describe_failure(end);
   EXPECT_TRUE(has(text, "| a\\x1b]0;title\\x07")) << text;
   EXPECT_TRUE(has(text, "its message: b\\x1b[31m")) << text;
 }

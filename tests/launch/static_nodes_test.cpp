@@ -30,11 +30,11 @@ class TwoNodes : public ::testing::Test {
   StaticNodes& node_of(int node) { return *nodes_.at(static_cast<std::size_t>(node)); }
 
   bool has_outcome_within(int node, milliseconds time) {
-    pollfd news{node_of(node).news().fd(), POLLIN, 0};
-    return ::poll(&news, 1, static_cast<int>(time.count())) == 1;
+    pollfd signal{node_of(node).outcome().fd(), POLLIN, 0};
+    return ::poll(&signal, 1, static_cast<int>(time.count())) == 1;
   }
   std::string story_at(int node) {
-    return has_outcome_within(node, seconds(60)) ? node_of(node).news().get()->story : "no outcome";
+    return has_outcome_within(node, seconds(60)) ? node_of(node).outcome().get()->story : "no outcome";
   }
 
  private:

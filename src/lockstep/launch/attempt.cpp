@@ -25,12 +25,12 @@ bool by_time(const Deadline& a, const Deadline& b) { return a.at() < b.at(); }
 Attempt::Attempt(LauncherParts parts, NodeGroup& nodes, SignalInbox& signals)
     : parts_(parts), nodes_(nodes), signals_(signals), ranks_(parts, [this](const RankEnd& end) { take_end(end); }) {
   signal_watch_ = parts_.loop.watch_readable(signals_.fd(), [this] { take_signals(); });
-  news_watch_ = parts_.loop.watch_readable(nodes_.news().fd(), [this] { take_news(); });
+  outcome_watch_ = parts_.loop.watch_readable(nodes_.outcome().fd(), [this] { take_outcome(); });
 }
 
 Attempt::~Attempt() {
   parts_.loop.forget(signal_watch_);
-  parts_.loop.forget(news_watch_);
+  parts_.loop.forget(outcome_watch_);
 }
 
 void Attempt::run() {
@@ -57,7 +57,7 @@ std::string Attempt::story_of_other_node() const {
 }
 
 void Attempt::take_end(const RankEnd& end) {
-  if (!end.status.well() && !end.was_asked) {
+  if (!end.status.success() && !end.was_asked) {
     failed_ = true;
     nodes_.mark_lost(end.rank, end.status.describe());
   }
@@ -65,7 +65,7 @@ void Attempt::take_end(const RankEnd& end) {
     const bool is_stopping = has_reported_ || outcome_ || signal_;
     if (!end.was_asked && !is_stopping) report_once_cause_is_known();
   } else if (ranks_.all_ended() && !signal_) {
-    nodes_.report_well();
+    nodes_.report_success();
   }
 }
 
@@ -84,15 +84,15 @@ void Attempt::report_failure() {
   report_at_ = Deadline::never();
   has_reported_ = true;
   const RankEnd& first = *first_failure(ranks_.ends());
-  own_story_ = tell_failure(first);
+  own_story_ = describe_failure(first);
   nodes_.report_failure(own_story_, is_consequence(first));
   ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
 }
 
-void Attempt::take_news() {
-  parts_.loop.forget(news_watch_);  // an attempt has only one outcome
-  outcome_ = nodes_.news().get();
-  if (!outcome_ || outcome_->well) return;
+void Attempt::take_outcome() {
+  parts_.loop.forget(outcome_watch_);  // an attempt has only one outcome
+  outcome_ = nodes_.outcome().get();
+  if (!outcome_ || outcome_->success) return;
   if (!outcome_->is_final) log_warning("{}", outcome_->story);
   // The ranks get more time to save their state after a signal, and if nothing has failed.
   const auto grace = outcome_->has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;

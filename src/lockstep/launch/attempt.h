@@ -37,7 +37,7 @@ class Attempt {
   void take_end(const RankEnd& end);
   void report_once_cause_is_known();
   void report_failure();
-  void take_news();
+  void take_outcome();
   bool stop_was_asked_for();
   void take_signals();
 
@@ -46,7 +46,7 @@ class Attempt {
   SignalInbox& signals_;
   RankGroup ranks_;
   EventLoop::Token signal_watch_ = 0;
-  EventLoop::Token news_watch_ = 0;
+  EventLoop::Token outcome_watch_ = 0;
   bool failed_ = false;
   bool has_reported_ = false;  // a failure, to the other nodes
   bool urgent_ = false;

@@ -78,18 +78,18 @@ Agreement agree(NodeGroup& nodes) {
 // No rank runs any more. A signal, or a second one, ends the launcher without the goodbye. The report and the exit code
 // are as they would have been.
 void leave(NodeGroup& nodes, SignalInbox& signals) {
-  OutcomeNews said;
+  OutcomeSignal has_left;
   std::thread goodbye = start_thread("says goodbye", [&] {
     nodes.leave();
-    said.publish({});
+    has_left.publish({});
   });
-  std::array<pollfd, 2> events{pollfd{said.fd(), POLLIN, 0}, pollfd{signals.fd(), POLLIN, 0}};
-  while (!said.get()) {
+  std::array<pollfd, 2> events{pollfd{has_left.fd(), POLLIN, 0}, pollfd{signals.fd(), POLLIN, 0}};
+  while (!has_left.get()) {
     ::poll(events.data(), events.size(), -1);
     while (const std::optional<int> number = signals.take()) {
       if (*number == SIGCHLD) continue;
       log_warning("{} cuts the goodbye to the other launchers short", signal_name(*number));
-      nodes.cut_goodbye_short();
+      nodes.abort_leave();
     }
   }
   goodbye.join();
@@ -143,7 +143,7 @@ int run_job(const LaunchPlan& plan) {
     if (!ranks.signal() && !outcome->is_final) continue;
     leave(*nodes, signals);
     if (ranks.signal()) return 128 + *ranks.signal();
-    if (outcome->well) return 0;
+    if (outcome->success) return 0;
     throw failure_report(ranks.ends(), ranks.story_of_other_node(), agreement.restarts, folder.log_path(),
                          count_out_of_memory_kills() > killed_before);
   }

@@ -25,7 +25,7 @@ namespace {
 }  // namespace
 
 std::string text_of_outcome(const Outcome& outcome) {
-  const nlohmann::json json{{"well", outcome.well}, {"final", outcome.is_final}, {"story", outcome.story}};
+  const nlohmann::json json{{"success", outcome.success}, {"final", outcome.is_final}, {"story", outcome.story}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a program may have written any bytes
 }
 
@@ -39,7 +39,7 @@ Outcome outcome_in(const std::string& key, const std::string& text) {
   if (const auto story = story_of_loss(text)) return {false, true, false, *story};
   try {
     const auto json = nlohmann::json::parse(text);
-    return {json.at("well").get<bool>(), json.at("final").get<bool>(), false, json.at("story").get<std::string>()};
+    return {json.at("success").get<bool>(), json.at("final").get<bool>(), false, json.at("story").get<std::string>()};
   } catch (const nlohmann::json::exception&) {
     refuse_foreign(key, text);
   }

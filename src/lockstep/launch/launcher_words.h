@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/launch/nodes/outcome_news.h"
+#include "lockstep/launch/nodes/outcome_signal.h"
 
 namespace lockstep {
 

@@ -86,7 +86,7 @@ bool is_sum(const std::vector<float>& values, int world_size, std::uint64_t step
 
 void started_together(CoreRank& me, std::mt19937& dice, std::uint64_t step) {
   std::vector<std::vector<float>> values(1 + dice() % 4);
-  std::vector<std::shared_ptr<Started>> works;
+  std::vector<std::shared_ptr<InFlightAllReduce>> works;
   for (auto& one : values) {
     one.resize(1 + dice() % (std::size_t{1} << dice() % 17));
     fill(one, me.rank(), step);
@@ -164,7 +164,7 @@ TEST(EngineCore, ManyMayBePendingWhileAnotherThreadWaits) {
     std::atomic<int> not_started{world_size - 1};  // the last rank arrives when all others have started theirs
     on_ranks(world_size, [&](CoreRank& me) {
       std::vector<std::vector<float>> values(200);
-      std::vector<std::shared_ptr<Started>> works;
+      std::vector<std::shared_ptr<InFlightAllReduce>> works;
       for (std::size_t i = 0; i < values.size(); ++i) {
         values[i].resize(i % 5 == 0 ? 50000 : 1 + i % 700);
         fill(values[i], me.rank(), i);

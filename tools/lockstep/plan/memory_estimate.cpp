@@ -14,7 +14,7 @@
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/reducer/bucket.h"
-#include "tools/lockstep/held_bytes.h"
+#include "tools/lockstep/allocated_bytes.h"
 #include "tools/lockstep/train/array_model.h"
 
 namespace lockstep {
@@ -37,7 +37,7 @@ std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::
     return model.loss(model.forward(batch), batch).mean();
   };
   forward();  // values that are made once and kept are not activations
-  const HeldBytes held;
+  const AllocatedBytes held;
   const at::Tensor loss = forward();
   return held.now();
 }

@@ -48,12 +48,12 @@ Location AllReduce::locate(const std::byte* data, const SymmetricBuffer* buffer)
   return {buffer->segment(), static_cast<std::uint64_t>(data - buffer->part(group_.rank()))};
 }
 
-void AllReduce::prepare(Started& it, Call call, const Elements& elements, Reduction reduction) {
+void AllReduce::prepare(InFlightAllReduce& it, Call call, const Elements& elements, Reduction reduction) {
   it.call = std::move(call);
   it.elements = elements;
   it.reduction = reduction;
-  it.way = Started::Way::Slot;
-  it.stage = Started::Stage::Queued;
+  it.way = InFlightAllReduce::Way::Slot;
+  it.stage = InFlightAllReduce::Stage::Queued;
   it.awaited = false;
   it.own_slice_taken = false;
   it.looks = Looks();
@@ -67,28 +67,28 @@ void AllReduce::meet(const Call& call, const std::byte* data, const SymmetricBuf
   check_announcements(call);
 }
 
-bool AllReduce::may_enter(const Started& started) {
+bool AllReduce::may_enter(const InFlightAllReduce& started) {
   return slots_.may_enter(started.call.sequence) && (!is_tiny(started.elements) || tiny_.may_send());
 }
 
-void AllReduce::enter(Started& started) {
+void AllReduce::enter(InFlightAllReduce& started) {
   group_.throw_if_broken();
   if (is_tiny(started.elements)) {
     enter_tiny(started);
   } else {
     enter_slot(started);
   }
-  started.stage = Started::Stage::Entered;
+  started.stage = InFlightAllReduce::Stage::Entered;
 }
 
-void AllReduce::enter_tiny(Started& started) {
-  started.way = Started::Way::Tiny;
+void AllReduce::enter_tiny(InFlightAllReduce& started) {
+  started.way = InFlightAllReduce::Way::Tiny;
   started.tiny_number = tiny_.next();
   slots_.announce(started.call);  // for ranks that wait elsewhere, and for error messages
   tiny_.send(started.call.announcement, started.elements.data, started.elements.bytes());
 }
 
-void AllReduce::enter_slot(Started& started) {
+void AllReduce::enter_slot(InFlightAllReduce& started) {
   const Elements& elements = started.elements;
   started.buffer = one_address_space_ ? nullptr : allocations_.find(elements.data, elements.bytes());
   Location location = locate(elements.data, started.buffer.get());
@@ -99,41 +99,41 @@ void AllReduce::enter_slot(Started& started) {
   slots_.enter(started.call, location);
 }
 
-void AllReduce::advance(Started& started) {
-  if (started.way == Started::Way::Tiny) return;
-  if (started.stage == Started::Stage::Entered && slots_.all_entered(started.call.sequence)) resolve(started);
-  if (started.stage != Started::Stage::InPlace || started.own_slice_taken) return;
+void AllReduce::advance(InFlightAllReduce& started) {
+  if (started.way == InFlightAllReduce::Way::Tiny) return;
+  if (started.stage == InFlightAllReduce::Stage::Entered && slots_.all_entered(started.call.sequence)) resolve(started);
+  if (started.stage != InFlightAllReduce::Stage::InPlace || started.own_slice_taken) return;
   work_slice(started, group_.rank());
   started.own_slice_taken = true;  // by this rank or others: it works until no chunk is left
 }
 
-bool AllReduce::step(Started& started) {
-  if (started.way == Started::Way::Tiny) return step_tiny(started);
+bool AllReduce::step(InFlightAllReduce& started) {
+  if (started.way == InFlightAllReduce::Way::Tiny) return step_tiny(started);
   advance(started);
   switch (started.stage) {
-    case Started::Stage::InPlace:
+    case InFlightAllReduce::Stage::InPlace:
       if (!slots_.all_done(started.call.sequence, started.chunks_per_slice)) return false;
       break;
-    case Started::Stage::Small:
+    case InFlightAllReduce::Stage::Small:
       run_small(started);
       break;
-    case Started::Stage::Staged:  // here and not in `advance`, because the oldest operation owns the rounds
+    case InFlightAllReduce::Stage::Staged:  // here and not in `advance`, because the oldest operation owns the rounds
       if (!started.staged->move_on(rounds_)) return false;
       break;
     default:
       return false;
   }
-  started.stage = Started::Stage::Finished;
+  started.stage = InFlightAllReduce::Stage::Finished;
   slots_.retire(started.call.sequence);
   return true;
 }
 
-AllReduce::Hurdle AllReduce::hurdle(const Started& started, const Call& call) {
+AllReduce::Hurdle AllReduce::hurdle(const InFlightAllReduce& started, const Call& call) {
   using What = Hurdle::What;
-  if (started.stage == Started::Stage::Queued) return {What::Slot, 0, &call};
-  if (started.way == Started::Way::Tiny) return {What::Arrivals, started.tiny_number, &call};
-  if (started.stage == Started::Stage::InPlace) return {What::Chunks, started.chunks_per_slice, &call};
-  if (started.stage == Started::Stage::Staged) return {What::Round, started.staged->round(), &call};
+  if (started.stage == InFlightAllReduce::Stage::Queued) return {What::Slot, 0, &call};
+  if (started.way == InFlightAllReduce::Way::Tiny) return {What::Arrivals, started.tiny_number, &call};
+  if (started.stage == InFlightAllReduce::Stage::InPlace) return {What::Chunks, started.chunks_per_slice, &call};
+  if (started.stage == InFlightAllReduce::Stage::Staged) return {What::Round, started.staged->round(), &call};
   return {What::Entries, 0, &call};
 }
 
@@ -180,7 +180,7 @@ void AllReduce::await(const Hurdle& hurdle, const std::atomic<bool>& over) {
   }
 }
 
-void AllReduce::look_at_peers(const Started& started, Looks* looks) {
+void AllReduce::look_at_peers(const InFlightAllReduce& started, Looks* looks) {
   Call call = started.call;
   if (looks != nullptr) call.deadline = looks->deadline();
   const Hurdle what = hurdle(started, call);
@@ -189,13 +189,13 @@ void AllReduce::look_at_peers(const Started& started, Looks* looks) {
       looks != nullptr ? &looks->wait() : nullptr);
 }
 
-void AllReduce::finish(Started& started) {
+void AllReduce::finish(InFlightAllReduce& started) {
   while (!step(started)) {
     if (!help(started)) await(hurdle(started, started.call), started.over);
   }
 }
 
-bool AllReduce::step_tiny(Started& started) {
+bool AllReduce::step_tiny(InFlightAllReduce& started) {
   if (!tiny_.all_arrived(started.tiny_number)) return false;
   std::array<const std::byte*, kMaxRanks> sources;
   for (int rank = 0; rank < group_.world_size(); ++rank) {
@@ -205,13 +205,13 @@ bool AllReduce::step_tiny(Started& started) {
   reduce(started.elements.type, started.reduction, sources.data(), group_.world_size(), &started.elements.data, 1,
          started.elements.count);
   tiny_.finish_read();
-  started.stage = Started::Stage::Finished;
+  started.stage = InFlightAllReduce::Stage::Finished;
   slots_.retire(started.call.sequence);
   return true;
 }
 
 // All ranks have entered: checks that they agree, and chooses the algorithm.
-void AllReduce::resolve(Started& started) {
+void AllReduce::resolve(InFlightAllReduce& started) {
   check_announcements(started.call);
   const std::size_t all_bytes = started.elements.bytes();
   find_copies(
@@ -220,7 +220,7 @@ void AllReduce::resolve(Started& started) {
     const auto [begin, end] = slice_of(started.elements, 0, group_.world_size());
     const std::size_t bytes = (end - begin) * element_bytes(started.elements.type);
     started.chunks_per_slice = (bytes + kChunkBytes - 1) / kChunkBytes;
-    started.stage = Started::Stage::InPlace;
+    started.stage = InFlightAllReduce::Stage::InPlace;
     return;
   }
   bool all_in_boxes = true;
@@ -228,14 +228,14 @@ void AllReduce::resolve(Started& started) {
     all_in_boxes = all_in_boxes && slots_.location(started.call.sequence, rank).segment == kStaged;
   }
   if (all_in_boxes) {
-    started.stage = Started::Stage::Small;
+    started.stage = InFlightAllReduce::Stage::Small;
   } else {
     started.staged.emplace(group_, started.elements, started.reduction);
-    started.stage = Started::Stage::Staged;
+    started.stage = InFlightAllReduce::Stage::Staged;
   }
 }
 
-void AllReduce::run_small(Started& started) {
+void AllReduce::run_small(InFlightAllReduce& started) {
   std::array<const std::byte*, kMaxRanks> sources;
   for (int rank = 0; rank < group_.world_size(); ++rank) {
     const Location location = slots_.location(started.call.sequence, rank);
@@ -245,7 +245,7 @@ void AllReduce::run_small(Started& started) {
          started.elements.count);
 }
 
-void AllReduce::work_slice(Started& started, int owner) {
+void AllReduce::work_slice(InFlightAllReduce& started, int owner) {
   const std::size_t size = element_bytes(started.elements.type);
   const std::size_t step = kChunkBytes / size;
   slots_.work(started.call.sequence, started.chunks_per_slice, owner, [&](int whose, std::uint64_t chunk) {
@@ -261,8 +261,8 @@ void AllReduce::work_slice(Started& started, int owner) {
 }
 
 // Takes chunks that others have not started: those ranks may be busy elsewhere, or wait for this very core.
-bool AllReduce::help(Started& started) {
-  if (started.stage != Started::Stage::InPlace) return false;
+bool AllReduce::help(InFlightAllReduce& started) {
+  if (started.stage != InFlightAllReduce::Stage::InPlace) return false;
   const int looks = group_.ranks_share_cores() ? 0 : kPatienceLooks;
   for (int look = 0; look < looks; ++look) {
     if (slots_.all_done(started.call.sequence, started.chunks_per_slice)) return true;

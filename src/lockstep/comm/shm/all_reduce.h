@@ -8,11 +8,11 @@
 
 #include "lockstep/comm/reduce/element_range.h"
 #include "lockstep/comm/shm/group.h"
+#include "lockstep/comm/shm/in_flight_all_reduce.h"
 #include "lockstep/comm/shm/memory/allocations.h"
 #include "lockstep/comm/shm/protocols/round_protocol.h"
 #include "lockstep/comm/shm/protocols/slot_protocol.h"
 #include "lockstep/comm/shm/protocols/tiny_protocol.h"
-#include "lockstep/comm/shm/started.h"
 
 namespace lockstep::shm {
 
@@ -35,18 +35,18 @@ class AllReduce {
   std::size_t largest_tiny_bytes() const { return tiny_bytes_; }
   bool is_tiny(const Elements& elements) const { return elements.bytes() <= tiny_bytes_; }
   /// Makes `it` an operation that has not entered.
-  static void prepare(Started& it, Call call, const Elements& elements, Reduction reduction);
+  static void prepare(InFlightAllReduce& it, Call call, const Elements& elements, Reduction reduction);
 
   // Called by PendingOperations: nothing here waits.
 
   /// True if `enter` has a slot, and a box if the operation is tiny.
-  bool may_enter(const Started& started);
+  bool may_enter(const InFlightAllReduce& started);
   /// Shows the other ranks that this one has entered with its data. Waits for the slot if `may_enter` is false.
-  void enter(Started& started);
+  void enter(InFlightAllReduce& started);
   /// Does this rank's share, if all have entered.
-  void advance(Started& started);
+  void advance(InFlightAllReduce& started);
   /// Advances the first pending operation; true once it is over.
-  bool step(Started& started);
+  bool step(InFlightAllReduce& started);
 
   // For callers that wait.
 
@@ -59,18 +59,18 @@ class AllReduce {
   };
   /// The hurdle of the first pending operation, for which `step` returned false. @param call  the operation's, or a
   /// copy with another deadline; must outlive the hurdle
-  static Hurdle hurdle(const Started& started, const Call& call);
+  static Hurdle hurdle(const InFlightAllReduce& started, const Call& call);
   /// Returns once the hurdle is taken, or once `over` is true, which another thread of this rank may set. From any
   /// thread.
   void await(const Hurdle& hurdle, const std::atomic<bool>& over);
   /// Notices lost ranks for which the operation waits, without waiting itself.
   /// @param looks  not null: this call is one of them, and they end at their deadline
   /// @throws Error  if the group has ended, or if this call ends it
-  void look_at_peers(const Started& started, Looks* looks);
+  void look_at_peers(const InFlightAllReduce& started, Looks* looks);
   /// Takes chunks of an operation that others have not started; true if all chunks are then finished.
-  bool help(Started& started);
+  bool help(InFlightAllReduce& started);
   /// Completes an operation that has entered while no other is pending.
-  void finish(Started& started);
+  void finish(InFlightAllReduce& started);
 
   // For the other collectives.
 
@@ -99,14 +99,14 @@ class AllReduce {
   }
 
  private:
-  void enter_tiny(Started& started);
-  void enter_slot(Started& started);
-  bool step_tiny(Started& started);
+  void enter_tiny(InFlightAllReduce& started);
+  void enter_slot(InFlightAllReduce& started);
+  bool step_tiny(InFlightAllReduce& started);
   bool is_taken(const Hurdle& hurdle);
   bool is_missing(const Hurdle& hurdle, int rank);
-  void resolve(Started& started);
-  void run_small(Started& started);
-  void work_slice(Started& started, int owner);
+  void resolve(InFlightAllReduce& started);
+  void run_small(InFlightAllReduce& started);
+  void work_slice(InFlightAllReduce& started, int owner);
   void check_announcements(const Call& call);
   Location locate(const std::byte* data, const SymmetricBuffer* buffer) const;
 

@@ -7,8 +7,8 @@
 
 namespace lockstep::shm {
 
-/// Lets this thread use `ways_` without the lock. It may then wait for other ranks, without keeping other threads from
-/// seeing that an earlier operation is over. Meanwhile there is nothing pending that could be advanced.
+/// Lets this thread use `all_reduce_` without the lock. It may then wait for other ranks, without keeping other threads
+/// from seeing that an earlier operation is over. Meanwhile there is nothing pending that could be advanced.
 class OperationOrder::Alone {
  public:
   Alone(OperationOrder& order, Lock& lock) : order_(order), lock_(lock) {
@@ -35,8 +35,8 @@ OperationOrder::OperationOrder(Group& group, Allocations& allocations, bool one_
       allocations_(allocations),
       one_address_space_(one_address_space),
       limit_(std::move(limit)),
-      ways_(group, allocations, one_address_space),
-      pending_(ways_) {
+      all_reduce_(group, allocations, one_address_space),
+      pending_(all_reduce_) {
   idle_work_.emplace([this] { progress(); });
 }
 
@@ -46,24 +46,24 @@ void OperationOrder::all_reduce(Call call, const Elements& elements, Reduction r
   if (pending_.empty()) {
     const Alone alone(*this, lock);
     AllReduce::prepare(immediate_, std::move(call), elements, reduction);
-    ways_.enter(immediate_);
-    ways_.finish(immediate_);
+    all_reduce_.enter(immediate_);
+    all_reduce_.finish(immediate_);
     immediate_.end(nullptr);
     return;
   }
-  const auto it = std::make_shared<Started>();
+  const auto it = std::make_shared<InFlightAllReduce>();
   AllReduce::prepare(*it, std::move(call), elements, reduction);
   pending_.add(it);
   drive(lock, it.get());
   if (it->failure) std::rethrow_exception(it->failure);
 }
 
-std::shared_ptr<Started> OperationOrder::start(Call call, const Elements& elements, Reduction reduction,
-                                               std::shared_ptr<const void> keep) {
-  if (!ways_.is_tiny(elements) && !one_address_space_ && !allocations_.find(elements.data, elements.bytes())) {
+std::shared_ptr<InFlightAllReduce> OperationOrder::start(Call call, const Elements& elements, Reduction reduction,
+                                                         std::shared_ptr<const void> keep) {
+  if (!all_reduce_.is_tiny(elements) && !one_address_space_ && !allocations_.find(elements.data, elements.bytes())) {
     return nullptr;
   }
-  auto started = std::make_shared<Started>();
+  auto started = std::make_shared<InFlightAllReduce>();
   AllReduce::prepare(*started, std::move(call), elements, reduction);
   started->keep = std::move(keep);
   const Lock lock(mutex_);
@@ -80,13 +80,13 @@ std::shared_ptr<Started> OperationOrder::start(Call call, const Elements& elemen
   return started;
 }
 
-bool OperationOrder::poll(Started& started) {
+bool OperationOrder::poll(InFlightAllReduce& started) {
   if (started.over.load(std::memory_order_acquire)) return true;
   if (!try_move_on(Look::Waiting)) return false;
   return started.over.load(std::memory_order_acquire);
 }
 
-void OperationOrder::wait(Started& started) {
+void OperationOrder::wait(InFlightAllReduce& started) {
   if (!started.over.load(std::memory_order_acquire)) {
     Lock lock(mutex_);
     try {
@@ -118,11 +118,11 @@ void OperationOrder::run(const Call& call, std::byte* data, const std::function<
   const Alone alone(*this, lock);
   group_.throw_if_broken();
   const auto buffer = allocations_.find(data, bytes_of(group_.rank()));
-  ways_.meet(now, data, buffer.get());
+  all_reduce_.meet(now, data, buffer.get());
   std::vector<std::byte*> copies;
-  ways_.find_copies(copies, now, bytes_of, buffer.get());
-  body(copies, [&] { ways_.pass_round(now); });
-  ways_.retire(now);
+  all_reduce_.find_copies(copies, now, bytes_of, buffer.get());
+  body(copies, [&] { all_reduce_.pass_round(now); });
+  all_reduce_.retire(now);
 }
 
 void OperationOrder::close() noexcept {
@@ -159,13 +159,13 @@ bool OperationOrder::try_move_on(Look look) noexcept {
 }
 
 void OperationOrder::look_at_peers(Look look) {
-  const std::shared_ptr<Started> first = pending_.first();
+  const std::shared_ptr<InFlightAllReduce> first = pending_.first();
   if (look == Look::Waiting) first->looks.count(limit_);
-  ways_.look_at_peers(*first, look == Look::Waiting ? &first->looks : nullptr);
+  all_reduce_.look_at_peers(*first, look == Look::Waiting ? &first->looks : nullptr);
 }
 
 // Returns when `last` is over, or all operations if it is null. Holds the lock except while it waits for other ranks.
-void OperationOrder::drive(Lock& lock, const Started* last) {
+void OperationOrder::drive(Lock& lock, const InFlightAllReduce* last) {
   ++drivers_;
   try {
     const auto is_over = [&] { return pending_.empty() || (last != nullptr && last->over.load()); };
@@ -174,7 +174,7 @@ void OperationOrder::drive(Lock& lock, const Started* last) {
       if (is_over()) break;
       pending_.move_on();
       if (is_over()) break;
-      if (!ways_.help(*pending_.first())) await_first(lock, /*in_time=*/true);
+      if (!all_reduce_.help(*pending_.first())) await_first(lock, /*in_time=*/true);
     }
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
@@ -189,13 +189,13 @@ void OperationOrder::drive(Lock& lock, const Started* last) {
 
 // Waits, without the lock, for what the oldest operation needs from other ranks.
 void OperationOrder::await_first(Lock& lock, bool in_time) {
-  const std::shared_ptr<Started> first = pending_.first();
+  const std::shared_ptr<InFlightAllReduce> first = pending_.first();
   if (in_time && !std::exchange(first->awaited, true)) first->call.deadline = limit_();
   Call call = first->call;  // another thread may set the operation's deadline meanwhile
   if (!in_time) call.deadline = Deadline::never();
   const AllReduce::Hurdle hurdle = AllReduce::hurdle(*first, call);
   lock.unlock();
-  ways_.await(hurdle, first->over);
+  all_reduce_.await(hurdle, first->over);
   lock.lock();
 }
 

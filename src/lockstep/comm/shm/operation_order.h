@@ -15,9 +15,9 @@
 #include "lockstep/comm/shm/all_reduce.h"
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/idle_work.h"
+#include "lockstep/comm/shm/in_flight_all_reduce.h"
 #include "lockstep/comm/shm/memory/allocations.h"
 #include "lockstep/comm/shm/pending_operations.h"
-#include "lockstep/comm/shm/started.h"
 
 namespace lockstep::shm {
 
@@ -42,14 +42,14 @@ class OperationOrder {
 
   /// Starts an all-reduce, or returns null if only `all_reduce` can run it. Does not wait. `keep` is held until the
   /// operation is over.
-  std::shared_ptr<Started> start(Call call, const Elements& elements, Reduction reduction,
-                                 std::shared_ptr<const void> keep);
+  std::shared_ptr<InFlightAllReduce> start(Call call, const Elements& elements, Reduction reduction,
+                                           std::shared_ptr<const void> keep);
   /// True once it is over, in success or failure. Advances what can be advanced without waiting, and notices lost
   /// ranks. Repeated polls count as a wait (see Looks): pending operations fail with a TimeoutError once the limit has
   /// passed.
-  bool poll(Started& started);
+  bool poll(InFlightAllReduce& started);
   /// @throws the error that ended it
-  void wait(Started& started);
+  void wait(InFlightAllReduce& started);
   /// Advances pending operations without waiting: a thread that computes calls it between two pieces of its work.
   void progress() noexcept;
 
@@ -74,7 +74,7 @@ class OperationOrder {
   enum class Look { Passing, Waiting };
   bool try_move_on(Look look) noexcept;
   void look_at_peers(Look look);
-  void drive(Lock& lock, const Started* last);
+  void drive(Lock& lock, const InFlightAllReduce* last);
   void await_first(Lock& lock, bool in_time);
   void fail_all(const std::exception_ptr& failure);
   void note_pending() noexcept;
@@ -86,14 +86,14 @@ class OperationOrder {
   const bool one_address_space_;
   const std::function<Deadline()> limit_;
   std::mutex mutex_;  // guards the members below
-  AllReduce ways_;
-  PendingOperations<AllReduce, Started> pending_;
+  AllReduce all_reduce_;
+  PendingOperations<AllReduce, InFlightAllReduce> pending_;
   std::atomic<bool> has_pending_{false};  // read without the lock; counted in IdleWork
   int drivers_ = 0;                       // threads that wait here, and so advance pending operations
   bool closing_ = false;
-  bool occupied_ = false;  // a thread uses `ways_` without the lock, for an operation that is not pending
+  bool occupied_ = false;  // a thread uses `all_reduce_` without the lock, for an operation that is not pending
   std::condition_variable vacated_;
-  Started immediate_;  // used by that thread; kept, because an allocation costs more than a barrier
+  InFlightAllReduce immediate_;  // used by that thread; kept, because an allocation costs more than a barrier
   std::condition_variable helper_needed_;
   std::thread helper_;
   std::optional<IdleWork> idle_work_;  // what threads that wait elsewhere do for this group

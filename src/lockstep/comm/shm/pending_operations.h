@@ -16,12 +16,12 @@ namespace lockstep::shm {
 /// needs, and calls it again. A rank must not wait in any other way before one of its operations enters: it may itself
 /// occupy the place for which it would wait.
 ///
-/// `Ways` defines how operations enter and advance; `Item` is one of them, and `end()` ends it. Both are the engine's,
+/// `Steps` defines how operations enter and advance; `Item` is one of them, and `end()` ends it. Both are the engine's,
 /// or the model checker's. No locks.
-template <class Ways, class Item>
+template <class Steps, class Item>
 class PendingOperations {
  public:
-  explicit PendingOperations(Ways& ways) : ways_(ways) {}
+  explicit PendingOperations(Steps& steps) : steps_(steps) {}
 
   bool empty() const { return items_.empty(); }
   /// True if some have not entered yet: the other ranks may be waiting for them, and only this rank can enter them.
@@ -35,7 +35,7 @@ class PendingOperations {
       enter_what_may();
     } while (take_off_first());
     // The first one may wait for chunks that others took; this rank's share of the later ones need not wait.
-    for (std::size_t i = 1; i < entered_; ++i) ways_.advance(*items_[i]);
+    for (std::size_t i = 1; i < entered_; ++i) steps_.advance(*items_[i]);
   }
 
   /// Ends all of them with `failure`.
@@ -46,15 +46,15 @@ class PendingOperations {
 
  private:
   void enter_what_may() {
-    while (entered_ < items_.size() && ways_.may_enter(*items_[entered_])) {
-      ways_.enter(*items_[entered_]);
+    while (entered_ < items_.size() && steps_.may_enter(*items_[entered_])) {
+      steps_.enter(*items_[entered_]);
       ++entered_;
     }
   }
 
   // True if the oldest operation was over and has been removed.
   bool take_off_first() {
-    if (entered_ == 0 || !ways_.step(*items_.front())) return false;
+    if (entered_ == 0 || !steps_.step(*items_.front())) return false;
     const std::shared_ptr<Item> first = std::move(items_.front());
     items_.pop_front();
     --entered_;
@@ -62,7 +62,7 @@ class PendingOperations {
     return true;
   }
 
-  Ways& ways_;
+  Steps& steps_;
   std::deque<std::shared_ptr<Item>> items_;
   std::size_t entered_ = 0;  // number of entered ones, from the front
 };

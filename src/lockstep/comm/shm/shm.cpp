@@ -155,7 +155,8 @@ class SharedMemoryCommunicator : public Communicator {
 
   class StartedWork : public Work {
    public:
-    StartedWork(std::shared_ptr<Core> core, std::shared_ptr<shm::Started> started, bool is_part, std::string where)
+    StartedWork(std::shared_ptr<Core> core, std::shared_ptr<shm::InFlightAllReduce> started, bool is_part,
+                std::string where)
         : core_(std::move(core)), started_(std::move(started)), is_part_(is_part), where_(std::move(where)) {}
     bool is_completed() override { return core_->order.poll(*started_); }
     void wait() override {
@@ -164,7 +165,7 @@ class SharedMemoryCommunicator : public Communicator {
 
    private:
     std::shared_ptr<Core> core_;
-    std::shared_ptr<shm::Started> started_;
+    std::shared_ptr<shm::InFlightAllReduce> started_;
     bool is_part_;
     std::string where_;
   };
@@ -257,7 +258,7 @@ class SharedMemoryCommunicator : public Communicator {
   void do_progress() override { core_->order.progress(); }
   std::shared_ptr<Work> do_start_all_reduce(at::Tensor& tensor, const Operation& operation) override {
     if (has_thread_) return nullptr;
-    std::shared_ptr<shm::Started> started;
+    std::shared_ptr<shm::InFlightAllReduce> started;
     guarded([&] {
       started = core_->order.start(call_of(operation), elements_of(tensor), reduction_of(operation.fingerprint.op),
                                    std::make_shared<at::Tensor>(tensor));

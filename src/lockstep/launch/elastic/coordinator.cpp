@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lockstep/launch/nodes/outcome_news.h"
+#include "lockstep/launch/nodes/outcome_signal.h"
 
 namespace lockstep {
 namespace {
@@ -38,9 +38,9 @@ void Coordinator::take(const HostReport& report, Time now) {
       if (running && !report.blames_a_peer) return fail(report.text, now);
       if (phase_ == Phase::Running) doubt(report.text, now);
       return;
-    case HostReport::Kind::Well:
-      host->well = true;
-      return end_if_well();
+    case HostReport::Kind::Succeeded:
+      host->succeeded = true;
+      return end_if_all_succeeded();
     case HostReport::Kind::Answers:
       host->answered = true;
       return fail_if_all_answered(now);
@@ -101,7 +101,7 @@ void Coordinator::fail(const std::string& story, Time now) {
 
 void Coordinator::lose(std::string id, const std::string& what, Time now) {
   const auto host = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& each) { return each.entry.id == id; });
-  const bool mattered = host->placed && !host->well;
+  const bool mattered = host->placed && !host->succeeded;
   hosts_.erase(host);
   if (phase_ == Phase::Over) return;
   if (id == job_.id) return end(false, what + "; it serves the rendezvous, so the job ends");
@@ -112,7 +112,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
     }
     return begin_if_complete(now);
   }
-  if (!mattered) return end_if_well();
+  if (!mattered) return end_if_all_succeeded();
   // With a fixed number of hosts and no restarts, the user does not want to wait for another host.
   if (job_.min_nodes == job_.max_nodes && job_.max_restarts == 0) return end(false, what);
   gather_again(what, false, now);
@@ -127,7 +127,7 @@ void Coordinator::gather_again(const std::string& why, bool has_time, Time now) 
     if (!host.placed) continue;
     host.placed = false;
     host.ready = false;
-    host.well = false;
+    host.succeeded = false;
     HostOrder order = order_to(HostOrder::Kind::Stop, why);
     order.has_time = has_time;
     tell(host, std::move(order));
@@ -175,7 +175,7 @@ void Coordinator::begin(Time now) {
   for (Host& host : hosts_) {
     host.placed = static_cast<int>(order.world.hosts.size()) < job_.max_nodes;
     host.ready = !host.placed;
-    host.well = false;
+    host.succeeded = false;
     if (host.placed) {
       order.world.hosts.push_back({host.entry.id, name_of(host.entry), host.entry.local_ranks});
     } else {
@@ -188,17 +188,17 @@ void Coordinator::begin(Time now) {
   }
 }
 
-void Coordinator::end_if_well() {
+void Coordinator::end_if_all_succeeded() {
   if (phase_ != Phase::Running && phase_ != Phase::InDoubt) return;
   const bool all =
-      std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.well || !host.placed; });
+      std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.succeeded || !host.placed; });
   if (all) end(true, "");
 }
 
-void Coordinator::end(bool well, const std::string& story) {
+void Coordinator::end(bool success, const std::string& story) {
   phase_ = Phase::Over;
   HostOrder order = order_to(HostOrder::Kind::End, story);
-  order.well = well;
+  order.success = success;
   for (const Host& host : hosts_) tell(host, order);
 }
 

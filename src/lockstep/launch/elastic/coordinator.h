@@ -58,7 +58,7 @@ class Coordinator {
     Time since;           // when it joined
     bool placed = false;  // has a place in the world
     bool ready = true;    // no rank of it runs
-    bool well = false;
+    bool succeeded = false;
     bool answered = false;
   };
 
@@ -71,8 +71,8 @@ class Coordinator {
   void gather_again(const std::string& why, bool has_time, Time now);
   void begin_if_complete(Time now);
   void begin(Time now);
-  void end_if_well();
-  void end(bool well, const std::string& story);
+  void end_if_all_succeeded();
+  void end(bool success, const std::string& story);
   void tell(const Host& host, HostOrder order) { orders_.emplace_back(host.entry.id, std::move(order)); }
   void tell_who_is_awaited(Time now);
   void tell_to_wait(const Host& host);

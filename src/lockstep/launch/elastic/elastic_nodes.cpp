@@ -96,7 +96,7 @@ Agreement ElasticNodes::agree() {
     const std::lock_guard lock(mutex_);
     joins = joins_;
   }
-  news_.reset();
+  outcome_.reset();
   if (joins) {
     enter();
   } else {
@@ -184,19 +184,19 @@ void ElasticNodes::take(const HostOrder& order) {
       lock.unlock();
       return report(HostReport::Kind::Answers);
     case Kind::Stop:
-      news_.publish({false, false, order.has_time, order.text});
+      outcome_.publish({false, false, order.has_time, order.text});
       return;
     case Kind::Rejoin:
       joins_ = true;
       world_.reset();
-      news_.publish({false, false, false, order.text + "; this host joins again"});
+      outcome_.publish({false, false, false, order.text + "; this host joins again"});
       break;
     case Kind::Refuse:
       refusal_ = order;
       break;
     case Kind::End:
-      over_ = Outcome{order.well, true, false, order.text};
-      news_.publish(*over_);
+      over_ = Outcome{order.success, true, false, order.text};
+      outcome_.publish(*over_);
       break;
   }
   changed_.notify_all();
@@ -207,7 +207,7 @@ void ElasticNodes::lose_server(const std::string& cause) {
   if (over_ || stopping_) return;
   const std::string name = server_name_.empty() ? "the host" : "host " + server_name_;
   over_ = Outcome{false, true, false, fmt::format("{}, which serves the rendezvous, is lost: {}", name, cause)};
-  news_.publish(*over_);
+  outcome_.publish(*over_);
   changed_.notify_all();
 }
 
@@ -221,7 +221,7 @@ void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool b
     const std::lock_guard lock(mutex_);
     report.generation = world_ ? world_->generation : generation_;
   }
-  speaker_.say([this, report] {
+  notifier_.post([this, report] {
     try {
       client_->push(kReportQueue, to_text(report));
     } catch (const Error& error) {
@@ -243,10 +243,10 @@ void ElasticNodes::report_failure(const std::string& story, bool blames_a_peer) 
 // The job continues without this host, unless this host serves the store.
 void ElasticNodes::report_leaving(const std::string& why) {
   report(HostReport::Kind::Leaves, why);
-  news_.publish({false, true, false, why});
+  outcome_.publish({false, true, false, why});
 }
 
-void ElasticNodes::report_well() { report(HostReport::Kind::Well); }
+void ElasticNodes::report_success() { report(HostReport::Kind::Succeeded); }
 
 void ElasticNodes::leave() {
   const Deadline deadline = Deadline::after(kFarewellTimeout);
@@ -262,11 +262,11 @@ void ElasticNodes::say_goodbye(Deadline deadline) {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  speaker_.wait_until_said(deadline);
+  notifier_.wait_until_done(deadline);
   client_->finish(deadline);
 }
 
-void ElasticNodes::cut_goodbye_short() {
+void ElasticNodes::abort_leave() {
   if (coordinator_) coordinator_->stop_waiting();
   say_goodbye(Deadline::after(std::chrono::milliseconds(0)));
 }

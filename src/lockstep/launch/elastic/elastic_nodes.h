@@ -10,7 +10,7 @@
 #include "lockstep/launch/elastic/coordinator_service.h"
 #include "lockstep/launch/elastic/messages.h"
 #include "lockstep/launch/nodes/node_group.h"
-#include "lockstep/launch/nodes/speaker.h"
+#include "lockstep/launch/nodes/store_notifier.h"
 #include "lockstep/launch/nodes/wait_notice.h"
 #include "lockstep/net/server/store_server.h"
 #include "lockstep/net/store/store_client.h"
@@ -35,9 +35,9 @@ class ElasticNodes : public NodeGroup {
   void mark_lost(int rank, const std::string& cause) override;
   void report_failure(const std::string& story, bool blames_a_peer) override;
   void report_leaving(const std::string& why) override;
-  void report_well() override;
+  void report_success() override;
   void leave() override;
-  void cut_goodbye_short() override;
+  void abort_leave() override;
 
  private:
   void serve_or_find();
@@ -71,7 +71,7 @@ class ElasticNodes : public NodeGroup {
   bool stopping_ = false;
 
   WaitNotice notice_;
-  Speaker speaker_;  // declared last, because it uses the others
+  StoreNotifier notifier_;  // declared last, because it uses the others
 };
 
 }  // namespace lockstep

@@ -73,7 +73,7 @@ std::string to_text(const HostOrder& order) {
   json object{{"kind", static_cast<int>(order.kind)},
               {"text", order.text},
               {"fix", order.fix},
-              {"well", order.well},
+              {"success", order.success},
               {"has_time", order.has_time},
               {"time_left_ms", order.time_left.count()}};
   if (order.kind == HostOrder::Kind::Begin) {
@@ -95,7 +95,7 @@ HostOrder parse_order(const std::string& text) {
     order.kind = static_cast<HostOrder::Kind>(object.at("kind").get<int>());
     object.at("text").get_to(order.text);
     object.at("fix").get_to(order.fix);
-    object.at("well").get_to(order.well);
+    object.at("success").get_to(order.success);
     object.at("has_time").get_to(order.has_time);
     order.time_left = std::chrono::milliseconds(object.at("time_left_ms").get<std::int64_t>());
     if (order.kind != HostOrder::Kind::Begin) return order;

@@ -12,13 +12,13 @@ namespace lockstep {
 /// A host's report to the coordinator.
 struct HostReport {
   enum class Kind {
-    Joins,    ///< with `entry`
-    Ready,    ///< no rank of the host runs any more: a new world may begin
-    Failed,   ///< a rank of the host failed: `text` describes the failure
-    Well,     ///< all ranks of the host have succeeded
-    Answers,  ///< answers a probe
-    Leaves,   ///< leaves for good: `text` gives the reason
-    Lost      ///< written for the host by the store: `text` is the cause
+    Joins,      ///< with `entry`
+    Ready,      ///< no rank of the host runs any more: a new world may begin
+    Failed,     ///< a rank of the host failed: `text` describes the failure
+    Succeeded,  ///< all ranks of the host have succeeded
+    Answers,    ///< answers a probe
+    Leaves,     ///< leaves for good: `text` gives the reason
+    Lost        ///< written for the host by the store: `text` is the cause
   };
   Kind kind = Kind::Joins;
   std::string host;             ///< id of the host
@@ -55,7 +55,7 @@ struct HostOrder {
   Kind kind = Kind::Wait;
   std::string text;
   std::string fix;
-  bool well = false;                       ///< for End: the job succeeded
+  bool success = false;                    ///< for End: the job succeeded
   bool has_time = false;                   ///< for Stop: nothing has failed, so the ranks may save their state
   std::chrono::milliseconds time_left{0};  ///< for Wait
   World world;

@@ -28,8 +28,8 @@ class OneNode : public NodeGroup {
   int node_rank() const override { return 0; }
 
   Agreement agree() override {
-    if (news_.get()) ++attempt_;
-    news_.reset();
+    if (outcome_.get()) ++attempt_;
+    outcome_.reset();
     server_.forget_generations_before(attempt_);
     Agreement agreement;
     agreement.generation = agreement.restarts = attempt_;
@@ -42,12 +42,12 @@ class OneNode : public NodeGroup {
     server_.mark_lost(attempt_, LostRank{rank, host_name(), cause});
   }
   void report_failure(const std::string& story, bool /*blames_a_peer*/) override {
-    news_.publish(Outcome::of_failure(story, attempt_, plan_.max_restarts));
+    outcome_.publish(Outcome::of_failure(story, attempt_, plan_.max_restarts));
   }
-  void report_leaving(const std::string& why) override { news_.publish({false, true, false, why}); }
-  void report_well() override { news_.publish({true, true, false, ""}); }
+  void report_leaving(const std::string& why) override { outcome_.publish({false, true, false, why}); }
+  void report_success() override { outcome_.publish({true, true, false, ""}); }
   void leave() override {}
-  void cut_goodbye_short() override {}
+  void abort_leave() override {}
 
  private:
   static std::string own_secret() {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/launch/nodes/outcome_news.h"
+#include "lockstep/launch/nodes/outcome_signal.h"
 #include "lockstep/launch/plan.h"
 #include "lockstep/net/sockets/socket_address.h"
 #include "lockstep/net/store/store_client.h"
@@ -43,17 +43,17 @@ class NodeGroup {
   /// Reports to them that this launcher ends, and why.
   virtual void report_leaving(const std::string& why) = 0;
   /// Reports to them that all ranks of this node have succeeded.
-  virtual void report_well() = 0;
+  virtual void report_success() = 0;
 
   /// The outcome of the ranks since `agree`.
-  const OutcomeNews& news() const { return news_; }
+  const OutcomeSignal& outcome() const { return outcome_; }
   /// Says goodbye, and waits briefly for the other nodes if they need this node's store.
   virtual void leave() = 0;
   /// Ends such a goodbye at once; called from another thread.
-  virtual void cut_goodbye_short() = 0;
+  virtual void abort_leave() = 0;
 
  protected:
-  OutcomeNews news_;
+  OutcomeSignal outcome_;
 };
 
 /// One node, or several whose number is fixed, or several that join and leave, as the plan requires. If this node

@@ -81,7 +81,7 @@ void StaticNodes::connect() {
 }
 
 // The text that the others read in that queue if this launcher is lost from now on.
-void StaticNodes::leave_word(const std::string& queue) {
+void StaticNodes::set_last_will(const std::string& queue) {
   if (server_) return;  // if this launcher is lost, so is the store
   client_->set_will(
       queue, fmt::format("{}the launcher of node {} on {} is lost: ", kLostLauncherMark, node_rank_, self_.label()),
@@ -135,7 +135,7 @@ void StaticNodes::enroll() {
     }
   }
   notice_.end();
-  leave_word(key(0, "ready/" + std::to_string(node_rank_)));
+  set_last_will(key(0, "ready/" + std::to_string(node_rank_)));
 }
 
 // The launcher may have joined and ended while others were awaited; waiting for it would be useless.
@@ -170,8 +170,8 @@ std::string StaticNodes::key(int attempt, const std::string& what) const {
 
 Agreement StaticNodes::agree() {
   if (watcher_.joinable()) watcher_.join();  // the outcome is known
-  if (news_.get()) ++attempt_;
-  news_.reset();
+  if (outcome_.get()) ++attempt_;
+  outcome_.reset();
   if (server_) server_->forget_generations_before(attempt_);
   Agreement agreement;
   agreement.generation = agreement.restarts = attempt_;
@@ -183,7 +183,7 @@ Agreement StaticNodes::agree() {
   const auto ready = [this](int node) { return key(attempt_, "ready/" + std::to_string(node)); };
   const std::string port_key = key(attempt_, "master_port");
   if (node_rank_ == 0) client_->set(port_key, std::to_string(port_.emplace().number()));
-  leave_word(key(attempt_, "outcome"));
+  set_last_will(key(attempt_, "outcome"));
   client_->push(ready(node_rank_), std::to_string(plan_.local_ranks));
   for (int node = 0; node < plan_.nodes; ++node) {
     notice_.begin(fmt::format("waiting until node {} is ready to start its ranks", node), deadline);
@@ -224,12 +224,12 @@ void StaticNodes::report_leaving(const std::string& why) {
 
 // The first outcome in the queue counts. Another node's has `precedence` to arrive before this one.
 void StaticNodes::report(const Outcome& outcome, std::chrono::milliseconds precedence) {
-  speaker_.say([this, outcome, precedence, queue = key(attempt_, "outcome")] {
+  notifier_.post([this, outcome, precedence, queue = key(attempt_, "outcome")] {
     try {
       if (precedence.count() > 0 && has_outcome_by(queue, Deadline::after(precedence))) return;
       client_->push(queue, text_of_outcome(outcome));
     } catch (const Error&) {
-      news_.publish(outcome);  // the store has ended, and so has the job: only this node's story is left to report
+      outcome_.publish(outcome);  // the store has ended, and so has the job: only this node's story is left to report
     }
   });
 }
@@ -243,13 +243,13 @@ bool StaticNodes::has_outcome_by(const std::string& queue, Deadline deadline) {
   }
 }
 
-void StaticNodes::report_well() {
-  speaker_.say([this, queue = key(attempt_, "outcome"), well = key(attempt_, "well")] {
+void StaticNodes::report_success() {
+  notifier_.post([this, queue = key(attempt_, "outcome"), succeeded = key(attempt_, "succeeded")] {
     try {
-      if (client_->add(well, 1) < plan_.nodes) return;
+      if (client_->add(succeeded, 1) < plan_.nodes) return;
       client_->push(queue, text_of_outcome({true, true, false, ""}));
     } catch (const Error& error) {
-      news_.publish({false, true, false, error.happened()});
+      outcome_.publish({false, true, false, error.happened()});
     }
   });
 }
@@ -261,21 +261,21 @@ void StaticNodes::watch_outcome() {
     const std::string text = client_->get(place, Deadline::never());
     const Outcome outcome = outcome_in(place, text);
     if (story_of_loss(text)) lost_one_ = true;
-    if (!outcome.is_final) leave_word(key(attempt_ + 1, "ready/" + std::to_string(node_rank_)));
-    news_.publish(outcome);
+    if (!outcome.is_final) set_last_will(key(attempt_ + 1, "ready/" + std::to_string(node_rank_)));
+    outcome_.publish(outcome);
   } catch (const StoreLostError& error) {
-    news_.publish(
+    outcome_.publish(
         {false, true, false, "the launcher of node 0, which serves the job's store, is lost: " + error.happened()});
   } catch (const Error& error) {
-    news_.publish({false, true, false, error.happened() + "\n  " + error.fix()});
+    outcome_.publish({false, true, false, error.happened() + "\n  " + error.fix()});
   } catch (const std::exception& error) {
-    news_.publish({false, true, false, std::string("the job's store cannot be read: ") + error.what()});
+    outcome_.publish({false, true, false, std::string("the job's store cannot be read: ") + error.what()});
   }
 }
 
 void StaticNodes::leave() {
   const Deadline deadline = Deadline::after(lost_one_ ? kLeaveTimeoutWithoutOne : kLeaveTimeout);
-  speaker_.say([this, deadline] {
+  notifier_.post([this, deadline] {
     try {
       const std::int64_t left = client_->add("launcher/left", 1);
       if (left == plan_.nodes) client_->set("launcher/all_left", "1");
@@ -284,10 +284,10 @@ void StaticNodes::leave() {
       // The outcome is known; a node that has already ended does not need this store.
     }
   });
-  speaker_.wait_until_said(deadline);
+  notifier_.wait_until_done(deadline);
   client_->finish(deadline);  // ends messages to a server that does not answer
 }
 
-void StaticNodes::cut_goodbye_short() { client_->finish(Deadline::after(std::chrono::milliseconds(0))); }
+void StaticNodes::abort_leave() { client_->finish(Deadline::after(std::chrono::milliseconds(0))); }
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "lockstep/launch/nodes/free_port.h"
 #include "lockstep/launch/nodes/host_entry.h"
 #include "lockstep/launch/nodes/node_group.h"
-#include "lockstep/launch/nodes/speaker.h"
+#include "lockstep/launch/nodes/store_notifier.h"
 #include "lockstep/launch/nodes/wait_notice.h"
 #include "lockstep/net/server/store_server.h"
 #include "lockstep/net/store/store_client.h"
@@ -37,9 +37,9 @@ class StaticNodes : public NodeGroup {
   void mark_lost(int rank, const std::string& cause) override;
   void report_failure(const std::string& story, bool blames_a_peer) override;
   void report_leaving(const std::string& why) override;
-  void report_well() override;
+  void report_success() override;
   void leave() override;
-  void cut_goodbye_short() override;
+  void abort_leave() override;
 
  private:
   void connect();
@@ -52,7 +52,7 @@ class StaticNodes : public NodeGroup {
   void report(const Outcome& outcome, std::chrono::milliseconds precedence);
   bool has_outcome_by(const std::string& queue, Deadline deadline);
   void watch_outcome();
-  void leave_word(const std::string& queue);
+  void set_last_will(const std::string& queue);
   std::string key(int attempt, const std::string& what) const;
 
   const LaunchPlan& plan_;
@@ -67,7 +67,7 @@ class StaticNodes : public NodeGroup {
   std::thread watcher_;  // waits for the outcome of an attempt
   std::atomic<bool> lost_one_{false};
   WaitNotice notice_;
-  Speaker speaker_;  // declared last, because it uses the others
+  StoreNotifier notifier_;  // declared last, because it uses the others
 };
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@ struct ExitStatus {
   int signal = 0;            ///< the signal that ended it, or 0
   bool dumped_core = false;  ///< it also left a core file
 
-  bool well() const { return code == 0 && signal == 0; }
+  bool success() const { return code == 0 && signal == 0; }
   /// "exit code 3", "killed by SIGSEGV (Segmentation fault), core dumped"
   std::string describe() const;
 };

@@ -60,7 +60,7 @@ bool was_ended_by_signal_of_launcher(const RankEnd& end) {
 // the launcher causes.
 std::string how(const RankEnd& end) {
   const bool has_record = !end.error.message.empty();
-  if (end.status.well()) return "had ended well";
+  if (end.status.success()) return "had ended well";
   if (was_ended_by_signal_of_launcher(end)) {
     return has_record ? "had failed too" + because(end) + ", and was then ended by the launcher"
                       : "was ended by the launcher";
@@ -100,7 +100,7 @@ std::string advice_after(const RankEnd& first, bool out_of_memory) {
 
 }  // namespace
 
-std::string tell_failure(const RankEnd& first) {
+std::string describe_failure(const RankEnd& first) {
   const std::string end = was_ended_by_signal_of_launcher(first)
                               ? "it had reported a failure, and was then ended by the launcher"
                               : first.status.describe();
@@ -116,7 +116,7 @@ std::string tell_failure(const RankEnd& first) {
 Error failure_report(const std::vector<RankEnd>& ends, const std::string& story, int restarts,
                      const std::string& log_path, bool out_of_memory) {
   const RankEnd* first = story.empty() ? first_failure(ends) : nullptr;
-  std::string what = first != nullptr ? tell_failure(*first) : story;
+  std::string what = first != nullptr ? describe_failure(*first) : story;
   what += describe_others(ends, first);
   std::string where = "host " + host_name();
   if (restarts > 0) where += fmt::format(", after {} restart{}", restarts, restarts == 1 ? "" : "s");

@@ -37,10 +37,10 @@ int distance_from_cause(const RankEnd& end) {
   return came_to_nothing ? 1 : 0;
 }
 
-bool failed(const RankEnd& end) { return !end.status.well() && !end.was_asked; }
+bool failed(const RankEnd& end) { return !end.status.success() && !end.was_asked; }
 
 bool had_said_so(const RankEnd& end) {
-  return end.was_asked && !end.status.well() && !end.error.message.empty() && distance_from_cause(end) == 0;
+  return end.was_asked && !end.status.success() && !end.error.message.empty() && distance_from_cause(end) == 0;
 }
 
 const RankEnd* end_of_blamed(const RankEnd& end, const std::vector<RankEnd>& ends) {

@@ -11,9 +11,9 @@ namespace lockstep {
 
 /// While it lives, counts what LibTorch's CPU allocator allocates for this thread and frees. The numbers are equal each
 /// time; malloc's own would be rounded and include memory that was freed and kept.
-class HeldBytes {
+class AllocatedBytes {
  public:
-  HeldBytes() : count_(std::make_shared<Count>()), guard_(c10::DebugInfoKind::PROFILER_STATE, count_) {}
+  AllocatedBytes() : count_(std::make_shared<Count>()), guard_(c10::DebugInfoKind::PROFILER_STATE, count_) {}
   std::int64_t now() const { return count_->bytes; }
 
  private:

@@ -1,4 +1,4 @@
-#include "lockstep/launch/nodes/speaker.h"
+#include "lockstep/launch/nodes/store_notifier.h"
 
 #include <utility>
 
@@ -7,12 +7,12 @@
 
 namespace lockstep {
 
-Speaker::Speaker() {
+StoreNotifier::StoreNotifier() {
   const SignalsBlocked blocked;
-  thread_ = start_thread("speaks to the other launchers", [this] { run(); });
+  thread_ = start_thread("notifies the other launchers", [this] { run(); });
 }
 
-Speaker::~Speaker() {
+StoreNotifier::~StoreNotifier() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -21,33 +21,33 @@ Speaker::~Speaker() {
   thread_.join();
 }
 
-void Speaker::say(std::function<void()> what) {
+void StoreNotifier::post(std::function<void()> message) {
   {
     const std::lock_guard lock(mutex_);
-    to_say_.push_back(std::move(what));
+    pending_.push_back(std::move(message));
   }
   changed_.notify_all();
 }
 
-bool Speaker::wait_until_said(Deadline deadline) {
+bool StoreNotifier::wait_until_done(Deadline deadline) {
   std::unique_lock lock(mutex_);
-  while (!to_say_.empty()) {
+  while (!pending_.empty()) {
     if (deadline.passed()) return false;
     changed_.wait_for(lock, deadline.remaining());
   }
   return true;
 }
 
-void Speaker::run() {
+void StoreNotifier::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !to_say_.empty() || stopping_; });
-    if (to_say_.empty()) return;
-    const std::function<void()> what = to_say_.front();
+    changed_.wait(lock, [this] { return !pending_.empty() || stopping_; });
+    if (pending_.empty()) return;
+    const std::function<void()> message = pending_.front();
     lock.unlock();
-    what();
+    message();
     lock.lock();
-    to_say_.pop_front();
+    pending_.pop_front();
     changed_.notify_all();
   }
 }

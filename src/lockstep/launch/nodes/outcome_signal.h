@@ -10,7 +10,7 @@ namespace lockstep {
 
 /// The outcome of one start of the ranks of all nodes.
 struct Outcome {
-  bool well = false;
+  bool success = false;
   bool is_final = false;  ///< the ranks are not started again
   bool has_time = false;  ///< nothing has failed: ranks may take time to end
   std::string story;      ///< what failed first, or why the ranks are started again
@@ -20,10 +20,10 @@ struct Outcome {
 };
 
 /// Passes an outcome from the thread that learns it to an event loop. The first one counts.
-class OutcomeNews {
+class OutcomeSignal {
  public:
   /// @throws Error  if the kernel has no descriptor left
-  OutcomeNews();
+  OutcomeSignal();
   /// Readable once there is an outcome.
   int fd() const { return event_.get(); }
   void publish(const Outcome& outcome);

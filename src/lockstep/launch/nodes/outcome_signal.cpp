@@ -1,4 +1,4 @@
-#include "lockstep/launch/nodes/outcome_news.h"
+#include "lockstep/launch/nodes/outcome_signal.h"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
@@ -17,11 +17,11 @@ Outcome Outcome::of_failure(const std::string& story, int restarts, int max_rest
           fmt::format("{}\n  all ranks are started again: restart {} of {}", story, restarts + 1, max_restarts)};
 }
 
-OutcomeNews::OutcomeNews() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+OutcomeSignal::OutcomeSignal() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!event_) throw Error("cannot make an event: " + errno_text(errno), "lockstep run", "raise ulimit -n");
 }
 
-void OutcomeNews::publish(const Outcome& outcome) {
+void OutcomeSignal::publish(const Outcome& outcome) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (outcome_) return;
@@ -31,12 +31,12 @@ void OutcomeNews::publish(const Outcome& outcome) {
   [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof(one));
 }
 
-std::optional<Outcome> OutcomeNews::get() const {
+std::optional<Outcome> OutcomeSignal::get() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return outcome_;
 }
 
-void OutcomeNews::reset() {
+void OutcomeSignal::reset() {
   const std::lock_guard<std::mutex> lock(mutex_);
   outcome_.reset();
   std::uint64_t count = 0;

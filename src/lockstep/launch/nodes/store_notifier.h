@@ -12,25 +12,25 @@ namespace lockstep {
 
 /// Writes to the job's store in its own thread, one message after the other: the thread that watches ranks and signals
 /// must not wait for a server that may not answer.
-class Speaker {
+class StoreNotifier {
  public:
-  Speaker();
+  StoreNotifier();
   /// Returns after all messages are written.
-  ~Speaker();
-  Speaker(const Speaker&) = delete;
-  Speaker& operator=(const Speaker&) = delete;
+  ~StoreNotifier();
+  StoreNotifier(const StoreNotifier&) = delete;
+  StoreNotifier& operator=(const StoreNotifier&) = delete;
 
-  /// @param what  must not throw
-  void say(std::function<void()> what);
+  /// @param message  writes to the store; must not throw
+  void post(std::function<void()> message);
   /// @return  false if messages remain at the deadline
-  bool wait_until_said(Deadline deadline);
+  bool wait_until_done(Deadline deadline);
 
  private:
   void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> to_say_;  // the first one is being written
+  std::deque<std::function<void()>> pending_;  // the first one is being written
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -18,7 +18,7 @@
 namespace lockstep::shm {
 
 /// An all-reduce of this rank, from its start to its end.
-struct Started {
+struct InFlightAllReduce {
   enum class Way { Tiny, Slot };
   /// Queued: other ranks do not see it yet. Entered: they see it. The next three: all have entered, and all use this
   /// algorithm. Finished: this rank needs nothing of it any more.
