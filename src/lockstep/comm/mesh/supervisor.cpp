@@ -39,6 +39,14 @@ class Supervisor::Watch {
     return next_id_++;
   }
 
+  void restart(std::uint64_t id, Deadline deadline) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = current_.find(id);
+    if (found == current_.end()) return;
+    found->second.since = Deadline::Clock::now();
+    found->second.deadline = deadline;
+  }
+
   void leave(std::uint64_t id, bool ended_well) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = current_.find(id);
@@ -178,6 +186,7 @@ Supervisor::~Supervisor() {
 std::uint64_t Supervisor::enter(const Activity& activity, Deadline deadline) {
   return watch_->enter(activity, deadline);
 }
+void Supervisor::restart(std::uint64_t id, Deadline deadline) { watch_->restart(id, deadline); }
 void Supervisor::leave(std::uint64_t id, bool ended_well) { watch_->leave(id, ended_well); }
 void Supervisor::report(const MeshError& error) { watch_->report(error); }
 void Supervisor::raise(const MeshError& error) { watch_->report(error).raise(watch_->rank); }

@@ -31,6 +31,8 @@ class Supervisor {
 
   /// An operation begins; the number identifies it until `leave`. Thread-safe, like all functions below.
   std::uint64_t enter(const Activity& activity, Deadline deadline);
+  /// The operation's time runs from now on, until `deadline`.
+  void restart(std::uint64_t id, Deadline deadline);
   void leave(std::uint64_t id, bool ended_well);
 
   /// Call it if a message did not arrive. Waits, at most two seconds, until the cause is found and the others can read

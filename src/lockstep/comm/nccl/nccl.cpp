@@ -34,6 +34,10 @@ class Entered {
   ~Entered() { leave(false); }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
+  /// The operation's time runs from now on.
+  void restart(Deadline deadline) {
+    if (const auto supervisor = supervisor_.lock()) supervisor->restart(id_, deadline);
+  }
   void leave(bool ended_well) {
     if (std::exchange(left_, true)) return;
     if (const auto supervisor = supervisor_.lock()) supervisor->leave(id_, ended_well);
@@ -94,7 +98,9 @@ class NcclCommunicator : public Communicator {
       line->ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
       get_in_line(*line, *handle_, stream_, *tensors, operation);
     });
+    entered->restart(Deadline::never());  // until it is this operation's turn
     return [this, tensors, entered, line] {
+      entered->restart(membership().deadline());  // a long queue of operations is no reason to give up
       explain([&] { wait(*line, *handle_); });
       entered->leave(true);
     };
