@@ -236,7 +236,8 @@ TEST_P(LostProcess, KilledBetweenOperations) {
     });
     EXPECT_EQ(ends[static_cast<std::size_t>(lost)].signal, SIGKILL);
     expect_named(ends, lost, false);
-    expect_words(ends, lost, "(" + kOperation + " )?lost RANK: [^(]+" + kLastSeen, {FailureCause::Kind::LostPeer});
+    expect_words(ends, lost, "(" + kOperation + " )?lost (the connection to )?RANK(: [^(]+" + kLastSeen + ")?",
+                 {FailureCause::Kind::LostPeer});
   }
 }
 

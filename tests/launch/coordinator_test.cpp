@@ -142,7 +142,7 @@ TEST(Coordinator, BeginsWithTheLeastHostsAfterTheLastCall) {
   job.pass(20s);
   job.join("b");
   EXPECT_EQ(job.last("a").kind, Order::Wait);
-  EXPECT_EQ(job.last("a").text, "2 of up to 3 hosts are here (host-a, host-b); others have 30 s to come");
+  EXPECT_EQ(job.last("a").text, "2 of up to 3 hosts are here (host-a, host-b); others have 30 s to join");
   job.pass(29s);
   EXPECT_EQ(job.running(), "");
   job.pass(1s);

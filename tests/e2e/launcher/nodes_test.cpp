@@ -149,7 +149,7 @@ TEST_F(Nodes, AreEndedBySignalsWhereNode0StandsStill) {
 TEST_F(Nodes, AreNamedIfTheyDoNotCome) {
   const ProgramEnd end = run({"--nnodes=2", "--master-port", port_, "--rdzv-conf=timeout=2.5"}, {"true"});
   EXPECT_EQ(end.code, 1);
-  EXPECT_TRUE(has(end.err, "node 1 of 2 did not come within 2.5 s")) << end.err;
+  EXPECT_TRUE(has(end.err, "node 1 of 2 did not join within 2.5 s")) << end.err;
 }
 
 TEST_F(Nodes, SayWhoIsMissingWhileTheyWait) {

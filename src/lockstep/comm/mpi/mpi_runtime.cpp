@@ -90,7 +90,7 @@ MpiRuntime::MpiRuntime(Deadline deadline) {
   require_success(MPI_Comm_idup(MPI_COMM_WORLD, &communicator_, &request), "MPI_Comm_idup");
   if (!wait_for(request, deadline)) {
     usable_ = false;
-    throw TimeoutError("MPI did not come up in time: not all ranks of MPI_COMM_WORLD have come to this group",
+    throw TimeoutError("MPI did not start in time: not all ranks of MPI_COMM_WORLD have joined this group",
                        "engine mpi", "call init_process_group on every rank that mpirun started");
   }
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
@@ -113,7 +113,7 @@ void MpiRuntime::broadcast(std::string& text, Deadline deadline) {
     require_success(MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, 0, communicator_, &request), "MPI_Ibcast");
     if (wait_for(request, deadline)) return;
     usable_ = false;
-    throw TimeoutError("rank 0 did not tell over MPI where it is to be met", "engine mpi",
+    throw TimeoutError("rank 0 did not send its address over MPI", "engine mpi",
                        "call init_process_group on every rank that mpirun started");
   };
   from_rank_0(&size, sizeof(size));

@@ -154,7 +154,7 @@ void Coordinator::tell_who_is_awaited(Time now) {
   told_at_ = now;
   const bool enough = count() >= job_.min_nodes;
   HostOrder order = order_to(HostOrder::Kind::Wait);
-  order.text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to come", count(),
+  order.text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to join", count(),
                                     hosts_text(job_.max_nodes), names(), seconds(rules_.last_call))
                       : fmt::format("{} of at least {} here ({}); waiting up to {} for others", count(),
                                     hosts_text(job_.min_nodes), names(), seconds(rules_.join_timeout));

@@ -57,7 +57,7 @@ StaticNodes::StaticNodes(const LaunchPlan& plan)
   try {
     enroll();
   } catch (const StoreLostError& error) {
-    throw server_gone(error, "while nodes came");
+    throw server_gone(error, "while the nodes joined");
   }
 }
 
@@ -124,7 +124,7 @@ void StaticNodes::enroll() {
       peer = parse_host_entry(client_->get(node_key(node), deadline));
     } catch (const TimeoutError&) {
       throw TimeoutError(
-          fmt::format("{} did not come within {} s", missing_nodes(node),
+          fmt::format("{} did not join within {} s", missing_nodes(node),
                       std::chrono::duration<double>(plan_.join_timeout).count()),
           at_launcher("rendezvous at " + address_.text()),
           "start it with the same --master-addr and --master-port, or raise --rdzv-conf timeout=SECONDS");
