@@ -21,7 +21,7 @@ void Coordinator::take(const HostReport& report, Time now) {
   Host* const host = find(report.host);
   if (host == nullptr) return;  // it was declared lost before
   if (report.kind == HostReport::Kind::Lost) {
-    tell(*host, order_to(HostOrder::Kind::Rejoin,
+    send(*host, order_to(HostOrder::Kind::Rejoin,
                          fmt::format("host {} was taken for lost: {}", name_of(host->entry), report.text)));
     return lose(report.host, fmt::format("host {} was lost: {}", name_of(host->entry), report.text), now);
   }
@@ -54,26 +54,26 @@ void Coordinator::admit(const HostReport& report, Time now) {
   host.entry = report.entry;
   host.since = now;
   const std::string fix = "start every host with the same program and flags, and each job with an endpoint of its own";
-  if (phase_ == Phase::Over) return tell(host, order_to(HostOrder::Kind::Refuse, "the job is over", "start it again"));
+  if (phase_ == Phase::Over) return send(host, order_to(HostOrder::Kind::Refuse, "the job is over", "start it again"));
   if (const auto reason = difference(job_, report.entry)) {
-    return tell(host, order_to(HostOrder::Kind::Refuse,
+    return send(host, order_to(HostOrder::Kind::Refuse,
                                fmt::format("host {} cannot join the job: {}", name_of(report.entry), *reason), fix));
   }
   const bool serves = report.entry.id == job_.id;
   hosts_.insert(serves ? hosts_.begin() : hosts_.end(), host);
   if (phase_ == Phase::Gathering) return begin_if_complete(now);
   if (placed() < job_.max_nodes) return gather_again(fmt::format("host {} joined", name_of(report.entry)), true, now);
-  tell_to_wait(hosts_.back());
+  send_wait(hosts_.back());
 }
 
-void Coordinator::tell_to_wait(const Host& host) {
+void Coordinator::send_wait(const Host& host) {
   HostOrder order = order_to(
       HostOrder::Kind::Wait,
       fmt::format("the job has all its {} ({}); this host waits up to {} for a place. If it is of another job, that "
                   "needs an endpoint of its own",
                   hosts_text(job_.max_nodes), names(true), seconds(rules_.join_timeout)));
   order.time_left = rules_.join_timeout;
-  tell(host, std::move(order));
+  send(host, std::move(order));
 }
 
 void Coordinator::doubt(const std::string& story, Time now) {
@@ -82,7 +82,7 @@ void Coordinator::doubt(const std::string& story, Time now) {
   probed_ = now;
   for (Host& host : hosts_) {
     host.answered = host.entry.id == job_.id;  // the serving host is certainly alive
-    if (host.placed && !host.answered) tell(host, order_to(HostOrder::Kind::Probe));
+    if (host.placed && !host.answered) send(host, order_to(HostOrder::Kind::Probe));
   }
   fail_if_all_answered(now);
 }
@@ -130,7 +130,7 @@ void Coordinator::gather_again(const std::string& why, bool has_time, Time now) 
     host.succeeded = false;
     HostOrder order = order_to(HostOrder::Kind::Stop, why);
     order.has_time = has_time;
-    tell(host, std::move(order));
+    send(host, std::move(order));
   }
   begin_if_complete(now);
 }
@@ -139,19 +139,19 @@ void Coordinator::begin_if_complete(Time now) {
   if (phase_ != Phase::Gathering || find(job_.id) == nullptr) return;
   if (count() < job_.min_nodes) {
     enough_since_.reset();
-    return tell_who_is_awaited(now);
+    return report_missing_hosts(now);
   }
   if (!enough_since_) enough_since_ = now;
   if (!all_ready()) return;
   const bool calls_last = short_of_hosts_ && count() < job_.max_nodes;
-  if (calls_last && now < *enough_since_ + rules_.last_call) return tell_who_is_awaited(now);
+  if (calls_last && now < *enough_since_ + rules_.last_call) return report_missing_hosts(now);
   begin(now);
 }
 
-void Coordinator::tell_who_is_awaited(Time now) {
-  untold_ = told_at_ && now < *told_at_ + rules_.tell_interval;
-  if (untold_) return;
-  told_at_ = now;
+void Coordinator::report_missing_hosts(Time now) {
+  changed_since_report_ = reported_at_ && now < *reported_at_ + rules_.report_interval;
+  if (changed_since_report_) return;
+  reported_at_ = now;
   const bool enough = count() >= job_.min_nodes;
   HostOrder order = order_to(HostOrder::Kind::Wait);
   order.text = enough ? fmt::format("{} of up to {} are here ({}); others have {} to join", count(),
@@ -160,15 +160,15 @@ void Coordinator::tell_who_is_awaited(Time now) {
                                     hosts_text(job_.min_nodes), names(), seconds(rules_.join_timeout));
   const Time until = enough ? *enough_since_ + rules_.last_call : short_since_ + rules_.join_timeout;
   order.time_left = std::chrono::ceil<std::chrono::milliseconds>(std::max(until, now) - now);
-  for (const Host& host : hosts_) tell(host, order);
+  for (const Host& host : hosts_) send(host, order);
 }
 
 void Coordinator::begin(Time now) {
   phase_ = Phase::Running;
   short_of_hosts_ = false;
   enough_since_.reset();
-  told_at_.reset();
-  untold_ = false;
+  reported_at_.reset();
+  changed_since_report_ = false;
   HostOrder order = order_to(HostOrder::Kind::Begin);
   order.world.generation = ++worlds_;
   order.world.restarts = restarts_;
@@ -180,11 +180,11 @@ void Coordinator::begin(Time now) {
       order.world.hosts.push_back({host.entry.id, name_of(host.entry), host.entry.local_ranks});
     } else {
       host.since = now;
-      tell_to_wait(host);
+      send_wait(host);
     }
   }
   for (const Host& host : hosts_) {
-    if (host.placed) tell(host, order);
+    if (host.placed) send(host, order);
   }
 }
 
@@ -199,7 +199,7 @@ void Coordinator::end(bool success, const std::string& story) {
   phase_ = Phase::Over;
   HostOrder order = order_to(HostOrder::Kind::End, story);
   order.success = success;
-  for (const Host& host : hosts_) tell(host, order);
+  for (const Host& host : hosts_) send(host, order);
 }
 
 std::vector<std::pair<std::string, HostOrder>> Coordinator::take_orders() { return std::exchange(orders_, {}); }

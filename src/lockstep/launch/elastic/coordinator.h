@@ -33,7 +33,7 @@ class Coordinator {
     std::chrono::milliseconds join_timeout{600000};  ///< for MIN hosts to join, and for a host to get a place
     std::chrono::milliseconds last_call{30000};
     std::chrono::milliseconds probe_timeout{2000};
-    std::chrono::milliseconds tell_interval{1000};  ///< minimum time between two reports on missing hosts
+    std::chrono::milliseconds report_interval{1000};  ///< minimum time between two reports on missing hosts
   };
 
   /// @param job  entry of the host that serves; all other hosts must match it
@@ -73,9 +73,9 @@ class Coordinator {
   void begin(Time now);
   void end_if_all_succeeded();
   void end(bool success, const std::string& story);
-  void tell(const Host& host, HostOrder order) { orders_.emplace_back(host.entry.id, std::move(order)); }
-  void tell_who_is_awaited(Time now);
-  void tell_to_wait(const Host& host);
+  void send(const Host& host, HostOrder order) { orders_.emplace_back(host.entry.id, std::move(order)); }
+  void report_missing_hosts(Time now);
+  void send_wait(const Host& host);
   Host* find(const std::string& id);
   int count() const { return static_cast<int>(hosts_.size()); }
   bool all_ready() const;
@@ -93,9 +93,9 @@ class Coordinator {
   int restarts_ = 0;
   bool short_of_hosts_ = true;  // since the last world, or from the start
   Time short_since_;
-  std::optional<Time> enough_since_;  // MIN hosts have joined
-  std::optional<Time> told_at_;       // when missing hosts were last reported in this gathering
-  bool untold_ = false;               // the missing hosts have changed since then
+  std::optional<Time> enough_since_;   // MIN hosts have joined
+  std::optional<Time> reported_at_;    // when missing hosts were last reported in this gathering
+  bool changed_since_report_ = false;  // the missing hosts have changed since then
   Time probed_;
   std::string doubtful_story_;
   std::vector<std::pair<std::string, HostOrder>> orders_;

@@ -14,7 +14,7 @@ void Coordinator::act_on_time(Time now) {
       if (!host.placed || host.answered) continue;
       const std::string silence =
           fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout));
-      tell(host, order_to(HostOrder::Kind::Rejoin,
+      send(host, order_to(HostOrder::Kind::Rejoin,
                           fmt::format("host {} was taken for lost: {}", name_of(host.entry), silence)));
       return lose(host.entry.id, fmt::format("host {} was lost: {}", name_of(host.entry), silence), now);
     }
@@ -24,13 +24,14 @@ void Coordinator::act_on_time(Time now) {
     return end(false, fmt::format("{} of at least {} came within {}: {}", count(), hosts_text(job_.min_nodes),
                                   seconds(rules_.join_timeout), names()));
   }
-  if (told_at_ && now >= *told_at_ + rules_.tell_interval) untold_ = false;  // reported now, or no longer relevant
+  if (reported_at_ && now >= *reported_at_ + rules_.report_interval)
+    changed_since_report_ = false;  // reported now, or no longer relevant
   begin_if_complete(now);
   if (phase_ == Phase::Running || phase_ == Phase::InDoubt) {
     for (auto host = hosts_.begin(); host != hosts_.end();) {
       const auto each = host++;
       if (each->placed || now < each->since + rules_.join_timeout) continue;
-      tell(*each, order_to(HostOrder::Kind::Refuse,
+      send(*each, order_to(HostOrder::Kind::Refuse,
                            fmt::format("host {} cannot join the job: it had all its {} for {}", name_of(each->entry),
                                        hosts_text(job_.max_nodes), seconds(rules_.join_timeout)),
                            "start fewer hosts, or raise the maximum of --nnodes"));
@@ -44,7 +45,7 @@ std::optional<Coordinator::Time> Coordinator::next_time() const {
   const auto at = [&next](Time time) { next = next ? std::min(*next, time) : time; };
   if (phase_ == Phase::InDoubt) at(probed_ + rules_.probe_timeout);
   if (phase_ == Phase::Gathering) {
-    if (untold_) at(*told_at_ + rules_.tell_interval);
+    if (changed_since_report_) at(*reported_at_ + rules_.report_interval);
     if (enough_since_) {
       if (short_of_hosts_ && all_ready()) at(*enough_since_ + rules_.last_call);
     } else {

@@ -17,7 +17,7 @@ namespace {
 constexpr std::chrono::seconds kFirstNotice{1};
 constexpr std::chrono::seconds kNoticeInterval{60};
 
-void tell_wait(const std::function<std::string()>& what, Deadline until) {
+void report_wait(const std::function<std::string()>& what, Deadline until) {
   if (!log_enabled(LogLevel::Warning)) return;
   try {
     std::string line = fmt::format("lockstep run on {}: {}", launcher_name(), what());
@@ -73,7 +73,7 @@ void WaitNotice::run() {
     const std::function<std::string()> what = what_;
     const Deadline until = until_;
     lock.unlock();
-    tell_wait(what, until);
+    report_wait(what, until);
     lock.lock();
     if (wait == waits_) tell_at_ = Deadline::after(kNoticeInterval);
   }

@@ -94,15 +94,15 @@ OrphanGuard::OrphanGuard(const std::string& mark, const std::string& folder) {
 }
 
 OrphanGuard::~OrphanGuard() {
-  tell(kDismissed, 0);
+  send(kDismissed, 0);
   ::waitpid(pid_, nullptr, 0);
 }
 
-void OrphanGuard::add_group(pid_t group) { tell(kAdd, group); }
+void OrphanGuard::add_group(pid_t group) { send(kAdd, group); }
 
-void OrphanGuard::remove_group(pid_t group) { tell(kRemove, group); }
+void OrphanGuard::remove_group(pid_t group) { send(kRemove, group); }
 
-void OrphanGuard::tell(char what, pid_t group) {
+void OrphanGuard::send(char what, pid_t group) {
   Message message;
   message.what = what;
   message.group = group;

@@ -29,7 +29,7 @@ class OrphanGuard {
   void remove_group(pid_t group);
 
  private:
-  void tell(char what, pid_t group);
+  void send(char what, pid_t group);
 
   UniqueFd pipe_;
   pid_t pid_ = -1;

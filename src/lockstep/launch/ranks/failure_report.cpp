@@ -31,7 +31,7 @@ std::vector<std::string> lines_of(const std::string& message) {
 }
 
 // The message of an uncaught exception appears in both places.
-bool says_all_of(const std::vector<std::string>& lines, const std::vector<std::string>& message) {
+bool contain_all_of(const std::vector<std::string>& lines, const std::vector<std::string>& message) {
   return std::all_of(message.begin(), message.end(), [&](const std::string& part) {
     return std::any_of(lines.begin(), lines.end(),
                        [&](const std::string& line) { return line.find(part) != std::string::npos; });
@@ -73,14 +73,14 @@ std::string how(const RankEnd& end) {
 
 std::string describe_others(const std::vector<RankEnd>& ends, const RankEnd* first) {
   std::string text;
-  std::size_t told = 0;
+  std::size_t named = 0;
   for (const RankEnd& end : ends) {
-    if (&end == first || told == kMostOthers) continue;
-    ++told;
+    if (&end == first || named == kMostOthers) continue;
+    ++named;
     text += fmt::format("\n  rank {}: {}", end.rank, how(end));
   }
   const std::size_t others = ends.size() - (first != nullptr ? 1 : 0);
-  if (others > told) text += fmt::format("\n  and {} more ranks", others - told);
+  if (others > named) text += fmt::format("\n  and {} more ranks", others - named);
   return text;
 }
 
@@ -108,7 +108,7 @@ std::string describe_failure(const RankEnd& first) {
                                  first.pid, host_name(), end);
   const std::vector<std::string> message = message_lines(first);
   if (message.size() == 1) text += "\n  its message: " + printable(message.front(), kMostOfALine);
-  if (message.size() > 1 && !says_all_of(first.last_lines, message)) text += "\n  its message:" + indented(message);
+  if (message.size() > 1 && !contain_all_of(first.last_lines, message)) text += "\n  its message:" + indented(message);
   if (!first.last_lines.empty()) text += "\n  its last lines on standard error:" + indented(first.last_lines);
   return text;
 }

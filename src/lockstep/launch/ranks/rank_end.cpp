@@ -39,7 +39,7 @@ int distance_from_cause(const RankEnd& end) {
 
 bool failed(const RankEnd& end) { return !end.status.success() && !end.was_asked; }
 
-bool had_said_so(const RankEnd& end) {
+bool had_reported_failure(const RankEnd& end) {
   return end.was_asked && !end.status.success() && !end.error.message.empty() && distance_from_cause(end) == 0;
 }
 
@@ -84,8 +84,8 @@ const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
     if (first == nullptr || distance_from_cause(end) < distance_from_cause(*first)) first = &end;
   }
   if (first == nullptr || !is_consequence(*first)) return first;
-  const auto said_so = std::find_if(ends.begin(), ends.end(), had_said_so);
-  return said_so != ends.end() ? &*said_so : follow_blame(first, ends);
+  const auto reported = std::find_if(ends.begin(), ends.end(), had_reported_failure);
+  return reported != ends.end() ? &*reported : follow_blame(first, ends);
 }
 
 ErrorFile read_error_file(const std::string& path) {
