@@ -10,12 +10,15 @@
 namespace lockstep::shm {
 namespace {
 
+constexpr int kWordsFor1024Cores = 16;
 constexpr int kWordsFor2048Cores = 32;
 
 // Two ranks with these cores, on one block, as two processes see it.
 class TwoRanks {
  public:
-  TwoRanks(const std::vector<int>& cores_of_first, const std::vector<int>& cores_of_second) {
+  TwoRanks(const std::vector<int>& cores_of_first, const std::vector<int>& cores_of_second,
+           int words = kWordsFor2048Cores)
+      : layout_(2, words) {
     publish_cores(first, cores_of_first);
     publish_cores(second, cores_of_second);
     share_cores(first, INT_MAX);
@@ -23,7 +26,7 @@ class TwoRanks {
   }
 
  private:
-  const Layout layout_{2, kWordsFor2048Cores};
+  const Layout layout_;
   const std::shared_ptr<Mapping> block_ = Mapping::anonymous(layout_.total_bytes());
 
  public:
@@ -36,6 +39,15 @@ TEST(CoreSharing, CountsCoresBeyondTheFirst1024) {
   EXPECT_EQ(ranks.first.cores(), 3);
   EXPECT_EQ(ranks.second.cores(), 2);
   EXPECT_FALSE(ranks.first.ranks_share_cores());
+}
+
+// The masks of both ranks are side by side, so a bit behind the first would be one of the second.
+TEST(CoreSharing, NeverWritesIntoAnotherRanksMask) {
+  const TwoRanks ranks({1500, 1501}, {3}, kWordsFor1024Cores);
+  EXPECT_EQ(ranks.first.cores(), 0);
+  for (int word = 0; word < kWordsFor1024Cores; ++word) {
+    EXPECT_EQ(ranks.second.core_mask(1)[word].load(), word == 0 ? 8U : 0U) << word;
+  }
 }
 
 TEST(CoreSharing, DividesCoresThatBothRanksUse) {

@@ -17,9 +17,11 @@ int words_of_core_mask() {
 }
 
 void publish_cores(Group& group, const std::vector<int>& cores) {
+  Word* const mask = group.core_mask(group.rank());
   for (const int core : cores) {
-    Word& word = group.core_mask(group.rank())[core / kBitsPerWord];
-    word.fetch_or(std::uint64_t{1} << (core % kBitsPerWord));
+    const int word = core / kBitsPerWord;
+    if (word >= group.layout().core_mask_words()) continue;  // behind it are the masks of other ranks
+    mask[word].fetch_or(std::uint64_t{1} << (core % kBitsPerWord));
   }
 }
 
