@@ -15,6 +15,7 @@
 #include "lockstep/parallel/agreement/optimizer_state.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
+#include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/fused/fused_step.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"
@@ -144,7 +145,7 @@ FuseMode DistributedDataParallelBase::fuse_mode() const { return fused_ ? fused_
 void DistributedDataParallelBase::watch_output(const at::Tensor& output) { reducer_->watch_output(output); }
 
 void DistributedDataParallelBase::check_parameters() {
-  if (const auto change = watch_->look()) reducer_->fail(change->what, change->fix);
+  if (const auto change = watch_->look()) end_group(*communicator_, change->what, change->fix);
 }
 
 std::vector<at::Tensor> DistributedDataParallelBase::buffers() const {
@@ -164,7 +165,7 @@ void DistributedDataParallelBase::before_forward() {
   reducer_->prepare(synchronise_);
   // Only in training, because a rank may evaluate by itself.
   if (!synchronise_ || !tensors_.is_training()) return;
-  advise_on_uneven_inputs([this] { synchronise_buffers(reducer_->lowest_active_rank()); });
+  advise_on_uneven_inputs([this] { synchronise_buffers(reducer_->join_period().lowest_active_rank()); });
 }
 
 void DistributedDataParallelBase::follow_backward() {
@@ -182,18 +183,19 @@ int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOpt
                 communicator_->membership().where() + ", join",
                 "give all ranks the same number of inputs, or take a hook that averages in every step");
   }
-  reducer_->begin_join(!options.divide_by_initial_world_size);
+  JoinPeriod& period = reducer_->join_period();
+  period.begin(!options.divide_by_initial_world_size);
   loop();
   int last_active = communicator_->rank();
   bool was_through_early = false;
   for (bool all_joined = communicator_->world_size() == 1; !all_joined;) {
-    last_active = reducer_->lowest_active_rank();
+    last_active = period.lowest_active_rank();
     synchronise_buffers(last_active);
     all_joined = reducer_->shadow_step();
     if (!all_joined && fuse_mode() != FuseMode::Off) all_joined = fused_->shadow_step();
     was_through_early = was_through_early || !all_joined;
   }
-  reducer_->end_join();
+  period.end();
   if (communicator_->world_size() > 1) take_over_from(last_active, options, was_through_early);
   return last_active;
 }
@@ -285,14 +287,12 @@ void DistributedDataParallelBase::load_comm_hook_state(const HookState& state) {
   if (!state.empty()) refuse_hook_state("that is registered", "none is registered here");
 }
 
-const StepStatistics& DistributedDataParallelBase::last_step() const { return reducer_->last_step(); }
+const StepStatistics& DistributedDataParallelBase::last_step() const { return reducer_->statistics(); }
 
 std::vector<std::vector<std::string>> DistributedDataParallelBase::bucket_names() const {
+  const GradientBuckets& buckets = reducer_->buckets();
   std::vector<std::vector<std::string>> names;
-  for (const auto& bucket : reducer_->bucket_layout()) {
-    names.emplace_back();
-    for (const std::size_t index : bucket) names.back().push_back(reducer_->name(index));
-  }
+  for (std::size_t i = 0; i < buckets.size(); ++i) names.push_back(buckets[i].contents.names);
   return names;
 }
 

@@ -10,7 +10,6 @@
 #include "lockstep/comm/symmetric_memory.h"
 #include "lockstep/optim/gradient_memory.h"
 #include "lockstep/optim/kernels/large_pages.h"
-#include "lockstep/optim/memory_piece.h"
 
 namespace lockstep {
 namespace {
@@ -28,7 +27,7 @@ class SharedMemory : public FusedMemory {
  public:
   SharedMemory(const std::vector<FusedBucket>& buckets, Communicator& communicator) : communicator_(communicator) {
     for (const FusedBucket& bucket : buckets) {
-      const at::Tensor& memory = bucket.gradients.memory;
+      const at::Tensor& memory = bucket.gradients;
       memory_.push_back(memory);
       sources_.emplace_back();
       if (communicator.world_size() == 1) {
@@ -72,7 +71,7 @@ class MessageMemory : public FusedMemory {
  public:
   MessageMemory(const std::vector<FusedBucket>& buckets, Communicator& communicator) : communicator_(communicator) {
     for (const FusedBucket& bucket : buckets) {
-      const at::Tensor& memory = bucket.gradients.memory;
+      const at::Tensor& memory = bucket.gradients;
       parts_.push_back({memory,
                         bucket.weights,
                         bucket.weights.narrow(0, bucket.begin, bucket.end - bucket.begin),
@@ -148,10 +147,10 @@ at::Tensor allocate_shared(Communicator& communicator, std::int64_t numel, const
 }
 
 template <typename Body>
-void for_each_place(const std::vector<FusedBucket>& buckets, const Reducer& reducer, const Body& body) {
+void for_each_place(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients, const Body& body) {
   for (const FusedBucket& bucket : buckets) {
-    for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {
-      at::Tensor parameter = reducer.parameter(bucket.gradients.parameters[i]);
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      at::Tensor parameter = gradients.parameter(bucket.parameters[i]);
       body(parameter, weights_place(bucket, i, parameter.sizes()));
     }
   }
@@ -160,32 +159,29 @@ void for_each_place(const std::vector<FusedBucket>& buckets, const Reducer& redu
 bool all_shared(const std::vector<FusedBucket>& buckets, Communicator& communicator) {
   if (communicator.world_size() == 1) return true;
   for (const FusedBucket& bucket : buckets) {
-    if (!communicator.symmetric_memory(bucket.gradients.memory)) return false;
+    if (!communicator.symmetric_memory(bucket.gradients)) return false;
   }
   return true;
 }
 
 }  // namespace
 
-at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes) {
-  return memory_piece(bucket.weights, bucket.gradients.offsets[index], sizes);
-}
-
-std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets, const Reducer& reducer,
+std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
                                                Communicator& communicator, bool may_share) {
   const at::NoGradGuard no_grad;
   const bool share = may_share && all_shared(buckets, communicator);
   for (FusedBucket& bucket : buckets) {
-    const at::Tensor& like = reducer.parameter(bucket.gradients.parameters.front());
-    const std::int64_t numel = bucket.gradients.memory.numel();
+    const at::Tensor& like = gradients.parameter(bucket.parameters.front());
+    const std::int64_t numel = bucket.gradients.numel();
     bucket.weights = share ? allocate_shared(communicator, numel, like) : allocate_private(numel, like);
   }
   if (!share || communicator.rank() == 0) {
     for (FusedBucket& bucket : buckets) bucket.weights.zero_();  // the gaps
-    for_each_place(buckets, reducer, [](at::Tensor& parameter, at::Tensor place) { place.copy_(parameter.detach()); });
+    for_each_place(buckets, gradients,
+                   [](at::Tensor& parameter, at::Tensor place) { place.copy_(parameter.detach()); });
   }
   if (communicator.world_size() > 1) communicator.barrier();
-  for_each_place(buckets, reducer, [](at::Tensor& parameter, const at::Tensor& place) { parameter.set_data(place); });
+  for_each_place(buckets, gradients, [](at::Tensor& parameter, const at::Tensor& place) { parameter.set_data(place); });
   if (share) return std::make_unique<SharedMemory>(buckets, communicator);
   return std::make_unique<MessageMemory>(buckets, communicator);
 }

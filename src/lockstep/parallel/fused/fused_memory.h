@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,20 +8,10 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/kernels/kernels.h"
-#include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
-
-/// One bucket of a fused step, on this rank.
-struct FusedBucket {
-  StepBucket gradients;
-  at::Tensor weights;      ///< laid out as the gradients; the parameters are views of it
-  std::int64_t begin = 0;  ///< this rank updates elements [begin, end)
-  std::int64_t end = 0;
-};
-
-/// The place of the bucket's parameter `index` in its weights, as a tensor of these sizes.
-at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes);
 
 /// Moves gradients and weights of fused buckets between ranks. Calls in one step, in one order on every rank:
 /// `begin_reduction` for each bucket; `gradients` for each bucket, any number of times; `publish` for each bucket whose
@@ -53,7 +41,7 @@ class FusedMemory {
 /// memory gets rank 0's values. Collective.
 /// @param may_share  false: every rank keeps weights of its own, even if the engine could share them
 /// @throws Error  if memory is short on some rank; the parameters are then unchanged
-std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets, const Reducer& reducer,
+std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
                                                Communicator& communicator, bool may_share);
 
 }  // namespace lockstep

@@ -1,18 +1,15 @@
 #include "lockstep/parallel/fused/fused_step.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cmath>
-#include <utility>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/gradient_memory.h"
 #include "lockstep/optim/update/fused_segment.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
+#include "lockstep/parallel/fused/norm_over_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -23,7 +20,7 @@ using StepClock = std::chrono::steady_clock;
 
 FuseMode FusedStep::mode() const {
   if (!is_active()) return FuseMode::Off;
-  return memory_->shares_weights() ? FuseMode::SharedWeights : FuseMode::ShardedState;
+  return parts_->memory->shares_weights() ? FuseMode::SharedWeights : FuseMode::ShardedState;
 }
 
 bool FusedStep::covers(const at::Tensor& parameter) const {
@@ -37,6 +34,35 @@ StepResult FusedStep::step(const StepOptions& options) {
     agree(&request);
     return run_step();
   });
+}
+
+double FusedStep::gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) {
+  return guarded([&] {
+    select(parameters);
+    StepRequest request;
+    request.kind = StepRequest::Kind::Norm;
+    request.norm_type = norm_type;
+    request.selection = selection_.number();
+    agree(&request);
+    return run_norm();
+  });
+}
+
+void FusedStep::scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
+  guarded([&] {
+    select(parameters);
+    StepRequest request;
+    request.kind = StepRequest::Kind::Scale;
+    request.factor = factor;
+    request.selection = selection_.number();
+    agree(&request);
+    run_scale();
+  });
+}
+
+void FusedStep::select(const std::vector<at::Tensor>& parameters) {
+  selection_.clear();
+  for (const at::Tensor& parameter : parameters) selection_.add(covered_.at(parameter.unsafeGetTensorImpl()));
 }
 
 bool FusedStep::shadow_step() {
@@ -63,63 +89,66 @@ bool FusedStep::shadow_step() {
 
 // Null: this rank has run out of inputs.
 void FusedStep::agree(const StepRequest* request) {
+  FusedWatch& watch = parts_->watch;
   zeroed_ = false;
   agreement_.clear();
-  if (watch_->is_waiting() && watch_->gradients_are_gone() && watch_->allows_drop()) watch_->drop_gradients();
-  if (!watch_->is_waiting()) watch_->note_writes();
-  if (find_faults()) {
+  if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) watch.drop_gradients();
+  if (!watch.is_waiting()) watch.note_writes();
+  if (parts_->faults.find()) {
     agreement_.set_faulty();
   } else {
-    reducer_.collect_for_step(agreement_.contributed());
+    parts_->gradients.collect(agreement_.contributed());
   }
-  if (any_moved() || watch_->any_writes()) agreement_.set_moved();
+  if (parts_->written.any()) agreement_.set_moved();
   if (request != nullptr) {
     agreement_.set_request(*request);
   } else {
     agreement_.set_joined(communicator_->rank());
   }
-  if (!reducer_.is_reduced_for_step()) agreement_.set_stale();
+  if (!parts_->gradients.are_summed()) agreement_.set_stale();
   const auto start = StepClock::now();
   agreement_.exchange(*communicator_);
   reducer_.statistics().waited_s += seconds_since(start);
-  if (agreement_.faulty()) throw_agreed_fault();
-  if (agreement_.moved()) take_up_weights();
-  reducer_.set_lowest_active_rank(agreement_.lowest_active_rank());
+  if (agreement_.faulty()) parts_->faults.throw_agreed();
+  if (agreement_.moved()) parts_->written.take_up();
+  reducer_.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
   const int active = agreement_.active_ranks();
   if (active == 0) return;
   if (active < communicator_->world_size()) {
+    // Ranks without inputs do not step their schedulers, and received no list of parameters.
     if (agreement_.request().kind == StepRequest::Kind::Step) {
-      // Ranks without inputs do not step their schedulers.
       broadcast_group_options(*communicator_, *optimizer_, agreement_.lowest_active_rank());
     } else {
-      share_selection();
+      selection_.broadcast(*communicator_, agreement_.lowest_active_rank());
     }
   }
   // Scaling needs no sums: existing sums are scaled too, and otherwise the step computes them later.
   if (!agreement_.stale() || agreement_.request().kind == StepRequest::Kind::Scale) return;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) memory_->begin_reduction(i);
+  for (std::size_t i = 0; i < buckets_.size(); ++i) parts_->memory->begin_reduction(i);
 }
 
 StepResult FusedStep::run_step() {
   const StepOptions options = agreement_.request().options;
+  FusedMemory& memory = *parts_->memory;
   StepResult result;
   double factor = options.gradient_factor;
   if (options.max_norm != 0) {
-    result.norm = std::abs(factor) * global_norm(2);
+    result.norm = std::abs(factor) * global_norm();
     factor *= clip_factor(result.norm, options.max_norm);
     result.skipped = options.check_finite && !std::isfinite(result.norm);
   } else if (options.check_finite) {
-    result.skipped = !global_all_finite();
+    const bool others = GradientMemory(other_parameters()).all_finite();
+    result.skipped = !all_finite_over_ranks(*communicator_, memory, owned_gradients(), others);
   }
   const bool has_inputs = !agreement_.joined(communicator_->rank());
   double waited_s = 0;
   if (result.skipped) {
-    memory_->finish();
+    memory.finish();
     if (options.zero_grad) zero_others();
   } else {
     update(factor, options.zero_grad);
     const auto start = StepClock::now();
-    memory_->finish();
+    memory.finish();
     waited_s = seconds_since(start);
     if (has_inputs) {
       StepOptions rest;
@@ -128,13 +157,11 @@ StepResult FusedStep::run_step() {
       optimizer_->step_local(rest);
     }
   }
-  if (options.zero_grad && (result.skipped || !memory_->zeroes_buckets())) zero_buckets();
-  reducer_.end_reduction_for_step();
-  reducer_.show_after_step(agreement_.contributed());
+  if (options.zero_grad && (result.skipped || !memory.zeroes_buckets())) zero_buckets();
   count_step(waited_s);
-  watch_->start_over();
+  parts_->watch.start_over();
   zeroed_ = options.zero_grad;
-  zeroed_writes_ = reducer_.writes_for_step();
+  zeroed_writes_ = parts_->gradients.writes();
   return result;
 }
 
@@ -143,22 +170,22 @@ void FusedStep::update(double factor, bool zero) {
     const FusedBucket& bucket = buckets_[i];
     FusedUpdate update;
     bool any = false;
-    for (const std::size_t parameter : bucket.gradients.parameters) {
+    for (const std::size_t parameter : bucket.parameters) {
       update.skip.push_back(agreement_.contributed()[parameter] == 0);
       any = any || !update.skip.back();
     }
     if (!any) continue;
     update.gradient = owned_gradients(i).source;
     update.gradient.factor = factor;
-    update.gradient.zero = zero && memory_->zeroes_buckets();
+    update.gradient.zero = zero && parts_->memory->zeroes_buckets();
     update.weights = update.weights_out = bucket.weights.data_ptr();
-    memory_->access([&] { optimizer_->update_segment(i, update); });
-    memory_->publish(i);
+    parts_->memory->access([&] { optimizer_->update_segment(i, update); });
+    parts_->memory->publish(i);
   }
 }
 
 void FusedStep::zero_buckets() {
-  for (const FusedBucket& bucket : buckets_) at::Tensor(bucket.gradients.memory).zero_();
+  for (const FusedBucket& bucket : buckets_) bucket.gradients.zero_();
 }
 
 void FusedStep::zero_others() {
@@ -169,16 +196,75 @@ void FusedStep::zero_others() {
 
 void FusedStep::count_step(double waited_s) {
   StepStatistics& statistics = reducer_.statistics();
+  statistics.unused_parameters += parts_->gradients.end_step(agreement_.contributed());
   statistics.waited_s += waited_s;
   if (!agreement_.stale()) return;  // counted in backward
   for (const FusedBucket& bucket : buckets_) {
-    statistics.bytes += static_cast<std::int64_t>(bucket.gradients.memory.nbytes());
+    statistics.bytes += static_cast<std::int64_t>(bucket.gradients.nbytes());
     ++statistics.buckets;
   }
 }
 
-bool FusedStep::gradients_are_zero() const {
-  return zeroed_ && other_parameters().empty() && reducer_.writes_for_step() == zeroed_writes_;
+double FusedStep::run_norm() {
+  const double p = agreement_.request().norm_type;
+  double norm = 0;
+  if (p == 0) {
+    // Known on every rank since the agreement.
+    const auto& contributed = agreement_.contributed();
+    for (std::size_t i = 0; i < contributed.size(); ++i) norm += selection_.contains(i) ? contributed[i] : 0;
+  } else {
+    std::vector<OwnedGradients> parts;
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      const auto selected = selection_.cut(owned_gradients(b), buckets_[b], gradients_);
+      parts.insert(parts.end(), selected.begin(), selected.end());
+    }
+    norm = norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
+  }
+  parts_->memory->finish();
+  return norm;
+}
+
+void FusedStep::run_scale() {
+  const double factor = agreement_.request().factor;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const FusedBucket& bucket = buckets_[b];
+    void* memory = bucket.gradients.data_ptr();
+    GradientSource source;
+    source.sources = &memory;
+    element_type_of(bucket.gradients.scalar_type(), source.type);
+    source.factor = factor;
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      if (!selection_.contains(bucket.parameters[i])) continue;
+      const std::int64_t begin = bucket.offsets[i];
+      const std::int64_t end = begin + gradients_.parameter(bucket.parameters[i]).numel();
+      scale_in_place(source, static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+      parts_->memory->follow_scaling(b, begin, end, factor);
+    }
+  }
+  parts_->watch.take_gradients();
+}
+
+OwnedGradients FusedStep::owned_gradients(std::size_t bucket) {
+  OwnedGradients part;
+  part.source = parts_->memory->gradients(bucket);
+  part.source.divisor =
+      reducer_.join_period().divides_by_active_ranks() ? agreement_.active_ranks() : communicator_->world_size();
+  part.begin = static_cast<std::size_t>(buckets_[bucket].begin);
+  part.end = static_cast<std::size_t>(buckets_[bucket].end);
+  return part;
+}
+
+std::vector<OwnedGradients> FusedStep::owned_gradients() {
+  std::vector<OwnedGradients> parts;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) parts.push_back(owned_gradients(i));
+  return parts;
+}
+
+// Covers the average of all ranks' gradients, and gradients that are equal on all ranks already; one rank counts these.
+double FusedStep::global_norm() {
+  const GradientMemory others(other_parameters());
+  const bool counts_others = communicator_->rank() == agreement_.lowest_active_rank() && others.count() > 0;
+  return norm_over_ranks(*communicator_, *parts_->memory, owned_gradients(), counts_others ? others.norm(2) : 0, 2);
 }
 
 std::vector<at::Tensor> FusedStep::other_parameters() const {

@@ -14,10 +14,13 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/fuse_options.h"
+#include "lockstep/parallel/fused/fused_faults.h"
+#include "lockstep/parallel/fused/fused_gradients.h"
 #include "lockstep/parallel/fused/fused_memory.h"
 #include "lockstep/parallel/fused/fused_watch.h"
-#include "lockstep/parallel/fused/owned_gradients.h"
+#include "lockstep/parallel/fused/gradient_selection.h"
 #include "lockstep/parallel/fused/step_agreement.h"
+#include "lockstep/parallel/fused/written_weights.h"
 #include "lockstep/parallel/reducer/reducer.h"
 
 namespace lockstep {
@@ -62,42 +65,36 @@ class FusedStep final : public StepDelegate {
   void unfuse();
 
  private:
+  /// What exists while the step is in force. Each part uses those before it.
+  struct Parts {
+    std::unique_ptr<FusedMemory> memory;
+    FusedWatch watch;
+    FusedGradients gradients;
+    FusedFaults faults;
+    WrittenWeights written;
+
+    Parts(std::unique_ptr<FusedMemory> memory, std::vector<at::Tensor> watched, GradientBuckets& gradients,
+          const std::vector<FusedBucket>& buckets, Communicator& communicator);
+  };
+
   FusedStep(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
 
-  void choose_buckets();
   void take_over(FuseOptions options);
   void place_gradients(at::ScalarType dtype);
-  void watch();
+  void release() noexcept;
   void agree(const StepRequest* request);
-  bool find_faults();
-  bool is_moved(const FusedBucket& bucket, std::size_t place) const;
-  bool any_moved() const;
-  [[noreturn]] void throw_agreed_fault();
-  void throw_own_fault();
-  template <typename ErrorType>
-  ErrorType fault_error() const;
-  std::vector<std::uint8_t> weight_changes() const;
-  void take_up_weights();
-  void check_equal_changes(const std::vector<std::uint8_t>& changes);
-  void warn_of_shared_writes(const std::vector<std::uint8_t>& changes);
-  void adopt_moved_weight(const FusedBucket& bucket, std::size_t place);
-  void share_selection();
   StepResult run_step();
   double run_norm();
   void run_scale();
-  std::uint64_t select(const std::vector<at::Tensor>& parameters);
+  void select(const std::vector<at::Tensor>& parameters);
   OwnedGradients owned_gradients(std::size_t bucket);
   std::vector<OwnedGradients> owned_gradients();
-  std::vector<OwnedGradients> selected_gradients();
-  double global_norm(double p);
-  double norm_of(const std::vector<OwnedGradients>& parts, double own, double p);
-  bool global_all_finite();
+  double global_norm();
   void update(double factor, bool zero);
   void zero_buckets();
   void zero_others();
   void count_step(double waited_s);
   std::vector<at::Tensor> other_parameters() const;
-  void release() noexcept;
   /// Runs `body`. If it throws on this rank only, the group ends, because the others would wait.
   template <typename Body>
   auto guarded(const Body& body) {
@@ -116,17 +113,15 @@ class FusedStep final : public StepDelegate {
 
   FlatOptimizer* optimizer_;
   Reducer& reducer_;
+  GradientBuckets& gradients_;
   std::shared_ptr<Communicator> communicator_;
   std::vector<FusedBucket> buckets_;
-  std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // the reducer's index of each parameter
-  std::unique_ptr<FusedMemory> memory_;
-  std::unique_ptr<FusedWatch> watch_;   // by the reducer's indices, as the next two
-  std::vector<std::uint8_t> faults_;    // found on this rank
-  std::vector<std::uint8_t> selected_;  // parameters that Norm and Scale concern
+  std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
+  std::unique_ptr<Parts> parts_;
   StepAgreement agreement_;
+  GradientSelection selection_;
   bool zeroed_ = false;              // the last step left zeros
-  std::uint64_t zeroed_writes_ = 0;  // Reducer::writes_for_step at that time
-  bool has_warned_ = false;          // about writes to shared weights; equal on all ranks
+  std::uint64_t zeroed_writes_ = 0;  // FusedGradients::writes at that time
 };
 
 }  // namespace lockstep

@@ -223,34 +223,4 @@ FusedFault FusedWatch::fault(std::size_t index) const {
   return weight != FusedFault::None ? weight : gradient_fault(index);
 }
 
-FusedFaultText describe_fault(FusedFault fault, const std::string& parameter) {
-  const std::string name = "parameter \"" + parameter + "\"";
-  switch (fault) {
-    case FusedFault::GradientChanged:
-      return {
-          "the gradient of " + name +
-              " was changed after backward as torch::nn::utils::clip_grad_norm_, clip_grad_value_ and clamp_ do it: by "
-              "what this rank computed, not by the average over the ranks, which only the step of a fused optimizer "
-              "makes",
-          "write lockstep::clip_grad_norm_(model->parameters(), max_norm), which clips by the norm of the average, "
-          "or set StepOptions::max_norm; to clip by value, leave out fuse; to multiply by the same factor on every "
-          "rank, write parameter.mutable_grad().mul_(factor), without data()"};
-    case FusedFault::WeightWritten:
-      return {name + " was written between backward and the step of the fused optimizer",
-              "call step() of the optimizer that fuse was given, and of no other over the same parameters; to write "
-              "weights by hand where a backward had no step, call its zero_grad() first, by its own type (not by "
-              "torch::optim::Optimizer&)"};
-    case FusedFault::WeightMoved:
-      return {name + " was moved to other memory between backward and the step of the fused optimizer",
-              "call optimizer.zero_grad() between torch::load (or what else replaced weights) and the next forward, so "
-              "that no step is made with gradients of the old weights; or load before backward"};
-    case FusedFault::WeightConverted:
-      return {name + " was moved to other memory after fuse, and is of another dtype, shape or device there",
-              "convert the module before fuse, or call unfuse first; to load weights, load a file of the same dtype"};
-    case FusedFault::None:
-      break;
-  }
-  return {"another rank found " + name + " changed", "read the logs of the other ranks"};
-}
-
 }  // namespace lockstep

@@ -5,10 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
-
-#include "lockstep/base/error.h"
 
 namespace lockstep {
 
@@ -120,18 +117,5 @@ class FusedWatch {
   bool is_waiting_ = false;
   bool has_stepped_ = false;  // since the last drop of gradients whose weights had been written
 };
-
-/// An Error that every rank throws at the same point, so that no rank waits for another.
-class AgreedError : public Error {
- public:
-  using Error::Error;
-};
-
-/// What happened, and what the program should do instead.
-struct FusedFaultText {
-  std::string happened;
-  std::string fix;
-};
-FusedFaultText describe_fault(FusedFault fault, const std::string& parameter);
 
 }  // namespace lockstep

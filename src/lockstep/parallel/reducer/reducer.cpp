@@ -4,31 +4,53 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/parallel/end_group.h"
 
 namespace lockstep {
-Reducer::Reducer(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
-                 std::shared_ptr<Communicator> communicator, ReducerOptions options)
-    : communicator_(std::move(communicator)),
-      sparse_(std::move(sparse), communicator_),
-      flags_(parameters.size(), communicator_->world_size()),
-      static_graph_(options.static_graph) {
-  for (auto& entry : parameters) {
-    Parameter parameter;
-    parameter.name = std::move(entry.name);
-    parameter.tensor = std::move(entry.tensor);
-    parameters_.push_back(std::move(parameter));
-  }
-  allocate_buckets(options);
+namespace {
+
+std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& entries) {
+  std::vector<at::Tensor> result;
+  for (const auto& entry : entries) result.push_back(entry.tensor);
+  return result;
 }
 
-void Reducer::fail(const std::string& what, const std::string& fix) {
-  // The other ranks wait for gradients that will not be sent: end their wait now rather than at the deadline.
-  communicator_->abort(what);
-  throw Error(what, communicator_->membership().where() + ", DistributedDataParallel", fix);
+}  // namespace
+
+Reducer::Reducer(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
+                 std::shared_ptr<Communicator> communicator, const ReducerOptions& options)
+    : communicator_(std::move(communicator)),
+      flags_(parameters.size(), communicator_->world_size()),
+      buckets_(std::move(parameters), communicator_,
+               {options.first_bucket_cap_bytes, options.bucket_cap_bytes, flags_.numel()}),
+      sparse_(sparse, communicator_),
+      hooks_(tensors_of(buckets_.parameters())),
+      sparse_hooks_(tensors_of(sparse)),
+      graph_(options.static_graph, buckets_.num_parameters()),
+      parameters_(buckets_.num_parameters()),
+      fired_(buckets_.num_parameters(), false),
+      states_(buckets_.size()) {}
+
+std::shared_ptr<Reducer> Reducer::make(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
+                                       std::shared_ptr<Communicator> communicator, ReducerOptions options) {
+  std::shared_ptr<Reducer> reducer(
+      new Reducer(std::move(parameters), std::move(sparse), std::move(communicator), options));
+  reducer->install_hooks();
+  return reducer;
+}
+
+void Reducer::install_hooks() {
+  hooks_.install([weak = weak_from_this()](std::size_t index) {
+    if (const auto self = weak.lock()) self->on_gradient(index);
+  });
+  sparse_hooks_.install([weak = weak_from_this()](std::size_t) {
+    if (const auto self = weak.lock()) self->on_sparse_gradient();
+  });
 }
 
 void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
@@ -40,11 +62,32 @@ void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
   hook_ = std::move(hook);
 }
 
+void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  later_ = &later;
+  for (const std::size_t index : buckets) states_[index].is_left = true;
+  num_left_ = buckets.size();
+}
+
+void Reducer::take_back() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (BucketState& bucket : states_) bucket.is_left = false;
+  num_left_ = 0;
+  later_ = nullptr;
+  buckets_.use_own_dtype();
+}
+
+void Reducer::drop_gradients() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::size_t i = 0; i < buckets_.num_parameters(); ++i) buckets_.take_off(i);
+  sparse_.drop();
+}
+
 void Reducer::prepare(bool synchronise) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (in_backward_) drop_backward();
+  if (in_backward()) drop_backward();
   synchronise_ = synchronise;
-  if (synchronise && std::exchange(awaits_backward_, false)) {
+  if (synchronise && std::exchange(backward_, Backward::None) == Backward::Awaited) {
     log_debug("the last synchronised forward had no backward so far: the other ranks wait if theirs had one");
   }
   if (synchronise) statistics_ = StepStatistics();  // no values of an older step, in case no gradient arrives
@@ -53,78 +96,98 @@ void Reducer::prepare(bool synchronise) {
 
 // After an exception in backward: harmless, unless the other ranks wait for the remaining gradients.
 void Reducer::drop_backward() {
-  if (sent_) {
-    fail("the previous backward ended early, after some of its gradients had been sent",
-         "an exception left backward: look for it in this rank's log, and end or restart the job");
+  if (backward_ == Backward::Sent) {
+    end_group(*communicator_, "the previous backward ended early, after some of its gradients had been sent",
+              "an exception left backward: look for it in this rank's log, and end or restart the job");
   }
-  in_backward_ = false;
+  backward_ = Backward::None;
+}
+
+void Reducer::follow_parameters() {
+  const std::size_t dense = hooks_.follow();
+  const std::size_t sparse = sparse_hooks_.follow();
+  if (sparse > 0) sparse_.set_moved();
+  if (dense + sparse == 0) return;
+  moved_ = true;
+  log_debug("{} of {} parameters got other memory (torch::load or set_): their gradients are followed there",
+            dense + sparse, hooks_.size() + sparse_hooks_.size());
+}
+
+void Reducer::watch_output(const at::Tensor& output) {
+  if (!synchronise_ || !output.defined() || !output.requires_grad()) return;
+  if (backward_ == Backward::None) backward_ = Backward::Awaited;
+  // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
+  // (activation checkpointing) see only the inner one, whose end is not the end of the step.
+  output.register_hook([weak = weak_from_this()](const at::Tensor&) {
+    const auto self = weak.lock();
+    if (!self) {
+      throw Error(
+          "backward goes through an output of a DistributedDataParallel that is destroyed, so that nobody would "
+          "average its gradients",
+          "DistributedDataParallel", "keep the wrapper until backward has returned");
+    }
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    if (self->in_backward() && self->engine_task_.expired()) self->drop_backward();
+    if (self->synchronise_ && !self->in_backward()) self->begin_backward();
+  });
+}
+
+void Reducer::follow_backward(std::function<void()> at_begin, std::function<void()> at_end) {
+  const bool has_tripwires = at_begin_ != nullptr;
+  at_begin_ = std::move(at_begin);
+  at_end_ = std::move(at_end);
+  if (has_tripwires) return;
+  hooks_.set_tripwires([weak = weak_from_this()](std::size_t index) {
+    if (const auto self = weak.lock()) self->on_tripwire(index);
+  });
+}
+
+void Reducer::on_tripwire(std::size_t index) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (hooks_.is_current(index)) return;
+  at_begin_();
+  follow_parameters();
+  // LibTorch 1 looks for hooks behind the accumulation before it calls this hook, so a hook added here is too late for
+  // this parameter. Its gradient may also go elsewhere (torch::autograd::grad) and then does not change.
+  hooks_.at_end_if_changed(index, [weak = weak_from_this(), index] {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard<std::mutex> callback_lock(self->mutex_);
+    self->note_gradient(index);
+  });
 }
 
 void Reducer::on_gradient(std::size_t index) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  take_note_of(index);
+  note_gradient(index);
 }
 
 void Reducer::on_sparse_gradient() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (synchronise_) take_note_of_backward();  // the end of the backward combines the gradients
+  if (synchronise_) reach_parameters();  // the end of the backward combines the gradients
 }
 
-void Reducer::take_note_of_backward() {
-  if (in_backward_ && engine_task_.expired()) drop_backward();
-  if (!in_backward_) begin_backward();
-  any_fired_ = true;
-}
-
-void Reducer::take_note_of(std::size_t index) {
-  Parameter& parameter = parameters_[index];
-  BucketState& bucket = buckets_[parameter.bucket];
-  if (bucket.left_to_step) {
-    ++arrivals_;
-    // Copied now, while it is in the cache.
-    if (!bucket.launched && take_gradient(parameter) && watch_for_step_) watch_for_step_(index);
-  }
-  if (!synchronise_) return;
-  take_note_of_backward();
-  if (graph_learned_ && !parameter.expected) {
-    fail(fmt::format("static_graph is set, but parameter \"{}\" got a gradient that it did not get in the first step",
-                     parameter.name),
-         "leave static_graph off where the graph changes between steps");
-  }
-  parameter.fired = true;
-  if (!leaves_in_backward(bucket)) return;
-  if (bucket.launched) {
-    keep_late_gradient(parameter);
-  } else if (parameter.ready) {
-    adopt_gradient(index);  // a second contribution: already added, perhaps in other memory
-  } else {
-    mark_ready(index);
-    launch_ready_buckets();
-    communicator_->progress();
-  }
+void Reducer::reach_parameters() {
+  if (in_backward() && engine_task_.expired()) drop_backward();
+  if (!in_backward()) begin_backward();
+  if (backward_ == Backward::Begun) backward_ = Backward::Reached;
 }
 
 void Reducer::begin_backward() {
-  if (follows_backward_) {
+  if (at_begin_) {
     at_begin_();
     follow_parameters();
   }
-  in_backward_ = true;
-  awaits_backward_ = false;
-  any_fired_ = false;
-  sent_ = false;
+  backward_ = Backward::Begun;
   next_launch_ = 0;
   flags_.clear();
   if (moved_) flags_.set_moved();
-  for (auto& parameter : parameters_) {
-    parameter.ready = false;
-    parameter.fired = false;
-    parameter.late.reset();
-  }
-  for (auto& bucket : buckets_) {
-    bucket.pending = bucket.params.size();
-    bucket.launched = false;
-    bucket.work.reset();
+  std::fill(parameters_.begin(), parameters_.end(), ParameterState());
+  std::fill(fired_.begin(), fired_.end(), false);
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    states_[i].pending = buckets_[i].parameters.size();
+    states_[i].launched = false;
+    states_[i].work.reset();
   }
   // The engine destroys the callback and its captures with the backward: at its end or at an exception.
   const auto task = std::make_shared<char>();
@@ -132,51 +195,73 @@ void Reducer::begin_backward() {
   torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
     if (const auto self = weak.lock()) self->finish_backward();
   });
-  if (!graph_learned_) return;
+  if (!graph_.is_known()) return;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     // So that it does not delay its bucket.
-    if (!parameters_[i].expected && leaves_in_backward(buckets_[parameters_[i].bucket])) mark_ready(i);
+    if (!graph_.expects(i) && leaves_in_backward(buckets_.bucket_of(i))) mark_ready(i);
+  }
+}
+
+void Reducer::note_gradient(std::size_t index) {
+  const BucketState& bucket = states_[buckets_.bucket_of(index)];
+  if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);
+  if (!synchronise_) return;
+  reach_parameters();
+  if (!graph_.expects(index)) {
+    end_group(
+        *communicator_,
+        fmt::format("static_graph is set, but parameter \"{}\" got a gradient that it did not get in the first step",
+                    buckets_.name(index)),
+        "leave static_graph off where the graph changes between steps");
+  }
+  fired_[index] = true;
+  if (!leaves_in_backward(buckets_.bucket_of(index))) return;
+  if (bucket.launched) {
+    keep_late_gradient(index);
+  } else if (parameters_[index].ready) {
+    if (buckets_.take(index)) flags_.set_contributed(index);  // a second part: already added, perhaps in other memory
+  } else {
+    mark_ready(index);
+    launch_ready_buckets();
+    communicator_->progress();
   }
 }
 
 void Reducer::mark_ready(std::size_t index) {
-  adopt_gradient(index);
+  if (buckets_.take(index)) flags_.set_contributed(index);
   parameters_[index].ready = true;
-  --buckets_[parameters_[index].bucket].pending;
+  --states_[buckets_.bucket_of(index)].pending;
 }
 
-void Reducer::keep_late_gradient(Parameter& parameter) {
+void Reducer::keep_late_gradient(std::size_t index) {
   // `launch` removed the gradient from the parameter, so this one holds only the late contribution.
   const at::NoGradGuard no_grad;
-  const at::Tensor grad = std::exchange(parameter.tensor.mutable_grad(), at::Tensor());
+  const at::Tensor grad = buckets_.take_off(index);
   if (!grad.defined()) return;
-  parameter.late = parameter.late.defined() ? parameter.late.add(grad) : grad;
+  at::Tensor& late = parameters_[index].late;
+  late = late.defined() ? late.add(grad) : grad;
 }
 
 void Reducer::launch_ready_buckets() {
   // The last bucket carries the flags, which are complete only at the end, when finish_backward launches it.
-  for (; next_launch_ + 1 < buckets_.size(); ++next_launch_) {
-    BucketState& bucket = buckets_[next_launch_];
-    if (!leaves_in_backward(bucket)) continue;
-    if (bucket.pending != 0) return;
-    launch(bucket);
+  for (; next_launch_ + 1 < states_.size(); ++next_launch_) {
+    if (!leaves_in_backward(next_launch_)) continue;
+    if (states_[next_launch_].pending != 0) return;
+    launch(next_launch_);
   }
 }
 
-void Reducer::launch(BucketState& bucket) {
-  // Autograd writes later contributions to other memory.
-  for (const std::size_t i : bucket.params) {
-    parameters_[i].held = parameters_[i].tensor.grad().defined();
-    parameters_[i].tensor.mutable_grad().reset();
-  }
-  if (bucket.left_to_step) {
-    bucket.work = start_for_step_(bucket.gradients.index);
+void Reducer::launch(std::size_t index) {
+  for (const std::size_t i : buckets_[index].parameters) parameters_[i].held = buckets_.take_off(i).defined();
+  BucketState& bucket = states_[index];
+  if (bucket.is_left) {
+    bucket.work = later_->start(index);
   } else {
-    bucket.work = hook_ ? hook_->start(bucket.gradients, *communicator_)
-                        : communicator_->all_reduce_async(bucket.memory, reduce_op());
+    bucket.work = hook_ ? hook_->start(buckets_.for_hook(index), *communicator_)
+                        : communicator_->all_reduce_async(buckets_[index].message, reduce_op());
   }
   bucket.launched = true;
-  sent_ = true;
+  if (in_backward()) backward_ = Backward::Sent;
 }
 
 }  // namespace lockstep

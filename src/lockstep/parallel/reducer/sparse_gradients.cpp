@@ -60,21 +60,6 @@ std::int64_t state_of(const at::Tensor& gradient) {
 SparseGradients::SparseGradients(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator)
     : parameters_(std::move(parameters)), communicator_(std::move(communicator)) {}
 
-void SparseGradients::watch(const std::function<void()>& call) {
-  for (const auto& parameter : parameters_) hooks_.push_back(std::make_unique<AccumulatorHook>(parameter.tensor, call));
-}
-
-std::size_t SparseGradients::follow() {
-  std::size_t moved = 0;
-  for (const auto& hook : hooks_) {
-    if (hook->is_current()) continue;
-    hook->follow();
-    ++moved;
-  }
-  moved_ = moved_ || moved > 0;
-  return moved;
-}
-
 void SparseGradients::drop() {
   for (const auto& parameter : parameters_) parameter.tensor.mutable_grad().reset();
 }

@@ -3,14 +3,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
-#include "lockstep/parallel/reducer/accumulator_hook.h"
 
 namespace lockstep {
 
@@ -22,11 +19,8 @@ class SparseGradients {
  public:
   SparseGradients(std::vector<NamedTensor> parameters, std::shared_ptr<Communicator> communicator);
 
-  /// Calls `call` after backward has added to a gradient.
-  void watch(const std::function<void()>& call);
-  /// See AccumulatorHook::follow. The next `average` compares parameters that got other memory, as by torch::load, over
-  /// the ranks. @return  their number
-  std::size_t follow();
+  /// A parameter got other memory, as by torch::load: the next `average` compares the parameters over the ranks.
+  void set_moved() { moved_ = true; }
 
   struct Averaging {
     bool has_inputs = true;               ///< false: this rank has run out of them, and has no gradients
@@ -37,7 +31,6 @@ class SparseGradients {
   /// @throws Error  on every rank, if a parameter got other memory and the ranks' values differ
   std::int64_t average(Averaging averaging);
 
-  std::size_t size() const { return parameters_.size(); }
   /// Removes all gradients from their parameters.
   void drop();
 
@@ -47,7 +40,6 @@ class SparseGradients {
                             int divisor);
 
   std::vector<NamedTensor> parameters_;
-  std::vector<std::unique_ptr<AccumulatorHook>> hooks_;
   std::shared_ptr<Communicator> communicator_;
   bool moved_ = false;  // a parameter got other memory, and the ranks have not compared since
 };

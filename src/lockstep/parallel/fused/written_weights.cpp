@@ -1,4 +1,5 @@
-// FusedStep: weights that the program wrote between two steps, in place or into other memory (torch::load).
+#include "lockstep/parallel/fused/written_weights.h"
+
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -8,7 +9,7 @@
 
 #include "lockstep/base/log.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
-#include "lockstep/parallel/fused/fused_step.h"
+#include "lockstep/parallel/fused/fused_faults.h"
 
 namespace lockstep {
 namespace {
@@ -17,94 +18,90 @@ constexpr std::uint8_t kMoved = 255;  // moved to other memory; other values are
 
 }  // namespace
 
-bool FusedStep::is_moved(const FusedBucket& bucket, std::size_t place) const {
-  const at::Tensor& parameter = reducer_.parameter(bucket.gradients.parameters[place]);
-  const auto offset = static_cast<std::size_t>(bucket.gradients.offsets[place]) * bucket.weights.element_size();
+WrittenWeights::WrittenWeights(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
+                               const FusedMemory& memory, FusedWatch& watch, Communicator& communicator)
+    : gradients_(gradients), buckets_(buckets), memory_(memory), watch_(watch), communicator_(communicator) {}
+
+bool WrittenWeights::is_moved(const FusedBucket& bucket, std::size_t place) const {
+  const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
+  const auto offset = static_cast<std::size_t>(bucket.offsets[place]) * bucket.weights.element_size();
   return parameter.numel() != 0 &&
          parameter.data_ptr() != static_cast<const std::byte*>(bucket.weights.data_ptr()) + offset;
 }
 
-bool FusedStep::any_moved() const {
+bool WrittenWeights::any() const {
+  if (watch_.any_writes()) return true;
   for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
       if (is_moved(bucket, i)) return true;
     }
   }
   return false;
 }
 
-void FusedStep::own_weights() {
-  const at::NoGradGuard no_grad;
-  if (watch_->is_waiting() && !watch_->gradients_are_gone()) {
-    throw Error("own_weights was called between backward and the step of the fused optimizer",
-                communicator_->membership().where() + ", fused optimizer",
-                "call it before backward, after step(), or after zero_grad()");
-  }
-  gradients_dropped();
-  if (!memory_->shares_weights()) return;
+void WrittenWeights::move_to_own_memory() {
+  if (!memory_.shares_weights()) return;
   for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {
-      at::Tensor parameter = reducer_.parameter(bucket.gradients.parameters[i]);
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      at::Tensor parameter = gradients_.parameter(bucket.parameters[i]);
       if (!is_moved(bucket, i)) parameter.set_data(parameter.detach().clone());
     }
   }
 }
 
-// By the reducer's indices, how this rank's program has written weights since the last step.
-std::vector<std::uint8_t> FusedStep::weight_changes() const {
-  std::vector<std::uint8_t> changes;
-  for (const WeightWrite write : watch_->writes()) changes.push_back(static_cast<std::uint8_t>(write));
+// By parameter, how this rank's program has written weights since the last step.
+std::vector<std::uint8_t> WrittenWeights::own_changes() const {
+  std::vector<std::uint8_t> result;
+  for (const WeightWrite write : watch_.writes()) result.push_back(static_cast<std::uint8_t>(write));
   for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {
-      if (is_moved(bucket, i)) changes[bucket.gradients.parameters[i]] = kMoved;
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      if (is_moved(bucket, i)) result[bucket.parameters[i]] = kMoved;
     }
   }
-  return changes;
+  return result;
 }
 
-// Requires that the program wrote the same values on all ranks. Weights in other memory are copied to where the step
-// updates them; if ranks share one copy, each rank copies its share.
-void FusedStep::take_up_weights() {
-  std::vector<std::uint8_t> changes = weight_changes();
-  if (memory_->shares_weights()) warn_of_shared_writes(changes);
-  reduce_marks(*communicator_, changes);
-  check_equal_changes(changes);
+void WrittenWeights::take_up() {
+  std::vector<std::uint8_t> marks = own_changes();
+  if (memory_.shares_weights()) warn_of_shared_writes(marks);
+  reduce_marks(communicator_, marks);
+  check_equal(marks);
   for (const FusedBucket& bucket : buckets_) {
-    for (std::size_t i = 0; i < bucket.gradients.parameters.size(); ++i) {
-      if (is_moved(bucket, i)) adopt_moved_weight(bucket, i);
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      if (is_moved(bucket, i)) adopt(bucket, i);
     }
   }
-  if (communicator_->world_size() > 1) communicator_->barrier();
-  watch_->take_weights();
+  if (communicator_.world_size() > 1) communicator_.barrier();
+  watch_.take_weights();
 }
 
 // @param changes  on all ranks
-void FusedStep::check_equal_changes(const std::vector<std::uint8_t>& changes) {
+void WrittenWeights::check_equal(const std::vector<std::uint8_t>& changes) {
   std::vector<at::Tensor> changed;
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const bool is_one_copy = memory_->shares_weights() && changes[i] != kMoved;
+    const bool is_one_copy = memory_.shares_weights() && changes[i] != kMoved;
     if (changes[i] == 0 || is_one_copy) continue;
-    changed.push_back(reducer_.parameter(i));
+    changed.push_back(gradients_.parameter(i));
     indices.push_back(i);
   }
-  const auto difference = find_tensor_difference(*communicator_, changed);
+  const auto difference = find_tensor_difference(communicator_, changed);
   if (!difference) return;
   const std::size_t index = indices[difference->index];
   const bool is_moved = changes[index] == kMoved;
   throw AgreedError(
-      fmt::format("parameter \"{}\" was {}, and rank {} has other values there than rank 0", reducer_.name(index),
+      fmt::format("parameter \"{}\" was {}, and rank {} has other values there than rank 0", gradients_.name(index),
                   is_moved ? "moved to other memory after fuse, as torch::load does" : "written after the last step",
                   difference->rank),
-      communicator_->membership().where() + ", fused optimizer",
+      communicator_.membership().where() + ", fused optimizer",
       is_moved ? "load the same file on every rank; ranks that load nothing keep the weights that they had"
                : "call step() of the optimizer that fuse was given, and of no other over the same parameters; what is "
                  "written by hand must be the same on every rank");
 }
 
 // In shared memory the ranks' values cannot be compared. It is only visible that several ranks have written.
-void FusedStep::warn_of_shared_writes(const std::vector<std::uint8_t>& changes) {
-  if (has_warned_ || communicator_->world_size() == 1) return;
+void WrittenWeights::warn_of_shared_writes(const std::vector<std::uint8_t>& changes) {
+  if (has_warned_ || communicator_.world_size() == 1) return;
   const auto count = static_cast<std::int64_t>(changes.size());
   at::Tensor ranks = at::zeros({2, count}, at::TensorOptions().dtype(at::kInt));  // ranks that wrote, ranks that saw it
   std::int32_t* wrote = ranks.data_ptr<std::int32_t>();
@@ -113,30 +110,30 @@ void FusedStep::warn_of_shared_writes(const std::vector<std::uint8_t>& changes) 
     wrote[i] = changes[i] == static_cast<std::uint8_t>(WeightWrite::Known) ? 1 : 0;
     saw[i] = changes[i] == static_cast<std::uint8_t>(WeightWrite::Seen) ? 1 : 0;
   }
-  communicator_->all_reduce(ranks, ReduceOp::Sum);
+  communicator_.all_reduce(ranks, ReduceOp::Sum);
   for (std::size_t i = 0; i < changes.size(); ++i) {
     if (wrote[i] == 1 || wrote[i] + saw[i] == 0) continue;
     has_warned_ = true;
-    if (communicator_->rank() == 0) {
+    if (communicator_.rank() == 0) {
       log_warning(
           "fuse: parameter \"{}\" was written between two steps {}, in memory that all ranks share. That is right if "
           "one rank wrote, between two barriers, or all the same values whatever was there, as a clamp does; but what "
           "depends on what was there (an average that is swapped in and back, another optimizer) comes out at random. "
           "Call own_weights() of the DistributedDataParallel before writing: each rank then writes to weights of its "
           "own, and the next step compares them",
-          reducer_.name(i), wrote[i] > 1 ? fmt::format("by {} ranks", wrote[i]) : "past autograd, as by data()");
+          gradients_.name(i), wrote[i] > 1 ? fmt::format("by {} ranks", wrote[i]) : "past autograd, as by data()");
     }
     return;
   }
 }
 
-void FusedStep::adopt_moved_weight(const FusedBucket& bucket, std::size_t place) {
-  at::Tensor parameter = reducer_.parameter(bucket.gradients.parameters[place]);
-  const std::int64_t offset = bucket.gradients.offsets[place];
+void WrittenWeights::adopt(const FusedBucket& bucket, std::size_t place) {
+  at::Tensor parameter = gradients_.parameter(bucket.parameters[place]);
+  const std::int64_t offset = bucket.offsets[place];
   const at::Tensor target = weights_place(bucket, place, parameter.sizes());
   std::int64_t begin = 0;
   std::int64_t end = parameter.numel();
-  if (memory_->shares_weights()) {
+  if (memory_.shares_weights()) {
     begin = std::max(begin, bucket.begin - offset);
     end = std::min(end, bucket.end - offset);
   }

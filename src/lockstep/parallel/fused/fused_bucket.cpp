@@ -1,0 +1,78 @@
+#include "lockstep/parallel/fused/fused_bucket.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/optim/memory_piece.h"
+
+namespace lockstep {
+namespace {
+
+bool can_be_fused(const at::Tensor& parameter) {
+  const at::ScalarType dtype = parameter.scalar_type();
+  return (dtype == at::ScalarType::Float || dtype == at::ScalarType::Double) && parameter.is_contiguous() &&
+         parameter.device().is_cpu() && parameter.layout() == at::kStrided && parameter.is_leaf();
+}
+
+std::unordered_set<const c10::TensorImpl*> parameters_of(const FlatOptimizer& optimizer) {
+  std::unordered_set<const c10::TensorImpl*> result;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) result.insert(parameter.unsafeGetTensorImpl());
+  }
+  return result;
+}
+
+FusedBucket bucket_of_rank(const GradientBucket& gradients, const Communicator& communicator) {
+  FusedBucket bucket;
+  bucket.index = gradients.contents.index;
+  bucket.parameters = gradients.parameters;
+  bucket.offsets = gradients.offsets;
+  bucket.gradients = gradients.memory;
+  const std::int64_t share = gradients.memory.numel() / communicator.world_size();
+  bucket.begin = share * communicator.rank();
+  bucket.end = bucket.begin + share;
+  return bucket;
+}
+
+}  // namespace
+
+std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, const FlatOptimizer& optimizer,
+                                              const Communicator& communicator) {
+  const auto known = parameters_of(optimizer);
+  std::vector<FusedBucket> chosen;
+  bool any_known = false;
+  for (std::size_t index = 0; index < gradients.size(); ++index) {
+    bool takes = true;
+    for (const std::size_t i : gradients[index].parameters) {
+      const at::Tensor& parameter = gradients.parameter(i);
+      const bool is_known = known.count(parameter.unsafeGetTensorImpl()) != 0;
+      any_known = any_known || is_known;
+      takes = takes && is_known && can_be_fused(parameter);
+    }
+    if (takes) chosen.push_back(bucket_of_rank(gradients[index], communicator));
+  }
+  if (!any_known) {
+    throw Error("the optimizer has none of the module's parameters that require a gradient",
+                communicator.membership().where() + ", fuse",
+                "build the optimizer over the parameters of the module that is wrapped");
+  }
+  return chosen;
+}
+
+at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes) {
+  return memory_piece(bucket.weights, bucket.offsets[index], sizes);
+}
+
+void leave_shared_weights(const FusedBucket& bucket, const GradientBuckets& gradients) {
+  const auto* from = static_cast<const std::byte*>(bucket.weights.data_ptr());
+  const at::Tensor own = bucket.weights.clone();
+  for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+    at::Tensor parameter = gradients.parameter(bucket.parameters[i]);
+    const std::int64_t offset = bucket.offsets[i];
+    const bool is_here = parameter.data_ptr() == from + static_cast<std::size_t>(offset) * own.element_size();
+    if (is_here) parameter.set_data(memory_piece(own, offset, parameter.sizes()));
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/reducer/gradient_buckets.h"
+
+namespace lockstep {
+
+/// One bucket of a fused step, on this rank.
+struct FusedBucket {
+  std::size_t index = 0;                ///< in GradientBuckets
+  std::vector<std::size_t> parameters;  ///< indices into GradientBuckets' list
+  std::vector<std::int64_t> offsets;    ///< of each parameter, in elements, in gradients and weights
+  at::Tensor gradients;                 ///< flat
+  at::Tensor weights;                   ///< laid out as the gradients; the parameters are views of it
+  std::int64_t begin = 0;               ///< this rank updates elements [begin, end)
+  std::int64_t end = 0;
+};
+
+/// The buckets that hold nothing but contiguous fp32 or fp64 CPU parameters of the optimizer, as yet without weights.
+/// @throws Error  if the optimizer has none of the parameters in `gradients`
+std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, const FlatOptimizer& optimizer,
+                                              const Communicator& communicator);
+
+/// The place of the bucket's parameter `index` in its weights, as a tensor of these sizes.
+at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes);
+
+/// Copies the bucket's weights, which ranks share, to memory of this rank, and moves its parameters there.
+void leave_shared_weights(const FusedBucket& bucket, const GradientBuckets& gradients);
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/reducer/gradient_buckets.h"
+
+namespace lockstep {
+
+/// An Error that every rank throws at the same point, so that no rank waits for another.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Finds writes to weights and gradients that a fused step cannot follow, and reports them: here, or on all ranks.
+class FusedFaults {
+ public:
+  /// What is given must outlive this object.
+  FusedFaults(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, const FusedWatch& watch,
+              Communicator& communicator);
+
+  /// Looks at all weights and gradients. @return  whether there is a fault
+  bool find();
+  /// Throws if there is a fault here; the other ranks learn of it when their group ends.
+  void throw_own();
+  /// Exchanges what the ranks' `find` has found. Runs on every rank if one has found a fault.
+  [[noreturn]] void throw_agreed();
+
+ private:
+  template <typename ErrorType>
+  ErrorType error() const;
+
+  const GradientBuckets& gradients_;
+  const std::vector<FusedBucket>& buckets_;
+  const FusedWatch& watch_;
+  Communicator& communicator_;
+  std::vector<std::uint8_t> faults_;  // by parameter
+};
+
+/// Sets each mark to the largest of all ranks' marks. Collective.
+void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks);
+
+}  // namespace lockstep

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/fused/fused_memory.h"
+#include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/reducer/gradient_buckets.h"
+#include "lockstep/parallel/reducer/later_reduction.h"
+
+namespace lockstep {
+
+/// This rank's gradients of a fused step, from their arrival in backward to the step that uses them up.
+class FusedGradients final : public LaterReduction {
+ public:
+  /// What is given must outlive this object.
+  FusedGradients(GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, FusedMemory& memory,
+                 FusedWatch& watch);
+
+  void gradient_arrived(std::size_t parameter) override;
+  bool starts_in_backward() const override;
+  std::shared_ptr<Work> start(std::size_t bucket) override;
+  void backward_ended(bool all_started) override;
+
+  /// Brings the gradients to their buckets, and writes zeros for missing ones.
+  /// @param contributed  by parameter: set to 1 if this rank has a gradient
+  void collect(std::vector<std::uint8_t>& contributed);
+  /// Whether the last backward has added up all ranks' gradients, and nothing was written to this rank's since.
+  bool are_summed() const { return summed_ && *summed_ == versions(); }
+  /// The step has used the gradients. Sets `grad` of every parameter for which some rank had one.
+  /// @return  number of parameters for which no rank had one
+  std::size_t end_step(const std::vector<std::uint8_t>& contributed);
+  /// Counts writes to the gradients; equal counts mean that nothing was written.
+  std::uint64_t writes() const;
+
+ private:
+  std::vector<std::uint64_t> versions() const;
+
+  GradientBuckets& gradients_;
+  const std::vector<FusedBucket>& buckets_;
+  FusedMemory& memory_;
+  FusedWatch& watch_;
+  std::vector<std::size_t> parameters_;  // in ascending order
+  std::uint64_t arrivals_ = 0;
+  std::optional<std::vector<std::uint64_t>> summed_;  // versions when backward had added the gradients up
+};
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/fused/fused_memory.h"
+#include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/reducer/gradient_buckets.h"
+
+namespace lockstep {
+
+/// The weights of a fused step that the program wrote between two steps, in place or into other memory (torch::load).
+class WrittenWeights {
+ public:
+  /// What is given must outlive this object.
+  WrittenWeights(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, const FusedMemory& memory,
+                 FusedWatch& watch, Communicator& communicator);
+
+  /// Whether this rank's program wrote weights since the last step.
+  bool any() const;
+  /// Requires that the program wrote the same values on all ranks. Weights in other memory are copied to where the step
+  /// updates them; if ranks share one copy, each rank copies its share. Collective.
+  /// @throws AgreedError  if values differ
+  void take_up();
+  /// Copies weights that ranks share to memory of this rank. Not collective.
+  void move_to_own_memory();
+
+ private:
+  bool is_moved(const FusedBucket& bucket, std::size_t place) const;
+  std::vector<std::uint8_t> own_changes() const;
+  void check_equal(const std::vector<std::uint8_t>& changes);
+  void warn_of_shared_writes(const std::vector<std::uint8_t>& changes);
+  void adopt(const FusedBucket& bucket, std::size_t place);
+
+  const GradientBuckets& gradients_;
+  const std::vector<FusedBucket>& buckets_;
+  const FusedMemory& memory_;
+  FusedWatch& watch_;
+  Communicator& communicator_;
+  bool has_warned_ = false;  // about writes to shared weights; equal on all ranks
+};
+
+}  // namespace lockstep
