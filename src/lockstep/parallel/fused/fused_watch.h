@@ -2,49 +2,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "lockstep/parallel/fused/tensor_sample.h"
+
 namespace lockstep {
-
-/// A few elements of a tensor, which show whether it was written since. A version counter is not enough: LibTorch's own
-/// SGD and clipping write through `data()`, which has another counter.
-class TensorSample {
- public:
-  /// Remembers four evenly spaced elements.
-  void take(const at::Tensor& tensor);
-  /// Remembers sixteen elements, the largest first, and compares only that one: scaling changes it unless it is zero,
-  /// and a clamp changes it before others. @param turn  selects the sixteen
-  void take_largest(const at::Tensor& tensor, std::uint64_t turn);
-  void reset() { data_ = nullptr; }
-  bool is_taken() const { return data_ != nullptr; }
-
-  /// `tensor` still has the memory that it had then.
-  bool is_in_place(const at::Tensor& tensor) const { return tensor.data_ptr() == data_; }
-  /// Autograd has counted a write since.
-  bool has_new_version(const at::Tensor& tensor) const { return tensor._version() != version_; }
-  /// A compared element has other bits.
-  bool has_new_elements(const at::Tensor& tensor) const;
-  /// Autograd has counted a write since, and the first remembered element is zero.
-  bool was_zeroed(const at::Tensor& tensor) const;
-  /// The remembered elements were cut to a bound: every changed element was larger and now has the bound of its sign,
-  /// and all smaller ones are unchanged. False if it may have been a multiplication as well.
-  bool was_clamped(const at::Tensor& tensor) const;
-
- private:
-  static constexpr std::size_t kElements = 16;
-  void begin(const at::Tensor& tensor);
-  void remember(const at::Tensor& tensor, std::int64_t index);
-
-  const void* data_ = nullptr;
-  std::uint32_t version_ = 0;
-  std::size_t count_ = 0;
-  std::size_t compared_ = 0;
-  std::array<std::int64_t, kElements> indices_{};
-  std::array<std::uint64_t, kElements> bits_{};
-};
 
 /// What is wrong with a parameter of a fused optimizer. Ranks exchange the values; the largest wins.
 enum class FusedFault : std::uint8_t {
@@ -110,8 +74,8 @@ class FusedWatch {
   FusedFault gradient_fault(std::size_t index) const;
 
   std::vector<at::Tensor> parameters_;
-  std::vector<TensorSample> weights_;
-  std::vector<TensorSample> gradients_;
+  std::vector<WeightSample> weights_;
+  std::vector<GradientSample> gradients_;
   std::vector<WeightWrite> writes_;
   std::uint64_t turn_ = 0;
   bool is_waiting_ = false;
