@@ -158,7 +158,6 @@ class DistributedDataParallelBase {
   void watch_output(const at::Tensor& output);
 
  private:
-  void check_trainable(const std::vector<NamedTensor>& parameters) const;
   void check_parameters();
   std::vector<at::Tensor> buffers() const;
   void synchronise_buffers(int root);

@@ -14,12 +14,12 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_state.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
-#include "lockstep/parallel/agreement/rank_difference.h"
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/fused/fused_step.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/uneven_inputs.h"
+#include "lockstep/parallel/wrapping.h"
 
 namespace lockstep {
 namespace {
@@ -28,63 +28,6 @@ std::vector<at::Tensor> plain(const std::vector<NamedTensor>& tensors) {
   std::vector<at::Tensor> result;
   for (const auto& entry : tensors) result.push_back(entry.tensor);
   return result;
-}
-
-// Between hosts the link is the bottleneck: small buckets keep it busy while backward fills the next ones. Buckets
-// smaller than this lose more to the latency of each all-reduce than they gain.
-constexpr std::int64_t kBucketBytesBetweenHosts = std::int64_t{2} << 20;
-
-ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Membership& membership) {
-  ReducerOptions result;
-  if (!membership.on_one_host()) result.bucket_cap_bytes = kBucketBytesBetweenHosts;
-  result.static_graph = options.static_graph;
-  if (options.bucket_cap_mb != 0) {
-    result.bucket_cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb * 1024 * 1024);
-    result.first_bucket_cap_bytes = result.bucket_cap_bytes;
-  }
-  return result;
-}
-
-bool is_sparse(const ModuleTensors& tensors, const NamedTensor& parameter) {
-  const auto& sparse = tensors.sparse;
-  return std::find(sparse.begin(), sparse.end(), parameter.tensor.unsafeGetTensorImpl()) != sparse.end();
-}
-
-std::string names_of_sparse(const ModuleTensors& tensors) {
-  std::vector<std::string> names;
-  for (const auto& entry : tensors.parameters) {
-    if (is_sparse(tensors, entry)) names.push_back(entry.name);
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-// If ranks disagreed about an option, one of them would wait forever, or gradients of different parameters would be
-// added.
-void check_equal_options(Communicator& communicator, const DistributedDataParallelOptions& options,
-                         const ModuleTensors& tensors) {
-  if (communicator.world_size() == 1) return;
-  const auto difference =
-      first_difference(communicator, {fmt::format("init_sync = {}", options.init_sync),
-                                      fmt::format("broadcast_buffers = {}", options.broadcast_buffers),
-                                      fmt::format("static_graph = {}", options.static_graph),
-                                      fmt::format("bucket_cap_mb = {}", options.bucket_cap_mb),
-                                      fmt::format("parameters_and_buffers_to_ignore = {{{}}}",
-                                                  fmt::join(options.parameters_and_buffers_to_ignore, ", ")),
-                                      fmt::format("sparse gradients of {{{}}}", names_of_sparse(tensors))});
-  if (!difference) return;
-  throw Error("the ranks wrap the module with different options: " + difference->text(),
-              communicator.membership().where() + ", DistributedDataParallel",
-              "give the same DistributedDataParallelOptions on every rank");
-}
-
-// Among the group's communicators, the one that carries the module's gradients. It keeps the group alive.
-std::shared_ptr<Communicator> carrier_of_gradients(std::shared_ptr<Communicator> group, const ModuleTensors& tensors) {
-  for (const auto& entry : tensors.parameters) {
-    if (!entry.tensor.requires_grad()) continue;
-    Communicator& carrier = group->carrier(entry.tensor.device());
-    return {std::move(group), &carrier};
-  }
-  return group;
 }
 
 }  // namespace
@@ -97,7 +40,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   const auto& ignored = options_.parameters_and_buffers_to_ignore;
   tensors_.parameters = without(std::move(tensors_.parameters), ignored);
   const auto named_buffers = without(tensors_.buffers(), ignored);
-  check_trainable(tensors_.parameters);
+  check_trainable(*communicator_, tensors_.parameters);
   check_equal_options(*communicator_, options_, tensors_);
   if (options_.init_sync && communicator_->world_size() > 1) {
     check_equal_across_ranks(*communicator_, tensors_.parameters, "parameter");
@@ -107,38 +50,18 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     broadcast_coalesced(*communicator_, all, 0);
   }
   has_buffers_ = !named_buffers.empty();
-  std::vector<NamedTensor> dense, sparse;
-  for (const auto& entry : tensors_.parameters) {
-    if (entry.tensor.requires_grad()) (is_sparse(tensors_, entry) ? sparse : dense).push_back(entry);
-  }
-  reducer_ = Reducer::make(std::move(dense), std::move(sparse), communicator_,
+  reducer_ = Reducer::make(reducer_parameters(tensors_), communicator_,
                            reducer_options(options_, communicator_->membership()));
+  if (has_buffers_) {
+    reducer_->replica_watch().watch_buffers([this]() -> std::vector<NamedTensor> {
+      if (options_.broadcast_buffers && tensors_.is_training()) return {};
+      return without(tensors_.buffers(), options_.parameters_and_buffers_to_ignore);
+    });
+  }
   watch_ = std::make_unique<ParameterWatch>(tensors_, ignored);
 }
 
 DistributedDataParallelBase::~DistributedDataParallelBase() = default;
-
-void DistributedDataParallelBase::check_trainable(const std::vector<NamedTensor>& parameters) const {
-  const std::string where = communicator_->membership().where() + ", DistributedDataParallel";
-  bool any = false;
-  for (const auto& entry : parameters) {
-    if (entry.tensor.device() != communicator_->device()) {
-      throw Error(fmt::format("parameter \"{}\" is on {}, but engine {} of this rank works on {}", entry.name,
-                              entry.tensor.device().str(), communicator_->engine(), communicator_->device().str()),
-                  where, "move the whole module to one device; use_local_device() gives each rank its own");
-    }
-    if (!entry.tensor.requires_grad()) continue;
-    any = true;
-    if (!c10::isFloatingType(entry.tensor.scalar_type())) {
-      throw Error(fmt::format("parameter \"{}\" is of type {}", entry.name, entry.tensor.toString()), where,
-                  "use fp32, fp64, fp16 or bf16 parameters, or name it in parameters_and_buffers_to_ignore");
-    }
-  }
-  if (!any) {
-    throw Error("the module has no parameter that requires a gradient", where,
-                "data parallelism is for training: use the module itself, or unfreeze a parameter");
-  }
-}
 
 FuseMode DistributedDataParallelBase::fuse_mode() const { return fused_ ? fused_->mode() : FuseMode::Off; }
 

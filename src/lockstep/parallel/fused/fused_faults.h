@@ -4,19 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/agreement/agreed_error.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
-
-/// An Error that every rank throws at the same point, so that no rank waits for another.
-class AgreedError : public Error {
- public:
-  using Error::Error;
-};
 
 /// Finds writes to weights and gradients that a fused step cannot follow, and reports them: here, or on all ranks.
 class FusedFaults {

@@ -87,10 +87,9 @@ bool FusedStep::shadow_step() {
   });
 }
 
-// Null: this rank has run out of inputs.
-void FusedStep::agree(const StepRequest* request) {
+// Finds out what this rank has to say in the agreement.
+void FusedStep::look() {
   FusedWatch& watch = parts_->watch;
-  zeroed_ = false;
   agreement_.clear();
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) watch.drop_gradients();
   if (!watch.is_waiting()) watch.note_writes();
@@ -100,17 +99,27 @@ void FusedStep::agree(const StepRequest* request) {
     parts_->gradients.collect(agreement_.contributed());
   }
   if (parts_->written.any()) agreement_.set_moved();
+  if (!parts_->gradients.are_summed()) agreement_.set_stale();
+  if (!reducer_.all_left()) return;
+  const std::uint32_t bits = reducer_.replica_watch().look();
+  if (!reducer_.join_period().is_on()) agreement_.set_bits(bits);  // a rank without inputs has older weights
+}
+
+// @param request  null: this rank has run out of inputs
+void FusedStep::agree(const StepRequest* request) {
+  zeroed_ = false;
+  look();
   if (request != nullptr) {
     agreement_.set_request(*request);
   } else {
     agreement_.set_joined(communicator_->rank());
   }
-  if (!parts_->gradients.are_summed()) agreement_.set_stale();
   const auto start = StepClock::now();
   agreement_.exchange(*communicator_);
   reducer_.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) parts_->faults.throw_agreed();
   if (agreement_.moved()) parts_->written.take_up();
+  reducer_.replica_watch().compare(*communicator_, agreement_.differing_bits());
   reducer_.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
   const int active = agreement_.active_ranks();
   if (active == 0) return;

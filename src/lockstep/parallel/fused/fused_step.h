@@ -82,6 +82,7 @@ class FusedStep final : public StepDelegate {
   void take_over(FuseOptions options);
   void place_gradients(at::ScalarType dtype);
   void release() noexcept;
+  void look();
   void agree(const StepRequest* request);
   StepResult run_step();
   double run_norm();

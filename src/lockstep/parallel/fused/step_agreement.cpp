@@ -57,6 +57,20 @@ std::string describe(const StepRequest& request) {
                      options.gradient_factor, options.zero_grad, options.check_finite);
 }
 
+// A value and its complement. The maxima over all ranks are complements of each other only if all values are equal.
+template <typename Value>
+void write_with_complement(const Value& value, std::uint8_t* bytes) {
+  std::memcpy(bytes, &value, sizeof(value));
+  for (std::size_t i = 0; i < sizeof(value); ++i) bytes[sizeof(value) + i] = static_cast<std::uint8_t>(~bytes[i]);
+}
+
+// Whether ranks wrote different values for a byte, whose complement is `distance` bytes behind it. Zeros on ranks that
+// wrote nothing do not count.
+bool differs(const std::uint8_t* byte, std::size_t distance) {
+  const bool is_written = byte[0] != 0 || byte[distance] != 0;
+  return is_written && byte[0] != static_cast<std::uint8_t>(~byte[distance]);
+}
+
 }  // namespace
 
 StepAgreement::StepAgreement(std::size_t parameters, int world_size)
@@ -66,6 +80,7 @@ void StepAgreement::clear() {
   std::fill(contributed_.begin(), contributed_.end(), std::uint8_t{0});
   std::fill(joined_.begin(), joined_.end(), std::uint8_t{0});
   stale_ = faulty_ = moved_ = false;
+  bits_.reset();
   has_request_ = false;
   request_ = StepRequest();
 }
@@ -79,33 +94,31 @@ void StepAgreement::exchange(Communicator& communicator) {
   const std::size_t request_bytes = sizeof(RequestNumbers);
   const std::size_t stale_at = contributed_.size() + joined_.size();
   const std::size_t request_at = stale_at + 3;
+  const std::size_t bits_at = request_at + 2 * request_bytes;
   at::Tensor message =
-      at::empty({static_cast<std::int64_t>(request_at + 2 * request_bytes)}, at::TensorOptions().dtype(at::kByte));
+      at::empty({static_cast<std::int64_t>(bits_at + 2 * sizeof(std::uint32_t))}, at::TensorOptions().dtype(at::kByte));
   std::uint8_t* bytes = message.data_ptr<std::uint8_t>();
   std::copy(contributed_.begin(), contributed_.end(), bytes);
   std::copy(joined_.begin(), joined_.end(), bytes + contributed_.size());
   bytes[stale_at] = stale_ ? 1 : 0;
   bytes[stale_at + 1] = faulty_ ? 1 : 0;
   bytes[stale_at + 2] = moved_ ? 1 : 0;
-  // The request and its complement: the maxima over all ranks are complements of each other only if all requests are
-  // equal.
   std::fill(bytes + request_at, bytes + message.numel(), std::uint8_t{0});
-  if (has_request_) {
-    const RequestNumbers mine = numbers_of(request_);
-    std::memcpy(bytes + request_at, mine.data(), request_bytes);
-    for (std::size_t i = 0; i < request_bytes; ++i) {
-      bytes[request_at + request_bytes + i] = static_cast<std::uint8_t>(~bytes[request_at + i]);
-    }
-  }
+  if (has_request_) write_with_complement(numbers_of(request_), bytes + request_at);
+  if (bits_) write_with_complement(*bits_, bytes + bits_at);
   if (communicator.world_size() > 1) communicator.all_reduce(message, ReduceOp::Max);
   std::copy(bytes, bytes + contributed_.size(), contributed_.begin());
   std::copy(bytes + contributed_.size(), bytes + stale_at, joined_.begin());
   stale_ = bytes[stale_at] != 0;
   faulty_ = bytes[stale_at + 1] != 0;
   moved_ = bytes[stale_at + 2] != 0;
+  differing_bits_ = 0;
+  for (std::size_t i = 0; i < sizeof(std::uint32_t); ++i) {
+    if (differs(bytes + bits_at + i, sizeof(std::uint32_t))) differing_bits_ |= std::uint32_t{0xff} << (8 * i);
+  }
   if (active_ranks() == 0 || faulty_) return;  // a rank that has found a fault names it
   for (std::size_t i = 0; i < request_bytes; ++i) {
-    if (bytes[request_at + i] == static_cast<std::uint8_t>(~bytes[request_at + request_bytes + i])) continue;
+    if (!differs(bytes + request_at + i, request_bytes)) continue;
     throw_caused(Error("the ranks of a fused optimizer disagree; here: " + describe(request_),
                        communicator.membership().where() + ", fused optimizer",
                        "make the same calls with the same options on every rank"),

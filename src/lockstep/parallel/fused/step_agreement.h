@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -37,6 +38,8 @@ class StepAgreement {
   void set_faulty() { faulty_ = true; }
   /// Parameters of this rank have other memory, or the program has written them since the last step.
   void set_moved() { moved_ = true; }
+  /// Bits that must be equal on all ranks that set them.
+  void set_bits(std::uint32_t bits) { bits_ = bits; }
   /// This rank has run out of inputs and follows the others' request.
   void set_joined(int rank) { joined_[static_cast<std::size_t>(rank)] = 1; }
 
@@ -48,6 +51,8 @@ class StepAgreement {
   bool stale() const { return stale_; }    ///< on any rank
   bool faulty() const { return faulty_; }  ///< on any rank
   bool moved() const { return moved_; }    ///< on any rank
+  /// The bits in whose byte the ranks that set them differ.
+  std::uint32_t differing_bits() const { return differing_bits_; }
   bool joined(int rank) const { return joined_[static_cast<std::size_t>(rank)] != 0; }
   int active_ranks() const;  ///< number of ranks that have inputs
   int lowest_active_rank() const;
@@ -58,6 +63,8 @@ class StepAgreement {
   bool stale_ = false;
   bool faulty_ = false;
   bool moved_ = false;
+  std::optional<std::uint32_t> bits_;
+  std::uint32_t differing_bits_ = 0;
   bool has_request_ = false;
   StepRequest request_;
 };

@@ -20,26 +20,34 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& entries) {
   return result;
 }
 
+// Beginning with the dense ones, so that these have their indices.
+std::vector<NamedTensor> all_of(const ReducerParameters& parameters) {
+  std::vector<NamedTensor> all = parameters.dense;
+  all.insert(all.end(), parameters.sparse.begin(), parameters.sparse.end());
+  all.insert(all.end(), parameters.frozen.begin(), parameters.frozen.end());
+  return all;
+}
+
 }  // namespace
 
-Reducer::Reducer(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
-                 std::shared_ptr<Communicator> communicator, const ReducerOptions& options)
+Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
+                 const ReducerOptions& options)
     : communicator_(std::move(communicator)),
-      flags_(parameters.size(), communicator_->world_size()),
-      buckets_(std::move(parameters), communicator_,
+      flags_(parameters.dense.size(), communicator_->world_size()),
+      buckets_(parameters.dense, communicator_,
                {options.first_bucket_cap_bytes, options.bucket_cap_bytes, flags_.numel()}),
-      sparse_(sparse, communicator_),
-      hooks_(tensors_of(buckets_.parameters())),
-      sparse_hooks_(tensors_of(sparse)),
+      sparse_(parameters.sparse, communicator_),
+      replica_watch_(all_of(parameters)),
+      hooks_(tensors_of(parameters.dense)),
+      sparse_hooks_(tensors_of(parameters.sparse)),
       graph_(options.static_graph, buckets_.num_parameters()),
       parameters_(buckets_.num_parameters()),
       fired_(buckets_.num_parameters(), false),
       states_(buckets_.size()) {}
 
-std::shared_ptr<Reducer> Reducer::make(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
-                                       std::shared_ptr<Communicator> communicator, ReducerOptions options) {
-  std::shared_ptr<Reducer> reducer(
-      new Reducer(std::move(parameters), std::move(sparse), std::move(communicator), options));
+std::shared_ptr<Reducer> Reducer::make(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
+                                       ReducerOptions options) {
+  std::shared_ptr<Reducer> reducer(new Reducer(parameters, std::move(communicator), options));
   reducer->install_hooks();
   return reducer;
 }
@@ -65,13 +73,17 @@ void Reducer::register_hook(std::unique_ptr<CommunicationHook> hook) {
 void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction& later) {
   const std::lock_guard<std::mutex> lock(mutex_);
   later_ = &later;
-  for (const std::size_t index : buckets) states_[index].is_left = true;
   num_left_ = buckets.size();
+  for (const std::size_t index : buckets) {
+    states_[index].is_left = true;
+    for (const std::size_t i : buckets_[index].parameters) replica_watch_.set_left_out(i, true);
+  }
 }
 
 void Reducer::take_back() {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (BucketState& bucket : states_) bucket.is_left = false;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) replica_watch_.set_left_out(i, false);
   num_left_ = 0;
   later_ = nullptr;
   buckets_.use_own_dtype();
@@ -137,23 +149,28 @@ void Reducer::follow_backward(std::function<void()> at_begin, std::function<void
   at_begin_ = std::move(at_begin);
   at_end_ = std::move(at_end);
   if (has_tripwires) return;
-  hooks_.set_tripwires([weak = weak_from_this()](std::size_t index) {
-    if (const auto self = weak.lock()) self->on_tripwire(index);
+  GradientHooks& hooks = hooks_.size() > 0 ? hooks_ : sparse_hooks_;
+  hooks.set_tripwires([weak = weak_from_this(), &hooks](std::size_t index) {
+    if (const auto self = weak.lock()) self->on_tripwire(hooks, index);
   });
 }
 
-void Reducer::on_tripwire(std::size_t index) {
+// @param hooks  of the parameter
+void Reducer::on_tripwire(const GradientHooks& hooks, std::size_t index) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (hooks_.is_current(index)) return;
+  if (hooks.is_current(index)) return;
   at_begin_();
   follow_parameters();
   // LibTorch 1 looks for hooks behind the accumulation before it calls this hook, so a hook added here is too late for
   // this parameter. Its gradient may also go elsewhere (torch::autograd::grad) and then does not change.
-  hooks_.at_end_if_changed(index, [weak = weak_from_this(), index] {
+  hooks.at_end_if_changed(index, [weak = weak_from_this(), is_sparse = &hooks == &sparse_hooks_, index] {
     const auto self = weak.lock();
     if (!self) return;
-    const std::lock_guard<std::mutex> callback_lock(self->mutex_);
-    self->note_gradient(index);
+    if (is_sparse) {
+      self->on_sparse_gradient();
+    } else {
+      self->on_gradient(index);
+    }
   });
 }
 

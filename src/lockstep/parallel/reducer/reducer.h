@@ -12,6 +12,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
+#include "lockstep/parallel/agreement/replica_watch.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/gradient_hooks.h"
@@ -30,6 +31,13 @@ struct ReducerOptions {
   bool static_graph = false;
 };
 
+/// A module's parameters, by how their gradients are averaged.
+struct ReducerParameters {
+  std::vector<NamedTensor> dense;   ///< in buckets; "the parameters" below are these
+  std::vector<NamedTensor> sparse;  ///< row by row, at the end of backward
+  std::vector<NamedTensor> frozen;  ///< require no gradient
+};
+
 /// Decides what is sent when, so that gradients are averaged over the ranks while backward runs.
 ///
 /// A hook behind each parameter's gradient accumulator marks it ready; a bucket whose parameters are all ready is
@@ -46,10 +54,9 @@ struct ReducerOptions {
 /// autograd engine may call from its own threads.
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
-  /// @param parameters  the parameters that require a gradient; the same on every rank
-  /// @param sparse      the parameters with sparse gradients; not counted among the parameters below
-  static std::shared_ptr<Reducer> make(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
-                                       std::shared_ptr<Communicator> communicator, ReducerOptions options);
+  /// @param parameters  see there; the same on every rank
+  static std::shared_ptr<Reducer> make(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
+                                       ReducerOptions options);
   /// Removes the hooks from the parameters. The gradients stay. From then on, a backward through a watched output is an
   /// Error.
   ~Reducer() = default;
@@ -85,6 +92,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void drop_gradients();
 
   GradientBuckets& buckets() { return buckets_; }
+  /// Whether `later` has all buckets. Then nothing is sent in backward that could carry what `replica_watch` sees, and
+  /// `later` sends it.
+  bool all_left() const { return num_left_ != 0 && num_left_ == buckets_.size(); }
+  /// Watches all parameters but those in buckets that are handed over.
+  ReplicaWatch& replica_watch() { return replica_watch_; }
   StepStatistics& statistics() { return statistics_; }
 
  private:
@@ -108,13 +120,13 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     std::shared_ptr<Work> work;
   };
 
-  Reducer(std::vector<NamedTensor> parameters, std::vector<NamedTensor> sparse,
-          std::shared_ptr<Communicator> communicator, const ReducerOptions& options);
+  Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
+          const ReducerOptions& options);
   void install_hooks();
   void follow_parameters();
   void on_gradient(std::size_t index);
   void on_sparse_gradient();
-  void on_tripwire(std::size_t index);
+  void on_tripwire(const GradientHooks& hooks, std::size_t index);
   bool in_backward() const { return backward_ >= Backward::Begun; }
   void begin_backward();
   void reach_parameters();
@@ -135,7 +147,6 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void restore_for_later(std::size_t index);
   void average_sparse(bool has_inputs);
   ReduceOp reduce_op() const { return join_.divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg; }
-  bool all_left() const { return num_left_ != 0 && num_left_ == buckets_.size(); }
   bool is_left(std::size_t parameter) const { return states_[buckets_.bucket_of(parameter)].is_left; }
   bool leaves_in_backward(std::size_t bucket) const {
     return !states_[bucket].is_left || (later_->starts_in_backward() && !join_.is_on());
@@ -148,6 +159,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   StepFlags flags_;
   GradientBuckets buckets_;
   SparseGradients sparse_;
+  ReplicaWatch replica_watch_;
   GradientHooks hooks_, sparse_hooks_;
   StaticGraph graph_;
   JoinPeriod join_;

@@ -51,6 +51,10 @@ void Reducer::check_static_graph() {
 
 void Reducer::wait_for_buckets() {
   statistics_ = StepStatistics();
+  if (!all_left()) {
+    const std::uint32_t bits = replica_watch_.look();
+    if (!join_.is_on()) flags_.set_bits(bits);  // a rank without inputs has older weights
+  }
   if (flags_in_bucket()) flags_.write(buckets_[states_.size() - 1].tail);
   if (!states_.empty() && leaves_in_backward(states_.size() - 1)) launch(states_.size() - 1);
   const auto start = std::chrono::steady_clock::now();
@@ -80,6 +84,7 @@ void Reducer::wait_for_buckets() {
   if (all_left()) return;
   exchange_flags();
   check_moved_parameters();
+  if (!join_.is_on() && allows_join()) replica_watch_.compare(*communicator_, flags_.differing_bits());
   if (flags_.any_late()) reduce_late_gradients();
   if (join_.divides_by_active_ranks()) scale_by_active_ranks();
 }

@@ -15,9 +15,27 @@ at::Tensor as_tensor(std::vector<float>& values) {
 }  // namespace
 
 StepFlags::StepFlags(std::size_t parameters, int world_size)
-    : parameters_(parameters), values_(2 * parameters + static_cast<std::size_t>(world_size) + 1, 0.0F) {}
+    : parameters_(parameters),
+      moved_at_(2 * parameters + static_cast<std::size_t>(world_size)),
+      values_(moved_at_ + 1 + 2 * kBits, 0.0F) {}
 
 void StepFlags::clear() { std::fill(values_.begin(), values_.end(), 0.0F); }
+
+void StepFlags::set_bits(std::uint32_t bits) {
+  for (std::size_t i = 0; i < kBits; ++i) {
+    const bool is_set = ((bits >> i) & 1) != 0;
+    values_[moved_at_ + 1 + 2 * i] = is_set ? 1 : 0;
+    values_[moved_at_ + 2 + 2 * i] = is_set ? 0 : 1;
+  }
+}
+
+std::uint32_t StepFlags::differing_bits() const {
+  std::uint32_t result = 0;
+  for (std::size_t i = 0; i < kBits; ++i) {
+    if (values_[moved_at_ + 1 + 2 * i] > 0 && values_[moved_at_ + 2 + 2 * i] > 0) result |= std::uint32_t{1} << i;
+  }
+  return result;
+}
 
 bool StepFlags::any_late() const {
   const auto begin = values_.begin() + static_cast<std::ptrdiff_t>(parameters_);

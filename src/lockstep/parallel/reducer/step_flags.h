@@ -23,14 +23,18 @@ class StepFlags {
   /// This rank got a gradient for the parameter after it had launched the bucket.
   void set_late(std::size_t parameter) { values_[parameters_ + parameter] = 1; }
   /// This rank's parameters got other memory, and perhaps other values, since the last step.
-  void set_moved() { values_.back() = 1; }
+  void set_moved() { values_[moved_at_] = 1; }
+  /// Bits that must be equal on all ranks that set them.
+  void set_bits(std::uint32_t bits);
   /// This rank has run out of inputs.
   void set_joined(int rank) { values_[2 * parameters_ + static_cast<std::size_t>(rank)] = 1; }
 
   bool contributed(std::size_t parameter) const { return values_[parameter] > 0; }
   bool late(std::size_t parameter) const { return values_[parameters_ + parameter] > 0; }
   bool joined(int rank) const { return values_[2 * parameters_ + static_cast<std::size_t>(rank)] > 0; }
-  bool moved() const { return values_.back() > 0; }
+  bool moved() const { return values_[moved_at_] > 0; }
+  /// The bits that are not equal on all ranks that set them.
+  std::uint32_t differing_bits() const;
   bool any_late() const;
 
   /// Copies the flags into `memory` [numel()], of a floating-point dtype, before its sum or average over the ranks.
@@ -39,8 +43,11 @@ class StepFlags {
   void read(const at::Tensor& memory);
 
  private:
+  static constexpr std::size_t kBits = 32;
+
   std::size_t parameters_;
-  std::vector<float> values_;  // contributed, late, joined, moved
+  std::size_t moved_at_;
+  std::vector<float> values_;  // contributed, late, joined, moved; for each bit: a rank has it, a rank has it not
 };
 
 }  // namespace lockstep

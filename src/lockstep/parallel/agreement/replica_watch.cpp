@@ -1,0 +1,145 @@
+#include "lockstep/parallel/agreement/replica_watch.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/base/log.h"
+#include "lockstep/base/mix_bits.h"
+#include "lockstep/parallel/agreement/agreed_error.h"
+#include "lockstep/parallel/agreement/rank_difference.h"
+#include "lockstep/parallel/agreement/tensor_digest.h"
+
+namespace lockstep {
+namespace {
+
+// Differences that rounding makes are smaller, relative to the largest element of a tensor.
+constexpr double kRounding = 1e-3;
+constexpr std::uint32_t kElementBits = 0xffff, kWriteBits = ~kElementBits;
+
+std::uint32_t version_of(const at::Tensor& tensor) { return tensor.is_inference() ? 0 : tensor._version(); }
+
+// The bits of one element; over many looks, every element has its turn.
+std::uint64_t element_of(const at::Tensor& tensor, std::uint64_t look) {
+  const auto numel = static_cast<std::uint64_t>(tensor.numel());
+  if (numel == 0 || !tensor.device().is_cpu() || !tensor.is_contiguous()) return 0;
+  // Multiples of the golden ratio fill the interval evenly (Weyl).
+  const std::uint64_t fraction = look * 0x9e3779b97f4a7c15ULL >> 32;
+  const std::uint64_t index = numel < (std::uint64_t{1} << 32) ? fraction * numel >> 32 : fraction;
+  const auto size = static_cast<std::size_t>(tensor.element_size());
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, static_cast<const char*>(tensor.data_ptr()) + index * size, std::min(size, sizeof(bits)));
+  return bits;
+}
+
+// The largest difference of the ranks' elements, relative to rank 0's largest element. Collective.
+double difference_from_first(Communicator& communicator, const at::Tensor& tensor, int rank) {
+  at::Tensor first = tensor.detach().contiguous().clone();
+  communicator.broadcast(first, 0);
+  at::Tensor size = at::zeros({1}, at::TensorOptions().dtype(at::kDouble));
+  if (communicator.rank() == rank) {
+    const at::Tensor own = tensor.detach().to(at::kDouble), expected = first.to(at::kDouble);
+    const at::Tensor is_equal = own.eq(expected).logical_or(own.isnan().logical_and(expected.isnan()));  // also inf
+    const double largest = (own - expected).abs().masked_fill(is_equal, 0).max().item<double>();
+    size.fill_(largest == 0 ? 0 : largest / expected.abs().max().item<double>());
+  }
+  communicator.broadcast(size, rank);
+  return size.item<double>();
+}
+
+}  // namespace
+
+ReplicaWatch::ReplicaWatch(std::vector<NamedTensor> tensors) {
+  for (NamedTensor& entry : tensors) {
+    const bool is_strided = entry.tensor.layout() == at::kStrided;
+    const void* data = is_strided ? entry.tensor.data_ptr() : nullptr;
+    const std::uint32_t version = version_of(entry.tensor);
+    watched_.push_back({std::move(entry), data, version, !is_strided});
+  }
+}
+
+std::uint32_t ReplicaWatch::look() {
+  std::uint64_t writes = look_at_buffers(), elements = 0;
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    Watched& watched = watched_[i];
+    if (watched.is_left_out) continue;
+    const at::Tensor& tensor = watched.entry.tensor;
+    const void* data = std::exchange(watched.data, tensor.data_ptr());
+    const std::uint32_t version = std::exchange(watched.version, version_of(tensor));
+    const std::uint64_t write = (std::uint64_t{watched.version - version} << 1) | (watched.data != data ? 1 : 0);
+    if (write != 0) writes = mix_bits(writes + mix_bits(i + 1) + write);
+    elements = mix_bits(elements + element_of(tensor, looks_));
+  }
+  ++looks_;
+  return static_cast<std::uint32_t>(((writes >> 32) & kWriteBits) | (elements & kElementBits));
+}
+
+// @return  a number that shows which buffers have got other memory; 0 if there are none
+std::uint64_t ReplicaWatch::look_at_buffers() {
+  if (!list_buffers_) return 0;
+  const std::vector<NamedTensor> buffers = list_buffers_();
+  std::uint64_t moved = 0;
+  moved_buffers_.clear();
+  const bool is_known = buffers.size() == buffers_.size();
+  buffers_.resize(buffers.size());
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const void* before = std::exchange(buffers_[i], buffers[i].tensor.data_ptr());
+    if (!is_known || before == buffers_[i]) continue;
+    moved_buffers_.push_back(buffers[i].name);
+    moved = mix_bits(moved + mix_bits(i + 1));
+  }
+  return moved;
+}
+
+void ReplicaWatch::compare_buffers(Communicator& communicator) {
+  const auto difference = first_difference(communicator, moved_buffers_);
+  if (!difference || communicator.rank() != 0) return;
+  log_warning(
+      "buffers got other memory (torch::load or set_) on some ranks only, the first of them: {}. They stay different, "
+      "because buffers are not sent if broadcast_buffers is false or the module is not in training: load them on every "
+      "rank",
+      difference->text());
+}
+
+void ReplicaWatch::compare(Communicator& communicator, std::uint32_t differing_bits) {
+  const bool compares_elements = (differing_bits & kElementBits) != 0 && looks_ >= next_comparison_;
+  if ((differing_bits & kWriteBits) == 0 && !compares_elements) return;
+  const at::NoGradGuard no_grad;
+  if ((differing_bits & kWriteBits) != 0) compare_buffers(communicator);
+  compare_tensors(communicator);
+}
+
+void ReplicaWatch::compare_tensors(Communicator& communicator) {
+  std::vector<at::Tensor> tensors;
+  std::vector<const NamedTensor*> entries;
+  for (const Watched& watched : watched_) {
+    if (watched.is_left_out) continue;
+    tensors.push_back(watched.entry.tensor);
+    entries.push_back(&watched.entry);
+  }
+  const auto found = find_tensor_difference(communicator, tensors);
+  if (!found) return;
+  const double size = difference_from_first(communicator, tensors[found->index], found->rank);
+  const std::string what = fmt::format(
+      "parameter \"{}\" is not the same on rank {} as on rank 0: they differ by up to {:.3g} of its "
+      "largest element",
+      entries[found->index]->name, found->rank, size);
+  if (!(size <= kRounding)) {
+    throw AgreedError(what, communicator.membership().where() + ", DistributedDataParallel",
+                      "write, load and update parameters on every rank alike, by the same values; name those that may "
+                      "differ in parameters_and_buffers_to_ignore");
+  }
+  if (looks_ < next_comparison_) return;
+  next_comparison_ = 2 * looks_;  // the difference stays, so comparing in every step would be slow
+  if (communicator.rank() != 0) return;
+  log_warning(
+      "{}. Processors of different kinds may round updates differently; if all ranks run on the same kind, look for "
+      "code that only some ranks run",
+      what);
+}
+
+}  // namespace lockstep

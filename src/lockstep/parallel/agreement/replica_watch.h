@@ -1,0 +1,67 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/detail/tensor/module_tensors.h"
+
+namespace lockstep {
+
+/// Notices that replicas drift apart: that a rank alone wrote parameters, in place or into other memory, or that the
+/// ranks wrote different values.
+///
+/// In every step each rank describes its tensors by 32 bits, which travel with messages that are sent anyway. One half
+/// of the bits shows how often each tensor was written since the last step, as far as autograd counts it, and whether
+/// it has other memory. The other half shows one element of each tensor, another one in each step. The tensors are
+/// compared only if the ranks' bits differ.
+///
+/// Ranks may write differently and still be right: one rank swaps an average in, evaluates, and swaps it out. And
+/// updates may be rounded differently by different processors. So only tensors that differ by more than rounding are
+/// an Error.
+class ReplicaWatch {
+ public:
+  /// @param tensors  the same on every rank, which are equal as long as the replicas are
+  explicit ReplicaWatch(std::vector<NamedTensor> tensors);
+  /// Watches buffers as well. Their values may differ, as averages of batch normalisation do, so only new memory on
+  /// some ranks alone is noticed (torch::load); it is a warning.
+  /// @param list  returns the buffers that no rank sends to the others in this step
+  void watch_buffers(std::function<std::vector<NamedTensor>()> list) { list_buffers_ = std::move(list); }
+
+  /// Leaves the tensor to others, or watches it again.
+  void set_left_out(std::size_t index, bool is_left_out) { watched_[index].is_left_out = is_left_out; }
+
+  /// Looks at this rank's tensors. Called at the same points on every rank. @return  bits that are equal on all ranks
+  /// unless replicas drift apart or a rank alone has written
+  std::uint32_t look();
+  /// Call it on every rank after `look`, with the bits in which the ranks differ. Collective.
+  /// @throws AgreedError  if a tensor differs by more than rounding; it names the tensor and the rank
+  void compare(Communicator& communicator, std::uint32_t differing_bits);
+
+ private:
+  struct Watched {
+    NamedTensor entry;
+    const void* data = nullptr;
+    std::uint32_t version = 0;
+    bool is_left_out = false;
+  };
+
+  std::uint64_t look_at_buffers();
+  void compare_buffers(Communicator& communicator);
+  void compare_tensors(Communicator& communicator);
+
+  std::vector<Watched> watched_;
+  std::function<std::vector<NamedTensor>()> list_buffers_;
+  std::vector<const void*> buffers_;        // their memory at the last look
+  std::vector<std::string> moved_buffers_;  // found by the last look
+  std::uint64_t looks_ = 0;
+  std::uint64_t next_comparison_ = 0;  // because of elements
+};
+
+}  // namespace lockstep
