@@ -194,7 +194,7 @@ class BenchOptimizer : public Subcommand {
     return [flat, optimizer, gradients, ranks = ranks_] {
       std::vector<void*> sources;
       for (const at::Tensor& gradient : gradients) sources.push_back(gradient.data_ptr());
-      FusedUpdate update;
+      SegmentUpdate update;
       update.weights = update.weights_out = flat.memory.data_ptr();
       update.gradient.sources = sources.data();
       update.gradient.num_sources = sources.size();

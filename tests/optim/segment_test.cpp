@@ -82,7 +82,7 @@ class Job {
     reduce_into_whole(skips, factor);
     std::vector<void*> sources;
     for (auto& bucket : buckets_) sources.push_back(bucket.data_ptr());
-    FusedUpdate update;
+    SegmentUpdate update;
     update.weights = update.weights_out = weights_.data_ptr();
     update.gradient.sources = sources.data();
     update.gradient.num_sources = sources.size();
@@ -232,7 +232,7 @@ TEST(Shard, CountsAWriteForAutograd) {
   const at::Tensor loss = weight.mul(weight).sum();
   std::vector<float> gradient(8, 1);
   void* source = gradient.data();
-  FusedUpdate update;
+  SegmentUpdate update;
   update.weights = update.weights_out = weight.data_ptr();
   update.gradient.sources = &source;
   optimizer.update_segment(0, update);
@@ -261,7 +261,7 @@ TEST(ShardErrors, NameWhatIsWrong) {
   SGD optimizer(std::vector<at::Tensor>{a, b}, SGDOptions(0.5));
   optimizer.shard({{{a, b}, {0, 16}, 0, 32}});
   EXPECT_THROW(optimizer.shard({{{a}, {0}, 0, 8}}), Error);
-  EXPECT_THROW(optimizer.update_segment(0, FusedUpdate{}), Error);
+  EXPECT_THROW(optimizer.update_segment(0, SegmentUpdate{}), Error);
   torch::serialize::OutputArchive archive;
   EXPECT_THROW(optimizer.save(archive), Error);
 }

@@ -16,7 +16,7 @@ namespace lockstep {
 
 class UpdateRule;
 struct FusedSegment;
-struct FusedUpdate;
+struct SegmentUpdate;
 
 /// What a step does in addition to the update, in the same pass over memory.
 struct StepOptions {
@@ -103,7 +103,7 @@ class FlatOptimizer : public torch::optim::Optimizer {
   /// PyTorch's names of the state tensors of a parameter, for all options together.
   std::vector<std::string> state_names() const;
   /// Updates this rank's elements of segment `index`, in one pass over weights, state and the gradients of all ranks.
-  void update_segment(std::size_t index, const FusedUpdate& update);
+  void update_segment(std::size_t index, const SegmentUpdate& update);
   /// What `step_with` does without a delegate: updates the parameters that are in no segment, using their `grad`.
   StepResult step_local(const StepOptions& options);
   /// From now on `delegate` makes the steps. It must outlive this object, or be removed by setting null.

@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-class FusedStep;
+class FusedUpdate;
 class ParameterWatch;
 class Reducer;
 
@@ -169,7 +169,7 @@ class DistributedDataParallelBase {
   NamedParameters names_;                  // of all parameters
   std::unique_ptr<ParameterWatch> watch_;  // of tensors_
   std::shared_ptr<Reducer> reducer_;
-  std::unique_ptr<FusedStep> fused_;  // uses the reducer
+  std::unique_ptr<FusedUpdate> fused_;  // uses the reducer
   std::string fuse_reason_;
   CommunicationHook* hook_ = nullptr;  // the reducer's
   bool synchronise_ = true;

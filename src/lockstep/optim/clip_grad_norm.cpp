@@ -16,13 +16,13 @@
 namespace lockstep {
 namespace {
 
-// Parameters whose gradients one fused step averages.
+// Parameters whose gradients one fused update averages.
 struct FusedPart {
   StepDelegate* step;
   std::vector<at::Tensor> parameters;
 };
 
-// Takes the parameters of fused steps out of `parameters`.
+// Takes the parameters of fused updates out of `parameters`.
 std::vector<FusedPart> take_fused_parts(std::vector<at::Tensor>& parameters) {
   std::vector<FusedPart> parts;
   for (FlatOptimizer* optimizer : optimizer_registry::find(parameters)) {

@@ -112,7 +112,7 @@ void FlatOptimizer::unshard(const NamedParameters& names, const NamedState& whol
   load_named_state(names, whole);
 }
 
-void FlatOptimizer::update_segment(std::size_t index, const FusedUpdate& update) {
+void FlatOptimizer::update_segment(std::size_t index, const SegmentUpdate& update) {
   parts_->sharded.update(index, update);
 }
 

@@ -9,7 +9,7 @@ namespace lockstep {
 class FlatOptimizer;
 
 /// The FlatOptimizers of this process and their parameters. A function that receives only parameters finds their
-/// optimizers here: gradient clipping learns that a fused step averages their gradients, and `join` learns which
+/// optimizers here: gradient clipping learns that a fused update averages their gradients, and `join` learns which
 /// optimizers made no steps. Thread-safe, because ranks may be threads. An optimizer can be found only through one of
 /// its parameters.
 namespace optimizer_registry {

@@ -3,9 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -15,7 +13,7 @@
 #include "lockstep/parallel/agreement/optimizer_state.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/end_group.h"
-#include "lockstep/parallel/fused/fused_step.h"
+#include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"
 #include "lockstep/parallel/uneven_inputs.h"
@@ -114,8 +112,8 @@ int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOpt
   for (bool all_joined = communicator_->world_size() == 1; !all_joined;) {
     last_active = period.lowest_active_rank();
     synchronise_buffers(last_active);
-    all_joined = reducer_->shadow_step();
-    if (!all_joined && fuse_mode() != FuseMode::Off) all_joined = fused_->shadow_step();
+    all_joined = reducer_->shadow_backward();
+    if (!all_joined && fuse_mode() != FuseMode::Off) all_joined = fused_->shadow_update();
     was_through_early = was_through_early || !all_joined;
   }
   period.end();
@@ -166,7 +164,7 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
   }
   fused_.reset();
   fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";
-  if (fuse_reason_.empty()) fused_ = FusedStep::make(optimizer, *reducer_, communicator_, options, fuse_reason_);
+  if (fuse_reason_.empty()) fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_);
   if (!fused_ && communicator_->rank() == 0) {
     log_warning("fuse: {}; gradients are averaged in backward, and every rank updates all weights", fuse_reason_);
   }

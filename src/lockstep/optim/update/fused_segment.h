@@ -19,7 +19,7 @@ struct FusedSegment {
 };
 
 /// One update of a segment. All pointers are to the segment's element 0.
-struct FusedUpdate {
+struct SegmentUpdate {
   const void* weights = nullptr;
   void* weights_out = nullptr;  ///< gets the new weights; may be `weights`
   GradientSource gradient;      ///< one source per rank, in rank order

@@ -21,7 +21,7 @@ std::pair<std::int64_t, std::int64_t> owned(const FusedSegment& segment, std::si
   return {begin, std::max(begin, end)};
 }
 
-void check_update(const FusedSegment& segment, const FusedUpdate& update) {
+void check_update(const FusedSegment& segment, const SegmentUpdate& update) {
   const GradientSource& gradient = update.gradient;
   const bool of_doubles = !segment.parameters.empty() && segment.parameters[0].scalar_type() == at::ScalarType::Double;
   const char* wrong = nullptr;
@@ -79,7 +79,7 @@ void ShardedUpdate::clear() {
   groups_.clear();
 }
 
-void ShardedUpdate::update(std::size_t index, const FusedUpdate& update) {
+void ShardedUpdate::update(std::size_t index, const SegmentUpdate& update) {
   const at::NoGradGuard no_grad;
   const FusedSegment& segment = segments_.at(index);
   check_update(segment, update);
@@ -102,7 +102,7 @@ void ShardedUpdate::update(std::size_t index, const FusedUpdate& update) {
   for (const at::Tensor& parameter : segment.parameters) parameter.unsafeGetTensorImpl()->bump_version();
 }
 
-UpdateRun ShardedUpdate::run_of(std::size_t index, std::size_t i, const FusedUpdate& update) const {
+UpdateRun ShardedUpdate::run_of(std::size_t index, std::size_t i, const SegmentUpdate& update) const {
   const FusedSegment& segment = segments_[index];
   const StateSlot& slot = *state_.slots().find(segment.parameters[i]);
   UpdateRun run;

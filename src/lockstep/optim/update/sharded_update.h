@@ -17,12 +17,12 @@ class ShardedUpdate {
   bool is_empty() const { return segments_.empty(); }
   /// See FlatOptimizer::shard and update_segment.
   void take(const std::vector<torch::optim::OptimizerParamGroup>& groups, std::vector<FusedSegment> segments);
-  void update(std::size_t index, const FusedUpdate& update);
+  void update(std::size_t index, const SegmentUpdate& update);
   /// Forgets the segments and their state.
   void clear();
 
  private:
-  UpdateRun run_of(std::size_t index, std::size_t parameter, const FusedUpdate& update) const;
+  UpdateRun run_of(std::size_t index, std::size_t parameter, const SegmentUpdate& update) const;
 
   OptimizerState& state_;
   std::vector<FusedSegment> segments_;

@@ -57,7 +57,7 @@ class StateJourney {
   std::int64_t* entry(std::size_t row) {
     return header_.data_ptr<std::int64_t>() + static_cast<std::int64_t>(row) * columns();
   }
-  // Each rank owns a part of what a fused step updates.
+  // Each rank owns a part of what a fused update updates.
   bool is_covered(std::size_t row) const {
     const StepDelegate* delegate = optimizer_.step_delegate();
     return delegate != nullptr && delegate->covers(names_[row].second);

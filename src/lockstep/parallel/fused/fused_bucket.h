@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// One bucket of a fused step, on this rank.
+/// One bucket of a fused update, on this rank.
 struct FusedBucket {
   std::size_t index = 0;                ///< in GradientBuckets
   std::vector<std::size_t> parameters;  ///< indices into GradientBuckets' list

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// Finds writes to weights and gradients that a fused step cannot follow, and reports them: here, or on all ranks.
+/// Finds writes to weights and gradients that a fused update cannot follow, and reports them: here, or on all ranks.
 class FusedFaults {
  public:
   /// What is given must outlive this object.

@@ -37,7 +37,7 @@ void FusedGradients::collect(std::vector<std::uint8_t>& contributed) {
   for (const std::size_t i : parameters_) contributed[i] = gradients_.take(i) ? 1 : 0;
 }
 
-std::size_t FusedGradients::end_step(const std::vector<std::uint8_t>& contributed) {
+std::size_t FusedGradients::end_update(const std::vector<std::uint8_t>& contributed) {
   summed_.reset();
   std::size_t unused = 0;
   for (const std::size_t i : parameters_) {

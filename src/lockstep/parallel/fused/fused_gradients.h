@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// This rank's gradients of a fused step, from their arrival in backward to the step that uses them up.
+/// This rank's gradients of a fused update, from their arrival in backward to the update that uses them up.
 class FusedGradients final : public LaterReduction {
  public:
   /// What is given must outlive this object.
@@ -30,9 +30,9 @@ class FusedGradients final : public LaterReduction {
   void collect(std::vector<std::uint8_t>& contributed);
   /// Whether the last backward has added up all ranks' gradients, and nothing was written to this rank's since.
   bool are_summed() const { return summed_ && *summed_ == versions(); }
-  /// The step has used the gradients. Sets `grad` of every parameter for which some rank had one.
+  /// The update has used the gradients. Sets `grad` of every parameter for which some rank had one.
   /// @return  number of parameters for which no rank had one
-  std::size_t end_step(const std::vector<std::uint8_t>& contributed);
+  std::size_t end_update(const std::vector<std::uint8_t>& contributed);
   /// Counts writes to the gradients; equal counts mean that nothing was written.
   std::uint64_t writes() const;
 

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// Moves gradients and weights of fused buckets between ranks. Calls in one step, in one order on every rank:
+/// Moves gradients and weights of fused buckets between ranks. Calls in one update, in one order on every rank:
 /// `begin_reduction` for each bucket; `gradients` for each bucket, any number of times; `publish` for each bucket whose
 /// owned weights were updated, the same buckets on every rank; `finish` once.
 class FusedMemory {

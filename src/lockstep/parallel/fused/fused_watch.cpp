@@ -33,7 +33,7 @@ bool FusedWatch::gradients_are_gone() const {
 bool FusedWatch::allows_drop() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].defined() && weight_fault(i) == FusedFault::WeightWritten) {
-      return std::exchange(has_stepped_, false);
+      return std::exchange(has_updated_, false);
     }
   }
   return true;
@@ -53,7 +53,7 @@ void FusedWatch::drop_gradients() {
 void FusedWatch::start_over() {
   forget_gradients();
   take_weights();
-  has_stepped_ = true;
+  has_updated_ = true;
 }
 
 void FusedWatch::note_writes() {

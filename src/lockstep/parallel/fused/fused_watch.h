@@ -14,24 +14,24 @@ namespace lockstep {
 enum class FusedFault : std::uint8_t {
   None = 0,
   GradientChanged = 1,  ///< since backward, without autograd's knowledge, as LibTorch's clipping does, or by a clamp
-  WeightWritten = 2,    ///< since backward, by something other than the fused step
+  WeightWritten = 2,    ///< since backward, by something other than the fused update
   WeightMoved = 3,      ///< to other memory, since backward
   WeightConverted = 4,  ///< to another dtype, shape or device
 };
 
-/// How weights were written between two steps, while no gradient waited for its step.
+/// How weights were written between two updates, while no gradient waited for its update.
 enum class WeightWrite : std::uint8_t {
   None = 0,
   Seen = 1,   ///< elements changed: another rank wrote shared weights, or a write used `data()`
   Known = 2,  ///< autograd has counted a write on this rank
 };
 
-/// Notices writes to weights and gradients of a fused optimizer that its step does not make: another optimizer that
+/// Notices writes to weights and gradients of a fused optimizer that its update does not make: another optimizer that
 /// updates the same weights, or clipping that takes this rank's gradients for the average.
 ///
-/// Weights may be written while none of their gradients waits for its step: before backward, after the step, or after
-/// `zero_grad`. A write between backward and step means that something else takes the step's place. Permitted writes
-/// are recorded, because the replicas would differ if ranks wrote different values.
+/// Weights may be written while none of their gradients waits for its update: before backward, after the update, or
+/// after `zero_grad`. A write between backward and update means that something else takes the update's place. Permitted
+/// writes are recorded, because the replicas would differ if ranks wrote different values.
 ///
 /// Reads a few elements of each parameter, never all.
 class FusedWatch {
@@ -41,25 +41,25 @@ class FusedWatch {
 
   /// Backward has added to the gradient of parameter `index`.
   void gradient_arrived(std::size_t index);
-  /// Whether gradients of a backward wait for a step.
+  /// Whether gradients of a backward wait for an update.
   bool is_waiting() const { return is_waiting_; }
   /// Whether all waiting gradients are zero or undefined. This is the effect of `zero_grad` of the module or of
   /// torch::optim::Optimizer, which no derived class can intercept.
   bool gradients_are_gone() const;
   /// Whether waiting gradients may be dropped. Not if weights were written in place since backward, as another
-  /// optimizer would do. Once after each step it is allowed nevertheless: a program may bound its weights before
+  /// optimizer would do. Once after each update it is allowed nevertheless: a program may bound its weights before
   /// zero_grad.
   bool allows_drop();
   /// Waiting gradients were dropped.
   void drop_gradients();
-  /// The step was made; weights have their intended values.
+  /// The update was made; weights have their intended values.
   void start_over();
-  /// The fused step itself has scaled the gradients.
+  /// The fused update itself has scaled the gradients.
   void take_gradients();
 
   /// Looks for writes now. Otherwise the first gradient of a backward does.
   void note_writes();
-  /// Writes found since the step, by parameter.
+  /// Writes found since the update, by parameter.
   const std::vector<WeightWrite>& writes() const { return writes_; }
   bool any_writes() const;
   /// Accepts the present weights, whatever was written.
@@ -79,7 +79,7 @@ class FusedWatch {
   std::vector<WeightWrite> writes_;
   std::uint64_t turn_ = 0;
   bool is_waiting_ = false;
-  bool has_stepped_ = false;  // since the last drop of gradients whose weights had been written
+  bool has_updated_ = false;  // since the last drop of gradients whose weights had been written
 };
 
 }  // namespace lockstep

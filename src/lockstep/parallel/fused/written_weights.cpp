@@ -49,7 +49,7 @@ void WrittenWeights::move_to_own_memory() {
   }
 }
 
-// By parameter, how this rank's program has written weights since the last step.
+// By parameter, how this rank's program has written weights since the last update.
 std::vector<std::uint8_t> WrittenWeights::own_changes() const {
   std::vector<std::uint8_t> result;
   for (const WeightWrite write : watch_.writes()) result.push_back(static_cast<std::uint8_t>(write));

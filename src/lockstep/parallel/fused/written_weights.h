@@ -12,17 +12,18 @@
 
 namespace lockstep {
 
-/// The weights of a fused step that the program wrote between two steps, in place or into other memory (torch::load).
+/// The weights of a fused update that the program wrote between two updates, in place or into other memory
+/// (torch::load).
 class WrittenWeights {
  public:
   /// What is given must outlive this object.
   WrittenWeights(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, const FusedMemory& memory,
                  FusedWatch& watch, Communicator& communicator);
 
-  /// Whether this rank's program wrote weights since the last step.
+  /// Whether this rank's program wrote weights since the last update.
   bool any() const;
-  /// Requires that the program wrote the same values on all ranks. Weights in other memory are copied to where the step
-  /// updates them; if ranks share one copy, each rank copies its share. Collective.
+  /// Requires that the program wrote the same values on all ranks. Weights in other memory are copied to where the
+  /// update updates them; if ranks share one copy, each rank copies its share. Collective.
   /// @throws AgreedError  if values differ
   void take_up();
   /// Copies weights that ranks share to memory of this rank. Not collective.

@@ -14,13 +14,13 @@
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/agreement/replica_watch.h"
 #include "lockstep/parallel/communication_hook.h"
+#include "lockstep/parallel/reducer/backward_flags.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/gradient_hooks.h"
 #include "lockstep/parallel/reducer/join_period.h"
 #include "lockstep/parallel/reducer/later_reduction.h"
 #include "lockstep/parallel/reducer/sparse_gradients.h"
 #include "lockstep/parallel/reducer/static_graph.h"
-#include "lockstep/parallel/reducer/step_flags.h"
 #include "lockstep/parallel/step_statistics.h"
 
 namespace lockstep {
@@ -81,7 +81,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   /// Takes part in one step of the other ranks without gradients of its own.
   /// @return  true if no rank has inputs left
-  bool shadow_step();
+  bool shadow_backward();
   JoinPeriod& join_period() { return join_; }
 
   /// From now on, backward leaves these buckets to `later`, which must outlive the time until `take_back`.
@@ -156,7 +156,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool flags_in_bucket() const { return !hook_ && !states_.empty() && !states_.back().is_left; }
 
   std::shared_ptr<Communicator> communicator_;
-  StepFlags flags_;
+  BackwardFlags flags_;
   GradientBuckets buckets_;
   SparseGradients sparse_;
   ReplicaWatch replica_watch_;

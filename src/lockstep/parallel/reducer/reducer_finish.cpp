@@ -170,7 +170,7 @@ void Reducer::average_sparse(bool has_inputs) {
   statistics_.bytes += sparse_.average({has_inputs, join_.is_on(), join_.divides_by_active_ranks()});
 }
 
-bool Reducer::shadow_step() {
+bool Reducer::shadow_backward() {
   const at::NoGradGuard no_grad;
   const std::lock_guard<std::mutex> lock(mutex_);
   sparse_.drop();

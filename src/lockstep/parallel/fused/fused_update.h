@@ -19,25 +19,25 @@
 #include "lockstep/parallel/fused/fused_memory.h"
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradient_selection.h"
-#include "lockstep/parallel/fused/step_agreement.h"
+#include "lockstep/parallel/fused/update_agreement.h"
 #include "lockstep/parallel/fused/written_weights.h"
 #include "lockstep/parallel/reducer/reducer.h"
 
 namespace lockstep {
 
-/// The step of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
+/// The update of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
 /// clips, and updates its share of the weights. All calls are collective, except the destructor and those marked
 /// otherwise.
-class FusedStep final : public StepDelegate {
+class FusedUpdate final : public StepDelegate {
  public:
-  /// Takes over the steps of `optimizer`, and the buckets of `reducer` that this step can handle.
+  /// Takes over the steps of `optimizer`, and the buckets of `reducer` that this update can handle.
   /// @return  null if it can handle no bucket, or if memory is short; the cause is then in `reason`
-  static std::unique_ptr<FusedStep> make(FlatOptimizer& optimizer, Reducer& reducer,
-                                         const std::shared_ptr<Communicator>& communicator, FuseOptions options,
-                                         std::string& reason);
+  static std::unique_ptr<FusedUpdate> make(FlatOptimizer& optimizer, Reducer& reducer,
+                                           const std::shared_ptr<Communicator>& communicator, FuseOptions options,
+                                           std::string& reason);
   /// Gives each rank memory of its own for the weights. Not collective. If the optimizer still exists, it keeps its
   /// share of the state and makes no more steps.
-  ~FusedStep() override;
+  ~FusedUpdate() override;
 
   bool is_active() const { return optimizer_ != nullptr; }  ///< not collective
   FuseMode mode() const;                                    ///< not collective
@@ -51,21 +51,21 @@ class FusedStep final : public StepDelegate {
   void optimizer_destroyed() noexcept override;
 
   /// Call it before each forward that a backward may follow. Not collective.
-  /// @throws Error  if something other than the step has updated weights or clipped gradients; the group then ends
+  /// @throws Error  if something other than the update has updated weights or clipped gradients; the group then ends
   void before_forward();
 
-  /// Gives this rank memory of its own for the weights. The next step compares the ranks' weights and lets the ranks
+  /// Gives this rank memory of its own for the weights. The next update compares the ranks' weights and lets the ranks
   /// share them again. Not collective.
-  /// @throws Error  if gradients wait for their step
+  /// @throws Error  if gradients wait for their update
   void own_weights();
 
-  /// Takes part in one step of the other ranks without gradients. @return  true if no rank has inputs left
-  bool shadow_step();
+  /// Takes part in one update of the other ranks without gradients. @return  true if no rank has inputs left
+  bool shadow_update();
   /// Gives the optimizer its whole state and its own steps back.
   void unfuse();
 
  private:
-  /// What exists while the step is in force. Each part uses those before it.
+  /// What exists while the update is in force. Each part uses those before it.
   struct Parts {
     std::unique_ptr<FusedMemory> memory;
     FusedWatch watch;
@@ -77,24 +77,24 @@ class FusedStep final : public StepDelegate {
           const std::vector<FusedBucket>& buckets, Communicator& communicator);
   };
 
-  FusedStep(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
+  FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
 
   void take_over(FuseOptions options);
   void place_gradients(at::ScalarType dtype);
   void release() noexcept;
   void look();
-  void agree(const StepRequest* request);
-  StepResult run_step();
+  void agree(const UpdateRequest* request);
+  StepResult run_update();
   double run_norm();
   void run_scale();
   void select(const std::vector<at::Tensor>& parameters);
   OwnedGradients owned_gradients(std::size_t bucket);
   std::vector<OwnedGradients> owned_gradients();
   double global_norm();
-  void update(double factor, bool zero);
+  void update_buckets(double factor, bool zero);
   void zero_buckets();
   void zero_others();
-  void count_step(double waited_s);
+  void count_update(double waited_s);
   std::vector<at::Tensor> other_parameters() const;
   /// Runs `body`. If it throws on this rank only, the group ends, because the others would wait.
   template <typename Body>
@@ -107,7 +107,7 @@ class FusedStep final : public StepDelegate {
     } catch (const std::exception& error) {
       const std::string text = error.what();
       if (cause_of(error) != nullptr) record_failure(error);  // a peer's fault, not this rank's
-      communicator_->abort("a fused step failed: " + text.substr(0, text.find('\n')));
+      communicator_->abort("a fused update failed: " + text.substr(0, text.find('\n')));
       throw;
     }
   }
@@ -119,9 +119,9 @@ class FusedStep final : public StepDelegate {
   std::vector<FusedBucket> buckets_;
   std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
   std::unique_ptr<Parts> parts_;
-  StepAgreement agreement_;
+  UpdateAgreement agreement_;
   GradientSelection selection_;
-  bool zeroed_ = false;              // the last step left zeros
+  bool zeroed_ = false;              // the last update left zeros
   std::uint64_t zeroed_writes_ = 0;  // FusedGradients::writes at that time
 };
 

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/reducer/step_flags.h"
+#include "lockstep/parallel/reducer/backward_flags.h"
 
 #include <ATen/ops/from_blob.h>
 
@@ -14,14 +14,14 @@ at::Tensor as_tensor(std::vector<float>& values) {
 
 }  // namespace
 
-StepFlags::StepFlags(std::size_t parameters, int world_size)
+BackwardFlags::BackwardFlags(std::size_t parameters, int world_size)
     : parameters_(parameters),
       moved_at_(2 * parameters + static_cast<std::size_t>(world_size)),
       values_(moved_at_ + 1 + 2 * kBits, 0.0F) {}
 
-void StepFlags::clear() { std::fill(values_.begin(), values_.end(), 0.0F); }
+void BackwardFlags::clear() { std::fill(values_.begin(), values_.end(), 0.0F); }
 
-void StepFlags::set_bits(std::uint32_t bits) {
+void BackwardFlags::set_bits(std::uint32_t bits) {
   for (std::size_t i = 0; i < kBits; ++i) {
     const bool is_set = ((bits >> i) & 1) != 0;
     values_[moved_at_ + 1 + 2 * i] = is_set ? 1 : 0;
@@ -29,7 +29,7 @@ void StepFlags::set_bits(std::uint32_t bits) {
   }
 }
 
-std::uint32_t StepFlags::differing_bits() const {
+std::uint32_t BackwardFlags::differing_bits() const {
   std::uint32_t result = 0;
   for (std::size_t i = 0; i < kBits; ++i) {
     if (values_[moved_at_ + 1 + 2 * i] > 0 && values_[moved_at_ + 2 + 2 * i] > 0) result |= std::uint32_t{1} << i;
@@ -37,13 +37,15 @@ std::uint32_t StepFlags::differing_bits() const {
   return result;
 }
 
-bool StepFlags::any_late() const {
+bool BackwardFlags::any_late() const {
   const auto begin = values_.begin() + static_cast<std::ptrdiff_t>(parameters_);
   return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(parameters_), [](float value) { return value > 0; });
 }
 
-void StepFlags::write(at::Tensor memory) const { memory.copy_(as_tensor(const_cast<std::vector<float>&>(values_))); }
+void BackwardFlags::write(at::Tensor memory) const {
+  memory.copy_(as_tensor(const_cast<std::vector<float>&>(values_)));
+}
 
-void StepFlags::read(const at::Tensor& memory) { as_tensor(values_).copy_(memory); }
+void BackwardFlags::read(const at::Tensor& memory) { as_tensor(values_).copy_(memory); }
 
 }  // namespace lockstep

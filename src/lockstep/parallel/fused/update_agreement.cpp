@@ -1,4 +1,4 @@
-#include "lockstep/parallel/fused/step_agreement.h"
+#include "lockstep/parallel/fused/update_agreement.h"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 // a double holds whole numbers only up to 2^53.
 using RequestNumbers = std::array<double, 9>;
 
-RequestNumbers numbers_of(const StepRequest& request) {
+RequestNumbers numbers_of(const UpdateRequest& request) {
   const StepOptions& options = request.options;
   return {static_cast<double>(request.kind),
           options.max_norm,
@@ -30,9 +30,9 @@ RequestNumbers numbers_of(const StepRequest& request) {
           static_cast<double>(request.selection & 0xffffffff)};
 }
 
-StepRequest request_of(const RequestNumbers& numbers) {
-  StepRequest request;
-  request.kind = static_cast<StepRequest::Kind>(static_cast<int>(numbers[0]));
+UpdateRequest request_of(const RequestNumbers& numbers) {
+  UpdateRequest request;
+  request.kind = static_cast<UpdateRequest::Kind>(static_cast<int>(numbers[0]));
   request.options.max_norm = numbers[1];
   request.options.gradient_factor = numbers[2];
   request.options.zero_grad = numbers[3] != 0;
@@ -43,13 +43,13 @@ StepRequest request_of(const RequestNumbers& numbers) {
   return request;
 }
 
-std::string describe(const StepRequest& request) {
+std::string describe(const UpdateRequest& request) {
   switch (request.kind) {
-    case StepRequest::Kind::Norm:
+    case UpdateRequest::Kind::Norm:
       return fmt::format("clip_grad_norm_ by norm {}, parameters {:x}", request.norm_type, request.selection);
-    case StepRequest::Kind::Scale:
+    case UpdateRequest::Kind::Scale:
       return fmt::format("clip_grad_norm_ by factor {}, parameters {:x}", request.factor, request.selection);
-    case StepRequest::Kind::Step:
+    case UpdateRequest::Kind::Update:
       break;
   }
   const StepOptions& options = request.options;
@@ -73,24 +73,24 @@ bool differs(const std::uint8_t* byte, std::size_t distance) {
 
 }  // namespace
 
-StepAgreement::StepAgreement(std::size_t parameters, int world_size)
+UpdateAgreement::UpdateAgreement(std::size_t parameters, int world_size)
     : contributed_(parameters, 0), joined_(static_cast<std::size_t>(world_size), 0) {}
 
-void StepAgreement::clear() {
+void UpdateAgreement::clear() {
   std::fill(contributed_.begin(), contributed_.end(), std::uint8_t{0});
   std::fill(joined_.begin(), joined_.end(), std::uint8_t{0});
   stale_ = faulty_ = moved_ = false;
   bits_.reset();
   has_request_ = false;
-  request_ = StepRequest();
+  request_ = UpdateRequest();
 }
 
-void StepAgreement::set_request(const StepRequest& request) {
+void UpdateAgreement::set_request(const UpdateRequest& request) {
   request_ = request;
   has_request_ = true;
 }
 
-void StepAgreement::exchange(Communicator& communicator) {
+void UpdateAgreement::exchange(Communicator& communicator) {
   const std::size_t request_bytes = sizeof(RequestNumbers);
   const std::size_t stale_at = contributed_.size() + joined_.size();
   const std::size_t request_at = stale_at + 3;
@@ -129,11 +129,11 @@ void StepAgreement::exchange(Communicator& communicator) {
   request_ = request_of(agreed);
 }
 
-int StepAgreement::active_ranks() const {
+int UpdateAgreement::active_ranks() const {
   return static_cast<int>(std::count(joined_.begin(), joined_.end(), std::uint8_t{0}));
 }
 
-int StepAgreement::lowest_active_rank() const {
+int UpdateAgreement::lowest_active_rank() const {
   const auto found = std::find(joined_.begin(), joined_.end(), std::uint8_t{0});
   return found == joined_.end() ? static_cast<int>(joined_.size()) - 1 : static_cast<int>(found - joined_.begin());
 }

@@ -1,4 +1,4 @@
-// FusedStep: takes over buckets and weights, lets the program have them in between, and gives them back.
+// FusedUpdate: takes over buckets and weights, lets the program have them in between, and gives them back.
 #include <fmt/format.h>
 
 #include <utility>
@@ -9,7 +9,7 @@
 #include "lockstep/optim/update/fused_segment.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_state.h"
-#include "lockstep/parallel/fused/fused_step.h"
+#include "lockstep/parallel/fused/fused_update.h"
 
 namespace lockstep {
 
@@ -25,16 +25,16 @@ const char* to_string(FuseMode mode) {
   return "off";
 }
 
-FusedStep::Parts::Parts(std::unique_ptr<FusedMemory> with_memory, std::vector<at::Tensor> watched,
-                        GradientBuckets& buckets_of_all, const std::vector<FusedBucket>& buckets,
-                        Communicator& communicator)
+FusedUpdate::Parts::Parts(std::unique_ptr<FusedMemory> with_memory, std::vector<at::Tensor> watched,
+                          GradientBuckets& buckets_of_all, const std::vector<FusedBucket>& buckets,
+                          Communicator& communicator)
     : memory(std::move(with_memory)),
       watch(std::move(watched)),
       gradients(buckets_of_all, buckets, *memory, watch),
       faults(buckets_of_all, buckets, watch, communicator),
       written(buckets_of_all, buckets, *memory, watch, communicator) {}
 
-FusedStep::FusedStep(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
+FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
     : optimizer_(&optimizer),
       reducer_(reducer),
       gradients_(reducer.buckets()),
@@ -42,11 +42,11 @@ FusedStep::FusedStep(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr
       agreement_(gradients_.num_parameters(), communicator_->world_size()),
       selection_(gradients_.num_parameters()) {}
 
-FusedStep::~FusedStep() { release(); }
+FusedUpdate::~FusedUpdate() { release(); }
 
-std::unique_ptr<FusedStep> FusedStep::make(FlatOptimizer& optimizer, Reducer& reducer,
-                                           const std::shared_ptr<Communicator>& communicator, FuseOptions options,
-                                           std::string& reason) {
+std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer& reducer,
+                                               const std::shared_ptr<Communicator>& communicator, FuseOptions options,
+                                               std::string& reason) {
   const at::ScalarType dtype = options.gradient_dtype;
   if (dtype != at::ScalarType::Float && dtype != at::ScalarType::BFloat16 && dtype != at::ScalarType::Half) {
     throw Error(fmt::format("gradient_dtype is {}", c10::toString(dtype)),
@@ -68,7 +68,7 @@ std::unique_ptr<FusedStep> FusedStep::make(FlatOptimizer& optimizer, Reducer& re
     reason = "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer on the CPU";
     return nullptr;
   }
-  std::unique_ptr<FusedStep> fused(new FusedStep(optimizer, reducer, communicator));
+  std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
   fused->buckets_ = std::move(buckets);
   try {
     fused->take_over(options);
@@ -81,7 +81,7 @@ std::unique_ptr<FusedStep> FusedStep::make(FlatOptimizer& optimizer, Reducer& re
   return fused;
 }
 
-void FusedStep::take_over(FuseOptions options) {
+void FusedUpdate::take_over(FuseOptions options) {
   place_gradients(options.gradient_dtype);
   auto memory = make_fused_memory(buckets_, gradients_, *communicator_, options.share_weights);
   std::vector<std::size_t> indices;
@@ -104,7 +104,7 @@ void FusedStep::take_over(FuseOptions options) {
 }
 
 // fp64 weights keep gradients in fp64.
-void FusedStep::place_gradients(at::ScalarType dtype) {
+void FusedUpdate::place_gradients(at::ScalarType dtype) {
   for (FusedBucket& bucket : buckets_) {
     const at::ScalarType own = gradients_.parameter(bucket.parameters.front()).scalar_type();
     gradients_.use_dtype(bucket.index, own == at::ScalarType::Float ? dtype : own);
@@ -112,7 +112,7 @@ void FusedStep::place_gradients(at::ScalarType dtype) {
   }
 }
 
-void FusedStep::before_forward() {
+void FusedUpdate::before_forward() {
   FusedWatch& watch = parts_->watch;
   if (!watch.is_waiting()) return;
   if (watch.gradients_are_gone()) {
@@ -123,18 +123,18 @@ void FusedStep::before_forward() {
 }
 
 // Weights that were loaded since backward are as valid as weights that are loaded now.
-void FusedStep::gradients_dropped() {
+void FusedUpdate::gradients_dropped() {
   FusedWatch& watch = parts_->watch;
   if (!watch.is_waiting()) return;
   if (!watch.allows_drop()) guarded([&] { parts_->faults.throw_own(); });
   watch.drop_gradients();
 }
 
-bool FusedStep::gradients_are_zero() const {
+bool FusedUpdate::gradients_are_zero() const {
   return zeroed_ && other_parameters().empty() && parts_->gradients.writes() == zeroed_writes_;
 }
 
-void FusedStep::own_weights() {
+void FusedUpdate::own_weights() {
   const at::NoGradGuard no_grad;
   const FusedWatch& watch = parts_->watch;
   if (watch.is_waiting() && !watch.gradients_are_gone()) {
@@ -146,7 +146,7 @@ void FusedStep::own_weights() {
   parts_->written.move_to_own_memory();
 }
 
-void FusedStep::release() noexcept {
+void FusedUpdate::release() noexcept {
   if (optimizer_ == nullptr) return;
   if (optimizer_->step_delegate() == this) optimizer_->set_step_delegate(nullptr);
   optimizer_ = nullptr;
@@ -162,12 +162,12 @@ void FusedStep::release() noexcept {
   parts_.reset();
 }
 
-void FusedStep::optimizer_destroyed() noexcept {
+void FusedUpdate::optimizer_destroyed() noexcept {
   optimizer_->set_step_delegate(nullptr);
   release();
 }
 
-void FusedStep::unfuse() {
+void FusedUpdate::unfuse() {
   guarded([&] {
     FlatOptimizer& optimizer = *optimizer_;
     const NamedParameters names = numbered_parameters(optimizer);

@@ -10,9 +10,9 @@ namespace lockstep {
 
 /// Facts about one step that every rank must learn from all ranks. They are sent behind the gradients of the last
 /// bucket and reduced with them, so they need no message of their own. A fact is true if any rank set it.
-class StepFlags {
+class BackwardFlags {
  public:
-  StepFlags(std::size_t parameters, int world_size);
+  BackwardFlags(std::size_t parameters, int world_size);
 
   /// Number of elements of the flags.
   std::int64_t numel() const { return static_cast<std::int64_t>(values_.size()); }

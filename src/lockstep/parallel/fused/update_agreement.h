@@ -11,32 +11,32 @@
 namespace lockstep {
 
 /// A rank's request for the gradients.
-struct StepRequest {
-  enum class Kind { Step, Norm, Scale };
-  Kind kind = Kind::Step;
+struct UpdateRequest {
+  enum class Kind { Update, Norm, Scale };
+  Kind kind = Kind::Update;
   StepOptions options;          ///< for Step
   double norm_type = 2;         ///< for Norm
   double factor = 1;            ///< for Scale
   std::uint64_t selection = 0;  ///< identifies the parameters of Norm and Scale: differs between different selections
 };
 
-/// What every rank must learn from all ranks before a fused step: which ranks have a gradient for which parameter,
+/// What every rank must learn from all ranks before a fused update: which ranks have a gradient for which parameter,
 /// which have run out of inputs, whether all have the same request, whether gradients were summed already, and whether
 /// writes were found that are forbidden or whose values must be compared. One small message.
-class StepAgreement {
+class UpdateAgreement {
  public:
-  StepAgreement(std::size_t parameters, int world_size);
+  UpdateAgreement(std::size_t parameters, int world_size);
 
   void clear();
   /// [parameters]: 1 if this rank (after the exchange: any rank) has a gradient.
   std::vector<std::uint8_t>& contributed() { return contributed_; }
   const std::vector<std::uint8_t>& contributed() const { return contributed_; }
-  void set_request(const StepRequest& request);
+  void set_request(const UpdateRequest& request);
   /// On this rank, the existing sums of all ranks' gradients are out of date.
   void set_stale() { stale_ = true; }
   /// This rank has found a fault.
   void set_faulty() { faulty_ = true; }
-  /// Parameters of this rank have other memory, or the program has written them since the last step.
+  /// Parameters of this rank have other memory, or the program has written them since the last update.
   void set_moved() { moved_ = true; }
   /// Bits that must be equal on all ranks that set them.
   void set_bits(std::uint32_t bits) { bits_ = bits; }
@@ -47,7 +47,7 @@ class StepAgreement {
   /// @throws Error  on every rank, if ranks with inputs have different requests and no rank has found a fault
   void exchange(Communicator& communicator);
 
-  const StepRequest& request() const { return request_; }
+  const UpdateRequest& request() const { return request_; }
   bool stale() const { return stale_; }    ///< on any rank
   bool faulty() const { return faulty_; }  ///< on any rank
   bool moved() const { return moved_; }    ///< on any rank
@@ -66,7 +66,7 @@ class StepAgreement {
   std::optional<std::uint32_t> bits_;
   std::uint32_t differing_bits_ = 0;
   bool has_request_ = false;
-  StepRequest request_;
+  UpdateRequest request_;
 };
 
 }  // namespace lockstep

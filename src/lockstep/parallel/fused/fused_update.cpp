@@ -1,4 +1,4 @@
-#include "lockstep/parallel/fused/fused_step.h"
+#include "lockstep/parallel/fused/fused_update.h"
 
 #include <chrono>
 #include <cmath>
@@ -14,33 +14,33 @@
 namespace lockstep {
 namespace {
 
-using StepClock = std::chrono::steady_clock;
+using UpdateClock = std::chrono::steady_clock;
 
 }  // namespace
 
-FuseMode FusedStep::mode() const {
+FuseMode FusedUpdate::mode() const {
   if (!is_active()) return FuseMode::Off;
   return parts_->memory->shares_weights() ? FuseMode::SharedWeights : FuseMode::ShardedState;
 }
 
-bool FusedStep::covers(const at::Tensor& parameter) const {
+bool FusedUpdate::covers(const at::Tensor& parameter) const {
   return is_active() && covered_.count(parameter.unsafeGetTensorImpl()) != 0;
 }
 
-StepResult FusedStep::step(const StepOptions& options) {
+StepResult FusedUpdate::step(const StepOptions& options) {
   return guarded([&] {
-    StepRequest request;
+    UpdateRequest request;
     request.options = options;
     agree(&request);
-    return run_step();
+    return run_update();
   });
 }
 
-double FusedStep::gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) {
+double FusedUpdate::gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) {
   return guarded([&] {
     select(parameters);
-    StepRequest request;
-    request.kind = StepRequest::Kind::Norm;
+    UpdateRequest request;
+    request.kind = UpdateRequest::Kind::Norm;
     request.norm_type = norm_type;
     request.selection = selection_.number();
     agree(&request);
@@ -48,11 +48,11 @@ double FusedStep::gradient_norm(const std::vector<at::Tensor>& parameters, doubl
   });
 }
 
-void FusedStep::scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
+void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
   guarded([&] {
     select(parameters);
-    StepRequest request;
-    request.kind = StepRequest::Kind::Scale;
+    UpdateRequest request;
+    request.kind = UpdateRequest::Kind::Scale;
     request.factor = factor;
     request.selection = selection_.number();
     agree(&request);
@@ -60,12 +60,12 @@ void FusedStep::scale_gradients(const std::vector<at::Tensor>& parameters, doubl
   });
 }
 
-void FusedStep::select(const std::vector<at::Tensor>& parameters) {
+void FusedUpdate::select(const std::vector<at::Tensor>& parameters) {
   selection_.clear();
   for (const at::Tensor& parameter : parameters) selection_.add(covered_.at(parameter.unsafeGetTensorImpl()));
 }
 
-bool FusedStep::shadow_step() {
+bool FusedUpdate::shadow_update() {
   return guarded([&] {
     // The other ranks may clip first: this rank takes part in that, too.
     while (true) {
@@ -73,14 +73,14 @@ bool FusedStep::shadow_step() {
       agree(nullptr);
       if (agreement_.active_ranks() == 0) return true;
       switch (agreement_.request().kind) {
-        case StepRequest::Kind::Norm:
+        case UpdateRequest::Kind::Norm:
           run_norm();
           break;
-        case StepRequest::Kind::Scale:
+        case UpdateRequest::Kind::Scale:
           run_scale();
           break;
-        case StepRequest::Kind::Step:
-          run_step();
+        case UpdateRequest::Kind::Update:
+          run_update();
           return false;
       }
     }
@@ -88,7 +88,7 @@ bool FusedStep::shadow_step() {
 }
 
 // Finds out what this rank has to say in the agreement.
-void FusedStep::look() {
+void FusedUpdate::look() {
   FusedWatch& watch = parts_->watch;
   agreement_.clear();
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) watch.drop_gradients();
@@ -106,7 +106,7 @@ void FusedStep::look() {
 }
 
 // @param request  null: this rank has run out of inputs
-void FusedStep::agree(const StepRequest* request) {
+void FusedUpdate::agree(const UpdateRequest* request) {
   zeroed_ = false;
   look();
   if (request != nullptr) {
@@ -114,7 +114,7 @@ void FusedStep::agree(const StepRequest* request) {
   } else {
     agreement_.set_joined(communicator_->rank());
   }
-  const auto start = StepClock::now();
+  const auto start = UpdateClock::now();
   agreement_.exchange(*communicator_);
   reducer_.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) parts_->faults.throw_agreed();
@@ -125,18 +125,18 @@ void FusedStep::agree(const StepRequest* request) {
   if (active == 0) return;
   if (active < communicator_->world_size()) {
     // Ranks without inputs do not step their schedulers, and received no list of parameters.
-    if (agreement_.request().kind == StepRequest::Kind::Step) {
+    if (agreement_.request().kind == UpdateRequest::Kind::Update) {
       broadcast_group_options(*communicator_, *optimizer_, agreement_.lowest_active_rank());
     } else {
       selection_.broadcast(*communicator_, agreement_.lowest_active_rank());
     }
   }
-  // Scaling needs no sums: existing sums are scaled too, and otherwise the step computes them later.
-  if (!agreement_.stale() || agreement_.request().kind == StepRequest::Kind::Scale) return;
+  // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
+  if (!agreement_.stale() || agreement_.request().kind == UpdateRequest::Kind::Scale) return;
   for (std::size_t i = 0; i < buckets_.size(); ++i) parts_->memory->begin_reduction(i);
 }
 
-StepResult FusedStep::run_step() {
+StepResult FusedUpdate::run_update() {
   const StepOptions options = agreement_.request().options;
   FusedMemory& memory = *parts_->memory;
   StepResult result;
@@ -155,8 +155,8 @@ StepResult FusedStep::run_step() {
     memory.finish();
     if (options.zero_grad) zero_others();
   } else {
-    update(factor, options.zero_grad);
-    const auto start = StepClock::now();
+    update_buckets(factor, options.zero_grad);
+    const auto start = UpdateClock::now();
     memory.finish();
     waited_s = seconds_since(start);
     if (has_inputs) {
@@ -167,17 +167,17 @@ StepResult FusedStep::run_step() {
     }
   }
   if (options.zero_grad && (result.skipped || !memory.zeroes_buckets())) zero_buckets();
-  count_step(waited_s);
+  count_update(waited_s);
   parts_->watch.start_over();
   zeroed_ = options.zero_grad;
   zeroed_writes_ = parts_->gradients.writes();
   return result;
 }
 
-void FusedStep::update(double factor, bool zero) {
+void FusedUpdate::update_buckets(double factor, bool zero) {
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     const FusedBucket& bucket = buckets_[i];
-    FusedUpdate update;
+    SegmentUpdate update;
     bool any = false;
     for (const std::size_t parameter : bucket.parameters) {
       update.skip.push_back(agreement_.contributed()[parameter] == 0);
@@ -193,19 +193,19 @@ void FusedStep::update(double factor, bool zero) {
   }
 }
 
-void FusedStep::zero_buckets() {
+void FusedUpdate::zero_buckets() {
   for (const FusedBucket& bucket : buckets_) bucket.gradients.zero_();
 }
 
-void FusedStep::zero_others() {
+void FusedUpdate::zero_others() {
   for (const at::Tensor& parameter : other_parameters()) {
     if (parameter.grad().defined()) parameter.mutable_grad().zero_();
   }
 }
 
-void FusedStep::count_step(double waited_s) {
+void FusedUpdate::count_update(double waited_s) {
   StepStatistics& statistics = reducer_.statistics();
-  statistics.unused_parameters += parts_->gradients.end_step(agreement_.contributed());
+  statistics.unused_parameters += parts_->gradients.end_update(agreement_.contributed());
   statistics.waited_s += waited_s;
   if (!agreement_.stale()) return;  // counted in backward
   for (const FusedBucket& bucket : buckets_) {
@@ -214,7 +214,7 @@ void FusedStep::count_step(double waited_s) {
   }
 }
 
-double FusedStep::run_norm() {
+double FusedUpdate::run_norm() {
   const double p = agreement_.request().norm_type;
   double norm = 0;
   if (p == 0) {
@@ -233,7 +233,7 @@ double FusedStep::run_norm() {
   return norm;
 }
 
-void FusedStep::run_scale() {
+void FusedUpdate::run_scale() {
   const double factor = agreement_.request().factor;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const FusedBucket& bucket = buckets_[b];
@@ -253,7 +253,7 @@ void FusedStep::run_scale() {
   parts_->watch.take_gradients();
 }
 
-OwnedGradients FusedStep::owned_gradients(std::size_t bucket) {
+OwnedGradients FusedUpdate::owned_gradients(std::size_t bucket) {
   OwnedGradients part;
   part.source = parts_->memory->gradients(bucket);
   part.source.divisor =
@@ -263,20 +263,20 @@ OwnedGradients FusedStep::owned_gradients(std::size_t bucket) {
   return part;
 }
 
-std::vector<OwnedGradients> FusedStep::owned_gradients() {
+std::vector<OwnedGradients> FusedUpdate::owned_gradients() {
   std::vector<OwnedGradients> parts;
   for (std::size_t i = 0; i < buckets_.size(); ++i) parts.push_back(owned_gradients(i));
   return parts;
 }
 
 // Covers the average of all ranks' gradients, and gradients that are equal on all ranks already; one rank counts these.
-double FusedStep::global_norm() {
+double FusedUpdate::global_norm() {
   const GradientMemory others(other_parameters());
   const bool counts_others = communicator_->rank() == agreement_.lowest_active_rank() && others.count() > 0;
   return norm_over_ranks(*communicator_, *parts_->memory, owned_gradients(), counts_others ? others.norm(2) : 0, 2);
 }
 
-std::vector<at::Tensor> FusedStep::other_parameters() const {
+std::vector<at::Tensor> FusedUpdate::other_parameters() const {
   std::vector<at::Tensor> result;
   for (const auto& group : optimizer_->param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
