@@ -14,7 +14,7 @@ namespace lockstep {
 struct UpdateRequest {
   enum class Kind { Update, Norm, Scale };
   Kind kind = Kind::Update;
-  StepOptions options;          ///< for Step
+  StepOptions options;          ///< for Update
   double norm_type = 2;         ///< for Norm
   double factor = 1;            ///< for Scale
   std::uint64_t selection = 0;  ///< identifies the parameters of Norm and Scale: differs between different selections
