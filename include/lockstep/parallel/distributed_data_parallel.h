@@ -38,6 +38,9 @@ struct DistributedDataParallelOptions {
   /// gradient are known and do not delay their bucket. A broken promise is an Error.
   bool static_graph = false;
   std::vector<std::string> parameters_and_buffers_to_ignore;  ///< names of tensors that are not synchronised
+  /// Notice replicas that drift apart, with an Error that names the parameter and the rank. false: for methods in which
+  /// each rank changes weights on its own during a backward and restores them before the update, such as SAM.
+  bool watch_replicas = true;
 };
 
 struct JoinOptions {

@@ -50,6 +50,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   has_buffers_ = !named_buffers.empty();
   reducer_ = Reducer::make(reducer_parameters(tensors_), communicator_,
                            reducer_options(options_, communicator_->membership()));
+  if (!options_.watch_replicas) reducer_->replica_watch().stop();
   if (has_buffers_) {
     reducer_->replica_watch().watch_buffers([this]() -> std::vector<NamedTensor> {
       if (options_.broadcast_buffers && tensors_.is_training()) return {};

@@ -62,6 +62,7 @@ void check_equal_options(Communicator& communicator, const DistributedDataParall
       first_difference(communicator, {fmt::format("init_sync = {}", options.init_sync),
                                       fmt::format("broadcast_buffers = {}", options.broadcast_buffers),
                                       fmt::format("static_graph = {}", options.static_graph),
+                                      fmt::format("watch_replicas = {}", options.watch_replicas),
                                       fmt::format("bucket_cap_mb = {}", options.bucket_cap_mb),
                                       fmt::format("parameters_and_buffers_to_ignore = {{{}}}",
                                                   fmt::join(options.parameters_and_buffers_to_ignore, ", ")),

@@ -185,6 +185,47 @@ TEST(DriftOnce, RoundingIsAWarning) {
   EXPECT_EQ(log.find(warning), log.rfind(warning)) << "once is enough: " << log;
 }
 
+// SAM: each rank looks for the gradient at weights that it moves by its own gradient, and restores them before the
+// update.
+TEST(DriftOnce, WeightsThatEachRankMovesOnItsOwnAreAllowedIfNotWatched) {
+  for (const bool watched : {true, false}) {
+    SCOPED_TRACE(watched);
+    fuse_ranks("thread", kDriftRanks, [&](const Group& group) {
+      DriftNet net;
+      auto options = fuse_on(group);
+      options.watch_replicas = watched;
+      DistributedDataParallel ddp(net, options);
+      const std::string text = fuse_error([&] {
+        for (int step = 0; step < kDriftSteps; ++step) {
+          torch::Tensor& weight = net->head->weight;
+          const torch::Tensor before = weight.detach().clone();
+          {
+            const torch::NoGradGuard no_grad;
+            weight.add_(0.1 * (group->rank() + 1));
+          }
+          ddp(drift_batch(group->rank(), step)).square().sum().backward();
+          const torch::NoGradGuard no_grad;
+          weight.copy_(before);
+        }
+      });
+      EXPECT_EQ(text.find("set watch_replicas = false") != std::string::npos, watched) << text;
+    });
+  }
+}
+
+// Buffers without storage have no memory to look at.
+TEST(DriftOnce, SparseBuffersAreLeftAlone) {
+  fuse_ranks("thread", kDriftRanks, [](const Group& group) {
+    torch::nn::Linear model = make_linear(3, 1);
+    model->register_buffer("adjacency", torch::eye(3).to_sparse());
+    auto options = fuse_on(group);
+    options.broadcast_buffers = false;
+    options.init_sync = false;
+    DistributedDataParallel ddp(model, options);
+    for (int step = 0; step < 2; ++step) ddp(torch::ones({1, 3})).sum().backward();
+  });
+}
+
 // Averages of batch normalisation may differ if they are not sent, so loading them on one rank is a warning.
 TEST(DriftOnce, BuffersThatOneRankAloneLoadsAreAWarning) {
   for (const bool sent : {false, true}) {

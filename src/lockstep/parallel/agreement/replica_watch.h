@@ -34,6 +34,8 @@ class ReplicaWatch {
   /// @param list  returns the buffers that no rank sends to the others in this step
   void watch_buffers(std::function<std::vector<NamedTensor>()> list) { list_buffers_ = std::move(list); }
 
+  /// From now on nothing is noticed. Call it on every rank or on none.
+  void stop() { is_stopped_ = true; }
   /// Leaves the tensor to others, or watches it again.
   void set_left_out(std::size_t index, bool is_left_out) { watched_[index].is_left_out = is_left_out; }
 
@@ -56,12 +58,14 @@ class ReplicaWatch {
   void compare_buffers(Communicator& communicator);
   void compare_tensors(Communicator& communicator);
 
+  bool is_stopped_ = false;
   std::vector<Watched> watched_;
   std::function<std::vector<NamedTensor>()> list_buffers_;
   std::vector<const void*> buffers_;        // their memory at the last look
   std::vector<std::string> moved_buffers_;  // found by the last look
   std::uint64_t looks_ = 0;
-  std::uint64_t next_comparison_ = 0;  // because of elements
+  std::uint64_t next_comparison_ = 0;      // because of elements
+  std::uint64_t next_buffer_warning_ = 0;  // because buffers are moved in many steps
 };
 
 }  // namespace lockstep

@@ -21,10 +21,10 @@ std::uint64_t tensor_digest(const at::Tensor& tensor) {
   return digest;
 }
 
-std::optional<TensorDifference> find_tensor_difference(Communicator& communicator,
-                                                       const std::vector<at::Tensor>& tensors) {
+std::vector<TensorDifference> find_tensor_differences(Communicator& communicator,
+                                                      const std::vector<at::Tensor>& tensors) {
   const auto count = static_cast<std::int64_t>(tensors.size());
-  if (communicator.world_size() == 1 || count == 0) return std::nullopt;
+  if (communicator.world_size() == 1 || count == 0) return {};
   const auto longs = at::TensorOptions().dtype(at::kLong);
   at::Tensor mine = at::empty({count}, longs);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -34,12 +34,20 @@ std::optional<TensorDifference> find_tensor_difference(Communicator& communicato
   at::Tensor all = at::empty({communicator.world_size() * count}, longs);
   communicator.all_gather(all, mine);
   const std::int64_t* first = all.data_ptr<std::int64_t>();
+  std::vector<TensorDifference> differences;
   for (std::int64_t i = 0; i < count; ++i) {
     for (int rank = 1; rank < communicator.world_size(); ++rank) {
-      if (first[rank * count + i] != first[i]) return TensorDifference{static_cast<std::size_t>(i), rank};
+      if (first[rank * count + i] != first[i]) differences.push_back({static_cast<std::size_t>(i), rank});
     }
   }
-  return std::nullopt;
+  return differences;
+}
+
+std::optional<TensorDifference> find_tensor_difference(Communicator& communicator,
+                                                       const std::vector<at::Tensor>& tensors) {
+  const auto all = find_tensor_differences(communicator, tensors);
+  if (all.empty()) return std::nullopt;
+  return all.front();
 }
 
 }  // namespace lockstep
