@@ -110,6 +110,13 @@ TEST(SamplersOfGroup, TakeTheirPlaceAmongSpawnedProcesses) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(SamplersOfGroup, GiveOneReplicaAllOnEveryRank) {
+  run_ranks_as_threads(2, [](const Membership& membership) {
+    const ThreadPlace place({membership.rank, membership.world_size});
+    EXPECT_EQ(ExactDistributedSampler(3, {1}).indices(), (Indices{0, 1, 2})) << "rank " << membership.rank;
+  });
+}
+
 TEST(SamplersOfGroup, NeedNoGroupForOneReplica) {
   EXPECT_EQ(DistributedSampler(3, {1, {}, false}).indices(), (Indices{0, 1, 2}));
   EXPECT_EQ(ExactDistributedSampler(3, {1}).indices(), (Indices{0, 1, 2}));

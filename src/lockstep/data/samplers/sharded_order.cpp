@@ -25,8 +25,7 @@ Replica replica_of(const char* sampler, std::optional<std::int64_t> num_replicas
     throw Error(fmt::format("Invalid number of replicas {}, it should be at least 1", count), sampler,
                 "give the world size as num_replicas");
   }
-  const bool is_alone = count == 1 && !default_place();
-  const std::int64_t mine = rank ? *rank : (is_alone ? 0 : place_in_group(sampler, "rank").rank);
+  const std::int64_t mine = rank ? *rank : (count == 1 ? 0 : place_in_group(sampler, "rank").rank);
   if (mine < 0 || mine >= count) {
     throw Error(fmt::format("Invalid rank {}, rank should be in the interval [0, {}]", mine, count - 1), sampler,
                 "give this process's rank, and the world size as num_replicas");
