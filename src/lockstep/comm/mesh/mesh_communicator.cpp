@@ -108,19 +108,23 @@ class MeshCommunicator : public Communicator {
   std::function<void()> do_begin(const Request& request, const Operation& operation) override {
     if (!mesh_->sends_unattended() || operation.staged || operation.fingerprint.count == 0) return nullptr;
     if (posted_ >= kMostPosted) return nullptr;
-    std::shared_ptr<PostedCollective> posted;
+    struct Posted {  // destroyed from the bottom: messages end before the memory goes that they may write
+      Request tensors;
+      std::unique_ptr<PostedCollective> collective;
+    };
+    const auto posted = std::make_shared<Posted>(Posted{request, nullptr});
     try {
-      posted = post(request, operation);
+      posted->collective = post(request, operation);
     } catch (const MeshError&) {
       return nullptr;  // it fails again in its turn, which explains the failure
     }
-    if (!posted) return nullptr;
+    if (!posted->collective) return nullptr;
     ++posted_;
-    return [this, posted, tensors = request, activity = activity_of(operation)]() mutable {
+    return [this, posted, activity = activity_of(operation)] {
       // The deadline starts only now: a long queue of operations is no reason to give up.
       perform(activity, membership().deadline(), [&] {
-        posted->finish();
-        posted.reset();
+        posted->collective->finish();
+        posted->collective.reset();
         --posted_;
       });
     };
