@@ -134,6 +134,15 @@ TEST(GroupFailure, SurvivesItsWayThroughTheStore) {
     EXPECT_EQ(got.blamed, 7);
     EXPECT_EQ(got.found_by, 2);
   }
+  // A program's reason for `abort` may hold the byte that parts the fields.
+  const GroupFailure odd = GroupFailure::decode(GroupFailure{Kind::Aborted,
+                                                             "a\x1f"
+                                                             "b",
+                                                             "c", 3, 1}
+                                                    .encode());
+  EXPECT_EQ(odd.kind, Kind::Aborted);
+  EXPECT_EQ(odd.happened, "a b");
+  EXPECT_EQ(odd.blamed, 3);
 }
 
 TEST(GroupFailure, AnyTextInTheStoreBecomesSomeFailure) {

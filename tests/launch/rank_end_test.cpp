@@ -71,6 +71,10 @@ INSTANTIATE_TEST_SUITE_P(
                     {with_file(end_of(1, 1), Kind::LostPeer, 0), with_file(end_of(0, 1), Kind::LostPeer, 0)},
                     0},
         RankEndCase{
+            "a_consequence_stays_one_when_it_is_ended",
+            {with_file(end_of(1, 1), Kind::PeerLeft, 0), asked(with_file(end_of(2, 0, SIGTERM), Kind::PeerLeft, 0))},
+            1},
+        RankEndCase{
             "who_had_said_so_before_it_was_ended",
             {with_file(end_of(0, 1), Kind::AbortedByPeer, 1), asked(with_file(end_of(1, 0, SIGTERM), Kind::Own))},
             1},

@@ -172,8 +172,11 @@ FailureCause GroupFailure::cause() const {
 }
 
 std::string GroupFailure::encode() const {
+  std::string what = happened, advice = fix;  // a program's own reason for abort may hold any byte
+  std::replace(what.begin(), what.end(), kSeparator, ' ');
+  std::replace(advice.begin(), advice.end(), kSeparator, ' ');
   return fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}", kSeparator, static_cast<std::uint32_t>(kind), blamed, found_by,
-                     happened, fix);
+                     what, advice);
 }
 
 GroupFailure GroupFailure::decode(const std::string& text) {

@@ -26,7 +26,8 @@ void share_host_threads(const Membership& membership) {
   const bool is_programs_choice = env_int("OMP_NUM_THREADS") != before;
   const int share = threads_of_process(ranks);
   if (is_programs_choice || share >= before) return;
-  compute_with_threads(share);
+  at::set_num_threads(share);
+  if (chosen_by("OPENBLAS_NUM_THREADS") != "user") set_blas_threads(share);
   if (membership.self().local_rank != 0) return;
   log_info(
       "{} ranks share {}, which their launcher did not say (LOCAL_WORLD_SIZE): each computes with {} of {} threads",

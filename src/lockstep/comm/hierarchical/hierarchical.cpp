@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
+#include "lockstep/base/failure_record.h"
 #include "lockstep/base/home_process.h"
 #include "lockstep/comm/enclosing_operation.h"
 #include "lockstep/comm/hierarchical/host_parts.h"
@@ -35,7 +37,12 @@ class HierarchicalCommunicator : public Communicator {
   const char* engine() const override { return "hierarchical"; }
 
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType dtype) override {
-    return parts_->local->allocate(sizes, dtype);
+    try {
+      return parts_->local->allocate(sizes, dtype);
+    } catch (const Error& error) {  // a part records nothing
+      if (cause_of(error) != nullptr && !membership().is_part()) record_failure(error);
+      throw;
+    }
   }
 
  private:

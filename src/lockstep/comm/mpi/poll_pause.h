@@ -11,7 +11,7 @@ namespace lockstep {
 class PollPause {
  public:
   void take() {
-    ++polls_;
+    if (polls_ < kPollsBeforeSleep) ++polls_;
     if (sleeps()) {
       const timespec pause{0, kSleep_ns};
       ::nanosleep(&pause, nullptr);

@@ -40,6 +40,7 @@ int distance_from_cause(const RankEnd& end) {
 bool failed(const RankEnd& end) { return !end.status.success() && !end.was_asked; }
 
 bool had_reported_failure(const RankEnd& end) {
+  if (end.error.cause && end.error.cause->is_consequence()) return false;  // whatever signal ended it then
   return end.was_asked && !end.status.success() && !end.error.message.empty() && distance_from_cause(end) == 0;
 }
 
