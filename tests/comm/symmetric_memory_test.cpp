@@ -4,9 +4,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
+#include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
+#include "lockstep/net/store.h"
 #include "tests/comm/contract.h"
 
 namespace lockstep {
@@ -70,7 +73,15 @@ TEST_P(SymmetricCopies, AreClosedOnceTheGroupHasEnded) {
     if (!shares_memory(group)) return;
     const auto memory = group.symmetric_memory(group.allocate({10}, at::kFloat));
     group.barrier();
-    if (group.rank() == 0) group.abort("that is enough");
+    // The abort must not meet a rank that still waits in this barrier.
+    Store& store = *group.membership().store;
+    store.set("passed/" + std::to_string(group.rank()), "1");
+    if (group.rank() == 0) {
+      for (int rank = 0; rank < group.world_size(); ++rank) {
+        store.get("passed/" + std::to_string(rank), Deadline::after(std::chrono::seconds(30)));
+      }
+      group.abort("that is enough");
+    }
     EXPECT_THROW(group.barrier(), Error);
     bool ran = false;
     EXPECT_THROW(memory->access([&] { ran = true; }), Error);
