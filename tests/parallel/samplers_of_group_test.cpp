@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/group_place.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/distributed_sampler.h"
