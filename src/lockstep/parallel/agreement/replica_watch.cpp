@@ -41,19 +41,23 @@ std::uint64_t element_of(const at::Tensor& tensor, std::uint64_t look) {
   return bits;
 }
 
-// The largest difference of the ranks' elements, relative to rank 0's largest element. Collective.
-double difference_from_first(Communicator& communicator, const at::Tensor& tensor, int rank) {
+struct Distance {
+  int rank = 0;      // the rank that is farthest from rank 0
+  double size = -1;  // the largest difference of their elements, relative to rank 0's largest element; NaN is farthest
+};
+
+// Collective, with the same result on every rank.
+Distance largest_distance(Communicator& communicator, const at::Tensor& tensor) {
   at::Tensor first = tensor.detach().contiguous().clone();
   communicator.broadcast(first, 0);
-  at::Tensor size = at::zeros({1}, at::TensorOptions().dtype(at::kDouble));
-  if (communicator.rank() == rank) {
-    const at::Tensor own = tensor.detach().to(at::kDouble), expected = first.to(at::kDouble);
-    const at::Tensor is_equal = own.eq(expected).logical_or(own.isnan().logical_and(expected.isnan()));  // also inf
-    const double largest = (own - expected).abs().masked_fill(is_equal, 0).max().item<double>();
-    size.fill_(largest == 0 ? 0 : largest / expected.abs().max().item<double>());
-  }
-  communicator.broadcast(size, rank);
-  return size.item<double>();
+  const at::Tensor own = tensor.detach().to(at::kDouble), expected = first.to(at::kDouble);
+  const at::Tensor is_equal = own.eq(expected).logical_or(own.isnan().logical_and(expected.isnan()));  // also inf
+  const double largest = (own - expected).abs().masked_fill(is_equal, 0).max().item<double>();
+  const double size = largest == 0 ? 0 : largest / expected.abs().max().item<double>();
+  at::Tensor sizes = at::empty({communicator.world_size()}, at::TensorOptions().dtype(at::kDouble));
+  communicator.all_gather(sizes, at::full({1}, size, sizes.options()));
+  const int rank = sizes.argmax().item<int>();  // NaN counts as the largest
+  return {rank, sizes[rank].item<double>()};
 }
 
 }  // namespace
@@ -131,22 +135,24 @@ void ReplicaWatch::compare_tensors(Communicator& communicator) {
     entries.push_back(&watched.entry);
   }
   // The one beyond rounding if there is one: a small difference elsewhere must not hide it. NaN counts as beyond.
-  TensorDifference found;
-  double size = -1, excess = -1;
+  Distance farthest;
+  std::size_t index = 0;
+  double excess = -1;  // as a multiple of what rounding makes
   for (const TensorDifference& each : find_tensor_differences(communicator, tensors)) {
-    const at::Tensor& tensor = tensors[each.index];
-    const double now = difference_from_first(communicator, tensor, each.rank);
-    if (now / rounding_of(tensor.scalar_type()) <= excess) continue;
-    found = each;
-    size = now;
-    excess = now / rounding_of(tensor.scalar_type());
+    const Distance distance = largest_distance(communicator, tensors[each.index]);
+    const double multiple = distance.size / rounding_of(tensors[each.index].scalar_type());
+    if (multiple <= excess) continue;
+    farthest = distance;
+    if (distance.size == 0) farthest.rank = each.rank;  // equal numbers of different bits, such as zeros of both signs
+    index = each.index;
+    excess = multiple;
     if (!(excess <= 1)) break;
   }
-  if (size == -1) return;
+  if (farthest.size == -1) return;
   const std::string what = fmt::format(
       "parameter \"{}\" is not the same on rank {} as on rank 0: they differ by up to {:.3g} of its "
       "largest element",
-      entries[found.index]->name, found.rank, size);
+      entries[index]->name, farthest.rank, farthest.size);
   if (!(excess <= 1)) {
     throw AgreedError(
         what, communicator.membership().where() + ", DistributedDataParallel",

@@ -37,7 +37,9 @@ std::vector<TensorDifference> find_tensor_differences(Communicator& communicator
   std::vector<TensorDifference> differences;
   for (std::int64_t i = 0; i < count; ++i) {
     for (int rank = 1; rank < communicator.world_size(); ++rank) {
-      if (first[rank * count + i] != first[i]) differences.push_back({static_cast<std::size_t>(i), rank});
+      if (first[rank * count + i] == first[i]) continue;
+      differences.push_back({static_cast<std::size_t>(i), rank});
+      break;
     }
   }
   return differences;
