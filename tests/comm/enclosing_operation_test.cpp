@@ -1,5 +1,5 @@
 // The mark that a step of a larger operation takes with it.
-#include "lockstep/comm/enclosing_operation.h"
+#include "lockstep/comm/communicator/enclosing_operation.h"
 
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lockstep/comm/group_failure.h"
+#include "lockstep/comm/failure/group_failure.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lockstep/comm/work_queue.h"
+#include "lockstep/comm/communicator/work_queue.h"
 
 namespace lockstep {
 namespace {

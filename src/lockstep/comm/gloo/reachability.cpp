@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/failure/named_rank.h"
 #include "lockstep/comm/mesh/bring_up.h"
-#include "lockstep/comm/named_rank.h"
 #include "lockstep/net/sockets/socket.h"
 
 namespace lockstep {

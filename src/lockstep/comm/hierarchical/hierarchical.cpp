@@ -6,7 +6,7 @@
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/home_process.h"
-#include "lockstep/comm/enclosing_operation.h"
+#include "lockstep/comm/communicator/enclosing_operation.h"
 #include "lockstep/comm/hierarchical/host_parts.h"
 #include "lockstep/comm/hierarchical/host_stages.h"
 #include "lockstep/comm/mesh/supervisor.h"

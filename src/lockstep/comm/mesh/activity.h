@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "lockstep/comm/group_failure.h"
+#include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/comm/operation.h"
 #include "lockstep/net/membership.h"
 

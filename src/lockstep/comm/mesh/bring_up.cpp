@@ -7,8 +7,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/slow_notice.h"
-#include "lockstep/comm/group_failure.h"
-#include "lockstep/comm/late_ranks.h"
+#include "lockstep/comm/failure/group_failure.h"
+#include "lockstep/comm/failure/late_ranks.h"
 
 namespace lockstep {
 namespace {

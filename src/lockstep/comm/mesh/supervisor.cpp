@@ -12,7 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/start_thread.h"
-#include "lockstep/comm/group_failure.h"
+#include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/comm/mesh/diagnosis.h"
 
 namespace lockstep {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/failure/named_rank.h"
 #include "lockstep/comm/mesh/bring_up.h"
-#include "lockstep/comm/named_rank.h"
 
 namespace lockstep {
 namespace {

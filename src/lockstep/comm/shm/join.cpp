@@ -11,7 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
-#include "lockstep/comm/group_failure.h"
+#include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/comm/shm/core_sharing.h"
 #include "lockstep/comm/shm/peers/process_watch.h"
 #include "lockstep/comm/shm/peers/store_watch.h"

@@ -10,7 +10,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/text/lower_case.h"
 #include "lockstep/comm/communicator.h"
-#include "lockstep/comm/communicator_state.h"
+#include "lockstep/comm/communicator/communicator_state.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/net/subgroup.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/named_rank.h"
+#include "lockstep/comm/failure/named_rank.h"
 
 namespace lockstep {
 

@@ -11,10 +11,10 @@
 #include "lockstep/base/failure_record.h"
 #include "lockstep/base/home_process.h"
 #include "lockstep/base/log.h"
-#include "lockstep/comm/communicator_state.h"
-#include "lockstep/comm/enclosing_operation.h"
-#include "lockstep/comm/group_failure.h"
-#include "lockstep/comm/work_queue.h"
+#include "lockstep/comm/communicator/communicator_state.h"
+#include "lockstep/comm/communicator/enclosing_operation.h"
+#include "lockstep/comm/communicator/work_queue.h"
+#include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/net/store/patience.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "lockstep/comm/work_queue.h"
+#include "lockstep/comm/communicator/work_queue.h"
 
 #include <chrono>
 #include <utility>

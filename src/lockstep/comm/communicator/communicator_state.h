@@ -11,7 +11,7 @@
 
 #include "lockstep/base/home_process.h"
 #include "lockstep/comm/communicator.h"
-#include "lockstep/comm/work_queue.h"
+#include "lockstep/comm/communicator/work_queue.h"
 
 namespace lockstep {
 

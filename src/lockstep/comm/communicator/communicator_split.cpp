@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/comm/communicator_state.h"
+#include "lockstep/comm/communicator/communicator_state.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/net/subgroup.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "lockstep/base/failure_cause.h"
-#include "lockstep/comm/late_ranks.h"
-#include "lockstep/comm/named_rank.h"
+#include "lockstep/comm/failure/late_ranks.h"
+#include "lockstep/comm/failure/named_rank.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/comm/late_ranks.h"
+#include "lockstep/comm/failure/late_ranks.h"
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
-#include "lockstep/comm/communicator_state.h"
+#include "lockstep/comm/communicator/communicator_state.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/comm/named_rank.h"
+#include "lockstep/comm/failure/named_rank.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/comm/enclosing_operation.h"
+#include "lockstep/comm/communicator/enclosing_operation.h"
 
 namespace lockstep {
 namespace {
