@@ -8,8 +8,9 @@
 #include "lockstep/base/environment.h"  // environment variables, with their types checked
 #include "lockstep/base/error.h"        // Error: what happened, where, what to do
 
-#include "lockstep/tensor/batch.h"     // named tensors of several samples
-#include "lockstep/tensor/loss_sum.h"  // a loss as a sum and what it counts
+#include "lockstep/tensor/batch.h"          // named tensors of several samples
+#include "lockstep/tensor/loss_sum.h"       // a loss as a sum and what it counts
+#include "lockstep/tensor/tensor_fields.h"  // tensors by name
 
 #include "lockstep/data/batch.h"                       // named tensors of one sample
 #include "lockstep/data/concat_dataset.h"              // several datasets one after the other

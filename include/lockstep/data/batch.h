@@ -4,16 +4,16 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "lockstep/tensor/batch.h"
+#include "lockstep/tensor/tensor_fields.h"
 
 namespace lockstep {
 
 /// Named tensors of one sample, e.g. "images" [1, 28, 28] and "labels" [] (a scalar).
-using Example = std::map<std::string, at::Tensor>;
+using Example = TensorFields;
 
 /// Combines samples into a batch. Runs in the loader's worker threads, so its result must depend on its argument alone.
 using Collate = std::function<Batch(std::vector<Example>)>;

@@ -2,15 +2,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <map>
 #include <string>
+
+#include "lockstep/tensor/tensor_fields.h"
 
 namespace lockstep {
 
 /// Named tensors of several samples; the first dimension of each is the batch.
-using Batch = std::map<std::string, at::Tensor>;
+using Batch = TensorFields;
 
-/// The tensor called `name`. `batch.at(name)` gives it, too, but its error says only "map::at".
+/// The tensor called `name`. `batch.at(name)` gives it, too; this function also says who needs it, and refuses a field
+/// that holds no tensor.
 /// @param where  who needs it, for the error
 /// @throws Error  that names `name` and what `batch` has, if there is no such tensor
 const at::Tensor& batch_field(const Batch& batch, const std::string& name, const std::string& where = "batch_field");

@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "lockstep/tensor/tensor_fields.h"
+
 namespace lockstep {
 
 /// Applies a function to every tensor in a structure of maps and vectors, at any depth, in order: Accelerate's
@@ -35,5 +37,7 @@ template <typename Inner>
 inline constexpr bool kIsNested<std::vector<Inner>> = true;
 template <typename Key, typename Inner>
 inline constexpr bool kIsNested<std::map<Key, Inner>> = true;
+template <>
+inline constexpr bool kIsNested<TensorFields> = true;
 
 }  // namespace lockstep
