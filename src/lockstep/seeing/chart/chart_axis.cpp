@@ -46,8 +46,10 @@ std::string whole_number(double value) {
   return value >= 1 && value < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:g}", value);
 }
 
-// Positive values in order, each once; 1 if there is none.
+// What a logarithmic axis can show: the finite positive values in order, each once; 1 if there is none.
 std::vector<double> distinct(std::vector<double> values) {
+  const auto has_no_place = [](double value) { return !std::isfinite(value) || value <= 0; };
+  values.erase(std::remove_if(values.begin(), values.end(), has_no_place), values.end());
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
   if (values.empty()) values.push_back(1);
@@ -92,6 +94,8 @@ ChartAxis ChartAxis::at_values(const std::vector<double>& values, double begin, 
   for (const double value : sorted) axis.ticks_.push_back({value, whole_number(value)});
   return axis;
 }
+
+bool ChartAxis::has_place(double value) const { return std::isfinite(value) && (!is_logarithmic_ || value > 0); }
 
 double ChartAxis::at(double value) const {
   const double place = is_logarithmic_ ? std::log10(value) : value;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "lockstep/seeing/chart/svg_text.h"
 
@@ -78,9 +77,11 @@ std::string plot_line(const ChartLine& line, std::size_t color, const ChartAxis&
   if (line.points.empty()) return "";
   std::string path, marks;
   bool draws = false;
+  const auto has_place = [&](const auto& point) { return x.has_place(point.first) && y.has_place(point.second); };
   const PlotPoints points = thinned(line.points);
-  for (const auto& [px, py] : points) {
-    if (!std::isfinite(py)) {
+  for (const auto& point : points) {
+    const auto& [px, py] = point;
+    if (!has_place(point)) {
       draws = false;
       continue;
     }
@@ -88,7 +89,7 @@ std::string plot_line(const ChartLine& line, std::size_t color, const ChartAxis&
     draws = true;
     if (points.size() <= kMostMarks) marks += mark(line.name, px, py, x.at(px), y.at(py));
   }
-  if (line.ringed) {
+  if (line.ringed && has_place(line.points.at(*line.ringed))) {
     const auto& [px, py] = line.points.at(*line.ringed);
     marks += fmt::format(R"(<circle class="ring" cx="{:.1f}" cy="{:.1f}" r="8"/>)", x.at(px), y.at(py));
   }
