@@ -68,6 +68,9 @@ enum class SquadRows {
   Contexts    ///< one per paragraph, columns "title", "context"
 };
 
+/// The columns of those rows.
+const std::vector<std::string>& squad_columns(SquadRows rows = SquadRows::Questions);
+
 /// Reads JSON in SQuAD's format (Rajpurkar et al., 2016, arXiv:1606.05250), plain or gzip: {"data": [{"title": …,
 /// "paragraphs": [{"context": …, "qas": [{"id": …, "question": …}]}]}]}. Memory holds the texts, each once.
 /// @throws Error  with file, line and column, if the text is not JSON; with the place in the document, if it has

@@ -102,6 +102,21 @@ TEST_F(PredictBadInput, ATableIsReadByItsColumnAndNeverByItsLines) {
   const std::string objects =
       write_lines(*folder_ / "o.jsonl", "{\"text\": \"good, and cheap\"}\n{\"text\": \"bad\"}\n");
   EXPECT_EQ(answers_of(objects, {}).out, by_column.out);
+  // In SQuAD's format.
+  const std::string squad = write_lines(
+      *folder_ / "squad.json",
+      R"({"data": [{"title": "t", "paragraphs": [{"context": "good, and cheap", "qas": [{"id": "1", "question": "q"}]},
+                                                  {"context": "bad", "qas": [{"id": "2", "question": "q"}]}]}]})");
+  const ProgramEnd questions = answers_of(squad, {});
+  EXPECT_EQ(questions.code, 2) << questions.out;
+  EXPECT_TRUE(tells(questions.err, "which column holds the text? There are id, title, context, question"))
+      << questions.err;
+  EXPECT_EQ(answers_of(squad, {"--text-column", "context"}).out, by_column.out);
+  // Its columns are looked for in the file, which only a build with Arrow can read.
+  const ProgramEnd parquet = answers_of(write_lines(*folder_ / "rows.parquet", "PAR1"), {});
+  EXPECT_EQ(parquet.code, 1) << parquet.out;
+  EXPECT_TRUE(tells(parquet.err, "rows.parquet")) << parquet.err;
+  EXPECT_FALSE(tells(parquet.err, "which column")) << parquet.err;
   const ProgramEnd pairs = answers_of(other, {"--text-column", "id", "--text-column", "words"});
   EXPECT_TRUE(tells(pairs.out, "\t1\\tgood, and cheap\n")) << pairs.out;
   const ProgramEnd piped = run_bad({kBadInputBin, "predict", "--model", *folder_ / "model", "--text-column", "text"});

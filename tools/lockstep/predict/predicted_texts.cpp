@@ -59,14 +59,13 @@ bool is_table(const PredictFlags& flags) {
 
 std::vector<std::string> text_columns(const PredictFlags& flags) {
   const std::string ending = ending_of(flags.file);
-  const bool has_header = ending != ".json" && ending != ".parquet";
   try {
-    if (has_header || !flags.text_columns.empty()) return text_columns_of_file(flags.file, flags.text_columns);
+    return text_columns_of_file(flags.file, flags.text_columns);
   } catch (const UsageError& error) {
+    if (ending == ".json" || ending == ".parquet") throw;
     throw UsageError(error.happened(), flags.file,
                      error.fix() + "; if each line is a text, pass the file on standard input");
   }
-  throw UsageError("which column holds the text?", flags.file, "give --text-column, or two of a pair");
 }
 
 /// Collects texts for `answer`, and passes over those that have none.

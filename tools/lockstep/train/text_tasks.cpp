@@ -20,9 +20,21 @@ bool has_column(const std::vector<std::string>& columns, const std::string& name
   return std::find(columns.begin(), columns.end(), name) != columns.end();
 }
 
+// The columns of a file that open_text_file reads.
+std::vector<std::string> columns_of_texts(const std::string& path) {
+  std::filesystem::path name = path;
+  if (name.extension() == ".gz") name = name.stem();
+  if (name.extension() == ".txt") return {"text"};
+  if (name.extension() == ".json") return squad_columns();
+  if (name.extension() != ".parquet") return columns_of_file(path);
+  std::vector<std::string> columns;
+  for (const auto& column : read_parquet_schema(path).columns) columns.push_back(column.first);
+  return columns;
+}
+
 // The columns that the flags name, or the usual ones.
 TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path) {
-  const std::vector<std::string> columns = columns_of_file(path);
+  const std::vector<std::string> columns = columns_of_texts(path);
   TextFileOptions options;
   options.texts = text_columns_of_file(path, flags.text_columns);
   options.label = flags.label_column;
@@ -90,7 +102,7 @@ std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const
 
 std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given) {
   if (!given.empty()) return given;
-  const std::vector<std::string> columns = columns_of_file(path);
+  const std::vector<std::string> columns = columns_of_texts(path);
   const std::vector<std::vector<std::string>> usual{
       {"text"}, {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"sentence"}, {"review"}, {"content"}};
   for (const auto& names : usual) {

@@ -84,8 +84,9 @@ void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, Training
 
 /// The columns of a table, from its first record or object. @throws Error  if it cannot be read
 std::vector<std::string> columns_of_file(const std::string& path);
-/// The columns of a table that hold its texts: those that were given, or else the usual ones, such as "text".
-/// @throws UsageError  if none was given and the table has none of the usual ones
+/// The columns that hold the texts of a file that open_text_file reads: those that were given, or else the usual ones,
+/// such as "text".
+/// @throws UsageError  if none was given and the file has none of the usual ones; Error  if it cannot be read
 std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given);
 /// The tokenizer of the first folder, or of the model's folder if the first is empty. If it has no padding token, its
 /// end-of-text token is used. @throws UsageError  if the first folder does not exist

@@ -15,12 +15,6 @@ namespace {
 
 using text::JsonFields;
 
-const std::vector<std::string>& columns_of(SquadRows rows) {
-  static const std::vector<std::string> questions{"id", "title", "context", "question"};
-  static const std::vector<std::string> contexts{"title", "context"};
-  return rows == SquadRows::Questions ? questions : contexts;
-}
-
 const nlohmann::json& array_of(JsonFields& fields, const std::string& name) {
   const nlohmann::json& value = fields.require(name);
   if (value.is_array()) return value;
@@ -60,7 +54,7 @@ class SquadTexts : public TextDataset {
   using Row = std::vector<std::size_t>;
 
   std::size_t column(const std::string& name) const {
-    const std::vector<std::string>& names = columns_of(rows_);
+    const std::vector<std::string>& names = squad_columns(rows_);
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) throw Error(no_such_column(name, names), path_, "name one of them");
     return static_cast<std::size_t>(found - names.begin());
@@ -94,7 +88,7 @@ class SquadTexts : public TextDataset {
     Row row;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       row.push_back(all[columns_[i]]);
-      checks.text(i, texts_[row[i]], [&] { return fmt::format("{}.{}", where, columns_of(rows_)[columns_[i]]); });
+      checks.text(i, texts_[row[i]], [&] { return fmt::format("{}.{}", where, squad_columns(rows_)[columns_[i]]); });
     }
     if (!checks.end_row(0)) return;
     table_.push_back(std::move(row));
@@ -124,13 +118,19 @@ class SquadTexts : public TextDataset {
   std::string path_;
   SquadRows rows_;
   std::string settings_;
-  std::vector<std::size_t> columns_;  // into columns_of(rows_), one per text
+  std::vector<std::size_t> columns_;  // into squad_columns(rows_), one per text
   std::vector<std::string> texts_;
   std::vector<Row> table_;
   std::vector<std::string> places_;
 };
 
 }  // namespace
+
+const std::vector<std::string>& squad_columns(SquadRows rows) {
+  static const std::vector<std::string> questions{"id", "title", "context", "question"};
+  static const std::vector<std::string> contexts{"title", "context"};
+  return rows == SquadRows::Questions ? questions : contexts;
+}
 
 std::shared_ptr<const TextDataset> read_squad_texts(const std::string& path, const TextFileOptions& options,
                                                     SquadRows rows) {
