@@ -31,7 +31,8 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
       segment = sharing_.make(total_bytes);
       for (int rank = 1; rank < group_.world_size(); ++rank) {
         if (sharing_.offer(segment, {group_.load(group_.cell(rank).inbox), label}, deadline)) continue;
-        throw Error(group_.named(rank).name + " has gone", "allocate", fmt::format("read the log of rank {}", rank));
+        const NamedRank gone = group_.named(rank);
+        throw Error(gone.name + " has gone", "allocate", fmt::format("read the log of rank {}", gone.in_job));
       }
     } catch (const Error& error) {
       mine = error;
