@@ -9,6 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -68,6 +69,20 @@ void expect_errors_without_group() {
 TEST(SamplersOfGroup, TakeTheRankOfTheirThread) {
   spawn_threads(2, [](const std::shared_ptr<Communicator>& group) { expect_shares_of_pytorch(group->rank()); });
   expect_errors_without_group();
+}
+
+// It is not known to which rank such a thread belongs, and the process's group has other ranks.
+TEST(SamplersOfGroup, AreToldTheirShareInThreadsThatARankStarts) {
+  set_default_place(GroupPlace{1, 4});
+  spawn_threads(2, [](const std::shared_ptr<Communicator>& group) {
+    std::thread([&group] {
+      const std::string text = error_without_group([] { DistributedSampler(5, {}); });
+      EXPECT_NE(text.find("a thread that a rank of spawn_threads has started"), std::string::npos) << text;
+      EXPECT_EQ(DistributedSampler(5, {2, group->rank(), false}).indices().front(), group->rank());
+    }).join();
+  });
+  EXPECT_EQ(DistributedSampler(5, {{}, {}, false}).indices().front(), 1);
+  set_default_place(std::nullopt);
 }
 
 TEST(SamplersOfGroup, TakeTheDefaultGroupOfTheirProcess) {

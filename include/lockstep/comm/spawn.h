@@ -44,6 +44,9 @@ void spawn_processes(int world_size, const RankFunction& body, const SpawnOption
 /// than OMP_NUM_THREADS. OpenBLAS with several threads would compute one rank's product at a time, so the whole process
 /// uses it with one thread per caller meanwhile.
 ///
+/// A thread that a rank starts itself does not belong to the rank: samplers that take their share from the default
+/// group are made in the rank's own thread, or are given `num_replicas` and `rank`.
+///
 /// @throws whatever the first rank that failed threw; the group is then aborted, so that the other ranks end too
 /// @throws Error  if `world_size` is not positive or the engine cannot connect threads
 void spawn_threads(int world_size, const RankFunction& body, const SpawnOptions& options = {});

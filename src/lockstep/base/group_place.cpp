@@ -1,5 +1,6 @@
 #include "lockstep/base/group_place.h"
 
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -17,11 +18,12 @@ ProcessPlace& process_place() {
 }
 
 thread_local std::optional<GroupPlace> place_of_thread;
+std::atomic<int> threads_with_place{0};
 
 }  // namespace
 
 std::optional<GroupPlace> default_place() {
-  if (place_of_thread) return place_of_thread;
+  if (place_of_thread || threads_with_place > 0) return place_of_thread;
   ProcessPlace& process = process_place();
   const std::lock_guard<std::mutex> lock(process.mutex);
   return process.place;
@@ -33,8 +35,11 @@ void set_default_place(std::optional<GroupPlace> place) {
   process.place = place;
 }
 
-ThreadPlace::ThreadPlace(GroupPlace place) : before_(std::exchange(place_of_thread, place)) {}
+ThreadPlace::ThreadPlace(GroupPlace place) : before_(std::exchange(place_of_thread, place)) { ++threads_with_place; }
 
-ThreadPlace::~ThreadPlace() { place_of_thread = before_; }
+ThreadPlace::~ThreadPlace() {
+  place_of_thread = before_;
+  --threads_with_place;
+}
 
 }  // namespace lockstep

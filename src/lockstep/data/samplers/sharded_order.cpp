@@ -14,7 +14,9 @@ namespace {
 GroupPlace place_in_group(const char* sampler, const char* missing) {
   if (const auto place = default_place()) return *place;
   throw Error(fmt::format("{} is not set, and there is no default process group to take it from", missing), sampler,
-              "call init_process_group before the sampler is made; a program of one process sets num_replicas to 1");
+              "call init_process_group before the sampler is made; a program of one process sets num_replicas to 1; a "
+              "thread that a rank of spawn_threads has started sets num_replicas and rank itself, from the rank's "
+              "group");
 }
 
 }  // namespace
