@@ -76,6 +76,14 @@ TEST_F(TwoNodes, AConsequenceCountsIfNoNodeReportsACause) {
   EXPECT_EQ(story_at(1), "rank 1 lost rank 0");
 }
 
+// A signal is not kept waiting behind a report that gives others precedence.
+TEST_F(TwoNodes, ALauncherThatIsToldToEndReportsThatAtOnce) {
+  node_of(1).report_failure("rank 1 lost rank 0", /*blames_a_peer=*/true);
+  node_of(1).report_leaving("the launcher of node 1 was told to end");
+  EXPECT_EQ(story_at(0), "the launcher of node 1 was told to end");
+  EXPECT_EQ(story_at(1), "the launcher of node 1 was told to end");
+}
+
 TEST_F(TwoNodes, TheFirstOfTwoCausesCounts) {
   node_of(0).report_failure("rank 0 failed by itself", /*blames_a_peer=*/false);
   EXPECT_EQ(story_at(1), "rank 0 failed by itself");

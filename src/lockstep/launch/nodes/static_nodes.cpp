@@ -222,24 +222,20 @@ void StaticNodes::report_leaving(const std::string& why) {
   report({false, true, false, why}, std::chrono::milliseconds(0));
 }
 
-// The first outcome in the queue counts. Another node's has `precedence` to arrive before this one.
+// The first outcome in the queue counts. Another node's has `precedence` to arrive before this one, which is then
+// dropped.
 void StaticNodes::report(const Outcome& outcome, std::chrono::milliseconds precedence) {
-  notifier_.post([this, outcome, precedence, queue = key(attempt_, "outcome")] {
+  const auto push = [this, outcome, queue = key(attempt_, "outcome")] {
     try {
-      if (precedence.count() > 0 && has_outcome_by(queue, Deadline::after(precedence))) return;
       client_->push(queue, text_of_outcome(outcome));
     } catch (const Error&) {
       outcome_.publish(outcome);  // the store has ended, and so has the job: only this node's story is left to report
     }
-  });
-}
-
-bool StaticNodes::has_outcome_by(const std::string& queue, Deadline deadline) {
-  try {
-    client_->wait({first_in(queue)}, deadline);
-    return true;
-  } catch (const TimeoutError&) {
-    return false;
+  };
+  if (precedence.count() > 0) {
+    notifier_.post_later(Deadline::after(precedence), push);
+  } else {
+    notifier_.post(push);
   }
 }
 
@@ -256,20 +252,25 @@ void StaticNodes::report_success() {
 
 // Runs in its own thread, for one attempt.
 void StaticNodes::watch_outcome() {
+  const Outcome outcome = wait_for_outcome();
+  notifier_.drop_later_messages();  // a report that gave others precedence
+  outcome_.publish(outcome);
+}
+
+Outcome StaticNodes::wait_for_outcome() {
   const std::string place = first_in(key(attempt_, "outcome"));
   try {
     const std::string text = client_->get(place, Deadline::never());
-    const Outcome outcome = outcome_in(place, text);
+    Outcome outcome = outcome_in(place, text);
     if (story_of_loss(text)) lost_one_ = true;
     if (!outcome.is_final) set_last_will(key(attempt_ + 1, "ready/" + std::to_string(node_rank_)));
-    outcome_.publish(outcome);
+    return outcome;
   } catch (const StoreLostError& error) {
-    outcome_.publish(
-        {false, true, false, "the launcher of node 0, which serves the job's store, is lost: " + error.happened()});
+    return {false, true, false, "the launcher of node 0, which serves the job's store, is lost: " + error.happened()};
   } catch (const Error& error) {
-    outcome_.publish({false, true, false, error.happened() + "\n  " + error.fix()});
+    return {false, true, false, error.happened() + "\n  " + error.fix()};
   } catch (const std::exception& error) {
-    outcome_.publish({false, true, false, std::string("the job's store cannot be read: ") + error.what()});
+    return {false, true, false, std::string("the job's store cannot be read: ") + error.what()};
   }
 }
 

@@ -50,8 +50,8 @@ class StaticNodes : public NodeGroup {
   void check_still_there(int node);
   std::string missing_nodes(int from);
   void report(const Outcome& outcome, std::chrono::milliseconds precedence);
-  bool has_outcome_by(const std::string& queue, Deadline deadline);
   void watch_outcome();
+  Outcome wait_for_outcome();
   void set_last_will(const std::string& queue);
   std::string key(int attempt, const std::string& what) const;
 

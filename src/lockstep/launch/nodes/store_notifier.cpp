@@ -16,6 +16,7 @@ StoreNotifier::~StoreNotifier() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    later_.clear();
   }
   changed_.notify_all();
   thread_.join();
@@ -29,6 +30,19 @@ void StoreNotifier::post(std::function<void()> message) {
   changed_.notify_all();
 }
 
+void StoreNotifier::post_later(Deadline due, std::function<void()> message) {
+  {
+    const std::lock_guard lock(mutex_);
+    later_.emplace(due.at(), std::move(message));
+  }
+  changed_.notify_all();
+}
+
+void StoreNotifier::drop_later_messages() {
+  const std::lock_guard lock(mutex_);
+  later_.clear();
+}
+
 bool StoreNotifier::wait_until_done(Deadline deadline) {
   std::unique_lock lock(mutex_);
   while (!pending_.empty()) {
@@ -38,11 +52,26 @@ bool StoreNotifier::wait_until_done(Deadline deadline) {
   return true;
 }
 
+void StoreNotifier::post_what_is_due() {
+  while (!later_.empty() && later_.begin()->first <= Deadline::Clock::now()) {
+    pending_.push_back(std::move(later_.begin()->second));
+    later_.erase(later_.begin());
+  }
+}
+
 void StoreNotifier::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !pending_.empty() || stopping_; });
-    if (pending_.empty()) return;
+    post_what_is_due();
+    if (pending_.empty()) {
+      if (stopping_) return;
+      if (later_.empty()) {
+        changed_.wait(lock);
+      } else {
+        changed_.wait_until(lock, later_.begin()->first);
+      }
+      continue;
+    }
     const std::function<void()> message = pending_.front();
     lock.unlock();
     message();

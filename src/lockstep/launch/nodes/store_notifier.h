@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -15,22 +16,28 @@ namespace lockstep {
 class StoreNotifier {
  public:
   StoreNotifier();
-  /// Returns after all messages are written.
+  /// Returns after all messages are written. Those that were to be written later are dropped.
   ~StoreNotifier();
   StoreNotifier(const StoreNotifier&) = delete;
   StoreNotifier& operator=(const StoreNotifier&) = delete;
 
   /// @param message  writes to the store; must not throw
   void post(std::function<void()> message);
-  /// @return  false if messages remain at the deadline
+  /// Posts the message at the time of `due`. Until then it holds up no other message.
+  void post_later(Deadline due, std::function<void()> message);
+  /// Drops what `post_later` has not posted yet.
+  void drop_later_messages();
+  /// @return  false if posted messages remain at the deadline
   bool wait_until_done(Deadline deadline);
 
  private:
   void run();
+  void post_what_is_due();
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> pending_;  // the first one is being written
+  std::multimap<Deadline::Clock::time_point, std::function<void()>> later_;
   bool stopping_ = false;
   std::thread thread_;
 };
