@@ -1,7 +1,8 @@
 #include "tools/lockstep/self_test.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
 
 #include <chrono>
 #include <cmath>

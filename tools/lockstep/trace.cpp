@@ -1,7 +1,7 @@
 // `lockstep trace`: shows the steps of one training iteration of DataParallel, with and without gathered outputs.
 #include <fmt/format.h>
 #include <torch/cuda.h>
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 #include "lockstep/train/trainable_model.h"
 
-#include <torch/torch.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <algorithm>
 #include <cctype>

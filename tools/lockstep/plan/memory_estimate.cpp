@@ -1,7 +1,7 @@
 #include "tools/lockstep/plan/memory_estimate.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cctype>

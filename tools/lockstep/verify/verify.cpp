@@ -1,7 +1,8 @@
 // `lockstep verify`: shows on your own model and data that the mean of the shards' gradients is the whole gradient.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/torch.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "lockstep/train/loop/evaluation.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,7 @@
 #include "lockstep/train/loop/trainer_context.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <array>
 

@@ -1,7 +1,7 @@
 #include "lockstep/train/loop/training_optimizer.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/optim/optimizer.h>
 
 #include <functional>
 #include <map>
