@@ -43,7 +43,8 @@ function(lockstep_module folder)
     # An executable starts as src/lockstep/start/preinit.cpp says; a shared library may hold no such function.
     target_link_options(lockstep_${name} INTERFACE
                         $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:LINKER:-u,lockstep_preinit>)
-    if(NOT arg_PRECOMPILE)
+    # In batches, a module has one to three files to compile: too few to pay for a header of its own.
+    if(NOT arg_PRECOMPILE OR CMAKE_UNITY_BUILD)
       set(arg_PRECOMPILE TENSOR)
     endif()
     lockstep_precompile(lockstep_${name} ${arg_PRECOMPILE})
