@@ -1,8 +1,8 @@
 # `cmake --install`, in four components:
 #   library      shared libraries, and engines that are loaded when a program uses them
 #   development  headers, static libraries, and the files with which CMake and pkg-config find them
-#   command      lockstep, and what it starts
-#   benchmarks   what `lockstep bench` starts and reads
+#   command      lockstep, what it starts, and the data that the project ships
+#   benchmarks   `lockstep bench`, what it starts and reads
 # and cpack, which makes packages of them (LockstepPackages.cmake).
 include(CMakePackageConfigHelpers)
 include(LockstepThirdParty)
@@ -59,11 +59,14 @@ foreach(program lockstep-torch lockstep-plan-worker)
   install(TARGETS ${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
 endforeach()
 install(TARGETS lockstep_spare LIBRARY DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT command)
+# What the README's commands read.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/data DESTINATION ${LOCKSTEP_SHARE_FOLDER} COMPONENT command
+        PATTERN "__pycache__" EXCLUDE PATTERN "*.py" EXCLUDE)
 
 # ---- benchmarks
-foreach(program step restart trainer wrapper all-reduce)
-  lockstep_set_rpath(lockstep-${program}-worker ${LOCKSTEP_LIBEXEC_FOLDER})
-  install(TARGETS lockstep-${program}-worker RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT benchmarks)
+foreach(program bench step-worker restart-worker trainer-worker wrapper-worker all-reduce-worker)
+  lockstep_set_rpath(lockstep-${program} ${LOCKSTEP_LIBEXEC_FOLDER})
+  install(TARGETS lockstep-${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT benchmarks)
 endforeach()
 foreach(peer gloo mpi)
   if(TARGET lockstep-all-reduce-${peer})
@@ -73,7 +76,5 @@ endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/peers ${PROJECT_SOURCE_DIR}/bench/wrappers
         DESTINATION ${LOCKSTEP_SHARE_FOLDER}/bench COMPONENT benchmarks
         FILES_MATCHING PATTERN "*.py" PATTERN "wrappers/*.cpp" PATTERN "__pycache__" EXCLUDE)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/data DESTINATION ${LOCKSTEP_SHARE_FOLDER} COMPONENT benchmarks
-        PATTERN "__pycache__" EXCLUDE)
 
 include(LockstepPackages)

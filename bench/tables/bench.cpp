@@ -1,4 +1,5 @@
-// `lockstep bench`: the benchmarks. Each table shows its bound or its peer next to Lockstep.
+// The companion `lockstep-bench`: `lockstep bench`, the benchmarks. Each table shows its bound or its peer next to
+// Lockstep.
 #include <memory>
 #include <string>
 #include <utility>
@@ -6,6 +7,7 @@
 
 #include "tools/lockstep/command_line.h"
 #include "tools/lockstep/subcommand.h"
+#include "tools/lockstep/torch_error_text.h"
 
 namespace lockstep {
 #define BENCH(name, summary) std::unique_ptr<Subcommand> make_bench_##name();
@@ -44,8 +46,21 @@ class Bench : public Subcommand {
   std::vector<std::pair<CLI::App*, std::unique_ptr<Subcommand>>> benchmarks_;
 };
 
-}  // namespace
-
 std::unique_ptr<Subcommand> make_bench() { return std::make_unique<Bench>(); }
 
+}  // namespace
 }  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const std::vector<SubcommandEntry> entries{
+#define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep"},
+#define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-torch"},
+#define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-bench"},
+#include "tools/lockstep/subcommands.inc"
+#undef TORCH_FREE
+#undef NEEDS_TORCH
+#undef BENCHMARKS
+  };
+  return run_command_line(entries, argc, argv, torch_error_text);
+}

@@ -10,7 +10,7 @@
 
 #include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
-#include "bench/tables/bench_program.h"
+#include "bench/measure/worker_program.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/processor/topology.h"

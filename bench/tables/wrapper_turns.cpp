@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "bench/measure/bench_folder.h"
-#include "bench/tables/bench_program.h"
+#include "bench/measure/worker_program.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/cpu_mask.h"
 #include "lockstep/models/registry.h"

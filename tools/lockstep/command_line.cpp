@@ -200,13 +200,13 @@ void show_examples(CLI::App& app, const std::vector<std::string>& command_lines)
 
 namespace {
 
-int run_words(const std::vector<SubcommandEntry>& entries, const std::string& companion,
-              std::vector<std::string> arguments, std::string (*describe)(const std::exception&)) {
+int run_words(const std::vector<SubcommandEntry>& entries, std::vector<std::string> arguments,
+              std::string (*describe)(const std::exception&)) {
   if (arguments.size() > 1 && arguments[0] == "help") arguments = {arguments[1], "--help"};
   const auto entry = std::find_if(entries.begin(), entries.end(), [&](const SubcommandEntry& candidate) {
     return !arguments.empty() && candidate.name == arguments[0];
   });
-  if (entry != entries.end() && entry->make == nullptr) become(companion, arguments);
+  if (entry != entries.end() && entry->make == nullptr) become(entry->program, arguments);
   wait_if_spare();
   if (entry != entries.end()) return run_subcommand(*entry, {arguments.begin() + 1, arguments.end()}, describe);
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
@@ -222,12 +222,12 @@ int run_words(const std::vector<SubcommandEntry>& entries, const std::string& co
 
 }  // namespace
 
-int run_command_line(const std::vector<SubcommandEntry>& entries, const std::string& companion, int argc, char** argv,
+int run_command_line(const std::vector<SubcommandEntry>& entries, int argc, char** argv,
                      std::string (*describe)(const std::exception&)) {
   open_missing_streams();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
-    return run_words(entries, companion, arguments, describe);
+    return run_words(entries, arguments, describe);
   } catch (const std::exception& error) {
     print_failure(arguments.empty() || arguments[0][0] == '-' ? "" : arguments[0], error.what());
     return kFailed;

@@ -13,16 +13,17 @@ struct SubcommandEntry {
   std::string name;     ///< as typed, with hyphens
   std::string summary;  ///< one line
   std::string example;  ///< one command line
-  MakeSubcommand make;  ///< null if the other binary contains it
+  MakeSubcommand make;  ///< null if another program contains it
+  std::string program;  ///< that contains it
 };
 
 /// "frob_data" in its typed form: "frob-data".
 std::string with_hyphens(std::string name);
 
 /// Runs the command line `argv` and returns its exit code: 0 success, 1 failure, 2 not understood. A subcommand whose
-/// `make` is null is passed to the program `companion` beside this one, which replaces this process.
+/// `make` is null is passed to its program, beside this one, which replaces this process.
 /// @param describe  the text of an exception that is not an Error
-int run_command_line(const std::vector<SubcommandEntry>& entries, const std::string& companion, int argc, char** argv,
+int run_command_line(const std::vector<SubcommandEntry>& entries, int argc, char** argv,
                      std::string (*describe)(const std::exception&));
 
 }  // namespace lockstep

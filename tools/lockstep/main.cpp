@@ -6,9 +6,11 @@
 namespace lockstep {
 #define TORCH_FREE(name, summary, example) std::unique_ptr<Subcommand> make_##name();
 #define NEEDS_TORCH(name, summary, example)
+#define BENCHMARKS(name, summary, example)
 #include "tools/lockstep/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
+#undef BENCHMARKS
 }  // namespace lockstep
 
 // A warm spare of `lockstep train` must wait in lockstep-torch, which has loaded LibTorch, and not here.
@@ -17,12 +19,13 @@ extern "C" __attribute__((visibility("default"), used)) const char lockstep_wait
 int main(int argc, char** argv) {
   using namespace lockstep;
   const std::vector<SubcommandEntry> entries{
-#define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name},
-#define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr},
+#define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep"},
+#define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-torch"},
+#define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-bench"},
 #include "tools/lockstep/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
+#undef BENCHMARKS
   };
-  return run_command_line(entries, "lockstep-torch", argc, argv,
-                          [](const std::exception& error) { return std::string(error.what()); });
+  return run_command_line(entries, argc, argv, [](const std::exception& error) { return std::string(error.what()); });
 }

@@ -1,26 +1,22 @@
 // The companion `lockstep-torch`: the subcommands that need LibTorch. `lockstep` starts it.
-#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
 
 #include "tools/lockstep/command_line.h"
+#include "tools/lockstep/torch_error_text.h"
 
 namespace lockstep {
 #define TORCH_FREE(name, summary, example)
 #define NEEDS_TORCH(name, summary, example) std::unique_ptr<Subcommand> make_##name();
+#define BENCHMARKS(name, summary, example)
 #include "tools/lockstep/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
+#undef BENCHMARKS
 
 namespace {
-
-// The text without the C++ stack that LibTorch appends to its messages.
-std::string describe(const std::exception& error) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
-}
 
 // The short commands, which read and print and join no other process: when run_command_line returns, their output is
 // written and their objects are destroyed.
@@ -41,13 +37,15 @@ bool is_over_at_once(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   const std::vector<SubcommandEntry> entries{
-#define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, nullptr},
-#define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, make_##name},
+#define TORCH_FREE(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep"},
+#define NEEDS_TORCH(name, summary, example) {with_hyphens(#name), summary, example, make_##name, "lockstep-torch"},
+#define BENCHMARKS(name, summary, example) {with_hyphens(#name), summary, example, nullptr, "lockstep-bench"},
 #include "tools/lockstep/subcommands.inc"
 #undef TORCH_FREE
 #undef NEEDS_TORCH
+#undef BENCHMARKS
   };
-  const int code = run_command_line(entries, "lockstep", argc, argv, describe);
+  const int code = run_command_line(entries, argc, argv, torch_error_text);
 #if !defined(__SANITIZE_ADDRESS__)  // the address sanitizer looks for leaks at the end
   if (is_over_at_once(argc, argv)) leave(code);
 #endif

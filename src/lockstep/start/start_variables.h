@@ -13,7 +13,7 @@ namespace lockstep {
 /// the environment once, when they are loaded. This file is the only place that lists these variables. Three ways to
 /// start use it:
 ///   - `lockstep run` and `lockstep launch`, for their ranks;
-///   - the command `lockstep`, before it becomes `lockstep-torch`;
+///   - the command `lockstep`, before it becomes `lockstep-torch` or `lockstep-bench`;
 ///   - any other program that is linked with the library, before the constructors of its libraries (preinit.cpp).
 /// Variables that the user set stay as they are. The variables set here are listed in LOCKSTEP_CHOSEN, so that a
 /// launcher started by such a process does not take them for the user's choice. The list also records the host and the

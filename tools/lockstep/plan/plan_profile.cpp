@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "bench/tables/bench_program.h"
+#include "bench/measure/worker_program.h"
 #include "lockstep/base/processor/topology.h"
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/shell.h"

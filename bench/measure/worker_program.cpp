@@ -1,4 +1,4 @@
-#include "bench/tables/bench_program.h"
+#include "bench/measure/worker_program.h"
 
 #include <fmt/format.h>
 
