@@ -57,7 +57,7 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
   explicit DataParallel(ModuleType module, const std::vector<Name>& device_ids,
                         std::optional<ReplicaDevice> output_device = {}, std::int64_t dim = 0,
                         ReplicaOptions options = {})
-      : DataParallel(std::move(module), replica_devices_named(device_ids), std::move(output_device), dim, options) {}
+      : DataParallel(std::move(module), replica_devices_named(device_ids), output_device, dim, options) {}
 
   template <typename... Args>
   auto forward(const Args&... args) {

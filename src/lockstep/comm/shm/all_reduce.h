@@ -87,7 +87,8 @@ class AllReduce {
     for (int rank = 0; rank < group_.world_size(); ++rank) {
       const Location location = slots_.location(call.sequence, rank);
       if (one_address_space_ && location.segment == kPointer) {
-        copies.push_back(reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(location.offset)));
+        const auto address = static_cast<std::uintptr_t>(location.offset);
+        copies.push_back(reinterpret_cast<std::byte*>(address));  // NOLINT(performance-no-int-to-ptr): a rank wrote it
       } else if (buffer != nullptr && location.segment == buffer->segment() &&
                  location.offset <= buffer->part_bytes() && bytes_of(rank) <= buffer->part_bytes() - location.offset) {
         copies.push_back(buffer->part(rank) + location.offset);

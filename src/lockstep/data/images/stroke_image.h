@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "lockstep/data/images/digit_strokes.h"
@@ -26,7 +27,8 @@ class StrokeImage {
  private:
   void draw_line(StrokePoint a, StrokePoint b);
 
-  std::array<std::int64_t, kSide * kSide> distance2_;  // of each pixel's centre to the nearest line, squared
+  std::array<std::int64_t, std::size_t{kSide} * kSide>
+      distance2_;  // of each pixel's centre to the nearest line, squared
 };
 
 }  // namespace lockstep
