@@ -4,47 +4,21 @@
 #include <signal.h>
 
 #include "tests/e2e/launch.h"
+#include "tests/e2e/train/review_classification.h"
 
 namespace lockstep {
 namespace {
 
 TEST(ElasticTrain, GoesOnAsHostsComeAndGo) {
   const TemporaryFolder folder;
-  const std::string reviews = LOCKSTEP_SOURCE_DIR "/data/reviews";
   const std::string port = bound_socket().second;
   const auto host = [&] {
     return std::make_unique<RunningProgram>(
         launch({"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:" + port, "--rdzv-conf=last_call_timeout=0.2"},
-               {kBin + "/lockstep",
-                "train",
-                "--task",
-                "text-classification",
-                "--model",
-                "bert-tiny",
-                "--tokenizer",
-                reviews + "-vocab",
-                "--train-file",
-                reviews + ".csv",
-                "--label-column",
-                "division",
-                "--max-train-samples",
-                "2000",
-                "--allow-world-size-change",
-                "true",
-                "--max-length",
-                "64",
-                "--output-dir",
-                folder / "out",
-                "--num-train-epochs",
-                "500",
-                "--logging-steps",
-                "1",
-                "--save-steps",
-                "20",
-                "--save-total-limit",
-                "2",
-                "--resume-from-checkpoint",
-                "true"}));
+               review_classification(
+                   folder / "out", {"--max-train-samples", "2000", "--allow-world-size-change", "true", "--max-length",
+                                    "64", "--num-train-epochs", "500", "--logging-steps", "1", "--save-steps", "20",
+                                    "--save-total-limit", "2", "--resume-from-checkpoint", "true"})));
   };
   const auto expect = [](RunningProgram& program, const std::string& text) {
     EXPECT_TRUE(program.wait_for(text, soon())) << text << " did not come:\n" << program.out() << program.err();

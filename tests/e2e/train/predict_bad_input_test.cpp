@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/e2e/train/bad_input.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -14,26 +15,8 @@ class PredictBadInput : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
-    const ProgramEnd end = run_bad({kBadInputBin,
-                                    "train",
-                                    "--task",
-                                    "text-classification",
-                                    "--model",
-                                    "bert-tiny",
-                                    "--tokenizer",
-                                    kBadInputData + "reviews-vocab",
-                                    "--train-file",
-                                    kBadInputData + "reviews.csv",
-                                    "--label-column",
-                                    "division",
-                                    "--max-train-samples",
-                                    "32",
-                                    "--max-length",
-                                    "16",
-                                    "--max-steps",
-                                    "1",
-                                    "--output-dir",
-                                    *folder_ / "model"});
+    const ProgramEnd end = run_bad(review_classification(
+        *folder_ / "model", {"--max-train-samples", "32", "--max-length", "16", "--max-steps", "1"}));
     ASSERT_EQ(end.code, 0) << end.err;
   }
   static void TearDownTestSuite() {

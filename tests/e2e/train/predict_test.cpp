@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -213,33 +214,15 @@ TEST(PredictCommand, ImagesHaveTheClassesThatTheirLabelsHave) {
 TEST(PredictCommand, TakesTheLengthOfTheTraining) {
   const TemporaryFolder folder;
   const std::string out = folder / "model";
-  const PredictWords data{
-      "--validation-file", kPredictData + "reviews-test.csv", "--label-column", "division", "--max-eval-samples", "40"};
-  PredictWords training{kPredictBin,
-                        "train",
-                        "--task",
-                        "text-classification",
-                        "--model",
-                        "bert-tiny",
-                        "--tokenizer",
-                        kPredictData + "reviews-vocab",
-                        "--train-file",
-                        kPredictData + "reviews.csv",
-                        "--max-train-samples",
-                        "64",
-                        "--max-length",
-                        "8",
-                        "--max-steps",
-                        "8",
-                        "--save-strategy",
-                        "no",
-                        "--output-dir",
-                        out};
+  const PredictWords data{"--validation-file", kPredictData + "reviews-test.csv", "--max-eval-samples", "40"};
+  PredictWords training = review_classification(
+      out, {"--max-train-samples", "64", "--max-length", "8", "--max-steps", "8", "--save-strategy", "no"});
   training.insert(training.end(), data.begin(), data.end());
   run_well(training);
   const auto evaluated = [&](const PredictWords& flags) {
     PredictWords words{kPredictBin, "evaluate", "--task",       "text-classification", "--model",
-                       out,         "--save",   "--output-dir", folder / "evaluated"};
+                       out,         "--save",   "--output-dir", folder / "evaluated",  "--label-column",
+                       "division"};
     words.insert(words.end(), data.begin(), data.end());
     words.insert(words.end(), flags.begin(), flags.end());
     return run_well(words);
@@ -261,28 +244,8 @@ TEST(PredictCommand, TakesTheLengthOfTheTraining) {
 TEST(PredictCommand, LabelsThatShareANameAreListedAndRefusedWhereNamesAreRead) {
   const TemporaryFolder folder;
   const std::string out = folder / "model";
-  run_well({kPredictBin,
-            "train",
-            "--task",
-            "text-classification",
-            "--model",
-            "bert-tiny",
-            "--tokenizer",
-            kPredictData + "reviews-vocab",
-            "--train-file",
-            kPredictData + "reviews.csv",
-            "--label-column",
-            "division",
-            "--max-train-samples",
-            "64",
-            "--max-length",
-            "16",
-            "--max-steps",
-            "1",
-            "--save-strategy",
-            "no",
-            "--output-dir",
-            out});
+  run_well(review_classification(
+      out, {"--max-train-samples", "64", "--max-length", "16", "--max-steps", "1", "--save-strategy", "no"}));
   auto config = nlohmann::json::parse(read_file(out + "/config.json"));
   const std::size_t labels = config.at("id2label").size();
   ASSERT_GE(labels, 2U);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -26,30 +27,9 @@ ProgramEnd run_train(int ranks, TrainWords words) {
 }
 
 TrainWords review_training(const std::string& output, const TrainWords& more) {
-  TrainWords words{kTrainBin + "/lockstep",
-                   "train",
-                   "--task",
-                   "text-classification",
-                   "--model",
-                   "bert-tiny",
-                   "--tokenizer",
-                   kTrainData + "reviews-vocab",
-                   "--train-file",
-                   kTrainData + "reviews.csv",
-                   "--validation-file",
-                   kTrainData + "reviews-test.csv",
-                   "--label-column",
-                   "division",
-                   "--max-length",
-                   "64",
-                   "--max-train-samples",
-                   "2000",
-                   "--max-eval-samples",
-                   "200",
-                   "--learning-rate",
-                   "5e-4",
-                   "--output-dir",
-                   output};
+  TrainWords words = review_classification(
+      output, {"--validation-file", kTrainData + "reviews-test.csv", "--max-length", "64", "--max-train-samples",
+               "2000", "--max-eval-samples", "200", "--learning-rate", "5e-4"});
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
