@@ -4,41 +4,21 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <condition_variable>
-#include <cstdio>
 #include <functional>
 #include <mutex>
 #include <thread>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/blas.h"
+#include "tests/support/fresh_process.h"
 #include "tests/support/sanitizers.h"
 
 namespace lockstep {
 namespace {
-
-// spawn_processes needs a process with one thread, and other tests of this program start some.
-void in_a_fresh_process(const std::function<void()>& body) {
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-    std::fflush(nullptr);
-    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-}
 
 constexpr const char* kNoFork = "the thread sanitizer has a thread of its own, and spawn forks beside no other";
 

@@ -1,10 +1,7 @@
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -20,6 +17,7 @@
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/length_grouped_sampler.h"
 #include "lockstep/data/torch_data_sampler.h"
+#include "tests/support/fresh_process.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/temporary_folder.h"
@@ -101,29 +99,17 @@ TEST(SamplersOfGroup, TakeTheDefaultGroupOfTheirProcess) {
 
 TEST(SamplersOfGroup, TakeTheirPlaceAmongSpawnedProcesses) {
   if (kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer has a thread of its own, and spawn forks beside no other";
-  // spawn_processes needs a process with one thread, and other tests of this program start some.
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    try {
-      SpawnOptions options;
-      options.timeout = std::chrono::seconds(30);
-      spawn_processes(
-          2,
-          [](const std::shared_ptr<Communicator>& group) {
-            expect_shares_of_pytorch(group->rank());
-            if (::testing::Test::HasFailure()) throw std::runtime_error("wrong shares");
-          },
-          options);
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-    std::fflush(nullptr);
-    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+  in_a_fresh_process([] {
+    SpawnOptions options;
+    options.timeout = std::chrono::seconds(30);
+    spawn_processes(
+        2,
+        [](const std::shared_ptr<Communicator>& group) {
+          expect_shares_of_pytorch(group->rank());
+          if (::testing::Test::HasFailure()) throw std::runtime_error("wrong shares");
+        },
+        options);
+  });
 }
 
 TEST(SamplersOfGroup, GiveOneReplicaAllOnEveryRank) {
