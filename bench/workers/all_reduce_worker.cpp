@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/workers/all_reduce_turn.h"
+#include "bench/workers/run_worker.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/net/rendezvous.h"
@@ -89,11 +90,5 @@ int main(int argc, char** argv) {
   app.add_option("--init-method", args.init_method);
   app.add_option("--threads", args.threads);
   app.add_flag("--any-memory", args.any_memory);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return ls::run_worker(app, argc, argv, [&] { run(args); });
 }

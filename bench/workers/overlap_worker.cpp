@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/workers/bench_ranks.h"
+#include "bench/workers/run_worker.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
@@ -160,11 +161,5 @@ int main(int argc, char** argv) {
   app.add_option("--bucket-cap-mb", args.bucket_cap_mb);
   app.add_option("--hook", args.hook);
   app.add_flag("--step-alone", args.step_alone, "nothing but the step");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return ls::run_worker(app, argc, argv, [&] { run(args); });
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bench/workers/bench_ranks.h"
+#include "bench/workers/run_worker.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/comm/process_group.h"
@@ -260,11 +261,5 @@ int main(int argc, char** argv) {
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps);
   app.add_option("--bytes", args.bytes)->delimiter(',');
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return ls::run_worker(app, argc, argv, [&] { run(args); });
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/workers/bench_ranks.h"
+#include "bench/workers/run_worker.h"
 #include "bench/workers/timed_batches.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/models/registry.h"
@@ -85,11 +86,5 @@ int main(int argc, char** argv) {
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
   app.add_option("--mode", args.mode)->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone", "barrier"}));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return ls::run_worker(app, argc, argv, [&] { run(args); });
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "bench/workers/run_worker.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/data_loader.h"
@@ -196,11 +197,5 @@ int main(int argc, char** argv) {
   app.add_option("--steps", args.steps)->check(CLI::Range(2, 1000000));
   app.add_option("--rounds", args.rounds);
   app.add_option("--learning-rate", args.learning_rate);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return ls::run_worker(app, argc, argv, [&] { run(args); });
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/workers/run_worker.h"
 #include "bench/wrappers/wrapper_job.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -104,11 +105,5 @@ int main(int argc, char** argv) {
   app.add_option("--steps", args.steps, "one number, or one for each batch size")->required()->delimiter(',');
   app.add_option("--seq", args.sequence_length);
   app.add_option("--seconds", args.seconds, "end a size earlier, when so much time has gone");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    lockstep::run(args);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return lockstep::run_worker(app, argc, argv, [&] { lockstep::run(args); });
 }
