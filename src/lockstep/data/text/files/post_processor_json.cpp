@@ -97,25 +97,32 @@ PostProcessor template_processing(const TokenizerDocument& document, JsonFields&
   return result;
 }
 
-PostProcessor bert_processing(const TokenizerDocument& document, JsonFields& fields) {
+/// How a pair's second text follows the first one's separator.
+struct SecondText {
+  std::int32_t type_id;
+  bool has_own_separator;  // before it, as RoBERTa's </s></s>
+};
+
+/// [CLS] A [SEP], and for a pair B [SEP] behind it.
+PostProcessor between_cls_and_sep(const TokenizerDocument& document, JsonFields& fields, const SecondText& second) {
   using Kind = TemplatePiece::Kind;
   const TokenId sep = token_and_id(document, fields, "sep");
   const TokenId cls = token_and_id(document, fields, "cls");
+  const TemplatePiece separator{Kind::Special, second.type_id, {sep}};
   PostProcessor result;
   result.single = {{Kind::Special, 0, {cls}}, {Kind::First, 0, {}}, {Kind::Special, 0, {sep}}};
   result.pair = result.single;
-  result.pair.insert(result.pair.end(), {{Kind::Second, 1, {}}, {Kind::Special, 1, {sep}}});
+  if (second.has_own_separator) result.pair.push_back(separator);
+  result.pair.insert(result.pair.end(), {{Kind::Second, second.type_id, {}}, separator});
   return result;
 }
 
+PostProcessor bert_processing(const TokenizerDocument& document, JsonFields& fields) {
+  return between_cls_and_sep(document, fields, {1, false});
+}
+
 PostProcessor roberta_processing(const TokenizerDocument& document, JsonFields& fields) {
-  using Kind = TemplatePiece::Kind;
-  const TokenId sep = token_and_id(document, fields, "sep");
-  const TokenId cls = token_and_id(document, fields, "cls");
-  PostProcessor result;
-  result.single = {{Kind::Special, 0, {cls}}, {Kind::First, 0, {}}, {Kind::Special, 0, {sep}}};
-  result.pair = result.single;
-  result.pair.insert(result.pair.end(), {{Kind::Special, 0, {sep}}, {Kind::Second, 0, {}}, {Kind::Special, 0, {sep}}});
+  PostProcessor result = between_cls_and_sep(document, fields, {0, true});
   result.trim_offsets = fields.flag("trim_offsets", true);
   result.add_prefix_space = fields.flag("add_prefix_space", true);
   return result;
