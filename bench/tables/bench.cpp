@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/text/flag_name.h"
 #include "tools/lockstep/command_line.h"
 #include "tools/lockstep/subcommand.h"
 #include "tools/lockstep/torch_error_text.h"

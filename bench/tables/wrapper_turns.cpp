@@ -13,6 +13,7 @@
 #include "bench/measure/worker_program.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/cpu_mask.h"
+#include "lockstep/base/text/flag_name.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/companion.h"
 #include "tools/lockstep/sequence_flag.h"
@@ -81,9 +82,7 @@ std::vector<std::string> code_lines(const std::string& path) {
 }
 
 std::vector<std::string> program_lines(const std::string& wrapper) {
-  std::string name = wrapper;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return code_lines(fmt::format("{}/wrappers/{}.cpp", bench_folder(), name));
+  return code_lines(fmt::format("{}/wrappers/{}.cpp", bench_folder(), with_underscores(wrapper)));
 }
 
 }  // namespace

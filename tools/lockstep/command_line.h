@@ -17,9 +17,6 @@ struct SubcommandEntry {
   std::string program;  ///< that contains it
 };
 
-/// "frob_data" in its typed form: "frob-data".
-std::string with_hyphens(std::string name);
-
 /// Runs the command line `argv` and returns its exit code: 0 success, 1 failure, 2 not understood. A subcommand whose
 /// `make` is null is passed to its program, beside this one, which replaces this process.
 /// @param describe  the text of an exception that is not an Error

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "lockstep/base/text/flag_name.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "tools/lockstep/command_line.h"
 
@@ -61,11 +62,6 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
 }
 
 }  // namespace
-
-std::string with_hyphens(std::string name) {
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
 
 std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> arguments) {
   CLI::App* app = &root;

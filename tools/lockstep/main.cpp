@@ -1,6 +1,7 @@
 // The command `lockstep`. It is not linked with LibTorch, so that it starts in milliseconds and may fork.
 #include <string>
 
+#include "lockstep/base/text/flag_name.h"
 #include "tools/lockstep/command_line.h"
 
 namespace lockstep {

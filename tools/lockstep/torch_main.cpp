@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "lockstep/base/text/flag_name.h"
 #include "tools/lockstep/command_line.h"
 #include "tools/lockstep/torch_error_text.h"
 

@@ -11,6 +11,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/accelerate_config_path.h"
+#include "lockstep/base/text/flag_name.h"
 #include "lockstep/launch/accelerate/accelerate_config.h"
 #include "lockstep/launch/numbers.h"
 #include "lockstep/launch/ranks/device_count.h"
@@ -53,11 +54,7 @@ constexpr SettingSource kSettings[] = {
     {"role", "PET_ROLE", false, "default", "name of the processes' role"},
 };
 
-std::string flag_of(const std::string& name) {
-  std::string flag = "--" + name;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
+std::string flag_of(const std::string& name) { return "--" + with_hyphens(name); }
 
 const char* text_of(bool value) { return value ? "true" : "false"; }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "lockstep/base/text/flag_name.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/launch/process/text_cursor.h"
@@ -206,11 +207,9 @@ class SbatchCheck {
       find("Slurm has no --" + name, "--gpus N for the job, --gpus-per-node N, or --gpus-per-task 1 with --ntasks N");
       return;
     }
-    std::string hyphens = name;
-    std::replace(hyphens.begin(), hyphens.end(), '_', '-');
     std::vector<std::string> flags;
     for (const std::string& each : known) flags.push_back("--" + each);
-    find("Slurm has no --" + printable(name) + did_you_mean("--" + hyphens, flags),
+    find("Slurm has no --" + printable(name) + did_you_mean("--" + with_hyphens(name), flags),
          "see the manual of sbatch and srun");
   }
 

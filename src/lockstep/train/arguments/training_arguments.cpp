@@ -12,6 +12,7 @@
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/files/json_problem.h"
 #include "lockstep/base/files/regular_file.h"
+#include "lockstep/base/text/flag_name.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/train/arguments/training_argument_table.h"
@@ -127,8 +128,8 @@ void assign(T& target, const TrainingArgumentRow& row, const ArgumentJson& value
   }
 }
 
-const TrainingArgumentRow& row_of(std::string name, const std::string& where) {
-  std::replace(name.begin(), name.end(), '-', '_');
+const TrainingArgumentRow& row_of(const std::string& flag_or_name, const std::string& where) {
+  const std::string name = with_underscores(flag_or_name);
   if (const TrainingArgumentRow* row = find_training_argument(name)) return *row;
   const std::string reason = unsupported_training_argument(name);
   if (!reason.empty()) {

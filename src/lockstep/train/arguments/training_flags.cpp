@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "lockstep/base/text/flag_name.h"
 #include "lockstep/train/arguments/training_argument_table.h"
 
 namespace lockstep {
@@ -12,11 +13,10 @@ std::string flag_names(const TrainingArgumentInfo& info) {
   std::string names;
   std::vector<std::string> all{info.name};
   all.insert(all.end(), info.aliases.begin(), info.aliases.end());
-  for (std::string name : all) {
-    const std::string with_underscores = "--" + name;
-    std::replace(name.begin(), name.end(), '_', '-');
-    names += (names.empty() ? "" : ",") + ("--" + name);
-    if ("--" + name != with_underscores) names += "," + with_underscores;
+  for (const std::string& name : all) {
+    const std::string flag = "--" + with_hyphens(name);
+    names += (names.empty() ? "" : ",") + flag;
+    if (flag != "--" + name) names += ",--" + name;
   }
   return names;
 }
