@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
         Good{"nodes_that_come_and_go",
              {"--nnodes=1:4", "--rdzv-endpoint=host-a"},
              [](const LaunchPlan& p) {
-               return p.min_nodes == 1 && p.nodes == 4 && p.node_ranks == NodeRanks::AsTheyCome &&
+               return p.min_nodes == 1 && p.nodes == 4 && p.node_ranks == NodeRanks::ByArrival &&
                       p.master_port == 29400 && p.join_timeout == 600s && p.last_call == 30s && p.keep_alive == 15s;
              }},
         Good{"settings_of_nodes_that_come_and_go",
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         Good{"c10d_assigns_node_ranks",
              {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=host-a:4321"},
              [](const LaunchPlan& p) {
-               return p.node_ranks == NodeRanks::AsTheyCome && p.master_addr == "host-a" && p.master_port == 4321;
+               return p.node_ranks == NodeRanks::ByArrival && p.master_addr == "host-a" && p.master_port == 4321;
              }},
         Good{"c10d_has_its_own_port",
              {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=host-a"},

@@ -69,7 +69,7 @@ bool parse_switch(const std::string& flag, const std::string& text) {
 
 // Settings that need a rendezvous at which nodes join and leave are refused otherwise, not ignored.
 void read_rendezvous_settings(LaunchPlan& plan, const std::string& text) {
-  const bool elastic = plan.node_ranks == NodeRanks::AsTheyCome;
+  const bool elastic = plan.node_ranks == NodeRanks::ByArrival;
   double interval = kKeepAliveInterval;
   double attempts = kKeepAliveAttempts;
   for (const std::string& setting : text.empty() ? std::vector<std::string>() : split(text, ',')) {
@@ -145,7 +145,7 @@ void plan_meeting(LaunchPlan& plan, const LaunchFlags& flags) {
     plan.master_port = backend == "c10d" ? kC10dPort : kStaticPort;
   }
   if (backend == "c10d") {
-    plan.node_ranks = flags.node_rank_given ? NodeRanks::Given : NodeRanks::AsTheyCome;
+    plan.node_ranks = flags.node_rank_given ? NodeRanks::Given : NodeRanks::ByArrival;
   } else if (backend != "static") {
     refuse("--rdzv-backend is '" + backend + "', which is not supported", "use static or c10d");
   }
@@ -202,7 +202,7 @@ bool LaunchPlan::wants_log_files() const {
 }
 
 bool LaunchPlan::may_start_again(int restarts) const {
-  const bool hosts_change = node_ranks == NodeRanks::AsTheyCome && nodes > 1;
+  const bool hosts_change = node_ranks == NodeRanks::ByArrival && nodes > 1;
   // A fixed number of hosts and no restarts: the job ends with a lost host.
   return restarts < max_restarts || (hosts_change && (min_nodes < nodes || max_restarts > 0));
 }

@@ -12,7 +12,7 @@
 namespace lockstep {
 
 /// How the launchers of the nodes get their ranks.
-enum class NodeRanks { Given, AsTheyCome };
+enum class NodeRanks { Given, ByArrival };
 
 /// How the cores of a node are divided among its ranks.
 enum class CpuAffinity { None, Split, Auto };

@@ -44,14 +44,14 @@ TEST(Activity, StateIsReadBack) {
   state.beat = 7;
   state.ended = {collective(2).fingerprint, collective(3).fingerprint};
   state.current = {collective(4, 99, OperationKind::Broadcast), message(OperationKind::Send, 2, 5, 11, 6)};
-  state.current[0].coming_up = true;
+  state.current[0].is_group_start = true;
   state.left = true;
   const RankState again = decode_state(encode_state(state));
   EXPECT_EQ(again.beat, 7u);
   EXPECT_TRUE(again.left);
   EXPECT_EQ(again.ended, state.ended);
   ASSERT_EQ(again.current.size(), 2u);
-  EXPECT_TRUE(again.current[0].coming_up);
+  EXPECT_TRUE(again.current[0].is_group_start);
   EXPECT_EQ(again.current[0].fingerprint, state.current[0].fingerprint);
   EXPECT_EQ(again.current[1].tag, 11);
   EXPECT_EQ(again.current[1].number, 6u);

@@ -31,7 +31,7 @@ TEST_F(Nodes, MeetThroughTheStoreOfNode0) {
   EXPECT_EQ(sorted_lines(end1.out), (Words{"rank 1: met 3 of 3", "rank 2: met 3 of 3"}));
 }
 
-TEST_F(Nodes, GetTheirRankAsTheyComeFromC10d) {
+TEST_F(Nodes, GetTheirRankByArrivalFromC10d) {
   const Words flags{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_, "--rdzv-id=x"};
   RunningProgram one(launch(flags, shell("echo $RANK $GROUP_RANK $MASTER_PORT")));
   RunningProgram other(launch(flags, shell("echo $RANK $GROUP_RANK $MASTER_PORT")));

@@ -66,7 +66,7 @@ std::optional<GroupFailure> disagreement_at(std::uint64_t sequence, const GroupS
 }
 
 bool same_message(const Activity& send, int sender, const Activity& recv, int receiver) {
-  return !send.coming_up && !recv.coming_up && send.fingerprint.kind == OperationKind::Send &&
+  return !send.is_group_start && !recv.is_group_start && send.fingerprint.kind == OperationKind::Send &&
          recv.fingerprint.kind == OperationKind::Recv && send.fingerprint.root == receiver &&
          recv.fingerprint.root == sender && send.tag == recv.tag && send.number == recv.number;
 }
@@ -88,7 +88,7 @@ std::optional<GroupFailure> message_disagreement(int sender, const RankState& fr
 }  // namespace
 
 std::string Activity::describe() const {
-  if (coming_up) return "the start of the group";
+  if (is_group_start) return "the start of the group";
   if (collective()) return fingerprint.describe();
   return fmt::format("{}, tag {}", fingerprint.describe(), tag);
 }
@@ -117,7 +117,7 @@ std::string encode_state(const RankState& state) {
   for (std::size_t i = 0; i < count; ++i) {
     const Activity& activity = state.current[i];
     text += fmt::format(" {} {} {} {}", encode_fingerprint(activity.fingerprint), activity.tag, activity.number,
-                        activity.coming_up ? 1 : 0);
+                        activity.is_group_start ? 1 : 0);
   }
   return text;
 }
@@ -135,10 +135,10 @@ RankState decode_state(const std::string& text) {
   good = good && (in >> count) && count <= kMaxActivities;
   for (std::size_t i = 0; good && i < count; ++i) {
     Activity activity;
-    int coming_up = 0;
+    int is_group_start = 0;
     good = decode_fingerprint(in, activity.fingerprint) &&
-           static_cast<bool>(in >> activity.tag >> activity.number >> coming_up);
-    activity.coming_up = coming_up != 0;
+           static_cast<bool>(in >> activity.tag >> activity.number >> is_group_start);
+    activity.is_group_start = is_group_start != 0;
     state.current.push_back(activity);
   }
   if (!good) {

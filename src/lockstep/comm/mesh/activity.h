@@ -17,14 +17,14 @@ namespace lockstep {
 /// One operation in progress, or the connecting of the group.
 struct Activity {
   Fingerprint fingerprint;
-  int tag = 0;               ///< for send and recv
-  std::uint64_t number = 0;  ///< for send and recv: how many with this tag preceded it between the two ranks
-  bool coming_up = false;    ///< the group is connecting; the other fields are not used
+  int tag = 0;                  ///< for send and recv
+  std::uint64_t number = 0;     ///< for send and recv: how many with this tag preceded it between the two ranks
+  bool is_group_start = false;  ///< the group is connecting; the other fields are not used
   /// Operation::enclosing_mark, for the messages of this rank. Other ranks' activities are reported without it.
   std::uint32_t enclosing_mark = 0;
 
   bool collective() const {
-    return !coming_up && fingerprint.kind != OperationKind::Send && fingerprint.kind != OperationKind::Recv;
+    return !is_group_start && fingerprint.kind != OperationKind::Send && fingerprint.kind != OperationKind::Recv;
   }
   std::string describe() const;
 };

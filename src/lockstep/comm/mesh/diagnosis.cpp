@@ -62,7 +62,7 @@ std::optional<GroupFailure> Diagnosis::look(const View& view, Connections& conne
 std::optional<GroupFailure> Diagnosis::look_at_peers(const View& view, Connections& connections,
                                                      Clock::time_point now) {
   const CurrentActivity& first = view.current.front();
-  const bool sees_nothing = first.activity.coming_up || !connections.sees_losses();
+  const bool sees_nothing = first.activity.is_group_start || !connections.sees_losses();
   if (sees_nothing && now - first.since > kSlow && now >= next_loss_look_) {
     next_loss_look_ = now + loss_interval(membership_.world_size);
     // The end of a connection that is not made yet, or not watched, goes unnoticed here.
@@ -191,8 +191,8 @@ GroupFailure Diagnosis::timed_out(const CurrentActivity& late, const View& view)
     read_all_states(now);
     if (auto failure = find_disagreement(states_, membership_)) return *failure;
     const LateRanks ranks = late_ranks(late, now);
-    return late.activity.coming_up ? GroupFailure::start_timed_out(operation, waited_s, ranks)
-                                   : GroupFailure::timed_out(operation, waited_s, ranks, /*over_network=*/true);
+    return late.activity.is_group_start ? GroupFailure::start_timed_out(operation, waited_s, ranks)
+                                        : GroupFailure::timed_out(operation, waited_s, ranks, /*over_network=*/true);
   } catch (const Error& error) {
     return GroupFailure::timed_out_without_store(operation, error.happened());
   }
@@ -201,7 +201,7 @@ GroupFailure Diagnosis::timed_out(const CurrentActivity& late, const View& view)
 LateRanks Diagnosis::late_ranks(const CurrentActivity& late, Clock::time_point now) const {
   std::vector<int> suspects;
   std::string lacks = "has not arrived";
-  if (late.activity.coming_up) {
+  if (late.activity.is_group_start) {
     for (int rank = 0; rank < membership_.world_size; ++rank) {
       if (!states_[static_cast<std::size_t>(rank)]) suspects.push_back(rank);
     }
@@ -247,7 +247,7 @@ std::vector<NamedRank> Diagnosis::named(const std::vector<int>& ranks) const {
 }
 
 std::string Diagnosis::text_of(const Activity& activity) const {
-  return activity.coming_up ? start_of_group(membership_) : activity.describe();
+  return activity.is_group_start ? start_of_group(membership_) : activity.describe();
 }
 
 std::string Diagnosis::operation_in(const View& view) const {

@@ -78,7 +78,7 @@ void Diagnosis::read_all_states(Clock::time_point now) {
 void Diagnosis::read_late_states(const View& view, Clock::time_point now) {
   std::set<int> late;
   for (const CurrentActivity& doing : view.current) {
-    if (doing.activity.coming_up) continue;
+    if (doing.activity.is_group_start) continue;
     if (!doing.activity.collective()) {
       late.insert(doing.activity.fingerprint.root);
       continue;

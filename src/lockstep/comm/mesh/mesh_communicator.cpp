@@ -69,7 +69,7 @@ class MeshCommunicator : public Communicator {
  private:
   void connect(const std::vector<std::string>& addresses, Deadline deadline) {
     Activity activity;
-    activity.coming_up = true;
+    activity.is_group_start = true;
     perform(activity, deadline, [&] {
       for (int peer = 0; peer < world_size(); ++peer) {
         if (peer != rank()) mesh_->connect(peer, addresses[static_cast<std::size_t>(peer)]);

@@ -60,9 +60,9 @@ class NcclCommunicator : public Communicator {
     const Deadline deadline = this->membership().join_deadline();
     check_devices_differ(this->membership(), device_.index(), deadline);
     supervisor_ = std::make_shared<Supervisor>(this->membership(), connections_);
-    Activity coming_up;
-    coming_up.coming_up = true;
-    Entered entered(supervisor_, coming_up, deadline);
+    Activity start;
+    start.is_group_start = true;
+    Entered entered(supervisor_, start, deadline);
     explain([&] {
       const ncclUniqueId id = share_nccl_id(*this->membership().store, "nccl/id", rank() == 0, *connections_);
       handle_ = std::make_shared<NcclHandle>(rank(), world_size(), id);

@@ -50,8 +50,8 @@ struct Patience::State {
 
   void run();
   bool watches() const { return last_waiting && Clock::now() - *last_waiting < 3 * period; }
-  std::string news();
-  void hear(const std::optional<std::string>& told);
+  std::string next_report();
+  void note_report(const std::optional<std::string>& report);
 
   const std::shared_ptr<Store> store;
   const int rank;
@@ -64,18 +64,18 @@ struct Patience::State {
   std::thread thread;
   std::map<std::uint64_t, Work> works;
   std::uint64_t next_work = 1;
-  std::uint64_t told = 0;
+  std::uint64_t reports = 0;
   std::optional<Clock::time_point> last_waiting;
   bool has_looked = false;  // since the wait began; the content before that is not news
-  std::string heard;        // the newest text in the store
+  std::string last_report;  // the newest text in the store
   std::string who;          // the ranks named in it
-  Clock::time_point heard_at;
+  Clock::time_point reported_at;
   bool stopping = false;
   bool stopped = false;
 };
 
 // This rank's report to the others; empty if it does not work.
-std::string Patience::State::news() {
+std::string Patience::State::next_report() {
   if (works.empty()) return "";
   for (auto& [number, work] : works) {
     if (work.log == WorkLog::Quiet || !work.notice.due(Clock::now() - work.since)) continue;
@@ -84,23 +84,23 @@ std::string Patience::State::news() {
     log_line(level, fmt::format("still {}, for {:.0f} s so far", work.what, seconds_since(work.since)));
   }
   const Work& newest = works.rbegin()->second;
-  return fmt::format("{} {} rank {} is {} (for {:.0f} s)", rank, ++told, rank, newest.what,
+  return fmt::format("{} {} rank {} is {} (for {:.0f} s)", rank, ++reports, rank, newest.what,
                      seconds_since(newest.since));
 }
 
-void Patience::State::hear(const std::optional<std::string>& text) {
-  const bool is_news = text && *text != heard;
-  if (is_news) heard = *text;
-  if (!is_news || !has_looked) {
+void Patience::State::note_report(const std::optional<std::string>& report) {
+  const bool is_new = report && *report != last_report;
+  if (is_new) last_report = *report;
+  if (!is_new || !has_looked) {
     has_looked = true;
     return;
   }
-  const std::size_t number = heard.find(' ');
-  const std::size_t words = number == std::string::npos ? number : heard.find(' ', number + 1);
-  if (words == std::string::npos || heard.substr(0, number) == std::to_string(rank)) return;
-  who = heard.substr(words + 1);
-  heard_at = Clock::now();
-  extension->extend_until(heard_at + timeout);
+  const std::size_t number = last_report.find(' ');
+  const std::size_t words = number == std::string::npos ? number : last_report.find(' ', number + 1);
+  if (words == std::string::npos || last_report.substr(0, number) == std::to_string(rank)) return;
+  who = last_report.substr(words + 1);
+  reported_at = Clock::now();
+  extension->extend_until(reported_at + timeout);
 }
 
 void Patience::State::run() {
@@ -112,19 +112,19 @@ void Patience::State::run() {
     }
     const auto next = Clock::now() + period;
     if (changed.wait_until(lock, next, [this] { return stopping; })) break;
-    const std::string tell = news();
+    const std::string own_report = next_report();
     const bool looks = watches();
     if (!looks) has_looked = false;
     lock.unlock();
     std::optional<std::string> text;
     try {
       if (looks) text = store->try_get(kWorkKey);  // first, because this rank's report replaces the others'
-      if (!tell.empty()) store->set(kWorkKey, tell);
+      if (!own_report.empty()) store->set(kWorkKey, own_report);
     } catch (const std::exception&) {
       // A store that does not answer has no news: deadlines stay as they are.
     }
     lock.lock();
-    if (looks) hear(text);
+    if (looks) note_report(text);
   }
   stopped = true;
   changed.notify_all();
@@ -173,7 +173,7 @@ void Patience::waiting() {
 
 std::string Patience::who_works() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  return Clock::now() - state_->heard_at < 3 * period_ ? state_->who : "";
+  return Clock::now() - state_->reported_at < 3 * period_ ? state_->who : "";
 }
 
 std::uint64_t Patience::begin(const std::string& what, WorkLog log) {
