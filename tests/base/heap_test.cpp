@@ -18,12 +18,6 @@ class Heap : public ::testing::Test {
   void TearDown() override { ::unsetenv("LOCKSTEP_MALLOC"); }
 };
 
-long page_faults() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_minflt;
-}
-
 TEST_F(Heap, TellsAProcessToKeepFreedMemoryUnlessTheUserChose) {
   EXPECT_EQ(heap_variables(nothing_is_set).size(), 3U);
   for (const std::string chosen : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"}) {
@@ -40,6 +34,12 @@ TEST_F(Heap, RefusesAnUnknownChoice) {
 }
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+long page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
 TEST_F(Heap, ABlockThatWasFreedIsThereAgainWithoutNewPages) {
   keep_freed_memory();
   constexpr std::size_t kBytes = 64 << 20;
