@@ -1,6 +1,5 @@
 #include "lockstep/replicas/data_parallel.h"
 
-#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -9,6 +8,7 @@
 #include <stdexcept>
 
 #include "lockstep/base/error.h"
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/replicas/replica_error.h"
 #include "tests/replicas/replica_fixtures.h"
 
@@ -322,11 +322,10 @@ TEST(DataParallel, GradModeAndAutocastAreTheCallers) {
     const c10::InferenceMode inference;
     EXPECT_TRUE(dp(x).second.is_inference());
   }
-  at::autocast::set_cpu_enabled(true);
-  const at::Tensor y = dp(x).second;
-  at::autocast::clear_cache();
-  at::autocast::set_cpu_enabled(false);
-  EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
+  {
+    const Autocast autocast(c10::DeviceType::CPU, torch::kBFloat16, true);
+    EXPECT_EQ(dp(x).second.scalar_type(), torch::kBFloat16);
+  }
   EXPECT_EQ(dp(x).second.scalar_type(), torch::kFloat);
 }
 
