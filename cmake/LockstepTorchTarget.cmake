@@ -7,6 +7,16 @@ function(lockstep_torch_version result folder)
   set(${result} "${version}" PARENT_SCOPE)
 endfunction()
 
+# Keeps find_package(Torch) from warning, on Debian 13, that the package has no static kineto: libtorch_cpu does not need it.
+# TorchConfig.cmake links what the variable names; c10 is linked anyway.
+macro(lockstep_do_without_kineto)
+  find_library(kineto_LIBRARY kineto)
+  mark_as_advanced(kineto_LIBRARY)
+  if(NOT kineto_LIBRARY)
+    set(kineto_LIBRARY c10)
+  endif()
+endmacro()
+
 # lockstep_describe_torch(target is_system): gives an INTERFACE library what find_package(Torch) found.
 function(lockstep_describe_torch target is_system)
   # SYSTEM: LibTorch's headers do not compile without warnings.
