@@ -8,11 +8,12 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/net/peers/job_key.h"
 
 namespace lockstep {
 
 // Every wait for another rank is a chain of short waits, with a look at the lost ranks after each that ends in vain.
-class PausedRank::WatchedStore : public Store {
+class PausedRank::WatchedStore : public Store, public KeyedStore {
  public:
   explicit WatchedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
 
@@ -44,6 +45,7 @@ class PausedRank::WatchedStore : public Store {
   bool delete_key(const std::string& key) override { return store_->delete_key(key); }
   std::int64_t num_keys() override { return store_->num_keys(); }
   std::vector<LostRank> lost_ranks() override { return store_->lost_ranks(); }
+  std::string job_key() const override { return lockstep::job_key(*store_); }
 
  private:
   template <class Body>

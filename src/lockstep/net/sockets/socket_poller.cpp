@@ -36,6 +36,11 @@ void SocketPoller::set_interest(int fd, std::uint64_t id, bool read, bool write)
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 
+void SocketPoller::remove(int fd, std::uint64_t id) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  forget(id);
+}
+
 std::vector<SocketPoller::Event> SocketPoller::wait(std::chrono::milliseconds time) {
   std::array<epoll_event, 128> happened;
   const int count =

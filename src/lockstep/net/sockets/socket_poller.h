@@ -26,6 +26,10 @@ class SocketPoller {
   /// Watches `fd` for reading, under `id`. @return  false if the kernel refuses it
   bool add(int fd, std::uint64_t id);
   void set_interest(int fd, std::uint64_t id, bool read, bool write);
+  /// Watches `fd` no more.
+  void remove(int fd, std::uint64_t id);
+  /// Can be polled for reading: then `wait` returns at once.
+  int fd() const { return epoll_.get(); }
   /// Call it when the descriptor of `id` is closed.
   void forget(std::uint64_t id) { interest_.erase(id); }
   /// Waits for an event; returns nothing if the time ends or a signal arrives.

@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/net/peers/job_key.h"
 #include "lockstep/net/store.h"
 
 namespace lockstep {
 
 /// Another store under a prefix, so that groups and generations of a job do not see each other's keys.
-class PrefixStore : public Store {
+class PrefixStore : public Store, public KeyedStore {
  public:
   /// Key `k` here is key `prefix + "/" + k` of `store`.
   PrefixStore(std::shared_ptr<Store> store, std::string prefix);
@@ -25,6 +26,7 @@ class PrefixStore : public Store {
   /// Counts the keys of the whole store, under any prefix.
   std::int64_t num_keys() override;
   std::vector<LostRank> lost_ranks() override;
+  std::string job_key() const override { return lockstep::job_key(*store_); }
 
   const std::shared_ptr<Store>& underlying() const { return store_; }
 

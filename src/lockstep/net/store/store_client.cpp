@@ -23,9 +23,12 @@ class StoreClient::Implementation {
  public:
   Implementation(const SocketAddress& address, const std::string& secret, Deadline deadline,
                  const StoreClientOptions& options)
-      : channel_(address, secret, deadline, options), call_timeout_(options.call_timeout) {}
+      : channel_(address, secret, deadline, options),
+        call_timeout_(options.call_timeout),
+        job_key_(job_key_of(secret)) {}
 
   RequestChannel& channel() { return channel_; }
+  const std::string& job_key() const { return job_key_; }
 
   /// A request that is answered at once. `operation_name` and `key` are for errors.
   std::string ask(StoreOperation operation, const WireWriter& fields, const char* operation_name,
@@ -53,6 +56,7 @@ class StoreClient::Implementation {
 
   RequestChannel channel_;
   std::chrono::milliseconds call_timeout_;
+  const std::string job_key_;
 };
 
 StoreClient::StoreClient(const SocketAddress& address, const std::string& secret, Deadline deadline,
@@ -61,6 +65,7 @@ StoreClient::StoreClient(const SocketAddress& address, const std::string& secret
 StoreClient::~StoreClient() = default;
 
 const SocketAddress& StoreClient::address() const { return implementation_->channel().address(); }
+std::string StoreClient::job_key() const { return implementation_->job_key(); }
 
 JoinResult StoreClient::join(const JoinRequest& request, Deadline deadline) {
   WireWriter fields;

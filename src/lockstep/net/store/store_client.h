@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/net/membership.h"
+#include "lockstep/net/peers/job_key.h"
 #include "lockstep/net/sockets/socket_address.h"
 #include "lockstep/net/store.h"
 
@@ -40,7 +41,7 @@ struct JoinResult {
 ///
 /// After the connection is lost, every call throws an Error that names the server. A forked child must not use the
 /// parent's client: its calls throw.
-class StoreClient : public Store {
+class StoreClient : public Store, public KeyedStore {
  public:
   /// Connects, with new attempts while no process listens there yet. Client and server prove to each other that they
   /// know `secret`.
@@ -81,6 +82,7 @@ class StoreClient : public Store {
   std::vector<LostRank> lost_ranks() override;
   /// Says goodbye and closes the connection. Later calls throw.
   void finish(Deadline deadline) override;
+  std::string job_key() const override;
 
  private:
   class Implementation;

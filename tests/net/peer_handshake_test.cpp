@@ -1,0 +1,132 @@
+#include "lockstep/net/peers/peer_handshake.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lockstep/net/hmac.h"
+#include "lockstep/net/peers/job_key.h"
+#include "lockstep/net/store/memory_store.h"
+#include "lockstep/net/store/prefix_store.h"
+#include "tests/net/net_fixtures.h"
+
+namespace lockstep {
+namespace {
+
+using testing::kSecret;
+
+const std::string kKey = peer_key(job_key_of(kSecret), "default", "an invitation");
+constexpr PeerConnectionName kName{2, 1, 0};
+
+// What the dialer sends and gets, if the acceptor lets it in; nothing otherwise.
+std::optional<std::string> last_answer(AcceptorHandshake& acceptor, DialerHandshake& dialer) {
+  const auto nonce = acceptor.take(dialer.hello());
+  if (!nonce) return std::nullopt;
+  return acceptor.take(dialer.proof(*nonce));
+}
+
+TEST(PeerHandshake, ProvesTheKeyOnBothSides) {
+  AcceptorHandshake acceptor(kKey, 1);
+  DialerHandshake dialer(kKey, kName);
+  const auto proof = last_answer(acceptor, dialer);
+  ASSERT_TRUE(proof);
+  EXPECT_TRUE(dialer.accepts(*proof));
+  ASSERT_TRUE(acceptor.done());
+  EXPECT_EQ(acceptor.wanted_bytes(), 0U);
+  EXPECT_EQ(acceptor.name().from, 2U);
+  EXPECT_EQ(acceptor.name().to, 1U);
+  EXPECT_EQ(acceptor.name().lane, 0U);
+}
+
+TEST(PeerHandshake, TakesBytesOneByOne) {
+  AcceptorHandshake acceptor(kKey, 1);
+  DialerHandshake dialer(kKey, kName);
+  std::string nonce;
+  for (const char byte : dialer.hello()) nonce += acceptor.take(std::string(1, byte)).value();
+  std::string proof;
+  for (const char byte : dialer.proof(nonce)) proof += acceptor.take(std::string(1, byte)).value();
+  EXPECT_TRUE(dialer.accepts(proof));
+}
+
+struct OtherKey {
+  const char* name;
+  std::string key;
+  friend std::ostream& operator<<(std::ostream& out, const OtherKey& other) { return out << other.name; }
+};
+
+class RefusedKey : public ::testing::TestWithParam<OtherKey> {};
+
+TEST_P(RefusedKey, GetsARandomNumberAndNothingElse) {
+  AcceptorHandshake acceptor(kKey, 1);
+  DialerHandshake dialer(GetParam().key, kName);
+  const auto nonce = acceptor.take(dialer.hello());
+  ASSERT_TRUE(nonce);
+  EXPECT_EQ(nonce->size(), DialerHandshake::kNonceBytes);
+  EXPECT_FALSE(acceptor.take(dialer.proof(*nonce)));
+  EXPECT_FALSE(acceptor.done());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, RefusedKey,
+    ::testing::Values(
+        OtherKey{"no_secret", peer_key(job_key_of(""), "default", "an invitation")},
+        OtherKey{"another_jobs_secret", peer_key(job_key_of("the secret of another job"), "default", "an invitation")},
+        OtherKey{"another_group", peer_key(job_key_of(kSecret), "default/a", "an invitation")},
+        OtherKey{"another_generation", peer_key(job_key_of(kSecret), "default", "an older invitation")},
+        OtherKey{"group_and_invitation_shifted", peer_key(job_key_of(kSecret), "defaultan", " invitation")}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(PeerHandshake, RefusesAHelloForAnotherRank) {
+  AcceptorHandshake acceptor(kKey, 3);
+  EXPECT_FALSE(acceptor.take(DialerHandshake(kKey, kName).hello()));
+}
+
+TEST(PeerHandshake, RefusesOtherProtocolsAtTheFirstWrongByte) {
+  EXPECT_FALSE(AcceptorHandshake(kKey, 1).take("X"));
+  EXPECT_FALSE(AcceptorHandshake(kKey, 1).take("GET / HTTP/1.1"));
+  EXPECT_FALSE(AcceptorHandshake(kKey, 1).take("LOCKSTEP"));  // a store's hello
+  EXPECT_TRUE(AcceptorHandshake(kKey, 1).take("LOCK"));
+}
+
+TEST(PeerHandshake, RefusesARecording) {
+  AcceptorHandshake first(kKey, 1);
+  DialerHandshake dialer(kKey, kName);
+  const std::string hello = dialer.hello();
+  const std::string proof = dialer.proof(first.take(hello).value());
+  ASSERT_TRUE(first.take(proof));
+  AcceptorHandshake second(kKey, 1);
+  ASSERT_TRUE(second.take(hello));
+  EXPECT_FALSE(second.take(proof));
+}
+
+// A stranger in the middle cannot give a proof of one connection to another.
+TEST(PeerHandshake, RefusesAProofOfAnotherLaneOrRank) {
+  for (const PeerConnectionName other : {PeerConnectionName{2, 1, 1}, PeerConnectionName{3, 1, 0}}) {
+    AcceptorHandshake acceptor(kKey, 1);
+    DialerHandshake honest(kKey, kName);
+    DialerHandshake renamed(kKey, other);
+    const auto nonce = acceptor.take(renamed.hello());
+    EXPECT_FALSE(acceptor.take(honest.proof(nonce.value())));
+  }
+}
+
+TEST(PeerHandshake, DialerRefusesAnEchoOfItsProof) {
+  DialerHandshake dialer(kKey, kName);
+  EXPECT_FALSE(dialer.accepts(dialer.proof(std::string(DialerHandshake::kNonceBytes, 'n'))));
+  EXPECT_FALSE(dialer.accepts(std::string(kDigestBytes, '\0')));
+  EXPECT_FALSE(dialer.accepts(""));
+}
+
+TEST(PeerHandshake, SecretsNeverMeetOtherKeysOfTheJob) {
+  EXPECT_NE(job_key_of(kSecret), job_key_of(""));
+  EXPECT_EQ(job_key_of(kSecret).find(kSecret), std::string::npos);
+}
+
+TEST(JobKey, PassesThroughPrefixes) {
+  const auto store = std::make_shared<MemoryStore>();
+  EXPECT_EQ(job_key(*store), job_key_of(""));
+  EXPECT_EQ(job_key(PrefixStore(store, "group")), job_key_of(""));
+}
+
+}  // namespace
+}  // namespace lockstep
