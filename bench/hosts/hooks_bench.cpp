@@ -76,7 +76,7 @@ int run(const std::string& rate, int rounds) {
   run_ranks_as_processes(
       2,
       [&](const Membership& membership) {
-        const std::shared_ptr<Communicator> group = make_communicator("gloo", membership);
+        const std::shared_ptr<Communicator> group = make_communicator("tcp", membership);
         double first = 0;
         for (const SlowNetworkWay& way : slow_network_ways(0)) {
           const double ms = step_ms(way, group, rounds);

@@ -1,5 +1,5 @@
 // lockstep-bench-hosts: all-reduce between hosts, which are network namespaces of this machine joined by links of a
-// given rate: the flat engine and the hierarchical one, in turn, in the same processes.
+// given rate: the flat engines and the hierarchical one, in turn, in the same processes.
 //   lockstep-bench-hosts [RATE] [HOSTS] [RANKS PER HOST] [ROUNDS], as in: lockstep-bench-hosts 1gbit 2 2 7
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -24,7 +24,17 @@
 namespace lockstep {
 namespace {
 
-const std::vector<std::int64_t> kCounts = {1 << 8, 1 << 14, 1 << 18, 25 << 18};  // floats: 1 KiB to 25 MiB
+const std::vector<std::int64_t> kCounts = {1, 1 << 8, 1 << 14, 1 << 18, 25 << 18};  // floats: 4 bytes to 25 MiB
+
+// Those of this build; the hierarchical one needs a host with several ranks.
+std::vector<std::string> engines_for(int ranks_per_host) {
+  std::vector<std::string> engines;
+  for (const Engine& engine : available_engines()) {
+    const std::string name = engine.name;
+    if (name == "gloo" || name == "tcp" || (name == "hierarchical" && ranks_per_host > 1)) engines.push_back(name);
+  }
+  return engines;
+}
 
 double seconds_of(Communicator& group, at::Tensor& tensor) {
   group.barrier();
@@ -36,26 +46,26 @@ double seconds_of(Communicator& group, at::Tensor& tensor) {
   return longest.item<double>();
 }
 
-void measure(const Membership& membership, int rounds) {
+void measure(const Membership& membership, const std::vector<std::string>& engines, int rounds) {
   std::vector<int> all(static_cast<std::size_t>(membership.world_size));
   std::iota(all.begin(), all.end(), 0);
   std::map<std::string, std::unique_ptr<Communicator>> groups;
-  for (const char* engine : {"gloo", "hierarchical"}) {
+  for (const std::string& engine : engines) {
     groups[engine] = make_communicator(engine, subgroup(membership, all, engine));
   }
   for (const std::int64_t count : kCounts) {
     std::map<std::string, std::vector<double>> times;
     for (int round = -1; round < rounds; ++round) {  // the first one warms up
-      for (auto& [engine, group] : groups) {
+      for (const std::string& engine : engines) {
         at::Tensor tensor = at::full({count}, round, at::kFloat);
-        const double seconds = seconds_of(*group, tensor);
+        const double seconds = seconds_of(*groups[engine], tensor);
         if (round >= 0) times[engine].push_back(seconds);
       }
     }
     if (membership.rank != 0) continue;
-    const double flat = median(times["gloo"]);
-    const double staged = median(times["hierarchical"]);
-    fmt::print("{:>10} {:>12.2f} {:>16.2f} {:>8.2f}\n", count * 4, flat * 1e3, staged * 1e3, flat / staged);
+    fmt::print("{:>10}", count * 4);
+    for (const std::string& engine : engines) fmt::print(" {:>16.3f}", median(times[engine]) * 1e3);
+    fmt::print("\n");
     std::fflush(stdout);
   }
 }
@@ -70,7 +80,10 @@ int run(const std::string& rate, int host_count, int ranks_per_host, int rounds)
   std::getline(std::ifstream("/proc/loadavg"), load);
   fmt::print("{} hosts of {} ranks, links of {}; {} rounds, medians; load {}\n", host_count, ranks_per_host, rate,
              rounds, load);
-  fmt::print("{:>10} {:>12} {:>16} {:>8}\n", "bytes", "gloo ms", "hierarchical ms", "ratio");
+  const std::vector<std::string> engines = engines_for(ranks_per_host);
+  fmt::print("{:>10}", "bytes");
+  for (const std::string& engine : engines) fmt::print(" {:>16}", engine + " ms");
+  fmt::print("\n");
   std::fflush(stdout);
   RanksOptions options;
   options.timeout = std::chrono::seconds(60);
@@ -81,7 +94,8 @@ int run(const std::string& rate, int host_count, int ranks_per_host, int rounds)
     at::set_num_threads(1);
   };
   run_ranks_as_processes(
-      host_count * ranks_per_host, [&](const Membership& membership) { measure(membership, rounds); }, options);
+      host_count * ranks_per_host, [&](const Membership& membership) { measure(membership, engines, rounds); },
+      options);
   return 0;
 }
 

@@ -47,7 +47,7 @@ class BenchAllReduce : public Subcommand {
         ->check(CLI::PositiveNumber);
     app.add_option(
            "--engines", engines_,
-           "shm (tensors from allocate), shm-any (any tensor), thread, gloo-engine (ours over Gloo's transport); "
+           "shm (tensors from allocate), shm-any (any tensor), thread, tcp, gloo-engine (ours over Gloo's transport); "
            "the peers gloo (Gloo's own ring) and mpi (Open MPI). Default: all that are installed")
         ->delimiter(',')
         ->check(CLI::IsMember(BenchContender::known()));

@@ -48,7 +48,7 @@ UniqueFd make_pipe(const std::string& path) {
 }  // namespace
 
 const std::vector<std::string>& BenchContender::known() {
-  static const std::vector<std::string> names = {"shm", "shm-any", "thread", "gloo", "gloo-engine", "mpi"};
+  static const std::vector<std::string> names = {"shm", "shm-any", "thread", "tcp", "gloo", "gloo-engine", "mpi"};
   return names;
 }
 
@@ -105,7 +105,7 @@ void BenchContender::start_ranks(std::size_t largest_bytes) {
   const std::string engine = engine_ == "shm-any" ? "shm" : engine_ == "gloo-engine" ? "gloo" : engine_;
   std::vector<std::string> worker = {
       program("lockstep-all-reduce-worker"), "--engine", engine, "--folder", folder_, "--largest", largest};
-  if (engine_ == "shm-any" || engine_ == "gloo-engine") worker.push_back("--any-memory");
+  if (engine_ == "shm-any" || engine_ == "tcp" || engine_ == "gloo-engine") worker.push_back("--any-memory");
   if (engine_ == "thread") {
     worker.insert(worker.end(), {"--threads", ranks});
     spawn(worker, {{"OMP_NUM_THREADS", "1"}});

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 class Paused : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Engines, Paused, ::testing::Values("shm", "gloo"),
+INSTANTIATE_TEST_SUITE_P(Engines, Paused, ::testing::Values("shm", "tcp", "gloo"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(Paused, WhileTheGroupComesUp) {

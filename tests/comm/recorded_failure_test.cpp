@@ -29,7 +29,7 @@ class RecordedFailure : public ::testing::TestWithParam<const char*> {
  private:
   const TemporaryFolder folder_;
 };
-INSTANTIATE_TEST_SUITE_P(Engines, RecordedFailure, ::testing::Values("shm", "gloo"),
+INSTANTIATE_TEST_SUITE_P(Engines, RecordedFailure, ::testing::Values("shm", "tcp", "gloo"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(RecordedFailure, OfTheStartOfAGroup) {

@@ -23,6 +23,7 @@
 #endif
 #include "lockstep/comm/shm/shm.h"
 #include "lockstep/comm/single.h"
+#include "lockstep/comm/tcp/tcp.h"
 #include "lockstep/net/launcher_environment.h"
 
 namespace lockstep {
@@ -85,12 +86,12 @@ const std::vector<Engine>& available_engines() {
   static const std::vector<Engine> engines = {
     {"thread", "shared memory between threads of one process", false, false, true, nullptr, &make_thread_communicator},
     {"shm", "shared memory between processes of one host", false, true, false, nullptr, &make_shm_communicator},
-#if LOCKSTEP_HAS_GLOO || LOCKSTEP_HAS_MPI
     {"hierarchical", "shared memory inside hosts, another engine between hosts with several ranks each", true, true,
      true, &spans_hosts_of_several_ranks, &make_hierarchical_communicator},
-#endif
+    {"tcp", "TCP between processes or threads, on one or several hosts, proven by the job's secret", true, true, true,
+     nullptr, &make_tcp_communicator},
 #if LOCKSTEP_HAS_GLOO
-    {"gloo", "TCP between processes or threads, on one or several hosts", true, true, true, nullptr,
+    {"gloo", "TCP by the library Gloo, for networks without strangers", true, true, true, nullptr,
      &make_gloo_communicator},
 #endif
 #if LOCKSTEP_HAS_MPI

@@ -55,7 +55,7 @@ TEST(HostLayout, TheSmallestHostGivesTheNumberOfLanes) {
 TEST(HostLayout, IsChosenWhereHostsHaveSeveralRanks) {
   EXPECT_EQ(default_engine(ranks_on("aabb")), "hierarchical");
   EXPECT_EQ(default_engine(ranks_on("aab")), "hierarchical");
-  EXPECT_EQ(default_engine(ranks_on("ab")), "gloo");
+  EXPECT_EQ(default_engine(ranks_on("ab")), "tcp");
   EXPECT_EQ(default_engine(ranks_on("aa")), "shm");
 }
 

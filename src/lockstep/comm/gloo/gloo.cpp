@@ -2,12 +2,26 @@
 
 #include <utility>
 
-#include "lockstep/comm/gloo/bind_address.h"
+#include "lockstep/base/log.h"
 #include "lockstep/comm/gloo/gloo_mesh.h"
-#include "lockstep/comm/gloo/reachability.h"
+#include "lockstep/comm/mesh/bind_address.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
+#include "lockstep/comm/mesh/reachability.h"
+#include "lockstep/net/sockets/socket.h"
 
 namespace lockstep {
+namespace {
+
+// Each connection of Gloo is a port that takes the first who connects, and believes what it sends.
+void warn_of_strangers(const Membership& members, const std::string& address) {
+  if (members.rank != 0) return;
+  log_warning(
+      "engine gloo asks nobody who connects for the job's secret: whoever reaches {} while the group forms can end the "
+      "job, or worse. Engine tcp does ask, and is what a group without a named engine uses between hosts",
+      address);
+}
+
+}  // namespace
 
 std::unique_ptr<Communicator> make_gloo_communicator(Membership membership) {
   const MakeMesh make = [](const Membership& members, Deadline deadline,
@@ -15,8 +29,12 @@ std::unique_ptr<Communicator> make_gloo_communicator(Membership membership) {
     GlooMeshOptions options;
     options.rank = members.rank;
     options.size = members.world_size;
-    options.address = gloo_bind_address(members, deadline);
-    check_reachable(members, options.address, deadline);
+    options.address = mesh_bind_address(members, "gloo", deadline);
+    if (!members.on_one_network()) {
+      warn_of_strangers(members, options.address);
+      const Listener listener = listen_at(SocketAddress::tcp(options.address, 0), deadline);  // until all have tried
+      check_reachable(members, listener.address.text(), deadline);
+    }
     options.on_failure = std::move(on_failure);
     return make_gloo_mesh(options);
   };

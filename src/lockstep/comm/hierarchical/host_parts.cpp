@@ -19,14 +19,11 @@ constexpr std::chrono::seconds kRearGuard{5};
 
 std::string engine_between_hosts(const Membership& membership) {
   if (const auto wanted = env_string("LOCKSTEP_INTER_HOST_ENGINE")) {
-    if (*wanted == "gloo" || *wanted == "mpi") return *wanted;
+    if (*wanted == "tcp" || *wanted == "gloo" || *wanted == "mpi") return *wanted;
     throw Error(fmt::format("LOCKSTEP_INTER_HOST_ENGINE is \"{}\"", *wanted), membership.where(),
-                "set it to gloo or mpi, or unset it");
+                "set it to tcp, gloo or mpi, or unset it");
   }
-  for (const Engine& engine : available_engines()) {
-    if (engine.name == std::string("gloo")) return "gloo";
-  }
-  return "mpi";
+  return "tcp";
 }
 
 Membership part_of(const Membership& whole, const std::vector<int>& ranks, const std::string& name) {

@@ -1,4 +1,4 @@
-#include "lockstep/comm/gloo/reachability.h"
+#include "lockstep/comm/mesh/reachability.h"
 
 #include <fmt/format.h>
 
@@ -18,8 +18,8 @@ namespace {
 // A host that drops packets does not answer: three attempts of TCP fit into this time.
 constexpr std::chrono::milliseconds kLongestAttempt{5000};
 
-const char* const kListensPrefix = "gloo/listens/";
-const char* const kReachesPrefix = "gloo/reaches/";
+const char* const kListensPrefix = "mesh/listens/";
+const char* const kReachesPrefix = "mesh/reaches/";
 
 // The first rank of each host.
 std::vector<int> one_of_each_host(const Membership& membership) {
@@ -55,13 +55,11 @@ std::string unreachable(const Membership& membership, const std::vector<int>& ot
 
 }  // namespace
 
-void check_reachable(const Membership& membership, const std::string& address, Deadline deadline) {
+void check_reachable(const Membership& membership, const std::string& listens_at, Deadline deadline) {
   if (membership.on_one_network()) return;
   const std::vector<int> ranks = one_of_each_host(membership);
-  Listener listener;  // until all have tried
   if (std::find(ranks.begin(), ranks.end(), membership.rank) != ranks.end()) {
-    listener = listen_at(SocketAddress::tcp(address, 0), deadline);
-    membership.store->set(kListensPrefix + std::to_string(membership.rank), listener.address.text());
+    membership.store->set(kListensPrefix + std::to_string(membership.rank), listens_at);
     wait_for_ranks(membership, ranks, kListensPrefix, deadline);
     membership.store->set(kReachesPrefix + std::to_string(membership.rank), unreachable(membership, ranks, deadline));
   }

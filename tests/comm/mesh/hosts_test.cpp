@@ -1,4 +1,4 @@
-// Gloo between separate hosts: the chosen interface, and the error if hosts cannot reach each other.
+// Engines over TCP between separate hosts: the chosen interface, and the error if hosts cannot reach each other.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "lockstep/comm/factory.h"
 #include "tests/support/network_hosts.h"
@@ -16,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class GlooOnHosts : public ::testing::Test {
+class MeshOnHosts : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (const auto reason = NetworkHosts::why_not()) GTEST_SKIP() << *reason;
@@ -35,6 +37,16 @@ class GlooOnHosts : public ::testing::Test {
   }
 };
 
+std::vector<std::string> engines_over_tcp() {
+  std::vector<std::string> engines;
+  for (const Engine& engine : available_engines()) {
+    if (engine.name == std::string("tcp") || engine.name == std::string("gloo")) engines.emplace_back(engine.name);
+  }
+  return engines;
+}
+INSTANTIATE_TEST_SUITE_P(Engines, MeshOnHosts, ::testing::ValuesIn(engines_over_tcp()),
+                         [](const auto& test) { return test.param; });
+
 void sum_up(Communicator& group) {
   for (const std::int64_t count : {1, 1000, 3000001}) {
     at::Tensor tensor = at::full({count}, group.rank() + 1, at::kFloat);
@@ -44,22 +56,22 @@ void sum_up(Communicator& group) {
   }
 }
 
-TEST_F(GlooOnHosts, TakesTheRouteToTheMaster) {
+TEST_P(MeshOnHosts, TakesTheRouteToTheMaster) {
   const NetworkHosts hosts(3, "1gbit");
   run_ranks_as_processes(
       3,
       [&](const Membership& membership) {
         EXPECT_FALSE(membership.on_one_host());
         EXPECT_EQ(membership.peers[2].host, "host-c");
-        sum_up(*make_communicator("gloo", membership));
+        sum_up(*make_communicator(GetParam(), membership));
       },
       on(hosts));
 }
 
-TEST_F(GlooOnHosts, NamesThoseThatAnInterfaceDoesNotReach) {
+TEST_P(MeshOnHosts, NamesThoseThatAnInterfaceDoesNotReach) {
   const NetworkHosts hosts(2, "1gbit");
   const auto ends = ranks_as_processes(
-      4, [](const Membership& membership) { make_communicator("gloo", membership); }, on(hosts, [](int host) {
+      4, [&](const Membership& membership) { make_communicator(GetParam(), membership); }, on(hosts, [](int host) {
         if (host == 1) ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
       }));
   for (const RankOutcome& end : ends) {
@@ -73,11 +85,11 @@ TEST_F(GlooOnHosts, NamesThoseThatAnInterfaceDoesNotReach) {
   }
 }
 
-TEST_F(GlooOnHosts, NamesThoseThatDoNotAnswer) {
+TEST_P(MeshOnHosts, NamesThoseThatDoNotAnswer) {
   const NetworkHosts hosts(3, "1gbit");
   hosts.set_link(2, false);
   const auto ends = ranks_as_processes(
-      3, [](const Membership& membership) { make_communicator("gloo", membership); }, on(hosts));
+      3, [&](const Membership& membership) { make_communicator(GetParam(), membership); }, on(hosts));
   for (const RankOutcome& end : ends) {
     EXPECT_TRUE(end.failed);
     const std::size_t first = end.text.find("\n    rank 0 on host-a");
@@ -88,12 +100,12 @@ TEST_F(GlooOnHosts, NamesThoseThatDoNotAnswer) {
   }
 }
 
-TEST_F(GlooOnHosts, NamesARankThatIsKilled) {
+TEST_P(MeshOnHosts, NamesARankThatIsKilled) {
   const NetworkHosts hosts(2, "1gbit");
   const auto ends = ranks_as_processes(
       3,
-      [](const Membership& membership) {
-        const auto group = make_communicator("gloo", membership);
+      [&](const Membership& membership) {
+        const auto group = make_communicator(GetParam(), membership);
         for (int step = 0; step < 6; ++step) {
           if (group->rank() == 1 && step == 3) ::raise(SIGKILL);
           at::Tensor tensor = at::ones({1000});
@@ -108,14 +120,14 @@ TEST_F(GlooOnHosts, NamesARankThatIsKilled) {
   }
 }
 
-TEST_F(GlooOnHosts, NamesTheRanksBehindALinkThatWasCut) {
+TEST_P(MeshOnHosts, NamesTheRanksBehindALinkThatWasCut) {
   const NetworkHosts hosts(2, "1gbit");
   RanksOptions options = on(hosts);
   options.timeout = milliseconds(3000);
   const auto ends = ranks_as_processes(
       2,
       [&](const Membership& membership) {
-        const auto group = make_communicator("gloo", membership);
+        const auto group = make_communicator(GetParam(), membership);
         group->barrier();
         // The store is on a Unix socket here, so that both sides can report.
         if (group->rank() == 0) hosts.set_link(1, false);

@@ -1,4 +1,4 @@
-#include "lockstep/comm/gloo/bind_address.h"
+#include "lockstep/comm/mesh/bind_address.h"
 
 #include <gtest/gtest.h>
 
@@ -30,19 +30,19 @@ class BindAddress : public ::testing::Test {
 };
 
 TEST_F(BindAddress, IsLoopbackOnOneHost) {
-  EXPECT_EQ(gloo_bind_address(thread_memberships(2, std::chrono::seconds(30))[0], deadline_), "127.0.0.1");
+  EXPECT_EQ(mesh_bind_address(thread_memberships(2, std::chrono::seconds(30))[0], "tcp", deadline_), "127.0.0.1");
 }
 
 TEST_F(BindAddress, IsThatOfTheInterfaceNamed) {
   ::setenv("GLOO_SOCKET_IFNAME", "no-such-interface", 1);
   ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);  // takes precedence
-  EXPECT_EQ(gloo_bind_address(two_hosts()[1], deadline_), "127.0.0.1");
+  EXPECT_EQ(mesh_bind_address(two_hosts()[1], "tcp", deadline_), "127.0.0.1");
 }
 
 TEST_F(BindAddress, ListsTheInterfacesWhereTheNamedOneDoesNotExist) {
   ::setenv("GLOO_SOCKET_IFNAME", "no-such-interface", 1);
   try {
-    gloo_bind_address(two_hosts()[0], deadline_);
+    mesh_bind_address(two_hosts()[0], "tcp", deadline_);
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(error.happened().find("no-such-interface"), std::string::npos) << error.what();
@@ -55,8 +55,8 @@ TEST_F(BindAddress, NeverGuessesLoopbackBetweenHosts) {
   std::vector<Membership> members = two_hosts();
   members[0].peers[1].host = "localhost";
   members[1].peers[0].host = "localhost";
-  members[1].store->set("gloo/route/1", "");
-  EXPECT_THROW(gloo_bind_address(members[0], deadline_), Error);
+  members[1].store->set("mesh/route/1", "");
+  EXPECT_THROW(mesh_bind_address(members[0], "tcp", deadline_), Error);
 }
 
 }  // namespace

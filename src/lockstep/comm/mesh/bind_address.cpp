@@ -1,4 +1,4 @@
-#include "lockstep/comm/gloo/bind_address.h"
+#include "lockstep/comm/mesh/bind_address.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -87,7 +87,7 @@ std::string interface_of(const std::string& address) {
   return "unknown";
 }
 
-std::string route_key(int rank) { return "gloo/route/" + std::to_string(rank); }
+std::string route_key(int rank) { return "mesh/route/" + std::to_string(rank); }
 
 // The master's own host may know itself only by a loopback name; the other ranks' routes to it show a reachable
 // address.
@@ -111,7 +111,7 @@ std::string address_between_hosts(const Membership& membership, Deadline deadlin
 
 }  // namespace
 
-std::string gloo_bind_address(const Membership& membership, Deadline deadline) {
+std::string mesh_bind_address(const Membership& membership, const char* engine, Deadline deadline) {
   auto interface = env_string("LOCKSTEP_GLOO_INTERFACE");
   if (!interface) interface = env_string("GLOO_SOCKET_IFNAME");
   std::string address;
@@ -122,7 +122,7 @@ std::string gloo_bind_address(const Membership& membership, Deadline deadline) {
   }
   // Between hosts the choice may be wrong, so it is logged, once for each host.
   if (!membership.on_one_host() && membership.self().local_rank == 0) {
-    log_info("gloo on {}: interface {}, address {} ({})", membership.self().host, interface_of(address), address,
+    log_info("{} on {}: interface {}, address {} ({})", engine, membership.self().host, interface_of(address), address,
              interface ? "the one asked for" : "on the route to the other hosts");
   }
   return address;

@@ -1,0 +1,73 @@
+#include "lockstep/comm/tcp/packet_lane.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/comm/mesh/mesh.h"
+
+namespace lockstep {
+
+PacketLane::PacketLane(UniqueFd fd, std::size_t packet_bytes)
+    : fd_(std::move(fd)),
+      packet_bytes_(packet_bytes),
+      capacity_(kRoom * (FrameHeader::kBytes + packet_bytes)),
+      memory_(new char[capacity_]) {}
+
+PacketLane::Reading PacketLane::read() {
+  for (;;) {
+    const ssize_t got = ::recv(fd_.get(), memory_.get() + end_, capacity_ - end_, MSG_DONTWAIT);
+    if (got > 0) {
+      end_ += static_cast<std::size_t>(got);
+      return Reading::Arrived;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Reading::Nothing;
+    ended_ = true;
+    return Reading::Ended;
+  }
+}
+
+std::optional<PacketLane::Packet> PacketLane::next() {
+  const std::size_t here = end_ - begin_;
+  if (here < FrameHeader::kBytes) return std::nullopt;
+  const FrameHeader header = FrameHeader::decode(memory_.get() + begin_);
+  if (header.bytes > packet_bytes_) {
+    throw MeshError(MeshError::Kind::Lost, "the other side sent a packet of " + std::to_string(header.bytes) +
+                                               " bytes, and at most " + std::to_string(packet_bytes_) + " are allowed");
+  }
+  if (here < FrameHeader::kBytes + header.bytes) return std::nullopt;
+  return Packet{header, memory_.get() + begin_ + FrameHeader::kBytes};
+}
+
+void PacketLane::release() {
+  begin_ += FrameHeader::kBytes + FrameHeader::decode(memory_.get() + begin_).bytes;
+  // The next packet must fit as a whole.
+  if (begin_ != end_ && capacity_ - begin_ >= FrameHeader::kBytes + packet_bytes_) return;
+  std::memmove(memory_.get(), memory_.get() + begin_, end_ - begin_);
+  end_ -= std::exchange(begin_, 0);
+}
+
+std::optional<std::size_t> PacketLane::send(const FrameHeader& header, const void* data, std::size_t done) {
+  auto head = header.encode();
+  const std::size_t head_done = std::min(done, head.size());
+  const std::size_t body_done = done - head_done;
+  iovec parts[2] = {{head.data() + head_done, head.size() - head_done},
+                    {static_cast<char*>(const_cast<void*>(data)) + body_done, header.bytes - body_done}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  for (;;) {
+    const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+    return std::nullopt;
+  }
+}
+
+}  // namespace lockstep
