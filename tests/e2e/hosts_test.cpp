@@ -40,8 +40,8 @@ TEST_F(Hosts, TheLauncherTrainsOnTwoOfThem) {
   EXPECT_EQ(end1.code, 0) << end1.err;
   EXPECT_TRUE(has(end0.out, "Accuracy on the test images:")) << end0.out;
   EXPECT_TRUE(has(end0.err, "process group of 4 ranks over engine hierarchical")) << end0.err;
-  EXPECT_TRUE(has(end0.err, "gloo on host-a: interface eth0, address 10.77.0.1")) << end0.err;
-  EXPECT_TRUE(has(end1.err, "gloo on host-b: interface eth0, address 10.77.0.2")) << end1.err;
+  EXPECT_TRUE(has(end0.err, "tcp on host-a: interface eth0, address 10.77.0.1")) << end0.err;
+  EXPECT_TRUE(has(end1.err, "tcp on host-b: interface eth0, address 10.77.0.2")) << end1.err;
 }
 
 TEST_F(Hosts, VariablesByHandDo) {
@@ -60,7 +60,7 @@ TEST_F(Hosts, VariablesByHandDo) {
   const ProgramEnd end1 = second->wait(soon());
   EXPECT_EQ(end0.code, 0) << end0.err;
   EXPECT_EQ(end1.code, 0) << end1.err;
-  EXPECT_TRUE(has(end0.err, "process group of 2 ranks over engine gloo")) << end0.err;
+  EXPECT_TRUE(has(end0.err, "process group of 2 ranks over engine tcp")) << end0.err;
 }
 
 }  // namespace

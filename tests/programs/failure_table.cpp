@@ -116,7 +116,7 @@ void print_page() {
       "# What ranks see when another one fails\n\n"
       "Made by `lockstep-failures`: {} ranks sum 1000 floats again and again; after five steps rank {} fails. "
       "`hierarchical`\n"
-      "runs over `gloo` on two pretended hosts of two ranks each, `mpi` under `mpirun --enable-recovery`. The timeout "
+      "runs over `tcp` on two pretended hosts of two ranks each, `mpi` under `mpirun --enable-recovery`. The timeout "
       "is {} s\n"
       "here (default: 30 minutes); only a rank that stands still makes the others wait for it. The text is the first "
       "line of "

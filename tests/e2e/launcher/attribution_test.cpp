@@ -44,9 +44,9 @@ TEST_P(NamesTheCause, InEveryRun) {
 INSTANTIATE_TEST_SUITE_P(Table, NamesTheCause,
                          ::testing::Values(std::tuple("throw", "shm"), std::tuple("catch", "shm"),
                                            std::tuple("abort", "shm"), std::tuple("leave", "shm"),
-                                           std::tuple("together", "shm"), std::tuple("abort", "gloo"),
-                                           std::tuple("leave", "gloo"), std::tuple("reworded", "shm"),
-                                           std::tuple("reworded", "gloo"), std::tuple("phrases", "shm")),
+                                           std::tuple("together", "shm"), std::tuple("abort", "tcp"),
+                                           std::tuple("leave", "tcp"), std::tuple("reworded", "shm"),
+                                           std::tuple("reworded", "tcp"), std::tuple("phrases", "shm")),
                          [](const auto& test) {
                            return std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
                          });

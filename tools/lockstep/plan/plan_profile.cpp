@@ -25,9 +25,9 @@ struct AllReduceTime {
 
 std::vector<AllReduceTime> time_all_reduces(int ranks, const std::string& bytes) {
   const std::string command = run_command(ranks, 1) + shell_quoted(companion_program("lockstep-plan-worker")) +
-                              " --measure engine --engine gloo --bytes " + bytes;
+                              " --measure engine --engine tcp --bytes " + bytes;
   std::vector<AllReduceTime> times;
-  const std::vector<Json> results = results_of(command, "gloo on this host", 1);
+  const std::vector<Json> results = results_of(command, "tcp on this host", 1);
   for (const Json& row : results.front().at("all_reduce")) {
     times.push_back({row.at("seconds"), row.at("processor_s")});
   }
