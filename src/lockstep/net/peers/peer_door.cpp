@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/net/sockets/resolve.h"
 
@@ -66,6 +67,11 @@ void PeerDoor::accept_all() {
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if ((errno == EMFILE || errno == ENFILE) && !std::exchange(warned_about_files_, true)) {
+        log_warning(
+            "{}: no descriptors left for the connections of other ranks; raise the limit of open files (ulimit -n)",
+            address().text());
+      }
       // No descriptor or no memory: waiting connections stay in the kernel's queue.
       if (!make_room()) return pause(true);
       continue;

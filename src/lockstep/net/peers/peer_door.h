@@ -76,6 +76,7 @@ class PeerDoor {
   std::list<Unproven> unproven_;  // oldest first
   std::uint64_t next_id_ = 1;
   bool accepting_ = true;
+  bool warned_about_files_ = false;
   std::size_t turned_away_ = 0;
   std::string last_turned_away_;
 };
