@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <random>
 #include <string>
 
 #include "lockstep/net/hmac.h"
@@ -9,6 +11,7 @@
 #include "lockstep/net/store/memory_store.h"
 #include "lockstep/net/store/prefix_store.h"
 #include "tests/net/net_fixtures.h"
+#include "tests/net/peer_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -107,6 +110,22 @@ TEST(PeerHandshake, RefusesAProofOfAnotherLaneOrRank) {
     DialerHandshake renamed(kKey, other);
     const auto nonce = acceptor.take(renamed.hello());
     EXPECT_FALSE(acceptor.take(honest.proof(nonce.value())));
+  }
+}
+
+// A hello and a proof of another key, changed in up to three bytes and cut anywhere.
+TEST(PeerHandshake, LetsNoBytesInThatDoNotKnowTheKey) {
+  std::mt19937 random(7);
+  const auto below = [&](std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
+  };
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = std::string(1, static_cast<char>(below(256))) + DialerHandshake(kKey, kName).hello() +
+                        std::string(kDigestBytes, static_cast<char>(below(256)));
+    for (std::size_t change = below(4); change > 0; --change)
+      bytes[below(bytes.size())] = static_cast<char>(below(256));
+    bytes.resize(below(bytes.size() + 1));
+    testing::take_peer_bytes(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }
 }
 
