@@ -80,8 +80,9 @@ nlohmann::json file_after(const std::function<void()>& body) {
   }
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(std::filesystem::exists(path + kKnownEnding));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}),
-            std::filesystem::exists(path) ? 1 : 0);
+            std::filesystem::exists(path) ? 2 : 1);
   std::ifstream file(path);
   return file ? nlohmann::json::parse(file) : nlohmann::json();
 }

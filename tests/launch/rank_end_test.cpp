@@ -97,6 +97,16 @@ TEST(ErrorFile, GivesItsMessage) {
   EXPECT_EQ(read_error_file(folder / "missing").message, "");
 }
 
+// A rank that has survived a failure removes its record, and its last lines may still show the failure.
+TEST(ErrorFile, ShowsWhetherTheRankKnowsIt) {
+  const TemporaryFolder folder;
+  EXPECT_FALSE(read_error_file(folder / "error.json").is_known);
+  std::ofstream(folder / "error.json.known");
+  EXPECT_TRUE(read_error_file(folder / "error.json").is_known);
+  std::ofstream(folder / "error.json") << R"({"message": "plain"})";
+  EXPECT_TRUE(read_error_file(folder / "error.json").is_known);
+}
+
 TEST(ErrorFile, GivesTheCause) {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& ours) {

@@ -23,7 +23,7 @@ inline RankEnd end_of(int rank, int code, int signal = 0, std::vector<std::strin
 inline RankEnd aborted(int rank, std::vector<std::string> lines) { return end_of(rank, 0, SIGABRT, std::move(lines)); }
 
 inline RankEnd with_file(RankEnd end, FailureCause::Kind kind, int blames = -1) {
-  end.error = {"its message", FailureCause{kind, blames}};
+  end.error = {true, "its message", FailureCause{kind, blames}};
   return end;
 }
 

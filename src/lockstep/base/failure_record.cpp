@@ -101,6 +101,10 @@ void forget(Recorder& recorder) {
   if (const auto path = env_string("TORCHELASTIC_ERROR_FILE")) std::remove(path->c_str());
 }
 
+void show_that_file_is_known() {
+  if (const auto path = env_string("TORCHELASTIC_ERROR_FILE")) std::ofstream(*path + kKnownEnding);
+}
+
 void record_current_exception() noexcept {
   try {
     try {
@@ -124,6 +128,7 @@ void record_current_exception() noexcept {
 void turn_on(Recorder& recorder) {
   if (recorder.is_on) return;
   recorder.is_on = true;
+  show_that_file_is_known();
   recorder.next = std::set_terminate(on_terminate);
 }
 

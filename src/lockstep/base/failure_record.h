@@ -15,6 +15,10 @@ namespace lockstep {
 ///
 /// "cause" is missing if it can only be read from the text; "blames" is missing if no rank is blamed. Without the
 /// variable, or before `record_failures_as`, nothing is written. Thread-safe.
+///
+/// An empty file beside it, of that name and kKnownEnding, shows that this process has the variable: no record then
+/// means that it has no failure to report, or has survived it.
+constexpr const char* kKnownEnding = ".known";
 
 /// From now on failures of this process are recorded as failures of `rank`: those passed to `record_failure`, and
 /// uncaught exceptions (by a terminate handler, which then calls the previous one). Call it for each new group: earlier

@@ -51,6 +51,26 @@ INSTANTIATE_TEST_SUITE_P(Table, NamesTheCause,
                            return std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
                          });
 
+class NamesTheCauseByText : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+// A wrapper that clears the environment takes the error files away, so what the ranks write last decides.
+TEST_P(NamesTheCauseByText, WithoutErrorFiles) {
+  const auto [mode, engine] = GetParam();
+  const ProgramEnd end =
+      run({"--nproc-per-node=2"}, {"env", "-u", "TORCHELASTIC_ERROR_FILE", kBin + "/failing_rank", mode, engine});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "error: rank 0 (local rank 0, ")) << end.err;
+  EXPECT_FALSE(has(end.err, "rank 1 (local rank 1, ")) << end.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, NamesTheCauseByText,
+                         ::testing::Values(std::tuple("abort", "shm"), std::tuple("leave", "shm"),
+                                           std::tuple("abort", "gloo"), std::tuple("leave", "gloo"),
+                                           std::tuple("catch", "shm"), std::tuple("throw", "gloo")),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
+                         });
+
 TEST(Attribution, NamesARankThatFailedAndDoesNotEnd) {
   const ProgramEnd end = run_failing("hang", "shm");
   EXPECT_TRUE(has(end.err, "error: rank 0 (local rank 0, ")) << end.err;

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/failure_record.h"
+
 namespace lockstep {
 namespace {
 
@@ -91,14 +93,15 @@ const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
 
 ErrorFile read_error_file(const std::string& path) {
   std::error_code status;
+  ErrorFile error;
+  error.is_known = std::filesystem::exists(path + kKnownEnding, status);
   const std::uintmax_t size = std::filesystem::file_size(path, status);
-  if (status || size == 0 || size > kLargestErrorFileBytes) return {};
+  if (status || size == 0 || size > kLargestErrorFileBytes) return error;
   std::ifstream file(path);
   const nlohmann::json content = nlohmann::json::parse(file, nullptr, false);
-  if (!content.is_object() || !content.contains("message")) return {};
+  if (!content.is_object() || !content.contains("message")) return error;
   nlohmann::json message = content["message"];
   if (message.is_object() && message.contains("message")) message = message["message"];
-  ErrorFile error;
   error.message = message.is_string() ? message.get<std::string>()
                                       : message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto ours = content.find("lockstep");

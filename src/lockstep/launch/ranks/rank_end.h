@@ -13,8 +13,10 @@ namespace lockstep {
 
 /// The content of a rank's error file.
 struct ErrorFile {
+  bool is_known = false;              ///< a program of Lockstep has it, whether it wrote something or not
   std::string message;                ///< empty: the file does not exist or is empty
-  std::optional<FailureCause> cause;  ///< set if a program of Lockstep wrote the file
+  std::optional<FailureCause> cause;  ///< set if a program of Lockstep wrote the file, or if it does not know the
+                                      ///< file and its last lines show a cause (written_cause.h)
 };
 
 /// How one rank of this node ended.
@@ -29,8 +31,9 @@ struct RankEnd {
 };
 
 /// True if another rank's failure explains this one. Its error file decides. Lockstep's programs write their cause
-/// there. If the file gives no cause, the rank's message or its last lines decide, by the words of Gloo, NCCL, MPI or
-/// PyTorch. A signal from outside is a cause by itself, whatever was written before.
+/// there. If it is lost, an Error in the rank's last lines decides. If there is no cause, the rank's message or its
+/// last lines decide, by the words of Gloo, NCCL, MPI or PyTorch. A signal from outside is a cause by itself, whatever
+/// was written before.
 bool is_consequence(const RankEnd& end);
 
 /// The rank that such a rank blames; -1 if it names none.

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/ranks/last_words.h"
+#include "lockstep/launch/ranks/written_cause.h"
 #include "lockstep/start/start_variables.h"
 
 namespace lockstep {
@@ -210,6 +211,7 @@ void RankGroup::take_end(Rank& rank) {
   end.was_asked = rank.was_asked;
   end.last_lines = last_words(rank.tail(), kLastLines);
   end.error = read_error_file(rank.place.error_file);
+  if (!end.error.is_known && end.error.message.empty()) end.error.cause = cause_in_text(end.last_lines);
   ends_.push_back(end);
   on_end_(ends_.back());
 }
