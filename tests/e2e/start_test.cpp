@@ -167,6 +167,7 @@ TEST_F(Start, SharesTheCoresAmongRanksThatStartedByHand) {
   auto lines = report(shell(both), by_hand);
   EXPECT_EQ(lines["torch_threads"], alone["torch_threads"]) << "before it knew of the other rank";
   EXPECT_EQ(lines["torch_threads_in_group"], std::to_string(share));
+  EXPECT_EQ(lines["torch_threads_in_group_of_one"], alone["torch_threads"]) << "its next group is alone";
   EXPECT_TRUE(lines["kernels"].empty() || lines["blas_threads_in_group"] == std::to_string(share));
 
   Changes chosen = by_hand;

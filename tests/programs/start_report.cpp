@@ -1,8 +1,8 @@
 // A program that is linked with the library, for tests of how processes start. Calls nothing of the library before it
 // prints, one NAME=VALUE a line, what the libraries below LibTorch have made of their environment. With the argument
 // "bf16" it multiplies matrices in bf16; with "join" it joins a process group of one rank; with "join-as-rank" one that
-// the environment describes; with "forget-and-join" it first forgets who chose the kernels, so that they look like
-// OpenBLAS's own choice.
+// the environment describes, and then one of one rank; with "forget-and-join" it first forgets who chose the kernels,
+// so that they look like OpenBLAS's own choice.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -89,6 +89,9 @@ int run(int argc, char** argv) {
     lockstep::init_process_group();
     say("torch_threads_in_group", std::to_string(at::get_num_threads()));
     say("blas_threads_in_group", std::to_string(lockstep::loaded_blas().num_threads));
+    lockstep::destroy_process_group();
+    lockstep::init_process_group("", "env://", 1, 0);
+    say("torch_threads_in_group_of_one", std::to_string(at::get_num_threads()));
     lockstep::destroy_process_group();
   }
   return 0;

@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
+#include <vector>
+
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -77,6 +82,54 @@ INSTANTIATE_TEST_SUITE_P(Table, ThreadsFor,
                                            ThreadsCase{"slurm_gave_each_task_its_own", {3, 64, 12, 3}, 4, 3},
                                            ThreadsCase{"a_quota_below_what_slurm_says", {2, 2, 16, 16}, 1, 2}),
                          [](const auto& test) { return test.param.name; });
+
+using Cores = std::vector<int>;
+struct BesideCase {
+  const char* name;
+  Cores own;
+  std::vector<Cores> others;
+  int want;
+  friend std::ostream& operator<<(std::ostream& out, const BesideCase& c) { return out << c.name; }
+};
+class ThreadsBeside : public ::testing::TestWithParam<BesideCase> {};
+
+// A machine without files: each hardware thread is a core, and there is no quota.
+TEST_P(ThreadsBeside, DivideOnlySharedCores) {
+  const TemporaryFolder machine;
+  EXPECT_EQ(threads_beside(GetParam().own, GetParam().others, machine.path()), GetParam().want);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ThreadsBeside,
+    ::testing::Values(BesideCase{"alone", {0, 1, 2, 3}, {}, 4},
+                      BesideCase{"all_share_all", {0, 1, 2}, {{0, 1, 2}, {0, 1, 2}}, 1},
+                      BesideCase{"bound_by_a_wrapper", {0, 1}, {{2, 3}}, 2},
+                      BesideCase{"two_to_each_socket", {0, 1, 2, 3}, {{0, 1, 2, 3}, {4, 5, 6, 7}, {4, 5, 6, 7}}, 2},
+                      BesideCase{"unbound_beside_a_bound_one", {0, 1, 2, 3}, {{0, 1}}, 3},
+                      BesideCase{"bound_beside_an_unbound_one", {0, 1}, {{0, 1, 2, 3}}, 1},
+                      BesideCase{"more_ranks_than_cores", {0}, {{0}, {0}, {0}}, 1},
+                      BesideCase{"no_mask", {}, {{0}}, 1}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(ThreadsBesideOthers, CountHardwareThreadsOfACoreOnceAndShareAQuota) {
+  const TemporaryFolder machine;
+  const auto put = [&](const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(machine.path() + path).parent_path());
+    std::ofstream(machine.path() + path) << text << '\n';
+  };
+  for (int core = 0; core < 8; ++core) {
+    const int first = core - core % 2;
+    put("/sys/devices/system/cpu/cpu" + std::to_string(core) + "/topology/thread_siblings_list",
+        std::to_string(first) + "-" + std::to_string(first + 1));
+  }
+  const Cores all{0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(threads_beside(all, {}, machine.path()), 4);
+  EXPECT_EQ(threads_beside(all, {all}, machine.path()), 2);
+  put("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw");
+  put("/proc/self/cgroup", "0::/");
+  put("/sys/fs/cgroup/cpu.max", "200000 100000");
+  EXPECT_EQ(threads_beside({0, 1, 2, 3}, {{4, 5, 6, 7}}, machine.path()), 1);
+}
 
 }  // namespace
 }  // namespace lockstep

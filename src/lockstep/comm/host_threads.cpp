@@ -3,14 +3,32 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
+#include <vector>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/compute_threads.h"
+#include "lockstep/base/processor/cpu_mask.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/start/process_threads.h"
 #include "lockstep/start/start_variables.h"
 
 namespace lockstep {
+namespace {
+
+// The cores that each other rank of this host may run on. A rank that has already ended may run on all of this one's.
+std::vector<std::vector<int>> cores_of_others(const Membership& membership) {
+  std::vector<std::vector<int>> cores;
+  for (const Peer& peer : membership.peers) {
+    if (peer.host_id != membership.self().host_id || peer.pid == membership.self().pid) continue;
+    const auto mask = CpuMask::of(peer.pid);
+    cores.push_back(mask ? mask->cores() : affinity_cores());
+  }
+  return cores;
+}
+
+}  // namespace
 
 void compute_with_threads(int threads) {
   at::set_num_threads(threads);
@@ -19,19 +37,22 @@ void compute_with_threads(int threads) {
 
 void share_host_threads(const Membership& membership) {
   if (ranks_by_launcher() != 0 || chosen_by("OMP_NUM_THREADS") != "lockstep") return;
-  const auto ranks =
-      static_cast<int>(std::count_if(membership.peers.begin(), membership.peers.end(),
-                                     [&](const Peer& peer) { return peer.host_id == membership.self().host_id; }));
+  // What an earlier group of this process, with other ranks, had as its share.
+  static std::atomic<int> earlier_share{0};
   const int before = at::get_num_threads();
-  const bool is_programs_choice = env_int("OMP_NUM_THREADS") != before;
-  const int share = threads_of_process(ranks);
-  if (is_programs_choice || share >= before) return;
+  const int all = static_cast<int>(env_int("OMP_NUM_THREADS").value_or(before));
+  const bool is_programs_choice = before != all && before != earlier_share;
+  const std::vector<std::vector<int>> others = cores_of_others(membership);
+  const int share = std::min(threads_beside(affinity_cores(), others), all);
+  if (is_programs_choice || share == before) return;
+  earlier_share = share;
   at::set_num_threads(share);
   if (chosen_by("OPENBLAS_NUM_THREADS") != "user") set_blas_threads(share);
   if (membership.self().local_rank != 0) return;
   log_info(
-      "{} ranks share {}, which their launcher did not say (LOCAL_WORLD_SIZE): each computes with {} of {} threads",
-      ranks, membership.self().host, share, before);
+      "{} ranks run on {}, which their launcher did not say (LOCAL_WORLD_SIZE): rank {} computes with {} of {} "
+      "threads",
+      others.size() + 1, membership.self().host, membership.rank, share, all);
 }
 
 }  // namespace lockstep

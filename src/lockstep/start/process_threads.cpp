@@ -88,9 +88,22 @@ int threads_for(const CoresInReach& cores, int ranks) {
   return std::clamp(all / ranks, 1, std::max(1, cores.own));
 }
 
-int threads_of_process() { return threads_of_process(ranks_on_host()); }
+int threads_of_process() { return threads_for(cores_in_reach(), ranks_on_host()); }
 
-int threads_of_process(int ranks) { return threads_for(cores_in_reach(), ranks); }
+int threads_beside(const std::vector<int>& own, const std::vector<std::vector<int>>& others, const std::string& root) {
+  if (own.empty()) return 1;
+  double shares = 0;
+  for (const int core : own) {
+    const auto uses_it = [core](const std::vector<int>& cores) {
+      return std::find(cores.begin(), cores.end(), core) != cores.end();
+    };
+    shares += 1.0 / static_cast<double>(1 + std::count_if(others.begin(), others.end(), uses_it));
+  }
+  constexpr double kRounding = 1e-6;  // three thirds are one core
+  const double physical = shares * physical_cores(own, root) / static_cast<double>(own.size());
+  const int quota = quota_cores(root) / static_cast<int>(others.size() + 1);
+  return std::max(1, std::min(static_cast<int>(physical + kRounding), quota));
+}
 
 int cores_to_share() {
   const int own_share = inherited_threads();

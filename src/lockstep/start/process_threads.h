@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace lockstep {
 
 /// How many ranks share this host, according to the launcher that started this process: LOCAL_WORLD_SIZE (torchrun,
@@ -26,8 +29,13 @@ int threads_for(const CoresInReach& cores, int ranks);
 /// alone: LibTorch takes what it believes to be the physical cores (seen: one of two in a virtual machine), OpenBLAS
 /// takes all, and neither respects a container's quota.
 int threads_of_process();
-/// The same for a process that knows how many ranks share the host.
-int threads_of_process(int ranks);
+/// Threads for a rank that knows the others of its host: its cores, of which it takes its part of those that others may
+/// use too; at most its part of the quota, which all of them share.
+/// @param own  hardware threads that this rank may run on
+/// @param others  for each other rank of the host, those that it may run on
+/// @param root  as in base/processor/core_count.h
+int threads_beside(const std::vector<int>& own, const std::vector<std::vector<int>>& others,
+                   const std::string& root = "");
 
 /// Cores that a launcher in this process may share among the ranks that it starts: `compute_cores`, or the number that
 /// Lockstep gave this process (`inherited_threads`) if that is less.
