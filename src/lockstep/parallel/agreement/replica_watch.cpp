@@ -1,6 +1,7 @@
 #include "lockstep/parallel/agreement/replica_watch.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
@@ -11,7 +12,6 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/mix_bits.h"
 #include "lockstep/parallel/agreement/agreed_error.h"
-#include "lockstep/parallel/agreement/rank_difference.h"
 #include "lockstep/parallel/agreement/tensor_digest.h"
 
 namespace lockstep {
@@ -24,7 +24,11 @@ double rounding_of(at::ScalarType type) {
   return type == at::kHalf ? 0x1p-8 : 1e-3;
 }
 
-constexpr std::uint32_t kElementBits = 0xffff, kWriteBits = ~kElementBits;
+constexpr std::uint32_t kElementBits = 0xfff, kBufferBits = 0xff000, kWriteBits = 0xfff00000;
+constexpr int kBufferShift = 12;
+
+// So many comparisons in a row, because of writes that were equal in the end, are no chance.
+constexpr int kNeedless = 8;
 
 std::uint32_t version_of(const at::Tensor& tensor) { return tensor.is_inference() ? 0 : tensor._version(); }
 
@@ -73,7 +77,8 @@ ReplicaWatch::ReplicaWatch(std::vector<NamedTensor> tensors) {
 
 std::uint32_t ReplicaWatch::look() {
   if (is_stopped_) return 0;
-  std::uint64_t writes = look_at_buffers(), elements = 0;
+  const std::uint64_t buffers = buffers_.look();
+  std::uint64_t writes = 0, elements = 0;
   for (std::size_t i = 0; i < watched_.size(); ++i) {
     Watched& watched = watched_[i];
     if (watched.is_left_out) continue;
@@ -85,48 +90,36 @@ std::uint32_t ReplicaWatch::look() {
     elements = mix_bits(elements + element_of(tensor, looks_));
   }
   ++looks_;
-  return static_cast<std::uint32_t>(((writes >> 32) & kWriteBits) | (elements & kElementBits));
-}
-
-// @return  a number that shows which buffers have got other memory; 0 if there are none
-std::uint64_t ReplicaWatch::look_at_buffers() {
-  if (!list_buffers_) return 0;
-  const std::vector<NamedTensor> buffers = list_buffers_();
-  std::uint64_t moved = 0;
-  moved_buffers_.clear();
-  const bool is_known = buffers.size() == buffers_.size();
-  buffers_.resize(buffers.size());
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const at::Tensor& buffer = buffers[i].tensor;
-    const void* before = std::exchange(buffers_[i], buffer.layout() == at::kStrided ? buffer.data_ptr() : nullptr);
-    if (!is_known || before == buffers_[i]) continue;
-    moved_buffers_.push_back(buffers[i].name);
-    moved = mix_bits(moved + mix_bits(i + 1));
-  }
-  return moved;
-}
-
-void ReplicaWatch::compare_buffers(Communicator& communicator) {
-  const auto difference = first_difference(communicator, moved_buffers_);
-  if (!difference || looks_ < next_buffer_warning_) return;
-  next_buffer_warning_ = 2 * looks_;
-  if (communicator.rank() != 0) return;
-  log_warning(
-      "buffers got other memory (torch::load or set_) on some ranks only, the first of them: {}. They stay different, "
-      "because buffers are not sent if broadcast_buffers is false or the module is not in training: load them on every "
-      "rank",
-      difference->text());
+  return static_cast<std::uint32_t>(((writes >> 32) & kWriteBits) | (buffers << kBufferShift & kBufferBits) |
+                                    (elements & kElementBits));
 }
 
 void ReplicaWatch::compare(Communicator& communicator, std::uint32_t differing_bits) {
-  const bool compares_elements = (differing_bits & kElementBits) != 0 && looks_ >= next_comparison_;
-  if ((differing_bits & kWriteBits) == 0 && !compares_elements) return;
   const at::NoGradGuard no_grad;
-  if ((differing_bits & kWriteBits) != 0) compare_buffers(communicator);
-  compare_tensors(communicator);
+  if ((differing_bits & kBufferBits) != 0 && looks_ >= next_buffer_comparison_) {
+    if (!buffers_.compare(communicator)) next_buffer_comparison_ = 2 * looks_;
+  }
+  const bool writes_differ = (differing_bits & kWriteBits) != 0;
+  const bool elements_differ = (differing_bits & kElementBits) != 0 && looks_ >= next_comparison_;
+  const bool is_needless = (writes_differ || elements_differ) && !compare_tensors(communicator);
+  if (!is_needless) needless_comparisons_ = 0;
+  if (is_needless && ++needless_comparisons_ == kNeedless) note_needless_comparison(communicator);
 }
 
-void ReplicaWatch::compare_tensors(Communicator& communicator) {
+void ReplicaWatch::note_needless_comparison(Communicator& communicator) {
+  if (std::exchange(has_noted_, true) || communicator.rank() != 0) return;
+  std::size_t bytes = 0;
+  for (const Watched& watched : watched_) bytes += watched.is_left_out ? 0 : watched.entry.tensor.nbytes();
+  log_warning(
+      "in {} backwards in a row the ranks had written parameters differently and yet had equal ones, so each of these "
+      "backwards compared all parameters ({:.0f} MB on each rank). If that is on purpose, as in a sharded optimizer of "
+      "the program's own, set watch_replicas = false: then this is not done, and replicas that drift apart are not "
+      "noticed",
+      kNeedless, static_cast<double>(bytes) / 1e6);
+}
+
+// @return  whether some tensor differs
+bool ReplicaWatch::compare_tensors(Communicator& communicator) {
   std::vector<at::Tensor> tensors;
   std::vector<const NamedTensor*> entries;
   for (const Watched& watched : watched_) {
@@ -148,7 +141,7 @@ void ReplicaWatch::compare_tensors(Communicator& communicator) {
     excess = multiple;
     if (!(excess <= 1)) break;
   }
-  if (farthest.size == -1) return;
+  if (farthest.size == -1) return false;
   const std::string what = fmt::format(
       "parameter \"{}\" is not the same on rank {} as on rank 0: they differ by up to {:.3g} of its "
       "largest element",
@@ -160,13 +153,14 @@ void ReplicaWatch::compare_tensors(Communicator& communicator) {
         "differ in parameters_and_buffers_to_ignore; for a method that changes weights on each rank alone "
         "during a backward, such as SAM, set watch_replicas = false");
   }
-  if (looks_ < next_comparison_) return;
+  if (looks_ < next_comparison_) return true;
   next_comparison_ = 2 * looks_;  // the difference stays, so comparing in every step would be slow
-  if (communicator.rank() != 0) return;
+  if (communicator.rank() != 0) return true;
   log_warning(
       "{}. Processors of different kinds may round updates differently; if all ranks run on the same kind, look for "
       "code that only some ranks run",
       what);
+  return true;
 }
 
 }  // namespace lockstep
