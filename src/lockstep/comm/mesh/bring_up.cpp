@@ -9,6 +9,7 @@
 #include "lockstep/base/slow_notice.h"
 #include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/comm/failure/late_ranks.h"
+#include "lockstep/comm/mesh/diagnosis.h"
 
 namespace lockstep {
 namespace {
@@ -18,6 +19,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kLongestAddress = 4096;
 
 const char* const kAddressPrefix = "mesh/address/";
+const char* const kConnectedPrefix = "mesh/connected/";
 
 // Longer the more ranks wait, because one thread of the store serves them all.
 milliseconds look_interval(const Membership& membership) {
@@ -29,6 +31,12 @@ std::string pack(const std::vector<std::string>& addresses) {
   std::string text;
   for (const std::string& address : addresses) text += std::to_string(address.size()) + ' ' + address;
   return text;
+}
+
+std::vector<int> all_ranks(const Membership& membership) {
+  std::vector<int> all(static_cast<std::size_t>(membership.world_size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 std::string unpack(const std::string& text, int index, const std::string& whose) {
@@ -64,6 +72,12 @@ LateRanks late_ranks(const Membership& membership, const std::vector<int>& ranks
     }
   }
   return late;
+}
+
+// The ranks that have found a failure publish it.
+void throw_if_failed(const Membership& membership) {
+  const auto published = membership.store->try_get(Diagnosis::kFailureKey);
+  if (published) GroupFailure::decode(*published).raise(membership.rank);
 }
 
 void throw_if_lost(const Membership& membership) {
@@ -106,6 +120,7 @@ void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks,
     try {
       return membership.store->wait(keys, Deadline::after(std::min(look_interval(membership), deadline.remaining())));
     } catch (const TimeoutError&) {
+      throw_if_failed(membership);
       throw_if_lost(membership);
       const auto waited = Deadline::Clock::now() - since;
       const bool warns = notice.due(waited);
@@ -121,14 +136,18 @@ void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks,
 
 std::vector<std::string> exchange_addresses(const Membership& membership, Mesh& mesh, Deadline deadline) {
   std::vector<std::string> mine(static_cast<std::size_t>(membership.world_size));
-  std::vector<int> all(mine.size());
-  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int> all = all_ranks(membership);
   for (const int rank : all) {
     if (rank != membership.rank) mine[static_cast<std::size_t>(rank)] = mesh.address_for(rank);
   }
   membership.store->set(kAddressPrefix + std::to_string(membership.rank), pack(mine));
   wait_for_ranks(membership, all, kAddressPrefix, deadline);
   return read_addresses(membership);
+}
+
+void wait_until_all_connected(const Membership& membership, Deadline deadline) {
+  membership.store->set(kConnectedPrefix + std::to_string(membership.rank), "1");
+  wait_for_ranks(membership, all_ranks(membership), kConnectedPrefix, deadline);
 }
 
 }  // namespace lockstep

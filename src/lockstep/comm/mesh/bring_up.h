@@ -10,7 +10,7 @@
 namespace lockstep {
 
 /// Waits until each of `ranks` has set its key, which is `prefix` and its number.
-/// @throws Error  if a rank of the group was lost meanwhile
+/// @throws Error  if a rank of the group was lost meanwhile, or another one has found that the group fails
 /// @throws TimeoutError  naming the ranks that did not arrive
 void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks, const std::string& prefix,
                     Deadline deadline);
@@ -20,5 +20,11 @@ void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks,
 /// @throws Error  if a rank was lost meanwhile
 /// @throws TimeoutError  naming the ranks that did not arrive
 std::vector<std::string> exchange_addresses(const Membership& membership, Mesh& mesh, Deadline deadline);
+
+/// The end of a group's start. A rank that leaves breaks its connections, which would end the start of a rank that is
+/// still connecting.
+/// @throws Error  if a rank was lost meanwhile, or failed to connect
+/// @throws TimeoutError  naming the ranks that have not connected
+void wait_until_all_connected(const Membership& membership, Deadline deadline);
 
 }  // namespace lockstep

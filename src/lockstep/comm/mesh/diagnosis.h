@@ -23,6 +23,9 @@ namespace lockstep {
 /// arrived, in one request, and at intervals all of them.
 class Diagnosis {
  public:
+  /// Where the rank that finds a failure publishes it.
+  static constexpr const char* kFailureKey = "mesh/failure";
+
   using Clock = Deadline::Clock;
   /// An operation in progress, with its start and its deadline.
   struct CurrentActivity {
@@ -73,8 +76,6 @@ class Diagnosis {
   std::string operation_in(const View& view) const;
   /// What is known of a rank's calls: what it reported, or an operation that could not have ended here without it.
   std::string last_seen_of(int rank) const;
-
-  static constexpr const char* kFailureKey = "mesh/failure";
 
   const Membership membership_;
   GroupState states_;

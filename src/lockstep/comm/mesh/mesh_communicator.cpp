@@ -50,6 +50,7 @@ class MeshCommunicator : public Communicator {
     const std::vector<std::string> addresses = exchange_addresses(this->membership(), *mesh_, deadline);
     supervisor_ = std::make_unique<Supervisor>(this->membership(), mesh_);
     connect(addresses, deadline);
+    wait_until_all_connected(this->membership(), deadline);
   }
 
   ~MeshCommunicator() override {
