@@ -76,8 +76,14 @@ TEST_P(Spawn, KeepsTimeoutsApart) {
   run([](SpawnOptions options) {
     options.timeout = std::chrono::milliseconds(700);
     const auto late = [](const std::shared_ptr<Communicator>& group) {
-      if (group->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(2));  // longer than the timeout
-      group->barrier();
+      Store& store = *group->membership().store;
+      if (group->rank() == 1) store.get("rank 0 has given up", Deadline::after(std::chrono::seconds(60)));
+      try {
+        group->barrier();
+      } catch (const TimeoutError&) {
+        if (group->rank() == 0) store.set("rank 0 has given up", "1");
+        throw;
+      }
     };
     EXPECT_THROW(spawn(2, late, options), TimeoutError);
   });
