@@ -1,4 +1,5 @@
 """The models of `lockstep bench step` in Python: the same layers as ours, written as Hugging Face's library writes them."""
+import functools
 import math
 
 import torch
@@ -49,6 +50,9 @@ def split_heads(x, heads):
 
 
 def attend(query, key, value, mask, dropout):
+    if hasattr(F, "scaled_dot_product_attention"):
+        rate = dropout.p if dropout.training else 0.0
+        return F.scaled_dot_product_attention(query, key, value, mask, rate).transpose(1, 2).flatten(2)
     scores = query @ key.transpose(-1, -2) / math.sqrt(query.size(-1)) + mask
     context = dropout(F.softmax(scores, dim=-1)) @ value
     return context.transpose(1, 2).flatten(2)
@@ -155,14 +159,38 @@ class Gpt2(nn.Module):
         return F.cross_entropy(output[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=CROSS_ENTROPY_IGNORES)
 
 
+class HuggingFace(nn.Module):
+    """A model of Hugging Face's library, of the sizes of `like`, which makes its batch and its loss."""
+
+    def __init__(self, model, like):
+        super().__init__()
+        self.model = model
+        self.random_batch, self.loss = like.random_batch, like.loss
+
+    def forward(self, ids, attention_mask=None):
+        return self.model(input_ids=ids, attention_mask=attention_mask).logits
+
+
+def huggingface_model(name):
+    """Hugging Face's own BERT or GPT-2 with random weights. Dropout is 0.1, as in ours."""
+    import transformers
+    transformers.logging.set_verbosity_error()
+    if name == "gpt2":
+        config = transformers.GPT2Config(attn_implementation="sdpa", use_cache=False)
+        return HuggingFace(transformers.GPT2LMHeadModel(config), MODELS[name]())
+    width, layers = BERT_SIZES[name]
+    config = transformers.BertConfig(hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
+                                     intermediate_size=4 * width, num_labels=2, attn_implementation="sdpa")
+    return HuggingFace(transformers.BertForSequenceClassification(config), MODELS[name]())
+
+
+BERT_SIZES = {"bert-tiny": (128, 2), "bert-mini": (256, 4), "bert-small": (512, 4), "bert-base": (768, 12)}
+
 MODELS = {
     "convnet": ConvNet,
     "mlp": lambda: Mlp([122, 1602, 1602, 1602, 1602, 2]),
     "mlp-wide": lambda: Mlp([122, 1602, 1602, 1602, 1602, 2]),
     "mlp-kdd": lambda: Mlp([122, 128, 64, 32, 16, 2]),
-    "bert-tiny": lambda: Bert(128, 2),
-    "bert-mini": lambda: Bert(256, 4),
-    "bert-small": lambda: Bert(512, 4),
-    "bert-base": lambda: Bert(768, 12),
+    **{name: functools.partial(Bert, *size) for name, size in BERT_SIZES.items()},
     "gpt2": Gpt2,
 }

@@ -2,22 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <set>
 
-#include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
 #include "bench/measure/worker_program.h"
+#include "bench/tables/step_contender.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
-#include "tools/lockstep/companion.h"
 #include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/shell.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -25,24 +22,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct StepContender {
-  std::string system;  // "lockstep" (with a mode), "pytorch-ddp", or "pytorch-default" as torchrun starts it
-  int ranks = 1;
-  std::vector<double> median_ms;  // one per round
-  double rss_mib = 0;             // maximum over its ranks and rounds
-};
-
 class BenchStep : public Subcommand {
  public:
   void add(CLI::App& app) override {
-    app.add_option("--model", model_,
+    app.add_option("--model", work_.model,
                    "convnet, mlp-wide (31.6 MB of gradients; mlp means it too), mlp-kdd (NSL-KDD's), bert-tiny, -mini, "
                    "-small, -base, gpt2")
         ->capture_default_str()
         ->check(CLI::IsMember(
             {"convnet", "mlp", "mlp-wide", "mlp-kdd", "bert-tiny", "bert-mini", "bert-small", "bert-base", "gpt2"}));
-    app.add_option("--batch", batch_, "samples per rank and step")->capture_default_str()->check(CLI::PositiveNumber);
-    app.add_option("--seq", sequence_length_, "tokens of each text, for text models")
+    app.add_option("--batch", work_.batch, "samples per rank and step")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    app.add_option("--seq", work_.sequence_length, "tokens of each text, for text models")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")
@@ -58,19 +50,25 @@ class BenchStep : public Subcommand {
         ->capture_default_str()
         ->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone", "barrier"}));
     app.add_option("--peer", peers_,
-                   "pytorch: Python's DDP over Gloo in turn with ours, with the threads and environment that ours has; "
-                   "pytorch-default: the same as torchrun starts it; or both, pytorch,pytorch-default; default: none")
+                   "Python's DDP over Gloo in turn with ours. pytorch: our layers, fused Adam and attention if the "
+                   "version has them, with the threads and environment of ours; pytorch-default: plain Adam, as "
+                   "torchrun starts it; pytorch-compile: as pytorch, by torch.compile; huggingface, "
+                   "huggingface-default, huggingface-compile: the same for its BERT and GPT-2; default: none")
         ->delimiter(',')
-        ->check(CLI::IsMember({"pytorch", "pytorch-default"}));
-    app.add_option("--engine", engine_, "engine that connects our ranks; default: the fastest there is");
-    app.add_option("--threads", threads_,
+        ->check(CLI::IsMember(step_peers()));
+    app.add_option("--builds", builds_,
+                   "other builds of Lockstep in turn with this one, for example with another LibTorch: their build "
+                   "folders, such as build/torch")
+        ->delimiter(',');
+    app.add_option("--engine", work_.engine, "engine that connects our ranks; default: the fastest there is");
+    app.add_option("--threads", work_.threads,
                    "threads of each rank, for all numbers of ranks alike; default: cores / the largest number of ranks")
         ->check(CLI::PositiveNumber);
     app.add_option("--rounds", rounds_, "turns that each system gets")->capture_default_str()->check(CLI::Range(1, 99));
-    app.add_option("--steps", steps_, "measured steps of a turn, after as many as a fifth to warm up")
+    app.add_option("--steps", work_.steps, "measured steps of a turn, after as many as a fifth to warm up")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    app.add_option("--python", python_, "interpreter that has torch")->capture_default_str();
+    app.add_option("--python", work_.python, "interpreter that has torch")->capture_default_str();
     app.add_flag("--json", json_, "print a JSON array");
     app.add_option("--plot", plot_, "write a chart of samples per second against ranks to this file, .svg or .png");
     show_examples(app, {"lockstep bench step --model convnet --batch 100 --ranks 1,2 --peer pytorch",
@@ -81,19 +79,11 @@ class BenchStep : public Subcommand {
 
   int run() override {
     if (!plot_.empty()) check_chart_path(plot_);
-    if (!peers_.empty()) check_python();
-    if (threads_ == 0) {
-      threads_ = std::max(1, available_cores() / *std::max_element(ranks_.begin(), ranks_.end()));
+    if (!peers_.empty()) check_step_peers(peers_, work_);
+    if (work_.threads == 0) {
+      work_.threads = std::max(1, available_cores() / *std::max_element(ranks_.begin(), ranks_.end()));
     }
-    std::vector<StepContender> contenders;
-    for (const int ranks : ranks_) {
-      for (const std::string& mode : modes_) {
-        contenders.push_back({mode == modes_.front() ? "lockstep" : "lockstep-" + mode, ranks, {}, 0});
-      }
-      for (const std::string& peer : peers_) {
-        contenders.push_back({peer == "pytorch" ? "pytorch-ddp" : peer, ranks, {}, 0});
-      }
-    }
+    std::vector<StepContender> contenders = all_contenders();
     measure(contenders);
     if (!plot_.empty()) write_chart(plot_, chart(contenders));
     report(contenders);
@@ -101,13 +91,19 @@ class BenchStep : public Subcommand {
   }
 
  private:
-  static std::string script() { return bench_folder() + "/peers/pytorch_step.py"; }
-
-  void check_python() const {
-    if (run_shell(shell_quoted(python_) + " -c 'import torch; print(torch.__version__)' 2>/dev/null").first != 0) {
-      throw Error(python_ + " has no torch", "--peer",
-                  "install python3-torch (scripts/setup --test does), or name an interpreter with --python");
+  std::vector<StepContender> all_contenders() const {
+    std::vector<StepContender> contenders;
+    for (const int ranks : ranks_) {
+      for (const std::string& mode : modes_) {
+        const std::string system = mode == modes_.front() ? "lockstep" : "lockstep-" + mode;
+        contenders.push_back(our_contender(system, work_, ranks, mode));
+      }
+      for (const std::string& build : builds_) {
+        contenders.push_back(contender_of_build(build, work_, ranks, modes_.front()));
+      }
+      for (const std::string& peer : peers_) contenders.push_back(peer_contender(peer, work_, ranks));
     }
+    return contenders;
   }
 
   void measure(std::vector<StepContender>& contenders) {
@@ -121,48 +117,26 @@ class BenchStep : public Subcommand {
     }
   }
 
-  static bool is_ours(const StepContender& contender) { return contender.system.rfind("lockstep", 0) == 0; }
-
-  std::string command(const StepContender& contender) const {
-    std::ostringstream line;
-    if (contender.system == "pytorch-default") {
-      // Debian's torchrun fails under Python 3.11 without redirection.
-      line << as_the_user_started() << shell_quoted(python_)
-           << " -m torch.distributed.run --standalone --redirects 2 --tee 2 --nproc_per_node " << contender.ranks
-           << " ";
-    } else {
-      line << run_command(contender.ranks, threads_);
-    }
-    if (is_ours(contender)) {
-      line << shell_quoted(companion_program("lockstep-step-worker")) << " --mode "
-           << (contender.system == "lockstep" ? modes_.front() : contender.system.substr(std::strlen("lockstep-")));
-      if (!engine_.empty()) line << " --engine " << shell_quoted(engine_);
-    } else {
-      line << (contender.system == "pytorch-ddp" ? shell_quoted(python_) + " " : "") << shell_quoted(script());
-    }
-    line << " --model " << model_ << " --batch " << batch_ << " --seq " << sequence_length_ << " --steps " << steps_;
-    return line.str();
-  }
-
   void take_turn(StepContender& contender) {
-    const std::string line = command(contender);
-    const Json result = results_of(line, contender.system, 1).front();
+    const Json result = results_of(contender.command, contender.system, 1).front();
     const std::int64_t parameters = result["parameters"];
     if (parameters_ == 0) parameters_ = parameters;
     if (parameters != parameters_) {
       throw Error(fmt::format("{} trains {} parameters, the others {}", contender.system, parameters, parameters_),
-                  line, "make the models of bench/peers/pytorch_models.py those of src/lockstep/models again");
+                  contender.command,
+                  "make the models of bench/peers/pytorch_models.py those of src/lockstep/models again");
     }
+    contender.details = result.value("details", "a build that does not say");
     contender.median_ms.push_back(result["median_ms"]);
     contender.rss_mib = std::max<double>(contender.rss_mib, result["rss_mib"]);
   }
 
   double samples_per_s(const StepContender& contender) const {
-    return 1000.0 * static_cast<double>(batch_) * contender.ranks / median(contender.median_ms);
+    return 1000.0 * static_cast<double>(work_.batch) * contender.ranks / median(contender.median_ms);
   }
 
   std::string chart(const std::vector<StepContender>& contenders) const {
-    Chart chart{fmt::format("{}, batch {} per rank, {} thread(s) each", model_, batch_, threads_),
+    Chart chart{fmt::format("{}, batch {} per rank, {} thread(s) each", work_.model, work_.batch, work_.threads),
                 "ranks",
                 "samples per second",
                 {},
@@ -181,21 +155,22 @@ class BenchStep : public Subcommand {
     Json rows = Json::array();
     for (const StepContender& contender : contenders) {
       rows.push_back({{"system", contender.system},
-                      {"model", model_},
-                      {"batch", batch_},
-                      {"seq", sequence_length_},
+                      {"model", work_.model},
+                      {"batch", work_.batch},
+                      {"seq", work_.sequence_length},
                       {"ranks", contender.ranks},
                       {"median_ms", median(contender.median_ms)},
                       {"samples_per_s", samples_per_s(contender)},
-                      {"rss_mib_per_rank", contender.rss_mib}});
+                      {"rss_mib_per_rank", contender.rss_mib},
+                      {"details", contender.details}});
     }
     if (json_) {
       fmt::print("{}\n", rows.dump(2));
       return;
     }
     fmt::print("{}, batch {} per rank, {} thread(s) each, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n",
-               model_, batch_, threads_, rounds_, steps_, available_cores(), load_average());
-    fmt::print("{:<17} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
+               work_.model, work_.batch, work_.threads, rounds_, work_.steps, available_cores(), load_average());
+    fmt::print("{:<20} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
                "samples/s", "scaling", "MiB per rank");
     std::map<std::string, double> one_rank;
     for (const StepContender& c : contenders) {
@@ -204,40 +179,47 @@ class BenchStep : public Subcommand {
     for (const StepContender& c : contenders) {
       const auto base = one_rank.find(c.system);
       const std::string scaling = base == one_rank.end() ? "" : fmt::format("{:.2f}", samples_per_s(c) / base->second);
-      fmt::print("{:<17} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
+      fmt::print("{:<20} {:>5} {:>11.3f} {:>11.3f} {:>11.0f} {:>8} {:>12.0f}\n", c.system, c.ranks, median(c.median_ms),
                  *std::min_element(c.median_ms.begin(), c.median_ms.end()), samples_per_s(c), scaling, c.rss_mib);
     }
     print_ratios(contenders);
+    fmt::print("\n");
+    std::set<std::string> described;
+    for (const StepContender& c : contenders) {
+      if (described.insert(c.system).second) fmt::print("{:<20} {}\n", c.system, c.details);
+    }
   }
 
-  // Compares Lockstep with each peer of as many ranks, round by round, because the machine's speed drifts.
+  // This build is compared with all others, and another build of ours with the peers.
+  static bool is_compared(const StepContender& ours, const StepContender& theirs) {
+    if (ours.ranks != theirs.ranks) return false;
+    if (ours.system == "lockstep") return theirs.system != "lockstep";
+    return ours.system.rfind("lockstep@", 0) == 0 && theirs.system.rfind("lockstep", 0) != 0;
+  }
+
+  // Compares with each one of as many ranks, round by round, because the machine's speed drifts.
   void print_ratios(const std::vector<StepContender>& contenders) const {
     for (const StepContender& ours : contenders) {
       for (const StepContender& theirs : contenders) {
-        if (ours.system != "lockstep" || theirs.system == "lockstep" || ours.ranks != theirs.ranks) continue;
+        if (!is_compared(ours, theirs)) continue;
         std::vector<double> ratios;
         for (std::size_t r = 0; r < ours.median_ms.size(); ++r) {
           ratios.push_back(theirs.median_ms[r] / ours.median_ms[r]);
         }
-        fmt::print("\n{} rank(s): {:.2f} times the samples per second of {} (median over rounds; {:.2f} to {:.2f})\n",
-                   ours.ranks, median(ratios), theirs.system, *std::min_element(ratios.begin(), ratios.end()),
-                   *std::max_element(ratios.begin(), ratios.end()));
+        fmt::print("\n{} rank(s): {}{:.2f} times the samples per second of {} (median over rounds; {:.2f} to {:.2f})\n",
+                   ours.ranks, ours.system == "lockstep" ? "" : ours.system + " has ", median(ratios), theirs.system,
+                   *std::min_element(ratios.begin(), ratios.end()), *std::max_element(ratios.begin(), ratios.end()));
       }
     }
   }
 
-  std::string model_ = "convnet";
-  std::int64_t batch_ = 100;
+  StepWork work_;
   std::int64_t parameters_ = 0;  // of the model, from the first turn
-  std::int64_t sequence_length_ = 64;
   std::vector<int> ranks_ = {1, 2};
   std::vector<std::string> modes_ = {"fused"};  // the first one is called "lockstep"
   std::vector<std::string> peers_;
-  std::string engine_;
-  std::string python_ = "/usr/bin/python3";
-  int threads_ = 0;
+  std::vector<std::string> builds_;
   int rounds_ = 7;
-  int steps_ = 50;
   bool json_ = false;
   std::string plot_;
 };

@@ -38,6 +38,23 @@ std::int64_t parameters_of(const torch::nn::Module& model) {
   return count;
 }
 
+// What the figures depend on beside the model.
+std::string details() {
+  std::string precision = "highest";
+  switch (at::globalContext().float32MatmulPrecision()) {
+    case at::Float32MatmulPrecision::HIGHEST:
+      break;
+    case at::Float32MatmulPrecision::HIGH:
+      precision = "high";
+      break;
+    case at::Float32MatmulPrecision::MEDIUM:
+      precision = "medium";
+      break;
+  }
+  return std::string("LibTorch ") + TORCH_VERSION + ", " + std::to_string(at::get_num_threads()) +
+         " thread(s), fp32 products: " + precision;
+}
+
 // All modes make the same update.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, ls::DistributedDataParallelBase& ddp,
                                                         const std::vector<torch::Tensor>& parameters) {
@@ -69,8 +86,8 @@ void run(const Arguments& args) {
   }
   const double memory = ls::largest_of_ranks(batches.memory().peak);
   if (ls::get_rank() == 0) {
-    std::printf("{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"parameters\": %lld}\n", batches.median_ms(), memory,
-                static_cast<long long>(parameters_of(*model)));
+    std::printf("{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"parameters\": %lld, \"details\": \"%s\"}\n",
+                batches.median_ms(), memory, static_cast<long long>(parameters_of(*model)), details().c_str());
   }
   ls::destroy_process_group();
 }

@@ -140,6 +140,23 @@ TEST(BenchStep, DrawsItsChart) {
   EXPECT_EQ(times_in(svg, "<circle "), 4U) << "two systems, one and two ranks\n" << svg;
 }
 
+// Another build takes its turns beside this one, and every row says which LibTorch and precision it stands for.
+TEST(BenchStep, ComparesWithAnotherBuild) {
+  const std::string build = std::filesystem::path(LOCKSTEP_BIN_DIR).parent_path().string();
+  const ProgramEnd end = bench_training({"step", "--model", "mlp-kdd", "--batch", "4", "--ranks", "2", "--builds",
+                                         build, "--rounds", "1", "--steps", "3", "--json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const auto rows = nlohmann::json::parse(end.out);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["system"], "lockstep");
+  EXPECT_EQ(rows[1]["system"], "lockstep@" + std::filesystem::path(build).filename().string());
+  for (const auto& row : rows) {
+    EXPECT_GT(row["median_ms"], 0);
+    EXPECT_TRUE(shows(row["details"], "LibTorch ")) << row;
+    EXPECT_TRUE(shows(row["details"], "fp32 products: highest")) << row;
+  }
+}
+
 // The number at `offset` in a PNG, most significant byte first.
 std::uint32_t png_number(const std::string& png, std::size_t offset) {
   std::uint32_t number = 0;
@@ -192,6 +209,9 @@ INSTANTIATE_TEST_SUITE_P(
         TrainingBenchMistake{"no_picture", {"batch-size", "--plot", "chart.txt"}, "give it the end .svg or .png"},
         TrainingBenchMistake{"step_without_picture", {"step", "--plot", "chart"}, "give it the end .svg or .png"},
         TrainingBenchMistake{"picture_nowhere", {"step", "--plot", "/nowhere/chart.svg"}, "into /nowhere"},
+        TrainingBenchMistake{"build_without_benchmarks",
+                             {"step", "--builds", "/nowhere"},
+                             "there is no program /nowhere/bin/lockstep-step-worker"},
         TrainingBenchMistake{"texts_of_nothing", {"step", "--model", "bert-tiny", "--seq", "0"}, "--seq"},
         TrainingBenchMistake{"length_of_no_text", {"batch-size", "--model", "mlp", "--seq", "8"}, "takes no texts"},
         TrainingBenchMistake{"length_of_no_image", {"wrappers", "--model", "convnet", "--seq", "8"}, "takes no texts"},
