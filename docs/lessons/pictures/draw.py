@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Draws the pictures of the lessons, as SVG, into this folder or the one that is named.
+
+    python3 docs/lessons/pictures/draw.py [FOLDER]
+"""
+import pathlib
+import sys
+
+INK, GREY, LINE = "#1f2933", "#616e7c", "#9aa5b1"
+WEIGHTS, GRADIENTS, STATE, DATA = "#bcd9f5", "#f9d3a8", "#cfe8c6", "#e6dcf5"
+WORK, EMPTY = "#e4e7eb", "#ffffff"
+
+
+class Picture:
+    """Shapes on a white page, so that a dark page shows it too. All lengths in pixels, from the top left corner."""
+
+    def __init__(self, title, width, height):
+        self.title, self.width, self.height = title, width, height
+        self.shapes = []
+        self.text(16, 28, title, size=17, bold=True)
+
+    def text(self, x, y, words, size=13, anchor="start", color=INK, bold=False):
+        for row, line in enumerate(words.split("\n")):
+            weight = ' font-weight="bold"' if bold else ""
+            self.shapes.append(f'<text x="{x:g}" y="{y + row * (size + 4):g}" font-size="{size}" fill="{color}" '
+                               f'text-anchor="{anchor}"{weight}>{escaped(line)}</text>')
+
+    def box(self, x, y, width, height, words="", fill=WORK, size=13, dashed=False):
+        dash = ' stroke-dasharray="4 3"' if dashed else ""
+        self.shapes.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4" fill="{fill}" '
+                           f'stroke="{LINE}"{dash}/>')
+        lines = words.split("\n")
+        top = y + height / 2 - (len(lines) - 1) * (size + 4) / 2 + size * 0.35
+        if words:
+            self.text(x + width / 2, top, words, size, anchor="middle")
+
+    def arrow(self, x1, y1, x2, y2, color=GREY):
+        self.shapes.append(f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{color}" '
+                           'stroke-width="1.5" marker-end="url(#head)"/>')
+
+    def svg(self):
+        head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
+                f'viewBox="0 0 {self.width} {self.height}" font-family="Helvetica, Arial, sans-serif" role="img">\n'
+                f"<title>{escaped(self.title)}</title>\n"
+                '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+                f'orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{GREY}"/></marker></defs>\n'
+                f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>\n')
+        return head + "\n".join(self.shapes) + "\n</svg>\n"
+
+
+def escaped(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def data_parallel():
+    """One batch through DataParallel: the parts of a step in their order."""
+    picture = Picture("One batch through DataParallel: one process, two devices", 860, 250)
+    steps = [("scatter", 0), ("broad-\ncast", 0), ("forward", 2), ("gather", 0), ("loss", 0), ("scatter", 0),
+             ("backward", 2), ("reduce", 2), ("update", 0)]
+    widths = {"forward": 104, "backward": 108, "reduce": 80}
+    fills = {"broad-\ncast": WEIGHTS, "update": WEIGHTS, "reduce": GRADIENTS, "backward": GRADIENTS}
+    x = 90
+    for device, y in (("device 0", 70), ("device 1", 140)):
+        picture.text(16, y + 26, device, bold=True)
+    for name, devices in steps:
+        width = widths.get(name, 64)
+        fill = fills.get(name, DATA if name in ("scatter", "gather") else WORK)
+        if devices == 2:
+            picture.box(x, 70, width, 42, f"{name}\nfirst half", fill, size=12)
+            picture.box(x, 140, width, 42, f"{name}\nsecond half", fill, size=12)
+        else:
+            picture.box(x, 70, width, 42, name, fill, size=12)
+            picture.box(x, 140, width, 42, "waits", EMPTY, size=11, dashed=True)
+        x += width + 6
+    picture.arrow(90, 205, x - 6, 205)
+    picture.text(90, 228, "time: both devices work in forward, backward and reduce; in the other parts one works and the"
+                 " other waits", size=12, color=GREY)
+    return picture
+
+
+def ddp():
+    """One batch through DistributedDataParallel: each rank does all parts, and gradients meet during backward."""
+    picture = Picture("One batch through DistributedDataParallel: two processes", 860, 300)
+    for rank, y in ((0, 70), (1, 170)):
+        picture.text(16, y + 26, f"rank {rank}", bold=True)
+        picture.box(90, y, 110, 42, "own batch\nfrom sampler", DATA, size=12)
+        picture.box(208, y, 130, 42, "forward, loss", WORK, size=12)
+        picture.box(346, y, 230, 42, "backward", WORK, size=12)
+        picture.box(664, y, 110, 42, "update", WEIGHTS, size=12)
+    for index, x in enumerate((420, 490, 560)):
+        picture.box(x, 124, 62, 34, f"bucket {index}", GRADIENTS, size=11)
+        picture.arrow(x + 20, 112, x + 20, 123)
+        picture.arrow(x + 20, 170, x + 20, 159)
+    picture.arrow(622, 141, 690, 114)
+    picture.arrow(622, 141, 690, 168)
+    picture.text(640, 146, "averages", size=12, color=GREY)
+    picture.arrow(90, 240, 774, 240)
+    picture.text(90, 263, "time: no rank waits for another one to compute; a bucket is averaged as soon as both ranks have"
+                 " filled it,\nwhile backward computes the gradients of earlier layers", size=12, color=GREY)
+    return picture
+
+
+def all_reduce():
+    """An all-reduce in shared memory: each rank sums one slice of all buffers, into all buffers."""
+    picture = Picture("All-reduce in shared memory: each rank sums its slice of all buffers, into all buffers", 860, 340)
+    values = ((1, 2, 3, 4), (10, 20, 30, 40))
+    for column, (title, rows, done) in enumerate((
+            ("1. Each rank has its gradients in memory\nthat all ranks of the host can read", values, ()),
+            ("2. Rank 0 sums the first half,\nrank 1 the second half, at once", ((11, 22, 3, 4), (10, 20, 33, 44)),
+             ((0, 0), (0, 1), (1, 2), (1, 3))),
+            ("3. Each writes its sums into both buffers:\none pass, nothing is sent", ((11, 22, 33, 44),) * 2,
+             tuple((r, c) for r in range(2) for c in range(4))))):
+        left = 20 + column * 280
+        picture.text(left, 64, title, size=13)
+        for rank in range(2):
+            y = 110 + rank * 90
+            picture.text(left, y - 6 if rank == 0 else y + 56, f"buffer of rank {rank}", size=12, color=GREY)
+            for place in range(4):
+                fill = GRADIENTS if (rank, place) not in done else WEIGHTS if place < 2 else STATE
+                picture.box(left + place * 60, y, 56, 40, str(rows[rank][place]), fill)
+        if column == 1:
+            picture.arrow(left + 28, 200, left + 28, 152)
+            picture.arrow(left + 88, 200, left + 88, 152)
+            picture.arrow(left + 148, 150, left + 148, 198)
+            picture.arrow(left + 208, 150, left + 208, 198)
+    picture.box(20, 278, 18, 14, fill=WEIGHTS)
+    picture.text(46, 290, "summed by rank 0", size=12)
+    picture.box(180, 278, 18, 14, fill=STATE)
+    picture.text(206, 290, "summed by rank 1", size=12)
+    picture.text(20, 318, "An average divides by the number of ranks in the same pass. A ring, as libraries for networks use"
+                 " it,\nwould copy every slice from rank to rank.", size=12, color=GREY)
+    return picture
+
+
+def buckets():
+    """Buckets over backward's time, as a drawing."""
+    picture = Picture("Buckets during backward (a drawing; lengths are not measured)", 860, 270)
+    layers = (("head", 70), ("layer 4", 90), ("layer 3", 90), ("layer 2", 90), ("layer 1", 90), ("words", 70))
+    picture.text(16, 86, "backward", bold=True)
+    picture.text(16, 146, "network", bold=True)
+    x, ends = 110, []
+    for name, width in layers:
+        picture.box(x, 64, width, 36, name, WORK, size=12)
+        x += width
+        ends.append(x)
+    sent = 0
+    for index, (first, last, width) in enumerate(((0, 0, 60), (1, 2, 150), (3, 4, 130), (5, 5, 60))):
+        start = max(ends[last], sent)
+        picture.box(start, 124, width, 36, f"bucket {index}", GRADIENTS, size=12)
+        picture.arrow(ends[last], 100, start + 2, 123)
+        sent = start + width
+    picture.box(sent, 64, 66, 36, "update", WEIGHTS, size=12)
+    picture.box(ends[0], 180, ends[-1] - ends[0], 26, "hidden behind backward", EMPTY, size=12)
+    picture.box(ends[-1], 180, sent - ends[-1], 26, "seen", EMPTY, size=12)
+    picture.text(16, 246, "Gradients appear from the last layer to the first. The first bucket is small, so that the network"
+                 " starts early.\nOnly what ends after backward costs time.", size=12, color=GREY)
+    return picture
+
+
+def memory_column(picture, x, y, title, copies):
+    """A process: boxes for what it holds. `copies`: (words, fill, share of the whole)."""
+    picture.text(x + 56, y - 8, title, size=12, anchor="middle", color=GREY)
+    for words, fill, share in copies:
+        height = 44
+        picture.box(x, y, 112, height, "", EMPTY, dashed=True)
+        if share > 0:
+            picture.box(x, y, 112 * share, height, "", fill)
+        picture.text(x + 56, y + 26, words, size=12, anchor="middle")
+        y += height + 6
+
+
+def memory():
+    """What lies where on one host with two replicas, for each way."""
+    picture = Picture("What one host holds for two replicas, with Adam", 860, 330)
+    whole = [("weights", WEIGHTS, 1), ("gradients", GRADIENTS, 1), ("optimizer state", STATE, 1)]
+    picture.text(20, 62, "DataParallel: one process", bold=True)
+    memory_column(picture, 20, 94, "device 0", whole)
+    memory_column(picture, 140, 94, "device 1", [("reads device 0's", EMPTY, 0), ("gradients", GRADIENTS, 1),
+                                                 ("nothing", EMPTY, 0)])
+    picture.text(310, 62, "DDP: two processes", bold=True)
+    memory_column(picture, 310, 94, "rank 0", whole)
+    memory_column(picture, 430, 94, "rank 1", whole)
+    picture.text(600, 62, "DDP with fuse: two processes", bold=True)
+    memory_column(picture, 600, 94, "rank 0", [("", EMPTY, 0), ("gradients", GRADIENTS, 1), ("half the state", STATE, .5)])
+    memory_column(picture, 720, 94, "rank 1", [("", EMPTY, 0), ("gradients", GRADIENTS, 1), ("half the state", STATE, .5)])
+    picture.box(600, 94, 232, 44, "one copy of the weights", WEIGHTS, size=12)
+    picture.text(20, 272, "On CPUs the replicas of DataParallel read one copy of the weights; on GPUs each device gets a copy in"
+                 " every step.\nWith fuse, ranks of one host share one copy: each updates its part of it and keeps the state of"
+                 " that part only.", size=12, color=GREY)
+    return picture
+
+
+def zero_stages():
+    """ZeRO's stages on four ranks."""
+    picture = Picture("ZeRO's stages: what each of four ranks keeps", 860, 310)
+    stages = (("0: DDP", 1, 1, 1), ("1: state", 1, 1, .25), ("2: and gradients", 1, .25, .25),
+              ("3: and weights", .25, .25, .25))
+    for index, (title, weights, gradients, state) in enumerate(stages):
+        x = 20 + index * 208
+        picture.text(x, 64, f"stage {title}", bold=True)
+        y = 80
+        for words, fill, share in (("weights", WEIGHTS, weights), ("gradients", GRADIENTS, gradients),
+                                   ("optimizer state", STATE, state)):
+            picture.box(x, y, 190, 40, "", EMPTY, dashed=True)
+            picture.box(x, y, 190 * share, 40, "", fill)
+            picture.text(x + 95, y + 25, words, size=12, anchor="middle")
+            y += 46
+    picture.text(20, 246, "Full boxes: every rank has all of it. Quarter boxes: every rank has a quarter, and the parts are"
+                 " collected when they are needed.", size=12, color=GREY)
+    picture.text(20, 268, "Lockstep has stages 0 and 1 (ddp.fuse). Stages 2 and 3 stand here because the literature has them;"
+                 "\nlockstep estimate-memory computes all four.", size=12, color=GREY)
+    return picture
+
+
+PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
+            "zero-stages": zero_stages}
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
+    for name, draw in PICTURES.items():
+        (folder / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
