@@ -16,9 +16,9 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/replicas/parallel_loss.h"
+#include "tools/lockstep/flags/replica_flag.h"
+#include "tools/lockstep/flags/sequence_flag.h"
 #include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/replica_flag.h"
-#include "tools/lockstep/sequence_flag.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {

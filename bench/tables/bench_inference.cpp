@@ -15,9 +15,9 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/replicas/parallel_inference.h"
+#include "tools/lockstep/flags/replica_flag.h"
+#include "tools/lockstep/flags/sequence_flag.h"
 #include "tools/lockstep/progress_line.h"
-#include "tools/lockstep/replica_flag.h"
-#include "tools/lockstep/sequence_flag.h"
 #include "tools/lockstep/shell.h"
 #include "tools/lockstep/subcommand.h"
 

@@ -16,7 +16,7 @@
 #include "lockstep/base/text/flag_name.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/companion.h"
-#include "tools/lockstep/sequence_flag.h"
+#include "tools/lockstep/flags/sequence_flag.h"
 #include "tools/lockstep/shell.h"
 #include "tools/lockstep/verify/verify_data.h"
 

@@ -8,8 +8,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/tokenizer.h"
+#include "tools/lockstep/flags/tokenizer_flag.h"
 #include "tools/lockstep/subcommand.h"
-#include "tools/lockstep/tokenizer_flag.h"
 
 namespace lockstep {
 namespace {

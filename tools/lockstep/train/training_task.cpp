@@ -12,7 +12,7 @@
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/subset_dataset.h"
 #include "lockstep/data/text/unicode/utf8.h"
-#include "tools/lockstep/tokenizer_flag.h"
+#include "tools/lockstep/flags/tokenizer_flag.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_file.h"
-#include "tools/lockstep/tokenizer_flag.h"
+#include "tools/lockstep/flags/tokenizer_flag.h"
 
 namespace lockstep {
 namespace {
