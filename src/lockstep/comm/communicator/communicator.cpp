@@ -12,7 +12,6 @@
 #include "lockstep/base/home_process.h"
 #include "lockstep/base/log.h"
 #include "lockstep/comm/communicator/communicator_state.h"
-#include "lockstep/comm/communicator/enclosing_operation.h"
 #include "lockstep/comm/communicator/work_queue.h"
 #include "lockstep/comm/failure/group_failure.h"
 #include "lockstep/net/store/patience.h"
@@ -103,17 +102,6 @@ std::string Communicator::why_ended() const {
   }
 }
 
-// A template, because a small all-reduce notices the allocation of a std::function.
-template <typename Body>
-void Communicator::guard(const Fingerprint& fingerprint, const Body& body) {
-  throw_if_dead();
-  try {
-    body();
-  } catch (const std::exception&) {
-    fail_in(fingerprint);
-  }
-}
-
 void Communicator::fail_in(const Fingerprint& fingerprint) {
   try {
     throw;
@@ -123,80 +111,6 @@ void Communicator::fail_in(const Fingerprint& fingerprint) {
     fail(std::make_exception_ptr(Error(fmt::format("{} failed: {}", to_string(fingerprint.kind), error.what()),
                                        where(&fingerprint), "read the other ranks' messages too")));
   }
-}
-
-Operation Communicator::operation_of(const Request& request, const Fingerprint& fingerprint) const {
-  Operation operation;
-  operation.fingerprint = fingerprint;
-  operation.deadline = membership_.deadline();
-  operation.tag = request.tag;
-  operation.enclosing_mark = EnclosingOperation::mark();
-  const auto copied = [](const at::Tensor& tensor) {
-    return tensor.defined() && (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg());
-  };
-  operation.staged = copied(request.out) || copied(request.in);
-  return operation;
-}
-
-void Communicator::run_guarded(Request& request, const Operation& operation) {
-  guard(operation.fingerprint, [&] { dispatch(request, operation); });
-}
-
-std::function<void()> Communicator::begin(const Request& request, const Operation& operation) {
-  std::function<void()> rest;
-  guard(operation.fingerprint, [&] { rest = do_begin(request, operation); });
-  if (!rest) return nullptr;
-  return [this, fingerprint = operation.fingerprint, rest = std::move(rest)] { guard(fingerprint, rest); };
-}
-
-std::function<void()> Communicator::whole(Request request, Operation operation) {
-  return [this, request = std::move(request), operation = std::move(operation)]() mutable {
-    operation.deadline = membership_.deadline();  // a long queue of operations is no reason to give up
-    run_guarded(request, operation);
-  };
-}
-
-WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
-  if (!is_point_to_point(fingerprint.kind)) return *state_->collectives;
-  const std::lock_guard<std::mutex> lock(state_->mutex);
-  auto& queue = state_->messages[{fingerprint.kind, fingerprint.root}];
-  if (!queue) queue = std::make_unique<WorkQueue>();
-  return *queue;
-}
-
-std::shared_ptr<Work> Communicator::push(WorkQueue& queue, const Fingerprint& fingerprint, std::function<void()> body) {
-  std::shared_ptr<Work> work;
-  guard(fingerprint, [&] { work = queue.push(std::move(body)); });
-  return work;
-}
-
-std::shared_ptr<Work> Communicator::start(Request request) {
-  if (Communicator& other = carrier_of(request); &other != this) return other.start(std::move(request));
-  throw_if_dead();
-  const Fingerprint fingerprint = check(request);
-  const Operation operation = operation_of(request, fingerprint);
-  WorkQueue& queue = queue_of(fingerprint);
-  if (auto rest = begin(request, operation)) return push(queue, fingerprint, std::move(rest));
-  if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && !request.out.is_neg() &&
-      queue.idle()) {
-    std::shared_ptr<Work> work;
-    guard(fingerprint, [&] { work = do_start_all_reduce(request.out, operation); });
-    if (work) return work;
-  }
-  return push(queue, fingerprint, whole(std::move(request), operation));
-}
-
-void Communicator::run(Request request) {
-  if (Communicator& other = carrier_of(request); &other != this) return other.run(std::move(request));
-  throw_if_dead();
-  const Fingerprint fingerprint = check(request);
-  const Operation operation = operation_of(request, fingerprint);
-  WorkQueue& queue = queue_of(fingerprint);
-  std::function<void()> rest = begin(request, operation);
-  // With an idle queue, in this thread: saves two thread switches.
-  if (queue.idle()) return rest ? rest() : run_guarded(request, operation);
-  if (!rest) rest = whole(std::move(request), operation);
-  push(queue, fingerprint, std::move(rest))->wait();
 }
 
 void Communicator::abort(const std::string& reason) {

@@ -1,227 +1,18 @@
-// The public calls of Communicator: their checks, and the do_* functions that they call.
+// The public calls of Communicator, and the way of each to its engine: here, or in a queue's thread.
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <c10/core/ScalarType.h>
-#include <fmt/format.h>
 
-#include <map>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 
-#include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/communicator/communicator_state.h"
+#include "lockstep/comm/communicator/enclosing_operation.h"
+#include "lockstep/comm/communicator/work_queue.h"
 
 namespace lockstep {
-namespace {
-
-// The types with which engines compute. Other values are moved as bytes, without arithmetic.
-bool is_computed_with(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Float:
-    case c10::ScalarType::Double:
-    case c10::ScalarType::Half:
-    case c10::ScalarType::BFloat16:
-    case c10::ScalarType::Int:
-    case c10::ScalarType::Long:
-    case c10::ScalarType::Byte:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_reduction(OperationKind kind) {
-  return kind == OperationKind::AllReduce || kind == OperationKind::Reduce || kind == OperationKind::ReduceScatter;
-}
-
-// A contiguous tensor in the form that engines take: as bytes, if they do not compute with its dtype.
-at::Tensor carried(const at::Tensor& tensor) {
-  if (!tensor.defined() || is_computed_with(tensor.scalar_type())) return tensor;
-  const at::NoGradGuard no_grad;
-  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
-  const auto offset = tensor.storage_offset() * static_cast<std::int64_t>(tensor.element_size());
-  return at::empty({0}, tensor.options().dtype(at::kByte).requires_grad(false))
-      .set_(tensor.storage(), offset, {bytes}, {1});
-}
-
-// Whether the memory holds the tensor's values in order; the memory of a conjugate or negative view does not.
-bool holds_its_values(const at::Tensor& tensor) {
-  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
-}
-
-// The tensor that an engine reads: the tensor itself if its memory holds its values, else a copy. `detach` costs more
-// than a small collective, and engines go by the address.
-at::Tensor readable(const at::Tensor& tensor) {
-  if (!tensor.defined() || holds_its_values(tensor)) return tensor;
-  return tensor.detach().resolve_conj().resolve_neg().contiguous();
-}
-
-// A tensor that an engine writes: the tensor itself if its memory holds its values, else a copy that `finish` writes
-// back.
-class Writable {
- public:
-  explicit Writable(const at::Tensor& tensor) : target_(tensor), flat_(tensor) {
-    if (!tensor.defined() || holds_its_values(tensor)) return;
-    target_ = tensor.detach();
-    flat_ = target_.resolve_conj().resolve_neg().contiguous();
-  }
-  at::Tensor& flat() { return flat_; }
-  void finish() {
-    if (target_.defined() && !flat_.is_same(target_)) target_.copy_(flat_);
-  }
-
- private:
-  at::Tensor target_;
-  at::Tensor flat_;
-};
-
-}  // namespace
-
-void Communicator::check_tensor(const at::Tensor& tensor, const std::string& what) const {
-  if (!tensor.defined()) {
-    throw Error(what + ": a tensor is undefined", where(nullptr), "pass a tensor with storage");
-  }
-  if (tensor.device() != device()) {
-    throw Error(fmt::format("{}: a tensor is on {}, but engine {} of this rank works on {}", what,
-                            tensor.device().str(), engine(), device().str()),
-                where(nullptr), "move the tensor there");
-  }
-  if (tensor.layout() != at::kStrided || tensor.is_quantized()) {
-    throw Error(fmt::format("{}: a tensor is of type {}, which collectives do not carry", what, tensor.toString()),
-                where(nullptr), "give a dense tensor, not a sparse or quantized one");
-  }
-}
-
-// Returns the number of elements of one rank's share.
-std::int64_t Communicator::check_sizes(const Request& request, const std::string& what) const {
-  const std::int64_t size = world_size();
-  const auto whole = [&](const at::Tensor& all, const at::Tensor& share, const char* all_name, const char* share_name) {
-    check_tensor(all, what);
-    check_tensor(share, what);
-    if (all.scalar_type() != share.scalar_type()) {
-      throw Error(fmt::format("{}: `in` is {}, `out` is {}", what, request.in.toString(), request.out.toString()),
-                  where(nullptr), "give both the same dtype");
-    }
-    if (all.numel() != size * share.numel()) {
-      throw Error(fmt::format("{}: `{}` has {} elements, but {} ranks times the {} of `{}` make {}", what, all_name,
-                              all.numel(), size, share.numel(), share_name, size * share.numel()),
-                  where(nullptr), "make it world_size times the share");
-    }
-    return share.numel();
-  };
-  switch (request.kind) {
-    case OperationKind::AllGather:
-      return whole(request.out, request.in, "out", "in");
-    case OperationKind::ReduceScatter:
-      return whole(request.in, request.out, "in", "out");
-    case OperationKind::Gather:
-      if (rank() == request.root) return whole(request.out, request.in, "out", "in");
-      check_tensor(request.in, what);
-      return request.in.numel();
-    case OperationKind::Scatter:
-      if (rank() == request.root) return whole(request.in, request.out, "in", "out");
-      check_tensor(request.out, what);
-      return request.out.numel();
-    case OperationKind::AllToAll:
-      check_tensor(request.in, what);
-      check_tensor(request.out, what);
-      if (request.in.numel() != request.out.numel() || request.in.numel() % size != 0 ||
-          request.in.scalar_type() != request.out.scalar_type()) {
-        throw Error(
-            fmt::format("{}: `in` has {} elements of {}, `out` {} of {}; they must be equal and divisible by {}", what,
-                        request.in.numel(), request.in.toString(), request.out.numel(), request.out.toString(), size),
-            where(nullptr), "give both world_size parts of one size and one dtype");
-      }
-      return request.in.numel() / size;
-    case OperationKind::Barrier:
-      return 0;
-    case OperationKind::Send:
-      check_tensor(request.in, what);
-      return request.in.numel();
-    default:
-      check_tensor(request.out, what);
-      return request.out.numel();
-  }
-}
-
-Fingerprint Communicator::check(const Request& request) {
-  const std::string what = to_string(request.kind);
-  if (request.root < 0 || request.root >= world_size()) {
-    throw Error(fmt::format("{}: rank {} does not exist", what, request.root), where(nullptr),
-                fmt::format("name a rank in [0, {})", world_size()));
-  }
-  if (is_point_to_point(request.kind) && request.root == rank()) {
-    throw Error(what + ": the other side is this rank itself", where(nullptr), "name another rank");
-  }
-  Fingerprint fingerprint;
-  fingerprint.kind = request.kind;
-  fingerprint.op = request.op;
-  fingerprint.root = request.root;
-  fingerprint.count = check_sizes(request, what);
-  check_memory(request, what);
-  const at::Tensor& tensor = request.in.defined() ? request.in : request.out;
-  if (tensor.defined()) fingerprint.dtype = tensor.scalar_type();
-  if (tensor.defined() && !is_computed_with(fingerprint.dtype) && is_reduction(request.kind)) {
-    throw Error(
-        fmt::format("{}: a tensor is of type {}, which reductions do not carry", what, tensor.toString()),
-        where(nullptr),
-        "convert it to fp32, fp64, fp16, bf16, int32, int64 or uint8; what only moves values (broadcast, all_gather, "
-        "send, ...) takes any");
-  }
-  if (request.op == ReduceOp::Avg && tensor.defined() && !c10::isFloatingType(fingerprint.dtype)) {
-    throw Error(fmt::format("{}: the average of {} is not defined", what, tensor.toString()), where(nullptr),
-                "use ReduceOp::Sum and divide, or a floating-point tensor");
-  }
-  if (!is_point_to_point(request.kind)) {
-    fingerprint.sequence = state_->next_collective.fetch_add(1, std::memory_order_relaxed);
-    return fingerprint;
-  }
-  const std::lock_guard<std::mutex> lock(state_->mutex);
-  fingerprint.sequence = state_->next_point_to_point[{request.kind, request.root}]++;
-  return fingerprint;
-}
-
-void Communicator::dispatch(Request& request, const Operation& operation) {
-  at::Tensor nothing;
-  at::Tensor& written = writes_out(request) ? request.out : nothing;
-  if (!operation.staged && is_computed_with(operation.fingerprint.dtype)) {
-    return call_engine(request.kind, written, request.in, operation);
-  }
-  const at::Tensor in = carried(readable(request.in));
-  Writable out(written);
-  at::Tensor to = carried(out.flat());
-  call_engine(request.kind, to, in, operation);
-  out.finish();
-}
-
-void Communicator::call_engine(OperationKind kind, at::Tensor& out, const at::Tensor& in, const Operation& operation) {
-  switch (kind) {
-    case OperationKind::AllReduce:
-      return do_all_reduce(out, operation);
-    case OperationKind::Broadcast:
-      return do_broadcast(out, operation);
-    case OperationKind::Reduce:
-      return do_reduce(out, operation);
-    case OperationKind::AllGather:
-      return do_all_gather(out, in, operation);
-    case OperationKind::ReduceScatter:
-      return do_reduce_scatter(out, in, operation);
-    case OperationKind::Gather:
-      return do_gather(out, in, operation);
-    case OperationKind::Scatter:
-      return do_scatter(out, in, operation);
-    case OperationKind::AllToAll:
-      return do_all_to_all(out, in, operation);
-    case OperationKind::Send:
-      return do_send(in, operation);
-    case OperationKind::Recv:
-      return do_recv(out, operation);
-    case OperationKind::Barrier:
-      return do_barrier(operation);
-  }
-}
 
 void Communicator::all_reduce(const at::Tensor& tensor, ReduceOp op) {
   run({OperationKind::AllReduce, tensor, {}, 0, op});
@@ -280,5 +71,90 @@ std::shared_ptr<Work> Communicator::irecv(at::Tensor tensor, int from, int tag) 
   return start({OperationKind::Recv, std::move(tensor), {}, from, ReduceOp::Sum, tag});
 }
 std::shared_ptr<Work> Communicator::barrier_async() { return start({OperationKind::Barrier, {}, {}}); }
+
+// A template, because a small all-reduce notices the allocation of a std::function.
+template <typename Body>
+void Communicator::guard(const Fingerprint& fingerprint, const Body& body) {
+  throw_if_dead();
+  try {
+    body();
+  } catch (const std::exception&) {
+    fail_in(fingerprint);
+  }
+}
+
+Operation Communicator::operation_of(const Request& request, const Fingerprint& fingerprint) const {
+  Operation operation;
+  operation.fingerprint = fingerprint;
+  operation.deadline = membership_.deadline();
+  operation.tag = request.tag;
+  operation.enclosing_mark = EnclosingOperation::mark();
+  const auto copied = [](const at::Tensor& tensor) {
+    return tensor.defined() && (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg());
+  };
+  operation.staged = copied(request.out) || copied(request.in);
+  return operation;
+}
+
+void Communicator::run_guarded(Request& request, const Operation& operation) {
+  guard(operation.fingerprint, [&] { dispatch(request, operation); });
+}
+
+std::function<void()> Communicator::begin(const Request& request, const Operation& operation) {
+  std::function<void()> rest;
+  guard(operation.fingerprint, [&] { rest = do_begin(request, operation); });
+  if (!rest) return nullptr;
+  return [this, fingerprint = operation.fingerprint, rest = std::move(rest)] { guard(fingerprint, rest); };
+}
+
+std::function<void()> Communicator::whole(Request request, Operation operation) {
+  return [this, request = std::move(request), operation = std::move(operation)]() mutable {
+    operation.deadline = membership_.deadline();  // a long queue of operations is no reason to give up
+    run_guarded(request, operation);
+  };
+}
+
+WorkQueue& Communicator::queue_of(const Fingerprint& fingerprint) {
+  if (!is_point_to_point(fingerprint.kind)) return *state_->collectives;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  auto& queue = state_->messages[{fingerprint.kind, fingerprint.root}];
+  if (!queue) queue = std::make_unique<WorkQueue>();
+  return *queue;
+}
+
+std::shared_ptr<Work> Communicator::push(WorkQueue& queue, const Fingerprint& fingerprint, std::function<void()> body) {
+  std::shared_ptr<Work> work;
+  guard(fingerprint, [&] { work = queue.push(std::move(body)); });
+  return work;
+}
+
+std::shared_ptr<Work> Communicator::start(Request request) {
+  if (Communicator& other = carrier_of(request); &other != this) return other.start(std::move(request));
+  throw_if_dead();
+  const Fingerprint fingerprint = check(request);
+  const Operation operation = operation_of(request, fingerprint);
+  WorkQueue& queue = queue_of(fingerprint);
+  if (auto rest = begin(request, operation)) return push(queue, fingerprint, std::move(rest));
+  if (fingerprint.kind == OperationKind::AllReduce && request.out.is_contiguous() && !request.out.is_neg() &&
+      queue.idle()) {
+    std::shared_ptr<Work> work;
+    guard(fingerprint, [&] { work = do_start_all_reduce(request.out, operation); });
+    if (work) return work;
+  }
+  return push(queue, fingerprint, whole(std::move(request), operation));
+}
+
+void Communicator::run(Request request) {
+  if (Communicator& other = carrier_of(request); &other != this) return other.run(std::move(request));
+  throw_if_dead();
+  const Fingerprint fingerprint = check(request);
+  const Operation operation = operation_of(request, fingerprint);
+  WorkQueue& queue = queue_of(fingerprint);
+  std::function<void()> rest = begin(request, operation);
+  // With an idle queue, in this thread: saves two thread switches.
+  if (queue.idle()) return rest ? rest() : run_guarded(request, operation);
+  if (!rest) rest = whole(std::move(request), operation);
+  push(queue, fingerprint, std::move(rest))->wait();
+}
 
 }  // namespace lockstep
