@@ -253,14 +253,14 @@ TEST(DriftOnce, BuffersThatOneRankAloneLoadsAreAWarning) {
 
 // Averages of batch normalisation differ, but every rank has written them equally often.
 TEST(DriftOnce, BuffersThatOneRankAloneWritesAreAWarning) {
-  struct Case {
+  struct BufferWrite {
     const char* name;
     bool sent;
     int who;  // kDriftRanks: all ranks
     double value;
   };
-  for (const Case& each : {Case{"one rank", false, 1, 7}, Case{"equal values", false, 1, 1},
-                           Case{"all ranks", false, kDriftRanks, 7}, Case{"sent", true, 1, 7}}) {
+  for (const BufferWrite& each : {BufferWrite{"one rank", false, 1, 7}, BufferWrite{"equal values", false, 1, 1},
+                                  BufferWrite{"all ranks", false, kDriftRanks, 7}, BufferWrite{"sent", true, 1, 7}}) {
     SCOPED_TRACE(each.name);
     ::testing::internal::CaptureStderr();
     fuse_ranks("thread", kDriftRanks, [&](const Group& group) {
