@@ -56,7 +56,7 @@ StepContender contender_of_build(const std::string& build, const StepWork& work,
   const std::filesystem::path folder = std::filesystem::absolute(build).lexically_normal();
   const std::string worker = folder / "bin/lockstep-step-worker";
   if (!std::filesystem::exists(worker)) {
-    throw Error("there is no program " + worker, "--builds", "name the folder of a build that has the benchmarks");
+    throw UsageError("there is no program " + worker, "--builds", "name the folder of a build that has the benchmarks");
   }
   return {"lockstep@" + folder.filename().string(), ranks, our_command(worker, work, ranks, mode), {}, {}, 0};
 }
