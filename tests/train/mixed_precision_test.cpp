@@ -22,18 +22,10 @@
 #include "lockstep/train/trainer.h"
 #include "tests/data/python_program.h"
 #include "tests/train/token_training.h"
+#include "tests/train/torch_releases.h"
 
 namespace lockstep {
 namespace {
-
-bool has_fp16_on_cpu() {
-  try {
-    check_mixed_precision(mixed_precision_named("fp16", "test"), c10::DeviceType::CPU, "test");
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
 
 std::vector<double> losses_of(const Trainer& trainer) {
   std::vector<double> losses;
@@ -130,7 +122,7 @@ for _ in range(20):
     loss = torch.nn.functional.cross_entropy(out.float(), y)
     sgd.zero_grad(); loss.backward(); sgd.step()
     losses.append(loss.item())
-print(json.dumps(losses))
+print(json.dumps({'losses': losses, 'version': torch.__version__}))
 )");
   if (output.empty()) GTEST_SKIP() << "no Python with torch: apt-get install python3-torch";
   const auto wave = [](at::IntArrayRef shape, double k) {
@@ -169,10 +161,14 @@ print(json.dumps(losses))
   options.args.logging_steps = 1;
   Trainer trainer(options);
   trainer.train();
-  const std::vector<double> want = nlohmann::json::parse(output);
+  const nlohmann::json recorded = nlohmann::json::parse(output);
+  const std::vector<double> want = recorded.at("losses");
+  // bf16 has 8 bits, and versions round in different places: between 1.13 and 2.15 a loss of 0.49 differs by 1.5e-3.
+  const bool is_same_version = recorded.at("version").get<std::string>().rfind(kTorchRelease, 0) == 0;
+  const double tolerance = is_same_version ? 1e-3 : 0x1p-8;
   const std::vector<double> got = losses_of(trainer);
   ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3) << "step " << i + 1;
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << "step " << i + 1;
   EXPECT_LT(want.back(), 0.8 * want.front());
 }
 
@@ -191,8 +187,11 @@ TEST(MixedPrecision, WhatCannotBeIsRefused) {
   TrainerOptions options = training.options;
   options.args.bf16 = options.args.fp16 = true;
   EXPECT_THROW(Trainer{options}, UsageError);
-  if (has_fp16_on_cpu()) GTEST_SKIP() << "this LibTorch computes in fp16 on the CPU";
   options.args.bf16 = false;
+  if (kHasFp16OnCpu) {
+    EXPECT_NO_THROW(Trainer{options});
+    return;
+  }
   try {
     const Trainer trainer(options);
     FAIL() << "fp16 on a CPU that has none";
