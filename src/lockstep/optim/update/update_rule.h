@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/optim/group_options.h"
 #include "lockstep/optim/update/update_run.h"
 
 namespace lockstep {
@@ -62,7 +63,9 @@ class TorchRule : public UpdateRule {
  public:
   std::unique_ptr<torch::optim::Optimizer> make_torch_optimizer(
       const std::vector<torch::optim::OptimizerParamGroup>& groups, const Options& defaults) const final {
-    return std::make_unique<Torch>(groups, static_cast<const TorchOptions&>(defaults));
+    auto optimizer = std::make_unique<Torch>(groups, static_cast<const TorchOptions&>(defaults));
+    set_group_options(*optimizer, groups);
+    return optimizer;
   }
   void load(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer) const final {
     torch::optim::serialize<State, TorchOptions>(archive, optimizer);

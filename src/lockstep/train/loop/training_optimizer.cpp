@@ -10,6 +10,7 @@
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/optim/adam.h"
+#include "lockstep/optim/group_options.h"
 #include "lockstep/optim/schedule.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/train/early_stopping.h"
@@ -39,6 +40,14 @@ Groups decay_groups(TrainableModel& model, const OptionsType& options) {
                      "unfreeze what is to be trained");
   }
   return groups;
+}
+
+template <typename Optimizer, typename OptionsType>
+std::unique_ptr<FlatOptimizer> make_optimizer(TrainableModel& model, const OptionsType& options) {
+  const Groups groups = decay_groups(model, options);
+  auto optimizer = std::make_unique<Optimizer>(groups, options);
+  set_group_options(*optimizer, groups);
+  return optimizer;
 }
 
 using ScheduleJson = nlohmann::json;
@@ -117,13 +126,13 @@ ReduceLROnPlateau::Options plateau_options(const TrainingArguments& args) {
 std::unique_ptr<FlatOptimizer> make_training_optimizer(const TrainingArguments& args, TrainableModel& model) {
   if (args.optim == "sgd") {
     const auto options = torch::optim::SGDOptions(args.learning_rate).weight_decay(args.weight_decay);
-    return std::make_unique<SGD>(decay_groups(model, options), options);
+    return make_optimizer<SGD>(model, options);
   }
   const auto options = torch::optim::AdamWOptions(args.learning_rate)
                            .betas({args.adam_beta1, args.adam_beta2})
                            .eps(args.adam_epsilon)
                            .weight_decay(args.weight_decay);
-  return std::make_unique<AdamW>(decay_groups(model, options), options);
+  return make_optimizer<AdamW>(model, options);
 }
 
 TrainingSchedule::TrainingSchedule(const TrainingArguments& args, const TrainingPlan& plan,
