@@ -15,6 +15,7 @@
 #include "lockstep/base/processor/process_memory.h"
 #include "lockstep/net/peers/job_key.h"
 #include "tests/net/net_fixtures.h"
+#include "tests/support/sanitizers.h"
 
 namespace lockstep {
 namespace {
@@ -178,7 +179,9 @@ TEST(PeerDoor, LetsARankInAmongTenThousandStrangers) {
   strangers.join();
   EXPECT_TRUE(let_in_at_last(door));
   EXPECT_EQ(connected, 10'000);
-  EXPECT_LE(process_memory().resident, before + (16 << 20));
+  if (!kAddressSanitizer) {  // which keeps freed memory for a while
+    EXPECT_LE(process_memory().resident, before + (16 << 20));
+  }
 }
 
 }  // namespace

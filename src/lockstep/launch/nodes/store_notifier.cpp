@@ -68,7 +68,8 @@ void StoreNotifier::run() {
       if (later_.empty()) {
         changed_.wait(lock);
       } else {
-        changed_.wait_until(lock, later_.begin()->first);
+        const auto due = later_.begin()->first;  // a copy: the entry may be dropped during the wait
+        changed_.wait_until(lock, due);
       }
       continue;
     }
