@@ -10,11 +10,15 @@ get_property(lockstep_modules GLOBAL PROPERTY LOCKSTEP_MODULES)
 get_property(lockstep_engine_modules GLOBAL PROPERTY LOCKSTEP_ENGINE_MODULES)
 
 # lockstep_set_rpath(target folder): lets an installed file in `folder` find libraries in the same prefix, and those that
-# it was linked with outside of the system's folders.
+# it was linked with outside of the system's folders. Debian's packages, with the prefix /usr, may name no such folder.
 function(lockstep_set_rpath target folder)
   lockstep_relative_folder(libraries ${folder} ${CMAKE_INSTALL_LIBDIR})
   lockstep_relative_folder(engines ${folder} ${LOCKSTEP_ENGINE_FOLDER})
-  set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON
+  set(others ON)
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set(others OFF)
+  endif()
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ${others}
                         INSTALL_RPATH "$ORIGIN/${libraries};$ORIGIN/${engines}")
 endfunction()
 
