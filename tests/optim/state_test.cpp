@@ -208,29 +208,36 @@ TEST(State, MomentumSwitchedOnLaterStartsWithTheGradient) {
   expect_equal(ours, theirs, rounding());
 }
 
+// The options of a group in a file that an optimizer saved; LibTorch does not take them over when it loads.
+SGDOptions saved_options(torch::serialize::InputArchive& file, const std::string& group) {
+  torch::serialize::InputArchive groups;
+  torch::serialize::InputArchive of_group;
+  torch::serialize::InputArchive options;
+  file.read("param_groups", groups);
+  groups.read("param_groups/" + group, of_group);
+  of_group.read("options", options);
+  SGDOptions result(0);
+  result.serialize(options);
+  return result;
+}
+
 // A value that new options have too: LibTorch 2.9 and later take it for "not set" when they build an optimizer.
 TEST(Groups, OptionsOfAGroupAreSavedThoughNewOptionsHaveThemToo) {
   const auto parameters = two_parameters();
   std::vector<torch::optim::OptimizerParamGroup> groups;
   for (const at::Tensor& parameter : parameters) groups.emplace_back(std::vector<at::Tensor>{parameter});
   SGD optimizer(groups, SGDOptions(0.1).momentum(0.9).weight_decay(0.3));
-  const auto options_of = [](SGD& of, std::size_t group) -> SGDOptions& {
-    return static_cast<SGDOptions&>(of.param_groups()[group].options());
-  };
-  options_of(optimizer, 1).momentum(0).weight_decay(0);
-  train(optimizer, parameters, 0, 2);
-  std::stringstream file;
+  static_cast<SGDOptions&>(optimizer.param_groups()[1].options()).momentum(0).weight_decay(0);
+  std::stringstream text;
   torch::serialize::OutputArchive out;
   optimizer.save(out);
-  out.save_to(file);
-  torch::serialize::InputArchive in;
-  in.load_from(file);
-  SGD other(groups, SGDOptions(0.5));
-  other.load(in);
-  EXPECT_EQ(options_of(other, 0).weight_decay(), 0.3);
-  EXPECT_EQ(options_of(other, 0).momentum(), 0.9);
-  EXPECT_EQ(options_of(other, 1).weight_decay(), 0);
-  EXPECT_EQ(options_of(other, 1).momentum(), 0);
+  out.save_to(text);
+  torch::serialize::InputArchive file;
+  file.load_from(text);
+  EXPECT_EQ(saved_options(file, "0").weight_decay(), 0.3);
+  EXPECT_EQ(saved_options(file, "0").momentum(), 0.9);
+  EXPECT_EQ(saved_options(file, "1").weight_decay(), 0);
+  EXPECT_EQ(saved_options(file, "1").momentum(), 0);
 }
 
 TEST(Groups, AddedLaterAndParametersWithoutGradient) {
