@@ -34,7 +34,8 @@ def case(name, model="bert-classifier", ranks=1, samples=24, show=(), patience=0
 
 CASES = [
     case("plain", show=["state"], samples=22, warmup_steps=3, eval_strategy="epoch"),
-    case("clipped", max_grad_norm=0.5, lr_scheduler_type="cosine"),
+    # With a rate of 0.01, weights that differ by one rounding end with norms that differ by 0.4 percent.
+    case("clipped", max_grad_norm=0.5, lr_scheduler_type="cosine", learning_rate=0.003),
     case("sgd", optim="sgd", learning_rate=0.1, lr_scheduler_type="constant", max_grad_norm=0.0),
     case("smoothed_labels", label_smoothing_factor=0.2, eval_strategy="epoch"),
     case("smoothed_tokens", model="gpt2-lm", label_smoothing_factor=0.2, num_train_epochs=1),
