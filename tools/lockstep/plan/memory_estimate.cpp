@@ -13,7 +13,7 @@
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
-#include "lockstep/parallel/reducer/bucket.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 #include "tools/lockstep/allocated_bytes.h"
 #include "tools/lockstep/train/array_model.h"
 

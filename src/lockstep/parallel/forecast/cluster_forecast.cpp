@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lockstep/parallel/reducer/bucket.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +26,7 @@ StepForecast forecast_of_parts(const HostProfile& profile, const ClusterShape& s
   const auto hook = profile.hooks.find(plan.compression);
   const CompressionCosts costs = hook == profile.hooks.end() ? CompressionCosts{} : hook->second;
   std::vector<ForecastBucket> buckets;
-  for (Bucket& bucket : make_buckets(sizes, plan.caps.first, plan.caps.others)) {
+  for (BucketLayout& bucket : make_buckets(sizes, plan.caps.first, plan.caps.others)) {
     buckets.push_back(
         {std::move(bucket.params), bucket_cost(bucket.bytes, plan.compression, costs, shape, link, profile.engine)});
   }

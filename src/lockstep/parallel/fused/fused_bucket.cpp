@@ -23,15 +23,12 @@ std::unordered_set<const c10::TensorImpl*> parameters_of(const FlatOptimizer& op
   return result;
 }
 
-FusedBucket bucket_of_rank(const GradientBucket& gradients, const Communicator& communicator) {
+FusedBucket bucket_over(const BucketMemory& gradients) {
   FusedBucket bucket;
   bucket.index = gradients.contents.index;
   bucket.parameters = gradients.parameters;
   bucket.offsets = gradients.offsets;
   bucket.gradients = gradients.memory;
-  const std::int64_t share = gradients.memory.numel() / communicator.world_size();
-  bucket.begin = share * communicator.rank();
-  bucket.end = bucket.begin + share;
   return bucket;
 }
 
@@ -50,7 +47,7 @@ std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, 
       any_known = any_known || is_known;
       takes = takes && is_known && can_be_fused(parameter);
     }
-    if (takes) chosen.push_back(bucket_of_rank(gradients[index], communicator));
+    if (takes) chosen.push_back(bucket_over(gradients[index]));
   }
   if (!any_known) {
     throw Error("the optimizer has none of the module's parameters that require a gradient",

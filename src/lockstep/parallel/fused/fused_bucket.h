@@ -8,6 +8,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
@@ -19,11 +20,11 @@ struct FusedBucket {
   std::vector<std::int64_t> offsets;    ///< of each parameter, in elements, in gradients and weights
   at::Tensor gradients;                 ///< flat
   at::Tensor weights;                   ///< laid out as the gradients; the parameters are views of it
-  std::int64_t begin = 0;               ///< this rank updates elements [begin, end)
-  std::int64_t end = 0;
+  Region own;                           ///< what this rank updates
 };
 
-/// The buckets that hold nothing but contiguous fp32 or fp64 CPU parameters of the optimizer, as yet without weights.
+/// The buckets that hold nothing but contiguous fp32 or fp64 CPU parameters of the optimizer, as yet without weights
+/// and region.
 /// @throws Error  if the optimizer has none of the parameters in `gradients`
 std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, const FlatOptimizer& optimizer,
                                               const Communicator& communicator);

@@ -4,9 +4,9 @@
 
 namespace lockstep {
 
-FusedGradients::FusedGradients(GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, FusedMemory& memory,
-                               FusedWatch& watch)
-    : gradients_(gradients), buckets_(buckets), memory_(memory), watch_(watch) {
+FusedGradients::FusedGradients(const UpdatePlan& plan, GradientBuckets& gradients,
+                               const std::vector<FusedBucket>& buckets, FusedMemory& memory, FusedWatch& watch)
+    : plan_(plan), gradients_(gradients), buckets_(buckets), memory_(memory), watch_(watch) {
   for (const FusedBucket& bucket : buckets) {
     parameters_.insert(parameters_.end(), bucket.parameters.begin(), bucket.parameters.end());
   }
@@ -19,8 +19,7 @@ void FusedGradients::gradient_arrived(std::size_t parameter) {
   if (gradients_.take(parameter)) watch_.gradient_arrived(parameter);
 }
 
-// Shared memory needs no messages that backward could hide.
-bool FusedGradients::starts_in_backward() const { return !memory_.shares_weights(); }
+bool FusedGradients::starts_in_backward() const { return plan_.sources == UpdatePlan::Sources::Messages; }
 
 std::shared_ptr<Work> FusedGradients::start(std::size_t bucket) {
   const auto found =

@@ -8,6 +8,7 @@
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/fused_memory.h"
 #include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/later_reduction.h"
 
@@ -17,8 +18,8 @@ namespace lockstep {
 class FusedGradients final : public LaterReduction {
  public:
   /// What is given must outlive this object.
-  FusedGradients(GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, FusedMemory& memory,
-                 FusedWatch& watch);
+  FusedGradients(const UpdatePlan& plan, GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
+                 FusedMemory& memory, FusedWatch& watch);
 
   void gradient_arrived(std::size_t parameter) override;
   bool starts_in_backward() const override;
@@ -39,6 +40,7 @@ class FusedGradients final : public LaterReduction {
  private:
   std::vector<std::uint64_t> versions() const;
 
+  const UpdatePlan& plan_;
   GradientBuckets& gradients_;
   const std::vector<FusedBucket>& buckets_;
   FusedMemory& memory_;

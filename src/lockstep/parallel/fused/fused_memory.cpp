@@ -41,7 +41,6 @@ class SharedMemory : public FusedMemory {
     }
   }
 
-  bool shares_weights() const override { return true; }
   std::shared_ptr<Work> begin_reduction(std::size_t) override { return nullptr; }
   GradientSource gradients(std::size_t bucket) override { return source_of(sources_[bucket], memory_[bucket]); }
   void access(const std::function<void()>& body) override {
@@ -74,20 +73,19 @@ class MessageMemory : public FusedMemory {
       const at::Tensor& memory = bucket.gradients;
       parts_.push_back({memory,
                         bucket.weights,
-                        bucket.weights.narrow(0, bucket.begin, bucket.end - bucket.begin),
-                        at::empty({bucket.end - bucket.begin}, memory.options()),
-                        bucket.begin,
+                        bucket.weights.narrow(0, bucket.own.begin, bucket.own.end - bucket.own.begin),
+                        at::empty({bucket.own.end - bucket.own.begin}, memory.options()),
+                        bucket.own.begin,
                         {},
                         nullptr,
                         nullptr});
       // Pointers of a source refer to the bucket's element 0.
-      const auto offset = static_cast<std::uintptr_t>(bucket.begin) * memory.element_size();
+      const auto offset = static_cast<std::uintptr_t>(bucket.own.begin) * memory.element_size();
       const auto first = reinterpret_cast<std::uintptr_t>(parts_.back().sum.data_ptr()) - offset;
       parts_.back().sources.push_back(reinterpret_cast<void*>(first));
     }
   }
 
-  bool shares_weights() const override { return false; }
   std::shared_ptr<Work> begin_reduction(std::size_t bucket) override {
     Part& part = parts_[bucket];
     return part.reduction = communicator_.reduce_scatter_async(part.sum, part.gradients);
@@ -156,20 +154,12 @@ void for_each_place(const std::vector<FusedBucket>& buckets, const GradientBucke
   }
 }
 
-bool all_shared(const std::vector<FusedBucket>& buckets, Communicator& communicator) {
-  if (communicator.world_size() == 1) return true;
-  for (const FusedBucket& bucket : buckets) {
-    if (!communicator.symmetric_memory(bucket.gradients)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
-std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
-                                               Communicator& communicator, bool may_share) {
+std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vector<FusedBucket>& buckets,
+                                               const GradientBuckets& gradients, Communicator& communicator) {
   const at::NoGradGuard no_grad;
-  const bool share = may_share && all_shared(buckets, communicator);
+  const bool share = plan.shares_weights();
   for (FusedBucket& bucket : buckets) {
     const at::Tensor& like = gradients.parameter(bucket.parameters.front());
     const std::int64_t numel = bucket.gradients.numel();
@@ -182,7 +172,12 @@ std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets
   }
   if (communicator.world_size() > 1) communicator.barrier();
   for_each_place(buckets, gradients, [](at::Tensor& parameter, const at::Tensor& place) { parameter.set_data(place); });
-  if (share) return std::make_unique<SharedMemory>(buckets, communicator);
+  switch (plan.sources) {
+    case UpdatePlan::Sources::InPlace:
+      return std::make_unique<SharedMemory>(buckets, communicator);
+    case UpdatePlan::Sources::Messages:
+      break;
+  }
   return std::make_unique<MessageMemory>(buckets, communicator);
 }
 

@@ -9,6 +9,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/optim/kernels/kernels.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
@@ -19,8 +20,6 @@ namespace lockstep {
 class FusedMemory {
  public:
   virtual ~FusedMemory() = default;
-  /// True if all ranks of the host share one memory for weights.
-  virtual bool shares_weights() const = 0;
   /// This rank has filled the bucket: starts to collect all ranks' gradients. Called in one order on every rank.
   /// @return  null if there is nothing to wait for
   virtual std::shared_ptr<Work> begin_reduction(std::size_t bucket) = 0;
@@ -37,11 +36,10 @@ class FusedMemory {
   virtual void finish() = 0;
 };
 
-/// Chooses the kind of memory for these buckets, allocates it for the weights and moves the parameters there. Shared
-/// memory gets rank 0's values. Collective.
-/// @param may_share  false: every rank keeps weights of its own, even if the engine could share them
+/// Allocates the weights of these buckets as `plan` has it, and moves the parameters there. Shared memory gets rank 0's
+/// values. Collective.
 /// @throws Error  if memory is short on some rank; the parameters are then unchanged
-std::unique_ptr<FusedMemory> make_fused_memory(std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
-                                               Communicator& communicator, bool may_share);
+std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vector<FusedBucket>& buckets,
+                                               const GradientBuckets& gradients, Communicator& communicator);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ using UpdateClock = std::chrono::steady_clock;
 
 FuseMode FusedUpdate::mode() const {
   if (!is_active()) return FuseMode::Off;
-  return parts_->memory->shares_weights() ? FuseMode::SharedWeights : FuseMode::ShardedState;
+  return plan_.shares_weights() ? FuseMode::SharedWeights : FuseMode::ShardedState;
 }
 
 bool FusedUpdate::covers(const at::Tensor& parameter) const {
@@ -38,31 +38,30 @@ StepResult FusedUpdate::step(const StepOptions& options) {
 
 double FusedUpdate::gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) {
   return guarded([&] {
-    select(parameters);
     UpdateRequest request;
     request.kind = UpdateRequest::Kind::Norm;
     request.norm_type = norm_type;
-    request.selection = selection_.number();
-    agree(&request);
+    agree_on(request, parameters);
     return run_norm();
   });
 }
 
 void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
   guarded([&] {
-    select(parameters);
     UpdateRequest request;
     request.kind = UpdateRequest::Kind::Scale;
     request.factor = factor;
-    request.selection = selection_.number();
-    agree(&request);
+    agree_on(request, parameters);
     run_scale();
   });
 }
 
-void FusedUpdate::select(const std::vector<at::Tensor>& parameters) {
+// Agrees on a request that concerns these parameters alone.
+void FusedUpdate::agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters) {
   selection_.clear();
   for (const at::Tensor& parameter : parameters) selection_.add(covered_.at(parameter.unsafeGetTensorImpl()));
+  request.selection = selection_.number();
+  agree(&request);
 }
 
 bool FusedUpdate::shadow_update() {
@@ -258,8 +257,8 @@ OwnedGradients FusedUpdate::owned_gradients(std::size_t bucket) {
   part.source = parts_->memory->gradients(bucket);
   part.source.divisor =
       reducer_.join_period().divides_by_active_ranks() ? agreement_.active_ranks() : communicator_->world_size();
-  part.begin = static_cast<std::size_t>(buckets_[bucket].begin);
-  part.end = static_cast<std::size_t>(buckets_[bucket].end);
+  part.begin = static_cast<std::size_t>(buckets_[bucket].own.begin);
+  part.end = static_cast<std::size_t>(buckets_[bucket].own.end);
   return part;
 }
 

@@ -20,6 +20,7 @@
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradient_selection.h"
 #include "lockstep/parallel/fused/update_agreement.h"
+#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/fused/written_weights.h"
 #include "lockstep/parallel/reducer/reducer.h"
 
@@ -73,21 +74,22 @@ class FusedUpdate final : public StepDelegate {
     FusedFaults faults;
     WrittenWeights written;
 
-    Parts(std::unique_ptr<FusedMemory> memory, std::vector<at::Tensor> watched, GradientBuckets& gradients,
-          const std::vector<FusedBucket>& buckets, Communicator& communicator);
+    Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> memory, std::vector<at::Tensor> watched,
+          GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, Communicator& communicator);
   };
 
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
 
   void take_over(FuseOptions options);
   void place_gradients(at::ScalarType dtype);
+  void share_out(bool may_share);
   void release() noexcept;
   void look();
   void agree(const UpdateRequest* request);
+  void agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters);
   StepResult run_update();
   double run_norm();
   void run_scale();
-  void select(const std::vector<at::Tensor>& parameters);
   OwnedGradients owned_gradients(std::size_t bucket);
   std::vector<OwnedGradients> owned_gradients();
   double global_norm();
@@ -116,6 +118,7 @@ class FusedUpdate final : public StepDelegate {
   Reducer& reducer_;
   GradientBuckets& gradients_;
   std::shared_ptr<Communicator> communicator_;
+  UpdatePlan plan_;
   std::vector<FusedBucket> buckets_;
   std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
   std::unique_ptr<Parts> parts_;

@@ -25,14 +25,14 @@ const char* to_string(FuseMode mode) {
   return "off";
 }
 
-FusedUpdate::Parts::Parts(std::unique_ptr<FusedMemory> with_memory, std::vector<at::Tensor> watched,
-                          GradientBuckets& buckets_of_all, const std::vector<FusedBucket>& buckets,
-                          Communicator& communicator)
+FusedUpdate::Parts::Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> with_memory,
+                          std::vector<at::Tensor> watched, GradientBuckets& buckets_of_all,
+                          const std::vector<FusedBucket>& buckets, Communicator& communicator)
     : memory(std::move(with_memory)),
       watch(std::move(watched)),
-      gradients(buckets_of_all, buckets, *memory, watch),
+      gradients(plan, buckets_of_all, buckets, *memory, watch),
       faults(buckets_of_all, buckets, watch, communicator),
-      written(buckets_of_all, buckets, *memory, watch, communicator) {}
+      written(plan, buckets_of_all, buckets, watch, communicator) {}
 
 FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
     : optimizer_(&optimizer),
@@ -83,13 +83,14 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
 
 void FusedUpdate::take_over(FuseOptions options) {
   place_gradients(options.gradient_dtype);
-  auto memory = make_fused_memory(buckets_, gradients_, *communicator_, options.share_weights);
+  share_out(options.share_weights);
+  auto memory = make_fused_memory(plan_, buckets_, gradients_, *communicator_);
   std::vector<std::size_t> indices;
   std::vector<FusedSegment> segments;
   std::vector<at::Tensor> watched(gradients_.num_parameters());
   for (const FusedBucket& bucket : buckets_) {
     indices.push_back(bucket.index);
-    FusedSegment segment{{}, bucket.offsets, bucket.begin, bucket.end};
+    FusedSegment segment{{}, bucket.offsets, bucket.own.begin, bucket.own.end};
     for (const std::size_t i : bucket.parameters) {
       watched[i] = gradients_.parameter(i);
       segment.parameters.push_back(watched[i]);
@@ -97,7 +98,7 @@ void FusedUpdate::take_over(FuseOptions options) {
     }
     segments.push_back(std::move(segment));
   }
-  parts_ = std::make_unique<Parts>(std::move(memory), std::move(watched), gradients_, buckets_, *communicator_);
+  parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(watched), gradients_, buckets_, *communicator_);
   optimizer_->shard(std::move(segments));
   optimizer_->set_step_delegate(this);
   reducer_.hand_over(indices, parts_->gradients);
@@ -110,6 +111,14 @@ void FusedUpdate::place_gradients(at::ScalarType dtype) {
     gradients_.use_dtype(bucket.index, own == at::ScalarType::Float ? dtype : own);
     bucket.gradients = gradients_[bucket.index].memory;
   }
+}
+
+// Makes the plan, and gives each bucket this rank's region.
+void FusedUpdate::share_out(bool may_share) {
+  std::vector<at::Tensor> memory;
+  for (const FusedBucket& bucket : buckets_) memory.push_back(bucket.gradients);
+  plan_ = plan_update(memory, *communicator_, may_share);
+  for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i].own = plan_.region(i, communicator_->rank());
 }
 
 void FusedUpdate::before_forward() {
@@ -153,7 +162,7 @@ void FusedUpdate::release() noexcept {
   try {
     const at::NoGradGuard no_grad;
     reducer_.take_back();
-    if (parts_ && parts_->memory->shares_weights()) {
+    if (parts_ && plan_.shares_weights()) {
       for (const FusedBucket& bucket : buckets_) leave_shared_weights(bucket, gradients_);
     }
   } catch (const std::exception& error) {

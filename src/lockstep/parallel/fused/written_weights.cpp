@@ -18,9 +18,9 @@ constexpr std::uint8_t kMoved = 255;  // moved to other memory; other values are
 
 }  // namespace
 
-WrittenWeights::WrittenWeights(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
-                               const FusedMemory& memory, FusedWatch& watch, Communicator& communicator)
-    : gradients_(gradients), buckets_(buckets), memory_(memory), watch_(watch), communicator_(communicator) {}
+WrittenWeights::WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients,
+                               const std::vector<FusedBucket>& buckets, FusedWatch& watch, Communicator& communicator)
+    : plan_(plan), gradients_(gradients), buckets_(buckets), watch_(watch), communicator_(communicator) {}
 
 bool WrittenWeights::is_moved(const FusedBucket& bucket, std::size_t place) const {
   const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
@@ -40,7 +40,7 @@ bool WrittenWeights::any() const {
 }
 
 void WrittenWeights::move_to_own_memory() {
-  if (!memory_.shares_weights()) return;
+  if (!plan_.shares_weights()) return;
   for (const FusedBucket& bucket : buckets_) {
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
       at::Tensor parameter = gradients_.parameter(bucket.parameters[i]);
@@ -63,7 +63,7 @@ std::vector<std::uint8_t> WrittenWeights::own_changes() const {
 
 void WrittenWeights::take_up() {
   std::vector<std::uint8_t> marks = own_changes();
-  if (memory_.shares_weights()) warn_of_shared_writes(marks);
+  if (plan_.shares_weights()) warn_of_shared_writes(marks);
   reduce_marks(communicator_, marks);
   check_equal(marks);
   for (const FusedBucket& bucket : buckets_) {
@@ -80,7 +80,7 @@ void WrittenWeights::check_equal(const std::vector<std::uint8_t>& changes) {
   std::vector<at::Tensor> changed;
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const bool is_one_copy = memory_.shares_weights() && changes[i] != kMoved;
+    const bool is_one_copy = plan_.shares_weights() && changes[i] != kMoved;
     if (changes[i] == 0 || is_one_copy) continue;
     changed.push_back(gradients_.parameter(i));
     indices.push_back(i);
@@ -133,9 +133,9 @@ void WrittenWeights::adopt(const FusedBucket& bucket, std::size_t place) {
   const at::Tensor target = weights_place(bucket, place, parameter.sizes());
   std::int64_t begin = 0;
   std::int64_t end = parameter.numel();
-  if (memory_.shares_weights()) {
-    begin = std::max(begin, bucket.begin - offset);
-    end = std::min(end, bucket.end - offset);
+  if (plan_.shares_weights()) {
+    begin = std::max(begin, bucket.own.begin - offset);
+    end = std::min(end, bucket.own.end - offset);
   }
   if (begin < end) {
     target.view({-1}).slice(0, begin, end).copy_(parameter.detach().reshape({-1}).slice(0, begin, end));

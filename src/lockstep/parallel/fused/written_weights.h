@@ -6,8 +6,8 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
-#include "lockstep/parallel/fused/fused_memory.h"
 #include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
@@ -17,7 +17,7 @@ namespace lockstep {
 class WrittenWeights {
  public:
   /// What is given must outlive this object.
-  WrittenWeights(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, const FusedMemory& memory,
+  WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
                  FusedWatch& watch, Communicator& communicator);
 
   /// Whether this rank's program wrote weights since the last update.
@@ -36,9 +36,9 @@ class WrittenWeights {
   void warn_of_shared_writes(const std::vector<std::uint8_t>& changes);
   void adopt(const FusedBucket& bucket, std::size_t place);
 
+  const UpdatePlan& plan_;
   const GradientBuckets& gradients_;
   const std::vector<FusedBucket>& buckets_;
-  const FusedMemory& memory_;
   FusedWatch& watch_;
   Communicator& communicator_;
   bool has_warned_ = false;  // about writes to shared weights; equal on all ranks

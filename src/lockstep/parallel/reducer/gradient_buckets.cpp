@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lockstep/parallel/end_group.h"
-#include "lockstep/parallel/reducer/bucket.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 
 namespace lockstep {
 namespace {
@@ -52,7 +52,7 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> parameters, std::share
   }
   const auto layout = make_buckets(sizes, options.first_cap_bytes, options.cap_bytes);
   for (std::size_t index = 0; index < layout.size(); ++index) {
-    GradientBucket bucket;
+    BucketMemory bucket;
     bucket.parameters = layout[index].params;
     bucket.contents.index = index;
     bucket.contents.is_last = index + 1 == layout.size();
@@ -75,7 +75,7 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> parameters, std::share
   is_private_.resize(buckets_.size(), false);
 }
 
-void GradientBuckets::use_memory(GradientBucket& bucket, const at::Tensor& message) {
+void GradientBuckets::use_memory(BucketMemory& bucket, const at::Tensor& message) {
   const std::int64_t numel = bucket.memory.numel();
   bucket.message = message;
   bucket.message.zero_();  // the gaps of the alignment are reduced, too
@@ -127,7 +127,7 @@ bool GradientBuckets::is_in_place(std::size_t parameter) const {
 
 void GradientBuckets::use_dtype(std::size_t index, at::ScalarType dtype) {
   const at::NoGradGuard no_grad;
-  GradientBucket& bucket = buckets_[index];
+  BucketMemory& bucket = buckets_[index];
   if (bucket.memory.scalar_type() == dtype && !is_private_[index]) return;
   use_memory(bucket, communicator_->allocate({bucket.message.numel()}, dtype));
   is_private_[index] = false;
@@ -136,7 +136,7 @@ void GradientBuckets::use_dtype(std::size_t index, at::ScalarType dtype) {
 void GradientBuckets::use_own_dtype() {
   const at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
-    GradientBucket& bucket = buckets_[index];
+    BucketMemory& bucket = buckets_[index];
     const at::ScalarType dtype = bucket.contents.parameters.front().scalar_type();
     if (bucket.memory.scalar_type() == dtype) continue;
     use_memory(bucket, at::empty({bucket.message.numel()}, bucket.message.options().dtype(dtype)));

@@ -15,7 +15,7 @@
 namespace lockstep {
 
 /// The flat memory of some gradients.
-struct GradientBucket {
+struct BucketMemory {
   std::vector<std::size_t> parameters;  ///< indices into the list of parameters
   std::vector<std::int64_t> offsets;    ///< of each parameter's gradient, in elements
   at::Tensor memory;                    ///< the gradients: flat, in equal parts of whole cache lines for all ranks
@@ -50,7 +50,7 @@ class GradientBuckets {
 
   /// Number of buckets, which are in launch order.
   std::size_t size() const { return buckets_.size(); }
-  const GradientBucket& operator[](std::size_t bucket) const { return buckets_[bucket]; }
+  const BucketMemory& operator[](std::size_t bucket) const { return buckets_[bucket]; }
   GradBucket& for_hook(std::size_t bucket) { return buckets_[bucket].contents; }
 
   /// Brings the parameter's gradient to its place, or writes zeros there. @return  false if there is no gradient
@@ -75,12 +75,12 @@ class GradientBuckets {
     at::Tensor view;
   };
 
-  void use_memory(GradientBucket& bucket, const at::Tensor& message);
+  void use_memory(BucketMemory& bucket, const at::Tensor& message);
 
   std::vector<NamedTensor> parameters_;
   std::shared_ptr<Communicator> communicator_;
   std::vector<Place> places_;  // by parameter
-  std::vector<GradientBucket> buckets_;
+  std::vector<BucketMemory> buckets_;
   std::vector<bool> is_private_;  // by bucket: the memory is not the communicator's
 };
 

@@ -43,7 +43,7 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
       graph_(options.static_graph, buckets_.num_parameters()),
       parameters_(buckets_.num_parameters()),
       fired_(buckets_.num_parameters(), false),
-      states_(buckets_.size()) {}
+      progress_(buckets_.size()) {}
 
 std::shared_ptr<Reducer> Reducer::make(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
                                        ReducerOptions options) {
@@ -75,14 +75,14 @@ void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction&
   later_ = &later;
   num_left_ = buckets.size();
   for (const std::size_t index : buckets) {
-    states_[index].is_left = true;
+    progress_[index].is_left = true;
     for (const std::size_t i : buckets_[index].parameters) replica_watch_.set_left_out(i, true);
   }
 }
 
 void Reducer::take_back() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (BucketState& bucket : states_) bucket.is_left = false;
+  for (BucketProgress& bucket : progress_) bucket.is_left = false;
   for (std::size_t i = 0; i < parameters_.size(); ++i) replica_watch_.set_left_out(i, false);
   num_left_ = 0;
   later_ = nullptr;
@@ -201,10 +201,10 @@ void Reducer::begin_backward() {
   if (moved_) flags_.set_moved();
   std::fill(parameters_.begin(), parameters_.end(), ParameterState());
   std::fill(fired_.begin(), fired_.end(), false);
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    states_[i].pending = buckets_[i].parameters.size();
-    states_[i].launched = false;
-    states_[i].work.reset();
+  for (std::size_t i = 0; i < progress_.size(); ++i) {
+    progress_[i].pending = buckets_[i].parameters.size();
+    progress_[i].launched = false;
+    progress_[i].work.reset();
   }
   // The engine destroys the callback and its captures with the backward: at its end or at an exception.
   const auto task = std::make_shared<char>();
@@ -220,7 +220,7 @@ void Reducer::begin_backward() {
 }
 
 void Reducer::note_gradient(std::size_t index) {
-  const BucketState& bucket = states_[buckets_.bucket_of(index)];
+  const BucketProgress& bucket = progress_[buckets_.bucket_of(index)];
   if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);
   if (!synchronise_) return;
   reach_parameters();
@@ -247,7 +247,7 @@ void Reducer::note_gradient(std::size_t index) {
 void Reducer::mark_ready(std::size_t index) {
   if (buckets_.take(index)) flags_.set_contributed(index);
   parameters_[index].ready = true;
-  --states_[buckets_.bucket_of(index)].pending;
+  --progress_[buckets_.bucket_of(index)].pending;
 }
 
 void Reducer::keep_late_gradient(std::size_t index) {
@@ -261,16 +261,16 @@ void Reducer::keep_late_gradient(std::size_t index) {
 
 void Reducer::launch_ready_buckets() {
   // The last bucket carries the flags, which are complete only at the end, when finish_backward launches it.
-  for (; next_launch_ + 1 < states_.size(); ++next_launch_) {
+  for (; next_launch_ + 1 < progress_.size(); ++next_launch_) {
     if (!leaves_in_backward(next_launch_)) continue;
-    if (states_[next_launch_].pending != 0) return;
+    if (progress_[next_launch_].pending != 0) return;
     launch(next_launch_);
   }
 }
 
 void Reducer::launch(std::size_t index) {
   for (const std::size_t i : buckets_[index].parameters) parameters_[i].held = buckets_.take_off(i).defined();
-  BucketState& bucket = states_[index];
+  BucketProgress& bucket = progress_[index];
   if (bucket.is_left) {
     bucket.work = later_->start(index);
   } else {

@@ -113,7 +113,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     bool ready = false;  // in this backward
     bool held = false;   // this rank had a gradient at launch
   };
-  struct BucketState {
+  struct BucketProgress {
     std::size_t pending = 0;  // parameters not ready yet
     bool is_left = false;     // to `later_`
     bool launched = false;
@@ -147,13 +147,13 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void restore_for_later(std::size_t index);
   void average_sparse(bool has_inputs);
   ReduceOp reduce_op() const { return join_.divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg; }
-  bool is_left(std::size_t parameter) const { return states_[buckets_.bucket_of(parameter)].is_left; }
+  bool is_left(std::size_t parameter) const { return progress_[buckets_.bucket_of(parameter)].is_left; }
   bool leaves_in_backward(std::size_t bucket) const {
-    return !states_[bucket].is_left || (later_->starts_in_backward() && !join_.is_on());
+    return !progress_[bucket].is_left || (later_->starts_in_backward() && !join_.is_on());
   }
   bool leaves_ranks_apart() const { return hook_ && !hook_->synchronizes(); }
   /// The flags are sent in the last bucket, unless something else handles that one.
-  bool flags_in_bucket() const { return !hook_ && !states_.empty() && !states_.back().is_left; }
+  bool flags_in_bucket() const { return !hook_ && !progress_.empty() && !progress_.back().is_left; }
 
   std::shared_ptr<Communicator> communicator_;
   BackwardFlags flags_;
@@ -172,8 +172,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Backward backward_ = Backward::None;
   std::weak_ptr<void> engine_task_;  // of this backward: expires when the engine drops it
   std::vector<ParameterState> parameters_;
-  std::vector<bool> fired_;  // by parameter: this backward has added to its gradient
-  std::vector<BucketState> states_;
+  std::vector<bool> fired_;               // by parameter: this backward has added to its gradient
+  std::vector<BucketProgress> progress_;  // by bucket
   std::size_t next_launch_ = 0;
   bool synchronise_ = true;
   bool moved_ = false;  // a parameter got other memory, and the ranks have not compared since

@@ -55,25 +55,25 @@ void Reducer::wait_for_buckets() {
     const std::uint32_t bits = replica_watch_.look();
     if (!join_.is_on()) flags_.set_bits(bits);  // a rank without inputs has older weights
   }
-  if (flags_in_bucket()) flags_.write(buckets_[states_.size() - 1].tail);
-  if (!states_.empty() && leaves_in_backward(states_.size() - 1)) launch(states_.size() - 1);
+  if (flags_in_bucket()) flags_.write(buckets_[progress_.size() - 1].tail);
+  if (!progress_.empty() && leaves_in_backward(progress_.size() - 1)) launch(progress_.size() - 1);
   const auto start = std::chrono::steady_clock::now();
   double busy_s = 0;
-  const auto wait_for = [&](BucketState& bucket) {
+  const auto wait_for = [&](BucketProgress& bucket) {
     if (!bucket.work) return;
     bucket.work->wait();
     busy_s += std::exchange(bucket.work, nullptr)->seconds();
   };
-  for (std::size_t i = 0; i < states_.size(); ++i) {
+  for (std::size_t i = 0; i < progress_.size(); ++i) {
     if (!leaves_in_backward(i)) continue;
-    wait_for(states_[i]);
-    if (hook_) states_[i].work = hook_->start_second(buckets_.for_hook(i), *communicator_);
-    if (hook_ && !states_[i].work) hook_->finish(buckets_.for_hook(i), *communicator_);
+    wait_for(progress_[i]);
+    if (hook_) progress_[i].work = hook_->start_second(buckets_.for_hook(i), *communicator_);
+    if (hook_ && !progress_[i].work) hook_->finish(buckets_.for_hook(i), *communicator_);
   }
-  for (std::size_t i = 0; i < states_.size(); ++i) {
+  for (std::size_t i = 0; i < progress_.size(); ++i) {
     if (!leaves_in_backward(i)) continue;
-    if (states_[i].work) {
-      wait_for(states_[i]);
+    if (progress_[i].work) {
+      wait_for(progress_[i]);
       hook_->finish(buckets_.for_hook(i), *communicator_);
     }
     statistics_.bytes += static_cast<std::int64_t>(buckets_[i].contents.buffer.nbytes());
@@ -91,7 +91,7 @@ void Reducer::wait_for_buckets() {
 
 void Reducer::exchange_flags() {
   if (flags_in_bucket()) {
-    flags_.read(buckets_[states_.size() - 1].tail);
+    flags_.read(buckets_[progress_.size() - 1].tail);
   } else if (!leaves_ranks_apart()) {
     // A hook may round or drop its data, so the flags are sent separately.
     at::Tensor flags = at::empty({flags_.numel()}, at::TensorOptions().dtype(at::kFloat));
@@ -126,8 +126,8 @@ void Reducer::scale_by_active_ranks() {
   int active = 0;
   for (int rank = 0; rank < communicator_->world_size(); ++rank) active += flags_.joined(rank) ? 0 : 1;
   if (active == 0) return;
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    if (!states_[i].is_left) buckets_[i].contents.buffer.div_(active);
+  for (std::size_t i = 0; i < progress_.size(); ++i) {
+    if (!progress_[i].is_left) buckets_[i].contents.buffer.div_(active);
   }
 }
 
@@ -136,7 +136,7 @@ void Reducer::restore_gradients() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (is_left(i)) {
       any_late_for_later = any_late_for_later || parameters_[i].late.defined();
-      if (states_[buckets_.bucket_of(i)].launched) restore_for_later(i);
+      if (progress_[buckets_.bucket_of(i)].launched) restore_for_later(i);
       continue;
     }
     parameters_[i].late.reset();
@@ -146,7 +146,7 @@ void Reducer::restore_gradients() {
       ++statistics_.unused_parameters;
     }
   }
-  for (auto& bucket : states_) bucket.launched = false;
+  for (auto& bucket : progress_) bucket.launched = false;
   // A late gradient is missing from the sums on all ranks.
   if (later_ != nullptr) {
     later_->backward_ended(later_->starts_in_backward() && !join_.is_on() && !any_late_for_later);
@@ -185,11 +185,11 @@ bool Reducer::shadow_backward() {
     buckets_.take_off(i);
     parameters_[i].late.reset();
   }
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i].is_left) continue;
+  for (std::size_t i = 0; i < progress_.size(); ++i) {
+    if (progress_[i].is_left) continue;
     buckets_[i].contents.buffer.zero_();
-    states_[i].pending = 0;
-    states_[i].launched = false;
+    progress_[i].pending = 0;
+    progress_[i].launched = false;
   }
   launch_ready_buckets();
   wait_for_buckets();

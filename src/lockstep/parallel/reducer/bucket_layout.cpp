@@ -1,4 +1,4 @@
-#include "lockstep/parallel/reducer/bucket.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 
 #include <fmt/format.h>
 
@@ -14,18 +14,18 @@ namespace {
 struct OpenBucket {
   c10::ScalarType dtype;
   std::int64_t cap_bytes;
-  Bucket bucket;
+  BucketLayout bucket;
 };
 
 }  // namespace
 
-std::vector<Bucket> make_buckets(const std::vector<GradientSize>& gradients, std::int64_t first_cap_bytes,
-                                 std::int64_t cap_bytes) {
+std::vector<BucketLayout> make_buckets(const std::vector<GradientSize>& gradients, std::int64_t first_cap_bytes,
+                                       std::int64_t cap_bytes) {
   if (first_cap_bytes <= 0 || cap_bytes <= 0) {
     throw Error(fmt::format("bucket caps of {} and {} bytes are not positive", first_cap_bytes, cap_bytes),
                 "DistributedDataParallel", "give bucket_cap_mb a positive number");
   }
-  std::vector<Bucket> full;
+  std::vector<BucketLayout> full;
   std::vector<OpenBucket> open;
   for (std::size_t i = gradients.size(); i-- > 0;) {  // last parameter first, as backward computes them
     const GradientSize& gradient = gradients[i];

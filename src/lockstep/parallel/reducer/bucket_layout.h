@@ -15,7 +15,7 @@ struct GradientSize {
 };
 
 /// Gradients that are sent in one all-reduce.
-struct Bucket {
+struct BucketLayout {
   std::vector<std::size_t> params;  ///< indices into the replica's parameter list, in sending order
   std::int64_t bytes = 0;           ///< sum of the gradients' sizes
 };
@@ -31,7 +31,7 @@ struct Bucket {
 /// @param cap_bytes        upper bound of the others; a larger gradient gets a bucket of its own
 /// @return  every index exactly once; equal on all ranks, because it depends only on the arguments
 /// @throws Error  if a cap is not positive
-std::vector<Bucket> make_buckets(const std::vector<GradientSize>& gradients, std::int64_t first_cap_bytes,
-                                 std::int64_t cap_bytes);
+std::vector<BucketLayout> make_buckets(const std::vector<GradientSize>& gradients, std::int64_t first_cap_bytes,
+                                       std::int64_t cap_bytes);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/reducer/bucket.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,8 @@ class MakeBuckets : public ::testing::TestWithParam<Case> {};
 TEST_P(MakeBuckets, FillsFromTheLastParameter) {
   const Case& c = GetParam();
   std::vector<std::vector<std::size_t>> got;
-  for (const Bucket& bucket : make_buckets(c.gradients, c.first_cap_bytes, c.cap_bytes)) got.push_back(bucket.params);
+  for (const BucketLayout& bucket : make_buckets(c.gradients, c.first_cap_bytes, c.cap_bytes))
+    got.push_back(bucket.params);
   EXPECT_EQ(got, c.want);
 }
 

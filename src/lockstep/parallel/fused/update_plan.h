@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep {
+
+/// Elements [begin, end) of one bucket. The owner adds up all ranks' gradients of these elements, keeps their state and
+/// updates their weights.
+struct Region {
+  int owner = 0;  ///< a rank
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// Who updates what in a fused update, where the gradients come from, and where the weights go. Equal on all ranks,
+/// because it depends on the buckets, the group and the options alone.
+struct UpdatePlan {
+  /// How the owner of a region gets the sum of all ranks' gradients.
+  enum class Sources {
+    InPlace,   ///< the update reads every rank's gradients where they lie
+    Messages,  ///< by messages, which backward can start
+  };
+  /// How many copies of the weights there are.
+  enum class Copies { PerHost, PerRank };
+
+  Sources sources = Sources::Messages;
+  Copies copies = Copies::PerRank;
+  std::vector<std::vector<Region>> regions;  ///< by bucket and owner: equal shares, one for each rank, in rank order
+
+  bool shares_weights() const { return copies == Copies::PerHost; }
+  const Region& region(std::size_t bucket, int owner) const { return regions[bucket][static_cast<std::size_t>(owner)]; }
+};
+
+/// Chooses the plan for buckets of gradients, each in equal parts for all ranks. Equal on all ranks without a message.
+/// @param gradients  the memory of each bucket
+/// @param may_share  false: every rank keeps weights of its own, even if the engine could share them
+UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share);
+
+}  // namespace lockstep
