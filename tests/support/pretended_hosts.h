@@ -1,23 +1,28 @@
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "lockstep/net/membership.h"
 
 namespace lockstep {
 
-/// The membership as if even ranks were on one host and odd ones on another. Sets LOCKSTEP_GLOO_INTERFACE to loopback:
-/// there is no route from this host to itself.
-inline Membership on_two_hosts(Membership membership) {
+/// The membership as if ranks were dealt to so many hosts, one after the other. Sets LOCKSTEP_GLOO_INTERFACE to
+/// loopback: there is no route from this host to itself.
+inline Membership on_hosts(Membership membership, int hosts) {
   ::setenv("LOCKSTEP_GLOO_INTERFACE", "lo", 1);
-  std::array<int, 2> counts{};
+  std::vector<int> counts(static_cast<std::size_t>(hosts), 0);
   for (Peer& peer : membership.peers) {
-    const int host = peer.global_rank % 2;
+    const int host = peer.global_rank % hosts;
     peer.host_id += "/pretended " + std::to_string(host);
     peer.local_rank = counts[static_cast<std::size_t>(host)]++;
   }
   return membership;
 }
+
+inline Membership on_two_hosts(Membership membership) { return on_hosts(std::move(membership), 2); }
 
 }  // namespace lockstep

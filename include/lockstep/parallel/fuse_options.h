@@ -17,8 +17,8 @@ struct FuseOptions {
   /// false: each rank keeps weights of its own, even where ranks could share them.
   bool share_weights = true;
   /// Float, BFloat16 or Half: dtype of fp32 weights' gradients between backward and step. 16 bits halve their memory.
-  /// The step adds the ranks' gradients in fp32 (if weights are shared), but several backwards of one step are added in
-  /// 16 bits.
+  /// On one host, if weights are shared, the step adds the ranks' gradients in fp32; engines that send them round sums
+  /// to 16 bits. Several backwards of one step are added in 16 bits.
   c10::ScalarType gradient_dtype = c10::ScalarType::Float;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <functional>
 #include <random>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "lockstep/optim/sgd.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "tests/replicas/recompute.h"
+#include "tests/support/pretended_hosts.h"
 #include "tests/support/ranks.h"
 
 namespace lockstep {
@@ -36,6 +38,7 @@ struct FuseOptionsUnderTest {
   bool small_buckets = false;
   bool static_graph = false;
   bool is_double = false;
+  int width = 37;
 
   std::string text() const {
     std::ostringstream out;
@@ -43,7 +46,7 @@ struct FuseOptionsUnderTest {
         << static_cast<int>(zero) << ", clip " << static_cast<int>(clip) << ", accumulate "
         << static_cast<int>(accumulate) << ", two groups " << two_groups << ", frozen " << frozen << ", channels last "
         << channels_last << ", small buckets " << small_buckets << ", static graph " << static_graph << ", double "
-        << is_double;
+        << is_double << ", width " << width;
     return out.str();
   }
   // Sums of squares are divided by rank, and gradients that are averaged twice, or in two parts, are rounded twice.
@@ -53,12 +56,12 @@ struct FuseOptionsUnderTest {
 };
 
 struct FuseNetImpl : torch::nn::Module {
-  FuseNetImpl() {
-    first = register_module("first", torch::nn::Linear(5, 37));
-    middle = register_module("middle", torch::nn::Linear(37, 37));
-    branch = register_module("branch", torch::nn::Linear(37, 37));
-    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({37})));
-    last = register_module("last", torch::nn::Linear(37, 3));
+  explicit FuseNetImpl(int width) {
+    first = register_module("first", torch::nn::Linear(5, width));
+    middle = register_module("middle", torch::nn::Linear(width, width));
+    branch = register_module("branch", torch::nn::Linear(width, width));
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})));
+    last = register_module("last", torch::nn::Linear(width, 3));
     body = [this](torch::Tensor x) { return torch::tanh(middle->forward(x)); };
   }
   torch::Tensor forward(torch::Tensor x, FuseGraph graph, bool take_branch) {
@@ -76,10 +79,11 @@ struct FuseNetImpl : torch::nn::Module {
 TORCH_MODULE(FuseNet);
 
 FuseNet make_fuse_net(const FuseOptionsUnderTest& options) {
-  FuseNet net;
+  FuseNet net(options.width);
   auto generator = at::detail::createCPUGenerator(7);
   const torch::NoGradGuard no_grad;
-  for (auto& parameter : net->parameters()) parameter.copy_(torch::randn(parameter.sizes(), generator) * 0.2);
+  const double size = 0.2 * std::sqrt(37.0 / options.width);  // so that a wide net's steps do not diverge
+  for (auto& parameter : net->parameters()) parameter.copy_(torch::randn(parameter.sizes(), generator) * size);
   if (options.is_double) net->to(torch::kDouble);
   if (options.frozen) net->middle->bias.requires_grad_(false);
   if (options.channels_last) {
@@ -244,6 +248,7 @@ struct FuseWay {
   const char* engine;
   bool share_weights;
   int combinations;
+  int hosts = 1;
 };
 
 class FuseProperty : public ::testing::TestWithParam<std::tuple<FuseWay, int>> {};
@@ -252,9 +257,14 @@ TEST_P(FuseProperty, EqualsTheUnfusedStep) {
   const auto& [way, world_size] = GetParam();
   std::mt19937 random(static_cast<unsigned>(world_size));
   std::vector<FuseOptionsUnderTest> all;
-  for (int i = 0; i < way.combinations; ++i) all.push_back(random_fuse_options(random));
+  for (int i = 0; i < way.combinations; ++i) {
+    all.push_back(random_fuse_options(random));
+    // Between hosts, large buckets go another way than small ones.
+    if (way.hosts > 1 && i % 2 == 0) all.back().width = 161;
+  }
   const auto body = [&all, &way = way](const Membership& membership) {
-    const std::shared_ptr<Communicator> group = make_communicator(way.engine, membership);
+    const std::shared_ptr<Communicator> group =
+        make_communicator(way.engine, way.hosts > 1 ? on_hosts(membership, way.hosts) : membership);
     const FuseMode want = way.share_weights && (group->world_size() == 1 || std::string(way.engine) != "gloo")
                               ? FuseMode::SharedWeights
                               : FuseMode::ShardedState;
@@ -276,16 +286,26 @@ TEST_P(FuseProperty, EqualsTheUnfusedStep) {
   }
 }
 
+std::string name_of_way(const ::testing::TestParamInfo<std::tuple<FuseWay, int>>& test) {
+  return std::string(std::get<0>(test.param).name) + "_" + std::to_string(std::get<1>(test.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(TwoHosts, FuseProperty,
+                         ::testing::Combine(::testing::Values(FuseWay{"two_hosts", "", true, 30, 2},
+                                                              FuseWay{"two_hosts_apart", "", false, 10, 2}),
+                                            ::testing::Values(4, 6)),
+                         name_of_way);
+INSTANTIATE_TEST_SUITE_P(ThreeHosts, FuseProperty,
+                         ::testing::Combine(::testing::Values(FuseWay{"three_hosts", "", true, 30, 3}),
+                                            ::testing::Values(6)),
+                         name_of_way);
 INSTANTIATE_TEST_SUITE_P(Ways, FuseProperty,
                          ::testing::Combine(::testing::Values(FuseWay{"thread", "thread", true, 60},
                                                               FuseWay{"thread_apart", "thread", false, 30},
                                                               FuseWay{"shm", "shm", true, 30},
                                                               FuseWay{"gloo", "gloo", true, 30}),
                                             ::testing::Values(1, 2, 3, 4)),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param).name) + "_" +
-                                  std::to_string(std::get<1>(test.param));
-                         });
+                         name_of_way);
 
 }  // namespace
 }  // namespace lockstep

@@ -1,5 +1,10 @@
 #include "lockstep/comm/hierarchical/hierarchical.h"
 
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+
+#include <cstdint>
+#include <exception>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -9,6 +14,7 @@
 #include "lockstep/comm/communicator/enclosing_operation.h"
 #include "lockstep/comm/hierarchical/host_parts.h"
 #include "lockstep/comm/hierarchical/host_stages.h"
+#include "lockstep/comm/host_memory.h"
 #include "lockstep/comm/mesh/supervisor.h"
 
 namespace lockstep {
@@ -16,7 +22,7 @@ namespace {
 
 /// The whole group's supervisor reports failures in terms of the whole group: a part knows only its own ranks and
 /// operations.
-class HierarchicalCommunicator : public Communicator {
+class HierarchicalCommunicator : public Communicator, public HostMemoryEngine {
  public:
   explicit HierarchicalCommunicator(Membership membership)
       : Communicator(std::move(membership)),
@@ -45,7 +51,44 @@ class HierarchicalCommunicator : public Communicator {
     }
   }
 
+  bool has_equal_hosts() const override { return parts_->layout.equal; }
+
+  HostMemory allocate_for_host(std::int64_t numel, at::ScalarType dtype) override {
+    HostMemory shared;
+    std::exception_ptr failure;
+    try {
+      shared = allocate_here(numel, dtype);
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+    // The ranks of a host agree about memory, but other hosts may have enough.
+    const at::Tensor is_short = at::full({1}, failure ? 1 : 0, at::TensorOptions().dtype(at::kByte));
+    all_reduce(is_short, ReduceOp::Max);
+    if (failure) std::rethrow_exception(failure);
+    if (*is_short.data_ptr<std::uint8_t>() != 0) {
+      throw Error("memory is short on another host", membership().where(), "read the logs of that host's ranks");
+    }
+    parts_->one_copy.add(shared.memory, shared.parts);
+    return shared;
+  }
+
+  std::shared_ptr<SymmetricMemory> read_in_place(const at::Tensor& memory) override {
+    auto copies = parts_->local->symmetric_memory(memory);
+    if (copies) parts_->readable.add(memory, copies);
+    return copies;
+  }
+
  private:
+  /// Each rank of the host has a part of the memory, on its node of the machine.
+  HostMemory allocate_here(std::int64_t numel, at::ScalarType dtype) {
+    const auto ranks = static_cast<std::int64_t>(parts_->layout.here().size());
+    const at::Tensor part = allocate({numel / ranks}, dtype);
+    auto parts = parts_->local->symmetric_memory(part);
+    at::Tensor memory = at::from_blob(
+        parts->copy(0), {numel}, [part, parts](void*) {}, part.options());
+    return {std::move(memory), std::move(parts)};
+  }
+
   // Some of the ranks may be on one host, or on one host each.
   std::string engine_of_parts() const override { return ""; }
 

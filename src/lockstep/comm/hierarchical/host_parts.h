@@ -6,6 +6,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/hierarchical/host_layout.h"
+#include "lockstep/comm/hierarchical/host_memories.h"
 #include "lockstep/comm/mesh/connections.h"
 
 namespace lockstep {
@@ -19,6 +20,8 @@ struct HostParts : public Connections {
   std::unique_ptr<Communicator> local;  ///< the ranks of this host
   std::unique_ptr<Communicator> lane;   ///< one rank of each host; null on ranks that are in no lane
   std::unique_ptr<Communicator> flat;   ///< all ranks, between hosts: for messages, and for operations without slices
+  HostMemories one_copy;                ///< memory of which all ranks of this host have one copy
+  HostMemories readable;                ///< memory that the ranks of this host read where it lies
 
   // The parts notice lost connections themselves; the whole group learns of them from their errors, and from the store.
   bool sees_losses() const override { return false; }

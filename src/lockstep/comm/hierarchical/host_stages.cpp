@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "lockstep/comm/hierarchical/stage_sizes.h"
+#include "lockstep/comm/reduce/elements.h"
+#include "lockstep/comm/symmetric_memory.h"
 
 namespace lockstep {
 namespace {
@@ -127,6 +129,7 @@ void HostStages::broadcast(at::Tensor& tensor, int root) {
 }
 
 void HostStages::all_gather(at::Tensor& out, const at::Tensor& in) {
+  if (const auto parts = parts_.one_copy.find(out)) return gather_for_host(out, in, *parts);
   if (!layout_.equal || direct(in)) return parts_.flat->all_gather(out, in);
   const std::int64_t count = in.numel();
   const int hosts = layout_.host_count();
@@ -144,10 +147,34 @@ void HostStages::all_gather(at::Tensor& out, const at::Tensor& in) {
   }
 }
 
+void HostStages::gather_for_host(at::Tensor& out, const at::Tensor& in, const SymmetricMemory& parts) {
+  const std::int64_t count = in.numel();
+  at::Tensor of_lane = at::empty({layout_.host_count() * count}, in.options());
+  parts_.lane->all_gather(of_lane, in);
+  at::Tensor flat = flat_view(out);
+  const std::vector<int> ranks = layout_.lane(layout_.place);
+  parts.access([&] {
+    for (int host = 0; host < layout_.host_count(); ++host) {
+      at::Tensor place = flat.narrow(0, ranks[static_cast<std::size_t>(host)] * count, count);
+      if (place.data_ptr() != in.data_ptr()) place.copy_(of_lane.narrow(0, host * count, count));
+    }
+  });
+  parts_.local->barrier();  // the other lanes have written their parts
+}
+
+// Sums have the order of all_reduce, for every size: callers may rely on getting the same bits from either.
 void HostStages::reduce_scatter(at::Tensor& out, const at::Tensor& in, ReduceOp op) {
-  if (!layout_.equal || direct(out)) return parts_.flat->reduce_scatter(out, in, op);
-  const std::int64_t count = out.numel();
+  if (!layout_.equal || direct(in)) return parts_.flat->reduce_scatter(out, in, op);
+  parts_.lane->reduce_scatter(out, reduce_for_lane(in, out.numel(), op), op);
+}
+
+at::Tensor HostStages::reduce_for_lane(const at::Tensor& in, std::int64_t count, ReduceOp op) {
   const int hosts = layout_.host_count();
+  at::Tensor of_lane = at::empty({hosts * count}, in.options());
+  if (const auto copies = parts_.readable.find(in)) {
+    reduce_where_it_lies(of_lane, *copies, op);
+    return of_lane;
+  }
   const at::Tensor flat = flat_view(in);
   at::Tensor of_all = at::empty({layout_.lanes * hosts * count}, in.options());  // by lane, then by host
   for (int lane = 0; lane < layout_.lanes; ++lane) {
@@ -157,9 +184,28 @@ void HostStages::reduce_scatter(at::Tensor& out, const at::Tensor& in, ReduceOp 
       of_all.narrow(0, (lane * hosts + host) * count, count).copy_(flat.narrow(0, rank * count, count));
     }
   }
-  at::Tensor of_lane = at::empty({hosts * count}, in.options());
   parts_.local->reduce_scatter(of_lane, of_all, op);
-  parts_.lane->reduce_scatter(out, of_lane, op);
+  return of_lane;
+}
+
+void HostStages::reduce_where_it_lies(at::Tensor& of_lane, const SymmetricMemory& in, ReduceOp op) {
+  const std::size_t count = static_cast<std::size_t>(of_lane.numel() / layout_.host_count());
+  const std::size_t bytes = count * of_lane.element_size();
+  const std::vector<int> ranks = layout_.lane(layout_.place);
+  std::vector<const std::byte*> sources(static_cast<std::size_t>(in.world_size()));
+  auto* destination = static_cast<std::byte*>(of_lane.data_ptr());
+  parts_.local->barrier();  // every rank of the host has filled its copy
+  in.access([&] {
+    for (const int rank : ranks) {
+      for (int place = 0; place < in.world_size(); ++place) {
+        sources[static_cast<std::size_t>(place)] = in.copy(place) + static_cast<std::size_t>(rank) * bytes;
+      }
+      shm::reduce(element_of(of_lane.scalar_type()), reduction_of(op), sources.data(), in.world_size(), &destination, 1,
+                  count);
+      destination += bytes;
+    }
+  });
+  parts_.local->barrier();  // every rank of the host has read: each may write to its copy again
 }
 
 void HostStages::barrier() { parts_.flat->barrier(); }

@@ -26,6 +26,12 @@ class HostStages {
   void reduce_slices(at::Tensor& flat, ReduceOp op, int root);
   void reduce_in_pieces(at::Tensor& flat, ReduceOp op, std::int64_t piece);
   void reduce_uneven(at::Tensor& flat, ReduceOp op, int root);
+  /// The sum over this host's ranks of what goes to the ranks of this lane, by host.
+  at::Tensor reduce_for_lane(const at::Tensor& in, std::int64_t count, ReduceOp op);
+  /// The same, of memory that this host's ranks can read where it lies.
+  void reduce_where_it_lies(at::Tensor& of_lane, const SymmetricMemory& in, ReduceOp op);
+  /// all_gather to memory of which each host has one copy.
+  void gather_for_host(at::Tensor& out, const at::Tensor& in, const SymmetricMemory& parts);
   /// The stage between hosts, in this rank's lane.
   void reduce_between(at::Tensor& slice, ReduceOp op, int root);
   bool receives(int root) const { return root < 0 || layout_.host_of(root) == layout_.host; }

@@ -21,6 +21,7 @@ struct FusedBucket {
   at::Tensor gradients;                 ///< flat
   at::Tensor weights;                   ///< laid out as the gradients; the parameters are views of it
   Region own;                           ///< what this rank updates
+  Region filled;                        ///< what this rank writes of its copy of weights that come from elsewhere
 };
 
 /// The buckets that hold nothing but contiguous fp32 or fp64 CPU parameters of the optimizer, as yet without weights

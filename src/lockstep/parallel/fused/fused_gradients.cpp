@@ -24,7 +24,8 @@ bool FusedGradients::starts_in_backward() const { return plan_.sources == Update
 std::shared_ptr<Work> FusedGradients::start(std::size_t bucket) {
   const auto found =
       std::find_if(buckets_.begin(), buckets_.end(), [&](const FusedBucket& fused) { return fused.index == bucket; });
-  return memory_.begin_reduction(static_cast<std::size_t>(found - buckets_.begin()));
+  // As DistributedDataParallel without `fuse`: the bits of an average depend on where an engine divides.
+  return memory_.begin_reduction(static_cast<std::size_t>(found - buckets_.begin()), ReduceOp::Avg);
 }
 
 void FusedGradients::backward_ended(bool all_started) {

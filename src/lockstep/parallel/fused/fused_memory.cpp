@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/error.h"
+#include "lockstep/comm/host_memory.h"
 #include "lockstep/comm/symmetric_memory.h"
 #include "lockstep/optim/gradient_memory.h"
 #include "lockstep/optim/kernels/large_pages.h"
@@ -41,7 +43,7 @@ class SharedMemory : public FusedMemory {
     }
   }
 
-  std::shared_ptr<Work> begin_reduction(std::size_t) override { return nullptr; }
+  std::shared_ptr<Work> begin_reduction(std::size_t, ReduceOp) override { return nullptr; }
   GradientSource gradients(std::size_t bucket) override { return source_of(sources_[bucket], memory_[bucket]); }
   void access(const std::function<void()>& body) override {
     if (symmetric_.empty()) {
@@ -64,13 +66,17 @@ class SharedMemory : public FusedMemory {
   std::vector<std::vector<void*>> sources_;  // by bucket and rank
 };
 
-/// Every rank has its own weights and gets the reduced gradients of its share (Rajbhandari et al., 2020,
-/// arXiv:1910.02054, stage 1).
+/// Every rank gets the reduced gradients of its share, and sends its weights to the others (Rajbhandari et al., 2020,
+/// arXiv:1910.02054, stage 1). Each rank, or each host, has a copy of all weights.
 class MessageMemory : public FusedMemory {
  public:
-  MessageMemory(const std::vector<FusedBucket>& buckets, Communicator& communicator) : communicator_(communicator) {
+  /// @param shared  the weights' memory, by bucket, if the ranks of a host have one copy; empty otherwise
+  MessageMemory(const std::vector<FusedBucket>& buckets, Communicator& communicator, std::vector<HostMemory> shared)
+      : communicator_(communicator), shared_(std::move(shared)) {
+    auto* engine = dynamic_cast<HostMemoryEngine*>(&communicator);
     for (const FusedBucket& bucket : buckets) {
       const at::Tensor& memory = bucket.gradients;
+      if (engine != nullptr) readable_.push_back(engine->read_in_place(memory));
       parts_.push_back({memory,
                         bucket.weights,
                         bucket.weights.narrow(0, bucket.own.begin, bucket.own.end - bucket.own.begin),
@@ -86,16 +92,29 @@ class MessageMemory : public FusedMemory {
     }
   }
 
-  std::shared_ptr<Work> begin_reduction(std::size_t bucket) override {
+  std::shared_ptr<Work> begin_reduction(std::size_t bucket, ReduceOp op) override {
     Part& part = parts_[bucket];
-    return part.reduction = communicator_.reduce_scatter_async(part.sum, part.gradients);
+    return part.reduction = communicator_.reduce_scatter_async(part.sum, part.gradients, op);
   }
   GradientSource gradients(std::size_t bucket) override {
     Part& part = parts_[bucket];
     if (part.reduction) std::exchange(part.reduction, nullptr)->wait();
     return source_of(part.sources, part.sum);
   }
-  void access(const std::function<void()>& body) override { body(); }
+  void access(const std::function<void()>& body) override {
+    if (shared_.empty()) return body();
+    bool is_inside = false;
+    try {
+      shared_.front().parts->access([&] {
+        is_inside = true;
+        body();
+      });
+    } catch (const Error&) {
+      // The ranks of this host have been told that the group ended; the group knows why.
+      if (!is_inside) communicator_.barrier();
+      throw;
+    }
+  }
   bool zeroes_buckets() const override { return false; }
   void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) override {
     Part& part = parts_[bucket];
@@ -126,6 +145,8 @@ class MessageMemory : public FusedMemory {
     std::shared_ptr<Work> publication;
   };
   Communicator& communicator_;
+  std::vector<HostMemory> shared_;
+  std::vector<std::shared_ptr<SymmetricMemory>> readable_;  // keeps reductions in place
   std::vector<Part> parts_;
 };
 
@@ -144,6 +165,11 @@ at::Tensor allocate_shared(Communicator& communicator, std::int64_t numel, const
       symmetric->copy(0), {numel}, [part, symmetric](void*) {}, part.options());
 }
 
+// Whether this rank is the one that fills its copy of the weights at first.
+bool fills_copy(const UpdatePlan& plan, int rank) {
+  return !plan.shares_weights() || plan.places[static_cast<std::size_t>(rank)].on_host == 0;
+}
+
 template <typename Body>
 void for_each_place(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients, const Body& body) {
   for (const FusedBucket& bucket : buckets) {
@@ -159,13 +185,20 @@ void for_each_place(const std::vector<FusedBucket>& buckets, const GradientBucke
 std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vector<FusedBucket>& buckets,
                                                const GradientBuckets& gradients, Communicator& communicator) {
   const at::NoGradGuard no_grad;
-  const bool share = plan.shares_weights();
+  std::vector<HostMemory> shared;
   for (FusedBucket& bucket : buckets) {
     const at::Tensor& like = gradients.parameter(bucket.parameters.front());
     const std::int64_t numel = bucket.gradients.numel();
-    bucket.weights = share ? allocate_shared(communicator, numel, like) : allocate_private(numel, like);
+    if (!plan.shares_weights()) {
+      bucket.weights = allocate_private(numel, like);
+    } else if (plan.hosts == 1) {
+      bucket.weights = allocate_shared(communicator, numel, like);
+    } else {
+      shared.push_back(dynamic_cast<HostMemoryEngine&>(communicator).allocate_for_host(numel, like.scalar_type()));
+      bucket.weights = shared.back().memory;
+    }
   }
-  if (!share || communicator.rank() == 0) {
+  if (fills_copy(plan, communicator.rank())) {
     for (FusedBucket& bucket : buckets) bucket.weights.zero_();  // the gaps
     for_each_place(buckets, gradients,
                    [](at::Tensor& parameter, at::Tensor place) { place.copy_(parameter.detach()); });
@@ -178,7 +211,7 @@ std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vect
     case UpdatePlan::Sources::Messages:
       break;
   }
-  return std::make_unique<MessageMemory>(buckets, communicator);
+  return std::make_unique<MessageMemory>(buckets, communicator, std::move(shared));
 }
 
 }  // namespace lockstep

@@ -21,9 +21,11 @@ class FusedMemory {
  public:
   virtual ~FusedMemory() = default;
   /// This rank has filled the bucket: starts to collect all ranks' gradients. Called in one order on every rank.
+  /// @param op  Sum or Avg: what `gradients` is then the source of, if messages collect
   /// @return  null if there is nothing to wait for
-  virtual std::shared_ptr<Work> begin_reduction(std::size_t bucket) = 0;
-  /// The source of the sum of all ranks' gradients in the owned elements: `sources` point to element 0.
+  virtual std::shared_ptr<Work> begin_reduction(std::size_t bucket, ReduceOp op) = 0;
+  /// The source of the sum of all ranks' gradients in the owned elements (or of their average: see `begin_reduction`):
+  /// `sources` point to element 0.
   virtual GradientSource gradients(std::size_t bucket) = 0;
   /// Runs `body`, which reads gradients and writes the owned weights.
   virtual void access(const std::function<void()>& body) = 0;
@@ -36,8 +38,8 @@ class FusedMemory {
   virtual void finish() = 0;
 };
 
-/// Allocates the weights of these buckets as `plan` has it, and moves the parameters there. Shared memory gets rank 0's
-/// values. Collective.
+/// Allocates the weights of these buckets as `plan` has it, and moves the parameters there. Each copy that
+/// ranks share gets the values of the first of them. Collective.
 /// @throws Error  if memory is short on some rank; the parameters are then unchanged
 std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vector<FusedBucket>& buckets,
                                                const GradientBuckets& gradients, Communicator& communicator);

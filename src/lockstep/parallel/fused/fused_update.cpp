@@ -132,7 +132,7 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   }
   // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
   if (!agreement_.stale() || agreement_.request().kind == UpdateRequest::Kind::Scale) return;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) parts_->memory->begin_reduction(i);
+  for (std::size_t i = 0; i < buckets_.size(); ++i) parts_->memory->begin_reduction(i, reduce_op());
 }
 
 StepResult FusedUpdate::run_update() {
@@ -252,11 +252,20 @@ void FusedUpdate::run_scale() {
   parts_->watch.take_gradients();
 }
 
+// How messages reduce the gradients of this update. A backward that has started to reduce is not part of a join.
+ReduceOp FusedUpdate::reduce_op() const {
+  return reducer_.join_period().divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg;
+}
+
+int FusedUpdate::divisor() const {
+  return reducer_.join_period().divides_by_active_ranks() ? agreement_.active_ranks() : communicator_->world_size();
+}
+
 OwnedGradients FusedUpdate::owned_gradients(std::size_t bucket) {
   OwnedGradients part;
   part.source = parts_->memory->gradients(bucket);
-  part.source.divisor =
-      reducer_.join_period().divides_by_active_ranks() ? agreement_.active_ranks() : communicator_->world_size();
+  const bool is_averaged = plan_.sources == UpdatePlan::Sources::Messages && reduce_op() == ReduceOp::Avg;
+  part.source.divisor = is_averaged ? 1 : divisor();
   part.begin = static_cast<std::size_t>(buckets_[bucket].own.begin);
   part.end = static_cast<std::size_t>(buckets_[bucket].own.end);
   return part;

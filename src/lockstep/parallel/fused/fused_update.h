@@ -90,6 +90,8 @@ class FusedUpdate final : public StepDelegate {
   StepResult run_update();
   double run_norm();
   void run_scale();
+  ReduceOp reduce_op() const;
+  int divisor() const;
   OwnedGradients owned_gradients(std::size_t bucket);
   std::vector<OwnedGradients> owned_gradients();
   double global_norm();

@@ -113,12 +113,15 @@ void FusedUpdate::place_gradients(at::ScalarType dtype) {
   }
 }
 
-// Makes the plan, and gives each bucket this rank's region.
+// Makes the plan, and gives each bucket this rank's parts.
 void FusedUpdate::share_out(bool may_share) {
   std::vector<at::Tensor> memory;
   for (const FusedBucket& bucket : buckets_) memory.push_back(bucket.gradients);
   plan_ = plan_update(memory, *communicator_, may_share);
-  for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i].own = plan_.region(i, communicator_->rank());
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    buckets_[i].own = plan_.region(i, communicator_->rank());
+    buckets_[i].filled = plan_.filled_part(i, communicator_->rank());
+  }
 }
 
 void FusedUpdate::before_forward() {

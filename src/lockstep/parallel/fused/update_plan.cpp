@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "lockstep/base/log.h"
+#include "lockstep/comm/hierarchical/host_layout.h"
+#include "lockstep/comm/host_memory.h"
+
 namespace lockstep {
 namespace {
 
@@ -18,13 +22,44 @@ std::vector<Region> equal_regions(std::int64_t numel, int world_size) {
   return regions;
 }
 
+// One copy per host needs an engine that writes it, and hosts that divide their copies alike.
+bool can_share_on_hosts(Communicator& communicator) {
+  const auto* engine = dynamic_cast<const HostMemoryEngine*>(&communicator);
+  if (engine == nullptr) return false;
+  if (!engine->has_equal_hosts() && communicator.rank() == 0) {
+    log_info("fuse: each rank keeps weights of its own, because the hosts have unequal numbers of ranks");
+  }
+  return engine->has_equal_hosts();
+}
+
+void place_on_one_host(UpdatePlan& plan, int world_size) {
+  for (int rank = 0; rank < world_size; ++rank) plan.places.push_back({0, rank});
+}
+
+void place_on_hosts(UpdatePlan& plan, const HostLayout& layout, int world_size) {
+  plan.hosts = layout.host_count();
+  for (int rank = 0; rank < world_size; ++rank) plan.places.push_back({layout.host_of(rank), layout.place_of(rank)});
+}
+
 }  // namespace
+
+Region UpdatePlan::filled_part(std::size_t bucket, int rank) const {
+  const std::int64_t numel = regions[bucket].back().end;
+  if (!shares_weights()) return {rank, 0, numel};
+  const std::int64_t share = numel / (static_cast<std::int64_t>(places.size()) / hosts);
+  const std::int64_t begin = share * places[static_cast<std::size_t>(rank)].on_host;
+  return {rank, begin, begin + share};
+}
 
 UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share) {
   UpdatePlan plan;
   if (may_share && all_shared(gradients, communicator)) {
     plan.sources = UpdatePlan::Sources::InPlace;
     plan.copies = UpdatePlan::Copies::PerHost;
+    place_on_one_host(plan, communicator.world_size());
+  } else if (may_share && can_share_on_hosts(communicator)) {
+    plan.copies = UpdatePlan::Copies::PerHost;
+    place_on_hosts(plan, HostLayout(communicator.membership()), communicator.world_size());
   }
   for (const at::Tensor& memory : gradients) {
     plan.regions.push_back(equal_regions(memory.numel(), communicator.world_size()));

@@ -32,10 +32,24 @@ struct UpdatePlan {
   std::vector<std::vector<Region>> regions;  ///< by bucket and owner: equal shares, one for each rank, in rank order
 
   bool shares_weights() const { return copies == Copies::PerHost; }
+  /// Where a rank is, among those that share weights.
+  struct Place {
+    int host = 0;     ///< counted from 0
+    int on_host = 0;  ///< place among the ranks of the host
+  };
+  std::vector<Place> places;  ///< by rank; empty if ranks share no weights
+  int hosts = 1;
+
+  /// Whether there is one copy of the weights for all ranks.
+  bool has_one_copy() const { return shares_weights() && hosts == 1; }
   const Region& region(std::size_t bucket, int owner) const { return regions[bucket][static_cast<std::size_t>(owner)]; }
+  /// The part of its copy of the weights that this rank fills if they come from elsewhere than an update.
+  Region filled_part(std::size_t bucket, int rank) const;
 };
 
 /// Chooses the plan for buckets of gradients, each in equal parts for all ranks. Equal on all ranks without a message.
+/// If the ranks of several hosts would share weights, but some host has more ranks than another, each rank keeps
+/// weights of its own, and rank 0 logs why.
 /// @param gradients  the memory of each bucket
 /// @param may_share  false: every rank keeps weights of its own, even if the engine could share them
 UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share);

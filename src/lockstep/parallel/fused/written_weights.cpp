@@ -80,7 +80,7 @@ void WrittenWeights::check_equal(const std::vector<std::uint8_t>& changes) {
   std::vector<at::Tensor> changed;
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const bool is_one_copy = plan_.shares_weights() && changes[i] != kMoved;
+    const bool is_one_copy = plan_.has_one_copy() && changes[i] != kMoved;
     if (changes[i] == 0 || is_one_copy) continue;
     changed.push_back(gradients_.parameter(i));
     indices.push_back(i);
@@ -103,20 +103,26 @@ void WrittenWeights::check_equal(const std::vector<std::uint8_t>& changes) {
 void WrittenWeights::warn_of_shared_writes(const std::vector<std::uint8_t>& changes) {
   if (has_warned_ || communicator_.world_size() == 1) return;
   const auto count = static_cast<std::int64_t>(changes.size());
-  at::Tensor ranks = at::zeros({2, count}, at::TensorOptions().dtype(at::kInt));  // ranks that wrote, ranks that saw it
-  std::int32_t* wrote = ranks.data_ptr<std::int32_t>();
+  // By host: how many ranks wrote, and how many saw it.
+  at::Tensor ranks = at::zeros({plan_.hosts, 2, count}, at::TensorOptions().dtype(at::kInt));
+  const int host = plan_.places[static_cast<std::size_t>(communicator_.rank())].host;
+  std::int32_t* wrote = ranks[host].data_ptr<std::int32_t>();
   std::int32_t* saw = wrote + count;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     wrote[i] = changes[i] == static_cast<std::uint8_t>(WeightWrite::Known) ? 1 : 0;
     saw[i] = changes[i] == static_cast<std::uint8_t>(WeightWrite::Seen) ? 1 : 0;
   }
   communicator_.all_reduce(ranks, ReduceOp::Sum);
-  for (std::size_t i = 0; i < changes.size(); ++i) {
+  for (std::size_t k = 0; k < changes.size() * static_cast<std::size_t>(plan_.hosts); ++k) {
+    const std::size_t i = k % changes.size();
+    wrote = ranks[static_cast<std::int64_t>(k / changes.size())].data_ptr<std::int32_t>();
+    saw = wrote + count;
     if (wrote[i] == 1 || wrote[i] + saw[i] == 0) continue;
     has_warned_ = true;
     if (communicator_.rank() == 0) {
       log_warning(
-          "fuse: parameter \"{}\" was written between two steps {}, in memory that all ranks share. That is right if "
+          "fuse: parameter \"{}\" was written between two steps {}, in memory that all ranks of a host share. That is "
+          "right if "
           "one rank wrote, between two barriers, or all the same values whatever was there, as a clamp does; but what "
           "depends on what was there (an average that is swapped in and back, another optimizer) comes out at random. "
           "Call own_weights() of the DistributedDataParallel before writing: each rank then writes to weights of its "
@@ -131,12 +137,8 @@ void WrittenWeights::adopt(const FusedBucket& bucket, std::size_t place) {
   at::Tensor parameter = gradients_.parameter(bucket.parameters[place]);
   const std::int64_t offset = bucket.offsets[place];
   const at::Tensor target = weights_place(bucket, place, parameter.sizes());
-  std::int64_t begin = 0;
-  std::int64_t end = parameter.numel();
-  if (plan_.shares_weights()) {
-    begin = std::max(begin, bucket.own.begin - offset);
-    end = std::min(end, bucket.own.end - offset);
-  }
+  const std::int64_t begin = std::max<std::int64_t>(0, bucket.filled.begin - offset);
+  const std::int64_t end = std::min(parameter.numel(), bucket.filled.end - offset);
   if (begin < end) {
     target.view({-1}).slice(0, begin, end).copy_(parameter.detach().reshape({-1}).slice(0, begin, end));
   }
