@@ -3,11 +3,18 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/optim/adam.h"
+#include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/pretended_hosts.h"
 
@@ -130,6 +137,131 @@ TEST(FuseOnHosts, SharesOutTheStateAndTrainsAsWithout) {
       EXPECT_NEAR(share, 2.0 / group->world_size(), 0.02);
     });
   }
+}
+
+// Ranks run out of batches at different times, and none of them at the same number of steps.
+TEST(FuseOnHosts, JoinsAsWithoutFuse) {
+  run_ranks_as_processes(4, [&](const Membership& membership) {
+    const Group group = make_communicator("", on_two_hosts(membership));
+    std::vector<at::Tensor> results;
+    for (const bool fused : {false, true}) {
+      const torch::nn::Linear model = make_linear(640, 40);
+      DistributedDataParallel ddp(model, fuse_on(group));
+      Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
+      if (fused) {
+        ASSERT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
+      }
+      const auto take_step = [&](int step) {
+        for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
+        ddp(fuse_batch(group->rank(), step, 640)).pow(2).mean().backward();
+        optimizer.step();
+      };
+      take_step(0);
+      ddp.join([&] {
+        for (int step = 0; step < 2 * group->rank(); ++step) take_step(step);
+      });
+      for (int step = 0; step < 3; ++step) take_step(step);
+      results.push_back(model->weight.detach().clone());
+    }
+    EXPECT_TRUE(torch::allclose(results[0], results[1], 1e-5, 1e-7))
+        << (results[0] - results[1]).abs().max().item<double>();
+    at::Tensor of_rank_0 = results[1].clone();
+    group->broadcast(of_rank_0);
+    EXPECT_TRUE(torch::equal(of_rank_0, results[1]));
+  });
+}
+
+// The weights after `last - first` steps on data that is the same for all ranks, and the state then.
+std::pair<std::vector<at::Tensor>, NamedState> continue_on_hosts(const Group& group, bool fused,
+                                                                 const std::vector<at::Tensor>& weights,
+                                                                 const NamedState& saved, int first, int last) {
+  const torch::nn::Linear model = make_linear(640, 40);
+  DistributedDataParallel ddp(model, fuse_on(group));
+  Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
+  if (fused) {
+    EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off);
+  }
+  if (!weights.empty()) {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < weights.size(); ++i) model->parameters()[i].copy_(weights[i]);
+    optimizer.load_named_state(ddp.named_parameters(), saved);
+    group->barrier();
+  }
+  for (int step = first; step < last; ++step) {
+    for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
+    ddp(fuse_batch(0, step, 640)).pow(2).mean().backward();
+    optimizer.step();
+  }
+  std::vector<at::Tensor> ends;
+  for (const auto& parameter : model->parameters()) ends.push_back(parameter.detach().clone());
+  return {ends, ddp.optimizer_state(optimizer)};
+}
+
+TEST(FuseOnHosts, ContinuesWithAnotherNumberOfRanks) {
+  std::vector<at::Tensor> weights;
+  NamedState saved;
+  run_ranks_as_threads(4, [&](const Membership& membership) {
+    const Group group = make_communicator("", on_two_hosts(membership));
+    auto [ends, state] = continue_on_hosts(group, true, {}, {}, 0, 3);
+    ASSERT_TRUE(state.at("weight").is_whole());
+    if (group->rank() == 0) {
+      weights = std::move(ends);
+      saved = std::move(state);
+    }
+    group->barrier();
+  });
+  for (const int ranks : {1, 2, 3, 6}) {
+    run_ranks_as_threads(ranks, [&](const Membership& membership) {
+      const Group group = make_communicator("", ranks > 2 ? on_two_hosts(membership) : membership);
+      const auto plain = continue_on_hosts(group, false, weights, saved, 3, 6).first;
+      const auto fused = continue_on_hosts(group, true, weights, saved, 3, 6).first;
+      for (std::size_t i = 0; i < plain.size(); ++i) {
+        EXPECT_TRUE(torch::allclose(plain[i], fused[i], 1e-5, 1e-7)) << ranks << " ranks, parameter " << i;
+      }
+    });
+  }
+}
+
+// The memory of the mappings that `tensor` lies in, as the kernel counts it for this process: a page that R processes
+// have touched counts 1/R in each. Negative if it does not say.
+std::int64_t proportional_bytes_of(const at::Tensor& tensor) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
+  const std::uintptr_t end = begin + tensor.nbytes();
+  std::ifstream mappings("/proc/self/smaps");
+  std::int64_t bytes = -1;
+  bool is_inside = false;
+  for (std::string line; std::getline(mappings, line);) {
+    std::uintptr_t from = 0;
+    std::uintptr_t to = 0;
+    std::int64_t kib = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) {
+      is_inside = from < end && begin < to;
+    } else if (is_inside && std::sscanf(line.c_str(), "Pss: %" SCNd64 " kB", &kib) == 1) {
+      bytes = std::max<std::int64_t>(bytes, 0) + kib * 1024;
+    }
+  }
+  return bytes;
+}
+
+TEST(FuseOnHosts, HoldsTheBytesOfOneCopyOnEachHost) {
+  if (proportional_bytes_of(torch::ones({1})) < 0) GTEST_SKIP() << "the kernel has no /proc/self/smaps";
+  constexpr int kWidth = 1024;
+  run_ranks_as_processes(4, [&](const Membership& membership) {
+    const Group group = make_communicator("", on_two_hosts(membership));
+    const torch::nn::Linear model = make_linear(kWidth, kWidth);
+    DistributedDataParallel ddp(model, fuse_on(group));
+    SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+    ASSERT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
+    ddp(fuse_batch(group->rank(), 0, kWidth)).pow(2).mean().backward();
+    optimizer.step();
+    EXPECT_TRUE(model->weight.isfinite().all().item<bool>());  // reads every page
+    group->barrier();
+    at::Tensor sum = torch::full({1}, proportional_bytes_of(model->weight), torch::kLong);
+    group->all_reduce(sum);
+    const double of_one_copy = 4.0 * kWidth * kWidth;
+    EXPECT_NEAR(sum.item<double>(), 2 * of_one_copy, 0.05 * of_one_copy) << "one copy on each of two hosts";
+    group->barrier();
+  });
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class HierarchicalCommunicator : public Communicator, public HostMemoryEngine {
     std::exception_ptr failure;
     try {
       shared = allocate_here(numel, dtype);
-    } catch (const Error&) {
+    } catch (const std::exception&) {  // the other hosts wait for this one's answer
       failure = std::current_exception();
     }
     // The ranks of a host agree about memory, but other hosts may have enough.
