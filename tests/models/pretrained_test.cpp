@@ -97,6 +97,51 @@ TEST(Pretrained, UntiedHeadsAreParametersOfTheirOwn) {
   EXPECT_TRUE(BertForMaskedLM(bert)->named_parameters().contains("cls.predictions.decoder.weight"));
 }
 
+// As in transformers 5: the file has decoder.bias, which scores the words, and bias, which nothing uses.
+TEST(Pretrained, AnUntiedDecoderScoresWithItsOwnBias) {
+  const TemporaryFolder folder;
+  BertConfig config = small_bert();
+  config.tie_word_embeddings = false;
+  BertForMaskedLM mlm(config);
+  mlm->eval();
+  const torch::NoGradGuard no_grad;
+  TokenInputs inputs;
+  inputs.input_ids = torch::tensor({{1, 2, 3}});
+  const torch::Tensor before = mlm->forward(inputs);
+  const torch::Tensor added = torch::arange(config.vocab_size).to(torch::kFloat);
+  mlm->named_parameters()["cls.predictions.decoder.bias"].copy_(added);
+  mlm->named_buffers()["cls.predictions.bias"].fill_(100);
+  EXPECT_TRUE(torch::allclose(mlm->forward(inputs), before + added));
+
+  mlm->save_pretrained(folder.path());
+  const auto loaded = BertForMaskedLMImpl::from_pretrained(folder.path());
+  EXPECT_EQ(loaded.report.text(), "");
+  expect_equal(*mlm, *loaded.model);
+  EXPECT_TRUE(torch::equal(loaded.model->named_buffers()["cls.predictions.bias"],
+                           mlm->named_buffers()["cls.predictions.bias"]));
+}
+
+// In transformers 4 both names are one tensor, and the file has it once.
+TEST(Pretrained, AnUntiedDecoderTakesTheOneBiasOfAnOldFile) {
+  for (const std::string left_out : {"cls.predictions.bias", "cls.predictions.decoder.bias"}) {
+    const TemporaryFolder folder;
+    BertConfig config = small_bert();
+    config.tie_word_embeddings = false;
+    BertForMaskedLM mlm(config);
+    mlm->save_pretrained(folder.path());
+    NamedTensors tensors;
+    for (const std::string& name : WeightFiles(folder.path()).names()) {
+      const torch::Tensor tensor = WeightFiles(folder.path()).tensor(name).clone();
+      const bool is_bias = name == "cls.predictions.bias" || name == "cls.predictions.decoder.bias";
+      if (name != left_out) tensors.emplace_back(name, is_bias ? torch::full_like(tensor, 3) : tensor);
+    }
+    write_weight_files(folder.path(), tensors);
+    const auto loaded = BertForMaskedLMImpl::from_pretrained(folder.path());
+    EXPECT_EQ(loaded.report.text(), "") << left_out;
+    EXPECT_TRUE(loaded.model->named_parameters()["cls.predictions.decoder.bias"].eq(3).all().item<bool>()) << left_out;
+  }
+}
+
 TEST(Pretrained, ListsWhatIsMissingAndWhatIsUnexpected) {
   const TemporaryFolder folder;
   BertForMaskedLM(small_bert())->save_pretrained(folder.path());

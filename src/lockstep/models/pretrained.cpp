@@ -79,11 +79,11 @@ Plan plan_of(const WeightRules& rules, const WeightFiles& files, const Targets& 
     const std::string model_name = map(name);
     const auto tied =
         std::find_if(rules.tied.begin(), rules.tied.end(), [&](const auto& pair) { return pair.first == model_name; });
-    if (targets.count(model_name) != 0) {
-      plan.source_of[model_name] = name;
-    } else if (tied != rules.tied.end()) {
+    const bool is_target = targets.count(model_name) != 0;
+    if (is_target) plan.source_of[model_name] = name;
+    if (tied != rules.tied.end()) {
       tied_sources[tied->second] = name;
-    } else if (!rules.is_ignored || !rules.is_ignored(model_name)) {
+    } else if (!is_target && (!rules.is_ignored || !rules.is_ignored(model_name))) {
       plan.unexpected.push_back(name);
     }
   }

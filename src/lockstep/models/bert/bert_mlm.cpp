@@ -1,4 +1,5 @@
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/layers/dense_function.h"
@@ -20,28 +21,32 @@ class BertMlmHead : public torch::nn::Module {
  public:
   explicit BertMlmHead(const BertConfig& c) : activation_(c.hidden_act) {
     const auto predictions = register_module("predictions", std::make_shared<Scope>());
-    bias_ = predictions->register_parameter("bias", at::empty({c.vocab_size}));
     const auto transform = predictions->add("transform", std::make_shared<Scope>());
     dense_ = transform->add("dense", std::make_shared<Dense>(c.hidden_size, c.hidden_size));
     norm_ = transform->add("LayerNorm", std::make_shared<Norm>(c.hidden_size, c.layer_norm_eps));
-    if (!c.tie_word_embeddings) {
-      decoder_ = predictions->add("decoder", std::make_shared<Dense>(c.hidden_size, c.vocab_size, false));
+    if (c.tie_word_embeddings) {
+      bias_ = predictions->register_parameter("bias", at::empty({c.vocab_size}));
+      return;
     }
+    decoder_ = predictions->add("decoder", std::make_shared<Dense>(c.hidden_size, c.vocab_size));
+    // Hugging Face's class has it too and does not use it: it is kept so that files are written as they were read.
+    predictions->register_buffer("bias", at::zeros({c.vocab_size}));
   }
 
   /// @param hidden  [rows, hidden_size]
-  /// @param words  the table of word embeddings, used if the decoder has no weight of its own
+  /// @param words  the table of word embeddings, used if there is no decoder with a weight of its own
   at::Tensor forward(const at::Tensor& hidden, const at::Tensor& words) const {
     const at::Tensor transformed = norm_->forward(activate(activation_, dense_->forward(hidden)));
-    return dense(transformed, decoder_ ? decoder_->weight() : words, bias_, WeightLayout::OutIn);
+    if (decoder_) return decoder_->forward(transformed);
+    return dense(transformed, words, bias_, WeightLayout::OutIn);
   }
 
  private:
   Activation activation_;
   std::shared_ptr<Dense> dense_;
   std::shared_ptr<Norm> norm_;
-  std::shared_ptr<Dense> decoder_;
-  at::Tensor bias_;
+  std::shared_ptr<Dense> decoder_;  // null if the words' table scores them
+  at::Tensor bias_;                 // with the words' table only
 };
 
 BertForMaskedLMImpl::BertForMaskedLMImpl(const BertConfig& config, InitialWeights weights)

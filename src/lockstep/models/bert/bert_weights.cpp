@@ -13,6 +13,10 @@ WeightRules weight_rules(const BertConfig& config, const std::string& architectu
     rules.tied.emplace_back("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight");
   }
   if (predicts_words) rules.tied.emplace_back("cls.predictions.decoder.bias", "cls.predictions.bias");
+  if (predicts_words && !config.tie_word_embeddings) {
+    // Files of transformers 4 have one of the two names, because there both were one tensor.
+    rules.tied.emplace_back("cls.predictions.bias", "cls.predictions.decoder.bias");
+  }
   rules.is_ignored = [has_pooler = !predicts_words](const std::string& name) {
     // A table of positions that older versions saved; and the pooler, if this model has no pooler.
     return name.find("embeddings.position_ids") != std::string::npos ||
