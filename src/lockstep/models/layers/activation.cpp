@@ -2,6 +2,7 @@
 
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
 
@@ -11,10 +12,14 @@ namespace lockstep {
 namespace {
 
 constexpr std::pair<const char*, Activation> kNames[] = {
-    {"gelu", Activation::Gelu},        {"gelu_python", Activation::Gelu},
-    {"gelu_new", Activation::GeluNew}, {"gelu_pytorch_tanh", Activation::GeluNew},
-    {"relu", Activation::Relu},        {"silu", Activation::Silu},
-    {"swish", Activation::Silu},       {"tanh", Activation::Tanh}};
+    {"gelu", Activation::Gelu},         {"gelu_python", Activation::Gelu},
+    {"gelu_new", Activation::GeluNew},  {"gelu_pytorch_tanh", Activation::GeluNew},
+    {"gelu_fast", Activation::GeluNew}, {"quick_gelu", Activation::QuickGelu},
+    {"relu", Activation::Relu},         {"silu", Activation::Silu},
+    {"swish", Activation::Silu},        {"tanh", Activation::Tanh}};
+
+// Hendrycks and Gimpel (2016), arXiv:1606.08415: the logistic function that is nearest to the normal distribution's.
+constexpr double kQuickGeluFactor = 1.702;
 
 }  // namespace
 
@@ -44,6 +49,8 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
       return at::gelu(x);
     case Activation::GeluNew:
       return at::gelu(x, "tanh");
+    case Activation::QuickGelu:
+      return x * at::sigmoid(x * kQuickGeluFactor);
     case Activation::Relu:
       return at::relu(x);
     case Activation::Silu:
