@@ -24,7 +24,7 @@ int end_of_process(const std::function<int()>& body) {
 }
 
 constexpr int kTookNote = 7;
-int note_of(const StopSignal& signal) { return signal.received() ? kTookNote : 0; }
+int note_of(const StopSignal& signal) { return signal.received() != 0 ? kTookNote : 0; }
 
 TEST(StopSignal, TakesNoteOfOneAndOfThoseThatFollowAtOnce) {
   const int end = end_of_process([] {
@@ -44,6 +44,35 @@ TEST(StopSignal, ALaterSigtermEndsAProcessThatNeverLooks) {
     return note_of(signal);
   });
   EXPECT_EQ(end, SIGTERM);
+}
+
+// Ctrl-C, and Ctrl-C again by someone who does not want to wait.
+TEST(StopSignal, TheFirstInterruptIsNotedAndALaterOneEndsTheProcess) {
+  const int first = end_of_process([] {
+    const StopSignal signal(kLong);
+    for (int i = 0; i < 3; ++i) ::raise(SIGINT);
+    return signal.received();
+  });
+  EXPECT_EQ(first, -SIGINT);
+  const int second = end_of_process([] {
+    const StopSignal signal(kNoTime);
+    ::raise(SIGINT);
+    ::raise(SIGINT);
+    return note_of(signal);
+  });
+  EXPECT_EQ(second, SIGINT);
+}
+
+// As a shell starts `lockstep train ... &` in a script.
+TEST(StopSignal, AnInterruptThatIsIgnoredStaysIgnored) {
+  const int end = end_of_process([] {
+    std::signal(SIGINT, SIG_IGN);
+    const StopSignal signal(kNoTime);
+    ::raise(SIGINT);
+    ::raise(SIGINT);
+    return note_of(signal);
+  });
+  EXPECT_EQ(end, 0);
 }
 
 // Slurm's warning, and the end of the job's time while the checkpoint is being written.

@@ -58,7 +58,7 @@ struct TrainingArguments {
   double save_steps = 500;
   std::optional<std::int64_t> save_total_limit;
   bool save_only_model = false;
-  bool enable_jit_checkpoint = true;  ///< SIGTERM: finish the update, save, end
+  bool enable_jit_checkpoint = true;  ///< SIGTERM, SIGINT: finish the update, save, end
 
   // The best model.
   bool load_best_model_at_end = false;

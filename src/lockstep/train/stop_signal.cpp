@@ -16,15 +16,15 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array<int, 2> kStopSignals{SIGTERM, SIGUSR1};
+constexpr std::array<int, 3> kStopSignals{SIGTERM, SIGINT, SIGUSR1};
 constexpr std::int64_t kNever = -1;
 
 std::mutex stop_signal_mutex;
 int stop_signal_users = 0;
 std::array<struct sigaction, kStopSignals.size()> stop_signals_before{};
 volatile std::sig_atomic_t stop_signal_came = 0;
-std::atomic<std::int64_t> first_termination_ms{kNever};
-std::atomic<std::int64_t> same_termination_ms{0};
+std::atomic<std::int64_t> first_request_ms{kNever};
+std::atomic<std::int64_t> same_request_ms{0};
 static_assert(std::atomic<std::int64_t>::is_always_lock_free, "a signal handler uses it");
 
 std::int64_t now_ms() {
@@ -36,20 +36,24 @@ std::int64_t now_ms() {
 bool is_asked_again() {
   const std::int64_t now = now_ms();
   std::int64_t first = kNever;
-  return !first_termination_ms.compare_exchange_strong(first, now) && now - first >= same_termination_ms;
+  return !first_request_ms.compare_exchange_strong(first, now) && now - first >= same_request_ms;
 }
 
 // Calls what a signal handler may call only.
 extern "C" void take_note_of_stop_signal(int number) {
   const int code = errno;
-  stop_signal_came = 1;
-  if (number == SIGTERM && is_asked_again()) {
-    ::sigaction(SIGTERM, &stop_signals_before[0], nullptr);
-    ::raise(SIGTERM);  // is delivered when this handler returns
+  if (stop_signal_came == 0) stop_signal_came = number == SIGINT ? SIGINT : SIGTERM;
+  if (number != SIGUSR1 && is_asked_again()) {
+    ::sigaction(number, &stop_signals_before[number == SIGTERM ? 0 : 1], nullptr);
+    ::raise(number);  // is delivered when this handler returns
   }
   errno = code;
 }
-static_assert(kStopSignals[0] == SIGTERM);
+static_assert(kStopSignals[0] == SIGTERM && kStopSignals[1] == SIGINT);
+
+bool is_ignored_interrupt(int number, const struct sigaction& before) {
+  return number == SIGINT && before.sa_handler == SIG_IGN;
+}
 
 }  // namespace
 
@@ -57,8 +61,8 @@ StopSignal::StopSignal(std::chrono::milliseconds same_request) {
   const std::lock_guard<std::mutex> lock(stop_signal_mutex);
   if (stop_signal_users == 0) {
     stop_signal_came = 0;
-    first_termination_ms = kNever;
-    same_termination_ms = same_request.count();
+    first_request_ms = kNever;
+    same_request_ms = same_request.count();
     struct sigaction action {};
     action.sa_handler = take_note_of_stop_signal;
     action.sa_flags = SA_RESTART;
@@ -67,6 +71,9 @@ StopSignal::StopSignal(std::chrono::milliseconds same_request) {
       if (::sigaction(kStopSignals[i], &action, &stop_signals_before[i]) != 0) {
         throw Error(std::string("cannot catch SIG") + ::sigabbrev_np(kStopSignals[i]) + ": " + errno_text(errno),
                     "StopSignal", "set enable_jit_checkpoint to false");
+      }
+      if (is_ignored_interrupt(kStopSignals[i], stop_signals_before[i])) {
+        ::sigaction(kStopSignals[i], &stop_signals_before[i], nullptr);
       }
     }
   }
@@ -79,6 +86,6 @@ StopSignal::~StopSignal() {
   for (std::size_t i = 0; i < kStopSignals.size(); ++i) ::sigaction(kStopSignals[i], &stop_signals_before[i], nullptr);
 }
 
-bool StopSignal::received() const { return stop_signal_came != 0; }
+int StopSignal::received() const { return stop_signal_came; }
 
 }  // namespace lockstep

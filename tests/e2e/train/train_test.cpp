@@ -1,6 +1,7 @@
 // Tests `lockstep train`, `evaluate` and `predict`, and the examples of Trainer: real processes on the shipped data.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -79,22 +80,39 @@ TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
   EXPECT_EQ(answer.at("label"), "positive") << predicted.out;
 }
 
-TEST(TrainCommand, SigtermSavesAndTheNextStartGoesOn) {
+struct StopBySignal {
+  const char* name;
+  int signal;
+  int ranks;
+  friend std::ostream& operator<<(std::ostream& out, const StopBySignal& c) { return out << c.name; }
+};
+class TrainCommandStop : public ::testing::TestWithParam<StopBySignal> {};
+
+TEST_P(TrainCommandStop, SavesAndTheNextStartGoesOn) {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
   const TrainWords flags{"--num-train-epochs", "50", "--save-strategy",          "no",
                          "--logging-steps",    "1",  "--resume-from-checkpoint", "true"};
-  RunningProgram program(review_training(out, flags));
+  TrainWords words = review_training(out, flags);
+  if (GetParam().ranks > 1) words.insert(words.begin(), {kTrainBin + "/lockstep", "run", "--nproc-per-node", "2"});
+  RunningProgram program(words);
   ASSERT_TRUE(program.wait_for("'epoch': 0.0", Deadline::after(std::chrono::seconds(120)))) << program.err();
-  program.send(SIGTERM);
+  program.send(GetParam().signal);
   const ProgramEnd end = program.wait(Deadline::after(std::chrono::seconds(120)));
-  EXPECT_EQ(end.code, 143) << end.out << end.err;
-  EXPECT_TRUE(says(end.out, "Stopped by signal 15")) << end.out;
+  EXPECT_EQ(end.code, 128 + GetParam().signal) << end.out << end.err;
+  EXPECT_TRUE(says(end.out, "Stopped by signal " + std::to_string(GetParam().signal))) << end.out;
+  EXPECT_TRUE(says(end.out, "--resume-from-checkpoint true")) << end.out;
   const ProgramEnd again = run_train(
-      1, review_training(out, {"--max-steps", "60", "--save-strategy", "no", "--resume-from-checkpoint", "true"}));
+      GetParam().ranks,
+      review_training(out, {"--max-steps", "60", "--save-strategy", "no", "--resume-from-checkpoint", "true"}));
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_TRUE(says(again.out, "Continuing from ")) << again.out;
 }
+
+INSTANTIATE_TEST_SUITE_P(Signals, TrainCommandStop,
+                         ::testing::Values(StopBySignal{"terminate", SIGTERM, 1}, StopBySignal{"interrupt", SIGINT, 1},
+                                           StopBySignal{"interrupt_two_ranks", SIGINT, 2}),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(TrainCommand, LearnsALanguageImagesAndTables) {
   const TemporaryFolder folder;

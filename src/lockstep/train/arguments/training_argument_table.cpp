@@ -105,7 +105,7 @@ std::vector<TrainingArgumentRow> cadence() {
           .at_least(1),
       Row("save_only_model", &Args::save_only_model, "checkpoints hold the model alone: no going on from them"),
       Row("enable_jit_checkpoint", &Args::enable_jit_checkpoint,
-          "on SIGTERM or SIGUSR1 save a checkpoint and end with code 143"),
+          "on Ctrl-C, SIGTERM or SIGUSR1 save a checkpoint and end with code 130 or 143"),
       Row("load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"),
       Row("metric_for_best_model", &Args::metric_for_best_model, "which metric says what is best; default: loss"),
       Row("greater_is_better", &Args::greater_is_better, "default: unless the metric ends in 'loss'"),

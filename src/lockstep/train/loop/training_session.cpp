@@ -119,7 +119,7 @@ void TrainingSession::run_epoch() {
   context_.control.should_epoch_stop = false;
   context_.notify(&TrainerCallback::on_epoch_begin);
   while (!parts_.progress.is_epoch_done() && !stops() && !context_.control.should_epoch_stop) run_update();
-  if (stop_was_asked_) return;
+  if (stop_was_asked()) return;
   context_.notify(&TrainerCallback::on_epoch_end);
   context_.agree_on_control();
   epoch_ended_ = true;
@@ -144,7 +144,7 @@ void TrainingSession::run_update() {
   state.total_flos += totals.operations;
   note_loss(totals);
   context_.notify(&TrainerCallback::on_step_end);
-  if (stop_was_asked_) {
+  if (stop_was_asked()) {
     context_.control.should_save = args_.save_strategy != "no" || args_.enable_jit_checkpoint;
     context_.control.should_training_stop = true;
   }
@@ -184,20 +184,21 @@ void TrainingSession::run_micro_batch(const GradientEngine::MicroBatch& how, Upd
 
 void TrainingSession::reduce(UpdateTotals& totals) {
   const double loss_of_rank = totals.loss;
-  bool stop = signal_ && signal_->received();
+  int stop_signal = signal_ ? signal_->received() : 0;
   if (context_.world_size() > 1) {
     at::Tensor sums = torch::tensor({totals.loss, static_cast<double>(totals.count),
-                                     static_cast<double>(totals.samples), stop ? 1.0 : 0.0, totals.operations},
+                                     static_cast<double>(totals.samples), stop_signal != 0 ? 1.0 : 0.0, totals.operations,
+                                     stop_signal == SIGINT ? 1.0 : 0.0},
                                     torch::kDouble);
     context_.group->all_reduce(sums);
     const auto* sum = sums.data_ptr<double>();
     totals.loss = sum[0];
     totals.count = static_cast<std::int64_t>(sum[1]);
     totals.samples = static_cast<std::int64_t>(sum[2]);
-    stop = sum[3] != 0;
     totals.operations = sum[4];
+    stop_signal = sum[3] == 0 ? 0 : sum[5] != 0 ? SIGINT : SIGTERM;
   }
-  stop_was_asked_ = stop_was_asked_ || stop;
+  if (stop_signal_ == 0) stop_signal_ = stop_signal;
   numbers_.check_loss(totals.loss, loss_of_rank);
 }
 
@@ -230,7 +231,7 @@ void TrainingSession::log_evaluate_save() {
   if (!std::exchange(control.should_save, false)) return;
   TrainingCheckpoints::SaveOptions how;
   how.epoch_ended = epoch_ended_;
-  how.wait = stop_was_asked_;
+  how.wait = stop_was_asked();
   checkpoints_.save(how);
 }
 
@@ -255,17 +256,17 @@ void TrainingSession::evaluate(Evaluate purpose) {
 TrainOutput TrainingSession::finish(double runtime_s) {
   engine_->finish();
   checkpoints_.wait();
-  if (args_.load_best_model_at_end && !stop_was_asked_) parts_.best.load();
+  if (args_.load_best_model_at_end && !stop_was_asked()) parts_.best.load();
   // If one checkpoint is kept, it is the best one; the last one was kept only for resuming.
   const std::optional<std::int64_t> best = context_.state.best_global_step;
-  if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !stop_was_asked_) {
+  if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !stop_was_asked()) {
     OutputFolder(real_file_system(), args_.output_dir).rotate(1, *best, best);
   }
 
   TrainOutput output;
   output.global_step = context_.state.global_step;
   output.training_loss = parts_.losses.session_mean();
-  output.stopped_by_signal = stop_was_asked_ ? SIGTERM : 0;
+  output.stopped_by_signal = stop_signal_;
   // Only this session's steps and training time count, without evaluating and saving.
   const double training_s = std::max(runtime_s - context_.other_time_s, 1e-9);
   const auto steps = static_cast<double>(output.global_step - first_step_);

@@ -52,6 +52,7 @@ class TrainingSession {
   void evaluate(Evaluate purpose);
   TrainOutput finish(double runtime_s);
   bool stops() const { return context_.control.should_training_stop; }
+  bool stop_was_asked() const { return stop_signal_ != 0; }
 
   TrainerContext& context_;
   const TrainingArguments& args_;
@@ -67,7 +68,7 @@ class TrainingSession {
 
   std::int64_t first_step_ = 0;  // first step of this session
   std::int64_t samples_of_session_ = 0;
-  bool stop_was_asked_ = false;
+  int stop_signal_ = 0;       // SIGTERM or SIGINT, once the ranks have agreed to stop
   bool epoch_ended_ = false;  // on_epoch_end of this epoch was called
 };
 
