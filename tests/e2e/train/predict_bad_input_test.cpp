@@ -47,6 +47,18 @@ TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
   EXPECT_TRUE(tells(wide.err, "iconv")) << wide.err;
 }
 
+TEST_F(PredictBadInput, ATabInSomeLinesIsNamedWithBothLines) {
+  for (const char* text : {"a nice day\nc\td\n", "c\td\na nice day\n"}) {
+    const ProgramEnd end = predict(text);
+    EXPECT_EQ(end.code, 1) << end.out;
+    EXPECT_TRUE(tells(end.err, "there is a tab in ")) << end.err;
+    EXPECT_TRUE(tells(end.err, "lines.txt:1")) << end.err;
+    EXPECT_TRUE(tells(end.err, "lines.txt:2")) << end.err;
+    EXPECT_TRUE(tells(end.err, "JSON Lines")) << end.err;
+  }
+  EXPECT_EQ(predict("a\tb\nc\td\n").code, 0);
+}
+
 TEST_F(PredictBadInput, AMissingTokenizerIsNamedWithItsFlag) {
   const std::string nowhere = *folder_ / "no-tokenizer";
   const BadInputWords predicts{kBadInputBin, "predict", "--model", *folder_ / "model", "--tokenizer", nowhere};

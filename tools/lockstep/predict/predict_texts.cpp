@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -161,6 +162,18 @@ void fill_masks(const PredictedText& predicted, const TextPredictor& predictor, 
 }
 
 }  // namespace
+// Texts and pairs mean different things to a classifier: a tab that stands in some lines only is part of a text, or is
+// missing from a pair.
+void require_like_first(const PredictedText& first, const PredictedText& text) {
+  if (first.second.has_value() == text.second.has_value()) return;
+  const PredictedText& pair = first.second ? first : text;
+  const PredictedText& single = first.second ? text : first;
+  throw Error("there is a tab in " + pair.where + " and none in " + single.where + ": a tab parts a pair of texts",
+              text.where,
+              "replace tabs that belong to a text by spaces, or write the texts as JSON Lines (--file TEXTS.jsonl); "
+              "pairs need a tab in every line");
+}
+
 
 void predict_labels_of_texts(const PredictFlags& flags) {
   const TextPredictor predictor = load_predictor(flags, TextTask::SequenceClassification);
@@ -168,6 +181,8 @@ void predict_labels_of_texts(const PredictFlags& flags) {
   read_texts(flags, BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
     const at::Tensor scores = scores_of(texts, predictor);
     for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!first) first = texts.front();
+    for (const PredictedText& text : texts) require_like_first(*first, text);
       print_label(texts[i].shown(), scores[static_cast<std::int64_t>(i)], labels, flags.json);
     }
   });

@@ -39,10 +39,10 @@ void require_text(const std::string& line, const std::string& where) {
 
 bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\f\v\r\n") == std::string::npos; }
 
-PredictedText text_of_line(const std::string& line) {
+PredictedText text_of_line(const std::string& line, const std::string& where) {
   const std::size_t tab = line.find('\t');
-  if (tab == std::string::npos) return {line, std::nullopt};
-  return {line.substr(0, tab), line.substr(tab + 1)};
+  if (tab == std::string::npos) return {line, std::nullopt, where};
+  return {line.substr(0, tab), line.substr(tab + 1), where};
 }
 
 std::string ending_of(const std::string& path) {
@@ -128,9 +128,10 @@ void read_rows_of_table(const PredictFlags& flags, BlankTexts blank_texts, const
   Batches batches(flags, blank_texts, answer, flags.batch_size);
   for (std::int64_t i = 0; i < rows->size(); ++i) {
     TextRow row = rows->get(i);
-    PredictedText text{std::move(row.texts.front()), std::nullopt};
+    const std::string where = rows->where(i);
+    PredictedText text{std::move(row.texts.front()), std::nullopt, where};
     if (row.texts.size() > 1) text.second = std::move(row.texts[1]);
-    batches.add(std::move(text), rows->where(i));
+    batches.add(std::move(text), where);
   }
   batches.finish("row");
 }
@@ -153,8 +154,9 @@ void read_lines(const PredictFlags& flags, BlankTexts blank_texts, const AnswerT
     if (++number == 1) refuse_wide_text(line, source);
     if (number == 1 && line.rfind(kByteOrderMark, 0) == 0) line.erase(0, std::strlen(kByteOrderMark));
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    require_text(line, fmt::format("{}:{}", source, number));
-    batches.add(text_of_line(line), std::to_string(number));
+    const std::string where = fmt::format("{}:{}", source, number);
+    require_text(line, where);
+    batches.add(text_of_line(line, where), std::to_string(number));
   }
   batches.finish("line");
   if (in.bad()) throw Error("cannot read it to its end: " + errno_text(errno), source, "check the file and its disk");

@@ -13,6 +13,7 @@ namespace lockstep {
 struct PredictedText {
   std::string text;
   std::optional<std::string> second;
+  std::string where = {};  ///< file and line, for errors
   /// As it is printed: a tab parts a pair.
   std::string shown() const { return second ? text + "\t" + *second : text; }
 };
