@@ -105,6 +105,9 @@ TEST(ReportData, ComesFromTheLastCheckpointOfHuggingFaceToo) {
   ASSERT_EQ(data.checkpoints.size(), 2u);
   EXPECT_EQ(data.checkpoints[1].first, 16);
   EXPECT_NE(data.checkpoints[1].second.find("damaged"), std::string::npos);
+  std::ofstream(folder / "checkpoint-16/training_args.bin") << "a pickle";
+  const std::string whole = read_report_data(folder.path()).checkpoints[1].second;
+  EXPECT_NE(whole.find(", of Hugging Face's Trainer"), std::string::npos) << whole;
 }
 
 TEST(ReportData, PassesOverATornStateForThatOfTheLastCheckpoint) {

@@ -168,7 +168,17 @@ std::vector<std::pair<std::int64_t, std::string>> checkpoint_folders(const std::
   return found;
 }
 
+std::uint64_t bytes_in(const std::string& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_regular_file(ignored)) bytes += entry.file_size(ignored);
+  }
+  return bytes;
+}
+
 std::string checkpoint_text(const std::string& path) {
+  if (is_hugging_face_checkpoint(path)) return size_text(bytes_in(path)) + ", of Hugging Face's Trainer";
   try {
     const Checkpoint checkpoint(path, Verify::Sizes);
     std::uint64_t bytes = 0;

@@ -97,10 +97,21 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   }
 }
 
+bool is_hugging_face_checkpoint(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder + "/training_args.bin", ignored) &&
+         std::filesystem::exists(folder + "/trainer_state.json", ignored);
+}
+
 Manifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kManifestFile;
   std::error_code problem;
   const auto size = std::filesystem::file_size(path, problem);
+  if (problem && is_hugging_face_checkpoint(folder)) {
+    throw Error("it is of Hugging Face's Trainer, whose optimizer state is not read; --model " + folder +
+                    " begins with its weights",
+                folder, "train with --model " + folder + ", without --resume-from-checkpoint");
+  }
   if (problem) {
     throw Error("it has no manifest.json: it is not of this library, or was copied in part", folder, kManifestFix);
   }

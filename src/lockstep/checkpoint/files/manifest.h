@@ -30,7 +30,10 @@ std::string manifest_json(const Manifest& manifest);
 /// @param path  named in errors
 /// @throws Error  if it is not a manifest of this library, or was changed: its own checksum is wrong
 Manifest parse_manifest(const std::string& text, const std::string& path);
-/// Reads the manifest of the checkpoint in `folder`. @throws Error  as parse_manifest, or if the file does not exist
+/// True if Hugging Face's Trainer wrote the checkpoint in `folder`: it has training_args.bin.
+bool is_hugging_face_checkpoint(const std::string& folder);
+/// Reads the manifest of the checkpoint in `folder`. @throws Error  as parse_manifest, or if the file does not exist;
+/// it says so if the checkpoint is Hugging Face's
 Manifest read_manifest(const std::string& folder);
 
 /// Checks that `folder` has the content that `manifest` lists. @param with_checksums  false: sizes only
