@@ -210,6 +210,26 @@ const TrainingArgumentRow* find_training_argument(const std::string& name) {
   return nullptr;
 }
 
+std::string script_flag(const std::string& name) {
+  static const std::map<std::string, std::string> flags{{"model_name_or_path", "--model"},
+                                                        {"tokenizer_name", "--tokenizer"},
+                                                        {"task_name", "--task"},
+                                                        {"train_file", "--train-file"},
+                                                        {"validation_file", "--validation-file"},
+                                                        {"test_file", "--validation-file"},
+                                                        {"text_column_names", "--text-column"},
+                                                        {"text_column_name", "--text-column"},
+                                                        {"label_column_name", "--label-column"},
+                                                        {"max_seq_length", "--max-length"},
+                                                        {"block_size", "--block-size"},
+                                                        {"max_train_samples", "--max-train-samples"},
+                                                        {"max_eval_samples", "--max-eval-samples"},
+                                                        {"metric_name", "--metrics"},
+                                                        {"ignore_mismatched_sizes", "--ignore-mismatched-sizes"}};
+  const auto found = flags.find(name);
+  return found == flags.end() ? "" : found->second;
+}
+
 std::string unsupported_training_argument(const std::string& name) {
   const auto found = unsupported_reasons().find(name);
   return found == unsupported_reasons().end() ? "" : found->second;

@@ -35,6 +35,9 @@ const std::vector<TrainingArgumentRow>& training_argument_table();
 /// The row of `name` or of its alias; null if it is unknown.
 const TrainingArgumentRow* find_training_argument(const std::string& name);
 
+/// The flag of `lockstep train` that stands for an argument of Hugging Face's example scripts which is none of its
+/// Trainer, such as "--model" for model_name_or_path; empty for other names.
+std::string script_flag(const std::string& name);
 /// Why one of Hugging Face's arguments is not supported; empty if Hugging Face does not have it either.
 std::string unsupported_training_argument(const std::string& name);
 /// The names for which unsupported_training_argument gives a reason.

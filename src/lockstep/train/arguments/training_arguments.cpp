@@ -16,6 +16,7 @@
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/train/arguments/training_argument_table.h"
+#include "lockstep/train/arguments/unknown_arguments.h"
 
 namespace lockstep {
 namespace {
@@ -136,13 +137,18 @@ const TrainingArgumentRow& row_of(const std::string& flag_or_name, const std::st
     throw UsageError(name + " is an argument of Hugging Face's Trainer, but not of this one: " + reason, where,
                      "leave it out");
   }
+  const std::string flag = script_flag(name);
+  if (!flag.empty()) {
+    throw UsageError(fmt::format("'{}' is a flag of lockstep train, {}, and no training argument", name, flag), where,
+                     fmt::format("leave it out here, and give {} on the command line", flag));
+  }
   std::vector<std::string> names;
   for (const TrainingArgumentRow& row : training_argument_table()) {
     names.push_back(row.name);
     names.insert(names.end(), row.aliases.begin(), row.aliases.end());
   }
   throw UsageError(fmt::format("there is no training argument '{}'{}", printable(name), did_you_mean(name, names)),
-                   where, "docs/reference/trainer.md lists them");
+                   where, "lockstep train --help lists them");
 }
 
 // Converts a flag's text into JSON: texts stay texts, "none" becomes null.
@@ -238,6 +244,7 @@ void read_training_arguments(TrainingArguments& arguments, const std::string& pa
   if (!document.is_object()) {
     throw UsageError("training arguments must be a JSON object", path, R"(write {"learning_rate": 2e-5, ...})");
   }
+  refuse_unknown_arguments(document, path);
   for (const auto& [name, value] : document.items()) set_training_argument(arguments, name, value, path);
 }
 
