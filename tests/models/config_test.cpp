@@ -1,14 +1,15 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
-#include "lockstep/models/bert_config.h"
 #include "lockstep/detail/models/sequence_head.h"
 #include "lockstep/models/activation.h"
+#include "lockstep/models/bert_config.h"
 #include "lockstep/models/gpt2_config.h"
 #include "lockstep/models/registry.h"
 #include "tests/support/temporary_folder.h"
@@ -72,13 +73,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadGpt2Configs,
-    ::testing::Values(
-        BadConfig{"another_model", R"({"model_type":"bert"})", "model_type", "\"bert\""},
-        BadConfig{"heads_do_not_divide", R"({"n_embd":30,"n_head":4})", "n_embd", "do not divide"},
-        BadConfig{"older_name", R"({"hidden_size":0})", "hidden_size", "out of range"},
-        BadConfig{"activation", R"({"activation_function":"relu2"})", "activation_function", "relu2"},
-        BadConfig{"inner_zero", R"({"n_inner":0})", "n_inner", "out of range"},
-        BadConfig{"cross_attention", R"({"add_cross_attention":true})", "add_cross_attention", "not supported"}),
+    ::testing::Values(BadConfig{"another_model", R"({"model_type":"bert"})", "model_type", "\"bert\""},
+                      BadConfig{"heads_do_not_divide", R"({"n_embd":30,"n_head":4})", "n_embd", "do not divide"},
+                      BadConfig{"older_name", R"({"hidden_size":0})", "hidden_size", "out of range"},
+                      BadConfig{"activation", R"({"activation_function":"relu2"})", "activation_function", "relu2"},
+                      BadConfig{"inner_zero", R"({"n_inner":0})", "n_inner", "out of range"},
+                      BadConfig{"cross_attention", R"({"add_cross_attention":true})", "add_cross_attention",
+                                "not supported"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(BertConfig, TakesDefaultsAndIgnoresWhatDoesNotChangeTheResult) {
@@ -152,16 +153,17 @@ TEST(GPT2Config, ReadsBothSetsOfNames) {
   write_file_atomically(folder / "config.json", config.to_json("GPT2LMHeadModel"));
   EXPECT_EQ(GPT2Config::from_file(folder.path()).n_embd, 64);
 }
-}
 
 // Of transformers: activations.QuickGELUActivation and FastGELUActivation, at -2, -0.5, 0, 1 and 3.
 TEST(Activations, QuickAndFastGeluAreHuggingFaces) {
   const at::Tensor x = torch::tensor({-2.0, -0.5, 0.0, 1.0, 3.0}, torch::kDouble);
   const std::pair<const char*, at::Tensor> cases[] = {
-      {"quick_gelu", torch::tensor({-0.06434137685579186, -0.1496115633936199, 0.0, 0.8457957659328212,
-                                    2.981928690292214}, torch::kDouble)},
-      {"gelu_fast", torch::tensor({-0.04540230591282446, -0.15428599017516514, 0.0, 0.841191990607477,
-                                   2.9963626079181394}, torch::kDouble)}};
+      {"quick_gelu",
+       torch::tensor({-0.06434137685579186, -0.1496115633936199, 0.0, 0.8457957659328212, 2.981928690292214},
+                     torch::kDouble)},
+      {"gelu_fast",
+       torch::tensor({-0.04540230591282446, -0.15428599017516514, 0.0, 0.841191990607477, 2.9963626079181394},
+                     torch::kDouble)}};
   for (const auto& [name, want] : cases) {
     ASSERT_TRUE(parse_activation(name)) << name;
     EXPECT_TRUE(torch::allclose(activate(*parse_activation(name), x), want, 0, 1e-9)) << name;
@@ -183,6 +185,7 @@ TEST(ShownScores, AreProbabilitiesOrValuesByProblemType) {
   SequenceHead of_one;
   of_one.set_num_labels(1);
   EXPECT_NEAR(shown_scores(of_one, outputs.select(1, 1))[0].item<double>(), of_two, 1e-15);
+}
 
 // Each size alone is possible for a model. A system that overcommits memory would try to allocate their product.
 TEST(ModelSizes, ThatNoHostHoldsAreRefusedBeforeAnythingIsAllocated) {

@@ -87,8 +87,17 @@ TEST(Metrics, OfNumbersAndOfLanguageModels) {
   const at::Tensor y = torch::tensor({1.0, 1.0, -1.5, 2.0, 6.0}, torch::kDouble);
   EXPECT_NEAR(pearson_correlation(x, y), 0.939998328471647, 1e-14);
   EXPECT_NEAR(regression_metrics()({x.view({5, 1}), y, 0}).at("mse"), 0.7625, 1e-15);
+  EXPECT_NEAR(regression_metrics()({x.view({5, 1}), y, 0}).at("spearmanr"), spearman_correlation(x, y), 1e-15);
   EXPECT_NEAR(language_modeling_metrics()({{}, {}, 2.0}).at("perplexity"), std::exp(2.0), 1e-12);
   EXPECT_THROW(pearson_correlation(x, y.slice(0, 1)), Error);
+}
+
+// scipy.stats.spearmanr([1, 2, 3, 4, 5], [5, 6, 7, 8, 7]), the example of its documentation: two values are equal.
+TEST(Metrics, EqualValuesShareTheirRank) {
+  const at::Tensor x = torch::tensor({1, 2, 3, 4, 5}), y = torch::tensor({5, 6, 7, 8, 7});
+  EXPECT_NEAR(spearman_correlation(x, y), 0.8207826816681233, 1e-15);
+  EXPECT_NEAR(spearman_correlation(x, x.exp()), 1, 1e-15);
+  EXPECT_NEAR(spearman_correlation(x, -x), -1, 1e-15);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST(StopSignal, ALaterSigtermEndsAProcessThatNeverLooks) {
   EXPECT_EQ(end, SIGTERM);
 }
 
-// Ctrl-C, and Ctrl-C again by someone who does not want to wait.
+// Ctrl-C, and a second Ctrl-C for those in a hurry.
 TEST(StopSignal, TheFirstInterruptIsNotedAndALaterOneEndsTheProcess) {
   const int first = end_of_process([] {
     const StopSignal signal(kLong);

@@ -164,9 +164,10 @@ TEST(TrainingArguments, AllNamesOfAFileThatAreNoneAreListedAtOnce) {
   const std::string path = folder / "args.json";
   std::ofstream(path) << R"({"seed": 1, "tf32": true, "train_file": "a.csv", "learning_rat": 1, "bananas": 2})";
   const std::string text = refusal_of([&] { parsed_flags({"--config", path}); });
-  for (const char* part : {"4 names in the file", "\n- tf32: ", "\n- train_file: it is a flag of lockstep train, --train-file",
-                           "\n- learning_rat: there is none of that name; did you mean 'learning_rate'?",
-                           "\n- bananas: there is none of that name", "args.json"}) {
+  for (const char* part :
+       {"4 names in the file", "\n- tf32: ", "\n- train_file: it is a flag of lockstep train, --train-file",
+        "\n- learning_rat: there is none of that name; did you mean 'learning_rate'?",
+        "\n- bananas: there is none of that name", "args.json"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }

@@ -30,6 +30,7 @@ struct TextFileOptions {
   /// if all are numbers, else in order of the texts; give a second file the `labels()` of the first.
   std::map<std::string, std::int64_t> labels;
   std::int64_t num_labels = 0;  ///< of the model's head; higher labels are errors; 0: no limit
+  bool fractions = false;       ///< JSON Lines: a number with a fraction may be a label, under its text; else an error
 
   RowPolicy unlisted_labels = RowPolicy::Refuse;  ///< rows whose label is not in `labels`; `Keep` is not allowed
   RowPolicy empty_texts = RowPolicy::Refuse;      ///< rows with a text that is empty or only white space

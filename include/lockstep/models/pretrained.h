@@ -21,6 +21,9 @@ namespace lockstep {
 struct LoadOptions {
   std::vector<std::string> labels;  ///< names of the classifier's labels; empty: those in config.json
   std::int64_t num_labels = 0;      ///< number of labels without names; 0: as in config.json
+  /// What a classifier learns: "regression", "single_label_classification" or "multi_label_classification"; empty: as
+  /// in config.json.
+  std::string problem_type;
   /// Number of entries of the model's tokenizer (`Tokenizer::vocab_size()`), compared with the model's before anything
   /// is loaded; 0: unknown. A tokenizer with more entries than the model embeds is an Error.
   std::int64_t tokenizer_size = 0;

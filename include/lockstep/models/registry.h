@@ -59,6 +59,11 @@ Loaded<Model> load_or_make_model(const std::string& folder_or_name, TextTask tas
 std::int64_t max_positions_of(const Model& model);
 /// The names of a text classifier's labels; empty for other models.
 std::vector<std::string> labels_of(const Model& model);
+/// What a classifier's outputs say to a reader, as Hugging Face's pipelines show them: probabilities of the labels that
+/// exclude each other, a probability of each label that does not (`problem_type` multi_label_classification), or the
+/// values of a regression.
+/// @param outputs  [..., labels], as the model's forward returns them
+at::Tensor label_scores_of(const Model& model, const at::Tensor& outputs);
 /// The text of a text model's `config.json`; empty for models without that file (MLP, ConvNet).
 std::string config_json_of(const Model& model);
 

@@ -36,7 +36,7 @@ struct ClassificationMetricsOptions {
 /// @throws Error  for an unknown name; it lists the known ones
 ComputeMetrics classification_metrics(ClassificationMetricsOptions options = {});
 
-/// "pearson" and "mse" of a model with one output, [n] or [n, 1].
+/// "mse", "pearson" and "spearmanr" of a model with one output, [n] or [n, 1].
 ComputeMetrics regression_metrics();
 
 /// "perplexity" of a language model: e to the power of the loss per token. It is infinity if it is too large for a
@@ -46,5 +46,8 @@ ComputeMetrics language_modeling_metrics();
 /// Pearson's correlation coefficient of two tensors of equal size, in double; NaN if either is constant.
 /// @throws Error  if the sizes differ or the tensors are empty
 double pearson_correlation(const at::Tensor& x, const at::Tensor& y);
+/// Spearman's rank correlation coefficient: Pearson's of the ranks, where equal values share the mean of theirs. Throws
+/// as pearson_correlation.
+double spearman_correlation(const at::Tensor& x, const at::Tensor& y);
 
 }  // namespace lockstep

@@ -12,9 +12,10 @@ namespace lockstep {
 /// The result of Trainer::train.
 struct TrainOutput {
   std::int64_t global_step = 0;
-  double training_loss = 0;   ///< mean over all updates of this call
-  Logs metrics;               ///< train_runtime, train_samples_per_second, ...
-  int stopped_by_signal = 0;  ///< SIGINT if Ctrl-C ended the training, SIGTERM if that or SIGUSR1 did; exit with 128 + this
+  double training_loss = 0;  ///< mean over all updates of this call
+  Logs metrics;              ///< train_runtime, train_samples_per_second, ...
+  int stopped_by_signal =
+      0;  ///< SIGINT if Ctrl-C ended the training, SIGTERM if that or SIGUSR1 did; exit with 128 + this
   /// Set if the checkpoint to resume from already has the requested number of steps: nothing was trained, and the model
   /// has the checkpoint's weights. Empty if something was trained.
   std::string already_complete;

@@ -32,6 +32,7 @@ Config config_for(const std::string& folder, const LoadOptions& options) {
   check_tokenizer_size(config.vocab_size, folder, options);
   if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
   if (!options.labels.empty()) config.head.labels = options.labels;
+  if (!options.problem_type.empty()) config.head.problem_type = parse_problem_type(options.problem_type);
   config.gradient_checkpointing = config.gradient_checkpointing || options.gradient_checkpointing;
   return config;
 }

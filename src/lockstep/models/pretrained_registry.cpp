@@ -1,3 +1,4 @@
+#include <ATen/ops/softmax.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -49,6 +50,7 @@ Config set_by(const LoadOptions& options, std::optional<std::int64_t> pad_token_
   config.pad_token_id = pad_token_id;
   if (options.num_labels > 0) config.head.set_num_labels(options.num_labels);
   if (!options.labels.empty()) config.head.labels = options.labels;
+  if (!options.problem_type.empty()) config.head.problem_type = parse_problem_type(options.problem_type);
   config.gradient_checkpointing = options.gradient_checkpointing;
   return config;
 }
@@ -117,6 +119,16 @@ std::vector<std::string> labels_of(const Model& model) {
     return gpt2->config().head.labels;
   }
   return {};
+}
+
+at::Tensor label_scores_of(const Model& model, const at::Tensor& outputs) {
+  if (const auto* bert = dynamic_cast<const BertForSequenceClassificationImpl*>(&model)) {
+    return shown_scores(bert->config().head, outputs);
+  }
+  if (const auto* gpt2 = dynamic_cast<const GPT2ForSequenceClassificationImpl*>(&model)) {
+    return shown_scores(gpt2->config().head, outputs);
+  }
+  return at::softmax(outputs, -1);
 }
 
 std::string config_json_of(const Model& model) {

@@ -3,6 +3,8 @@
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,6 +39,20 @@ void check_shape(const at::Tensor& scores, const at::Tensor& labels, const std::
 void SequenceHead::set_num_labels(std::int64_t count) {
   labels.resize(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = fmt::format("LABEL_{}", i);
+}
+
+ProblemType parse_problem_type(const std::string& name) {
+  for (const auto& [known, type] : kProblemTypes) {
+    if (name == known) return type;
+  }
+  throw Error("there is no problem type \"" + name + "\"", "LoadOptions::problem_type",
+              "give regression, single_label_classification or multi_label_classification");
+}
+
+at::Tensor shown_scores(const SequenceHead& head, const at::Tensor& outputs) {
+  if (head.problem_type == ProblemType::Regression) return outputs;
+  if (head.problem_type == ProblemType::MultiLabel || head.num_labels() == 1) return at::sigmoid(outputs);
+  return at::softmax(outputs, -1);
 }
 
 SequenceHead read_sequence_head(const ConfigFile& file) {

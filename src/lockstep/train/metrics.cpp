@@ -43,6 +43,22 @@ void require_predictions(const EvalPrediction& evaluation, const char* who) {
               "evaluate a dataset with labels, without prediction_loss_only");
 }
 
+// The rank of each value, from 1; equal values share the mean of their ranks.
+at::Tensor ranks_of(const at::Tensor& values) {
+  const auto [sorted, order] = values.sort();
+  const std::int64_t count = values.numel();
+  const auto* value = sorted.data_ptr<double>();
+  const at::Tensor ranks = at::empty_like(values);
+  for (std::int64_t begin = 0, end = 0; begin < count; begin = end) {
+    for (end = begin + 1; end < count && value[end] == value[begin];) ++end;
+    const double mean = 0.5 * static_cast<double>(begin + 1 + end);
+    for (std::int64_t i = begin; i < end; ++i) {
+      ranks.data_ptr<double>()[order.data_ptr<std::int64_t>()[i]] = mean;
+    }
+  }
+  return ranks;
+}
+
 }  // namespace
 
 ComputeMetrics classification_metrics(ClassificationMetricsOptions options) {
@@ -64,7 +80,9 @@ ComputeMetrics regression_metrics() {
     require_predictions(evaluation, "metrics of regression");
     const at::Tensor got = evaluation.predictions.flatten().to(at::kDouble);
     const at::Tensor want = evaluation.label_ids.flatten().to(at::kDouble);
-    return Metrics{{"pearson", pearson_correlation(got, want)}, {"mse", (got - want).square().mean().item<double>()}};
+    return Metrics{{"pearson", pearson_correlation(got, want)},
+                   {"spearmanr", spearman_correlation(got, want)},
+                   {"mse", (got - want).square().mean().item<double>()}};
   };
 }
 
@@ -81,6 +99,11 @@ double pearson_correlation(const at::Tensor& x, const at::Tensor& y) {
   const at::Tensor dy = y.flatten().to(at::kDouble) - y.to(at::kDouble).mean();
   const double spread = std::sqrt(dx.dot(dx).item<double>()) * std::sqrt(dy.dot(dy).item<double>());
   return dx.dot(dy).item<double>() / spread;
+}
+
+double spearman_correlation(const at::Tensor& x, const at::Tensor& y) {
+  return pearson_correlation(ranks_of(x.flatten().to(at::kDouble).contiguous()),
+                             ranks_of(y.flatten().to(at::kDouble).contiguous()));
 }
 
 }  // namespace lockstep

@@ -179,10 +179,16 @@ TEST(TrainBadInput, AFractionIsNoClassAndAKeyComesOnce) {
     words.insert(words.end(), more.begin(), more.end());
     return run_bad(words);
   };
-  const ProgramEnd fraction = train(rows, {});
+  const ProgramEnd fraction = train(rows, {"--problem-type", "single_label_classification"});
   EXPECT_EQ(fraction.code, 1);
   EXPECT_TRUE(tells(fraction.err, "the label \"label\" is 0.5, no class")) << fraction.err;
   EXPECT_TRUE(tells(fraction.err, "rows.jsonl:2")) << fraction.err;
+  const std::string mixed = write_lines(folder / "mixed.jsonl",
+                                        "{\"text\": \"good\", \"label\": \"a\"}\n{\"text\": \"so\", \"label\": 0.5}\n");
+  const ProgramEnd neither = train(mixed, {});
+  EXPECT_EQ(neither.code, 2);
+  EXPECT_TRUE(tells(neither.err, "the label \"0.5\" is a number with a fraction")) << neither.err;
+  EXPECT_TRUE(tells(neither.err, "mixed.jsonl")) << neither.err;
   const std::string config =
       write_lines(folder / "args.json", "{\"learning_rate\": 1e-3,\n \"seed\": 1,\n \"learning_rate\": 1e-4}");
   const ProgramEnd twice = train(rows, {"--config", config});

@@ -76,7 +76,8 @@ Example example_of(const PredictedText& text, const TextPredictor& predictor) {
 at::Tensor scores_of(const std::vector<PredictedText>& texts, const TextPredictor& predictor) {
   std::vector<Example> examples;
   for (const PredictedText& text : texts) examples.push_back(example_of(text, predictor));
-  return at::softmax(predictor.model->forward(DataCollatorWithPadding(predictor.tokenizer)(examples)), -1);
+  const at::Tensor outputs = predictor.model->forward(DataCollatorWithPadding(predictor.tokenizer)(examples));
+  return label_scores_of(*predictor.model, outputs);
 }
 
 void print_label(const std::string& text, const at::Tensor& scores, const std::vector<std::string>& labels, bool json) {
@@ -161,7 +162,6 @@ void fill_masks(const PredictedText& predicted, const TextPredictor& predictor, 
   if (flags.json) print_json_line(out);
 }
 
-}  // namespace
 // Texts and pairs mean different things to a classifier: a tab that stands in some lines only is part of a text, or is
 // missing from a pair.
 void require_like_first(const PredictedText& first, const PredictedText& text) {
@@ -174,15 +174,17 @@ void require_like_first(const PredictedText& first, const PredictedText& text) {
               "pairs need a tab in every line");
 }
 
+}  // namespace
 
 void predict_labels_of_texts(const PredictFlags& flags) {
   const TextPredictor predictor = load_predictor(flags, TextTask::SequenceClassification);
   const std::vector<std::string> labels = labels_of(*predictor.model);
+  std::optional<PredictedText> first;
   read_texts(flags, BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
-    const at::Tensor scores = scores_of(texts, predictor);
-    for (std::size_t i = 0; i < texts.size(); ++i) {
     if (!first) first = texts.front();
     for (const PredictedText& text : texts) require_like_first(*first, text);
+    const at::Tensor scores = scores_of(texts, predictor);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
       print_label(texts[i].shown(), scores[static_cast<std::int64_t>(i)], labels, flags.json);
     }
   });

@@ -11,6 +11,7 @@
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
+#include "tools/lockstep/train/problem_type.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
@@ -73,6 +74,7 @@ std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::
                                              const std::map<std::string, std::int64_t>& labels, std::uint64_t seed) {
   TextFileOptions options = text_columns_of(flags, path);
   options.labels = labels;
+  options.fractions = flags.problem_type != "single_label_classification";
   options.empty_texts = row_policy(flags.empty_texts);
   options.invalid_texts = row_policy(flags.invalid_texts);
   // The labels of the training file are learned, so each of them is listed.
@@ -125,13 +127,17 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
     train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, {}, seed);
     labels = names_of(train_rows->labels());
   }
+  const bool are_numbers = label_problem(flags, labels) == LabelProblem::Numbers;
+  if (are_numbers && train_rows) labels = {"LABEL_0"};
   const std::vector<std::string> warnings =
-      warnings_of_labels(labels, train_rows ? train_rows->size() : 0, flags.train_file);
+      are_numbers ? std::vector<std::string>{}
+                  : warnings_of_labels(labels, train_rows ? train_rows->size() : 0, flags.train_file);
   if (labels.empty() && !is_folder) {
     throw UsageError("--model " + flags.model + " has no labels of its own", "command line",
                      "give the folder of a trained model");
   }
-  const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels);
+  const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels,
+                                               are_numbers ? "regression" : flags.problem_type);
   const TextLength length = text_length_of_flags(flags, tokenizer, *loaded.model);
   labels = labels_of(*loaded.model);
   TrainingTask task;
@@ -142,16 +148,21 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
   if (train_rows) {
     const auto dataset = tokenized(*train_rows, tokenizer, length.tokens);
     if (args.group_by_length) task.lengths = dataset->lengths();
-    task.train = dataset;
+    task.train = are_numbers ? with_numbers_as_labels(dataset, train_rows->labels(), flags.train_file) : dataset;
   }
   if (!flags.validation_file.empty()) {
-    const auto rows =
-        read_rows(flags, flags.validation_file, flags.max_eval_samples, numbered(labels, flags.model), seed);
+    const auto known = are_numbers ? std::map<std::string, std::int64_t>{} : numbered(labels, flags.model);
+    const auto rows = read_rows(flags, flags.validation_file, flags.max_eval_samples, known, seed);
     task.eval = tokenized(*rows, tokenizer, length.tokens);
+    if (are_numbers) task.eval = with_numbers_as_labels(task.eval, rows->labels(), flags.validation_file);
   }
   task.data_arguments["classes"] = recorded_classes(labels);
   task.collate = DataCollatorWithPadding(tokenizer);
-  set_metrics_of_flags(flags, static_cast<std::int64_t>(labels.size()), task);
+  if (are_numbers) {
+    set_metrics_of_numbers(flags, task);
+  } else {
+    set_metrics_of_flags(flags, static_cast<std::int64_t>(labels.size()), task);
+  }
   return task;
 }
 

@@ -71,8 +71,16 @@ void TaskFlags::add(CLI::App& app, bool trains) {
                  "texts to evaluate with a label that the model does not have; skip: leave them out")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
+  if (trains) {
+    app.add_option("--problem-type", problem_type,
+                   "text-classification: classes, or numbers to predict; default: numbers if a label has a fraction")
+        ->check(CLI::IsMember({"single_label_classification", "regression"}));
+  }
   app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
-  app.add_option("--metrics", metrics, "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1")
+  app.add_option(
+         "--metrics", metrics,
+         "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1. Of numbers: of mse, pearson, "
+         "spearmanr; default: all")
       ->delimiter(',');
   app.add_option("--average", average, "of precision, recall and f1")
       ->check(CLI::IsMember({"binary", "macro", "weighted"}))
@@ -184,9 +192,11 @@ Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
 }
 
 Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
-                              const Tokenizer& tokenizer, const std::vector<std::string>& labels) {
+                              const Tokenizer& tokenizer, const std::vector<std::string>& labels,
+                              const std::string& problem_type) {
   LoadOptions options;
   options.labels = labels;
+  options.problem_type = problem_type;
   options.tokenizer_size = tokenizer.vocab_size();
   options.ignore_mismatched_sizes = flags.ignore_mismatched_sizes;
   options.gradient_checkpointing = args.gradient_checkpointing;

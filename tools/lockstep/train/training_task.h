@@ -33,6 +33,7 @@ struct TaskFlags {
   std::string invalid_texts = "refuse";    ///< rows whose text is not UTF-8: refuse or skip
   std::string unlisted_labels = "refuse";  ///< rows to evaluate whose label the model does not have: refuse or skip
   bool mlm = false;
+  std::string problem_type;  ///< regression or single_label_classification; empty: as the labels say
   std::vector<std::string> metrics;
   std::string average = "macro";
   bool ignore_mismatched_sizes = false;
@@ -93,9 +94,10 @@ std::vector<std::string> text_columns_of_file(const std::string& path, const std
 Tokenizer tokenizer_of_folders(const std::string& tokenizer_folder, const std::string& model_folder);
 /// The tokenizer of --tokenizer, or of the model's folder. @throws UsageError  if there is none
 Tokenizer tokenizer_of_flags(const TaskFlags& flags);
-/// The text model that --model names, with these labels.
+/// The text model that --model names, with these labels. @param problem_type  see LoadOptions
 Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& args, TextTask task,
-                              const Tokenizer& tokenizer, const std::vector<std::string>& labels);
+                              const Tokenizer& tokenizer, const std::vector<std::string>& labels,
+                              const std::string& problem_type = "");
 /// The same model for a Trainer. Its saved folders hold config.json and the tokenizer, which declares `longest` as the
 /// length of the longest input, so that whoever reads the folder cuts texts as the training did.
 std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model, Tokenizer tokenizer,

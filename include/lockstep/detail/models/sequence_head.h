@@ -23,10 +23,18 @@ struct SequenceHead {
   void set_num_labels(std::int64_t count);
 };
 
+/// The type that Hugging Face's files call `name`. @throws Error  if there is none
+ProblemType parse_problem_type(const std::string& name);
+
 /// Reads "id2label", "num_labels" and "problem_type". @throws Error  naming file and field
 SequenceHead read_sequence_head(const ConfigFile& file);
 /// Sets "id2label", "label2id" and "problem_type".
 void write_sequence_head(const SequenceHead& head, nlohmann::json& json);
+
+/// The outputs as Hugging Face's pipeline "text-classification" shows them: themselves for "regression"; the logistic
+/// function of each if a text has several labels or the model one; else the softmax of each row.
+/// @param outputs  [..., num_labels]
+at::Tensor shown_scores(const SequenceHead& head, const at::Tensor& outputs);
 
 /// The loss of Hugging Face's sequence classifiers, summed: squared error for one label, cross entropy for whole-number
 /// labels, binary cross entropy for others. `count` is the number of terms that Hugging Face's mean divides by.

@@ -35,9 +35,10 @@ const char* kind_name(JsonValue::Kind kind) {
 
 // A class written as 1.0 is class 1; a number with a fraction is a measurement and not a class.
 template <typename Where>
-std::string whole_number(const std::string& text, const std::string& label, const Where& where) {
+std::string number_label(const std::string& text, const std::string& label, bool fractions, const Where& where) {
   const std::optional<double> number = parse_decimal(text);
   if (number && *number == std::floor(*number) && std::abs(*number) < 1e15) return fmt::format("{:.0f}", *number);
+  if (number && fractions) return text;
   throw Error(fmt::format("the label \"{}\" is {}, no class", label, text), where(),
               "give whole numbers; where it is the name of a class, put it in quotes");
 }
@@ -180,7 +181,7 @@ class JsonLinesTexts : public IndexedTexts {
     }
     if (value.kind == JsonValue::Kind::Null) return checks.no_label(where);
     if (value.kind == JsonValue::Kind::Number && value.text.find_first_of(".eE") != std::string::npos) {
-      return checks.label(whole_number(value.text, options.label, where), where);
+      return checks.label(number_label(value.text, options.label, options.fractions, where), where);
     }
     checks.label(value.text, where);
   }

@@ -186,10 +186,10 @@ void TrainingSession::reduce(UpdateTotals& totals) {
   const double loss_of_rank = totals.loss;
   int stop_signal = signal_ ? signal_->received() : 0;
   if (context_.world_size() > 1) {
-    at::Tensor sums = torch::tensor({totals.loss, static_cast<double>(totals.count),
-                                     static_cast<double>(totals.samples), stop_signal != 0 ? 1.0 : 0.0, totals.operations,
-                                     stop_signal == SIGINT ? 1.0 : 0.0},
-                                    torch::kDouble);
+    at::Tensor sums =
+        torch::tensor({totals.loss, static_cast<double>(totals.count), static_cast<double>(totals.samples),
+                       stop_signal != 0 ? 1.0 : 0.0, totals.operations, stop_signal == SIGINT ? 1.0 : 0.0},
+                      torch::kDouble);
     context_.group->all_reduce(sums);
     const auto* sum = sums.data_ptr<double>();
     totals.loss = sum[0];

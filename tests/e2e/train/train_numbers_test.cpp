@@ -1,0 +1,102 @@
+// Tests `lockstep train`, `evaluate` and `predict` with labels that are no classes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "lockstep/base/files/atomic_file.h"
+#include "tests/e2e/train/bad_input.h"
+#include "tests/e2e/train/review_classification.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+double eval_number(const std::string& folder, const std::string& name) {
+  return nlohmann::json::parse(read_file(folder + "/eval_results.json")).at(name).get<double>();
+}
+
+// As run_glue on STS-B: labels with fractions make a model with one output, whose metrics compare its values with them.
+TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
+  const TemporaryFolder folder;
+  const std::vector<std::pair<std::string, double>> rows{
+      {"good food", 4.5}, {"bad fish", 0.25}, {"the price is fair", 3}, {"cold and late", 1.75}};
+  std::string csv = "text,label\n", lines;
+  for (int copy = 0; copy < 4; ++copy) {
+    for (const auto& [text, label] : rows) {
+      csv += text + "," + nlohmann::json(label).dump() + "\n";
+      lines += nlohmann::json{{"text", text}, {"label", label}}.dump() + "\n";
+    }
+  }
+  write_file_atomically(folder / "rows.csv", csv);
+  write_file_atomically(folder / "rows.jsonl", lines);
+  double eval_mse = 0;
+  for (const char* name : {"rows.csv", "rows.jsonl"}) {
+    const std::string file = folder / name, out = folder / (std::string("out-") + name);
+    const ProgramEnd end = run_bad({kBadInputBin,
+                                    "run",
+                                    "--nproc-per-node",
+                                    "2",
+                                    kBadInputBin,
+                                    "train",
+                                    "--task",
+                                    "text-classification",
+                                    "--model",
+                                    "bert-tiny",
+                                    "--tokenizer",
+                                    kBadInputData + "reviews-vocab",
+                                    "--train-file",
+                                    file,
+                                    "--validation-file",
+                                    file,
+                                    "--max-steps",
+                                    "4",
+                                    "--save-strategy",
+                                    "no",
+                                    "--output-dir",
+                                    out});
+    ASSERT_EQ(end.code, 0) << end.out << end.err;
+    const auto config = nlohmann::json::parse(read_file(out + "/config.json"));
+    EXPECT_EQ(config.at("problem_type"), "regression");
+    EXPECT_EQ(config.at("id2label").size(), 1U);
+    eval_mse = eval_number(out, "eval_mse");
+    EXPECT_NEAR(eval_mse, eval_number(out, "eval_loss"), 1e-4 * eval_mse);
+    EXPECT_LE(std::abs(eval_number(out, "eval_pearson")), 1 + 1e-9);
+    EXPECT_LE(std::abs(eval_number(out, "eval_spearmanr")), 1 + 1e-9);
+  }
+  // The values that predict prints are those that the evaluation compared.
+  const ProgramEnd predicted = run_bad(
+      {kBadInputBin, "predict", "--json", "--model", folder / "out-rows.jsonl", "--file", folder / "rows.jsonl"});
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  std::istringstream answers(predicted.out);
+  double squares = 0;
+  std::size_t count = 0;
+  for (std::string line; std::getline(answers, line); ++count) {
+    const double miss = nlohmann::json::parse(line).at("score").get<double>() - rows[count % rows.size()].second;
+    squares += miss * miss;
+  }
+  ASSERT_EQ(count, 4 * rows.size());
+  EXPECT_NEAR(squares / static_cast<double>(count), eval_mse, 1e-4 * eval_mse);
+
+  const ProgramEnd words =
+      run_bad({kBadInputBin, "evaluate", "--task", "text-classification", "--model", folder / "out-rows.csv",
+               "--validation-file", kBadInputData + "reviews-test.csv", "--text-column", "review", "--label-column",
+               "division", "--output-dir", folder / "evaluated"});
+  EXPECT_EQ(words.code, 2) << words.out;
+  EXPECT_TRUE(tells(words.err, "is not a number, and the model learns numbers")) << words.err;
+}
+
+// Several labels a row are refused before the model is built.
+TEST(TrainNumbers, AModelOfSeveralLabelsIsRefusedAtTheStart) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "config.json",
+                        R"({"model_type": "bert", "problem_type": "multi_label_classification"})");
+  const ProgramEnd end = run_bad(review_classification(folder / "out", {"--model", folder.path()}));
+  EXPECT_EQ(end.code, 2) << end.out;
+  EXPECT_TRUE(tells(end.err, "several labels")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep
