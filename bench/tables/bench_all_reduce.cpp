@@ -139,7 +139,9 @@ class BenchAllReduce : public Subcommand {
     fmt::print(
         "all-reduce of fp32, in place, cold buffers; {} rounds in turn; {} cores, load {:.2f} before, {:.2f} after\n",
         rounds_, available_cores(), load_before, load_average());
-    fmt::print("bound: each rank multiplies its own bytes in place, all at once; times: medians of rounds\n\n");
+    fmt::print(
+        "bound: each rank doubles as many bytes of its own in place, all at once, by the fastest of several loops; "
+        "times: medians of rounds\n\n");
     fmt::print("{:>5} {:>10} {:<12} {:>11} {:>11} {:>9} {:>9} {:>11} {:>8}\n", "ranks", "bytes", "engine", "median us",
                "min us", "algbw", "busbw", "bound us", "of bound");
     for (const Row& row : rows) {

@@ -12,7 +12,8 @@ struct AllReduceRank {
   int world_size = 1;
   float* region = nullptr;  ///< memory that the all-reduces work in
   std::size_t region_bytes = 0;
-  /// Sums `count` floats at region + `offset` over all ranks, in place. Empty for the bound, which scales them instead.
+  /// Sums `count` floats at region + `offset` over all ranks, in place. Empty for the bound,
+  /// which takes the fastest of `plain_loops` instead.
   std::function<void(std::size_t offset, std::size_t count)> all_reduce;
   /// Called before `all_reduce` with the same offset, untimed: loads the data's description, not the data, into the
   /// cache.

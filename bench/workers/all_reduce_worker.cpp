@@ -15,6 +15,7 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/net/thread_ranks.h"
+#include "lockstep/optim/kernels/large_pages.h"
 
 namespace ls = lockstep;
 
@@ -35,6 +36,7 @@ void run_rank(const Arguments& args, ls::Membership membership) {
   const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
   at::Tensor region =
       args.any_memory || args.engine == "bound" ? at::empty({count}) : communicator->allocate({count}, at::kFloat);
+  if (args.engine == "bound") ls::advise_large_pages(region.data_ptr(), region.nbytes());
   region.zero_();
   ls::bench::AllReduceRank rank;
   rank.rank = communicator->rank();
