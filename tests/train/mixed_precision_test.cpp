@@ -17,6 +17,7 @@
 #include "lockstep/optim/lr_scheduler.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/train/accelerator/update_state.h"
+#include "lockstep/train/bf16_speed.h"
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/prepared_optimizer.h"
 #include "lockstep/train/trainer.h"
@@ -78,6 +79,21 @@ BertRun train_bert(bool bf16, bool gradient_checkpointing, std::int64_t replicas
   trainer.train();
   const PredictionOutput output = trainer.predict(options.train_dataset);
   return {losses_of(trainer), *find_log(output.metrics, "test_loss"), output.predictions};
+}
+
+TEST(Bf16Speed, AWarningNamesTheFactorAndWhatToUse) {
+  EXPECT_EQ(slow_bf16_warning(2.1), "");
+  EXPECT_EQ(slow_bf16_warning(0.99), "");  // noise
+  EXPECT_NE(slow_bf16_warning(0.5).find("bf16 is 0.5 times as fast as fp32 on this processor"), std::string::npos);
+  EXPECT_NE(slow_bf16_warning(0.034).find("0.034 times"), std::string::npos);
+  EXPECT_NE(slow_bf16_warning(0.5).find("use fp32"), std::string::npos);
+}
+
+TEST(Bf16Speed, IsMeasuredOnce) {
+  const double speedup = bf16_speedup();
+  EXPECT_GT(speedup, 0);
+  EXPECT_TRUE(std::isfinite(speedup));
+  EXPECT_EQ(bf16_speedup(), speedup);
 }
 
 TEST(MixedPrecision, BertLearnsInBf16AsInFp32) {

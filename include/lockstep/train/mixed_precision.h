@@ -22,6 +22,7 @@ struct MixedPrecision {
 /// @throws Error  for another name
 MixedPrecision mixed_precision_named(const std::string& name, const std::string& where);
 
+/// Warns once per process if bf16 is slower than fp32 on this processor, and by which factor.
 /// @throws Error  if this LibTorch does not support the precision on such a device: fp16 on the CPU, in most releases
 void check_mixed_precision(const MixedPrecision& precision, c10::DeviceType device, const std::string& where);
 

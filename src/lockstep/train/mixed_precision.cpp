@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/bf16_speed.h"
 
 namespace lockstep {
 namespace {
@@ -33,6 +34,8 @@ MixedPrecision mixed_precision_named(const std::string& name, const std::string&
 }
 
 void check_mixed_precision(const MixedPrecision& precision, c10::DeviceType device, const std::string& where) {
+  const bool is_bf16 = precision.autocast && precision.dtype == at::kBFloat16;
+  if (is_bf16 && device == c10::DeviceType::CPU) warn_of_slow_bf16();
   if (!precision.scales_loss() || device != c10::DeviceType::CPU || cpu_has_fp16_products()) return;
   throw Error("fp16 mixed precision requires a GPU: LibTorch " TORCH_VERSION " has no fp16 matrix product on the CPU",
               where, "use bf16, or no");
