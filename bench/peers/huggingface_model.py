@@ -12,7 +12,7 @@ import transformers
 
 
 def make_batch(model, size, length):
-    """The batch of `make_model_batch` in bench/tables/bench_model.cpp."""
+    """The batch of `make_model_batch` in bench/tables/model_batch.cpp."""
     is_classifier = model.config.model_type == "bert"
     ids = (torch.arange(size * length).view(size, length) * 7919 + 1000) % model.config.vocab_size
     lengths = length - torch.arange(size) * length // (4 * size)
@@ -27,7 +27,9 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--seq", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
     arguments = parser.parse_args()
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=arguments.dtype == "bf16")
     transformers.logging.set_verbosity_error()
     if "OMP_NUM_THREADS" in os.environ:
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -37,14 +39,15 @@ def main():
     model = classes[config.model_type].from_pretrained(arguments.model)
     batch = make_batch(model, arguments.batch, arguments.seq)
     model.eval()
-    with torch.no_grad():
+    with torch.no_grad(), autocast:
         loss = model(**batch).loss.item()
     model.train()
     forward_ms, backward_ms = [], []
     for _ in range(arguments.steps + max(2, arguments.steps // 5)):
         model.zero_grad(set_to_none=True)
         start = time.perf_counter()
-        step_loss = model(**batch).loss
+        with autocast:
+            step_loss = model(**batch).loss
         middle = time.perf_counter()
         step_loss.backward()
         forward_ms.append(1000 * (middle - start))

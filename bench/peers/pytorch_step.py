@@ -21,6 +21,7 @@ parser.add_argument("--seq", type=int, default=64)
 parser.add_argument("--steps", type=int, required=True)
 parser.add_argument("--layers", choices=["own", "huggingface"], default="own")
 parser.add_argument("--adam", choices=["fused", "default"], default="fused")
+parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
 parser.add_argument("--compile", action="store_true")
 arguments = parser.parse_args()
 
@@ -42,7 +43,8 @@ def details(fused):
         parts.append(f"transformers {transformers.__version__}")
     parts.append(f"{torch.get_num_threads()} thread(s)")
     parts.append("fused Adam" if fused else "Adam")
-    parts.append(f"fp32 products: {torch.get_float32_matmul_precision()}")
+    is_bf16 = arguments.dtype == "bf16"
+    parts.append("autocast in bf16" if is_bf16 else f"fp32 products: {torch.get_float32_matmul_precision()}")
     return ", ".join(parts)
 
 
@@ -65,7 +67,9 @@ times = []
 for step in range(arguments.steps + max(3, arguments.steps // 5)):
     start = time.perf_counter()
     optimizer.zero_grad(set_to_none=True)
-    module.loss(model(*inputs), labels).backward()
+    with torch.autocast("cpu", torch.bfloat16, enabled=arguments.dtype == "bf16"):
+        output = model(*inputs)
+    module.loss(output.float(), labels).backward()
     optimizer.step()
     times.append(time.perf_counter() - start)
 times = times[-arguments.steps:]

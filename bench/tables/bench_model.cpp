@@ -14,10 +14,12 @@
 
 #include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
+#include "bench/tables/model_batch.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/process_memory.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/companion.h"
@@ -57,23 +59,6 @@ ModelTurn turn_of_ours(const Json& row) {
           row.at("backward_ms"), row.at("median_ms"), row.at("peak_mib")};
 }
 
-bool is_classifier(const ConfigFile& config) { return config.text({"model_type"}, "") == "bert"; }
-
-// Texts of different lengths: the last of n is almost a quarter shorter. huggingface_model.py makes the same batch.
-Batch make_model_batch(const ConfigFile& config, std::int64_t size, std::int64_t length) {
-  const auto range = [](std::int64_t n) { return at::arange(n, at::kLong); };
-  constexpr std::int64_t kAny = std::int64_t{1} << 31;
-  const std::int64_t vocab_size = config.integer({"vocab_size"}, is_classifier(config) ? 30522 : 50257, 1, kAny);
-  const auto num_labels = static_cast<std::int64_t>(config.labels().size());
-  Batch batch;
-  batch["input_ids"] = (range(size * length).view({size, length}) * 7919 + 1000).remainder(vocab_size);
-  const at::Tensor lengths = length - (range(size) * length).div(4 * size, "floor");
-  batch["attention_mask"] = (range(length).unsqueeze(0) < lengths.unsqueeze(1)).to(at::kLong);
-  batch["labels"] = is_classifier(config) ? range(size).remainder(num_labels > 0 ? num_labels : 2)
-                                          : batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), -100);
-  return batch;
-}
-
 class BenchModel : public Subcommand {
  public:
   void add(CLI::App& app) override {
@@ -83,6 +68,9 @@ class BenchModel : public Subcommand {
     app.add_option("--seq", sequence_length_, "tokens of the longest text")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
+    app.add_option("--dtype", dtype_, "fp32, or bf16: by autocast, both systems")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--steps", steps_, "measured steps of a turn, after as many as a fifth to warm up")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
@@ -176,7 +164,7 @@ class BenchModel : public Subcommand {
     for (int step = -std::max(2, steps_ / 5); step < steps_; ++step) {
       model->zero_grad(/*set_to_none=*/true);
       const auto start = std::chrono::steady_clock::now();
-      const at::Tensor loss = model->loss(model->forward(batch), batch).mean();
+      const at::Tensor loss = loss_of(*model, batch);
       const auto middle = std::chrono::steady_clock::now();
       loss.backward();
       const auto end = std::chrono::steady_clock::now();
@@ -192,9 +180,18 @@ class BenchModel : public Subcommand {
     return turn;
   }
 
-  static double loss_without_graph(Model& model, const Batch& batch) {
+  at::Tensor output_of(Model& model, const Batch& batch) const {
+    const Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, dtype_ == "bf16");
+    return model.forward(batch).to(at::kFloat);
+  }
+
+  at::Tensor loss_of(Model& model, const Batch& batch) const {
+    return model.loss(output_of(model, batch), batch).mean();
+  }
+
+  double loss_without_graph(Model& model, const Batch& batch) const {
     const at::NoGradGuard no_grad;
-    return model.loss(model.forward(batch), batch).mean().item<double>();
+    return loss_of(model, batch).item<double>();
   }
 
   // Runs one turn in a new process, with the threads and the heap settings that `lockstep run` gives to both systems.
@@ -208,8 +205,8 @@ class BenchModel : public Subcommand {
     command += system == "lockstep"
                    ? lockstep + " bench model --in-process --rounds 1 --json"
                    : shell_quoted(python_) + " " + shell_quoted(bench_folder() + "/peers/huggingface_model.py");
-    command += fmt::format(" --model {} --batch {} --seq {} --steps {}", shell_quoted(folder), batch_, sequence_length_,
-                           steps_);
+    command += fmt::format(" --model {} --batch {} --seq {} --steps {} --dtype {}", shell_quoted(folder), batch_,
+                           sequence_length_, steps_, dtype_);
     const auto [code, out] = run_shell(command);
     const Json answer = Json::parse(out, nullptr, /*allow_exceptions=*/false);
     if (code != 0 || answer.is_discarded()) {
@@ -220,14 +217,15 @@ class BenchModel : public Subcommand {
   }
 
   // The figures are worthless if the two systems compute different things.
-  static void compare(const ModelTurn& ours, const ModelContender& contender) {
+  void compare(const ModelTurn& ours, const ModelContender& contender) const {
     const ModelTurn& theirs = contender.turns.back();
     if (theirs.parameters != ours.parameters) {
       throw Error(
           fmt::format("{} trains {} parameters, lockstep {}", contender.system, theirs.parameters, ours.parameters),
           "bench model", "report this");
     }
-    if (!(std::abs(theirs.loss - ours.loss) <= 1e-4 * std::max(1.0, std::abs(ours.loss)))) {
+    const double tolerance = dtype_ == "bf16" ? 2e-2 : 1e-4;  // bf16 has 8 bits; order and places of rounding differ
+    if (!(std::abs(theirs.loss - ours.loss) <= tolerance * std::max(1.0, std::abs(ours.loss)))) {
       throw Error(fmt::format("the loss of {} is {}, of lockstep {}", contender.system, theirs.loss, ours.loss),
                   "bench model, without dropout", "report this");
     }
@@ -241,6 +239,7 @@ class BenchModel : public Subcommand {
                       {"model", model_},
                       {"batch", batch_},
                       {"seq", sequence_length_},
+                      {"dtype", dtype_},
                       {"threads", threads_},
                       {"parameters", c.turns[0].parameters},
                       {"loss", c.turns[0].loss},
@@ -254,9 +253,9 @@ class BenchModel : public Subcommand {
 
   void print_table(const std::vector<ModelContender>& contenders) const {
     fmt::print(
-        "{}, {} parameters, batch {} of {} tokens, forward and backward with dropout, {} thread(s), {} rounds of "
+        "{}, {}, {} parameters, batch {} of {} tokens, forward and backward with dropout, {} thread(s), {} rounds of "
         "{} steps, medians; {} cores, load {:.2f}\n\n",
-        model_, contenders[0].turns[0].parameters, batch_, sequence_length_, threads_, rounds_, steps_,
+        model_, dtype_, contenders[0].turns[0].parameters, batch_, sequence_length_, threads_, rounds_, steps_,
         available_cores(), load_average());
     fmt::print("{:<12} {:>11} {:>12} {:>9} {:>9} {:>9} {:>10} {:>9}  {}\n", "system", "forward ms", "backward ms",
                "both ms", "best ms", "texts/s", "loss", "peak MiB", "");
@@ -285,6 +284,7 @@ class BenchModel : public Subcommand {
   std::string model_ = "bert-base";
   std::int64_t batch_ = 4;
   std::int64_t sequence_length_ = 128;
+  std::string dtype_ = "fp32";
   int steps_ = 10;
   int rounds_ = 5;
   std::string peer_;

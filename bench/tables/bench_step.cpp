@@ -37,6 +37,11 @@ class BenchStep : public Subcommand {
     app.add_option("--seq", work_.sequence_length, "tokens of each text, for text models")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    app.add_option("--dtype", work_.dtype,
+                   "fp32, or bf16: forward and backward by autocast, ours and the peers'; weights, gradients and the "
+                   "update stay fp32")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--ranks", ranks_, "numbers of ranks to run, e.g. 1,2")
         ->delimiter(',')
         ->check(CLI::Range(1, 64))
@@ -71,10 +76,12 @@ class BenchStep : public Subcommand {
     app.add_option("--python", work_.python, "interpreter that has torch")->capture_default_str();
     app.add_flag("--json", json_, "print a JSON array");
     app.add_option("--plot", plot_, "write a chart of samples per second against ranks to this file, .svg or .png");
-    show_examples(app, {"lockstep bench step --model convnet --batch 100 --ranks 1,2 --peer pytorch",
-                        "lockstep bench step --model mlp --batch 64 --ranks 2 --modes fused,unfused,alone",
-                        "lockstep bench step --model convnet --ranks 2 --engine gloo --json",
-                        "lockstep bench step --model bert-mini --batch 4 --ranks 1,2,4 --plot step.svg"});
+    show_examples(app,
+                  {"lockstep bench step --model convnet --batch 100 --ranks 1,2 --peer pytorch",
+                   "lockstep bench step --model mlp --batch 64 --ranks 2 --modes fused,unfused,alone",
+                   "lockstep bench step --model convnet --ranks 2 --engine gloo --json",
+                   "lockstep bench step --model bert-base --batch 4 --seq 128 --ranks 2 --dtype bf16 --peer pytorch",
+                   "lockstep bench step --model bert-mini --batch 4 --ranks 1,2,4 --plot step.svg"});
   }
 
   int run() override {
@@ -136,7 +143,8 @@ class BenchStep : public Subcommand {
   }
 
   std::string chart(const std::vector<StepContender>& contenders) const {
-    Chart chart{fmt::format("{}, batch {} per rank, {} thread(s) each", work_.model, work_.batch, work_.threads),
+    Chart chart{fmt::format("{}, {}, batch {} per rank, {} thread(s) each", work_.model, work_.dtype, work_.batch,
+                            work_.threads),
                 "ranks",
                 "samples per second",
                 {},
@@ -158,6 +166,7 @@ class BenchStep : public Subcommand {
                       {"model", work_.model},
                       {"batch", work_.batch},
                       {"seq", work_.sequence_length},
+                      {"dtype", work_.dtype},
                       {"ranks", contender.ranks},
                       {"median_ms", median(contender.median_ms)},
                       {"samples_per_s", samples_per_s(contender)},
@@ -168,8 +177,9 @@ class BenchStep : public Subcommand {
       fmt::print("{}\n", rows.dump(2));
       return;
     }
-    fmt::print("{}, batch {} per rank, {} thread(s) each, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n",
-               work_.model, work_.batch, work_.threads, rounds_, work_.steps, available_cores(), load_average());
+    fmt::print(
+        "{}, {}, batch {} per rank, {} thread(s) each, {} rounds of {} steps, medians; {} cores, load {:.2f}\n\n",
+        work_.model, work_.dtype, work_.batch, work_.threads, rounds_, work_.steps, available_cores(), load_average());
     fmt::print("{:<20} {:>5} {:>11} {:>11} {:>11} {:>8} {:>12}\n", "system", "ranks", "median ms", "best ms",
                "samples/s", "scaling", "MiB per rank");
     std::map<std::string, double> one_rank;

@@ -36,8 +36,9 @@ const std::vector<PeerRun>& peer_runs() {
 bool is_of_huggingface(const std::string& peer) { return peer.rfind("huggingface", 0) == 0; }
 
 std::string options(const StepWork& work) {
-  return fmt::format(" --model {} --batch {} --seq {} --steps {}", work.model, work.batch, work.sequence_length,
-                     work.steps);
+  // Builds of other ages know fp32 without the flag.
+  return fmt::format(" --model {} --batch {} --seq {} --steps {}{}", work.model, work.batch, work.sequence_length,
+                     work.steps, work.dtype == "fp32" ? "" : " --dtype " + work.dtype);
 }
 
 std::string our_command(const std::string& worker, const StepWork& work, int ranks, const std::string& mode) {

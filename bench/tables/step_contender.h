@@ -13,8 +13,9 @@ struct StepWork {
   std::int64_t batch = 100;           // samples per rank and step
   std::int64_t sequence_length = 64;  // tokens of each text
   int steps = 50;
-  int threads = 0;     // of each rank
-  std::string engine;  // of our ranks; empty: the fastest there is
+  std::string dtype = "fp32";  // or bf16: autocast; weights, gradients and the update stay fp32
+  int threads = 0;             // of each rank
+  std::string engine;          // of our ranks; empty: the fastest there is
   std::string python = "/usr/bin/python3";
 };
 

@@ -12,6 +12,7 @@
 #include "bench/workers/run_worker.h"
 #include "bench/workers/timed_batches.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
@@ -27,6 +28,7 @@ struct Arguments {
   std::int64_t seq = 0;
   int steps = 1;
   std::string mode = "fused";
+  std::string dtype = "fp32";
 };
 
 // In `lockstep bench step`, "mlp" means the one that is large enough to need synchronisation.
@@ -39,7 +41,7 @@ std::int64_t parameters_of(const torch::nn::Module& model) {
 }
 
 // What the figures depend on beside the model.
-std::string details() {
+std::string details(const Arguments& args) {
   std::string precision = "highest";
   switch (at::globalContext().float32MatmulPrecision()) {
     case at::Float32MatmulPrecision::HIGHEST:
@@ -51,8 +53,8 @@ std::string details() {
       precision = "medium";
       break;
   }
-  return std::string("LibTorch ") + TORCH_VERSION + ", " + std::to_string(at::get_num_threads()) +
-         " thread(s), fp32 products: " + precision;
+  return std::string("LibTorch ") + TORCH_VERSION + ", " + std::to_string(at::get_num_threads()) + " thread(s), " +
+         (args.dtype == "bf16" ? "autocast in bf16" : "fp32 products: " + precision);
 }
 
 // All modes make the same update.
@@ -64,6 +66,13 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
   if (args.mode == "fused") ddp.fuse(*optimizer);
   if (args.mode == "alone" || args.mode == "barrier") ddp.register_comm_hook(ls::noop_hook());
   return optimizer;
+}
+
+// Losses are computed in fp32, as Trainer does.
+template <typename Wrapper>
+at::Tensor output_of(Wrapper& ddp, const ls::Batch& batch, const Arguments& args) {
+  const ls::Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, args.dtype == "bf16");
+  return ddp(batch).to(at::kFloat);
 }
 
 void run(const Arguments& args) {
@@ -80,14 +89,14 @@ void run(const Arguments& args) {
   ls::TimedBatches batches(model->random_batch(shape), measured);
   for (const ls::Batch& batch : batches) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
-    model->loss(ddp(batch), batch).mean().backward();
+    model->loss(output_of(ddp, batch, args), batch).mean().backward();
     optimizer->step();
     if (args.mode == "barrier") ls::default_group()->barrier();
   }
   const double memory = ls::largest_of_ranks(batches.memory().peak);
   if (ls::get_rank() == 0) {
     std::printf("{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"parameters\": %lld, \"details\": \"%s\"}\n",
-                batches.median_ms(), memory, static_cast<long long>(parameters_of(*model)), details().c_str());
+                batches.median_ms(), memory, static_cast<long long>(parameters_of(*model)), details(args).c_str());
   }
   ls::destroy_process_group();
 }
@@ -103,5 +112,6 @@ int main(int argc, char** argv) {
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
   app.add_option("--mode", args.mode)->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone", "barrier"}));
+  app.add_option("--dtype", args.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
   return ls::run_worker(app, argc, argv, [&] { run(args); });
 }
