@@ -272,7 +272,7 @@ TEST_F(InPlaceGradients, PassOverFrozenParameters) {
   }
 }
 
-TEST(Shortcuts, AreLeftToAutocast) {
+TEST(Shortcuts, FollowAutocast) {
   torch::manual_seed(3);
   BertForSequenceClassification model(shortcut_bert());
   model->eval();

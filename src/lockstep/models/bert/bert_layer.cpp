@@ -30,7 +30,7 @@ BertLayer::BertLayer(const BertConfig& c) : activation_(c.hidden_act) {
 }
 
 at::Tensor BertLayer::attend(const at::Tensor& x, const AttentionOptions& options) const {
-  if (!can_take_shortcuts(x)) return attention(query_->forward(x), key_->forward(x), value_->forward(x), options);
+  if (!shortcut_type(x)) return attention(query_->forward(x), key_->forward(x), value_->forward(x), options);
   return attention(dense_beside(x, {query_->weight(), key_->weight(), value_->weight()},
                                 {query_->bias(), key_->bias(), value_->bias()}),
                    options);

@@ -45,11 +45,13 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 at::Tensor attention(const at::Tensor& qkv, const AttentionOptions& options) {
 #if LOCKSTEP_LIBRARY_ATTENTION
-  const bool is_ours = !library_can(qkv, options) && can_take_shortcuts(qkv);
+  const bool is_left_to_us = !library_can(qkv, options);
 #else
-  const bool is_ours = can_take_shortcuts(qkv);
+  constexpr bool is_left_to_us = true;
 #endif
-  if (is_ours) return packed_attention(qkv.contiguous(), options);
+  const bool has_type =
+      shortcut_type(qkv) == qkv.scalar_type() && !(options.upcast && qkv.scalar_type() == at::kBFloat16);
+  if (is_left_to_us && has_type) return packed_attention(qkv.contiguous(), options);
   const std::int64_t size = qkv.size(1) / 3;
   return attention(qkv.narrow(1, 0, size), qkv.narrow(1, size, size), qkv.narrow(1, 2 * size, size), options);
 }

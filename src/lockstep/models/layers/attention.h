@@ -21,9 +21,9 @@ struct AttentionOptions {
 /// softmax(scale · q·kᵀ + masks) · v for each head, with Hugging Face's treatment of masks: scores that causality
 /// forbids are set to the lowest finite number (and get no gradient), and the additive mask is added to them.
 ///
-/// Uses LibTorch's `scaled_dot_product_attention` if it exists and computes the same. Else, on a CPU in fp32 and fp64,
-/// uses a function of our own that copies no heads and stores no dropped probabilities. Else uses LibTorch's operators
-/// one by one.
+/// Uses LibTorch's `scaled_dot_product_attention` if it exists and computes the same. Else, on a CPU in fp32, fp64 and,
+/// under autocast, bf16, uses a function of our own that copies no heads and stores no dropped probabilities. Else uses
+/// LibTorch's operators one by one.
 /// @param qkv  [size * length, 3 * heads * head_size]: queries, keys, values beside each other
 /// @return  [size * length, heads * head_size]
 at::Tensor attention(const at::Tensor& qkv, const AttentionOptions& options);

@@ -36,11 +36,11 @@ struct Heads {
 };
 
 // out = alpha · a·b, for each head. For small products LibTorch's baddbmm multiplies the old content of `out` by beta =
-// 0, which keeps a NaN.
+// 0, which keeps a NaN; in bf16 some versions take twice as long for it as for bmm.
 void multiply(at::Tensor out, const at::Tensor& a, const at::Tensor& b, double alpha = 1) {
   constexpr std::int64_t kSmall = 400;
   const bool is_small = a.size(1) * a.size(2) * b.size(2) < kSmall;
-  if (alpha != 1 && !is_small) {
+  if (alpha != 1 && !is_small && out.scalar_type() != at::kBFloat16) {
     at::baddbmm_out(out, out, a, b, /*beta=*/0, alpha);
     return;
   }
@@ -51,10 +51,17 @@ void multiply(at::Tensor out, const at::Tensor& a, const at::Tensor& b, double a
 at::Tensor drop(const at::Tensor& x, DropoutDraw draw, at::Tensor out) {
   if (x.scalar_type() == at::kDouble) {
     drop_values(x.data_ptr<double>(), out.data_ptr<double>(), x.numel(), draw);
+  } else if (x.scalar_type() == at::kBFloat16) {
+    drop_values(x.data_ptr<at::BFloat16>(), out.data_ptr<at::BFloat16>(), x.numel(), draw);
   } else {
     drop_values(x.data_ptr<float>(), out.data_ptr<float>(), x.numel(), draw);
   }
   return out;
+}
+
+// An fp32 mask has numbers below the lowest of bf16, which would become infinite.
+at::Tensor mask_in(at::ScalarType type, const at::Tensor& mask) {
+  return type == at::kBFloat16 ? mask.clamp_min(lowest_number(type)).to(type) : mask;
 }
 
 at::Tensor probabilities_of(const Heads& q, const Heads& k, const AttentionOptions& o) {
@@ -65,7 +72,7 @@ at::Tensor probabilities_of(const Heads& q, const Heads& k, const AttentionOptio
   if (o.is_causal) {
     scores.masked_fill_(forbidden_by_causality(o.length, scores.device()), lowest_number(scores.scalar_type()));
   }
-  if (o.mask.defined()) scores.add_(o.mask);
+  if (o.mask.defined()) scores.add_(mask_in(scores.scalar_type(), o.mask));
   return at::_softmax(scores, -1, false);
 }
 

@@ -1,17 +1,18 @@
 #include "lockstep/models/layers/dense_function.h"
 
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
 
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/layers/gradient_in_place.h"
 
 namespace lockstep {
@@ -25,20 +26,28 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   return bias.defined() ? at::addmm(bias, x, weight) : at::mm(x, weight);
 }
 
+// Adds to a parameter's gradient in place, or returns what is to be added. LibTorch adds tensors of two types in a
+// third of the speed at which it casts one of them and adds.
+at::Tensor handed_over(const at::Tensor& parameter, at::Tensor in_place, const at::Tensor& gradient) {
+  const at::Tensor cast = gradient.to(parameter.scalar_type());
+  if (!in_place.defined()) return cast;
+  in_place.add_(cast);
+  return {};
+}
+
 at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& dy, WeightLayout layout) {
   const at::Tensor left = layout == WeightLayout::OutIn ? dy.t() : x.t();
   const at::Tensor& right = layout == WeightLayout::OutIn ? x : dy;
   at::Tensor in_place = gradient_in_place(weight);
-  if (!in_place.defined()) return at::mm(left, right);
+  if (!in_place.defined() || in_place.scalar_type() != x.scalar_type()) {
+    return handed_over(weight, in_place, at::mm(left, right));
+  }
   in_place.addmm_(left, right);
   return {};
 }
 
 at::Tensor bias_gradient(const at::Tensor& bias, const at::Tensor& dy) {
-  at::Tensor in_place = gradient_in_place(bias);
-  if (!in_place.defined()) return dy.sum(0);
-  in_place.add_(dy.sum(0));
-  return {};
+  return handed_over(bias, gradient_in_place(bias), dy.sum(0));
 }
 
 // sum += a·b; in place unless a graph of it is needed.
@@ -56,27 +65,31 @@ class DenseFunction : public torch::autograd::Function<DenseFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, WeightLayout layout) {
-    context->save_for_backward({x, weight, bias});
+    const at::Tensor factor = weight.to(x.scalar_type());
+    context->save_for_backward({x, weight, factor, bias});
     context->saved_data["layout"] = static_cast<std::int64_t>(layout);
-    return product(x, weight, bias, layout);
+    return product(x, factor, bias.to(x.scalar_type()), layout);
   }
 
   // The variant without bias: an undefined tensor may not be an argument.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             WeightLayout layout) {
-    context->save_for_backward({x, weight});
+    const at::Tensor factor = weight.to(x.scalar_type());
+    context->save_for_backward({x, weight, factor});
     context->saved_data["layout"] = static_cast<std::int64_t>(layout);
-    return product(x, weight, {}, layout);
+    return product(x, factor, {}, layout);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &dy = gradients[0];
     const auto layout = static_cast<WeightLayout>(context->saved_data["layout"].toInt());
-    variable_list result(saved.size() + 1);
-    if (x.requires_grad()) result[0] = at::mm(dy, layout == WeightLayout::OutIn ? weight : weight.t());
+    variable_list result(saved.size());
+    // A graph of the gradients needs the cast of the weight in it.
+    const at::Tensor factor = c10::GradMode::is_enabled() ? weight.to(x.scalar_type()) : saved[2];
+    if (x.requires_grad()) result[0] = at::mm(dy, layout == WeightLayout::OutIn ? factor : factor.t());
     if (weight.requires_grad()) result[1] = weight_gradient(x, weight, dy, layout);
-    if (saved.size() == 3 && saved[2].requires_grad()) result[2] = bias_gradient(saved[2], dy);
+    if (saved.size() == 4 && saved[3].requires_grad()) result[2] = bias_gradient(saved[3], dy);
     return result;
   }
 };
@@ -85,8 +98,19 @@ class DenseBesideFunction : public torch::autograd::Function<DenseBesideFunction
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& w0, const at::Tensor& b0,
                             const at::Tensor& w1, const at::Tensor& b1, const at::Tensor& w2, const at::Tensor& b2) {
-    context->save_for_backward({x, w0, b0, w1, b1, w2, b2});
+    variable_list saved{x, w0, b0, w1, b1, w2, b2};
     const std::int64_t size = w0.size(0);
+    if (x.scalar_type() != w0.scalar_type()) {
+      // The cast copies the weights anyway, so it puts them above each other, which makes one product of three.
+      const at::Tensor factor = at::empty({3 * size, w0.size(1)}, x.options());
+      factor.narrow(0, 0, size).copy_(w0);
+      factor.narrow(0, size, size).copy_(w1);
+      factor.narrow(0, 2 * size, size).copy_(w2);
+      saved.push_back(factor);
+      context->save_for_backward(saved);
+      return at::linear(x, factor, at::cat({b0, b1, b2}).to(x.scalar_type()));
+    }
+    context->save_for_backward(saved);
     const at::Tensor out = at::empty({x.size(0), 3 * size}, x.options());
     const std::pair<const at::Tensor*, const at::Tensor*> layers[] = {{&w0, &b0}, {&w1, &b1}, {&w2, &b2}};
     std::int64_t column = 0;
@@ -103,10 +127,12 @@ class DenseBesideFunction : public torch::autograd::Function<DenseBesideFunction
     const at::Tensor& x = saved[0];
     const std::int64_t size = saved[1].size(0);
     variable_list result(7);
+    const bool has_factor = saved.size() == 8 && !c10::GradMode::is_enabled();
+    if (x.requires_grad() && has_factor) result[0] = at::mm(gradients[0], saved[7]);
     for (std::size_t i = 0; i < 3; ++i) {
       const at::Tensor &weight = saved[1 + 2 * i], &bias = saved[2 + 2 * i];
       const at::Tensor dy = gradients[0].narrow(1, static_cast<std::int64_t>(i) * size, size);
-      if (x.requires_grad()) add_product(result[0], dy, weight);
+      if (x.requires_grad() && !has_factor) add_product(result[0], dy, weight.to(x.scalar_type()));
       if (weight.requires_grad()) result[1 + 2 * i] = weight_gradient(x, weight, dy, WeightLayout::OutIn);
       if (bias.requires_grad()) result[2 + 2 * i] = bias_gradient(bias, dy);
     }
@@ -154,24 +180,33 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
 
 }  // namespace
 
-bool can_take_shortcuts(const at::Tensor& x) {
-  return x.device().is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble) &&
-         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+std::optional<at::ScalarType> shortcut_type(const at::Tensor& x) {
+  if (!x.device().is_cpu()) return std::nullopt;
+  const at::ScalarType type = x.scalar_type();
+  if (!is_autocast_on(c10::DeviceType::CPU)) {
+    return type == at::kFloat || type == at::kDouble ? std::optional(type) : std::nullopt;
+  }
+  const bool is_bf16 = autocast_type(c10::DeviceType::CPU) == at::kBFloat16;
+  return is_bf16 && (type == at::kFloat || type == at::kBFloat16) ? std::optional(at::kBFloat16) : std::nullopt;
 }
 
 at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, WeightLayout layout) {
-  if (!can_take_shortcuts(x) || x.dim() != 2) return product(x, weight, bias, layout);
-  return bias.defined() ? DenseFunction::apply(x, weight, bias, layout) : DenseFunction::apply(x, weight, layout);
+  const std::optional<at::ScalarType> type = shortcut_type(x);
+  if (!type || x.dim() != 2) return product(x, weight, bias, layout);
+  const at::Tensor input = x.to(*type);
+  return bias.defined() ? DenseFunction::apply(input, weight, bias, layout)
+                        : DenseFunction::apply(input, weight, layout);
 }
 
 at::Tensor dense_beside(const at::Tensor& x, const std::array<at::Tensor, 3>& weights,
                         const std::array<at::Tensor, 3>& biases) {
-  return DenseBesideFunction::apply(x, weights[0], biases[0], weights[1], biases[1], weights[2], biases[2]);
+  return DenseBesideFunction::apply(x.to(*shortcut_type(x)), weights[0], biases[0], weights[1], biases[1], weights[2],
+                                    biases[2]);
 }
 
 at::Tensor embed(const at::Tensor& weight, const at::Tensor& ids, std::int64_t padding_idx) {
-  return can_take_shortcuts(weight) ? EmbedFunction::apply(weight, ids, padding_idx)
-                                    : at::embedding(weight, ids, padding_idx);
+  const bool has_shortcut = shortcut_type(weight).has_value() && weight.scalar_type() != at::kBFloat16;
+  return has_shortcut ? EmbedFunction::apply(weight, ids, padding_idx) : at::embedding(weight, ids, padding_idx);
 }
 
 }  // namespace lockstep

@@ -14,10 +14,10 @@ namespace lockstep {
 /// replica of DataParallel that number comes from the replica's own stream (base/random_stream.h).
 at::Tensor apply_dropout(const at::Tensor& x, double p, bool is_training);
 
-/// residual + apply_dropout(x), in one pass over memory.
+/// residual + apply_dropout(x), in one pass over memory. For x in bf16 and an fp32 residual the result is fp32.
 at::Tensor add_dropout(const at::Tensor& x, const at::Tensor& residual, double p, bool is_training);
 
-/// Whether draws can be applied to `x`: a CPU tensor of fp32 or fp64.
+/// Whether draws can be applied to `x`: a CPU tensor of fp32, fp64 or bf16.
 bool can_apply_draws(const at::Tensor& x);
 /// Makes a draw from one number of the default generator, or of the calling thread's random stream.
 DropoutDraw draw_dropout(double p);

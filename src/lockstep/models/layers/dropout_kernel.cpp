@@ -1,6 +1,7 @@
 #include "lockstep/models/layers/dropout_kernel.h"
 
 #include <cstring>
+#include <type_traits>
 
 #include "lockstep/base/mix_bits.h"
 #include "lockstep/base/processor/instruction_set.h"
@@ -46,72 +47,108 @@ struct Draw {
   double scale;
 };
 
-// Copies through local arrays, which tell the compiler that input and output do not overlap partly.
-template <bool kHasResidual, typename T>
-inline __attribute__((always_inline)) void run_block(const T* x, const T* residual, T* out, std::uint32_t position,
+// Blocks are copied through local arrays, which tell the compiler that input and output do not overlap partly.
+template <typename T>
+inline __attribute__((always_inline)) void load_block(const T* from, T (&values)[kBlock]) {
+  std::memcpy(values, from, sizeof(values));
+}
+inline __attribute__((always_inline)) void load_block(const c10::BFloat16* from, float (&values)[kBlock]) {
+  std::uint16_t halves[kBlock];
+  std::uint32_t bits[kBlock];
+  std::memcpy(halves, from, sizeof(halves));
+  for (std::int64_t i = 0; i < kBlock; ++i) bits[i] = static_cast<std::uint32_t>(halves[i]) << 16;
+  std::memcpy(values, bits, sizeof(values));
+}
+
+template <typename T>
+inline __attribute__((always_inline)) void store_block(const T (&values)[kBlock], T* to) {
+  std::memcpy(to, values, sizeof(values));
+}
+// Rounds to nearest, and to even if two are as near; a NaN stays one.
+inline __attribute__((always_inline)) void store_block(const float (&values)[kBlock], c10::BFloat16* to) {
+  std::uint32_t bits[kBlock];
+  std::uint16_t halves[kBlock];
+  std::memcpy(bits, values, sizeof(bits));
+  for (std::int64_t i = 0; i < kBlock; ++i) {
+    const std::uint32_t near = (bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16;
+    const bool is_nan = (bits[i] & 0x7fffffff) > 0x7f800000;
+    halves[i] = static_cast<std::uint16_t>(is_nan ? bits[i] >> 16 | 0x40 : near);
+  }
+  std::memcpy(static_cast<void*>(to), halves, sizeof(halves));
+}
+
+// The type in which values of In and Out are computed.
+template <typename In>
+using Computed = std::conditional_t<std::is_same_v<In, double>, double, float>;
+
+template <bool kHasResidual, typename In, typename Out>
+inline __attribute__((always_inline)) void run_block(const In* x, const Out* residual, Out* out, std::uint32_t position,
                                                      const Draw& draw) {
+  using T = Computed<In>;
   const T scale = static_cast<T>(draw.scale);
   T values[kBlock];
   T sums[kBlock];
-  std::memcpy(values, x, sizeof(values));
-  if (kHasResidual) std::memcpy(sums, residual, sizeof(sums));
+  load_block(x, values);
+  if (kHasResidual) load_block(residual, sums);
   for (std::int64_t i = 0; i < kBlock; ++i) {
     const bool stays = bits_of(position + static_cast<std::uint32_t>(i), draw.keys) >= draw.threshold;
     const T kept = stays ? values[i] * scale : T(0);
     values[i] = kHasResidual ? kept + sums[i] : kept;
   }
-  std::memcpy(out, values, sizeof(values));
+  store_block(values, out);
 }
 
 // The positions of one stretch. A last, partial block is padded with zeros, so that it runs through the same code.
-template <bool kHasResidual, typename T>
-inline __attribute__((always_inline)) void run_stretch(const T* x, const T* residual, T* out, std::int64_t count,
+template <bool kHasResidual, typename In, typename Out>
+inline __attribute__((always_inline)) void run_stretch(const In* x, const Out* residual, Out* out, std::int64_t count,
                                                        const Draw& draw) {
   std::int64_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {
     run_block<kHasResidual>(x + i, residual + (kHasResidual ? i : 0), out + i, static_cast<std::uint32_t>(i), draw);
   }
-  const auto rest_bytes = static_cast<std::size_t>(count - i) * sizeof(T);
-  if (rest_bytes == 0) return;
-  T values[kBlock] = {};
-  T sums[kBlock] = {};
-  std::memcpy(values, x + i, rest_bytes);
-  if (kHasResidual) std::memcpy(sums, residual + i, rest_bytes);
-  run_block<kHasResidual>(values, sums, values, static_cast<std::uint32_t>(i), draw);
-  std::memcpy(out + i, values, rest_bytes);
+  const auto rest = static_cast<std::size_t>(count - i);
+  if (rest == 0) return;
+  In values[kBlock] = {};
+  Out sums[kBlock] = {};
+  Out results[kBlock];
+  std::memcpy(static_cast<void*>(values), x + i, rest * sizeof(In));
+  if (kHasResidual) std::memcpy(static_cast<void*>(sums), residual + i, rest * sizeof(Out));
+  run_block<kHasResidual>(values, sums, results, static_cast<std::uint32_t>(i), draw);
+  std::memcpy(static_cast<void*>(out + i), results, rest * sizeof(Out));
 }
 
 #if LOCKSTEP_X86_TARGETS
-template <bool kHasResidual, typename T>
-__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))) void run_avx512(const T* x, const T* residual, T* out,
-                                                                              std::int64_t count, const Draw& draw) {
+template <bool kHasResidual, typename In, typename Out>
+__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))) void run_avx512(const In* x, const Out* residual,
+                                                                              Out* out, std::int64_t count,
+                                                                              const Draw& draw) {
   run_stretch<kHasResidual>(x, residual, out, count, draw);
 }
-template <bool kHasResidual, typename T>
-__attribute__((target("avx2"))) void run_avx2(const T* x, const T* residual, T* out, std::int64_t count,
+template <bool kHasResidual, typename In, typename Out>
+__attribute__((target("avx2"))) void run_avx2(const In* x, const Out* residual, Out* out, std::int64_t count,
                                               const Draw& draw) {
   run_stretch<kHasResidual>(x, residual, out, count, draw);
 }
 #endif
 
-template <bool kHasResidual, typename T>
-void run_plain(const T* x, const T* residual, T* out, std::int64_t count, const Draw& draw) {
+template <bool kHasResidual, typename In, typename Out>
+void run_plain(const In* x, const Out* residual, Out* out, std::int64_t count, const Draw& draw) {
   run_stretch<kHasResidual>(x, residual, out, count, draw);
 }
 
-template <bool kHasResidual, typename T>
+template <bool kHasResidual, typename In, typename Out>
 auto best_for_this_processor() {
 #if LOCKSTEP_X86_TARGETS
   const InstructionSet widest = widest_instruction_set();
-  if (widest == InstructionSet::Avx512) return run_avx512<kHasResidual, T>;
-  if (widest == InstructionSet::Avx2) return run_avx2<kHasResidual, T>;
+  if (widest == InstructionSet::Avx512) return run_avx512<kHasResidual, In, Out>;
+  if (widest == InstructionSet::Avx2) return run_avx2<kHasResidual, In, Out>;
 #endif
-  return run_plain<kHasResidual, T>;
+  return run_plain<kHasResidual, In, Out>;
 }
 
-template <bool kHasResidual, typename T>
-void run(const T* x, const T* residual, T* out, std::int64_t count, DropoutDraw request) {
-  static const auto run_positions = best_for_this_processor<kHasResidual, T>();
+template <bool kHasResidual, typename In, typename Out>
+void run(const In* x, const Out* residual, Out* out, std::int64_t count, DropoutDraw request) {
+  static const auto run_positions = best_for_this_processor<kHasResidual, In, Out>();
   constexpr double kRange = 4294967296.0;
   const bool drops_all = request.p >= 1;
   Draw draw;
@@ -134,10 +171,17 @@ void drop_values(const float* x, float* out, std::int64_t count, DropoutDraw dra
 void drop_values(const double* x, double* out, std::int64_t count, DropoutDraw draw) {
   run<false>(x, static_cast<const double*>(nullptr), out, count, draw);
 }
+void drop_values(const c10::BFloat16* x, c10::BFloat16* out, std::int64_t count, DropoutDraw draw) {
+  run<false>(x, static_cast<const c10::BFloat16*>(nullptr), out, count, draw);
+}
 void drop_and_add_values(const float* x, const float* residual, float* out, std::int64_t count, DropoutDraw draw) {
   run<true>(x, residual, out, count, draw);
 }
 void drop_and_add_values(const double* x, const double* residual, double* out, std::int64_t count, DropoutDraw draw) {
+  run<true>(x, residual, out, count, draw);
+}
+void drop_and_add_values(const c10::BFloat16* x, const float* residual, float* out, std::int64_t count,
+                         DropoutDraw draw) {
   run<true>(x, residual, out, count, draw);
 }
 

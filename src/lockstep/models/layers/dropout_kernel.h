@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/util/BFloat16.h>
+
 #include <cstdint>
 
 namespace lockstep {
@@ -13,9 +15,12 @@ struct DropoutDraw {
 /// out[i] = x[i] / (1 - p), or 0 where the draw drops position i. `out` may be `x`.
 void drop_values(const float* x, float* out, std::int64_t count, DropoutDraw draw);
 void drop_values(const double* x, double* out, std::int64_t count, DropoutDraw draw);
+void drop_values(const c10::BFloat16* x, c10::BFloat16* out, std::int64_t count, DropoutDraw draw);
 
-/// out[i] = residual[i] + the result of drop_values for x[i].
+/// out[i] = residual[i] + the result of drop_values for x[i], which is not rounded to bf16 before it is added.
 void drop_and_add_values(const float* x, const float* residual, float* out, std::int64_t count, DropoutDraw draw);
 void drop_and_add_values(const double* x, const double* residual, double* out, std::int64_t count, DropoutDraw draw);
+void drop_and_add_values(const c10::BFloat16* x, const float* residual, float* out, std::int64_t count,
+                         DropoutDraw draw);
 
 }  // namespace lockstep

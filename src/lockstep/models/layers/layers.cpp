@@ -25,7 +25,10 @@ Norm::Norm(std::int64_t size, double eps)
       bias_(register_parameter("bias", at::empty({size}))),
       eps_(eps) {}
 
-at::Tensor Norm::forward(const at::Tensor& x) const { return at::layer_norm(x, weight_.sizes(), weight_, bias_, eps_); }
+at::Tensor Norm::forward(const at::Tensor& x) const {
+  // Autocast brings x in bf16, for which LibTorch 1.13 has no backward with fp32 weights.
+  return at::layer_norm(x.to(weight_.scalar_type()), weight_.sizes(), weight_, bias_, eps_);
+}
 
 Embedding::Embedding(std::int64_t count, std::int64_t size, std::int64_t padding_idx)
     : weight_(register_parameter("weight", at::empty({count, size}))), padding_idx_(padding_idx) {}

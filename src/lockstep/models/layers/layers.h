@@ -39,7 +39,7 @@ class TransposedDense : public torch::nn::Module {
   at::Tensor bias_;
 };
 
-/// Layer normalisation over the last dimension; parameters "weight" and "bias".
+/// Layer normalisation over the last dimension, in the type of its parameters "weight" and "bias".
 class Norm : public torch::nn::Module {
  public:
   Norm(std::int64_t size, double eps);
