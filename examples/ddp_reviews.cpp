@@ -1,12 +1,13 @@
 // Fine-tunes a BERT from a Hugging Face folder, or trains a small one from nothing, to rate reviews, on several ranks:
+//   lockstep run --nproc-per-node 2 ddp_reviews
 //   lockstep run --nproc-per-node 2 ddp_reviews --model bert-base-cased --label stars
-//   lockstep run --nproc-per-node 2 ddp_reviews --model bert-tiny --lr 1e-3 --epochs 10
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 
+#include "learning.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/distributed_sampler.h"
@@ -27,7 +28,7 @@ struct Arguments {
   std::string text = "review", label = "division", save;
   std::int64_t train_samples = 0, test_samples = 0, max_length = 128, batch_size = 32;
   int epochs = 3;
-  double lr = 2e-5;
+  std::optional<double> lr;
 };
 
 // The rows of a file; if `samples` is given, a selection of that size, made before anything is tokenized.
@@ -99,9 +100,10 @@ void train(const Arguments& args) {
   ls::DataLoader test_loader(test_dataset, options, test_sampler);
 
   // Set up the optimizer
-  ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(args.lr));
+  ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(learning_rate_of(args.model, args.lr, 2e-5)));
   ddp.fuse(optimizer);  // the ranks share the work of the update
 
+  LossHint hint;
   std::int64_t global_step = 0;
   for (int epoch = 0; epoch < args.epochs; ++epoch) {
     model->train();
@@ -113,6 +115,7 @@ void train(const Arguments& args) {
       loss.backward();
       optimizer.step();
       require_number(loss, epoch, global_step);
+      hint.add(loss.item<double>());
       if (global_step % 10 == 0 && rank == 0) {
         std::printf("Epoch: %d, Step: %ld, Loss: %.4f\n", epoch, static_cast<long>(global_step), loss.item<double>());
       }
@@ -121,6 +124,7 @@ void train(const Arguments& args) {
   }
   const double percent = accuracy(*model, test_loader);
   if (rank == 0) std::printf("Accuracy on the test reviews: %.2f %%\n", percent);
+  if (rank == 0) hint.print();
 
   // Save the model checkpoint only on the main process
   if (rank == 0 && !args.save.empty()) {
@@ -139,7 +143,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.footer(
       "Examples:\n  lockstep run --nproc-per-node 2 ddp_reviews --model bert-base-cased --label stars\n"
-      "  lockstep run --nproc-per-node 2 ddp_reviews --model bert-tiny --lr 1e-3 --epochs 10 --save trained");
+      "  lockstep run --nproc-per-node 2 ddp_reviews --epochs 10 --save trained");
   app.add_option("--model", args.model, "folder of a BERT, or bert-tiny, -mini, -small, -base with random weights");
   app.add_option("--tokenizer", args.tokenizer, "folder of its tokenizer; default: the model's, or data/reviews-vocab");
   app.add_option("--train", args.train, "CSV, TSV or JSON Lines file to train on");
@@ -153,7 +157,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000));
   app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1000000));
   app.add_option("--epochs", args.epochs, "how often to go through the training set")->check(CLI::Range(1, 1000000));
-  app.add_option("--lr", args.lr, "learning rate of Adam");
+  app.add_option("--lr", args.lr, "learning rate of Adam; default: 2e-5 for a folder's model, 5e-4 for random weights");
   app.add_option("--save", args.save, "folder for the trained model and its tokenizer");
   return run_example(app, argc, argv, [&] {
     if (args.tokenizer.empty()) {

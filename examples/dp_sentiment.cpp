@@ -1,7 +1,7 @@
 // Sentiment of reviews with BERT and DataParallel, in one process. Reviews that are neither positive nor negative are
 // left out; a tenth of the others is kept to measure the accuracy after each epoch.
 //   dp_sentiment --model bert-base-uncased
-//   dp_sentiment --lr 5e-4 --epochs 5
+//   dp_sentiment --epochs 5
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 
+#include "learning.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/padding_collator.h"
@@ -29,7 +30,7 @@ struct Arguments {
   std::string positive = "positive", negative = "negative";
   std::int64_t batch_size = 32, max_length = 512;
   int replicas = 0, epochs = 1, log_step = 20;
-  double lr = 2e-5;
+  std::optional<double> lr;
 };
 
 std::shared_ptr<const ls::TextDataset> rows_of(const Arguments& args) {
@@ -119,8 +120,9 @@ void train(const Arguments& args) {
   Parallel model(module, devices);
 
   // 4. define optimizer
-  ls::Adam optimizer(module->parameters(), torch::optim::AdamOptions(args.lr));
+  ls::Adam optimizer(module->parameters(), torch::optim::AdamOptions(learning_rate_of(args.model, args.lr, 2e-5)));
 
+  LossHint hint;
   long step = 0;
   for (int e = 0; e < args.epochs; ++e) {
     module->train();
@@ -131,6 +133,7 @@ void train(const Arguments& args) {
       loss.mean().backward();
       optimizer.step();
       require_number(loss.mean(), e, step);
+      hint.add(loss.mean().item<double>());
       if (step++ % args.log_step == 0) {
         std::printf("epoch %d / %d: global step: %ld, loss: %.4f\n", e + 1, args.epochs, step - 1,
                     loss.mean().item<double>());
@@ -138,6 +141,7 @@ void train(const Arguments& args) {
     }
     std::printf("epoch: %d : acc: %.4f\n", e + 1, evaluate(model, validloader));
   }
+  hint.print();
 }
 
 int main(int argc, char** argv) {
@@ -145,7 +149,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a BERT to tell positive from negative reviews, with DataParallel.", "dp_sentiment");
   app.option_defaults()->always_capture_default();
   app.footer(
-      "Examples:\n  dp_sentiment --model bert-base-uncased\n  dp_sentiment --lr 5e-4 --epochs 5\n"
+      "Examples:\n  dp_sentiment --model bert-base-uncased\n  dp_sentiment --epochs 5\n"
       "  dp_sentiment --data amazon_alexa.tsv --text verified_reviews --label feedback --positive 1 --negative 0");
   app.add_option("--model", args.model, "folder of a BERT, or bert-tiny, -mini, -small, -base with random weights");
   app.add_option("--tokenizer", args.tokenizer, "folder of its tokenizer; default: the model's, or data/reviews-vocab");
@@ -161,7 +165,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 30));
   app.add_option("--epochs", args.epochs, "how often to go through the training set")->check(CLI::Range(1, 1 << 30));
   app.add_option("--log_step", args.log_step, "steps between two lines with the loss")->check(CLI::Range(1, 1 << 30));
-  app.add_option("--lr", args.lr, "learning rate of Adam");
+  app.add_option("--lr", args.lr, "learning rate of Adam; default: 2e-5 for a folder's model, 5e-4 for random weights");
   return run_example(app, argc, argv, [&] {
     if (args.tokenizer.empty()) {
       args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";

@@ -1,11 +1,12 @@
 // Trainer with dynamic padding, accuracy and macro-F1, evaluation and a checkpoint each epoch, and the best model at
 // the end, on several ranks:
 //   lockstep run --nproc-per-node 2 trainer_reviews
-//   lockstep run --nproc-per-node 2 trainer_reviews --model bert-base-cased --label-column stars --learning-rate 2e-5
+//   lockstep run --nproc-per-node 2 trainer_reviews --model bert-base-cased --label-column stars
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/process_group.h"
@@ -43,20 +44,25 @@ std::shared_ptr<ls::Model> load_model(const Arguments& args, const ls::Tokenizer
 }
 
 void train(const Arguments& args, const ls::TrainingFlags& flags) {
+  // Random weights need larger steps than pretrained ones, and more of them
+  const bool is_pretrained = std::filesystem::is_directory(args.model);
+  const double learning_rate = is_pretrained ? 2e-5 : 5e-4;
+  const std::int64_t batch_size = is_pretrained ? 32 : 8;
+
   // Define the training arguments; flags on the command line override them
   ls::TrainingArguments training_args;
-  training_args.output_dir = "test_trainer";       // Output directory for model checkpoints
-  training_args.per_device_train_batch_size = 32;  // Batch size per device during training
-  training_args.per_device_eval_batch_size = 32;   // Batch size per device during evaluation
-  training_args.logging_steps = 10;                // Number of steps between logging
-  training_args.eval_strategy = "epoch";           // Evaluate at the end of each epoch
-  training_args.save_strategy = "epoch";           // Save checkpoints at the end of each epoch
-  training_args.num_train_epochs = 4;              // Number of training epochs
-  training_args.save_total_limit = 3;              // Maximum number of saved checkpoints
-  training_args.learning_rate = 2e-5;              // Learning rate
-  training_args.weight_decay = 0.01;               // Weight decay for regularization
-  training_args.metric_for_best_model = "f1";      // Metric to monitor for best model
-  training_args.load_best_model_at_end = true;     // Load the best model after training
+  training_args.output_dir = "test_trainer";               // Output directory for model checkpoints
+  training_args.per_device_train_batch_size = batch_size;  // Batch size per device during training
+  training_args.per_device_eval_batch_size = 32;           // Batch size per device during evaluation
+  training_args.logging_steps = 10;                        // Number of steps between logging
+  training_args.eval_strategy = "epoch";                   // Evaluate at the end of each epoch
+  training_args.save_strategy = "epoch";                   // Save checkpoints at the end of each epoch
+  training_args.num_train_epochs = 4;                      // Number of training epochs
+  training_args.save_total_limit = 3;                      // Maximum number of saved checkpoints
+  training_args.learning_rate = learning_rate;             // Learning rate
+  training_args.weight_decay = 0.01;                       // Weight decay for regularization
+  training_args.metric_for_best_model = "f1";              // Metric to monitor for best model
+  training_args.load_best_model_at_end = true;             // Load the best model after training
   training_args = flags.arguments(training_args);
   torch::manual_seed(static_cast<std::uint64_t>(training_args.seed));
 

@@ -52,9 +52,9 @@ TEST(DdpReviews, LearnsDivisionsAndGoesOnFromWhatItSaved) {
   const TemporaryFolder folder;
   const std::string saved = folder / "saved";
   const ProgramEnd end = run_ranks(
-      2, "ddp_reviews",
-      reviews({"--train_samples", "2000", "--epochs", "4", "--batch_size", "8", "--lr", "5e-4", "--save", saved}));
+      2, "ddp_reviews", reviews({"--train_samples", "2000", "--epochs", "4", "--batch_size", "8", "--save", saved}));
   ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_FALSE(contains(end.err, "hint:")) << end.err;
   EXPECT_TRUE(contains(end.out, "Epoch: 0, Step: 0, Loss: 1.")) << end.out;
   EXPECT_TRUE(contains(end.out, "Epoch: 3, Step: 490, Loss: ")) << "125 steps of 8 an epoch for each of two ranks\n"
                                                                 << end.out;
@@ -82,6 +82,14 @@ TEST(DdpReviews, RatesInStarsAsTheOriginalDoes) {
                                                                  << end.out;
   EXPECT_TRUE(contains(end.out, "Epoch: 1, Step: 10, Loss: ")) << end.out;
   EXPECT_EQ(numbers_after(end.out, "Accuracy on the test reviews: ").size(), 1U) << "rank 0 alone prints\n" << end.out;
+}
+
+TEST(DdpReviews, HintsAtALossThatDoesNotFall) {
+  const ProgramEnd end =
+      run_ranks(1, "ddp_reviews", reviews({"--test_samples", "10", "--max_length", "8", "--epochs", "1", "--lr", "0"}));
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(contains(end.err, "hint: the loss has hardly moved")) << end.err;
+  EXPECT_TRUE(contains(end.err, "--lr")) << end.err;
 }
 
 TEST(DdpReviews, NamesWhatIsWrong) {
