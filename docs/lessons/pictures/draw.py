@@ -3,12 +3,16 @@
 
     python3 docs/lessons/pictures/draw.py [FOLDER]
 """
+import csv
 import pathlib
+import re
 import sys
 
 INK, GREY, LINE = "#1f2933", "#616e7c", "#9aa5b1"
 WEIGHTS, GRADIENTS, STATE, DATA = "#bcd9f5", "#f9d3a8", "#cfe8c6", "#e6dcf5"
 WORK, EMPTY = "#e4e7eb", "#ffffff"
+
+SHIPPED = pathlib.Path(__file__).resolve().parents[3] / "data"
 
 
 class Picture:
@@ -212,8 +216,49 @@ def zero_stages():
     return picture
 
 
+def shipped_rows(name):
+    """The rows of a CSV file of the project's data."""
+    with open(SHIPPED / name, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def word_pieces(text):
+    """The tokens of `text`: words and marks in lower case, each cut into the longest pieces of the shipped vocabulary."""
+    vocabulary = set((SHIPPED / "reviews-vocab" / "vocab.txt").read_text(encoding="utf-8").split("\n"))
+    pieces = []
+    for word in re.findall(r"\w+|[^\w\s]", text.lower()):
+        begin = 0
+        while begin < len(word):
+            mark = "##" if begin else ""
+            end = next(end for end in range(len(word), begin, -1) if mark + word[begin:end] in vocabulary)
+            pieces.append(mark + word[begin:end])
+            begin = end
+    return pieces
+
+
+def padding():
+    """Two batches of the shipped reviews, padded to a fixed length and to the longest of each batch."""
+    lengths = [len(word_pieces(row["review"])) + 2 for row in shipped_rows("reviews.csv")[:16]]  # [CLS] and [SEP], too
+    picture = Picture("The first 16 reviews, 8 a batch: padded to 128 tokens, or to the longest of the batch", 860, 330)
+    for column, fixed in enumerate((128, None)):
+        left, computed = 20 + column * 430, 0
+        for batch in range(2):
+            texts = lengths[batch * 8:batch * 8 + 8]
+            width = fixed or max(texts)
+            for place, length in enumerate(texts):
+                y = 76 + batch * 108 + place * 12
+                picture.box(left, y, width * 3, 10, "", EMPTY, dashed=True)
+                picture.box(left, y, length * 3, 10, "", DATA)
+                computed += width
+        picture.text(left, 62, f"{'fixed' if fixed else 'dynamic'} padding: {sum(lengths)} tokens of text,"
+                     f" {computed} computed", size=13, bold=True)
+    picture.text(20, 306, "One line is one review; dashed: [PAD]. A padded place costs as much time as a word.", size=12,
+                 color=GREY)
+    return picture
+
+
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
-            "zero-stages": zero_stages}
+            "zero-stages": zero_stages, "padding": padding}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
