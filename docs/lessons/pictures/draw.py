@@ -216,6 +216,52 @@ def zero_stages():
     return picture
 
 
+def inference():
+    """Replicas that were made once, and batches that are cut, answered and put together again."""
+    picture = Picture("Inference: the model is replicated once; each batch is scattered, applied and gathered", 860, 330)
+    picture.text(20, 62, "once", bold=True)
+    picture.box(90, 46, 90, 34, "model", WEIGHTS)
+    picture.arrow(180, 63, 268, 63)
+    picture.text(190, 56, "replicate", size=12, color=GREY)
+    picture.box(270, 46, 110, 34, "replica 0", WEIGHTS)
+    picture.box(390, 46, 110, 34, "replica 1", WEIGHTS)
+    picture.text(20, 122, "for every\nbatch", bold=True)
+    for text in range(4):
+        picture.box(90, 104 + text * 34, 90, 28, f"text {text}", DATA, size=12)
+        replica = text // 2
+        x = 270 + replica * 120
+        picture.box(x, 104 + text * 34, 110, 28, f"text {text}", DATA, size=12)
+        picture.arrow(182, 118 + text * 34, x - 2, 118 + text * 34)
+        picture.box(660, 104 + text * 34, 110, 28, f"answer {text}", STATE, size=12)
+        picture.arrow(x + 112, 118 + text * 34, 658, 118 + text * 34)
+    for x, words in ((196, "scatter"), (340, "apply: both at once"), (560, "gather")):
+        picture.text(x, 262, words, size=13, bold=True)
+    picture.text(20, 290, "No gradient is kept and nothing is shuffled, so the answers have the order of the texts. A forward of"
+                 " DataParallel does\nthe same three steps; on GPUs it first looks whether the weights have changed.",
+                 size=12, color=GREY)
+    return picture
+
+
+def shares_of_evaluation():
+    """Seven texts on three ranks: each text once, and back in the order of the file."""
+    picture = Picture("Seven texts on three ranks: every text once, then back in the order of the file", 860, 290)
+    texts, ranks, fills = 7, 3, (WEIGHTS, GRADIENTS, STATE)
+    picture.text(20, 66, "file", bold=True)
+    for text in range(texts):
+        picture.box(120 + text * 84, 48, 76, 30, f"text {text}", fills[text % ranks], size=12)
+    for rank in range(ranks):
+        y = 104 + rank * 36
+        picture.text(20, y + 19, f"rank {rank}", bold=True)
+        for place, text in enumerate(range(rank, texts, ranks)):
+            picture.box(120 + place * 84, y, 76, 30, f"text {text}", fills[rank], size=12)
+    picture.text(20, 238, "answers", bold=True)
+    for text in range(texts):
+        picture.box(120 + text * 84, 220, 76, 30, f"answer {text}", fills[text % ranks], size=12)
+    picture.text(120, 274, "Rank 0 has one text more than the others. Nothing is repeated, so no answer counts twice.", size=12,
+                 color=GREY)
+    return picture
+
+
 def shipped_rows(name):
     """The rows of a CSV file of the project's data."""
     with open(SHIPPED / name, encoding="utf-8", newline="") as file:
@@ -258,7 +304,8 @@ def padding():
 
 
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
-            "zero-stages": zero_stages, "padding": padding}
+            "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
+            "padding": padding}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
