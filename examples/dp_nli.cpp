@@ -2,13 +2,15 @@
 // neither? Fine-tunes a BERT from a Hugging Face folder, or trains a small one, with DataParallel, in one process:
 //   dp_nli --model bert-base-cased --train multinli_1.0_train.jsonl --premise sentence1 --hypothesis sentence2
 //       --label gold_label
-//   dp_nli --lr 5e-4 --epochs 10 --test data/pairs-test.csv
+//   dp_nli --epochs 10 --test data/pairs-test.csv
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
+#include "learning.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/padding_collator.h"
@@ -17,6 +19,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/replicas/parallel_loss.h"
+#include "lockstep/replicas/step_trace.h"
 #include "require_number.h"
 #include "run_example.h"
 
@@ -25,12 +28,12 @@ namespace ls = lockstep;
 const std::map<std::string, std::int64_t> kLabels{{"entailment", 0}, {"neutral", 1}, {"contradiction", 2}};
 
 struct Arguments {
-  std::string model = "bert-tiny", tokenizer, train = "data/pairs.csv", test;
+  std::string model = "bert-tiny", tokenizer, train = "data/pairs.csv", test, trace;
   std::string premise = "premise", hypothesis = "hypothesis", label = "label";
   std::vector<std::string> columns;
   std::int64_t batch_size = 32, max_length = 512, steps = 300;
   int replicas = 0, epochs = 1;
-  double lr = 3e-5;
+  std::optional<double> lr;
 };
 
 std::shared_ptr<const ls::TextDataset> rows_of(const std::string& path, const Arguments& args) {
@@ -67,6 +70,17 @@ double accuracy(Parallel& model, ls::DataLoader& test) {
   return 100.0 * static_cast<double>(correct) / static_cast<double>(pairs);
 }
 
+// Shows the parts of one step, and writes them for chrome://tracing and ui.perfetto.dev
+void show(const ls::StepTrace& trace, const std::string& path) {
+  for (const ls::TraceSpan& span : trace.spans()) {
+    std::printf("  %-10s %-8s %8.3f ms, %ld bytes\n", span.name.c_str(), span.device.c_str(),
+                1e3 * (span.end_s - span.begin_s), static_cast<long>(span.bytes));
+  }
+  std::ofstream file(path);
+  file << ls::chrome_trace(trace.spans());
+  if (!file.flush()) throw ls::Error("the trace cannot be written", path, "free space, or name another --trace");
+}
+
 void train(const Arguments& args) {
   torch::manual_seed(42);
 
@@ -95,16 +109,20 @@ void train(const Arguments& args) {
   if (args.replicas > 0) devices.clear();
   for (int i = 0; i < args.replicas; ++i) devices.emplace_back(i);
   bert->to(devices.front().tensor_device());
+  ls::StepTrace trace;
   Parallel model(bert, devices);
 
   // 4. create optimizer
-  ls::Adam optimizer(bert->parameters(), torch::optim::AdamOptions(args.lr));
+  ls::Adam optimizer(bert->parameters(), torch::optim::AdamOptions(learning_rate_of(args.model, args.lr, 3e-5)));
 
   // 5. start training
   bert->train();
+  LossHint hint;
   std::int64_t step = 0;
   for (int epoch = 0; epoch < args.epochs && step <= args.steps; ++epoch) {
     for (auto& data : data_loader) {
+      ls::StepTrace* const traced = step == 3 && !args.trace.empty() ? &trace : nullptr;  // the first steps are slower
+      model.set_trace(traced);
       optimizer.zero_grad();
       // Each replica returns the sum of its pairs' losses and their count: the mean is the batch's, for any chunks
       auto loss =
@@ -113,13 +131,20 @@ void train(const Arguments& args) {
               data)
               .mean();
       loss.backward();
-      optimizer.step();
+      {
+        const ls::TraceScope scope(traced, "update", devices.front().name());
+        optimizer.step();
+      }
+      if (traced != nullptr) show(trace, args.trace);
       require_number(loss, epoch, step);
+      hint.add(loss.item<double>());
       if (step % 10 == 0) std::printf("step:%ld, loss:%.4f\n", static_cast<long>(step), loss.item<double>());
       if (++step > args.steps) break;
     }
   }
+  model.set_trace(nullptr);
   if (test_loader) std::printf("Accuracy on the test pairs: %.2f %%\n", accuracy(model, *test_loader));
+  hint.print();
 }
 
 int main(int argc, char** argv) {
@@ -127,7 +152,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a BERT to judge pairs of sentences, with DataParallel.", "dp_nli");
   app.option_defaults()->always_capture_default();
   app.footer(
-      "Examples:\n  dp_nli --lr 5e-4 --epochs 10 --test data/pairs-test.csv\n"
+      "Examples:\n  dp_nli --epochs 10 --test data/pairs-test.csv\n"
       "  dp_nli --model bert-base-cased --train multinli_1.0_train.jsonl --premise sentence1 --hypothesis sentence2 "
       "--label gold_label");
   app.add_option("--model", args.model, "folder of a BERT, or bert-tiny, -mini, -small, -base with random weights");
@@ -145,9 +170,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 30));
   app.add_option("--replicas", args.replicas, "replicas of DataParallel; 0: one for each device, here each core")
       ->check(CLI::Range(0, 1024));
+  app.add_option("--trace", args.trace, "file for a trace of step 3; its parts are printed, too")->option_text("FILE");
   app.add_option("--steps", args.steps, "number of the last step")->check(CLI::Range(0, 1 << 30));
   app.add_option("--epochs", args.epochs, "how often to go through the file at most")->check(CLI::Range(1, 1 << 30));
-  app.add_option("--lr", args.lr, "learning rate of Adam");
+  app.add_option("--lr", args.lr, "learning rate of Adam; default: 3e-5 for a folder's model, 5e-4 for random weights");
   return run_example(app, argc, argv, [&] {
     if (args.tokenizer.empty()) {
       args.tokenizer = std::filesystem::is_directory(args.model) ? args.model : "data/reviews-vocab";

@@ -282,6 +282,34 @@ def word_pieces(text):
     return pieces
 
 
+def sentence_pair():
+    """The first shipped pair of sentences that fits on the page, as BERT reads it."""
+    for row in shipped_rows("pairs.csv"):
+        first, second = (word_pieces(row[column]) for column in ("premise", "hypothesis"))
+        if len(first) + len(second) <= 22:
+            break
+    tokens = [("[CLS]", 0)] + [(token, 0) for token in first] + [("[SEP]", 0)]
+    tokens += [(token, 1) for token in second] + [("[SEP]", 1), ("[PAD]", None), ("[PAD]", None)]
+    picture = Picture("A pair of sentences as BERT reads it", 860, 330)
+    picture.text(20, 62, f"premise: {row['premise']}\nhypothesis: {row['hypothesis']}\nlabel: {row['label']}", size=13)
+    widths = [max(34, 8 * len(token) + 10) for token, _ in tokens]
+    x, y = 20, 126
+    picture.text(x, y - 8, "tokens, and below each its segment (token_type_ids) and whether it is text (attention_mask)",
+                 size=12, color=GREY)
+    for (token, segment), width in zip(tokens, widths):
+        if x + width > 840:
+            x, y = 20, y + 76
+        fill = EMPTY if segment is None else DATA if segment else WEIGHTS
+        picture.box(x, y, width, 28, token, fill, size=12, dashed=segment is None)
+        picture.text(x + width / 2, y + 44, f"{segment or 0} {0 if segment is None else 1}", size=12, anchor="middle",
+                     color=GREY)
+        x += width + 4
+    picture.text(20, y + 76, "[CLS] collects what the classifier reads. The segments show BERT where the second sentence"
+                 " begins.\n[PAD] fills the shorter pairs of a batch; its mask is 0, so no attention goes there.", size=12,
+                 color=GREY)
+    return picture
+
+
 def padding():
     """Two batches of the shipped reviews, padded to a fixed length and to the longest of each batch."""
     lengths = [len(word_pieces(row["review"])) + 2 for row in shipped_rows("reviews.csv")[:16]]  # [CLS] and [SEP], too
@@ -305,7 +333,7 @@ def padding():
 
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
             "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
-            "padding": padding}
+            "sentence-pair": sentence_pair, "padding": padding}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
