@@ -24,6 +24,7 @@ struct Arguments {
   std::string model = "gpt2-tiny", tokenizer = "data/bytes-vocab", data = "data/reviews.csv", column = "review", save;
   std::int64_t batch_size = 4, seq_len = 64, save_interval = 50, train_step = 100;
   int dp_size = 0;
+  double lr = 3e-5;
 };
 
 void train(const Arguments& args) {
@@ -39,7 +40,7 @@ void train(const Arguments& args) {
   ls::LoadOptions load;
   load.tokenizer_size = tokenizer.vocab_size();
   auto model = ls::load_or_make_model(args.model, ls::TextTask::CausalLanguageModel, load, tokenizer.pad_id()).model;
-  ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(3e-5));
+  ls::Adam optimizer(model->parameters(), torch::optim::AdamOptions(args.lr));
   ls::ready(model, parallel_context);
 
   // 1.4. Load dataset and create dataloader
@@ -72,7 +73,8 @@ void train(const Arguments& args) {
       require_number(loss, epoch, step + 1);
       ++step;
       if (rank == 0 && step % 10 == 0) std::printf("Step: %d, Loss: %.4f\n", int(step), loss.item<double>());
-      if (rank == 0 && !args.save.empty() && step % args.save_interval == 0) ls::save_model(*model, args.save);
+      const bool is_saved = step % args.save_interval == 0 || step == args.train_step;
+      if (rank == 0 && !args.save.empty() && is_saved) ls::save_model(*model, args.save);
     }
   }
 }
@@ -89,6 +91,9 @@ int main(int argc, char** argv) {
   app.add_option("--batch_size", args.batch_size, "texts per rank and step")->check(CLI::Range(1, 1 << 30));
   app.add_option("--seq_len", args.seq_len, "tokens of the longest text")->check(CLI::Range(1, 1 << 30));
   app.add_option("--train_step", args.train_step, "number of steps")->check(CLI::Range(1, 1 << 30));
-  app.add_option("--save", args.save, "folder for the model")->option_text("FOLDER");
+  app.add_option("--lr", args.lr, "learning rate of Adam")->check(CLI::NonNegativeNumber);
+  app.add_option("--save", args.save, "folder for the model, which is written at intervals and at the end")
+      ->option_text("FOLDER");
+  app.add_option("--save_interval", args.save_interval, "steps between two writes")->check(CLI::Range(1, 1 << 30));
   return run_example(app, argc, argv, [&] { train(args); });
 }

@@ -135,5 +135,14 @@ TEST(GPT2Lm, ReadsTheContextsOfSquad) {
   EXPECT_LT(losses[2], losses[0] - 1) << end.out;
 }
 
+TEST(OsloExamples, SaveAtTheEndOfATrainingThatIsShorterThanTheInterval) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_ranks(2, "oslo_gpt2",
+                                   {"--data", kExamplesShipped + "reviews.csv", "--tokenizer",
+                                    kExamplesShipped + "bytes-vocab", "--train_step", "2", "--save", folder / "saved"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(std::filesystem::exists(folder / "saved/model.safetensors"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -310,6 +310,29 @@ def sentence_pair():
     return picture
 
 
+def parallel_context():
+    """From any launcher to a context, and from the context to equal gradients."""
+    picture = Picture("One context, whatever started the ranks", 860, 280)
+    for index, (launcher, variables) in enumerate((("lockstep run, torchrun", "RANK, WORLD_SIZE"),
+                                                   ("mpirun", "OMPI_COMM_WORLD_RANK"),
+                                                   ("srun", "SLURM_PROCID"))):
+        y = 56 + index * 56
+        picture.box(20, y, 190, 44, f"{launcher}\nsets {variables}", DATA, size=11)
+        picture.arrow(212, y + 22, 268, 134)
+    picture.box(270, 112, 150, 44, "ParallelContext\nfrom_env()", WORK, size=12)
+    picture.arrow(422, 134, 468, 134)
+    picture.box(470, 56, 150, 44, "ready(model, context)\nequal weights", WEIGHTS, size=12)
+    picture.box(470, 112, 150, 44, "get_local_rank(Data)\nthis rank's texts", DATA, size=12)
+    picture.box(470, 168, 150, 44, "get_world_size(Data)\nnumber of shares", DATA, size=12)
+    picture.arrow(622, 78, 668, 120)
+    picture.arrow(622, 134, 668, 134)
+    picture.arrow(622, 190, 668, 148)
+    picture.box(670, 112, 170, 44, "plain loop: backward\naverages gradients", GRADIENTS, size=12)
+    picture.text(20, 250, "The model stays a plain model: it is called, saved and updated under its own name. The context holds"
+                 " what connects the ranks.", size=12, color=GREY)
+    return picture
+
+
 def padding():
     """Two batches of the shipped reviews, padded to a fixed length and to the longest of each batch."""
     lengths = [len(word_pieces(row["review"])) + 2 for row in shipped_rows("reviews.csv")[:16]]  # [CLS] and [SEP], too
@@ -333,7 +356,7 @@ def padding():
 
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
             "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
-            "sentence-pair": sentence_pair, "padding": padding}
+            "sentence-pair": sentence_pair, "parallel-context": parallel_context, "padding": padding}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
