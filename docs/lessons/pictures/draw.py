@@ -333,6 +333,27 @@ def parallel_context():
     return picture
 
 
+def nodes():
+    """Two launchers and four ranks."""
+    picture = Picture("Two nodes with two ranks each", 860, 330)
+    for node in range(2):
+        x = 30 + node * 420
+        picture.box(x, 48, 380, 190, "", EMPTY)
+        picture.text(x + 12, 70, f"node {node}", bold=True)
+        picture.box(x + 100, 62, 250, 40, f"lockstep run --node-rank {node}", WORK, size=12)
+        for local in range(2):
+            left = x + 20 + local * 180
+            picture.box(left, 150, 160, 56, f"rank {node * 2 + local} of 4\nlocal rank {local} of 2", WEIGHTS, size=12)
+            picture.arrow(x + 225, 102, left + 80, 148)
+        picture.text(x + 190, 228, "shared memory inside a node", size=12, anchor="middle", color=GREY)
+    picture.arrow(412, 192, 448, 192)
+    picture.arrow(448, 164, 412, 164)
+    picture.text(430, 264, "between nodes: the network", size=12, anchor="middle", color=GREY)
+    picture.text(30, 294, "Node 0's launcher serves the store, at --master-addr and --master-port; all ranks meet there.\nA rank"
+                 " counts over all nodes, a local rank on its own node.", size=12, color=GREY)
+    return picture
+
+
 def padding():
     """Two batches of the shipped reviews, padded to a fixed length and to the longest of each batch."""
     lengths = [len(word_pieces(row["review"])) + 2 for row in shipped_rows("reviews.csv")[:16]]  # [CLS] and [SEP], too
@@ -356,7 +377,7 @@ def padding():
 
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
             "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
-            "sentence-pair": sentence_pair, "parallel-context": parallel_context, "padding": padding}
+            "sentence-pair": sentence_pair, "parallel-context": parallel_context, "nodes": nodes, "padding": padding}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
