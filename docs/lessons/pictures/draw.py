@@ -354,6 +354,30 @@ def nodes():
     return picture
 
 
+def joined():
+    """Two ranks with three and five batches, with join."""
+    picture = Picture("Three batches on rank 0, five on rank 1: join", 860, 260)
+    counts = (3, 5)
+    for rank, count in enumerate(counts):
+        y = 60 + rank * 90
+        picture.text(16, y + 26, f"rank {rank}", bold=True)
+        for step in range(max(counts)):
+            x = 90 + step * 128
+            if step < count:
+                picture.box(x, y, 118, 42, f"batch {step + 1}", DATA)
+            else:
+                picture.box(x, y, 118, 42, "zeros", EMPTY, dashed=True)
+            if rank == 0:
+                picture.arrow(x + 59, y + 44, x + 59, y + 88)
+                picture.arrow(x + 59, y + 88, x + 59, y + 44)
+                picture.text(x + 66, y + 70, "average", size=11, color=GREY)
+    picture.box(90 + 5 * 128, 60, 110, 132, "rank 0 takes\nthe weights\nof rank 1", WEIGHTS, size=12)
+    picture.text(90, 222, "A rank that has no batch left takes part in each average with zeros, so that no rank waits for ever."
+                 "\nIn the end all ranks have the weights and the optimizer's state of a rank that finished last.", size=12,
+                 color=GREY)
+    return picture
+
+
 def padding():
     """Two batches of the shipped reviews, padded to a fixed length and to the longest of each batch."""
     lengths = [len(word_pieces(row["review"])) + 2 for row in shipped_rows("reviews.csv")[:16]]  # [CLS] and [SEP], too
@@ -377,7 +401,8 @@ def padding():
 
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
             "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
-            "sentence-pair": sentence_pair, "parallel-context": parallel_context, "nodes": nodes, "padding": padding}
+            "sentence-pair": sentence_pair, "parallel-context": parallel_context, "nodes": nodes, "join": joined,
+            "padding": padding}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
