@@ -378,6 +378,29 @@ def joined():
     return picture
 
 
+def accumulation():
+    """Two windows of two micro-batches on two ranks."""
+    picture = Picture("Accelerator: two ranks, two micro-batches for each update", 860, 270)
+    for rank in range(2):
+        y = 60 + rank * 70
+        picture.text(16, y + 26, f"rank {rank}", bold=True)
+        for window in range(2):
+            x = 90 + window * 370
+            for micro in range(2):
+                picture.box(x + micro * 126, y, 118, 42, f"micro-batch {window * 2 + micro + 1}\nbackward",
+                            GRADIENTS if micro else WORK, size=12)
+            picture.box(x + 262, y, 84, 42, "update", WEIGHTS, size=12)
+    for window in range(2):
+        x = 90 + window * 370
+        picture.arrow(x + 185, 104, x + 185, 128)
+        picture.arrow(x + 185, 128, x + 185, 104)
+        picture.text(x + 20, 205, "no message", size=12, color=GREY)
+        picture.text(x + 140, 205, "average", size=12, color=GREY)
+    picture.text(90, 240, "Inside accumulate(model), step, clipping and the schedule do nothing until the last micro-batch of a"
+                 " window.", size=12, color=GREY)
+    return picture
+
+
 def padding():
     """Two batches of the shipped reviews, padded to a fixed length and to the longest of each batch."""
     lengths = [len(word_pieces(row["review"])) + 2 for row in shipped_rows("reviews.csv")[:16]]  # [CLS] and [SEP], too
@@ -402,7 +425,7 @@ def padding():
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
             "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
             "sentence-pair": sentence_pair, "parallel-context": parallel_context, "nodes": nodes, "join": joined,
-            "padding": padding}
+            "accumulation": accumulation, "padding": padding}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
