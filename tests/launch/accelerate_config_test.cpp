@@ -124,6 +124,12 @@ TEST_F(AccelerateFile, IsJsonWhereItsNameSaysSo) {
   EXPECT_EQ(again.num_processes, 4);
 }
 
+TEST_F(AccelerateFile, MustBeUtf8) {
+  const std::string text = refusal("distributed_type: NO\nmain_process_ip: 1\xFB.0.0.1\n");
+  EXPECT_NE(text.find("byte \\xfb is not UTF-8"), std::string::npos) << text;
+  EXPECT_NE(text.find(":2"), std::string::npos) << text;
+}
+
 TEST_F(AccelerateFile, UnderstandsWhatYamlTakesForSomethingElse) {
   const AccelerateConfig config =
       read_accelerate_config(write("distributed_type: 'NO'\nmixed_precision: no\ngpu_ids: 0\nnum_processes: -1\n"));

@@ -22,10 +22,12 @@ class ProblemSearch : public JsonEvents {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
-    const std::string_view before = text_.substr(0, position);
+    // The problem is the last character that was read; it may be a line end itself.
+    const std::size_t at = position > 0 ? position - 1 : 0;
+    const std::string_view before = text_.substr(0, at);
     found_.line = 1 + std::count(before.begin(), before.end(), '\n');
     const std::size_t line_end = before.rfind('\n');
-    found_.column = static_cast<std::int64_t>(line_end == std::string_view::npos ? position : position - line_end - 1);
+    found_.column = static_cast<std::int64_t>(line_end == std::string_view::npos ? at + 1 : at - line_end);
     found_.what = json_problem(error);
     return false;
   }

@@ -78,4 +78,13 @@ std::string printable_lines(std::string_view text, std::size_t most_of_a_line) {
   }
 }
 
+std::optional<std::size_t> invalid_utf8_at(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t bytes = first_of(text.substr(at)).bytes;
+    if (bytes == 0) return at;
+    at += bytes;
+  }
+  return std::nullopt;
+}
+
 }  // namespace lockstep

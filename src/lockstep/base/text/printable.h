@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,5 +18,8 @@ std::string printable(std::string_view text, std::size_t most = kMostShown);
 
 /// `printable` for a message of several lines: line ends stay, and each line is cut separately.
 std::string printable_lines(std::string_view text, std::size_t most_of_a_line = 2000);
+
+/// Where `text` stops being UTF-8: the position of the first byte that belongs to no character.
+std::optional<std::size_t> invalid_utf8_at(std::string_view text);
 
 }  // namespace lockstep

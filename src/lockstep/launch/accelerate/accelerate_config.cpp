@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -238,12 +239,23 @@ std::string yaml_text(const std::string& text) {
 
 bool is_json(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
 
+// The YAML library takes any bytes, and none but UTF-8 could be written again.
+void check_utf8(const std::string& text, const std::string& path) {
+  const std::optional<std::size_t> at = invalid_utf8_at(text);
+  if (!at) return;
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*at), '\n');
+  throw Error(fmt::format("byte \\x{:02x} is not UTF-8", static_cast<unsigned char>(text[*at])),
+              fmt::format("{}:{}", path, line), "save the file as UTF-8");
+}
+
 }  // namespace
 
 AccelerateConfig read_accelerate_config(const std::string& path) {
   YAML::Node root;
   try {
-    root = YAML::Load(read_regular_file(path, kMostSettingsBytes));  // JSON is YAML
+    const std::string text = read_regular_file(path, kMostSettingsBytes);
+    check_utf8(text, path);
+    root = YAML::Load(text);  // JSON is YAML
   } catch (const YAML::Exception& error) {
     throw Error("this is no YAML: " + printable(error.msg), fmt::format("{}:{}", path, error.mark.line + 1),
                 "correct the line, or write the file again with `lockstep config --config-file " + path + "`");

@@ -1,0 +1,73 @@
+#include "fuzz/fuzz_target.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "fuzz/targets/targets.h"
+#include "lockstep/base/error.h"
+
+namespace lockstep::fuzz {
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> all = {
+      {"accelerate_config", "accelerate's configuration in YAML or JSON", run_accelerate_config},
+      {"csv", "CSV, by every instruction set", run_csv},
+      {"decimal", "numbers in tables", run_decimal},
+      {"elastic_message", "what launchers of an elastic job tell each other", run_elastic_message},
+      {"gzip", "gzip files", run_gzip},
+      {"json_lines", "a line of JSON Lines", run_json_lines},
+      {"json_problem", "where a text stops being JSON", run_json_problem},
+      {"manifest", "manifest.json of a checkpoint", run_manifest},
+      {"merges", "merges.txt", run_merges},
+      {"peer_handshake", "the proof of a connection between ranks", run_peer_handshake},
+      {"safetensors_header", "the header of a safetensors file", run_safetensors_header},
+      {"sbatch", "scripts for sbatch", run_sbatch},
+      {"slurm_list", "lists of hosts and tasks in Slurm's variables", run_slurm_list},
+      {"store_frame", "frames of the store's connections", run_store_frame},
+      {"store_handshake", "the proof of a connection to the store", run_store_handshake},
+      {"store_request", "requests to the store", run_store_request},
+      {"tokenizer_json", "tokenizer.json, and a text by that tokenizer", run_tokenizer_json},
+      {"trainer_state", "trainer_state.json", run_trainer_state},
+      {"utf8", "UTF-8, and its form for a terminal", run_utf8},
+      {"vocabulary", "vocab.txt", run_vocabulary},
+  };
+  return all;
+}
+
+const Target& find_target(const std::string& name) {
+  std::string known;
+  for (const Target& target : targets()) {
+    if (target.name == name) return target;
+    known += std::string(known.empty() ? "" : ", ") + target.name;
+  }
+  throw UsageError("there is no target \"" + name + "\"", "--target", "name one of " + known);
+}
+
+void run_target(const Target& target, std::string_view bytes) {
+  try {
+    target.run(bytes);
+  } catch (const Error&) {  // refused, in words
+  }
+}
+
+void violated(const char* condition, const char* file, int line) {
+  throw std::logic_error(std::string(file) + ":" + std::to_string(line) + ": does not hold: " + condition);
+}
+
+std::string file_with(const std::string& name, std::string_view bytes) {
+  static const std::filesystem::path folder = [] {
+    const std::filesystem::path memory = "/dev/shm";
+    const std::filesystem::path parent =
+        std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path();
+    return parent / ("lockstep-fuzz-" + std::to_string(::getpid()));
+  }();
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path path = folder / name;
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  return path;
+}
+
+}  // namespace lockstep::fuzz

@@ -1,0 +1,19 @@
+#include <string>
+
+#include "fuzz/fuzz_target.h"
+#include "fuzz/targets/targets.h"
+#include "lockstep/launch/accelerate/accelerate_config.h"
+
+namespace lockstep::fuzz {
+
+void run_accelerate_config(std::string_view bytes) {
+  for (const bool as_json : {false, true}) {
+    const char* name = as_json ? "config.json" : "config.yaml";
+    const AccelerateConfig config = read_accelerate_config(file_with(name, bytes));
+    const std::string written = accelerate_config_text(config, as_json);
+    const AccelerateConfig again = read_accelerate_config(file_with(name, written));
+    LOCKSTEP_HOLDS(accelerate_config_text(again, as_json) == written);
+  }
+}
+
+}  // namespace lockstep::fuzz
