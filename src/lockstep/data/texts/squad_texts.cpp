@@ -15,7 +15,9 @@ namespace {
 
 using text::JsonFields;
 
-const nlohmann::json& array_of(JsonFields& fields, const std::string& name) {
+// A name as `const char*`: GCC 13 and later take the result for a part of a std::string that was made for the call.
+const nlohmann::json& array_of(JsonFields& fields, const char* key) {
+  const std::string name = key;
   const nlohmann::json& value = fields.require(name);
   if (value.is_array()) return value;
   throw Error("expected an array, but it says " + text::show_json(value), fields.place(name),
