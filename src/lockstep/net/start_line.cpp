@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kLongest = 300;
+constexpr std::size_t kLongestLine = 300;
 
 std::string quoted(const std::string& word) {
   constexpr const char* kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,@%+-";
@@ -25,7 +25,7 @@ std::string own_words() {
     return "";
   }
   std::string line;
-  for (std::size_t at = 0; at < words.size() && line.size() <= kLongest;) {
+  for (std::size_t at = 0; at < words.size() && line.size() <= kLongestLine;) {
     const std::size_t end = std::min(words.find('\0', at), words.size());
     line += " " + quoted(words.substr(at, end - at));
     at = end + 1;
@@ -37,7 +37,7 @@ std::string own_words() {
 
 std::string start_line() {
   const std::string words = own_words();
-  const bool fits = !words.empty() && words.size() <= kLongest && printable(words, kLongest) == words;
+  const bool fits = !words.empty() && words.size() <= kLongestLine && printable(words, kLongestLine) == words;
   return "lockstep run --nproc-per-node 2" + (fits ? words : " PROGRAM");
 }
 
