@@ -1,4 +1,4 @@
-#include "lockstep/comm/mesh/bind_address.h"
+#include "lockstep/comm/mesh/bring_up/bind_address.h"
 
 #include <gtest/gtest.h>
 

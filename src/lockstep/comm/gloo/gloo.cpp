@@ -4,9 +4,9 @@
 
 #include "lockstep/base/log.h"
 #include "lockstep/comm/gloo/gloo_mesh.h"
-#include "lockstep/comm/mesh/bind_address.h"
+#include "lockstep/comm/mesh/bring_up/bind_address.h"
+#include "lockstep/comm/mesh/bring_up/reachability.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
-#include "lockstep/comm/mesh/reachability.h"
 #include "lockstep/net/sockets/socket.h"
 
 namespace lockstep {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/home_process.h"
-#include "lockstep/comm/mesh/bring_up.h"
+#include "lockstep/comm/mesh/bring_up/bring_up.h"
 #include "lockstep/comm/mesh/collectives.h"
 #include "lockstep/comm/mesh/posted_collective.h"
 #include "lockstep/comm/mesh/signal_guard.h"

@@ -12,7 +12,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/comm/mesh/bring_up.h"
+#include "lockstep/comm/mesh/bring_up/bring_up.h"
 #include "lockstep/comm/mesh/engine_module.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 #include "lockstep/comm/mpi/mpi_mesh.h"

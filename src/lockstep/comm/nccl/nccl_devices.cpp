@@ -11,7 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/failure/named_rank.h"
-#include "lockstep/comm/mesh/bring_up.h"
+#include "lockstep/comm/mesh/bring_up/bring_up.h"
 
 namespace lockstep {
 namespace {

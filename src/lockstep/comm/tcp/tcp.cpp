@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "lockstep/comm/mesh/bind_address.h"
+#include "lockstep/comm/mesh/bring_up/bind_address.h"
+#include "lockstep/comm/mesh/bring_up/reachability.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
-#include "lockstep/comm/mesh/reachability.h"
 #include "lockstep/comm/tcp/tcp_mesh.h"
 #include "lockstep/net/peers/job_key.h"
 

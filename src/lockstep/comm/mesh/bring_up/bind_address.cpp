@@ -1,4 +1,4 @@
-#include "lockstep/comm/mesh/bind_address.h"
+#include "lockstep/comm/mesh/bring_up/bind_address.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

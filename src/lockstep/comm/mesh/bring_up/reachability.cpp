@@ -1,4 +1,4 @@
-#include "lockstep/comm/mesh/reachability.h"
+#include "lockstep/comm/mesh/bring_up/reachability.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/failure/named_rank.h"
-#include "lockstep/comm/mesh/bring_up.h"
+#include "lockstep/comm/mesh/bring_up/bring_up.h"
 #include "lockstep/net/sockets/socket.h"
 
 namespace lockstep {

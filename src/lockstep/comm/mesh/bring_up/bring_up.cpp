@@ -1,4 +1,4 @@
-#include "lockstep/comm/mesh/bring_up.h"
+#include "lockstep/comm/mesh/bring_up/bring_up.h"
 
 #include <algorithm>
 #include <chrono>
