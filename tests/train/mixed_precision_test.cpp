@@ -12,10 +12,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/spawn.h"
 #include "lockstep/data/tensor_dataset.h"
+#include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/optim/lr_scheduler.h"
 #include "lockstep/optim/sgd.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/train/accelerator/update_state.h"
 #include "lockstep/train/bf16_speed.h"
 #include "lockstep/train/loop/gradient_engine.h"
@@ -79,6 +81,52 @@ BertRun train_bert(bool bf16, bool gradient_checkpointing, std::int64_t replicas
   trainer.train();
   const PredictionOutput output = trainer.predict(options.train_dataset);
   return {losses_of(trainer), *find_log(output.metrics, "test_loss"), output.predictions};
+}
+
+// The weights of a small BERT after three steps in bf16 on two ranks, as rank 0 has them.
+std::vector<at::Tensor> weights_after_bf16_steps(bool fuses) {
+  std::vector<at::Tensor> weights;
+  ModelOptions small;
+  small.vocab_size = 100;
+  small.dropout = 0;
+  std::vector<std::shared_ptr<Model>> models;  // threads share a generator, so models are made before they start
+  for (int rank = 0; rank < 2; ++rank) {
+    torch::manual_seed(7);
+    models.push_back(make_model("bert-tiny", small));
+  }
+  spawn_threads(2, [&](const std::shared_ptr<Communicator>& group) {
+    const int rank = group->rank();
+    const std::shared_ptr<Model>& model = models[static_cast<std::size_t>(rank)];
+    DistributedDataParallelOptions options;
+    options.process_group = group;
+    DistributedDataParallel ddp(model, options);
+    Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-3));
+    if (fuses) ddp.fuse(optimizer);
+    RandomBatchOptions shape;
+    shape.size = 4;
+    shape.sequence_length = 12;
+    for (int step = 0; step < 3; ++step) {
+      shape.seed = static_cast<std::uint64_t>(10 * step + rank);
+      const Batch batch = model->random_batch(shape);
+      optimizer.zero_grad();
+      at::Tensor output;
+      {
+        const Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, true);
+        output = ddp(batch).to(at::kFloat);
+      }
+      model->loss(output, batch).mean().backward();
+      optimizer.step();
+    }
+    if (rank != 0) return;
+    for (const at::Tensor& parameter : model->parameters()) weights.push_back(parameter.detach().clone());
+  });
+  return weights;
+}
+
+TEST(MixedPrecision, FusedStepsHaveTheBitsOfSeparateOnes) {
+  const std::vector<at::Tensor> fused = weights_after_bf16_steps(true), separate = weights_after_bf16_steps(false);
+  ASSERT_FALSE(separate.empty());
+  for (std::size_t i = 0; i < separate.size(); ++i) EXPECT_TRUE(torch::equal(fused[i], separate[i])) << i;
 }
 
 TEST(Bf16Speed, AWarningNamesTheFactorAndWhatToUse) {
