@@ -52,6 +52,7 @@ class BenchBatchSize : public Subcommand {
   void add(CLI::App& app) override {
     std::vector<std::string> models;
     for (const auto& info : registered_models()) models.push_back(info.name);
+    models.push_back("mlp-kdd");  // the full name for "mlp"
     app.add_option("--model", work_.model, "a shipped model")->capture_default_str()->check(CLI::IsMember(models));
     app.add_option("--batch", batches_, "samples of a step over all replicas: sizes, e.g. 1,2,4")
         ->delimiter(',')

@@ -130,6 +130,9 @@ class EstimateMemory : public Subcommand {
     if (std::find(stages_.begin(), stages_.end(), 1) != stages_.end() && world_size_ > 1) {
       fmt::print("Stage 1 is what fused steps do; ranks of one host then also share one copy of the weights.\n");
     }
+    if (std::any_of(stages_.begin(), stages_.end(), [](int stage) { return stage > 1; })) {
+      fmt::print("Stages 2 and 3 are computed only: Lockstep divides no gradients and no weights.\n");
+    }
   }
 
   MemoryQuestion question_;

@@ -151,6 +151,9 @@ const std::map<std::string, std::string>& unsupported_reasons() {
   static const char* const kProducts = "it is LibTorch's to say: at::globalContext().setAllowTF32CuBLAS";
   static const char* const kAlways = "it always holds here";
   static const char* const kService = "it is of another library or service";
+  static const char* const kSharded =
+      "Lockstep divides no gradients and no weights; a training on several ranks divides the optimizer's state by "
+      "itself";
   static const std::map<std::string, std::string> reasons{
       {"fp16_full_eval", kEvaluation},
       {"bf16_full_eval", kEvaluation},
@@ -181,9 +184,9 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"overwrite_output_dir", "checkpoints that are there stay until save_total_limit takes them"},
       {"train_sampling_strategy", "it is group_by_length here"},
       {"remove_unused_columns", "a model ignores tensors that it does not know"},
-      {"deepspeed", kService},
-      {"fsdp", kService},
-      {"fsdp_config", kService},
+      {"deepspeed", kSharded},
+      {"fsdp", kSharded},
+      {"fsdp_config", kSharded},
       {"push_to_hub", kService},
       {"hub_model_id", kService},
       {"torch_compile", kService},
