@@ -60,7 +60,9 @@ void expect_near_fp64(const Layer& layer, const Tensors& values, double units) {
   for (std::size_t i = 0; i < want.size(); ++i) {
     const double error = (got[i].to(torch::kDouble) - want[i]).abs().max().item<double>();
     EXPECT_LE(error, units * kUnit * want[i].abs().max().item<double>()) << "tensor " << i;
-    if (i > 0) EXPECT_EQ(got[i].scalar_type(), torch::kFloat) << "gradient " << i - 1;
+    if (i > 0) {
+      EXPECT_EQ(got[i].scalar_type(), torch::kFloat) << "gradient " << i - 1;
+    }
   }
 }
 
