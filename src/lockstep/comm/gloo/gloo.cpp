@@ -2,26 +2,14 @@
 
 #include <utility>
 
-#include "lockstep/base/log.h"
 #include "lockstep/comm/gloo/gloo_mesh.h"
 #include "lockstep/comm/mesh/bring_up/bind_address.h"
 #include "lockstep/comm/mesh/bring_up/reachability.h"
+#include "lockstep/comm/mesh/bring_up/strangers.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 #include "lockstep/net/sockets/socket.h"
 
 namespace lockstep {
-namespace {
-
-// Each connection of Gloo is a port that takes the first who connects, and believes what it sends.
-void warn_of_strangers(const Membership& members, const std::string& address) {
-  if (members.rank != 0) return;
-  log_warning(
-      "engine gloo asks nobody who connects for the job's secret: whoever reaches {} while the group forms can end the "
-      "job, or worse. Engine tcp does ask, and is what a group without a named engine uses between hosts",
-      address);
-}
-
-}  // namespace
 
 std::unique_ptr<Communicator> make_gloo_communicator(Membership membership) {
   const MakeMesh make = [](const Membership& members, Deadline deadline,
@@ -31,7 +19,8 @@ std::unique_ptr<Communicator> make_gloo_communicator(Membership membership) {
     options.size = members.world_size;
     options.address = mesh_bind_address(members, "gloo", deadline);
     if (!members.on_one_network()) {
-      warn_of_strangers(members, options.address);
+      // Each connection of Gloo is a port that takes the first who connects, and believes what it sends.
+      warn_of_strangers(members, "gloo", options.address);
       const Listener listener = listen_at(SocketAddress::tcp(options.address, 0), deadline);  // until all have tried
       check_reachable(members, listener.address.text(), deadline);
     }

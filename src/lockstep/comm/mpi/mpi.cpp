@@ -13,6 +13,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/mesh/bring_up/bring_up.h"
+#include "lockstep/comm/mesh/bring_up/strangers.h"
 #include "lockstep/comm/mesh/engine_module.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 #include "lockstep/comm/mpi/mpi_mesh.h"
@@ -55,6 +56,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(Membership membership) {
     options.rank = members.rank;
     options.size = members.world_size;
     options.group = members.group;
+    warn_of_strangers(members, "mpi", "MPI's ports");
     // The store names the ranks that do not arrive; MPI could only wait.
     const char* const prefix = "mpi/starts/";
     members.store->set(prefix + std::to_string(members.rank), "1");

@@ -15,6 +15,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/home_process.h"
+#include "lockstep/comm/mesh/bring_up/strangers.h"
 #include "lockstep/comm/mesh/supervisor.h"
 #include "lockstep/comm/nccl/nccl_call.h"
 #include "lockstep/comm/nccl/nccl_connections.h"
@@ -59,6 +60,7 @@ class NcclCommunicator : public Communicator {
         pairs_(std::make_unique<NcclPairs>(this->membership(), connections_)) {
     const Deadline deadline = this->membership().join_deadline();
     check_devices_differ(this->membership(), device_.index(), deadline);
+    warn_of_strangers(this->membership(), "nccl", "NCCL's ports");
     supervisor_ = std::make_shared<Supervisor>(this->membership(), connections_);
     Activity start;
     start.is_group_start = true;
