@@ -138,11 +138,12 @@ class JsonLinesTexts : public IndexedTexts {
 
  private:
   void find_rows(const TextFileOptions& options, TextRowChecks& checks) const {
+    const std::string_view file = view();  // once: it asks the system for the file's size
     JsonObjectPicker picker(keys_);
     std::string mended;
     std::int64_t line_number = 1;
-    for (std::size_t begin = 0; begin < view().size(); ++line_number) {
-      std::string_view line = line_at(begin);
+    for (std::size_t begin = 0; begin < file.size(); ++line_number) {
+      std::string_view line = line_at(file, begin);
       const std::size_t next = begin + line.size() + 1;
       if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
         if (!text::is_valid_utf8(line)) {
@@ -198,13 +199,13 @@ class JsonLinesTexts : public IndexedTexts {
   }
 
   // The line that begins at `begin`, without its LF.
-  std::string_view line_at(std::size_t begin) const {
-    return view().substr(begin, std::min(view().find('\n', begin), view().size()) - begin);
+  static std::string_view line_at(std::string_view file, std::size_t begin) {
+    return file.substr(begin, std::min(file.find('\n', begin), file.size()) - begin);
   }
 
   std::vector<std::string> do_texts(std::uint64_t offset) const override {
     JsonObjectPicker picker(keys_);
-    const std::string_view line = line_at(offset);
+    const std::string_view line = line_at(view(), offset);
     const auto where = [&](std::size_t) { return path() + ", which changed while it was read"; };
     if (text::is_valid_utf8(line)) {
       picker.parse(line, where);
