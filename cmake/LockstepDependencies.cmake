@@ -8,6 +8,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
+find_package(simdjson REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 include(LockstepTorch)

@@ -10,6 +10,7 @@ set(lockstep_third_party
     "OpenSSL::Crypto|OpenSSL COMPONENTS Crypto|libcrypto|"
     "ZLIB::ZLIB|ZLIB|zlib|"
     "ICU::uc|ICU COMPONENTS uc|icu-uc|"
+    "simdjson::simdjson|simdjson|simdjson|"
     "Parquet::parquet_shared|Parquet|parquet|"
     "OpenMP::OpenMP_CXX|OpenMP COMPONENTS CXX||${lockstep_openmp_words}"
     "dl|||-ldl")

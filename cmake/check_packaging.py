@@ -23,6 +23,7 @@ LIBRARIES = {
     "ZLIB": ("zlib1g-dev", "zlib", "zlib"),
     "fmt": ("libfmt-dev", "fmt", "fmt"),
     "nlohmann_json": ("nlohmann-json3-dev", "nlohmann-json", "nlohmann_json"),
+    "simdjson": ("libsimdjson-dev", "simdjson", "simdjson"),
     "spdlog": ("libspdlog-dev", "spdlog", "spdlog"),
     "yaml-cpp": ("libyaml-cpp-dev", "yaml-cpp", "yaml-cpp"),
 }

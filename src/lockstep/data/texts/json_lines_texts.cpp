@@ -35,24 +35,40 @@ const char* kind_name(JsonValue::Kind kind) {
 
 // A class written as 1.0 is class 1; a number with a fraction is a measurement and not a class.
 template <typename Where>
-std::string number_label(const std::string& text, const std::string& label, bool fractions, const Where& where) {
+std::string number_label(std::string_view text, const std::string& label, bool fractions, const Where& where) {
   const std::optional<double> number = parse_decimal(text);
   if (number && *number == std::floor(*number) && std::abs(*number) < 1e15) return fmt::format("{:.0f}", *number);
-  if (number && fractions) return text;
+  if (number && fractions) return std::string(text);
   throw Error(fmt::format("the label \"{}\" is {}, no class", label, text), where(),
               "give whole numbers; where it is the name of a class, put it in quotes");
 }
 
-/// Reads the values of some keys from one JSON object, without building the others: with one quick pass, and with the
-/// full parser if that fails. Nothing recurses, so any depth is allowed.
+/// Reads the values of some keys from one JSON object: quickly, or with the full parser. The full parser builds nothing
+/// else and does not recurse, so any depth is allowed.
 class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit JsonObjectPicker(const std::vector<std::string>& keys) : keys_(keys), values_(keys.size()) {}
+  explicit JsonObjectPicker(const std::vector<std::string>& keys)
+      : keys_(keys), values_(keys.size()), texts_(keys.size()) {}
 
-  /// @throws Error  if `line` is not a JSON object. @param where  returns the location of a column, counted from 1
+  /// @param behind  bytes behind the line that may be read
+  /// @return  false if only the full parser can tell what the line is: it may even be invalid UTF-8
+  bool scan(std::string_view line, std::size_t behind) { return scan_.scan(line, behind, keys_, values_); }
+
+  /// @param line  valid UTF-8. @param where  returns the location of a column, counted from 1
+  /// @throws Error  if `line` is not a JSON object
   template <typename Where>
   void parse(std::string_view line, const Where& where) {
-    if (!scan_.scan(line, keys_, values_)) parse_fully(line, where);
+    std::fill(values_.begin(), values_.end(), JsonValue{});
+    others_.clear();
+    depth_ = 0;
+    key_ = keys_.size();
+    bad_column_.reset();
+    if (nlohmann::json::sax_parse(line.begin(), line.end(), this)) {
+      if (is_object_) return;
+      throw Error("the line is JSON, but no object", where(1), "give one object a line, as {\"text\": \"…\"}");
+    }
+    throw Error("not valid JSON: " + message_, where(bad_column_.value_or(1)),
+                "give one object a line; a text may hold no line end, but \\n");
   }
 
   const JsonValue& value(std::size_t key) const { return values_[key]; }
@@ -83,24 +99,12 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  template <typename Where>
-  void parse_fully(std::string_view line, const Where& where) {
-    std::fill(values_.begin(), values_.end(), JsonValue{});
-    others_.clear();
-    depth_ = 0;
-    key_ = keys_.size();
-    bad_column_.reset();
-    if (nlohmann::json::sax_parse(line.begin(), line.end(), this)) {
-      if (is_object_) return;
-      throw Error("the line is JSON, but no object", where(1), "give one object a line, as {\"text\": \"…\"}");
-    }
-    throw Error("not valid JSON: " + message_, where(bad_column_.value_or(1)),
-                "give one object a line; a text may hold no line end, but \\n");
-  }
-
   bool take(JsonValue::Kind kind, std::string text) {
     if (depth_ == 0) is_object_ = false;
-    if (depth_ == 1 && key_ < values_.size()) values_[key_] = {kind, std::move(text)};
+    if (depth_ == 1 && key_ < values_.size()) {
+      texts_[key_] = std::move(text);
+      values_[key_] = {kind, texts_[key_]};
+    }
     return true;
   }
   bool start(bool object) {
@@ -117,6 +121,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   const std::vector<std::string>& keys_;
   JsonObjectScan scan_;
   std::vector<JsonValue> values_;
+  std::vector<std::string> texts_;  // of the values that the full parser found
   std::vector<std::string> others_;
   std::size_t key_ = 0;
   int depth_ = 0;
@@ -140,24 +145,26 @@ class JsonLinesTexts : public IndexedTexts {
   void find_rows(const TextFileOptions& options, TextRowChecks& checks) const {
     const std::string_view file = view();  // once: it asks the system for the file's size
     JsonObjectPicker picker(keys_);
-    std::string mended;
     std::int64_t line_number = 1;
     for (std::size_t begin = 0; begin < file.size(); ++line_number) {
-      std::string_view line = line_at(file, begin);
-      const std::size_t next = begin + line.size() + 1;
+      const std::string_view line = line_at(file, begin);
+      const std::size_t end = begin + line.size();
       if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-        if (!text::is_valid_utf8(line)) {
-          const std::size_t bad = *text::find_invalid_utf8(line) + 1;
-          checks.invalid_bytes(fmt::format("byte {} of the line is no UTF-8", bad),
-                               [&] { return fmt::format("{}:{}:{}", path(), line_number, bad); });
-          line = mended = text::replace_invalid_utf8(line);
-        }
-        picker.parse(line, [&](std::size_t column) { return fmt::format("{}:{}:{}", path(), line_number, column); });
+        if (!picker.scan(line, file.size() - end)) parse_unusual(line, line_number, picker, checks);
         check_row(options, picker, line_number, checks);
         checks.end_row(begin);
       }
-      begin = next;
+      begin = end + 1;
     }
+  }
+
+  void parse_unusual(std::string_view line, std::int64_t line_number, JsonObjectPicker& picker,
+                     TextRowChecks& checks) const {
+    const auto where = [&](std::size_t column) { return fmt::format("{}:{}:{}", path(), line_number, column); };
+    const std::optional<std::size_t> bad = text::find_invalid_utf8(line);
+    if (!bad) return picker.parse(line, where);
+    checks.invalid_bytes(fmt::format("byte {} of the line is no UTF-8", *bad + 1), [&] { return where(*bad + 1); });
+    picker.parse(text::replace_invalid_utf8(line), where);
   }
 
   void check_row(const TextFileOptions& options, const JsonObjectPicker& picker, std::int64_t line_number,
@@ -204,16 +211,15 @@ class JsonLinesTexts : public IndexedTexts {
   }
 
   std::vector<std::string> do_texts(std::uint64_t offset) const override {
+    const std::string_view file = view();
+    const std::string_view line = line_at(file, offset);
     JsonObjectPicker picker(keys_);
-    const std::string_view line = line_at(view(), offset);
-    const auto where = [&](std::size_t) { return path() + ", which changed while it was read"; };
-    if (text::is_valid_utf8(line)) {
-      picker.parse(line, where);
-    } else {
+    if (!picker.scan(line, file.size() - offset - line.size())) {
+      const auto where = [&](std::size_t) { return path() + ", which changed while it was read"; };
       picker.parse(text::replace_invalid_utf8(line), where);
     }
     std::vector<std::string> texts;
-    for (std::size_t i = 0; i < keys_.size(); ++i) texts.push_back(picker.value(i).text);
+    for (std::size_t i = 0; i < keys_.size(); ++i) texts.emplace_back(picker.value(i).text);
     return texts;
   }
 

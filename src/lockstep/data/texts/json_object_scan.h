@@ -1,7 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,51 +13,43 @@ namespace lockstep {
 struct JsonValue {
   enum class Kind { Missing, Null, Text, Number, Boolean, Composite };
   Kind kind = Kind::Missing;
-  std::string text;  ///< of texts and booleans; of numbers as written
-
-  void set(Kind new_kind, std::string_view new_text) {
-    kind = new_kind;
-    text.assign(new_text);  // reuses the memory from line to line
-  }
+  std::string_view text;  ///< of texts and booleans; of numbers as written. Valid until the next line is read
 };
 
-/// Reads the values of some keys from one line with one JSON object, in a single pass that builds nothing else.
+/// Reads the values of some keys from one line with one JSON object, with simdjson.
 ///
 /// It understands what such files usually contain, and returns false for anything else. A full parser then decides
-/// whether the line is JSON, and describes the error. So a line that it accepts is valid (RFC 8259), but it does not
-/// accept every valid line. It leaves to the full parser: surrogates written as escapes, nesting deeper than 63,
-/// numbers of unusual length, and lines without one of the keys. One line at a time, one thread.
+/// whether the line is JSON, and describes the error. So a line that it accepts is valid (RFC 8259, UTF-8), but it does
+/// not accept every valid line. It leaves to the full parser: nesting deeper than 1024, integers of more than 64 bits,
+/// lines longer than kLongestLine, and lines without one of the keys. One line at a time, one thread.
 class JsonObjectScan {
  public:
+  /// simdjson takes about ten times a line's bytes as memory; the full parser takes none.
+  static constexpr std::size_t kLongestLine = std::size_t{64} << 20;
+
+  JsonObjectScan();
+  ~JsonObjectScan();
+
   /// Finds `keys` and stores their values. If an object repeats a key, the last one counts.
-  /// @param line  valid UTF-8
+  /// @param behind  bytes behind the line that may be read, whatever they are: a line with few of them is copied
   /// @return  false if the line was not understood, or lacks a key; `values` are then unspecified
-  bool scan(std::string_view line, const std::vector<std::string>& keys, std::vector<JsonValue>& values);
+  bool scan(std::string_view line, std::size_t behind, const std::vector<std::string>& keys,
+            std::vector<JsonValue>& values);
 
  private:
-  bool scan_object();
-  bool scan_key(std::string_view* key);
-  JsonValue* wanted_value(std::string_view key);
-  bool scan_value(JsonValue* value);
-  bool scan_text(JsonValue* value);
-  bool scan_number(JsonValue* value);
-  bool scan_word(std::string_view word, JsonValue::Kind kind, JsonValue* value);
-  bool skip_composite();
-  bool open();
-  char closing() const { return (objects_ & 1) != 0 ? '}' : ']'; }
-  void skip_blanks();
-  bool take(char wanted);
-  bool take_digits();
-  char peek() const { return at_ < end_ ? *at_ : '\0'; }
+  struct Parsers;
+  using Digits = std::array<char, 20>;  // of any integer of 64 bits, and a sign
 
-  const char* at_ = nullptr;
-  const char* end_ = nullptr;
+  bool scan_values(std::string_view line, std::vector<JsonValue>& values);
+  bool scan_fractions(std::string_view line, std::vector<JsonValue>& values);
+  std::size_t wanted_key(std::string_view key);
+
+  std::unique_ptr<Parsers> parsers_;
+  std::string padded_;  // a line with few bytes behind it
   const std::vector<std::string>* keys_ = nullptr;
-  std::vector<JsonValue>* values_ = nullptr;
-  std::size_t next_key_ = 0;   // most objects name their keys in one order
-  std::uint64_t objects_ = 0;  // nesting of a composite value: a bit per level, 1 for an object
-  int depth_ = 0;
-  std::string unwanted_;  // a text that is only checked for its escapes
+  std::size_t next_key_ = 0;     // most objects name their keys in one order
+  std::vector<Digits> digits_;   // one per key
+  std::vector<char> fractions_;  // one per key: whether its value has a fraction or an exponent
 };
 
 }  // namespace lockstep

@@ -1,5 +1,7 @@
 #include "lockstep/data/text/unicode/utf8.h"
 
+#include <simdjson.h>
+
 #include <cstring>
 
 namespace lockstep::text {
@@ -45,63 +47,6 @@ Sequence sequence_at(const unsigned char* bytes, std::size_t size, std::size_t p
   return {lead.length, true};
 }
 
-/// An automaton over bytes without dependent branches: the state is the number of bits by which the next byte's row is
-/// shifted, and the row contains the new state at that place (P. Vognsen, "Shift-based DFAs").
-class Utf8Automaton {
- public:
-  static constexpr std::uint64_t kRefused = 0;
-  static constexpr std::uint64_t kBetween = 6;  // between two characters
-
-  Utf8Automaton() {
-    for (int byte = 0; byte < 256; ++byte) {
-      for (const std::uint64_t state :
-           {kBetween, kOneMore, kTwoMore, kThreeMore, kAfterE0, kAfterED, kAfterF0, kAfterF4}) {
-        rows_[byte] |= next(state, static_cast<unsigned char>(byte)) << state;
-      }
-    }
-  }
-
-  std::uint64_t step(std::uint64_t state, char byte) const {
-    return rows_[static_cast<unsigned char>(byte)] >> (state & 63);
-  }
-  static bool is(std::uint64_t state, std::uint64_t wanted) { return (state & 63) == wanted; }
-
- private:
-  static constexpr std::uint64_t kOneMore = 12, kTwoMore = 18, kThreeMore = 24;
-  static constexpr std::uint64_t kAfterE0 = 30, kAfterED = 36, kAfterF0 = 42, kAfterF4 = 48;
-
-  static std::uint64_t next(std::uint64_t state, unsigned char byte) {
-    const auto within = [&](unsigned char low, unsigned char high) { return byte >= low && byte <= high; };
-    switch (state) {
-      case kOneMore:
-        return is_continuation(byte) ? kBetween : kRefused;
-      case kTwoMore:
-        return is_continuation(byte) ? kOneMore : kRefused;
-      case kThreeMore:
-        return is_continuation(byte) ? kTwoMore : kRefused;
-      case kAfterE0:
-        return within(0xA0, 0xBF) ? kOneMore : kRefused;
-      case kAfterED:
-        return within(0x80, 0x9F) ? kOneMore : kRefused;
-      case kAfterF0:
-        return within(0x90, 0xBF) ? kTwoMore : kRefused;
-      case kAfterF4:
-        return within(0x80, 0x8F) ? kTwoMore : kRefused;
-      default:
-        break;
-    }
-    if (byte < 0x80) return kBetween;
-    if (byte == 0xE0) return kAfterE0;
-    if (byte == 0xED) return kAfterED;
-    if (byte == 0xF0) return kAfterF0;
-    if (byte == 0xF4) return kAfterF4;
-    const std::size_t length = lead_of(byte).length;
-    return length == 2 ? kOneMore : length == 3 ? kTwoMore : length == 4 ? kThreeMore : kRefused;
-  }
-
-  std::uint64_t rows_[256] = {};
-};
-
 }  // namespace
 
 void append_utf8(char32_t code_point, std::string& out) {
@@ -139,22 +84,7 @@ std::size_t find_non_ascii(std::string_view text, std::size_t from) {
   return i;
 }
 
-bool is_valid_utf8(std::string_view text) {
-  static const Utf8Automaton automaton;
-  constexpr std::size_t kStep = 32;
-  std::uint64_t state = Utf8Automaton::kBetween;
-  std::size_t i = 0;
-  for (; i + kStep <= text.size(); i += kStep) {
-    std::uint64_t words[4];
-    std::memcpy(words, text.data() + i, sizeof(words));
-    const bool ascii = ((words[0] | words[1] | words[2] | words[3]) & kHighBits) == 0;
-    if (ascii && Utf8Automaton::is(state, Utf8Automaton::kBetween)) continue;
-    for (std::size_t k = i; k < i + kStep; ++k) state = automaton.step(state, text[k]);
-    if (Utf8Automaton::is(state, Utf8Automaton::kRefused)) return false;
-  }
-  for (; i < text.size(); ++i) state = automaton.step(state, text[i]);
-  return Utf8Automaton::is(state, Utf8Automaton::kBetween);
-}
+bool is_valid_utf8(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
 
 std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());

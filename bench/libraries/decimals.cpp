@@ -1,6 +1,5 @@
-// UTF-8 and decimal numbers: Lockstep's and the libraries' functions.
+// Decimal numbers: Lockstep's and the libraries' functions.
 #include <fast_float/fast_float.h>
-#include <simdjson.h>
 
 #include <charconv>
 
@@ -8,21 +7,10 @@
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/csv/decimal.h"
 #include "lockstep/data/files/file_bytes.h"
-#include "lockstep/data/text/unicode/utf8.h"
 
 namespace {
 
 using Pieces = std::vector<std::string_view>;
-
-Pieces lines_of(std::string_view text) {
-  Pieces lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
 
 // The fields behind the head that are numbers.
 Pieces numbers_of(const lockstep::FileBytes& file) {
@@ -51,16 +39,6 @@ std::size_t add_up(const Pieces& pieces, Value&& value) {
   return static_cast<std::size_t>(sum);
 }
 
-void compare_utf8(const char* title, const lockstep::FileBytes& file) {
-  const Pieces lines = lines_of(file.view());
-  lockstep::print_turns(
-      title, bytes_of(lines),
-      {{"is_valid_utf8", [&] { return add_up(lines, lockstep::text::is_valid_utf8); }},
-       {"simdjson::validate_utf8", [&] {
-          return add_up(lines, [](std::string_view line) { return simdjson::validate_utf8(line.data(), line.size()); });
-        }}});
-}
-
 void compare_decimals(const lockstep::FileBytes& file) {
   const Pieces numbers = numbers_of(file);
   lockstep::print_turns(
@@ -86,8 +64,4 @@ void compare_decimals(const lockstep::FileBytes& file) {
 
 }  // namespace
 
-int main(int, char** argv) {
-  compare_utf8("UTF-8 of reviews, line by line", lockstep::FileBytes::open(argv[1]));
-  compare_utf8("UTF-8 of texts in many scripts, line by line", lockstep::FileBytes::open(argv[2]));
-  compare_decimals(lockstep::FileBytes::open(argv[3]));
-}
+int main(int, char** argv) { compare_decimals(lockstep::FileBytes::open(argv[1])); }
