@@ -13,9 +13,13 @@ function(lockstep_module folder)
   endif()
   add_library(lockstep_${name} ${type} ${sources})
   add_library(Lockstep::${name} ALIAS lockstep_${name})
-  # No symbol is hidden, so no macro says which side of the library's border a header is compiled on.
+  # What is exported stands in a script, so no macro says which side of the library's border a header is compiled on.
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name} DEFINE_SYMBOL "" VERSION ${PROJECT_VERSION}
                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  get_target_property(type lockstep_${name} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY")
+    lockstep_give_versions(lockstep_${name})
+  endif()
   target_include_directories(lockstep_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
   target_compile_features(lockstep_${name} INTERFACE cxx_std_17)
