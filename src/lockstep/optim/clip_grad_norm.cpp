@@ -10,8 +10,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/optim/flat_optimizer.h"
-#include "lockstep/optim/gradient_memory.h"
 #include "lockstep/optim/optimizer_registry.h"
+#include "lockstep/optim/update/gradient_memory.h"
 
 namespace lockstep {
 namespace {

@@ -28,9 +28,9 @@
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/early_stopping.h"
 #include "lockstep/train/log_text.h"
-#include "lockstep/train/loop/trainer_context.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/output_folder_lock.h"
+#include "lockstep/train/trainer_context.h"
 
 namespace lockstep {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/data/files/text_encoding.h"
 #include "lockstep/data/text/unicode/utf8.h"
 #include "lockstep/data/text_file.h"
-#include "lockstep/data/texts/text_encoding.h"
 #include "tools/lockstep/predict/prediction.h"
 #include "tools/lockstep/train/training_task.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/texts/line_ends.h"
+#include "lockstep/data/files/line_ends.h"
 
 namespace lockstep {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/files/gzip.h"
-#include "lockstep/data/texts/text_encoding.h"
+#include "lockstep/data/files/text_encoding.h"
 
 namespace lockstep {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "lockstep/base/deadline.h"
-#include "lockstep/net/roster.h"
 #include "lockstep/net/server/key_table.h"
 #include "lockstep/net/server/lost_list.h"
+#include "lockstep/net/server/roster.h"
 #include "lockstep/net/server/waiters.h"
 #include "lockstep/net/server/wills.h"
 #include "lockstep/net/store/store_protocol.h"

@@ -10,7 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/optim/clip_grad_norm.h"
-#include "lockstep/optim/gradient_memory.h"
+#include "lockstep/optim/update/gradient_memory.h"
 
 namespace lockstep {
 namespace {

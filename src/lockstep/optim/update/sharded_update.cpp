@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "lockstep/base/error.h"
-#include "lockstep/optim/gradient_memory.h"
+#include "lockstep/optim/update/gradient_memory.h"
 
 namespace lockstep {
 namespace {

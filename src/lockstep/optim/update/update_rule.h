@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/optim/group_options.h"
+#include "lockstep/optim/update/group_options.h"
 #include "lockstep/optim/update/update_run.h"
 
 namespace lockstep {

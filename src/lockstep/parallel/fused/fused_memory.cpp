@@ -10,8 +10,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/host_memory.h"
 #include "lockstep/comm/symmetric_memory.h"
-#include "lockstep/optim/gradient_memory.h"
 #include "lockstep/optim/kernels/large_pages.h"
+#include "lockstep/optim/update/gradient_memory.h"
 
 namespace lockstep {
 namespace {

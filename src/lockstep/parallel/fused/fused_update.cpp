@@ -6,8 +6,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/optim/clip_grad_norm.h"
-#include "lockstep/optim/gradient_memory.h"
 #include "lockstep/optim/update/fused_segment.h"
+#include "lockstep/optim/update/gradient_memory.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/fused/norm_over_ranks.h"
 

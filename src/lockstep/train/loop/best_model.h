@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lockstep/train/loop/trainer_context.h"
+#include "lockstep/train/trainer_context.h"
 
 namespace lockstep {
 

@@ -10,9 +10,9 @@
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/optim/group_options.h"
 #include "lockstep/optim/schedule.h"
 #include "lockstep/optim/sgd.h"
+#include "lockstep/optim/update/group_options.h"
 #include "lockstep/train/early_stopping.h"
 
 namespace lockstep {

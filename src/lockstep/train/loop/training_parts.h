@@ -4,10 +4,10 @@
 
 #include "lockstep/train/loop/best_model.h"
 #include "lockstep/train/loop/loss_memory.h"
-#include "lockstep/train/loop/trainer_context.h"
 #include "lockstep/train/loop/training_plan.h"
 #include "lockstep/train/loop/training_progress.h"
 #include "lockstep/train/loop/training_updater.h"
+#include "lockstep/train/trainer_context.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/train/loop/trainer_context.h"
+#include "lockstep/train/trainer_context.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "lockstep/data/texts/text_encoding.h"
+#include "lockstep/data/files/text_encoding.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/optim/gradient_memory.h"
+#include "lockstep/optim/update/gradient_memory.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>

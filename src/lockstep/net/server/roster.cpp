@@ -1,4 +1,4 @@
-#include "lockstep/net/roster.h"
+#include "lockstep/net/server/roster.h"
 
 #include <fmt/format.h>
 

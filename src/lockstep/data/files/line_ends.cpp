@@ -1,4 +1,4 @@
-#include "lockstep/data/texts/line_ends.h"
+#include "lockstep/data/files/line_ends.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "lockstep/optim/group_options.h"
+#include "lockstep/optim/update/group_options.h"
 
 #include <cstddef>
 
