@@ -278,7 +278,7 @@ TEST(LossScale, ChangesNoBitOfAnUpdate) {
       GradScaler scaler;
       GradientEngine::MicroBatch how;
       if (scaled) how.loss_scale = scaler.get_scale();
-      const LossSum loss = engine->run(batch, token_loss, how);
+      const LossSum loss = engine->run(batch, how);
       StepOptions options;
       options.gradient_factor = engine->gradient_factor(loss.count.item<std::int64_t>());
       options.max_norm = max_norm;

@@ -31,16 +31,13 @@ bool meets_ranks_in_forward(TrainableModel& model) {
 
 class SingleEngine : public GradientEngine {
  public:
-  explicit SingleEngine(std::shared_ptr<TrainableModel> model) : model_(std::move(model)) {}
+  using GradientEngine::GradientEngine;
 
-  LossSum run(const Batch& batch, const Loss& loss, const MicroBatch& how) override {
-    const LossSum result = loss(model_->forward(batch), batch);
+  LossSum run(const Batch& batch, const MicroBatch& how) override {
+    const LossSum result = loss_of(model().forward(batch), batch);
     backward_scaled(result.sum, how);
     return {result.sum.detach(), result.count};
   }
-
- private:
-  std::shared_ptr<TrainableModel> model_;
 };
 
 // DistributedDataParallel for a model of any kind.
@@ -84,15 +81,17 @@ class AdaptedDdp : public DistributedDataParallelBase {
 
 class DdpEngine : public GradientEngine {
  public:
-  DdpEngine(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options, bool fuse)
-      : meets_in_forward_(meets_ranks_in_forward(*model)),
-        ddp_(std::move(model), std::move(options)),
+  DdpEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
+            DistributedDataParallelOptions options, bool fuse)
+      : GradientEngine(model, label_smoothing_factor),
+        meets_in_forward_(meets_ranks_in_forward(*model)),
+        ddp_(model, std::move(options)),
         wants_fuse_(fuse) {}
 
-  LossSum run(const Batch& batch, const Loss& loss, const MicroBatch& how) override {
-    if (how.is_last) return forward_backward(batch, loss, how);
+  LossSum run(const Batch& batch, const MicroBatch& how) override {
+    if (how.is_last) return forward_backward(batch, how);
     const auto no_sync = ddp_.no_sync();
-    return forward_backward(batch, loss, how);
+    return forward_backward(batch, how);
   }
 
   void run_without_samples(const std::function<Batch()>& stand_in, const MicroBatch& how) override {
@@ -121,8 +120,8 @@ class DdpEngine : public GradientEngine {
   void finish() override { ddp_.unfuse(); }
 
  private:
-  LossSum forward_backward(const Batch& batch, const Loss& loss, const MicroBatch& how) {
-    const LossSum result = loss(ddp_.forward(batch), batch);
+  LossSum forward_backward(const Batch& batch, const MicroBatch& how) {
+    const LossSum result = loss_of(ddp_.forward(batch), batch);
     backward_scaled(result.sum, how);
     ddp_.note_reached();
     return {result.sum.detach(), result.count};
@@ -136,14 +135,15 @@ class DdpEngine : public GradientEngine {
 
 class ReplicaEngine : public GradientEngine {
  public:
-  ReplicaEngine(std::shared_ptr<TrainableModel> model, std::vector<ReplicaDevice> devices)
-      : model_(std::move(model)), dp_(model_->module(), std::move(devices)) {}
+  ReplicaEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
+                std::vector<ReplicaDevice> devices)
+      : GradientEngine(model, label_smoothing_factor), dp_(model->module(), std::move(devices)) {}
 
-  LossSum run(const Batch& batch, const Loss& loss, const MicroBatch& how) override {
+  LossSum run(const Batch& batch, const MicroBatch& how) override {
     const ReplicaLosses losses = parallel_loss(
         dp_,
         [&](std::shared_ptr<torch::nn::Module>& replica, const Batch& chunk) {
-          return loss(model_->forward_on(*replica, chunk), chunk);
+          return loss_of(model().forward_on(*replica, chunk), chunk);
         },
         batch);
     const at::Tensor sum = losses.sum();
@@ -152,7 +152,6 @@ class ReplicaEngine : public GradientEngine {
   }
 
  private:
-  std::shared_ptr<TrainableModel> model_;
   DataParallel<std::shared_ptr<torch::nn::Module>> dp_;
 };
 
@@ -201,15 +200,15 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group) {
-  if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model);
+  if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model, args.label_smoothing_factor);
   if (choice.kind == EngineKind::DataParallel) {
-    return std::make_unique<ReplicaEngine>(model, replica_devices(choice, *model));
+    return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
   }
   DistributedDataParallelOptions options;
   options.process_group = group;
   if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
   if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
-  return std::make_unique<DdpEngine>(model, std::move(options), args.fuse);
+  return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse);
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
@@ -37,16 +38,18 @@ std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, Trainab
 /// every rank, of which the last is marked as such; then a step of the optimizer with `gradient_factor`.
 class GradientEngine {
  public:
+  /// @param label_smoothing_factor  above 0: smooths the labels of the loss
+  GradientEngine(std::shared_ptr<TrainableModel> model, double label_smoothing_factor)
+      : model_(std::move(model)), label_smoothing_factor_(label_smoothing_factor) {}
   virtual ~GradientEngine() = default;
 
-  using Loss = std::function<LossSum(const at::Tensor& output, const Batch& batch)>;
   /// How one micro-batch is run.
   struct MicroBatch {
     double loss_scale = 1;  ///< factor of the gradients: see GradScaler
     bool is_last = true;    ///< of its update
   };
   /// Runs forward and backward; the gradients of Σloss add up. @return  sum and count of this batch, detached
-  virtual LossSum run(const Batch& batch, const Loss& loss, const MicroBatch& how) = 0;
+  virtual LossSum run(const Batch& batch, const MicroBatch& how) = 0;
   /// Keeps step with the other ranks' `run` when this rank has no samples left: its part of the gradients is
   /// zero. No model is run, unless ranks communicate in its forward (SyncBatchNorm).
   /// @param stand_in  makes a batch for a model that must be run; its values have no effect
@@ -57,6 +60,18 @@ class GradientEngine {
   virtual std::string fuse(FlatOptimizer&) { return ""; }
   /// Ends the training: every rank gets its own weights, and the optimizer its whole state again. Collective.
   virtual void finish() {}
+
+ protected:
+  TrainableModel& model() const { return *model_; }
+  /// The loss of an output of the model, or of a replica. May be called from any thread.
+  LossSum loss_of(const at::Tensor& output, const Batch& batch) const {
+    return label_smoothing_factor_ > 0 ? model_->smoothed_loss(output, batch, label_smoothing_factor_)
+                                       : model_->loss(output, batch);
+  }
+
+ private:
+  std::shared_ptr<TrainableModel> model_;
+  double label_smoothing_factor_;
 };
 
 /// @param group  for DistributedDataParallel

@@ -48,9 +48,6 @@ TrainingSession::TrainingSession(TrainerContext& context)
       parts_(context, choice_.replicas),
       checkpoints_(context, parts_),
       numbers_(context) {
-  loss_ = [model = model_, factor = args_.label_smoothing_factor](const at::Tensor& output, const Batch& batch) {
-    return factor > 0 ? model->smoothed_loss(output, batch, factor) : model->loss(output, batch);
-  };
   if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
   reset_state();
 }
@@ -175,7 +172,7 @@ void TrainingSession::run_micro_batch(const GradientEngine::MicroBatch& how, Upd
     return;
   }
   const Batch batch = on_device(*read, device_);
-  const LossSum loss = engine_->run(batch, loss_, how);
+  const LossSum loss = engine_->run(batch, how);
   totals.loss += loss.sum.item<double>();
   totals.count += loss.count.item<std::int64_t>();
   totals.samples += batch_size(batch);

@@ -62,7 +62,6 @@ class TrainingSession {
   TrainingParts parts_;
   TrainingCheckpoints checkpoints_;
   NumberCheck numbers_;
-  GradientEngine::Loss loss_;
   std::unique_ptr<GradientEngine> engine_;
   std::unique_ptr<StopSignal> signal_;  // null unless enable_jit_checkpoint is set
 
