@@ -14,10 +14,6 @@
 namespace lockstep {
 namespace {
 
-// Between hosts the link is the bottleneck: small buckets keep it busy while backward fills the next ones. Buckets
-// smaller than this lose more to the latency of each all-reduce than they gain.
-constexpr std::int64_t kBucketBytesBetweenHosts = std::int64_t{2} << 20;
-
 bool is_sparse(const ModuleTensors& tensors, const NamedTensor& parameter) {
   const auto& sparse = tensors.sparse;
   return std::find(sparse.begin(), sparse.end(), parameter.tensor.unsafeGetTensorImpl()) != sparse.end();
@@ -35,11 +31,11 @@ std::string names_of_sparse(const ModuleTensors& tensors) {
 
 ReducerOptions reducer_options(const DistributedDataParallelOptions& options, const Membership& membership) {
   ReducerOptions result;
-  if (!membership.on_one_host()) result.bucket_cap_bytes = kBucketBytesBetweenHosts;
+  if (!membership.on_one_host()) result.bucket_caps = BucketCaps::between_hosts();
   result.static_graph = options.static_graph;
   if (options.bucket_cap_mb != 0) {
-    result.bucket_cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb * 1024 * 1024);
-    result.first_bucket_cap_bytes = result.bucket_cap_bytes;
+    const auto cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb * 1024 * 1024);
+    result.bucket_caps = {cap_bytes, cap_bytes};
   }
   return result;
 }

@@ -24,7 +24,7 @@ class MakeBuckets : public ::testing::TestWithParam<Case> {};
 TEST_P(MakeBuckets, FillsFromTheLastParameter) {
   const Case& c = GetParam();
   std::vector<std::vector<std::size_t>> got;
-  for (const BucketLayout& bucket : make_buckets(c.gradients, c.first_cap_bytes, c.cap_bytes))
+  for (const BucketLayout& bucket : make_buckets(c.gradients, {c.first_cap_bytes, c.cap_bytes}))
     got.push_back(bucket.params);
   EXPECT_EQ(got, c.want);
 }
@@ -42,8 +42,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST(MakeBucketsErrors, RefusesCapsThatAreNotPositive) {
-  EXPECT_THROW(make_buckets({}, 0, 10), Error);
-  EXPECT_THROW(make_buckets({}, 10, -1), Error);
+  EXPECT_THROW(make_buckets({}, {0, 10}), Error);
+  EXPECT_THROW(make_buckets({}, {10, -1}), Error);
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ class Plan : public Subcommand {
 
   Json json_of(const PlanRow& row, const StepForecast& step, const SendingPlan& plan) const {
     return {{"hook", hook_name(plan.compression)},
-            {"bucket_cap_mb", mebibytes(plan.caps.others)},
+            {"bucket_cap_mb", mebibytes(plan.caps.other_bytes)},
             {"step_ms", step.step_s * 1e3},
             {"communication_ms", step.communication_s * 1e3},
             {"exposed_ms", step.exposed_s * 1e3},
@@ -237,8 +237,8 @@ class Plan : public Subcommand {
           "{:>6} {:>6} | {:>9.1f} {:>8.1f} {:>9.0f} | {:>5.3g} {:>9.1f} {:>4.0f}% | {:>5} {:>5.3g} {:>9.1f} "
           "{:>4.0f}%{}\n",
           row.shape.hosts, row.shape.ranks(), row.plain.step_s * 1e3, row.plain.exposed_s * 1e3,
-          samples_per_s(row, row.plain.step_s), mebibytes(row.buckets.caps.others), row.bucketed.step_s * 1e3,
-          100 * efficiency(row.bucketed), hook_name(row.best.compression), mebibytes(row.best.caps.others),
+          samples_per_s(row, row.plain.step_s), mebibytes(row.buckets.caps.other_bytes), row.bucketed.step_s * 1e3,
+          100 * efficiency(row.bucketed), hook_name(row.best.compression), mebibytes(row.best.caps.other_bytes),
           row.with_hook.step_s * 1e3, 100 * efficiency(row.with_hook), row.shape.hosts > kCheckedHosts ? " *" : "");
     }
     fmt::print("\nexposed: what communication adds to the step. eff.: samples per second of a rank, of one host's.\n");

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "lockstep/parallel/reducer/bucket_layout.h"
-
 namespace lockstep {
 namespace {
 
@@ -26,7 +24,7 @@ StepForecast forecast_of_parts(const HostProfile& profile, const ClusterShape& s
   const auto hook = profile.hooks.find(plan.compression);
   const CompressionCosts costs = hook == profile.hooks.end() ? CompressionCosts{} : hook->second;
   std::vector<ForecastBucket> buckets;
-  for (BucketLayout& bucket : make_buckets(sizes, plan.caps.first, plan.caps.others)) {
+  for (BucketLayout& bucket : make_buckets(sizes, plan.caps)) {
     buckets.push_back(
         {std::move(bucket.params), bucket_cost(bucket.bytes, plan.compression, costs, shape, link, profile.engine)});
   }
@@ -48,7 +46,7 @@ StepForecast forecast_cluster(const HostProfile& profile, const ClusterShape& sh
 
 SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
                       std::optional<Compression> compression) {
-  if (shape.hosts == 1) return {compression.value_or(Compression::None), {}};
+  if (shape.hosts == 1) return {compression.value_or(Compression::None), BucketCaps::between_hosts()};
   std::vector<SendingPlan> plans = plans_of(compression.value_or(Compression::None));
   if (!compression) {
     for (const auto& [other, costs] : profile.hooks) {

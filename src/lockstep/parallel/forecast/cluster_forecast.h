@@ -6,6 +6,7 @@
 
 #include "lockstep/parallel/forecast/communication_cost.h"
 #include "lockstep/parallel/forecast/step_forecast.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 
 namespace lockstep {
 
@@ -17,16 +18,10 @@ struct HostProfile {
   double host_step_s = 0;                         ///< seconds of a step of all of the host's ranks together
 };
 
-/// Upper bounds of buckets, in bytes; see make_buckets.
-struct BucketCaps {
-  std::int64_t first = std::int64_t{1} << 20;
-  std::int64_t others = std::int64_t{2} << 20;
-};
-
 /// How gradients are sent.
 struct SendingPlan {
   Compression compression = Compression::None;
-  BucketCaps caps;
+  BucketCaps caps = BucketCaps::between_hosts();
 };
 
 /// Forecasts a step of `shape`'s ranks, each with the measured work. On one host it is the measured step, for any plan.

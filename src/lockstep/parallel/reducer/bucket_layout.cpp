@@ -19,10 +19,9 @@ struct OpenBucket {
 
 }  // namespace
 
-std::vector<BucketLayout> make_buckets(const std::vector<GradientSize>& gradients, std::int64_t first_cap_bytes,
-                                       std::int64_t cap_bytes) {
-  if (first_cap_bytes <= 0 || cap_bytes <= 0) {
-    throw Error(fmt::format("bucket caps of {} and {} bytes are not positive", first_cap_bytes, cap_bytes),
+std::vector<BucketLayout> make_buckets(const std::vector<GradientSize>& gradients, const BucketCaps& caps) {
+  if (caps.first_bytes <= 0 || caps.other_bytes <= 0) {
+    throw Error(fmt::format("bucket caps of {} and {} bytes are not positive", caps.first_bytes, caps.other_bytes),
                 "DistributedDataParallel", "give bucket_cap_mb a positive number");
   }
   std::vector<BucketLayout> full;
@@ -30,10 +29,10 @@ std::vector<BucketLayout> make_buckets(const std::vector<GradientSize>& gradient
   for (std::size_t i = gradients.size(); i-- > 0;) {  // last parameter first, as backward computes them
     const GradientSize& gradient = gradients[i];
     auto found = std::find_if(open.begin(), open.end(), [&](const auto& o) { return o.dtype == gradient.dtype; });
-    if (found == open.end()) found = open.insert(open.end(), {gradient.dtype, first_cap_bytes, {}});
+    if (found == open.end()) found = open.insert(open.end(), {gradient.dtype, caps.first_bytes, {}});
     if (!found->bucket.params.empty() && found->bucket.bytes + gradient.bytes > found->cap_bytes) {
       full.push_back(std::exchange(found->bucket, {}));
-      found->cap_bytes = cap_bytes;
+      found->cap_bytes = caps.other_bytes;
     }
     found->bucket.params.push_back(i);
     found->bucket.bytes += gradient.bytes;

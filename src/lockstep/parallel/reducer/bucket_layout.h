@@ -14,6 +14,16 @@ struct GradientSize {
   c10::ScalarType dtype = c10::ScalarType::Float;
 };
 
+/// Upper bounds of buckets, of each dtype. A larger gradient gets a bucket of its own.
+struct BucketCaps {
+  std::int64_t first_bytes = std::int64_t{1} << 20;   ///< of the first bucket: small, so that sending starts early
+  std::int64_t other_bytes = std::int64_t{25} << 20;  ///< of each bucket after it
+
+  /// Between hosts the link is the bottleneck: small buckets keep it busy while backward fills the next ones. Buckets
+  /// smaller than these lose more to the latency of each all-reduce than they gain.
+  static constexpr BucketCaps between_hosts() { return {std::int64_t{1} << 20, std::int64_t{2} << 20}; }
+};
+
 /// Gradients that are sent in one all-reduce.
 struct BucketLayout {
   std::vector<std::size_t> params;  ///< indices into the replica's parameter list, in sending order
@@ -26,12 +36,9 @@ struct BucketLayout {
 /// backward still runs, and its all-reduce overlaps the rest (Li et al., 2020, arXiv:2006.15704, section 3.2). Buckets
 /// are ordered by the time at which they fill up.
 ///
-/// @param gradients        in registration order
-/// @param first_cap_bytes  upper bound of the first bucket of each dtype, small so that communication starts early
-/// @param cap_bytes        upper bound of the others; a larger gradient gets a bucket of its own
+/// @param gradients  in registration order
 /// @return  every index exactly once; equal on all ranks, because it depends only on the arguments
 /// @throws Error  if a cap is not positive
-std::vector<BucketLayout> make_buckets(const std::vector<GradientSize>& gradients, std::int64_t first_cap_bytes,
-                                       std::int64_t cap_bytes);
+std::vector<BucketLayout> make_buckets(const std::vector<GradientSize>& gradients, const BucketCaps& caps);
 
 }  // namespace lockstep

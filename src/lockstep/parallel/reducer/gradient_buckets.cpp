@@ -50,7 +50,7 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> parameters, std::share
     const auto element_bytes = static_cast<std::int64_t>(parameter.tensor.element_size());
     sizes.push_back({aligned_numel(parameter.tensor) * element_bytes, parameter.tensor.scalar_type()});
   }
-  const auto layout = make_buckets(sizes, options.first_cap_bytes, options.cap_bytes);
+  const auto layout = make_buckets(sizes, options.caps);
   for (std::size_t index = 0; index < layout.size(); ++index) {
     BucketMemory bucket;
     bucket.parameters = layout[index].params;

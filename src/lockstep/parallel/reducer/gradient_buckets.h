@@ -11,6 +11,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/communication_hook.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 
 namespace lockstep {
 
@@ -32,8 +33,7 @@ struct BucketMemory {
 class GradientBuckets {
  public:
   struct Options {
-    std::int64_t first_cap_bytes = 0;  ///< see make_buckets
-    std::int64_t cap_bytes = 0;
+    BucketCaps caps;
     std::int64_t tail_numel = 0;  ///< elements behind the gradients of the last bucket
   };
   /// Collective. @param parameters  the same on every rank

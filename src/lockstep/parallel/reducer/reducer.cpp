@@ -34,8 +34,7 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
                  const ReducerOptions& options)
     : communicator_(std::move(communicator)),
       flags_(parameters.dense.size(), communicator_->world_size()),
-      buckets_(parameters.dense, communicator_,
-               {options.first_bucket_cap_bytes, options.bucket_cap_bytes, flags_.numel()}),
+      buckets_(parameters.dense, communicator_, {options.bucket_caps, flags_.numel()}),
       sparse_(parameters.sparse, communicator_),
       replica_watch_(all_of(parameters)),
       hooks_(tensors_of(parameters.dense)),

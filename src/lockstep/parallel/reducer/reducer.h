@@ -26,8 +26,7 @@
 namespace lockstep {
 
 struct ReducerOptions {
-  std::int64_t first_bucket_cap_bytes = std::int64_t{1} << 20;
-  std::int64_t bucket_cap_bytes = std::int64_t{25} << 20;
+  BucketCaps bucket_caps;
   bool static_graph = false;
 };
 
