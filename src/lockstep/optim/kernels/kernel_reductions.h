@@ -105,11 +105,4 @@ bool source_is_finite(const GradientSource& source, std::size_t begin, std::size
   return finite;
 }
 
-/// All kernels of one instruction set.
-template <template <typename> class Simd>
-constexpr KernelTable make_kernel_table() {
-  return {run_sgd<Simd, float>,       run_sgd<Simd, double>,   run_adam<Simd, float>, run_adam<Simd, double>,
-          block_sum_of_squares<Simd>, largest_magnitude<Simd>, scale_source<Simd>,    source_is_finite<Simd>};
-}
-
 }  // namespace lockstep

@@ -17,7 +17,7 @@
 #else
 #pragma GCC target("avx2,fma,f16c")
 #endif
-#include "lockstep/optim/kernels/kernel_reductions.h"
+#include "lockstep/optim/kernels/make_kernel_table.h"
 #include "lockstep/optim/kernels/simd_avx2.h"
 
 namespace lockstep {

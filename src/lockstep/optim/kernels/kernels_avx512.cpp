@@ -20,7 +20,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")
 #endif
-#include "lockstep/optim/kernels/kernel_reductions.h"
+#include "lockstep/optim/kernels/make_kernel_table.h"
 #include "lockstep/optim/kernels/simd_avx512.h"
 
 namespace lockstep {

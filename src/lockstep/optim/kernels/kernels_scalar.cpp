@@ -1,5 +1,5 @@
-#include "lockstep/optim/kernels/kernel_reductions.h"
 #include "lockstep/optim/kernels/kernel_table.h"
+#include "lockstep/optim/kernels/make_kernel_table.h"
 #include "lockstep/optim/kernels/simd_scalar.h"
 
 namespace lockstep {
