@@ -18,6 +18,7 @@
 #include "lockstep/launch/attempt.h"
 #include "lockstep/launch/nodes/free_port.h"
 #include "lockstep/launch/nodes/node_group.h"
+#include "lockstep/launch/process/job_mark.h"
 #include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/process/signal_inbox.h"
 #include "lockstep/launch/ranks/failure_report.h"

@@ -16,8 +16,8 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/start_thread.h"
+#include "lockstep/launch/process/job_mark.h"
 #include "lockstep/launch/process/process_table.h"
-#include "lockstep/launch/ranks/rank_environment.h"
 
 namespace lockstep {
 namespace {

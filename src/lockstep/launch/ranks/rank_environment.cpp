@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <unordered_set>
 
+#include "lockstep/launch/process/job_mark.h"
+
 namespace lockstep {
 namespace {
 

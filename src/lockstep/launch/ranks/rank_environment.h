@@ -26,13 +26,10 @@ struct RankPlace {
   std::string store;                 ///< address of the job's store
   std::string secret;                ///< empty: no secret
   std::string collective_timeout_s;  ///< empty: not given
-  std::string job_mark;              ///< marks every process of the job
+  std::string job_mark;              ///< value of `kJobMarkVariable` (job_mark.h)
 };
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
-
-/// The variable that carries `RankPlace::job_mark`.
-constexpr const char* kJobMarkVariable = "LOCKSTEP_JOB";
 
 /// Every variable that torchrun sets, and Lockstep's own.
 Variables rank_variables(const RankPlace& place);
