@@ -17,7 +17,7 @@
 #include "lockstep/base/start_thread.h"
 #include "lockstep/launch/attempt.h"
 #include "lockstep/launch/nodes/free_port.h"
-#include "lockstep/launch/nodes/node_group.h"
+#include "lockstep/launch/nodes/make_node_group.h"
 #include "lockstep/launch/process/job_mark.h"
 #include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/process/signal_inbox.h"

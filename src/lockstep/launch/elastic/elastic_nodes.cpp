@@ -10,6 +10,7 @@
 #include "lockstep/base/start_thread.h"
 #include "lockstep/launch/launcher_name.h"
 #include "lockstep/launch/nodes/job_sign.h"
+#include "lockstep/launch/nodes/shared_store.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/net/sockets/signal_mask.h"
 

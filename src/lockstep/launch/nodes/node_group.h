@@ -1,13 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "lockstep/launch/nodes/outcome_signal.h"
 #include "lockstep/launch/plan.h"
-#include "lockstep/net/sockets/socket_address.h"
-#include "lockstep/net/store/store_client.h"
 
 namespace lockstep {
 
@@ -55,19 +52,5 @@ class NodeGroup {
  protected:
   OutcomeSignal outcome_;
 };
-
-/// One node, or several whose number is fixed, or several that join and leave, as the plan requires. If this node
-/// serves the store, it does so from now on; otherwise it connects to the store.
-/// @param socket  path of the Unix socket to serve on, if there is one node
-/// @throws Error  if the address is taken, or the nodes do not match each other
-/// @throws TimeoutError  naming the nodes that did not arrive
-std::unique_ptr<NodeGroup> make_node_group(const LaunchPlan& plan, const std::string& socket);
-
-/// The options with which a launcher of several nodes watches the store's server: it sends a heartbeat each
-/// --monitor-interval, limited to 1 to 3 s and to a third of `silence`.
-StoreClientOptions store_client_options(const LaunchPlan& plan, std::chrono::milliseconds silence);
-
-/// The address that --master-addr and --master-port give; [::1] loses its brackets.
-SocketAddress store_address_of(const LaunchPlan& plan);
 
 }  // namespace lockstep

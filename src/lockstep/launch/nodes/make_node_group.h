@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/launch/nodes/node_group.h"
+#include "lockstep/launch/plan.h"
+
+namespace lockstep {
+
+/// One node, or several whose number is fixed, or several that join and leave, as the plan requires. If this node
+/// serves the store, it does so from now on; otherwise it connects to the store.
+/// @param socket  path of the Unix socket to serve on, if there is one node
+/// @throws Error  if the address is taken, or the nodes do not match each other
+/// @throws TimeoutError  naming the nodes that did not arrive
+std::unique_ptr<NodeGroup> make_node_group(const LaunchPlan& plan, const std::string& socket);
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+#include "lockstep/launch/nodes/one_node.h"
+
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/net/secret.h"
+
+namespace lockstep {
+namespace {
+
+std::string own_secret() {
+  const std::string given = secret_from_environment();
+  return given.empty() ? make_secret() : given;
+}
+
+}  // namespace
+
+OneNode::OneNode(const LaunchPlan& plan, const std::string& socket)
+    : plan_(plan), secret_(own_secret()), server_(SocketAddress::unix_socket(socket), secret_) {}
+
+Agreement OneNode::agree() {
+  if (outcome_.get()) ++attempt_;
+  outcome_.reset();
+  server_.forget_generations_before(attempt_);
+  Agreement agreement;
+  agreement.generation = agreement.restarts = attempt_;
+  agreement.world_size = plan_.local_ranks;
+  if (plan_.master_port == 0) port_.emplace();  // a new port: a process of the last attempt may still use the old one
+  agreement.master_port = port_ ? port_->number() : plan_.master_port;
+  return agreement;
+}
+
+void OneNode::mark_lost(int rank, const std::string& cause) {
+  server_.mark_lost(attempt_, LostRank{rank, host_name(), cause});
+}
+
+void OneNode::report_failure(const std::string& story, bool /*blames_a_peer*/) {
+  outcome_.publish(Outcome::of_failure(story, attempt_, plan_.max_restarts));
+}
+
+void OneNode::report_leaving(const std::string& why) { outcome_.publish({false, true, false, why}); }
+
+void OneNode::report_success() { outcome_.publish({true, true, false, ""}); }
+
+}  // namespace lockstep
