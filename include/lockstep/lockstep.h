@@ -53,6 +53,8 @@
 #include "lockstep/models/bert_heads.h"      // BERT with a classifier or masked words
 #include "lockstep/models/config_file.h"     // a config.json, read with its types checked
 #include "lockstep/models/convnet.h"         // the ConvNet of PyTorch's MNIST tutorials
+#include "lockstep/models/encoder_config.h"  // sizes of RoBERTa, DistilBERT, ELECTRA, MPNet
+#include "lockstep/models/encoder_models.h"  // these models
 #include "lockstep/models/gpt2.h"            // GPT-2's decoder
 #include "lockstep/models/gpt2_config.h"     // GPT-2's sizes and rates
 #include "lockstep/models/initialization.h"  // random weights, or weights to be read

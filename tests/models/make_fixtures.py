@@ -3,9 +3,10 @@
 implementation, to which transformers_test.cpp compares ours.
 
     /usr/bin/python3 -m venv --system-site-packages venv && venv/bin/pip install transformers==4.30.2 safetensors
-    venv/bin/python tests/models/make_fixtures.py
+    venv/bin/python tests/models/make_fixtures.py          # BERT and GPT-2
+    NEWER/bin/python tests/models/make_fixtures.py encoders  # RoBERTa, DistilBERT, ELECTRA, MPNet
 
-Made with torch 1.13.1 and transformers 4.30.2. One folder a model: config.json and model.safetensors as
+The first were made with torch 1.13.1 and transformers 4.30.2, the others with 2.15 and 5.23. One folder a model: config.json and model.safetensors as
 `save_pretrained` writes them, and case-NAME.safetensors for each batch: "input.*", "output", "loss", "grad.*".
 """
 import json
@@ -15,13 +16,18 @@ import sys
 import safetensors.torch
 import torch
 import transformers
-from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, GPT2Config,
-                          GPT2ForSequenceClassification, GPT2LMHeadModel)
+from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, DistilBertConfig,
+                          DistilBertForMaskedLM, DistilBertForSequenceClassification, ElectraConfig, ElectraForMaskedLM,
+                          ElectraForSequenceClassification, GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel,
+                          MPNetConfig, MPNetForMaskedLM, MPNetForSequenceClassification, RobertaConfig,
+                          RobertaForMaskedLM, RobertaForSequenceClassification)
 
 ROOT = pathlib.Path(__file__).parent / "fixtures"
 VOCAB = 41
 SMALL_BERT = dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40,
                   max_position_embeddings=16, pad_token_id=0, initializer_range=0.3)
+TINY = dict(vocab_size=VOCAB, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20,
+            max_position_embeddings=16, initializer_range=0.3)
 SMALL_GPT2 = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_inner=40, n_positions=16, pad_token_id=40,
                   bos_token_id=40, eos_token_id=40, initializer_range=0.2)
 
@@ -40,7 +46,7 @@ def save_model(name, model):
     """Biases and norms are random too: the initial zeros and ones would hide mistakes."""
     with torch.no_grad():
         for key, parameter in model.named_parameters():
-            if key.endswith("bias") or "ln_" in key or "LayerNorm" in key:
+            if key.endswith("bias") or "ln_" in key or "LayerNorm" in key or "layer_norm" in key:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     model.eval()
     model.save_pretrained(ROOT / name, safe_serialization=True)
@@ -49,7 +55,7 @@ def save_model(name, model):
     return model
 
 
-def save_case(name, case, model, inputs):
+def save_case(name, case, model, inputs, unused=()):
     model.zero_grad(set_to_none=True)
     result = model(**inputs)
     result.loss.backward()
@@ -57,6 +63,8 @@ def save_case(name, case, model, inputs):
     tensors["output"] = result.logits
     tensors["loss"] = result.loss
     for key, parameter in model.named_parameters():  # a tied parameter is listed once
+        if key in unused:
+            continue
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         tensors["grad." + key] = parameter.grad
@@ -122,9 +130,40 @@ def gpt2_classifier():
               dict(input_ids=tokens, attention_mask=attention, labels=torch.tensor([0, 2, 1])))
 
 
+def encoders():
+    """A classifier and a masked language model of each; the second has a decoder of its own in RoBERTa and ELECTRA."""
+    distilbert = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 20}
+    distilbert |= {key: TINY[key] for key in ("vocab_size", "max_position_embeddings", "initializer_range")}
+    families = (
+        ("roberta", RobertaConfig, RobertaForSequenceClassification, RobertaForMaskedLM, dict(TINY, type_vocab_size=1)),
+        ("distilbert", DistilBertConfig, DistilBertForSequenceClassification, DistilBertForMaskedLM, distilbert),
+        ("electra", ElectraConfig, ElectraForSequenceClassification, ElectraForMaskedLM, dict(TINY, embedding_size=12)),
+        ("mpnet", MPNetConfig, MPNetForSequenceClassification, MPNetForMaskedLM,
+         dict(TINY, max_position_embeddings=30)))
+    for name, config, classifier, masked, sizes in families:
+        pad = config().pad_token_id
+        length = 24 if name == "mpnet" else 7  # far enough for buckets of several distances
+        attention = mask([length, 4, 2], length)
+        tokens = torch.where(attention == 1, torch.randint(2, VOCAB - 1, (3, length)), torch.tensor(pad))
+        model = save_model(name + "-classifier", classifier(config(**sizes, num_labels=3)))
+        save_case(name + "-classifier", "padded", model,
+                  dict(input_ids=tokens, attention_mask=attention, labels=torch.tensor([2, 0, 1])))
+        labels = torch.full((3, length), -100)
+        labels[0, 1], labels[0, 5], labels[1, 2] = 7, 11, 40
+        for kind, ties in (("mlm", True), ("mlm-untied", False)):
+            if not ties and name not in ("roberta", "electra"):
+                continue
+            model = save_model(f"{name}-{kind}", masked(config(**sizes, tie_word_embeddings=ties)))
+            save_case(f"{name}-{kind}", "padded", model,
+                      dict(input_ids=tokens, attention_mask=attention, labels=labels),
+                      unused=() if ties else ("lm_head.bias",))  # it has the decoder's bias beside
+
+
 def main():
     torch.manual_seed(20)
     torch.set_num_threads(1)
+    if sys.argv[1:] == ["encoders"]:
+        return encoders()
     for make in (bert_classifier, bert_activations, bert_mlm, gpt2_lm, gpt2_classifier):
         make()
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}

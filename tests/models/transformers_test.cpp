@@ -77,6 +77,16 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, HuggingFace,
                                            Case{"bert-gelu-new", "plain", TextTask::SequenceClassification},
                                            Case{"bert-relu", "plain", TextTask::SequenceClassification},
                                            Case{"bert-mlm", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"roberta-classifier", "padded", TextTask::SequenceClassification},
+                                           Case{"roberta-mlm", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"roberta-mlm-untied", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"distilbert-classifier", "padded", TextTask::SequenceClassification},
+                                           Case{"distilbert-mlm", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"electra-classifier", "padded", TextTask::SequenceClassification},
+                                           Case{"electra-mlm", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"electra-mlm-untied", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"mpnet-classifier", "padded", TextTask::SequenceClassification},
+                                           Case{"mpnet-mlm", "padded", TextTask::MaskedLanguageModel},
                                            Case{"gpt2-lm", "no-padding", TextTask::CausalLanguageModel},
                                            Case{"gpt2-lm", "right-padding", TextTask::CausalLanguageModel},
                                            Case{"gpt2-lm", "left-padding", TextTask::CausalLanguageModel},
@@ -113,6 +123,11 @@ TEST_P(Checkpointed, GivesTheSameOutputsGradientsAndRandomNumbers) {
   ASSERT_EQ(plain.size(), checkpointed.size());
   for (std::size_t i = 0; i < plain.size(); ++i) {
     EXPECT_EQ(plain[i].first, checkpointed[i].first);
+    // All layers share MPNet's bias of distances: with checkpoints its gradients are added up in another order.
+    if (plain[i].first == "mpnet.encoder.relative_attention_bias.weight") {
+      EXPECT_LT(difference(checkpointed[i].second, plain[i].second), 1e-6);
+      continue;
+    }
     EXPECT_TRUE(torch::equal(plain[i].second, checkpointed[i].second)) << plain[i].first;
   }
 }
@@ -120,6 +135,10 @@ TEST_P(Checkpointed, GivesTheSameOutputsGradientsAndRandomNumbers) {
 INSTANTIATE_TEST_SUITE_P(Models, Checkpointed,
                          ::testing::Values(Case{"bert-classifier", "two-segments-padded",
                                                 TextTask::SequenceClassification},
+                                           Case{"roberta-mlm", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"distilbert-mlm", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"electra-mlm", "padded", TextTask::MaskedLanguageModel},
+                                           Case{"mpnet-mlm", "padded", TextTask::MaskedLanguageModel},
                                            Case{"gpt2-lm", "left-padding", TextTask::CausalLanguageModel}),
                          [](const auto& test) { return std::string(test.param.model, 4); });
 

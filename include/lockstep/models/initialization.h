@@ -16,7 +16,8 @@ enum class InitialWeights { Random, Unset };
 using Initializer = std::function<void(const std::string& name, at::Tensor& parameter)>;
 
 /// BERT's and GPT-2's scheme: normal(0, range), biases 0, norms 1.
-/// @param name  ends in "bias", or has "LayerNorm", "ln_1", "ln_2" or "ln_f" before its last part, or is a matrix
+/// @param name  ends in "bias", or has "LayerNorm", "ln_1", "ln_2", "ln_f" or "…layer_norm" before its last
+/// part, or is a matrix
 void initialize_transformer_parameter(const std::string& name, at::Tensor& parameter, double range);
 
 /// Runs `initializer` over every parameter, without recording it for autograd.

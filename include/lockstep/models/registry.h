@@ -41,9 +41,19 @@ std::shared_ptr<Model> make_model(const std::string& name, const ModelOptions& o
 enum class TextTask { SequenceClassification, MaskedLanguageModel, CausalLanguageModel };
 
 /// Loads the model in `folder`, which holds config.json and weights as Hugging Face's `save_pretrained` writes them,
-/// with the head for `task`. BERT does the first two tasks, GPT-2 the first and the last.
+/// with the head for `task`. BERT, RoBERTa, DistilBERT, ELECTRA and MPNet do the first two tasks, GPT-2 the first and
+/// the last.
 /// @throws Error  if the folder's "model_type" is unknown or has no such head, or if something does not fit
 Loaded<Model> load_pretrained_model(const std::string& folder, TextTask task, const LoadOptions& options = {});
+
+/// A new model with random weights and the configuration of `folder`, whose weights are not read: a GPT-2 that predicts
+/// the next token, or a classifier.
+/// @throws Error  as load_pretrained_model
+std::shared_ptr<Model> make_model_of_folder(const std::string& folder, bool gradient_checkpointing = false);
+
+/// Looks only at the "model_type" of a config.json, before the weights are there.
+/// @throws Error  if load_pretrained_model reads no model of that type
+void require_known_model(const std::string& config_path);
 
 /// The text model that a program's `--model` names. A folder is read as by `load_pretrained_model`. A name (bert-tiny,
 /// bert-mini, bert-small, bert-base, gpt2, gpt2-tiny) makes a new model with random weights, if that kind of model does

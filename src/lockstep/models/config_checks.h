@@ -26,10 +26,9 @@ class ConfigChecks {
   void positive(const Field& field, const char* fix = "give a positive size") const;
   void layers(const Field& count) const;
   void labels(const SequenceHead& head) const;
-
- private:
   [[noreturn]] void refuse(const char* field, const std::string& problem, const std::string& fix) const;
 
+ private:
   std::string where_;
 };
 

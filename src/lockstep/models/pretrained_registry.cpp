@@ -6,8 +6,10 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/download_hint.h"
 #include "lockstep/models/bert_heads.h"
 #include "lockstep/models/config_file.h"
+#include "lockstep/models/encoder_models.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 
@@ -30,15 +32,36 @@ bool visited_as(const Model& model, const Visit& visit) {
   return typed != nullptr;
 }
 
+template <typename Family, typename Visit>
+bool visited_as_encoder(const Model& model, const Visit& visit) {
+  return visited_as<EncoderForSequenceClassificationImpl<Family>>(model, visit) ||
+         visited_as<EncoderForMaskedLMImpl<Family>>(model, visit);
+}
+
 // Calls `visit(module)` with the class of `model`; returns false if it is not a text model.
 template <typename Visit>
 bool visit_text_model(const Model& model, const Visit& visit) {
   return visited_as<BertForSequenceClassificationImpl>(model, visit) || visited_as<BertForMaskedLMImpl>(model, visit) ||
-         visited_as<GPT2ForSequenceClassificationImpl>(model, visit) || visited_as<GPT2LMHeadModelImpl>(model, visit);
+         visited_as<GPT2ForSequenceClassificationImpl>(model, visit) || visited_as<GPT2LMHeadModelImpl>(model, visit) ||
+         visited_as_encoder<Roberta>(model, visit) || visited_as_encoder<DistilBert>(model, visit) ||
+         visited_as_encoder<Electra>(model, visit) || visited_as_encoder<MPNet>(model, visit);
+}
+
+// Calls `visit(head)` with the labels and problem type of a text classifier.
+template <typename Visit>
+void visit_sequence_head(const Model& model, const Visit& visit) {
+  visit_text_model(model, [&](const auto& typed) {
+    using Typed = std::decay_t<decltype(typed)>;
+    if constexpr (!Typed::kScoresEachToken) visit(typed.config().head);
+  });
 }
 
 std::int64_t positions_of(const BertConfig& config) { return config.max_position_embeddings; }
 std::int64_t positions_of(const GPT2Config& config) { return config.n_positions; }
+template <typename Family>
+std::int64_t positions_of(const EncoderConfig<Family>& config) {
+  return config.max_positions();
+}
 
 bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -55,17 +78,66 @@ Config set_by(const LoadOptions& options, std::optional<std::int64_t> pad_token_
   return config;
 }
 
+// A class of models, as folders name it.
+struct PretrainedClass {
+  std::string type;
+  TextTask task;
+  Loaded<Model> (*load)(const std::string& folder, const LoadOptions& options);
+  std::shared_ptr<Model> (*make)(const std::string& folder, bool gradient_checkpointing);
+};
+
+template <typename Module>
+std::shared_ptr<Model> make_by_config(const std::string& folder, bool gradient_checkpointing) {
+  auto config = std::decay_t<decltype(std::declval<Module>().config())>::from_file(folder);
+  config.gradient_checkpointing = gradient_checkpointing;
+  return std::make_shared<Module>(config);
+}
+
+template <typename Module>
+PretrainedClass pretrained_class(const std::string& type, TextTask task) {
+  return {type, task, load_as_model<Module>, make_by_config<Module>};
+}
+
+template <typename Family>
+void add_encoder(const std::string& type, std::vector<PretrainedClass>& classes) {
+  classes.push_back(
+      pretrained_class<EncoderForSequenceClassificationImpl<Family>>(type, TextTask::SequenceClassification));
+  classes.push_back(pretrained_class<EncoderForMaskedLMImpl<Family>>(type, TextTask::MaskedLanguageModel));
+}
+
+const std::vector<PretrainedClass>& pretrained_classes() {
+  static const std::vector<PretrainedClass> all = [] {
+    std::vector<PretrainedClass> classes{
+        pretrained_class<BertForSequenceClassificationImpl>("bert", TextTask::SequenceClassification),
+        pretrained_class<BertForMaskedLMImpl>("bert", TextTask::MaskedLanguageModel),
+        pretrained_class<GPT2LMHeadModelImpl>("gpt2", TextTask::CausalLanguageModel),
+        pretrained_class<GPT2ForSequenceClassificationImpl>("gpt2", TextTask::SequenceClassification)};
+    add_encoder<Roberta>("roberta", classes);
+    add_encoder<DistilBert>("distilbert", classes);
+    add_encoder<Electra>("electra", classes);
+    add_encoder<MPNet>("mpnet", classes);
+    return classes;
+  }();
+  return all;
+}
+
+[[noreturn]] void refuse_type(const ConfigFile& config, const std::string& type) {
+  config.refuse("model_type", "is \"" + type + "\", for which there is no such model",
+                "bert, roberta, distilbert, electra and mpnet classify texts and predict masked words; gpt2 classifies "
+                "texts and predicts the next token");
+}
+
 [[noreturn]] void refuse_name(const std::string& name, TextTask task) {
   std::vector<std::string> able;
   if (task != TextTask::CausalLanguageModel) able = kBertNames;
   if (task != TextTask::MaskedLanguageModel) able.insert(able.end(), kGpt2Names.begin(), kGpt2Names.end());
   const std::string fix = fmt::format(
-      "name the folder of a model that was downloaded or trained, or one of {}, which "
-      "begin with random weights",
+      "name the folder of a model that was downloaded or trained, or one of {}, which begin with random weights",
       fmt::join(able, ", "));
   if (is_one_of(kBertNames, name)) throw Error(name + " does not predict the next token", "--model", fix);
   if (is_one_of(kGpt2Names, name)) throw Error(name + " does not predict masked words", "--model", fix);
-  throw Error("there is no folder " + name + ", and no model of that name that works on texts", "--model", fix);
+  throw Error("there is no folder " + name + ", and no model of that name that works on texts", "--model",
+              download_hint(name) + fix);
 }
 
 }  // namespace
@@ -73,20 +145,28 @@ Config set_by(const LoadOptions& options, std::optional<std::int64_t> pad_token_
 Loaded<Model> load_pretrained_model(const std::string& folder, TextTask task, const LoadOptions& options) {
   const ConfigFile config(folder);
   const std::string type = config.text({"model_type"}, "");
-  if (type == "bert" && task == TextTask::SequenceClassification) {
-    return load_as_model<BertForSequenceClassificationImpl>(folder, options);
+  for (const PretrainedClass& known : pretrained_classes()) {
+    if (known.type == type && known.task == task) return known.load(folder, options);
   }
-  if (type == "bert" && task == TextTask::MaskedLanguageModel) {
-    return load_as_model<BertForMaskedLMImpl>(folder, options);
+  refuse_type(config, type);
+}
+
+std::shared_ptr<Model> make_model_of_folder(const std::string& folder, bool gradient_checkpointing) {
+  const ConfigFile config(folder);
+  const std::string type = config.text({"model_type"}, "");
+  for (const PretrainedClass& known : pretrained_classes()) {
+    if (known.type == type) return known.make(folder, gradient_checkpointing);
   }
-  if (type == "gpt2" && task == TextTask::SequenceClassification) {
-    return load_as_model<GPT2ForSequenceClassificationImpl>(folder, options);
-  }
-  if (type == "gpt2" && task == TextTask::CausalLanguageModel) {
-    return load_as_model<GPT2LMHeadModelImpl>(folder, options);
-  }
-  config.refuse("model_type", "is \"" + type + "\", for which there is no such model",
-                "bert classifies texts and predicts masked words; gpt2 classifies texts and predicts the next token");
+  refuse_type(config, type);
+}
+
+void require_known_model(const std::string& config_path) {
+  const ConfigFile config(config_path);
+  const std::string type = config.text({"model_type"}, "");
+  const auto& all = pretrained_classes();
+  const bool is_known =
+      std::any_of(all.begin(), all.end(), [&](const PretrainedClass& known) { return known.type == type; });
+  if (!is_known) refuse_type(config, type);
 }
 
 Loaded<Model> load_or_make_model(const std::string& folder_or_name, TextTask task, const LoadOptions& options,
@@ -112,23 +192,15 @@ std::int64_t max_positions_of(const Model& model) {
 }
 
 std::vector<std::string> labels_of(const Model& model) {
-  if (const auto* bert = dynamic_cast<const BertForSequenceClassificationImpl*>(&model)) {
-    return bert->config().head.labels;
-  }
-  if (const auto* gpt2 = dynamic_cast<const GPT2ForSequenceClassificationImpl*>(&model)) {
-    return gpt2->config().head.labels;
-  }
-  return {};
+  std::vector<std::string> labels;
+  visit_sequence_head(model, [&](const SequenceHead& head) { labels = head.labels; });
+  return labels;
 }
 
 at::Tensor label_scores_of(const Model& model, const at::Tensor& outputs) {
-  if (const auto* bert = dynamic_cast<const BertForSequenceClassificationImpl*>(&model)) {
-    return shown_scores(bert->config().head, outputs);
-  }
-  if (const auto* gpt2 = dynamic_cast<const GPT2ForSequenceClassificationImpl*>(&model)) {
-    return shown_scores(gpt2->config().head, outputs);
-  }
-  return at::softmax(outputs, -1);
+  std::optional<SequenceHead> head;
+  visit_sequence_head(model, [&](const SequenceHead& of_model) { head = of_model; });
+  return head ? shown_scores(*head, outputs) : at::softmax(outputs, -1);
 }
 
 std::string config_json_of(const Model& model) {

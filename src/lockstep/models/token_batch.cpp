@@ -7,12 +7,14 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/models/loss.h"
 #include "lockstep/models/random_tensors.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::int64_t kDefaultLength = 128;
+constexpr double kMaskedShare = 0.15;
 
 at::Tensor optional_field(const Batch& batch, const char* name) {
   const auto found = batch.find(name);
@@ -48,6 +50,18 @@ Batch random_texts(const RandomBatchOptions& options, std::int64_t vocab_size, s
     ids = ids.masked_fill(mask.eq(0), pad_token_id);
   }
   return {{"input_ids", ids}, {"attention_mask", mask}};
+}
+
+Batch random_masked_texts(const RandomBatchOptions& options, std::int64_t vocab_size, std::int64_t max_positions,
+                          std::int64_t pad_token_id, const std::string& model) {
+  Batch batch = random_texts(options, vocab_size, max_positions, pad_token_id, model);
+  const at::Tensor& ids = batch["input_ids"];
+  RandomBatchOptions of_labels = options;
+  of_labels.seed += 1;
+  at::Tensor is_asked = RandomTensors(of_labels, model).uniform(ids.sizes()).lt(kMaskedShare);
+  is_asked.select(1, 0).fill_(true);  // every text has at least one masked word
+  batch["labels"] = ids.masked_fill(is_asked.logical_and(batch["attention_mask"].ne(0)).logical_not(), kIgnoreIndex);
+  return batch;
 }
 
 }  // namespace lockstep

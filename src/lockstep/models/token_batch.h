@@ -22,4 +22,9 @@ TokenInputs token_inputs_of(const Batch& batch, const std::string& model);
 Batch random_texts(const RandomBatchOptions& options, std::int64_t vocab_size, std::int64_t max_positions,
                    std::int64_t pad_token_id, const std::string& model);
 
+/// The same with "labels" [size, length]: the word itself at 15 % of the places and at the first place of each text,
+/// kIgnoreIndex elsewhere. Throws as random_texts.
+Batch random_masked_texts(const RandomBatchOptions& options, std::int64_t vocab_size, std::int64_t max_positions,
+                          std::int64_t pad_token_id, const std::string& model);
+
 }  // namespace lockstep

@@ -58,14 +58,15 @@ void check_token_inputs(const TokenInputs& inputs, const TokenLimits& limits, co
   check_ids(ids, limits.vocab_size, "input_ids", model,
             "the tokenizer is not that of this model: use the one from the model's folder");
   if (inputs.attention_mask.defined()) check_shape(inputs.attention_mask, ids, "attention_mask", model);
-  if (inputs.token_type_ids.defined()) {
+  if (inputs.token_type_ids.defined() && limits.token_types >= 0) {
     check_shape(inputs.token_type_ids, ids, "token_type_ids", model);
     check_ids(inputs.token_type_ids, limits.token_types > 0 ? limits.token_types : limits.vocab_size, "token_type_ids",
               model, "number the segments of a pair from 0 on, below type_vocab_size");
   }
   if (inputs.position_ids.defined()) {
     check_shape(inputs.position_ids, ids, "position_ids", model);
-    check_ids(inputs.position_ids, limits.max_positions, "position_ids", model, "number positions from 0 on");
+    check_ids(inputs.position_ids, limits.first_position + limits.max_positions, "position_ids", model,
+              "number positions from 0 on");
   }
 }
 

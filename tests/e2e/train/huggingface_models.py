@@ -4,14 +4,15 @@
     PYTHON huggingface_models.py scores FOLDER          the scores of each class, of a model that Lockstep saved
     PYTHON huggingface_models.py train FOLDER OUTPUT    trains that model two steps by Trainer, which saves OUTPUT/checkpoint-2
     PYTHON huggingface_models.py next FOLDER            the next tokens that GPT-2 finds likeliest, as a text
+    PYTHON huggingface_models.py make FOLDER TYPE VOCAB a new model of that type ("roberta"), with VOCAB's tokenizer
 """
 import json
 import logging
 import sys
 
 import torch
-from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, Trainer,
-                          TrainingArguments)
+from transformers import (AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer,
+                          MPNetTokenizer, RobertaTokenizer, Trainer, TrainingArguments)
 
 
 def scores(folder, texts):
@@ -50,11 +51,34 @@ def next_tokens(folder, texts):
     return {"text": tokenizer.decode(ids[0])}
 
 
+def new_tokenizer(kind, vocab):
+    if kind == "roberta":
+        return RobertaTokenizer(vocab=vocab + "/vocab.json", merges=vocab + "/merges.txt")
+    if kind == "mpnet":
+        words = ["<s>", "<pad>", "</s>", *open(vocab + "/vocab.txt", encoding="utf-8").read().splitlines()]
+        return MPNetTokenizer(vocab={word: i for i, word in enumerate(words)})
+    return AutoTokenizer.from_pretrained(vocab)
+
+
+def make(folder, kind, vocab, texts):
+    torch.manual_seed(3)
+    tokenizer = new_tokenizer(kind, vocab)
+    pad = tokenizer.pad_token_id
+    config = AutoConfig.for_model(kind, vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2,
+                                  num_attention_heads=2, initializer_range=0.2, pad_token_id=pad, num_labels=3)
+    if kind in ("roberta", "mpnet"):
+        config.max_position_embeddings = 512 + pad + 1
+    model = AutoModelForSequenceClassification.from_config(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return scores(folder, texts)
+
+
 def main():
     logging.disable(logging.WARNING)
     out, sys.stdout = sys.stdout, sys.stderr
     texts = sys.stdin.read().splitlines()
-    kinds = {"scores": scores, "train": train, "next": next_tokens}
+    kinds = {"scores": scores, "train": train, "next": next_tokens, "make": make}
     json.dump(kinds[sys.argv[1]](*sys.argv[2:], texts), out)
 
 

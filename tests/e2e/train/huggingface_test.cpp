@@ -76,6 +76,29 @@ TEST_F(HuggingFaceModels, AClassifierGivesTheSameScoresThereAndBack) {
   expect_scores(folder_ / "theirs/checkpoint-2", trained);
 }
 
+struct Relative {
+  const char* type;
+  const char* vocabulary;
+};
+
+class RelativesOfBert : public HuggingFaceModels, public ::testing::WithParamInterface<Relative> {};
+
+// A model of theirs, trained here, and opened there again.
+TEST_P(RelativesOfBert, GiveTheSameScoresThereAndBack) {
+  const std::string vocabulary = std::string(LOCKSTEP_SOURCE_DIR) + "/data/" + GetParam().vocabulary;
+  const std::string theirs = folder_ / "theirs";
+  const ModelJson made = of_theirs("make " + theirs + " " + GetParam().type + " " + vocabulary, folder_ / "texts");
+  expect_scores(theirs, made);
+  train(GetParam().vocabulary,
+        "--task text-classification --label-column division --ignore-mismatched-sizes --model " + theirs);
+  expect_scores(folder_ / "out", of_theirs("scores " + (folder_ / "out"), folder_ / "texts"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, RelativesOfBert,
+                         ::testing::Values(Relative{"roberta", "bytes-vocab"}, Relative{"distilbert", "reviews-vocab"},
+                                           Relative{"electra", "reviews-vocab"}, Relative{"mpnet", "reviews-vocab"}),
+                         [](const auto& test) { return std::string(test.param.type); });
+
 TEST_F(HuggingFaceModels, ALanguageModelGoesOnAlike) {
   train("bytes-vocab", "--task language-modeling --model gpt2-tiny --text-column review");
   std::ofstream(folder_ / "beginning") << "The fish came\n";

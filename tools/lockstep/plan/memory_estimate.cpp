@@ -9,7 +9,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/detail/tensor/autocast.h"
-#include "lockstep/models/bert_heads.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
@@ -117,7 +116,7 @@ std::shared_ptr<Model> make_for_dry_run(const MemoryQuestion& question) {
   }
   if (std::filesystem::exists(question.model) && !std::filesystem::is_directory(question.model)) {
     throw UsageError(question.model + " is a file", "command line",
-                     "name the folder of a BERT or GPT-2, or a model: lockstep estimate-memory --help lists them");
+                     "name the folder of a pretrained model, or a model: lockstep estimate-memory --help lists them");
   }
   if (!std::filesystem::is_directory(question.model)) {
     ModelOptions options;
@@ -130,15 +129,7 @@ std::shared_ptr<Model> make_for_dry_run(const MemoryQuestion& question) {
   }
   const std::string type = ConfigFile(question.model).text({"model_type"}, "");
   if (type == "convnet" || type == "mlp") return load_array_model(question.model).model;
-  // The configuration is enough; no weights are read.
-  if (type == "gpt2") {
-    GPT2Config config = GPT2Config::from_file(question.model);
-    config.gradient_checkpointing = question.gradient_checkpointing;
-    return std::make_shared<GPT2LMHeadModelImpl>(config);
-  }
-  BertConfig config = BertConfig::from_file(question.model);
-  config.gradient_checkpointing = question.gradient_checkpointing;
-  return std::make_shared<BertForSequenceClassificationImpl>(config);
+  return make_model_of_folder(question.model, question.gradient_checkpointing);
 }
 
 // The largest part that computes as one: a layer, whose name is a number, or a module without children.

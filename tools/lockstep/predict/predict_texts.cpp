@@ -191,16 +191,16 @@ void predict_labels_of_texts(const PredictFlags& flags) {
 }
 
 void predict_language(const PredictFlags& flags) {
-  const bool is_bert = ConfigFile(flags.model).text({"model_type"}, "") == "bert";
+  const bool fills = ConfigFile(flags.model).text({"model_type"}, "") != "gpt2";  // all others predict masked words
   const TextPredictor predictor =
-      load_predictor(flags, is_bert ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel);
-  if (!is_bert) require_new_tokens_fit(flags, predictor);
+      load_predictor(flags, fills ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel);
+  if (!fills) require_new_tokens_fit(flags, predictor);
   torch::manual_seed(flags.seed);
   // GPT-2 can also start without text, as a text of its training begins, if the tokenizer has a token for that.
-  const bool begins_anew = !is_bert && predictor.tokenizer.eos_id();
+  const bool begins_anew = !fills && predictor.tokenizer.eos_id();
   read_texts(flags, begins_anew ? BlankTexts::Keep : BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
     for (const PredictedText& text : texts) {
-      is_bert ? fill_masks(text, predictor, flags) : continue_text(text.shown(), predictor, flags);
+      fills ? fill_masks(text, predictor, flags) : continue_text(text.shown(), predictor, flags);
     }
   });
 }

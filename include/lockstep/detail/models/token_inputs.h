@@ -19,7 +19,8 @@ struct TokenInputs {
 struct TokenLimits {
   std::int64_t vocab_size;
   std::int64_t max_positions;
-  std::int64_t token_types;  ///< 0: any id below vocab_size, as for GPT-2
+  std::int64_t token_types;         ///< 0: any id below vocab_size, as for GPT-2; -1: they are not looked at
+  std::int64_t first_position = 0;  ///< positions that no token of a text has, before those of its tokens
 };
 
 /// Checks shapes and dtypes and, for tensors on the CPU, every id. (On another device the check would have to wait.)

@@ -1,26 +1,17 @@
 #include "lockstep/models/bert.h"
 
-#include <ATen/ops/tanh.h>
-
 #include "lockstep/models/bert/bert_embeddings.h"
 #include "lockstep/models/bert/bert_layer.h"
+#include "lockstep/models/bert/bert_pooler.h"
 #include "lockstep/models/pretrained_model_bodies.h"
 
 namespace lockstep {
 
-class BertPooler : public torch::nn::Module {
- public:
-  explicit BertPooler(std::int64_t size) : dense_(register_module("dense", std::make_shared<Dense>(size, size))) {}
-  at::Tensor forward(const at::Tensor& hidden) const { return at::tanh(dense_->forward(hidden.select(1, 0))); }
-
- private:
-  std::shared_ptr<Dense> dense_;
-};
-
 BertModelImpl::BertModelImpl(const BertConfig& config, bool has_pooler, InitialWeights weights)
     : PretrainedModule(config) {
   config.check(kArchitecture);
-  embeddings_ = register_module("embeddings", std::make_shared<BertEmbeddings>(config));
+  embeddings_ =
+      register_module("embeddings", std::make_shared<BertEmbeddings>(config, EmbeddingLayout{config.hidden_size}));
   encoder_ = register_module("encoder", std::make_shared<BertEncoder>(config));
   if (has_pooler) pooler_ = register_module("pooler", std::make_shared<BertPooler>(config.hidden_size));
   fill(weights);

@@ -6,27 +6,26 @@
 #include "lockstep/models/layers/activation_checkpoint.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/dropout.h"
+#include "lockstep/models/layers/relative_buckets.h"
 
 namespace lockstep {
-BertResidual::BertResidual(std::int64_t in, const BertConfig& c)
-    : dropout_(c.hidden_dropout_prob),
-      dense_(register_module("dense", std::make_shared<Dense>(in, c.hidden_size))),
-      norm_(register_module("LayerNorm", std::make_shared<Norm>(c.hidden_size, c.layer_norm_eps))) {}
 
-at::Tensor BertResidual::forward(const at::Tensor& x, const at::Tensor& residual) const {
-  return norm_->forward(add_dropout(dense_->forward(x), residual, dropout_, is_training()));
-}
-
-BertLayer::BertLayer(const BertConfig& c) : activation_(c.hidden_act) {
-  const auto attention = register_module("attention", std::make_shared<Scope>());
-  const auto self = attention->add("self", std::make_shared<Scope>());
-  query_ = self->add("query", std::make_shared<Dense>(c.hidden_size, c.hidden_size));
-  key_ = self->add("key", std::make_shared<Dense>(c.hidden_size, c.hidden_size));
-  value_ = self->add("value", std::make_shared<Dense>(c.hidden_size, c.hidden_size));
-  attention_output_ = attention->add("output", std::make_shared<BertResidual>(c.hidden_size, c));
-  const auto intermediate = register_module("intermediate", std::make_shared<Scope>());
-  intermediate_ = intermediate->add("dense", std::make_shared<Dense>(c.hidden_size, c.intermediate_size));
-  output_ = register_module("output", std::make_shared<BertResidual>(c.intermediate_size, c));
+BertLayer::BertLayer(const BertConfig& c, const BertLayerNames& names)
+    : activation_(c.hidden_act), dropout_(c.hidden_dropout_prob) {
+  const auto dense = [&](const char* path, std::int64_t in, std::int64_t out) {
+    return add_at(*this, path, std::make_shared<Dense>(in, out));
+  };
+  const auto norm = [&](const char* path) {
+    return add_at(*this, path, std::make_shared<Norm>(c.hidden_size, c.layer_norm_eps));
+  };
+  query_ = dense(names.query, c.hidden_size, c.hidden_size);
+  key_ = dense(names.key, c.hidden_size, c.hidden_size);
+  value_ = dense(names.value, c.hidden_size, c.hidden_size);
+  attention_dense_ = dense(names.attention_dense, c.hidden_size, c.hidden_size);
+  attention_norm_ = norm(names.attention_norm);
+  intermediate_ = dense(names.intermediate, c.hidden_size, c.intermediate_size);
+  output_dense_ = dense(names.output_dense, c.intermediate_size, c.hidden_size);
+  output_norm_ = norm(names.output_norm);
 }
 
 at::Tensor BertLayer::attend(const at::Tensor& x, const AttentionOptions& options) const {
@@ -37,31 +36,48 @@ at::Tensor BertLayer::attend(const at::Tensor& x, const AttentionOptions& option
 }
 
 at::Tensor BertLayer::forward(const at::Tensor& x, const AttentionOptions& options) const {
-  const at::Tensor context = attend(x, options);
-  const at::Tensor attended = attention_output_->forward(context, x);
-  return output_->forward(activate(activation_, intermediate_->forward(attended)), attended);
+  const at::Tensor context = attention_dense_->forward(attend(x, options));
+  const at::Tensor attended = attention_norm_->forward(add_dropout(context, x, dropout_, is_training()));
+  const at::Tensor inner = activate(activation_, intermediate_->forward(attended));
+  return output_norm_->forward(add_dropout(output_dense_->forward(inner), attended, dropout_, is_training()));
 }
 
-BertEncoder::BertEncoder(const BertConfig& c)
+BertEncoder::BertEncoder(const BertConfig& c, const BertLayerNames& names, bool has_relative_bias)
     : heads_(c.num_attention_heads),
       scale_(1 / std::sqrt(static_cast<double>(c.hidden_size / c.num_attention_heads))),
       dropout_(c.attention_probs_dropout_prob),
       is_checkpointed_(c.gradient_checkpointing) {
   const auto scope = register_module("layer", std::make_shared<Scope>());
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
-    layers_.push_back(scope->add(std::to_string(i), std::make_shared<BertLayer>(c)));
+    layers_.push_back(scope->add(std::to_string(i), std::make_shared<BertLayer>(c, names)));
   }
+  if (!has_relative_bias) return;
+  distances_ = register_module("relative_attention_bias", std::make_shared<Embedding>(kRelativeBuckets, heads_));
+}
+
+at::Tensor BertEncoder::relative_bias(const at::Tensor& buckets) const {
+  return distances_->forward(buckets).permute({2, 0, 1}).unsqueeze(0);
 }
 
 at::Tensor BertEncoder::forward(const at::Tensor& x, AttentionOptions options) const {
   options.heads = heads_;
   options.scale = scale_;
   options.dropout_p = is_training() ? dropout_ : 0;
+  const bool recomputes = is_checkpointed_ && is_training();
+  const at::Tensor buckets = distances_ ? relative_buckets(options.length, x.device()) : at::Tensor();
+  if (distances_ && !recomputes) options.bias = relative_bias(buckets);
   at::Tensor hidden = x;
   for (const std::shared_ptr<BertLayer>& layer : layers_) {
-    hidden = is_checkpointed_ && is_training()
-                 ? checkpoint_activations([=](const at::Tensor& in) { return layer->forward(in, options); }, hidden)
-                 : layer->forward(hidden, options);
+    if (!recomputes) {
+      hidden = layer->forward(hidden, options);
+      continue;
+    }
+    const auto again = [this, layer, options, buckets](const at::Tensor& in) {
+      AttentionOptions own = options;  // a bias of each layer, because each layer's backward is a graph of its own
+      if (distances_) own.bias = relative_bias(buckets);
+      return layer->forward(in, own);
+    };
+    hidden = checkpoint_activations(again, hidden);
   }
   return hidden;
 }

@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -11,22 +12,27 @@
 
 namespace lockstep {
 
-/// dense, dropout, add the layer's input, normalise.
-class BertResidual : public torch::nn::Module {
- public:
-  BertResidual(std::int64_t in, const BertConfig& config);
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& residual) const;
-
- private:
-  double dropout_;
-  std::shared_ptr<Dense> dense_;
-  std::shared_ptr<Norm> norm_;
+/// What a layer's parts are called, as paths below it.
+struct BertLayerNames {
+  const char* query;
+  const char* key;
+  const char* value;
+  const char* attention_dense;
+  const char* attention_norm;
+  const char* intermediate;
+  const char* output_dense;
+  const char* output_norm;
 };
 
-/// One transformer layer: attention over the text, then a feed-forward layer, each with a residual around it.
+constexpr BertLayerNames kBertLayerNames{
+    "attention.self.query",       "attention.self.key", "attention.self.value", "attention.output.dense",
+    "attention.output.LayerNorm", "intermediate.dense", "output.dense",         "output.LayerNorm"};
+
+/// One transformer layer: attention over the text, then a feed-forward layer, each followed by dropout, the addition of
+/// its input, and a norm.
 class BertLayer : public torch::nn::Module {
  public:
-  explicit BertLayer(const BertConfig& config);
+  BertLayer(const BertConfig& config, const BertLayerNames& names);
   /// @param x  [size * length, hidden_size]
   at::Tensor forward(const at::Tensor& x, const AttentionOptions& options) const;
 
@@ -34,28 +40,36 @@ class BertLayer : public torch::nn::Module {
   at::Tensor attend(const at::Tensor& x, const AttentionOptions& options) const;
 
   Activation activation_;
+  double dropout_;
   std::shared_ptr<Dense> query_;
   std::shared_ptr<Dense> key_;
   std::shared_ptr<Dense> value_;
-  std::shared_ptr<BertResidual> attention_output_;
+  std::shared_ptr<Dense> attention_dense_;
+  std::shared_ptr<Norm> attention_norm_;
   std::shared_ptr<Dense> intermediate_;
-  std::shared_ptr<BertResidual> output_;
+  std::shared_ptr<Dense> output_dense_;
+  std::shared_ptr<Norm> output_norm_;
 };
 
 /// The stack of layers.
 class BertEncoder : public torch::nn::Module {
  public:
-  explicit BertEncoder(const BertConfig& config);
+  /// @param has_relative_bias  attention adds a learned number for each head and distance (see relative_buckets)
+  explicit BertEncoder(const BertConfig& config, const BertLayerNames& names = kBertLayerNames,
+                       bool has_relative_bias = false);
   /// @param x  [size * length, hidden_size]
   /// @param options  size, length and mask; the encoder sets the rest
   at::Tensor forward(const at::Tensor& x, AttentionOptions options) const;
 
  private:
+  at::Tensor relative_bias(const at::Tensor& buckets) const;
+
   std::int64_t heads_;
   double scale_;
   double dropout_;
   bool is_checkpointed_;
   std::vector<std::shared_ptr<BertLayer>> layers_;
+  std::shared_ptr<Embedding> distances_;  // null without relative bias
 };
 
 }  // namespace lockstep

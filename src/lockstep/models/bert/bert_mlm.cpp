@@ -6,16 +6,9 @@
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/models/loss.h"
 #include "lockstep/models/pretrained_model_bodies.h"
-#include "lockstep/models/random_tensors.h"
 #include "lockstep/models/token_batch.h"
 
 namespace lockstep {
-namespace {
-
-constexpr double kMaskedShare = 0.15;
-
-}  // namespace
-
 /// "cls": dense, activation, norm ("predictions.transform"), then scores of all words.
 class BertMlmHead : public torch::nn::Module {
  public:
@@ -63,15 +56,8 @@ at::Tensor BertForMaskedLMImpl::forward(const TokenInputs& inputs) {
 }
 
 Batch BertForMaskedLMImpl::random_batch(const RandomBatchOptions& options) const {
-  Batch batch = random_texts(options, config().vocab_size, config().max_position_embeddings,
+  return random_masked_texts(options, config().vocab_size, config().max_position_embeddings,
                              config().pad_token_id.value_or(0), kArchitecture);
-  const at::Tensor& ids = batch["input_ids"];
-  RandomBatchOptions of_labels = options;
-  of_labels.seed += 1;
-  at::Tensor is_asked = RandomTensors(of_labels, kArchitecture).uniform(ids.sizes()).lt(kMaskedShare);
-  is_asked.select(1, 0).fill_(true);  // every text has at least one masked word
-  batch["labels"] = ids.masked_fill(is_asked.logical_and(batch["attention_mask"].ne(0)).logical_not(), kIgnoreIndex);
-  return batch;
 }
 
 LossSum BertForMaskedLMImpl::loss(const at::Tensor& output, const Batch& batch) const {

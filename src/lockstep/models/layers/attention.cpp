@@ -19,7 +19,8 @@ namespace {
 // If a row has only masked tokens, the library's result differs when both masks apply, so causal attention with padding
 // stays composed. With dropout, a CPU would spend more time on the library's random numbers than on the rest.
 bool library_can(const at::Tensor& q, const AttentionOptions& o) {
-  return !o.upcast && !(o.is_causal && o.mask.defined()) && !(q.device().is_cpu() && o.dropout_p > 0);
+  return !o.bias.defined() && !o.upcast && !(o.is_causal && o.mask.defined()) &&
+         !(q.device().is_cpu() && o.dropout_p > 0);
 }
 
 at::Tensor by_library(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& o) {
@@ -49,8 +50,8 @@ at::Tensor attention(const at::Tensor& qkv, const AttentionOptions& options) {
 #else
   constexpr bool is_left_to_us = true;
 #endif
-  const bool has_type =
-      shortcut_type(qkv) == qkv.scalar_type() && !(options.upcast && qkv.scalar_type() == at::kBFloat16);
+  const bool has_type = !options.bias.defined() && shortcut_type(qkv) == qkv.scalar_type() &&
+                        !(options.upcast && qkv.scalar_type() == at::kBFloat16);
   if (is_left_to_us && has_type) return packed_attention(qkv.contiguous(), options);
   const std::int64_t size = qkv.size(1) / 3;
   return attention(qkv.narrow(1, 0, size), qkv.narrow(1, size, size), qkv.narrow(1, 2 * size, size), options);

@@ -16,6 +16,7 @@ struct AttentionOptions {
   bool is_causal = false;  ///< token i sees tokens 0 to i
   bool upcast = false;     ///< compute scores in fp32 for any dtype of the inputs
   at::Tensor mask;         ///< additive, [size, 1, 1, length], or undefined
+  at::Tensor bias;         ///< added to the scores and learned, [1, heads, length, length], or undefined
 };
 
 /// softmax(scale · q·kᵀ + masks) · v for each head, with Hugging Face's treatment of masks: scores that causality

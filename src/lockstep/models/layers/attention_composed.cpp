@@ -29,6 +29,7 @@ at::Tensor composed_attention(const at::Tensor& q, const at::Tensor& k, const at
     const at::Tensor lowest = at::full({}, lowest_number(scores.scalar_type()), scores.options());
     scores = at::where(forbidden_by_causality(o.length, q.device()), lowest, scores);
   }
+  if (o.bias.defined()) scores = scores + o.bias;
   if (o.mask.defined()) scores = scores + o.mask;
   const at::Tensor probabilities = at::softmax(scores, -1).to(v.scalar_type());
   const at::Tensor kept =

@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "lockstep/base/text/affixes.h"
+
 namespace lockstep {
 namespace {
 
@@ -18,8 +20,9 @@ std::string owner_of(const std::string& name) {
 
 void initialize_transformer_parameter(const std::string& name, at::Tensor& parameter, double range) {
   const std::string owner = owner_of(name);
-  const bool is_norm = owner == "LayerNorm" || owner == "ln_1" || owner == "ln_2" || owner == "ln_f";
-  if (name.size() >= 4 && name.compare(name.size() - 4, 4, "bias") == 0) {
+  const bool is_norm =
+      owner == "LayerNorm" || owner == "ln_1" || owner == "ln_2" || owner == "ln_f" || ends_with(owner, "layer_norm");
+  if (ends_with(name, "bias")) {
     parameter.zero_();
   } else if (is_norm) {
     parameter.fill_(1);

@@ -35,4 +35,18 @@ Embedding::Embedding(std::int64_t count, std::int64_t size, std::int64_t padding
 
 at::Tensor Embedding::forward(const at::Tensor& ids) const { return embed(weight_, ids, padding_idx_); }
 
+torch::nn::Module& scope_of(torch::nn::Module& root, const std::string& path, std::string& name) {
+  torch::nn::Module* scope = &root;
+  std::size_t begin = 0;
+  for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
+    const std::string part = path.substr(begin, dot - begin);
+    auto children = scope->named_children();
+    const std::shared_ptr<torch::nn::Module>* known = children.find(part);
+    scope = known != nullptr ? known->get() : scope->register_module(part, std::make_shared<Scope>()).get();
+    begin = dot + 1;
+  }
+  name = path.substr(begin);
+  return *scope;
+}
+
 }  // namespace lockstep

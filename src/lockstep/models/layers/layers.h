@@ -75,4 +75,17 @@ class Scope : public torch::nn::Module {
   }
 };
 
+/// The scope in which the last part of `path` lies, made below `root` if it does not exist: "attention.self" below
+/// `root` for "attention.self.query". It is `root` itself for a path of one part.
+/// @param name  becomes that last part
+torch::nn::Module& scope_of(torch::nn::Module& root, const std::string& path, std::string& name);
+
+/// Registers `child` below `root` under a path such as "attention.self.query".
+template <typename Child>
+std::shared_ptr<Child> add_at(torch::nn::Module& root, const std::string& path, std::shared_ptr<Child> child) {
+  std::string name;
+  torch::nn::Module& scope = scope_of(root, path, name);
+  return scope.register_module(name, std::move(child));
+}
+
 }  // namespace lockstep
