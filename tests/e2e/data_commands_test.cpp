@@ -1,7 +1,11 @@
-// Tests `lockstep sampler` and `lockstep data`, as a user types them.
+// Tests `lockstep sampler`, `lockstep data` and `lockstep model`, as a user types them.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
 
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
@@ -9,9 +13,10 @@
 namespace lockstep {
 namespace {
 
-ProgramEnd lockstep(std::vector<std::string> arguments) {
+ProgramEnd lockstep(std::vector<std::string> arguments,
+                    const std::map<std::string, std::optional<std::string>>& changes = {}) {
   arguments.insert(arguments.begin(), std::string(LOCKSTEP_BIN_DIR) + "/lockstep");
-  return run_program(arguments);
+  return run_program(arguments, changes);
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -62,6 +67,65 @@ TEST(DataCommand, SaysWhyADownloadFailedAndLeavesNothing) {
   EXPECT_TRUE(has(failed.err, "train-images-idx3-ubyte.gz could not be downloaded")) << failed.err;
   EXPECT_TRUE(std::filesystem::is_empty(folder / "mnist"));
   EXPECT_NE(lockstep({"data", "get", "cifar"}).code, 0);
+}
+
+// tests/data/hub_test.cpp has the ways in which a download goes wrong.
+TEST(ModelCommand, GetsAModelThatTrainCanName) {
+  if (std::system("curl --version >/dev/null 2>&1 && python3 --version >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "no curl or no python3";
+  }
+  const TemporaryFolder hub;
+  const TemporaryFolder folder;
+  const auto add = [&](const std::string& path, const std::string& content) {
+    std::filesystem::create_directories(std::filesystem::path(hub / path).parent_path());
+    std::ofstream(hub / path) << content;
+  };
+  add("owner/small/config.json", R"({"model_type":"bert"})");
+  add("owner/small/model.safetensors", std::string(4000, 'w'));
+  add("owner/llama/config.json", R"({"model_type":"llama"})");
+  add("owner/llama/model.safetensors", "");
+  RunningProgram server({"python3", std::string(LOCKSTEP_SOURCE_DIR) + "/tests/data/hub_server.py", hub.path()});
+  ASSERT_TRUE(server.wait_for(".\n", Deadline::after(std::chrono::seconds(60)))) << server.err();
+  const std::string port = server.out().substr(5, server.out().find('.') - 5);
+  const std::map<std::string, std::optional<std::string>> variables{{"HF_ENDPOINT", "http://127.0.0.1:" + port},
+                                                                    {"HF_HOME", folder / "hf"},
+                                                                    {"HF_TOKEN", {}},
+                                                                    {"HF_HUB_OFFLINE", {}},
+                                                                    {"HF_HUB_CACHE", {}}};
+
+  const std::string target = folder / "small";
+  const auto got = lockstep({"model", "get", "owner/small", "--output", target}, variables);
+  EXPECT_EQ(got.code, 0) << got.err;
+  EXPECT_TRUE(has(got.out, "model.safetensors: downloaded, 4.0 kB, SHA-256 as on the Hub")) << got.out;
+  EXPECT_TRUE(has(got.out, "2 files, 4.0 kB, in " + target)) << got.out;
+  EXPECT_EQ(std::filesystem::file_size(target + "/model.safetensors"), 4000U);
+
+  const auto other = lockstep({"model", "get", "owner/llama", "--output", folder / "llama"}, variables);
+  EXPECT_EQ(other.code, 1);
+  EXPECT_TRUE(has(other.err, "\"model_type\" is \"llama\", for which there is no such model")) << other.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "llama/model.safetensors"));
+
+  const auto misspelt = lockstep({"model", "get", "owner/smal", "--output", folder / "smal"}, variables);
+  EXPECT_EQ(misspelt.code, 1);
+  EXPECT_TRUE(has(misspelt.err, "has no model owner/smal that everybody may read")) << misspelt.err;
+  const auto path = lockstep({"model", "get", "../etc"}, variables);
+  EXPECT_EQ(path.code, 2);
+}
+
+TEST(ModelCommand, IsOfferedWhereAModelsFolderIsMissing) {
+  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+  const std::vector<std::vector<std::string>> commands{
+      {"train", "--task", "text-classification", "--model", "org/no-such", "--train-file", data + "reviews.csv"},
+      {"train", "--task", "text-classification", "--model", "org/no-such", "--tokenizer", data + "reviews-vocab",
+       "--train-file", data + "reviews.csv", "--label-column", "division"},
+      {"predict", "--model", "org/no-such"},
+      {"tokenize", "--tokenizer", "org/no-such"}};
+  for (const auto& command : commands) {
+    const auto end = lockstep(command);
+    EXPECT_TRUE(has(end.err, "`lockstep model get org/no-such` downloads it")) << command[0] << end.err;
+  }
+  const auto random = lockstep({"train", "--task", "text-classification", "--model", "bert-tiny", "--train-file", "x"});
+  EXPECT_FALSE(has(random.err, "lockstep model get")) << random.err;
 }
 
 }  // namespace

@@ -8,10 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text/download_hint.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/files/file_bytes.h"
 #include "lockstep/data/subset_dataset.h"
 #include "lockstep/data/text/unicode/utf8.h"
+#include "lockstep/models/registry.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
 
 namespace lockstep {
@@ -183,10 +185,14 @@ Tokenizer tokenizer_of_folders(const std::string& tokenizer_folder, const std::s
 Tokenizer tokenizer_of_flags(const TaskFlags& flags) {
   const bool has_own = std::filesystem::is_directory(flags.model);
   if (flags.tokenizer.empty() && !has_own) {
-    throw UsageError("there is no folder " + flags.model + ", and a model that is named has no tokenizer of its own",
-                     "--model",
-                     "give the folder of a model; or a name (bert-tiny, gpt2, ...) and --tokenizer FOLDER: lockstep "
-                     "tokenizer train --output FOLDER TEXTS learns one");
+    const auto& made = registered_models();
+    const bool is_made_here =
+        std::any_of(made.begin(), made.end(), [&](const ModelInfo& model) { return model.name == flags.model; });
+    throw UsageError(
+        "there is no folder " + flags.model + ", and a model that is named has no tokenizer of its own", "--model",
+        (is_made_here ? "" : download_hint(flags.model)) +
+            "give the folder of a model; or a name (bert-tiny, gpt2, ...) and --tokenizer FOLDER: lockstep "
+            "tokenizer train --output FOLDER TEXTS learns one");
   }
   return tokenizer_of_folders(flags.tokenizer, flags.model);
 }

@@ -1,0 +1,93 @@
+// `lockstep model`: fetches pretrained models from the Hugging Face Hub.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "lockstep/base/text/size_text.h"
+#include "lockstep/data/hub/model_download.h"
+#include "lockstep/models/registry.h"
+#include "tools/lockstep/progress_line.h"
+#include "tools/lockstep/subcommand.h"
+
+namespace lockstep {
+namespace {
+
+std::string size_of(std::int64_t bytes) { return size_text(static_cast<std::uint64_t>(bytes)); }
+
+// "model.safetensors: 120.0 MB of 435.8 MB, 28 %, 11.2 MB/s", a few times a second.
+class TransferLine {
+ public:
+  void show(const HubFile& file, std::int64_t bytes) {
+    constexpr std::chrono::milliseconds kBetween{200};
+    const auto now = Clock::now();
+    if (file.name != name_) {
+      name_ = file.name;
+      begin_ = now;
+      begin_bytes_ = bytes;
+    }
+    if (now - shown_ < kBetween) return;
+    shown_ = now;
+    const double seconds = std::max(1e-3, std::chrono::duration<double>(now - begin_).count());
+    const double rate = static_cast<double>(bytes - begin_bytes_) / seconds;
+    line_.show(fmt::format("{}: {} of {}, {} %, {}/s", file.name, size_of(bytes), size_of(file.bytes),
+                           100 * bytes / std::max<std::int64_t>(1, file.bytes),
+                           size_of(static_cast<std::int64_t>(rate))));
+  }
+  void clear() const { line_.show(""); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  ProgressLine line_;
+  std::string name_;
+  Clock::time_point begin_;
+  Clock::time_point shown_;
+  std::int64_t begin_bytes_ = 0;
+};
+
+class GetModel : public Subcommand {
+ public:
+  void add(CLI::App& app) override {
+    app.require_subcommand(1);
+    CLI::App& get = *app.add_subcommand("get", "download a model from the Hugging Face Hub and check it");
+    get.add_option("model", download_.id, "its name there: NAME or OWNER/NAME")->required();
+    get.add_option("--output,--local-dir", download_.folder, "folder for the files (default: the model's name)");
+    get.add_option("--revision", download_.revision, "branch, tag or commit")->capture_default_str();
+    get.add_flag("--force", download_.replaces_files, "replace files of these names that hold something else");
+    const std::vector<std::string> examples{"lockstep model get bert-base-cased",
+                                            "lockstep model get distilbert-base-uncased --output /models/distilbert",
+                                            "HF_TOKEN=hf_... lockstep model get OWNER/PRIVATE --revision v2"};
+    show_examples(get, examples);
+    show_examples(app, examples);
+  }
+
+  int run() override {
+    if (download_.folder.empty()) download_.folder = download_.id;
+    TransferLine line;
+    download_.accept = require_known_model;
+    download_.progress = [&](const HubFile& file, std::int64_t bytes) { line.show(file, bytes); };
+    download_.report = [&](const std::string& text) {
+      line.clear();
+      fmt::print("{}\n", text);
+    };
+    const DownloadedModel done = download_model(download_, HubSettings::from_environment());
+    fmt::print("{} at commit {}: {} files, {}, in {}\n", download_.id, done.commit, done.files, size_of(done.bytes),
+               download_.folder);
+    if (done.is_pickled) fmt::print("{}", kPickled);
+    return 0;
+  }
+
+ private:
+  static constexpr const char* kPickled =
+      "note: this model has no safetensors; its pytorch_model.bin is not read. Convert it in Python: "
+      "model.save_pretrained(folder, safe_serialization=True)\n";
+
+  ModelDownload download_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_model() { return std::make_unique<GetModel>(); }
+
+}  // namespace lockstep
