@@ -56,7 +56,7 @@ struct Operation {
   Deadline deadline = Deadline::never();
   int tag = 0;                       ///< for send and recv
   bool staged = false;               ///< the tensors are contiguous copies that live no longer than the `do_*` call
-  std::uint32_t enclosing_mark = 0;  ///< of the EnclosingOperation in which the call was made; 0: of none
+  std::uint32_t enclosing_mark = 0;  ///< of the larger operation that this call is a step of; 0: no such operation
 };
 
 }  // namespace lockstep

@@ -12,10 +12,14 @@ namespace lockstep {
 
 /// The arguments of `init_process_group`, under PyTorch's names.
 struct ProcessGroupOptions {
-  std::string backend;                 ///< an engine's name, see available_engines(); empty: the fastest that fits
-  std::string init_method = "env://";  ///< or "tcp://host:port", "file:///path"; see RendezvousOptions
-  std::optional<int> world_size;       ///< default: as the init method defines
-  std::optional<int> rank;
+  std::string backend;  ///< an engine of docs/reference/engines.md: shm, gloo, ...; empty: the fastest that fits
+  /// How the ranks find each other:
+  ///   "env://"           RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun and `lockstep run` set them
+  ///   "tcp://host:port"  rank 0 listens there; "?rank=0&world_size=2" may follow
+  ///   "file:///path"     a file that all ranks can see, on one host or on a file system with locks
+  std::string init_method = "env://";
+  std::optional<int> world_size;  ///< number of ranks. Default: as the environment or the init method gives it
+  std::optional<int> rank;        ///< in [0, world_size); default as above
   /// Bound for each collective. Default: LOCKSTEP_TIMEOUT_S seconds, else `default_timeout`. A rank that died, left or
   /// called another operation is noticed at once, so this bound catches a rank that hangs. While a rank works
   /// (`LongWork`), the others wait longer.
@@ -30,7 +34,10 @@ std::chrono::milliseconds default_timeout(const std::string& backend);
 
 /// Joins the job's group, which becomes the default group of this process. Collective: returns when all ranks have
 /// joined. Logs (at level info) that it waits for them and, on rank 0, which engine was chosen.
-/// @throws Error  if a default group already exists, or as `rendezvous` and `make_communicator` do
+/// @throws Error  if a default group already exists; naming the variable or argument that is missing or wrong, the
+/// address that is busy or refuses, or two processes that claim one rank or differ in world_size; if this build does
+/// not have the engine, or the engine cannot serve these ranks
+/// @throws TimeoutError  naming the ranks that did not arrive within `join_timeout`
 void init_process_group(const ProcessGroupOptions& options = {});
 void init_process_group(const std::string& backend, const std::string& init_method = "env://",
                         std::optional<int> world_size = {}, std::optional<int> rank = {},

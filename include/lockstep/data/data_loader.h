@@ -12,15 +12,15 @@
 namespace lockstep {
 
 struct DataLoaderOptions {
-  std::int64_t batch_size = 1;
-  bool shuffle = false;      ///< if no sampler is given: RandomSampler instead of SequentialSampler
-  std::uint64_t seed = 0;    ///< seed of that RandomSampler
-  bool drop_last = false;    ///< leave out the last batch of the epoch if it is smaller than the others
-  int num_workers = 0;       ///< threads that read ahead; 0: the caller's thread reads on demand
-  int prefetch_factor = 2;   ///< batches that each worker may be ahead
-  bool pin_memory = false;   ///< put batches in page-locked memory, for faster copies to a CUDA device
-  double timeout_s = 300.0;  ///< longest wait for a batch from a worker
-  Collate collate = {};      ///< empty: the dataset's own `get_batch`, which stacks the samples
+  std::int64_t batch_size = 1;  ///< samples
+  bool shuffle = false;         ///< if no sampler is given: RandomSampler instead of SequentialSampler
+  std::uint64_t seed = 0;       ///< seed of that RandomSampler
+  bool drop_last = false;       ///< leave out the last batch of the epoch if it is smaller than the others
+  int num_workers = 0;          ///< threads that read ahead; 0: the caller's thread reads on demand
+  int prefetch_factor = 2;      ///< batches that each worker may be ahead
+  bool pin_memory = false;      ///< put batches in page-locked memory, for faster copies to a CUDA device
+  double timeout_s = 300.0;     ///< longest wait for a batch from a worker
+  Collate collate = {};         ///< empty: the dataset's own `get_batch`, which stacks the samples
 };
 
 /// Reads a dataset in batches, in the order that a sampler gives:
@@ -47,7 +47,8 @@ class DataLoader {
   /// together with `shuffle`, if the dataset is empty, or if `pin_memory` is set without CUDA
   explicit DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
                       std::shared_ptr<Sampler> sampler = nullptr);
-  /// Waits only briefly for a worker that hangs in the dataset (see BatchPrefetcher).
+  /// Waits at most 5 s for workers that are still in the dataset. A worker that hangs there is left behind: it ends
+  /// when the dataset returns, and what it uses lives until then.
   ~DataLoader();
   DataLoader(DataLoader&& other) noexcept;
   DataLoader& operator=(DataLoader&& other) noexcept;

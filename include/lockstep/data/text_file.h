@@ -41,11 +41,13 @@ struct TextFileOptions {
   std::vector<std::string> column_names;  ///< CSV without a header: the names of all columns; empty: has a header
 };
 
-/// Reads CSV (RFC 4180; see CsvTokenizer), plain or gzip. The file is mapped, and its rows are located and checked
-/// once. After that 12 bytes per row are held, and rows are split again when they are read: files may be larger than
-/// memory. Do not shorten a file while it is in use.
-/// @throws Error  with file, line and column: as CsvTokenizer; if a column does not exist (lists the columns, with a
-/// suggestion), a record has more or fewer fields than columns, a policy refuses a row, or no row is left
+/// Reads CSV (RFC 4180), plain or gzip. Empty lines are skipped, and so is a byte order mark; a quote within a field
+/// that does not begin with one is a plain character. The file is mapped, and its rows are located and checked once.
+/// After that 12 bytes per row are held, and rows are split again when they are read: files may be larger than memory.
+/// Do not shorten a file while it is in use.
+/// @throws Error  with file, line and column: if a quote is never closed or text follows a closing quote, a column does
+/// not exist (lists the columns, with a suggestion), a record has more or fewer fields than columns, a policy refuses a
+/// row, or no row is left; if delimiter and quote are equal, or one is a line end
 std::shared_ptr<const TextDataset> read_csv_texts(const std::string& path, const TextFileOptions& options);
 
 /// Reads tab-separated values like `read_csv_texts`. If quotes are plain characters, as in GLUE's files, set

@@ -38,7 +38,7 @@ class BertModelImpl : public PretrainedModule<BertModelImpl, BertConfig, torch::
   BertModelImpl(const BertConfig& config, InitialWeights weights) : BertModelImpl(config, true, weights) {}
   ~BertModelImpl() override;
 
-  /// @throws Error  if ids, lengths or shapes do not fit (see check_token_inputs)
+  /// @throws Error  if ids, lengths or shapes do not fit the configuration; the message names field, row and column
   BertOutput forward(const TokenInputs& inputs);
 
   const Embedding& word_embeddings() const;

@@ -27,7 +27,7 @@ class BertForSequenceClassificationImpl : public PretrainedTextModel<BertForSequ
   explicit BertForSequenceClassificationImpl(const BertConfig& config, InitialWeights weights = InitialWeights::Random);
 
   /// @return  scores [size, num_labels]
-  /// @throws Error  if ids, lengths or shapes do not fit (see check_token_inputs)
+  /// @throws Error  if ids, lengths or shapes do not fit the configuration; the message names field, row and column
   at::Tensor forward(const TokenInputs& inputs);
 
   Batch random_batch(const RandomBatchOptions& options) const override;
@@ -53,6 +53,7 @@ class BertForMaskedLMImpl : public PretrainedTextModel<BertForMaskedLMImpl, Bert
   explicit BertForMaskedLMImpl(const BertConfig& config, InitialWeights weights = InitialWeights::Random);
 
   /// @return  scores [size, length, vocab_size]
+  /// @throws Error  as BertForSequenceClassification
   at::Tensor forward(const TokenInputs& inputs);
 
   Batch random_batch(const RandomBatchOptions& options) const override;

@@ -35,7 +35,7 @@ class GPT2ModelImpl : public PretrainedModule<GPT2ModelImpl, GPT2Config, torch::
   ~GPT2ModelImpl() override;
 
   /// @return  [size, length, n_embd]
-  /// @throws Error  if ids, lengths or shapes do not fit (see check_token_inputs)
+  /// @throws Error  if ids, lengths or shapes do not fit the configuration; the message names field, row and column
   at::Tensor forward(const TokenInputs& inputs);
 
   const Embedding& word_embeddings() const { return *words_; }
@@ -63,6 +63,7 @@ class GPT2LMHeadModelImpl : public PretrainedTextModel<GPT2LMHeadModelImpl, GPT2
   explicit GPT2LMHeadModelImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
 
   /// @return  scores [size, length, vocab_size]
+  /// @throws Error  as GPT2Model
   at::Tensor forward(const TokenInputs& inputs);
 
   Batch random_batch(const RandomBatchOptions& options) const override;
@@ -87,7 +88,7 @@ class GPT2ForSequenceClassificationImpl : public PretrainedTextModel<GPT2ForSequ
   explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config, InitialWeights weights = InitialWeights::Random);
 
   /// @return  scores [size, num_labels]
-  /// @throws Error  for more than one text when the configuration has no pad_token_id
+  /// @throws Error  as GPT2Model, and for more than one text if the configuration has no pad_token_id
   at::Tensor forward(const TokenInputs& inputs);
 
   Batch random_batch(const RandomBatchOptions& options) const override;

@@ -8,8 +8,8 @@ namespace lockstep {
 /// Sets the variables that torchrun would set, if another launcher started this process and RANK and WORLD_SIZE are not
 /// set:
 ///   - mpirun of Open MPI: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
-///   - srun of Slurm: these, GROUP_RANK (the host's number), MASTER_ADDR (the first host) and MASTER_PORT, see
-///     SlurmStep
+///   - srun of Slurm: these, GROUP_RANK (the host's number), MASTER_ADDR (the first host) and MASTER_PORT (15000 plus
+///     the last four digits of the job's number plus the number of the job's step)
 ///
 /// Logs a warning if a Slurm job of several tasks started this process without srun. `init_process_group`, Trainer and
 /// Accelerator call this function; a program that reads RANK itself calls it first. Call it before any thread starts,

@@ -54,13 +54,13 @@ class ReduceLROnPlateau {
  public:
   struct Options {
     std::string mode = "min";            ///< min: lower is better; max
-    double factor = 0.1;                 ///< rates are multiplied by it
+    double factor = 0.1;                 ///< rates are multiplied by it; below 1
     int patience = 10;                   ///< calls without an improvement that are tolerated
     double threshold = 1e-4;             ///< the smallest change that counts as an improvement
     std::string threshold_mode = "rel";  ///< rel: as a part of the best value; abs
     int cooldown = 0;                    ///< calls after a reduction that are not counted
-    double min_lr = 0;
-    double eps = 1e-8;  ///< smaller changes of a rate are not made
+    double min_lr = 0;                   ///< no rate becomes lower
+    double eps = 1e-8;                   ///< smaller changes of a rate are not made
   };
   /// What a checkpoint keeps. The rates are not part of it: they are options of the optimizer.
   struct State {

@@ -85,7 +85,7 @@ class DistributedDataParallelBase {
   int join(const std::function<void()>& loop, JoinOptions options = {});
 
   /// Uses `hook` in place of the averaging all-reduce. Call it once, before the first backward, with the same hook on
-  /// every rank.
+  /// every rank. @throws Error  if an optimizer is fused, whose step would ignore the hook
   void register_comm_hook(std::unique_ptr<CommunicationHook> hook);
   /// Copies of the registered hook's state on this rank, such as residuals of compression, for a checkpoint of this
   /// rank. Empty without a hook, or if the hook has no state.
@@ -196,7 +196,7 @@ class DistributedDataParallelBase {
 /// cannot follow another type, device or shape, other parameters, or gradients for frozen parameters: these end the
 /// group with an Error that names the parameter. Convert or build the module first, and wrap it afterwards.
 ///
-/// Errors: construction throws if the ranks' models differ; forward and backward throw as the communicator does.
+/// Errors: forward and backward throw as Communicator does.
 template <typename ModuleType>
 class DistributedDataParallel : public DistributedDataParallelBase,
                                 public ModuleMembers<DistributedDataParallel<ModuleType>, ModuleType> {
@@ -205,11 +205,17 @@ class DistributedDataParallel : public DistributedDataParallelBase,
  public:
   using ModuleMembers<DistributedDataParallel<ModuleType>, ModuleType>::buffers;
 
+  /// Collective.
+  /// @throws Error  if there is no group, no parameter requires a gradient, or a parameter is on another device than
+  /// the group's engine or is not floating point; on every rank, if the ranks' options or models differ, naming the
+  /// first difference; as Communicator does
   explicit DistributedDataParallel(ModuleType module, DistributedDataParallelOptions options = {})
       : DistributedDataParallelBase(module_tensors(detail::plain_module(module)), std::move(options)),
         module_(std::move(module)) {}
 
-  /// The module's own forward, as part of a synchronised step. See visit_tensors for the types that it may return.
+  /// The module's own forward, as part of a synchronised step. It may return a tensor, an IValue, an
+  /// optional, pair, tuple, range or map of these at any depth, or a struct with a member or a function beside it,
+  /// `visit_tensors`, that calls its argument with each tensor.
   template <typename... Args>
   auto forward(Args&&... args) {
     before_forward();

@@ -29,9 +29,10 @@ namespace lockstep {
 ///
 /// The arguments and their meaning are those of PyTorch's DataParallel, with these differences: CPU replicas count as
 /// devices and share the weights; replicas are made once and kept; backward runs on all replicas at once. `forward`
-/// returns what the module's forward returns (see visit_tensors), gathered on `output_device`. Scalar outputs, such as
-/// losses, become a vector with one element per replica. With one device it calls the module's own forward; without
-/// arguments only the first replica runs.
+/// returns what the module's forward returns (tensors, IValues, and optionals, pairs, tuples, ranges, maps and structs
+/// of these, as in DistributedDataParallel::forward), gathered on `output_device`. Scalar outputs, such as losses,
+/// become a vector with one element per replica. With one device it calls the module's own forward; without arguments
+/// only the first replica runs.
 ///
 /// The mean of these losses is the batch's loss only if the chunks are equal; if they are not, a warning says so once.
 /// parallel_loss, or a `LossSum` among the outputs, is exact for any chunks. One thread at a time.
@@ -59,6 +60,9 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
                         ReplicaOptions options = {})
       : DataParallel(std::move(module), replica_devices_named(device_ids), output_device, dim, options) {}
 
+  /// Divides the tensors in `args` along `dim`, runs the module's forward on each replica, and gathers the outputs.
+  /// @throws Error  if tensors of the arguments have different numbers of chunks, or the replicas' outputs do not fit
+  /// together; the exception of a replica, with its number and device
   template <typename... Args>
   auto forward(const Args&... args) {
     return apply([](ModuleType& replica, auto&... each) { return call_forward(replica, each...); }, args...);
@@ -68,7 +72,7 @@ class DataParallel : public ModuleMembers<DataParallel<ModuleType>, ModuleType> 
     return forward(args...);
   }
 
-  /// Calls `function(replica, chunk of each argument...)` in place of the module's forward.
+  /// Calls `function(replica, chunk of each argument...)` in place of the module's forward. Throws as `forward`.
   template <typename Function, typename... Args>
   auto apply(Function&& function, const Args&... args) {
     StepTrace* const trace = replicas_.set().trace();

@@ -87,8 +87,8 @@ void append_tensors(const T& first, const T& other, std::size_t replica, std::ve
 
 }  // namespace detail
 
-/// Joins values of one type, tensor by tensor (see visit_tensors); in maps, the tensors of each key. Everything that is
-/// not a tensor is replica 0's.
+/// Joins values of one type, tensor by tensor, of the types that DataParallel takes; in maps, the tensors of each key.
+/// Everything that is not a tensor is replica 0's.
 /// @throws Error  as gather_tensors, or if maps have different keys or lists different lengths
 template <typename T>
 T gather(const std::vector<T>& outputs, const ReplicaDevice& device, std::int64_t dim = 0) {

@@ -14,7 +14,7 @@
 namespace lockstep {
 
 /// Calls `function(replica, arguments...)` for each tuple of arguments, on all replicas at once, and returns the
-/// results in replica order. Differentiable: see ReplicaSet.
+/// results in replica order. Differentiable: backward runs on all replicas at once too.
 /// @param chunks  the result of `scatter` for a tuple of arguments; at most one per replica
 /// @throws the exception of a replica, with the replica's number and device
 template <typename ModuleType, typename Function, typename... Args>

@@ -25,7 +25,7 @@ std::vector<std::vector<at::Tensor>> scatter_tensors(const std::vector<at::Tenso
 
 }  // namespace detail
 
-/// Cuts all tensors inside `value` (a tensor, tuple, vector, map, see visit_tensors) and gives each device a value with
+/// Cuts all tensors inside `value` (of a type that DataParallel takes) and gives each device a value with
 /// its chunks. Everything else in `value` is copied for each device. As `torch.nn.parallel.scatter`, with one
 /// difference: tensors with different numbers of chunks are an Error, while PyTorch silently drops the end of the
 /// longer ones.

@@ -9,9 +9,9 @@ namespace lockstep {
 
 /// How a progress bar is drawn, in tqdm's form.
 struct ProgressBarOptions {
-  std::int64_t total = -1;
-  std::int64_t done = 0;  ///< done before the start; not part of the speed
-  std::string prefix{};
+  std::int64_t total = -1;      ///< units of work in all; -1: unknown, so that only count, time and speed are drawn
+  std::int64_t done = 0;        ///< units done before the start; not part of the speed
+  std::string prefix{};         ///< text in front of the bar
   bool leave = true;            ///< false: the line is erased when the bar is closed
   double min_interval_s = 0.1;  ///< between two lines on a terminal
   double line_interval_s = 10;  ///< between two lines elsewhere

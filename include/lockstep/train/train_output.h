@@ -11,9 +11,9 @@ namespace lockstep {
 
 /// The result of Trainer::train.
 struct TrainOutput {
-  std::int64_t global_step = 0;
-  double training_loss = 0;  ///< mean over all updates of this call
-  Logs metrics;              ///< train_runtime, train_samples_per_second, ...
+  std::int64_t global_step = 0;  ///< updates made, with those of earlier calls that this one resumed
+  double training_loss = 0;      ///< mean over all updates of this call
+  Logs metrics;  ///< train_runtime (seconds), train_samples_per_second, train_steps_per_second, total_flos, ...
   int stopped_by_signal =
       0;  ///< SIGINT if Ctrl-C ended the training, SIGTERM if that or SIGUSR1 did; exit with 128 + this
   /// Set if the checkpoint to resume from already has the requested number of steps: nothing was trained, and the model
@@ -23,8 +23,8 @@ struct TrainOutput {
 
 /// The result of Trainer::predict.
 struct PredictionOutput {
-  at::Tensor predictions;  ///< in the order of the dataset
-  at::Tensor label_ids;    ///< undefined if the dataset has no labels
+  at::Tensor predictions;  ///< [n, ...], in the order of the dataset
+  at::Tensor label_ids;    ///< [n, ...]; undefined if the dataset has no labels
   Logs metrics;
 };
 

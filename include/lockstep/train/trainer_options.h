@@ -19,16 +19,16 @@ namespace lockstep {
 
 /// Everything that a Trainer needs.
 struct TrainerOptions {
-  std::shared_ptr<TrainableModel> model;
+  std::shared_ptr<TrainableModel> model;  ///< required
   TrainingArguments args{};
-  std::shared_ptr<const Dataset> train_dataset{};
-  std::shared_ptr<const Dataset> eval_dataset{};
-  Collate data_collator{};           ///< empty: samples are stacked
-  ComputeMetrics compute_metrics{};  ///< if empty, evaluation reports only the loss
+  std::shared_ptr<const Dataset> train_dataset{};  ///< required by `train`
+  std::shared_ptr<const Dataset> eval_dataset{};   ///< required unless eval_strategy is "no"
+  Collate data_collator{};                         ///< empty: samples are stacked
+  ComputeMetrics compute_metrics{};                ///< if empty, evaluation reports only the loss
   /// The names that compute_metrics returns. If given, an unknown metric_for_best_model is rejected before training
   /// starts; else after the first evaluation.
   std::vector<std::string> metric_names{};
-  std::vector<std::int64_t> lengths{};                  ///< of the training samples; needed by group_by_length
+  std::vector<std::int64_t> lengths{};                  ///< tokens of each training sample; required by group_by_length
   std::function<void(std::int64_t epoch)> set_epoch{};  ///< called before each epoch: for collators that draw masks
   std::vector<std::shared_ptr<TrainerCallback>> callbacks{};
   std::vector<std::string> warnings{};  ///< about the data or the model; a training prints them first

@@ -40,7 +40,7 @@ struct TrainingArguments {
   // Precision and loss.
   bool bf16 = false;  ///< autocast to bf16; without bf16 and fp16: ACCELERATE_MIXED_PRECISION, else no
   bool fp16 = false;  ///< autocast to fp16 with a scaled loss
-  double label_smoothing_factor = 0.0;
+  double label_smoothing_factor = 0.0;  ///< share of each label that all classes get
   bool gradient_checkpointing = false;
 
   // When to log, evaluate and save.
@@ -56,7 +56,7 @@ struct TrainingArguments {
   bool prediction_loss_only = false;
   std::string save_strategy = "steps";
   double save_steps = 500;
-  std::optional<std::int64_t> save_total_limit;
+  std::optional<std::int64_t> save_total_limit;  ///< checkpoints to keep; nothing: all
   bool save_only_model = false;
   bool enable_jit_checkpoint = true;  ///< SIGTERM, SIGINT: finish the update, save, end
 
@@ -67,9 +67,9 @@ struct TrainingArguments {
 
   // Randomness and data.
   std::int64_t seed = 42;
-  std::optional<std::int64_t> data_seed;  ///< seed of the samples' order; nothing: seed
-  std::int64_t dataloader_num_workers = 0;
-  std::optional<std::int64_t> dataloader_prefetch_factor;
+  std::optional<std::int64_t> data_seed;                   ///< seed of the samples' order; nothing: seed
+  std::int64_t dataloader_num_workers = 0;                 ///< threads that read ahead, on each rank
+  std::optional<std::int64_t> dataloader_prefetch_factor;  ///< batches that each worker may be ahead; nothing: 2
   bool dataloader_drop_last = false;
   bool group_by_length = false;
 
@@ -78,7 +78,7 @@ struct TrainingArguments {
   std::string parallel_mode = "auto";  ///< single, dp, ddp; auto: ddp under a launcher, dp with several replicas
   std::int64_t replicas = 0;           ///< replicas of dp; 0: one for each device
   std::optional<std::string> ddp_backend;
-  std::optional<double> ddp_bucket_cap_mb;
+  std::optional<double> ddp_bucket_cap_mb;  ///< MiB; nothing: as DistributedDataParallelOptions
   std::optional<bool> ddp_broadcast_buffers;
   std::optional<double> ddp_timeout;  ///< seconds; nothing: as init_process_group
   bool fuse = true;                   ///< ddp: ranks share the update if they can
