@@ -20,7 +20,7 @@ set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME liblockstep${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Shared libraries of Lockstep, and engines that are loaded when a program uses them.")
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Shared libraries, and engines that are loaded when they are used.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME liblockstep-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
@@ -56,7 +56,7 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/packaging/copyright @ONLY CONTENT [[
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 
 Files: *
-Copyright: The Lockstep developers
+Copyright: 2026 The Lockstep developers
 License: Apache-2.0
  On Debian systems, the full text of the Apache License 2.0 is in the file
  /usr/share/common-licenses/Apache-2.0.
