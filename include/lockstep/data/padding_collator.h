@@ -19,9 +19,9 @@ constexpr std::int64_t kIgnoredLabel = -100;
 ///
 /// "input_ids" [n] of each sample become [batch, length], filled with the tokenizer's padding token. "attention_mask"
 /// is 0 for padding, and is made if samples have none. "token_type_ids" are filled with 0, "special_tokens_mask" with
-/// 1. "labels" may be scalars [] → [batch], or one per token, filled with -100. "label" and "label_ids" become "labels"
-/// in the batch. All other fields are stacked. Immutable: several threads may use one. Reference: Hugging Face's
-/// DataCollatorWithPadding.
+/// 1. "labels" may be scalars [] → [batch], or one per token, filled with -100; labels of floating-point numbers, as of
+/// several outputs, are stacked. "label" and "label_ids" become "labels" in the batch. All other fields are stacked.
+/// Immutable: several threads may use one. Reference: Hugging Face's DataCollatorWithPadding.
 class DataCollatorWithPadding {
  public:
   /// @param padding  Longest: the length of the longest sample in the batch; MaxLength: `padding.max_length`. That

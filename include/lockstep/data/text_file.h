@@ -39,6 +39,13 @@ struct TextFileOptions {
 
   CsvDialect dialect{};                   ///< CSV: delimiter and quote. TSV ignores the delimiter and uses a tab
   std::vector<std::string> column_names;  ///< CSV without a header: the names of all columns; empty: has a header
+
+  /// CSV, TSV and JSON Lines: columns of 0 and 1 (or false and true), each for a label that a row may have beside
+  /// others; in place of `label`. A row's label is the JSON list of the columns with 1: ["rude","threat"].
+  std::vector<std::string> label_columns{};
+  bool label_lists = false;  ///< JSON Lines: a list may be a label, under its JSON without blanks; else an error
+
+  bool has_labels() const { return !label.empty() || !label_columns.empty(); }
 };
 
 /// Reads CSV (RFC 4180), plain or gzip. Empty lines are skipped, and so is a byte order mark; a quote within a field

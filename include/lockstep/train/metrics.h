@@ -39,6 +39,13 @@ ComputeMetrics classification_metrics(ClassificationMetricsOptions options = {})
 /// "mse", "pearson" and "spearmanr" of a model with one output, [n] or [n, 1].
 ComputeMetrics regression_metrics();
 
+/// "f1_micro", "f1_macro" and "accuracy" of a model that gives each text several labels: outputs [n, labels] and labels
+/// of 0 and 1 of the same shape. A label is predicted if its output is above 0, that is its probability above a half.
+/// The accuracy is the share of texts whose labels are all right. F1 is 0 for a label that is neither there nor
+/// predicted, as in scikit-learn. Reference: Hugging Face's run_classification, which reports F1 micro.
+/// @throws Error  if the shapes differ
+ComputeMetrics multi_label_metrics();
+
 /// "perplexity" of a language model: e to the power of the loss per token. It is infinity if it is too large for a
 /// double.
 ComputeMetrics language_modeling_metrics();

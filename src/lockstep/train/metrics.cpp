@@ -43,6 +43,8 @@ void require_predictions(const EvalPrediction& evaluation, const char* who) {
               "evaluate a dataset with labels, without prediction_loss_only");
 }
 
+double share(double part, double whole) { return whole == 0 ? 0 : part / whole; }
+
 // The rank of each value, from 1; equal values share the mean of their ranks.
 at::Tensor ranks_of(const at::Tensor& values) {
   const auto [sorted, order] = values.sort();
@@ -83,6 +85,28 @@ ComputeMetrics regression_metrics() {
     return Metrics{{"pearson", pearson_correlation(got, want)},
                    {"spearmanr", spearman_correlation(got, want)},
                    {"mse", (got - want).square().mean().item<double>()}};
+  };
+}
+
+ComputeMetrics multi_label_metrics() {
+  return [](const EvalPrediction& evaluation) {
+    require_predictions(evaluation, "metrics of several labels");
+    if (evaluation.predictions.dim() != 2 || evaluation.predictions.sizes() != evaluation.label_ids.sizes()) {
+      throw Error(
+          fmt::format("labels of shape [{}] beside outputs of shape [{}]",
+                      fmt::join(evaluation.label_ids.sizes(), ", "), fmt::join(evaluation.predictions.sizes(), ", ")),
+          "metrics of several labels", "give a 0 or a 1 for each output of each row");
+    }
+    const at::Tensor got = evaluation.predictions > 0, want = evaluation.label_ids > 0.5;
+    const at::Tensor hits = (got & want).sum(0).to(at::kDouble);
+    const at::Tensor named = (got.sum(0) + want.sum(0)).to(at::kDouble);
+    double macro = 0;
+    for (std::int64_t label = 0; label < hits.numel(); ++label) {
+      macro += share(2 * hits[label].item<double>(), named[label].item<double>());
+    }
+    return Metrics{{"f1_micro", share(2 * hits.sum().item<double>(), named.sum().item<double>())},
+                   {"f1_macro", share(macro, static_cast<double>(hits.numel()))},
+                   {"accuracy", (got == want).all(1).to(at::kDouble).mean().item<double>()}};
   };
 }
 

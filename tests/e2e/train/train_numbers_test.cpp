@@ -88,8 +88,8 @@ TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
   EXPECT_TRUE(tells(words.err, "is not a number, and the model learns numbers")) << words.err;
 }
 
-// Several labels a row are refused before the model is built.
-TEST(TrainNumbers, AModelOfSeveralLabelsIsRefusedAtTheStart) {
+// A model of several labels a text is not trained on one label a row.
+TEST(TrainNumbers, AModelOfSeveralLabelsRefusesClasses) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "config.json",
                         R"({"model_type": "bert", "problem_type": "multi_label_classification"})");

@@ -175,6 +175,19 @@ TEST(HuggingFaceRules, MetricsOfClassifiersAreThoseOfScikitLearn) {
   }
 }
 
+TEST(HuggingFaceRules, MetricsOfSeveralLabelsAreThoseOfScikitLearn) {
+  for (const auto& want : recorded_rules().at("multi_labels")) {
+    std::vector<torch::Tensor> logits, labels;
+    for (const auto& row : want.at("logits")) logits.push_back(torch::tensor(row.get<std::vector<double>>()));
+    for (const auto& row : want.at("labels")) labels.push_back(torch::tensor(row.get<std::vector<double>>()));
+    const Metrics got = multi_label_metrics()({torch::stack(logits), torch::stack(labels), 0});
+    for (const auto& [metric, value] : got) {
+      if (want.contains(metric)) EXPECT_NEAR(value, want.at(metric).get<double>(), 1e-12) << metric;
+    }
+  }
+  EXPECT_THROW(multi_label_metrics()({torch::zeros({2, 3}), torch::zeros({2}), 0}), Error);
+}
+
 TEST(HuggingFaceRules, CorrelationIsThatOfSciPy) {
   const auto& want = recorded_rules().at("correlation").at(0);
   EvalPrediction evaluation;

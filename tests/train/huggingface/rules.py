@@ -172,6 +172,18 @@ def correlation():
             "mse": sklearn.metrics.mean_squared_error(x, y)}
 
 
+def multi_labels():
+    for labels, seed in ((1, 11), (3, 12), (6, 13)):
+        want = [value < 3 for value in drawn(40 * labels, 10, seed)]
+        logits = [(value - 50) / 16 + 1.5 * flag for value, flag in zip(drawn(40 * labels, 99, seed + 50), want)]
+        want, logits = (torch.tensor(values).view(40, labels) for values in ([float(flag) for flag in want], logits))
+        guesses = (logits > 0).int().numpy()
+        f1 = {f"f1_{average}": sklearn.metrics.f1_score(want.int().numpy(), guesses, average=average, zero_division=0)
+              for average in ("micro", "macro")} if labels > 1 else {}
+        yield {"labels": want.tolist(), "logits": logits.tolist(),
+               "accuracy": sklearn.metrics.accuracy_score(want.int().numpy(), guesses), **f1}
+
+
 def main():
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
@@ -179,7 +191,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         facts = {"schedules": list(schedules()), "decays": list(decays(folder)), "groups": list(groups()),
                  "stops": list(stops(folder)), "classifications": list(classifications()),
-                 "correlation": [correlation()]}
+                 "multi_labels": list(multi_labels()), "correlation": [correlation()]}
     versions = {"transformers": transformers.__version__, "sklearn": sklearn.__version__}
     lines = [f'"versions": {json.dumps(versions)}']
     lines += [json.dumps(name) + ": [\n" + ",\n".join(map(json.dumps, rows)) + "]" for name, rows in facts.items()]

@@ -40,7 +40,7 @@ TrainingTask array_task(const TaskFlags& flags, const ArrayModel& model, InputKi
 
 TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   refuse_text_flags(flags, args);
-  if (!flags.label_column.empty())
+  if (!flags.label_columns.empty())
     throw UsageError("--label-column is for tables", "--task " + flags.task, "leave it out");
   // A folder's model keeps its classes, unless its head is made again for the data's classes.
   const bool keeps_classes = std::filesystem::is_directory(flags.model) && !flags.ignore_mismatched_sizes;
@@ -70,8 +70,8 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
   std::vector<std::string> warnings;
   const TableEncoding encoding = is_folder
                                      ? TableEncoding::of_folder(flags.model)
-                                     : TableEncoding::learn(flags.train_file, flags.label_column, train, warnings);
-  if (is_folder && !flags.train_file.empty()) train = encoding.read(flags.train_file, flags.label_column);
+                                     : TableEncoding::learn(flags.train_file, flags.label_column(), train, warnings);
+  if (is_folder && !flags.train_file.empty()) train = encoding.read(flags.train_file, flags.label_column());
   ModelOptions options;
   options.features = encoding.features();
   const ArrayModel model =
@@ -82,7 +82,8 @@ TrainingTask make_tabular_classification_task(const TaskFlags& flags, const Trai
   const auto seed = static_cast<std::uint64_t>(args.seed);
   task.train = random_samples(train, flags.max_train_samples, seed);
   if (!flags.validation_file.empty()) {
-    task.eval = random_samples(encoding.read(flags.validation_file, flags.label_column), flags.max_eval_samples, seed);
+    task.eval =
+        random_samples(encoding.read(flags.validation_file, flags.label_column()), flags.max_eval_samples, seed);
   }
   return task;
 }

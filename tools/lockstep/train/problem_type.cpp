@@ -14,12 +14,13 @@
 #include "lockstep/data/csv/decimal.h"
 #include "lockstep/data/transform_dataset.h"
 #include "lockstep/detail/models/sequence_head.h"
+#include "tools/lockstep/train/label_sets.h"
 
 namespace lockstep {
 namespace {
 
 constexpr const char* kRegression = "regression";
-const std::vector<std::string> kMetrics{"mse", "pearson", "spearmanr"};
+constexpr const char* kMultiLabel = "multi_label_classification";
 
 bool is_decimal(const std::string& text) { return parse_decimal(text).has_value(); }
 
@@ -43,18 +44,58 @@ std::optional<ProblemType> problem_of_folder(const std::string& model) {
                    flags.train_file, "give classes, or numbers alone; --label-column names the column");
 }
 
+// Whether the labels are sets; refuses flags, folder and labels that disagree.
+bool are_sets(const TaskFlags& flags, const std::vector<std::string>& labels, bool folder_has_sets) {
+  const auto is_list = [](const std::string& label) { return parse_label_list(label).has_value(); };
+  const auto other = std::find_if_not(labels.begin(), labels.end(), is_list);
+  const bool has_columns = flags.label_columns.size() > 1;
+  if (flags.problem_type.empty() ? has_columns || other == labels.end() : flags.problem_type == kMultiLabel) {
+    if (other == labels.end()) return true;
+    throw UsageError(
+        fmt::format("the label \"{}\" is not a list, and each text is to have several labels", printable(*other)),
+        flags.train_file,
+        R"(give lists, as ["rude","threat"], or name one column of 0 and 1 for each label: --label-column)");
+  }
+  if (has_columns) {
+    throw UsageError(
+        fmt::format("{} label columns, and --problem-type {} has one", flags.label_columns.size(), flags.problem_type),
+        "--label-column", "name one, or take --problem-type multi_label_classification");
+  }
+  if (!folder_has_sets || !flags.problem_type.empty()) return false;
+  throw UsageError("the model gives each text several labels, and the file has one label a row",
+                   flags.model + "/config.json, field \"problem_type\"",
+                   "give lists of labels, or one column of 0 and 1 for each label; --problem-type "
+                   "single_label_classification makes a new head for classes");
+}
+
+// Sets those of the metrics that `all` computes and --metrics asks for; by default all.
+void choose_metrics(const TaskFlags& flags, const std::vector<std::string>& known, const char* labels,
+                    const ComputeMetrics& all, TrainingTask& task) {
+  for (const std::string& name : flags.metrics) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    throw UsageError(fmt::format("--metrics {}, and {}", name, labels), "command line",
+                     fmt::format("take some of {}", fmt::join(known, ", ")));
+  }
+  task.metric_names = flags.metrics.empty() ? known : flags.metrics;
+  task.metrics = [wanted = task.metric_names, all](const EvalPrediction& evaluation) {
+    const Metrics computed = all(evaluation);
+    Metrics chosen;
+    for (const std::string& name : wanted) chosen[name] = computed.at(name);
+    return chosen;
+  };
+}
+
 }  // namespace
 
 LabelProblem label_problem(const TaskFlags& flags, const std::vector<std::string>& labels) {
   const std::optional<ProblemType> of_folder = problem_of_folder(flags.model);
-  if (of_folder == ProblemType::MultiLabel) {
-    throw UsageError(
-        "the model gives each text several labels, and files with several labels a row are not read",
-        flags.model + "/config.json, field \"problem_type\"",
-        "train it in a program, with labels of shape [size, num_labels]; lockstep predict answers with it");
-  }
+  const bool folder_has_sets = of_folder == ProblemType::MultiLabel;
   const bool folder_has_numbers = of_folder == ProblemType::Regression;
-  if (labels.empty()) return folder_has_numbers ? LabelProblem::Numbers : LabelProblem::Classes;
+  if (labels.empty()) {
+    if (folder_has_sets || flags.label_columns.size() > 1) return LabelProblem::Sets;
+    return folder_has_numbers ? LabelProblem::Numbers : LabelProblem::Classes;
+  }
+  if (are_sets(flags, labels, folder_has_sets)) return LabelProblem::Sets;
   const auto fraction = std::find_if(labels.begin(), labels.end(), has_fraction);
   const bool are_numbers = std::all_of(labels.begin(), labels.end(), is_decimal);
   const bool is_asked = flags.problem_type == kRegression;
@@ -83,19 +124,28 @@ std::shared_ptr<const Dataset> with_numbers_as_labels(std::shared_ptr<const Data
   });
 }
 
-void set_metrics_of_numbers(const TaskFlags& flags, TrainingTask& task) {
-  for (const std::string& name : flags.metrics) {
-    if (std::find(kMetrics.begin(), kMetrics.end(), name) != kMetrics.end()) continue;
-    throw UsageError("--metrics " + name + ", and the labels are numbers", "command line",
-                     fmt::format("take some of {}", fmt::join(kMetrics, ", ")));
+std::string problem_type_name(LabelProblem problem) {
+  switch (problem) {
+    case LabelProblem::Numbers:
+      return kRegression;
+    case LabelProblem::Sets:
+      return kMultiLabel;
+    default:
+      return "single_label_classification";
   }
-  task.metric_names = flags.metrics.empty() ? kMetrics : flags.metrics;
-  task.metrics = [wanted = task.metric_names, all = regression_metrics()](const EvalPrediction& evaluation) {
-    const Metrics computed = all(evaluation);
-    Metrics chosen;
-    for (const std::string& name : wanted) chosen[name] = computed.at(name);
-    return chosen;
-  };
+}
+
+void set_metrics_of_problem(LabelProblem problem, const TaskFlags& flags, std::int64_t classes, TrainingTask& task) {
+  switch (problem) {
+    case LabelProblem::Numbers:
+      return choose_metrics(flags, {"mse", "pearson", "spearmanr"}, "the labels are numbers", regression_metrics(),
+                            task);
+    case LabelProblem::Sets:
+      return choose_metrics(flags, {"f1_micro", "f1_macro", "accuracy"}, "a text has several labels",
+                            multi_label_metrics(), task);
+    default:
+      set_metrics_of_flags(flags, classes, task);
+  }
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Whether a text classifier learns classes or numbers.
+// Whether a text classifier learns classes, numbers, or several labels a text.
 #pragma once
 
 #include <map>
@@ -12,12 +12,13 @@
 namespace lockstep {
 
 /// What is learned from a column of labels.
-enum class LabelProblem { Classes, Numbers };
+enum class LabelProblem { Classes, Numbers, Sets };
 
-/// As Hugging Face's run_glue: numbers with a fraction are values to predict, other labels are classes. --problem-type
-/// decides if it is given; else a folder of a model for regression makes numbers of labels such as 1, 2, 3.
+/// As Hugging Face's run_glue and run_classification: numbers with a fraction are values to predict, lists and several
+/// columns are labels of which a text has any number, other labels are classes. --problem-type decides if it is given;
+/// else a folder of a model for regression makes numbers of labels such as 1, 2, 3.
 /// @param labels  the texts of the training file's labels; empty: an evaluation, which the model's folder decides
-/// @throws UsageError  if the labels, the folder and the flag do not fit; for a model of several labels a row
+/// @throws UsageError  if the labels, the folder and the flags do not fit
 LabelProblem label_problem(const TaskFlags& flags, const std::vector<std::string>& labels);
 
 /// The samples of `dataset` with the number that each label's text stands for, as float32.
@@ -27,7 +28,11 @@ std::shared_ptr<const Dataset> with_numbers_as_labels(std::shared_ptr<const Data
                                                       const std::map<std::string, std::int64_t>& labels,
                                                       const std::string& path);
 
-/// Sets mse, pearson and spearmanr on a task. @throws UsageError  if --metrics asks for others
-void set_metrics_of_numbers(const TaskFlags& flags, TrainingTask& task);
+/// The name of a problem, as config.json has it.
+std::string problem_type_name(LabelProblem problem);
+
+/// Sets a problem's metrics on a task: of classes see set_metrics_of_flags; of numbers mse, pearson and spearmanr; of
+/// sets f1_micro, f1_macro and accuracy. @throws UsageError  if --metrics asks for others
+void set_metrics_of_problem(LabelProblem problem, const TaskFlags& flags, std::int64_t classes, TrainingTask& task);
 
 }  // namespace lockstep

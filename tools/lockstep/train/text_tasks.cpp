@@ -11,6 +11,7 @@
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
+#include "tools/lockstep/train/label_sets.h"
 #include "tools/lockstep/train/problem_type.h"
 #include "tools/lockstep/train/training_task.h"
 
@@ -33,16 +34,31 @@ std::vector<std::string> columns_of_texts(const std::string& path) {
   return columns;
 }
 
-// The columns that the flags name, or the usual ones.
-TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path) {
+// What the labels mean, and the names of the model's outputs.
+struct LabelMeaning {
+  LabelProblem problem;
+  std::vector<std::string> names;
+};
+
+// The columns that the flags name, or the usual ones. `known` is null for the training file.
+TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path, const LabelMeaning* known) {
   const std::vector<std::string> columns = columns_of_texts(path);
   TextFileOptions options;
   options.texts = text_columns_of_file(path, flags.text_columns);
-  options.label = flags.label_column;
+  if (flags.label_columns.size() > 1) {
+    options.label_columns = flags.label_columns;
+    return options;
+  }
+  if (!flags.label_columns.empty()) options.label = flags.label_columns.front();
   for (const char* name : {"label", "labels"}) {
     if (options.label.empty() && has_column(columns, name)) options.label = name;
   }
-  if (options.label.empty()) {
+  const bool has_each_label = known != nullptr && known->problem == LabelProblem::Sets &&
+                              std::all_of(known->names.begin(), known->names.end(),
+                                          [&](const std::string& name) { return has_column(columns, name); });
+  if (options.label.empty() && has_each_label) {
+    options.label_columns = known->names;
+  } else if (options.label.empty()) {
     throw UsageError(fmt::format("which column holds the label? There are {}", fmt::join(columns, ", ")), path,
                      "give --label-column");
   }
@@ -71,15 +87,21 @@ std::vector<std::string> names_of(const std::map<std::string, std::int64_t>& lab
 }
 
 std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::string& path, std::int64_t samples,
-                                             const std::map<std::string, std::int64_t>& labels, std::uint64_t seed) {
-  TextFileOptions options = text_columns_of(flags, path);
-  options.labels = labels;
+                                             std::uint64_t seed, const LabelMeaning* known) {
+  TextFileOptions options = text_columns_of(flags, path, known);
+  const bool are_classes = known != nullptr && known->problem == LabelProblem::Classes;
+  if (are_classes) options.labels = numbered(known->names, flags.model);
   options.fractions = flags.problem_type != "single_label_classification";
+  options.label_lists = flags.problem_type.empty() || flags.problem_type == problem_type_name(LabelProblem::Sets);
   options.empty_texts = row_policy(flags.empty_texts);
   options.invalid_texts = row_policy(flags.invalid_texts);
   // The labels of the training file are learned, so each of them is listed.
-  if (!labels.empty()) options.unlisted_labels = row_policy(flags.unlisted_labels);
+  const RowPolicy unlisted = row_policy(flags.unlisted_labels);
+  if (are_classes) options.unlisted_labels = unlisted;
   auto rows = open_text_file(path, options);
+  if (known != nullptr && known->problem == LabelProblem::Sets && unlisted == RowPolicy::Skip) {
+    rows = rows_of_known_labels(std::move(rows), known->names, path);
+  }
   return samples > 0 && samples < rows->size() ? sample_rows(rows, samples, seed) : rows;
 }
 
@@ -98,6 +120,23 @@ std::shared_ptr<const TokenizedDataset> tokenized(const TextDataset& rows, const
   options.truncation = true;
   options.max_length = max_length;
   return tokenize(rows, tokenizer, options);
+}
+
+// What the training file's labels mean; without that file, what the model's folder says. No names: the model has them.
+LabelMeaning meaning_of(const TaskFlags& flags, const TextDataset* train_rows) {
+  const std::vector<std::string> texts =
+      train_rows == nullptr ? std::vector<std::string>{} : names_of(train_rows->labels());
+  const LabelProblem problem = label_problem(flags, texts);
+  if (texts.empty() || problem == LabelProblem::Classes) return {problem, texts};
+  if (problem == LabelProblem::Numbers) return {problem, {"LABEL_0"}};
+  return {problem, flags.label_columns.size() > 1 ? flags.label_columns : names_in_lists(texts)};
+}
+
+std::shared_ptr<const Dataset> with_labels(const LabelMeaning& labels, std::shared_ptr<const Dataset> samples,
+                                           const TextDataset& rows, const std::string& path) {
+  if (labels.problem == LabelProblem::Numbers) return with_numbers_as_labels(std::move(samples), rows.labels(), path);
+  if (labels.problem == LabelProblem::Classes) return samples;
+  return with_sets_as_labels(std::move(samples), rows.labels(), labels.names, path);
 }
 
 }  // namespace
@@ -119,50 +158,42 @@ std::vector<std::string> text_columns_of_file(const std::string& path, const std
 TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   const auto seed = static_cast<std::uint64_t>(args.seed);
   const Tokenizer tokenizer = tokenizer_of_flags(flags);
-  const bool is_folder = std::filesystem::is_directory(flags.model);
-
   std::shared_ptr<const TextDataset> train_rows;
-  std::vector<std::string> labels;  // empty: the labels of the model's folder
   if (!flags.train_file.empty()) {
-    train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, {}, seed);
-    labels = names_of(train_rows->labels());
+    train_rows = read_rows(flags, flags.train_file, flags.max_train_samples, seed, nullptr);
   }
-  const bool are_numbers = label_problem(flags, labels) == LabelProblem::Numbers;
-  if (are_numbers && train_rows) labels = {"LABEL_0"};
-  const std::vector<std::string> warnings =
-      are_numbers ? std::vector<std::string>{}
-                  : warnings_of_labels(labels, train_rows ? train_rows->size() : 0, flags.train_file);
-  if (labels.empty() && !is_folder) {
+  LabelMeaning labels = meaning_of(flags, train_rows.get());
+  if (labels.names.empty() && train_rows) {
+    throw UsageError("no row has a label", flags.train_file, "name another column: --label-column");
+  }
+  if (labels.names.empty() && !std::filesystem::is_directory(flags.model)) {
     throw UsageError("--model " + flags.model + " has no labels of its own", "command line",
                      "give the folder of a trained model");
   }
-  const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels,
-                                               are_numbers ? "regression" : flags.problem_type);
+  const bool are_classes = labels.problem == LabelProblem::Classes;
+  const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels.names,
+                                               are_classes ? flags.problem_type : problem_type_name(labels.problem));
   const TextLength length = text_length_of_flags(flags, tokenizer, *loaded.model);
-  labels = labels_of(*loaded.model);
   TrainingTask task;
-  task.warnings = warnings;
+  if (are_classes) {
+    task.warnings = warnings_of_labels(labels.names, train_rows ? train_rows->size() : 0, flags.train_file);
+  }
+  labels.names = labels_of(*loaded.model);
   task.notice = loaded.report.text();
   task.text_length = length.line();
   task.model = trainable_text_model(loaded.model, tokenizer, length.tokens, args.gradient_checkpointing);
   if (train_rows) {
-    const auto dataset = tokenized(*train_rows, tokenizer, length.tokens);
-    if (args.group_by_length) task.lengths = dataset->lengths();
-    task.train = are_numbers ? with_numbers_as_labels(dataset, train_rows->labels(), flags.train_file) : dataset;
+    const auto samples = tokenized(*train_rows, tokenizer, length.tokens);
+    if (args.group_by_length) task.lengths = samples->lengths();
+    task.train = with_labels(labels, samples, *train_rows, flags.train_file);
   }
   if (!flags.validation_file.empty()) {
-    const auto known = are_numbers ? std::map<std::string, std::int64_t>{} : numbered(labels, flags.model);
-    const auto rows = read_rows(flags, flags.validation_file, flags.max_eval_samples, known, seed);
-    task.eval = tokenized(*rows, tokenizer, length.tokens);
-    if (are_numbers) task.eval = with_numbers_as_labels(task.eval, rows->labels(), flags.validation_file);
+    const auto rows = read_rows(flags, flags.validation_file, flags.max_eval_samples, seed, &labels);
+    task.eval = with_labels(labels, tokenized(*rows, tokenizer, length.tokens), *rows, flags.validation_file);
   }
-  task.data_arguments["classes"] = recorded_classes(labels);
+  task.data_arguments["classes"] = recorded_classes(labels.names);
   task.collate = DataCollatorWithPadding(tokenizer);
-  if (are_numbers) {
-    set_metrics_of_numbers(flags, task);
-  } else {
-    set_metrics_of_flags(flags, static_cast<std::int64_t>(labels.size()), task);
-  }
+  set_metrics_of_problem(labels.problem, flags, static_cast<std::int64_t>(labels.names.size()), task);
   return task;
 }
 

@@ -52,7 +52,10 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   app.add_option("--text-column", text_columns, "column of the text, or two of a pair of sentences; default: by name")
       ->delimiter(',')
       ->expected(1, 2);
-  app.add_option("--label-column", label_column, "column of the label; default: label");
+  app.add_option("--label-column", label_columns,
+                 "column of the label; default: label. Of texts also several columns of 0 and 1, one for each label "
+                 "that a text may have beside others")
+      ->delimiter(',');
   app.add_option("--max-length,--max-seq-length,--block-size", max_length,
                  trains ? "tokens of the longest sample; default: what tokenizer and model take, at most 512"
                         : "tokens of the longest sample; default: as in the training that saved the model")
@@ -75,14 +78,15 @@ void TaskFlags::add(CLI::App& app, bool trains) {
       ->capture_default_str();
   if (trains) {
     app.add_option("--problem-type", problem_type,
-                   "text-classification: classes, or numbers to predict; default: numbers if a label has a fraction")
-        ->check(CLI::IsMember({"single_label_classification", "regression"}));
+                   "text-classification: classes, numbers to predict, or several labels a text; default: numbers if a "
+                   "label has a fraction, several if labels are lists or columns")
+        ->check(CLI::IsMember({"single_label_classification", "regression", "multi_label_classification"}));
   }
   app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
   app.add_option(
          "--metrics", metrics,
          "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1. Of numbers: of mse, pearson, "
-         "spearmanr; default: all")
+         "spearmanr; of several labels a text: of f1_micro, f1_macro, accuracy; default: all")
       ->delimiter(',');
   app.add_option("--average", average, "of precision, recall and f1")
       ->check(CLI::IsMember({"binary", "macro", "weighted"}))
@@ -96,6 +100,12 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   }
 }
 
+std::string TaskFlags::label_column() const {
+  if (label_columns.size() < 2) return label_columns.empty() ? "" : label_columns.front();
+  throw UsageError(fmt::format("{} label columns, and --task {} has one", label_columns.size(), task), "--label-column",
+                   "name one column");
+}
+
 TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments& args) {
   const auto make = flags.task == kTextClassification    ? make_text_classification_task
                     : flags.task == kLanguageModeling    ? make_language_modeling_task
@@ -104,7 +114,7 @@ TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments&
   TrainingTask task = make(flags, args);
   task.data_arguments["max_length"] = flags.max_length == 0 ? nlohmann::json() : nlohmann::json(flags.max_length);
   task.data_arguments["text_column"] = fmt::format("{}", fmt::join(flags.text_columns, ","));
-  task.data_arguments["label_column"] = flags.label_column;
+  task.data_arguments["label_column"] = fmt::format("{}", fmt::join(flags.label_columns, ","));
   task.data_arguments["mlm"] = flags.mlm;
   return task;
 }

@@ -25,7 +25,7 @@ struct TaskFlags {
   std::string train_file;
   std::string validation_file;
   std::vector<std::string> text_columns;
-  std::string label_column;
+  std::vector<std::string> label_columns;  ///< one; of texts also several, of 0 and 1: see --label-column
   std::int64_t max_length = 0;
   std::int64_t max_train_samples = 0;
   std::int64_t max_eval_samples = 0;
@@ -33,13 +33,15 @@ struct TaskFlags {
   std::string invalid_texts = "refuse";    ///< rows whose text is not UTF-8: refuse or skip
   std::string unlisted_labels = "refuse";  ///< rows to evaluate whose label the model does not have: refuse or skip
   bool mlm = false;
-  std::string problem_type;  ///< regression or single_label_classification; empty: as the labels say
+  std::string problem_type;  ///< as in config.json; empty: as the labels say
   std::vector<std::string> metrics;
   std::string average = "macro";
   bool ignore_mismatched_sizes = false;
 
   /// Declares the flags. @param trains  for a training; else for an evaluation
   void add(CLI::App& app, bool trains);
+  /// The one label column; empty if none was given. @throws UsageError  if several were
+  std::string label_column() const;
 };
 
 /// A task, ready for a Trainer.

@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/csv/csv_tokenizer.h"
 #include "lockstep/data/texts/indexed_texts.h"
+#include "lockstep/data/texts/label_columns.h"
 
 namespace lockstep {
 namespace {
@@ -35,6 +36,7 @@ class CsvTexts : public IndexedTexts {
     num_columns_ = names.size();
     for (const std::string& name : options.texts) text_columns_.push_back(column(name, names, where));
     if (!options.label.empty()) label_column_ = column(options.label, names, where);
+    for (const std::string& name : options.label_columns) label_columns_.push_back(column(name, names, where));
   }
 
   static std::size_t column(const std::string& name, const std::vector<std::string>& names, const std::string& where) {
@@ -52,6 +54,7 @@ class CsvTexts : public IndexedTexts {
   void find_rows(const TextFileOptions& options, CsvTokenizer& tokenizer, TextRowChecks& checks) const {
     std::vector<CsvField> fields;
     std::string scratch;
+    LabelColumns sets(options.label_columns);
     while (tokenizer.next(fields)) {
       if (fields.size() != num_columns_) {
         throw Error(fmt::format("{} fields expected, {} found", num_columns_, fields.size()),
@@ -63,6 +66,10 @@ class CsvTexts : public IndexedTexts {
         checks.text(i, fields[text_columns_[i]].value(scratch), where(text_columns_[i]));
       }
       if (!options.label.empty()) checks.label(fields[label_column_].value(scratch), where(label_column_));
+      for (std::size_t i = 0; i < label_columns_.size(); ++i) {
+        sets.add(i, fields[label_columns_[i]].value(scratch), where(label_columns_[i]));
+      }
+      if (!label_columns_.empty()) checks.label_set(sets.take(), where(label_columns_[0]));
       checks.end_row(tokenizer.record_offset());
     }
   }
@@ -86,6 +93,7 @@ class CsvTexts : public IndexedTexts {
   std::size_t num_columns_ = 0;
   std::vector<std::size_t> text_columns_;
   std::size_t label_column_ = 0;
+  std::vector<std::size_t> label_columns_;
 };
 
 }  // namespace

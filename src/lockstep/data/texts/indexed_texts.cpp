@@ -17,6 +17,8 @@ std::string digest_of(const TextFileOptions& options, const std::string& format)
   add_names(options.texts);
   add_names(options.column_names);
   digest.update_sized(options.label);
+  add_names(options.label_columns);
+  digest.update_number(options.label_lists ? 1 : 0);
   digest.update_number(static_cast<std::int64_t>(options.labels.size()));
   for (const auto& [text, label] : options.labels) {
     digest.update_sized(text);

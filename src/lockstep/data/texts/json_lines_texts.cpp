@@ -12,6 +12,7 @@
 #include "lockstep/data/text/unicode/utf8.h"
 #include "lockstep/data/texts/indexed_texts.h"
 #include "lockstep/data/texts/json_object_scan.h"
+#include "lockstep/data/texts/label_columns.h"
 
 namespace lockstep {
 namespace {
@@ -62,6 +63,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
     others_.clear();
     depth_ = 0;
     key_ = keys_.size();
+    list_ = nullptr;
     bad_column_.reset();
     if (nlohmann::json::sax_parse(line.begin(), line.end(), this)) {
       if (is_object_) return;
@@ -75,7 +77,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   /// The keys of the object that were not requested; known if a requested one is missing.
   const std::vector<std::string>& others() const { return others_; }
 
-  bool null() override { return take(JsonValue::Kind::Null, ""); }
+  bool null() override { return take(JsonValue::Kind::Null, depth_ == 2 ? "null" : ""); }
   bool boolean(bool value) override { return take(JsonValue::Kind::Boolean, value ? "true" : "false"); }
   bool number_integer(std::int64_t value) override { return take(JsonValue::Kind::Number, std::to_string(value)); }
   bool number_unsigned(std::uint64_t value) override { return take(JsonValue::Kind::Number, std::to_string(value)); }
@@ -104,17 +106,25 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == 1 && key_ < values_.size()) {
       texts_[key_] = std::move(text);
       values_[key_] = {kind, texts_[key_]};
+    } else if (depth_ == 2 && list_.is_array()) {
+      list_.push_back(kind == JsonValue::Kind::Text ? nlohmann::json(std::move(text))
+                                                    : nlohmann::json::parse(text, nullptr, false));
     }
     return true;
   }
   bool start(bool object) {
-    take(JsonValue::Kind::Composite, "");
+    take(JsonValue::Kind::Composite, "null");
     if (depth_ == 0) is_object_ = object;
+    if (depth_ == 1 && !object && key_ < values_.size()) list_ = nlohmann::json::array();
     ++depth_;
     return true;
   }
   bool end() {
     --depth_;
+    if (depth_ == 1 && list_.is_array()) {
+      take(JsonValue::Kind::Composite, list_.dump());
+      list_ = nullptr;
+    }
     return true;
   }
 
@@ -122,6 +132,7 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   JsonObjectScan scan_;
   std::vector<JsonValue> values_;
   std::vector<std::string> texts_;  // of the values that the full parser found
+  nlohmann::json list_;             // the requested value that is being read, if it is a list
   std::vector<std::string> others_;
   std::size_t key_ = 0;
   int depth_ = 0;
@@ -136,6 +147,7 @@ class JsonLinesTexts : public IndexedTexts {
       : IndexedTexts(path, options, "json lines"), keys_(options.texts) {
     TextRowChecks checks(options, path);
     if (!options.label.empty()) keys_.push_back(options.label);
+    keys_.insert(keys_.end(), options.label_columns.begin(), options.label_columns.end());
     find_rows(options, checks);
     set_rows(checks);
     keys_.resize(options.texts.size());
@@ -145,13 +157,16 @@ class JsonLinesTexts : public IndexedTexts {
   void find_rows(const TextFileOptions& options, TextRowChecks& checks) const {
     const std::string_view file = view();  // once: it asks the system for the file's size
     JsonObjectPicker picker(keys_);
+    LabelColumns sets(options.label_columns);
     std::int64_t line_number = 1;
     for (std::size_t begin = 0; begin < file.size(); ++line_number) {
       const std::string_view line = line_at(file, begin);
       const std::size_t end = begin + line.size();
       if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
         if (!picker.scan(line, file.size() - end)) parse_unusual(line, line_number, picker, checks);
-        check_row(options, picker, line_number, checks);
+        check_texts(options, picker, line_number, checks);
+        if (!options.label.empty()) check_label(options, picker, line_number, checks);
+        if (!options.label_columns.empty()) check_label_columns(options, picker, line_number, sets, checks);
         checks.end_row(begin);
       }
       begin = end + 1;
@@ -167,8 +182,8 @@ class JsonLinesTexts : public IndexedTexts {
     picker.parse(text::replace_invalid_utf8(line), where);
   }
 
-  void check_row(const TextFileOptions& options, const JsonObjectPicker& picker, std::int64_t line_number,
-                 TextRowChecks& checks) const {
+  void check_texts(const TextFileOptions& options, const JsonObjectPicker& picker, std::int64_t line_number,
+                   TextRowChecks& checks) const {
     for (std::size_t i = 0; i < options.texts.size(); ++i) {
       const auto where = [&] { return where_field(line_number, options.texts[i]); };
       const JsonValue& value = picker.value(i);
@@ -179,11 +194,16 @@ class JsonLinesTexts : public IndexedTexts {
       }
       checks.text(i, value.text, where);
     }
-    if (options.label.empty()) return;
+  }
+
+  void check_label(const TextFileOptions& options, const JsonObjectPicker& picker, std::int64_t line_number,
+                   TextRowChecks& checks) const {
     const auto where = [&] { return where_field(line_number, options.label); };
     const JsonValue& value = picker.value(options.texts.size());
     refuse_missing(options.label, value, picker, line_number);
     if (value.kind == JsonValue::Kind::Composite) {
+      const bool is_list = !value.text.empty() && value.text.front() == '[';
+      if (is_list && options.label_lists) return checks.label_set(value.text, where);
       throw Error(fmt::format("the label \"{}\" is an object or array", options.label), where(),
                   "name a field with texts or numbers");
     }
@@ -192,6 +212,18 @@ class JsonLinesTexts : public IndexedTexts {
       return checks.label(number_label(value.text, options.label, options.fractions, where), where);
     }
     checks.label(value.text, where);
+  }
+
+  void check_label_columns(const TextFileOptions& options, const JsonObjectPicker& picker, std::int64_t line_number,
+                           LabelColumns& sets, TextRowChecks& checks) const {
+    for (std::size_t i = 0; i < options.label_columns.size(); ++i) {
+      const std::string& name = options.label_columns[i];
+      const JsonValue& value = picker.value(options.texts.size() + i);
+      refuse_missing(name, value, picker, line_number);
+      sets.add(i, value.text, [&] { return where_field(line_number, name); });
+    }
+    const auto where = [&] { return where_field(line_number, options.label_columns[0]); };
+    checks.label_set(sets.take(), where);
   }
 
   std::string where_field(std::int64_t line_number, const std::string& field) const {

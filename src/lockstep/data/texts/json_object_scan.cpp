@@ -45,6 +45,7 @@ bool JsonObjectScan::scan_values(std::string_view line, std::vector<JsonValue>& 
   if (parsers_->tree.parse(line.data(), line.size(), false).get(object) != simdjson::SUCCESS) return false;
   for (JsonValue& value : values) value.kind = Kind::Missing;
   digits_.resize(keys_->size());
+  lists_.resize(keys_->size());
   fractions_.assign(keys_->size(), false);
   next_key_ = 0;
   for (const auto& [key, found] : object) {
@@ -64,7 +65,10 @@ bool JsonObjectScan::scan_values(std::string_view line, std::vector<JsonValue>& 
       values[at] = {Kind::Boolean, found.get_bool().value_unsafe() ? "true" : "false"};
     } else if (type == element_type::NULL_VALUE) {
       values[at] = {Kind::Null, {}};
-    } else if (type == element_type::OBJECT || type == element_type::ARRAY) {
+    } else if (type == element_type::ARRAY) {
+      lists_[at] = simdjson::minify(found);
+      values[at] = {Kind::Composite, lists_[at]};
+    } else if (type == element_type::OBJECT) {
       values[at] = {Kind::Composite, {}};
     } else {
       return false;

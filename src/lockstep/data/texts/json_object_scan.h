@@ -13,7 +13,8 @@ namespace lockstep {
 struct JsonValue {
   enum class Kind { Missing, Null, Text, Number, Boolean, Composite };
   Kind kind = Kind::Missing;
-  std::string_view text;  ///< of texts and booleans; of numbers as written. Valid until the next line is read
+  /// Of texts and booleans; of numbers as written; of lists their JSON without blanks. Valid until the next line.
+  std::string_view text;
 };
 
 /// Reads the values of some keys from one line with one JSON object, with simdjson.
@@ -47,9 +48,10 @@ class JsonObjectScan {
   std::unique_ptr<Parsers> parsers_;
   std::string padded_;  // a line with few bytes behind it
   const std::vector<std::string>* keys_ = nullptr;
-  std::size_t next_key_ = 0;     // most objects name their keys in one order
-  std::vector<Digits> digits_;   // one per key
-  std::vector<char> fractions_;  // one per key: whether its value has a fraction or an exponent
+  std::size_t next_key_ = 0;        // most objects name their keys in one order
+  std::vector<Digits> digits_;      // one per key
+  std::vector<std::string> lists_;  // one per key
+  std::vector<char> fractions_;     // one per key: whether its value has a fraction or an exponent
 };
 
 }  // namespace lockstep

@@ -13,6 +13,7 @@
 
 #include "lockstep/data/files/sha256.h"
 #include "lockstep/data/texts/indexed_texts.h"
+#include "lockstep/data/texts/label_columns.h"
 #include "lockstep/data/texts/text_row_checks.h"
 #endif
 
@@ -64,6 +65,7 @@ class ParquetTexts : public TextDataset {
   ParquetTexts(const std::string& path, const TextFileOptions& options)
       : TextDataset({}), path_(path), settings_(digest_of(options, "parquet")) {
     TextRowChecks checks(options, path);
+    refuse_label_columns(options, path);
     const std::unique_ptr<parquet::arrow::FileReader> reader = open_parquet(path);
     const std::shared_ptr<arrow::Schema> schema = schema_of(*reader, path);
     for (const std::string& name : options.texts) texts_.push_back(column(*reader, *schema, name, is_text_type));

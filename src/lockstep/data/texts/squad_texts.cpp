@@ -35,7 +35,7 @@ class SquadTexts : public TextDataset {
  public:
   SquadTexts(const std::string& path, const TextFileOptions& options, SquadRows rows)
       : TextDataset({}), path_(path), rows_(rows), settings_(digest_of(options, "squad")) {
-    if (!options.label.empty()) throw Error("a file in SQuAD's shape has no labels", path, "name no label column");
+    if (options.has_labels()) throw Error("a file in SQuAD's shape has no labels", path, "name no label column");
     for (const std::string& name : options.texts) columns_.push_back(column(name));
     TextRowChecks checks(options, path);
     const FileBytes file = FileBytes::open_text(path);

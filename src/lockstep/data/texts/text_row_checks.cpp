@@ -43,17 +43,22 @@ void check_columns(const TextFileOptions& options, const std::string& path) {
   if (options.texts.empty()) {
     throw Error("no column with texts was named", path, "name one, or two for pairs, in `texts`");
   }
-  std::set<std::string> names(options.texts.begin(), options.texts.end());
-  if (names.size() != options.texts.size() || names.count(options.label) != 0) {
-    throw Error(fmt::format("a column is named twice among the texts {} and the label \"{}\"",
-                            fmt::join(options.texts, ", "), options.label),
-                path, "name each column once");
+  if (!options.label.empty() && !options.label_columns.empty()) {
+    throw Error("both one column of labels and several are named", path, "leave out `label` or `label_columns`");
   }
+  std::vector<std::string> labels = options.label_columns;
+  if (labels.empty()) labels.push_back(options.label);
+  std::set<std::string> names(options.texts.begin(), options.texts.end());
+  names.insert(labels.begin(), labels.end());
+  if (names.size() == options.texts.size() + labels.size()) return;
+  throw Error(fmt::format("a column is named twice among the texts {} and the label \"{}\"",
+                          fmt::join(options.texts, ", "), fmt::join(labels, ", ")),
+              path, "name each column once");
 }
 
 void check_labels(const TextFileOptions& options, const std::string& path) {
   const bool has_settings = !options.labels.empty() || options.num_labels != 0;
-  if (options.label.empty() && has_settings) {
+  if (!options.has_labels() && has_settings) {
     throw Error("labels are described, but no label column is named", path, "name it in `label`");
   }
   if (options.unlisted_labels == RowPolicy::Keep) {
@@ -138,6 +143,11 @@ void TextRowChecks::label(std::string_view value, const Where& where) {
   id_ = last_id_ = labels_[last_label_].id;
 }
 
+void TextRowChecks::label_set(std::string_view list, const Where& where) {
+  holds_sets_ = true;
+  label(list, where);
+}
+
 void TextRowChecks::no_label(const Where& where) {
   if (learns() && keep_) {
     throw Error(fmt::format("the label \"{}\" is null", options_.label), where(),
@@ -155,8 +165,9 @@ void TextRowChecks::unlisted_label(const std::string& what, const Where& where) 
 }
 
 void TextRowChecks::learn(const std::string& value, const Where& where) {
-  if (labels_.size() == kMostLabels) {
-    throw Error(fmt::format("more than {} different labels in the column \"{}\"", kMostLabels, options_.label), where(),
+  const std::size_t most = holds_sets_ ? kMostSets : kMostLabels;
+  if (labels_.size() == most) {
+    throw Error(fmt::format("more than {} different labels in the column \"{}\"", most, options_.label), where(),
                 "name another column, or list the labels");
   }
   const auto id = static_cast<std::int32_t>(labels_.size());
@@ -175,7 +186,7 @@ bool TextRowChecks::end_row(std::uint64_t offset) {
   const bool kept = keep_;
   if (kept) {
     offsets_.push_back(offset);
-    if (!options_.label.empty()) row_labels_.push_back(id_);
+    if (options_.has_labels()) row_labels_.push_back(id_);
   }
   keep_ = true;
   return kept;
@@ -193,7 +204,7 @@ void TextRowChecks::finish() {
     log_info("{}: left out {} of {} rows: {}", path_, skipped, skipped + static_cast<std::int64_t>(offsets_.size()),
              reasons);
   }
-  if (!options_.label.empty() && learns()) number_learned_labels();
+  if (options_.has_labels() && learns()) number_learned_labels();
 }
 
 void TextRowChecks::number_learned_labels() {
@@ -216,7 +227,7 @@ void TextRowChecks::number_learned_labels() {
 TextDatasetInfo TextRowChecks::info() const {
   TextDatasetInfo info;
   info.fields = options_.texts;
-  info.has_labels = !options_.label.empty();
+  info.has_labels = options_.has_labels();
   if (!info.has_labels) return info;
   for (const auto& [text, label] : labels_) info.labels[text] = label.id;
   return info;

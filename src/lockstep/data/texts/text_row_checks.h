@@ -31,6 +31,7 @@ class TextRowChecks {
 
   /// Most different labels in one column: a column with more is not a label.
   static constexpr std::size_t kMostLabels = 65536;
+  static constexpr std::size_t kMostSets = std::size_t{1} << 24;  ///< of labels that rows have together
 
   /// @throws Error  if no text is named, a name is repeated, a label is negative, 2^31 or more, or not below
   /// num_labels, a policy does not apply to its rows, or there are label settings without a label column
@@ -40,6 +41,8 @@ class TextRowChecks {
   void text(std::size_t field, std::string_view value, const Where& where);
   /// Checks the label. @throws Error  as `text`, or if there are more than kMostLabels
   void label(std::string_view value, const Where& where);
+  /// Checks a label that is the JSON list of several. @throws Error  as `text`, or if there are more than kMostSets
+  void label_set(std::string_view list, const Where& where);
   /// Handles a label that is not a text, such as JSON's null. @throws Error  as `text`
   void no_label(const Where& where);
   /// Handles invalid UTF-8 that belongs to no field. @throws Error  as `text`
@@ -78,6 +81,7 @@ class TextRowChecks {
   std::int32_t last_id_ = -1;
   std::int32_t id_ = -1;  // of the current row
   bool keep_ = true;
+  bool holds_sets_ = false;
   std::int64_t skipped_labels_ = 0, skipped_empty_ = 0, skipped_invalid_ = 0;
 };
 

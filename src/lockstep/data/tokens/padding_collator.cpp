@@ -95,7 +95,9 @@ Batch DataCollatorWithPadding::operator()(std::vector<Example> examples) const {
   std::map<std::string, std::int64_t> fillers{
       {"input_ids", pad_id_}, {"attention_mask", 0}, {"token_type_ids", 0}, {"special_tokens_mask", 1}};
   const auto labels = examples[0].find("labels");
-  if (labels != examples[0].end() && labels->second.dim() == 1) fillers["labels"] = kIgnoredLabel;
+  const bool is_of_tokens =
+      labels != examples[0].end() && labels->second.dim() == 1 && !labels->second.is_floating_point();
+  if (is_of_tokens) fillers["labels"] = kIgnoredLabel;
 
   const std::int64_t length = padded_length(examples);
   Batch batch;
