@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
 #include "lockstep/train/training_flags.h"
@@ -157,6 +158,30 @@ TEST(TrainingArguments, UnknownNamesComeWithASuggestion) {
   EXPECT_NE(set("auto_find_batch_size").find("Hugging Face"), std::string::npos);
   EXPECT_NE(set("bananas").find("no training argument 'bananas'"), std::string::npos);
   EXPECT_NE(set("model_name_or_path").find("give --model on the command line"), std::string::npos);
+}
+
+// What transformers' to_json_string() writes asks for nothing that this Trainer has not, unless a value was set.
+TEST(TrainingArguments, FilesOfHuggingFaceAreRead) {
+  const std::string recorded = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/train/huggingface/training_arguments.json";
+  TrainingArguments args;
+  read_training_arguments(args, recorded);
+  EXPECT_EQ(args.output_dir, "out");
+  EXPECT_TRUE(args.use_cpu);
+  EXPECT_EQ(args.learning_rate, 5e-5);
+
+  const TemporaryFolder folder;
+  const auto document = nlohmann::json::parse(std::ifstream(recorded));
+  for (const auto& [name, value] : std::vector<std::pair<std::string, nlohmann::json>>{
+           {"fsdp", "full_shard"}, {"neftune_noise_alpha", 5}, {"accelerator_config", {{"split_batches", true}}}}) {
+    nlohmann::json changed = document;
+    changed[name] = value;
+    std::ofstream(folder / "changed.json") << changed.dump();
+    const std::string text = refusal_of([&] { read_training_arguments(args, folder / "changed.json"); });
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+  }
+  std::ofstream(folder / "args.yaml") << "learning_rate: 1e-3\n";
+  const std::string text = refusal_of([&] { read_training_arguments(args, folder / "args.yaml"); });
+  EXPECT_NE(text.find("read from JSON"), std::string::npos) << text;
 }
 
 TEST(TrainingArguments, AllNamesOfAFileThatAreNoneAreListedAtOnce) {

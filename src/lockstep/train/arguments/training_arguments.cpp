@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <type_traits>
 
 #include "lockstep/base/error.h"
@@ -15,6 +16,7 @@
 #include "lockstep/base/text/flag_name.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/train/arguments/huggingface_defaults.h"
 #include "lockstep/train/arguments/training_argument_table.h"
 #include "lockstep/train/arguments/unknown_arguments.h"
 
@@ -233,6 +235,11 @@ void set_training_argument(TrainingArguments& arguments, const std::string& name
 
 void read_training_arguments(TrainingArguments& arguments, const std::string& path) {
   ArgumentJson document;
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending == ".yaml" || ending == ".yml") {
+    throw UsageError("training arguments are read from JSON, and the file's name is that of YAML", path,
+                     "write the same names and values as one JSON object, in a file named .json");
+  }
   const std::string text = read_regular_file(path, kMostSettingsBytes);
   refuse_deep_json(text, path);
   refuse_duplicate_keys(text, path);
@@ -244,6 +251,7 @@ void read_training_arguments(TrainingArguments& arguments, const std::string& pa
   if (!document.is_object()) {
     throw UsageError("training arguments must be a JSON object", path, R"(write {"learning_rate": 2e-5, ...})");
   }
+  drop_huggingface_defaults(document);
   refuse_unknown_arguments(document, path);
   for (const auto& [name, value] : document.items()) set_training_argument(arguments, name, value, path);
 }
