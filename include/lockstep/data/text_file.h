@@ -33,6 +33,7 @@ struct TextFileOptions {
   bool fractions = false;       ///< JSON Lines: a number with a fraction may be a label, under its text; else an error
 
   RowPolicy unlisted_labels = RowPolicy::Refuse;  ///< rows whose label is not in `labels`; `Keep` is not allowed
+  RowPolicy missing_labels = RowPolicy::Refuse;   ///< rows whose label is blank or null; `Keep` is not allowed
   RowPolicy empty_texts = RowPolicy::Refuse;      ///< rows with a text that is empty or only white space
   /// Rows with a text that contains a NUL or invalid UTF-8. If kept, the tokenizer reads such bytes as U+FFFD.
   RowPolicy invalid_texts = RowPolicy::Refuse;

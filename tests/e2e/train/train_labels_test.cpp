@@ -209,5 +209,17 @@ TEST_F(TrainLabels, UnknownToTheModelAreRefusedOrLeftOut) {
   EXPECT_EQ(results().at("eval_samples"), 5);
 }
 
+// Fields that semicolons part, and rows without a label.
+TEST_F(TrainLabels, MissingOnesAreLeftOutOnRequest) {
+  const std::string file = write_lines(folder_ / "rows.csv", "text;label\na, b;x\nc d;\ne f;y\n");
+  const ProgramEnd comma = run_bad(train(file, {"--missing-labels", "skip"}));
+  EXPECT_TRUE(tells(comma.err, "--delimiter")) << comma.err;
+  const ProgramEnd missing = run_bad(train(file, {"--delimiter", ";"}));
+  EXPECT_TRUE(tells(missing.err, "--missing-labels skip")) << missing.err;
+  const ProgramEnd end = run_bad(train(file, {"--delimiter", ";", "--missing-labels", "skip"}));
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_EQ(results().at("eval_samples"), 2);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -15,6 +15,9 @@ void refuse_text_flags(const TaskFlags& flags, const TrainingArguments& args) {
     throw UsageError("--tokenizer, --text-column, --max-length and --mlm are for texts", "--task " + flags.task,
                      "leave them out");
   }
+  if (!flags.delimiter.empty() || flags.missing_labels != "refuse") {
+    throw UsageError("--delimiter and --missing-labels are for texts", "--task " + flags.task, "leave them out");
+  }
   if (args.group_by_length)
     throw UsageError("group_by_length: samples are all alike", "--task " + flags.task, "leave it out");
 }

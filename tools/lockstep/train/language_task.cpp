@@ -47,6 +47,7 @@ std::shared_ptr<const TokenBlocks> read_blocks(const TaskFlags& flags, const std
   TextFileOptions options;
   options.empty_texts = RowPolicy::Skip;
   options.invalid_texts = row_policy(flags.invalid_texts);
+  options.dialect = dialect_of(flags);
   options.texts = flags.text_columns.empty() ? std::vector<std::string>{"text"} : flags.text_columns;
   if (options.texts.size() != 1) {
     throw UsageError("two text columns for language modelling", "--text-column", "give one");

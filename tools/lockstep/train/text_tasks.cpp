@@ -23,12 +23,12 @@ bool has_column(const std::vector<std::string>& columns, const std::string& name
 }
 
 // The columns of a file that open_text_file reads.
-std::vector<std::string> columns_of_texts(const std::string& path) {
+std::vector<std::string> columns_of_texts(const std::string& path, const CsvDialect& dialect) {
   std::filesystem::path name = path;
   if (name.extension() == ".gz") name = name.stem();
   if (name.extension() == ".txt") return {"text"};
   if (name.extension() == ".json") return squad_columns();
-  if (name.extension() != ".parquet") return columns_of_file(path);
+  if (name.extension() != ".parquet") return columns_of_file(path, dialect);
   std::vector<std::string> columns;
   for (const auto& column : read_parquet_schema(path).columns) columns.push_back(column.first);
   return columns;
@@ -42,9 +42,10 @@ struct LabelMeaning {
 
 // The columns that the flags name, or the usual ones. `known` is null for the training file.
 TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path, const LabelMeaning* known) {
-  const std::vector<std::string> columns = columns_of_texts(path);
   TextFileOptions options;
-  options.texts = text_columns_of_file(path, flags.text_columns);
+  options.dialect = dialect_of(flags);
+  const std::vector<std::string> columns = columns_of_texts(path, options.dialect);
+  options.texts = text_columns_of_file(path, flags.text_columns, options.dialect);
   if (flags.label_columns.size() > 1) {
     options.label_columns = flags.label_columns;
     return options;
@@ -93,6 +94,7 @@ std::shared_ptr<const TextDataset> read_rows(const TaskFlags& flags, const std::
   if (are_classes) options.labels = numbered(known->names, flags.model);
   options.fractions = flags.problem_type != "single_label_classification";
   options.label_lists = flags.problem_type.empty() || flags.problem_type == problem_type_name(LabelProblem::Sets);
+  options.missing_labels = row_policy(flags.missing_labels);
   options.empty_texts = row_policy(flags.empty_texts);
   options.invalid_texts = row_policy(flags.invalid_texts);
   // The labels of the training file are learned, so each of them is listed.
@@ -141,9 +143,10 @@ std::shared_ptr<const Dataset> with_labels(const LabelMeaning& labels, std::shar
 
 }  // namespace
 
-std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given) {
+std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given,
+                                              const CsvDialect& dialect) {
   if (!given.empty()) return given;
-  const std::vector<std::string> columns = columns_of_texts(path);
+  const std::vector<std::string> columns = columns_of_texts(path, dialect);
   const std::vector<std::vector<std::string>> usual{
       {"text"}, {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"sentence"}, {"review"}, {"content"}};
   for (const auto& names : usual) {
@@ -152,7 +155,9 @@ std::vector<std::string> text_columns_of_file(const std::string& path, const std
     }
   }
   throw UsageError(fmt::format("which column holds the text? There are {}", fmt::join(columns, ", ")), path,
-                   "give --text-column, or two of a pair");
+                   columns.size() == 1 && columns[0].find_first_of(";|\t") != std::string::npos
+                       ? "if the fields are parted by another character than a comma, give it: --delimiter"
+                       : "give --text-column, or two of a pair");
 }
 
 TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args) {

@@ -69,6 +69,10 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   app.add_option("--empty-texts", empty_texts, "rows whose text is empty; skip: leave them out")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
+  app.add_option("--missing-labels", missing_labels, "rows whose label is empty or null; skip: leave them out")
+      ->check(CLI::IsMember({"refuse", "skip"}))
+      ->capture_default_str();
+  app.add_option("--delimiter", delimiter, "between the fields of a CSV file of texts; default: a comma");
   app.add_option("--invalid-texts", invalid_texts, "the same of rows whose text is no UTF-8")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
@@ -158,7 +162,20 @@ void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, Training
   task.metrics = classification_metrics(options);
 }
 
-std::vector<std::string> columns_of_file(const std::string& path) {
+CsvDialect dialect_of(const TaskFlags& flags) {
+  CsvDialect dialect;
+  if (flags.delimiter.empty()) return dialect;
+  if (flags.delimiter == "\\t") {
+    dialect.delimiter = '\t';
+  } else if (flags.delimiter.size() == 1) {
+    dialect.delimiter = flags.delimiter[0];
+  } else {
+    throw UsageError("the delimiter '" + flags.delimiter + "' is not one character", "--delimiter", "give one, or \\t");
+  }
+  return dialect;
+}
+
+std::vector<std::string> columns_of_file(const std::string& path, CsvDialect dialect) {
   const FileBytes file = FileBytes::open_text(path);
   std::string name = path;
   if (name_ends_with(name, ".gz")) name.resize(name.size() - 3);
@@ -170,7 +187,6 @@ std::vector<std::string> columns_of_file(const std::string& path) {
     for (const auto& [key, value] : object.items()) columns.push_back(key);
     return columns;
   }
-  CsvDialect dialect;
   if (name_ends_with(name, ".tsv")) dialect.delimiter = '\t';
   CsvTokenizer records(file.view(), path, dialect);
   std::vector<CsvField> fields;

@@ -32,6 +32,8 @@ struct TaskFlags {
   std::string empty_texts = "refuse";      ///< rows whose text is empty: refuse or skip
   std::string invalid_texts = "refuse";    ///< rows whose text is not UTF-8: refuse or skip
   std::string unlisted_labels = "refuse";  ///< rows to evaluate whose label the model does not have: refuse or skip
+  std::string missing_labels = "refuse";   ///< rows without a label: refuse or skip
+  std::string delimiter;                   ///< of CSV files of texts; empty: a comma
   bool mlm = false;
   std::string problem_type;  ///< as in config.json; empty: as the labels say
   std::vector<std::string> metrics;
@@ -85,12 +87,16 @@ std::shared_ptr<const Dataset> random_samples(std::shared_ptr<const Dataset> dat
 /// Sets the metrics that the flags request on a task; default: accuracy and F1.
 void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, TrainingTask& task);
 
-/// The columns of a table, from its first record or object. @throws Error  if it cannot be read
-std::vector<std::string> columns_of_file(const std::string& path);
+/// The columns of a table, from its first record or object. @param dialect  of CSV; TSV has tabs
+/// @throws Error  if it cannot be read
+std::vector<std::string> columns_of_file(const std::string& path, CsvDialect dialect = {});
 /// The columns that hold the texts of a file that open_text_file reads: those that were given, or else the usual ones,
-/// such as "text".
+/// such as "text". @param dialect  of CSV
 /// @throws UsageError  if none was given and the file has none of the usual ones; Error  if it cannot be read
-std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given);
+std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given,
+                                              const CsvDialect& dialect = {});
+/// How CSV files of texts are written, by --delimiter. @throws UsageError  if it is not one character
+CsvDialect dialect_of(const TaskFlags& flags);
 /// The tokenizer of the first folder, or of the model's folder if the first is empty. If it has no padding token, its
 /// end-of-text token is used. @throws UsageError  if the first folder does not exist
 Tokenizer tokenizer_of_folders(const std::string& tokenizer_folder, const std::string& model_folder);

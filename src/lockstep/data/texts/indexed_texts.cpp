@@ -24,7 +24,8 @@ std::string digest_of(const TextFileOptions& options, const std::string& format)
     digest.update_sized(text);
     digest.update_number(label);
   }
-  for (const RowPolicy policy : {options.unlisted_labels, options.empty_texts, options.invalid_texts}) {
+  for (const RowPolicy policy :
+       {options.unlisted_labels, options.missing_labels, options.empty_texts, options.invalid_texts}) {
     digest.update_number(static_cast<int>(policy));
   }
   digest.update_number(options.dialect.delimiter);

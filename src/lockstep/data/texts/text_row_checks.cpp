@@ -61,8 +61,8 @@ void check_labels(const TextFileOptions& options, const std::string& path) {
   if (!options.has_labels() && has_settings) {
     throw Error("labels are described, but no label column is named", path, "name it in `label`");
   }
-  if (options.unlisted_labels == RowPolicy::Keep) {
-    throw Error("rows whose label is not listed cannot be kept: they would have none", path,
+  if (options.unlisted_labels == RowPolicy::Keep || options.missing_labels == RowPolicy::Keep) {
+    throw Error("rows whose label is missing or not listed cannot be kept: they would have none", path,
                 "refuse or skip them, or list the label");
   }
   if (options.unlisted_labels == RowPolicy::Skip && options.labels.empty()) {
@@ -128,15 +128,14 @@ void TextRowChecks::label(std::string_view value, const Where& where) {
   last_label_ = value;
   last_id_ = -1;
   if (labels_.find(last_label_) == labels_.end()) {
+    if (value.find_first_not_of(kWhiteSpace) == std::string_view::npos) {
+      return missing_label(fmt::format("the label \"{}\" is empty", options_.label), where);
+    }
     if (!learns()) {
       const std::vector<std::string> listed = keys_of(options_.labels);
       return unlisted_label(fmt::format("{} in the column \"{}\" is none of the labels {}{}", shown_value(value),
                                         options_.label, some_names(listed), did_you_mean(last_label_, listed)),
                             where);
-    }
-    if (value.find_first_not_of(kWhiteSpace) == std::string_view::npos) {
-      throw Error(fmt::format("the label \"{}\" is empty", options_.label), where(),
-                  "mend the row, or take it out of the file: an empty label would be a class of its own");
     }
     learn(last_label_, where);
   }
@@ -149,11 +148,16 @@ void TextRowChecks::label_set(std::string_view list, const Where& where) {
 }
 
 void TextRowChecks::no_label(const Where& where) {
-  if (learns() && keep_) {
-    throw Error(fmt::format("the label \"{}\" is null", options_.label), where(),
-                "mend the row, or take it out of the file");
-  }
-  unlisted_label(fmt::format("the label \"{}\" is null", options_.label), where);
+  missing_label(fmt::format("the label \"{}\" is null", options_.label), where);
+}
+
+// A row without a label has none of the listed ones either.
+void TextRowChecks::missing_label(const std::string& what, const Where& where) {
+  if (!keep_) return;
+  const bool is_skipped = options_.missing_labels == RowPolicy::Skip || options_.unlisted_labels == RowPolicy::Skip;
+  refuse_or_skip(is_skipped ? RowPolicy::Skip : RowPolicy::Refuse, what, where,
+                 "mend the row, or leave such rows out: --missing-labels skip, in a program `missing_labels`",
+                 skipped_labels_);
 }
 
 void TextRowChecks::unlisted_label(const std::string& what, const Where& where) {

@@ -68,6 +68,7 @@ class TextRowChecks {
   bool learns() const { return options_.labels.empty(); }
   void refuse_or_skip(RowPolicy policy, const std::string& what, const Where& where, const std::string& fix,
                       std::int64_t& skipped);
+  void missing_label(const std::string& what, const Where& where);
   void unlisted_label(const std::string& what, const Where& where);
   void learn(const std::string& value, const Where& where);
   void number_learned_labels();
