@@ -112,7 +112,6 @@ TEST_F(TextFile, ReadsSeveralLabelsOfARow) {
 
   options = columns({"t"}, "l");
   // The second line is left to the full parser, because of its long number.
-  // for.
   const std::string lists = file("lists.jsonl", R"({"t": "x", "l": ["u", "v"]})"
                                                 "\n"
                                                 R"({"l": ["v"], "t": "y", "n": 123456789012345678901234567890})"

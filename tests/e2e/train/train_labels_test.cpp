@@ -185,11 +185,12 @@ TEST_F(TrainLabels, WhatIsNotAListOrAFlagIsRefusedWithItsPlace) {
   };
   const std::string bars = write_lines(folder_ / "bars.csv", "text,label\na b,x|y\nc d,x\n");
   const std::string flags = write_lines(folder_ / "flags.csv", "text,x,y\na b,1,0\nc d,1,2\n");
+  const std::string whole = write_lines(folder_ / "whole.csv", "text,x,y\na b,1,0\n");
   const std::string twice = write_lines(folder_ / "twice.jsonl", "{\"text\":\"a\",\"label\":[0,1,0]}\n");
-  EXPECT_TRUE(tells(refusal(bars, {"--problem-type", "multi_label_classification"}), "\"x|y\" is not a list"));
+  EXPECT_TRUE(tells(refusal(bars, {"--problem-type", "multi_label_classification"}), "\"x\" is not a list"));
   EXPECT_TRUE(tells(refusal(flags, {"--label-column", "x", "y"}), "flags.csv:3:7"));
   EXPECT_TRUE(tells(refusal(twice, {}), "names the label \"0\" twice"));
-  EXPECT_TRUE(tells(refusal(flags, {"--label-column", "x", "y", "--problem-type", "regression"}), "2 label columns"));
+  EXPECT_TRUE(tells(refusal(whole, {"--label-column", "x", "y", "--problem-type", "regression"}), "2 label columns"));
 }
 
 // A label of the evaluation that the model does not have is refused, or its row left out.
@@ -205,8 +206,12 @@ TEST_F(TrainLabels, UnknownToTheModelAreRefusedOrLeftOut) {
   EXPECT_NE(refused.code, 0);
   EXPECT_TRUE(tells(refused.err, "\"new\" is none of the model's 3 labels")) << refused.err;
   words.insert(words.end(), {"--unlisted-labels", "skip"});
-  EXPECT_EQ(run_bad(words).code, 0);
-  EXPECT_EQ(results().at("eval_samples"), 5);
+  const ProgramEnd skipped = run_bad(words);
+  ASSERT_EQ(skipped.code, 0) << skipped.err;
+  const double of_known = results().at("eval_loss").get<double>();
+  write_lines(more, of_labelled(1, as_json_lists));
+  ASSERT_EQ(run_bad(words).code, 0);
+  EXPECT_EQ(results().at("eval_loss").get<double>(), of_known);
 }
 
 // Fields that semicolons part, and rows without a label.
@@ -218,7 +223,10 @@ TEST_F(TrainLabels, MissingOnesAreLeftOutOnRequest) {
   EXPECT_TRUE(tells(missing.err, "--missing-labels skip")) << missing.err;
   const ProgramEnd end = run_bad(train(file, {"--delimiter", ";", "--missing-labels", "skip"}));
   ASSERT_EQ(end.code, 0) << end.err;
-  EXPECT_EQ(results().at("eval_samples"), 2);
+  const nlohmann::json left = results().at("eval_loss");
+  write_lines(file, "text;label\na, b;x\ne f;y\n");
+  ASSERT_EQ(run_bad(train(file, {"--delimiter", ";"})).code, 0);
+  EXPECT_EQ(results().at("eval_loss"), left);
 }
 
 }  // namespace

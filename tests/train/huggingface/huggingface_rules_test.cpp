@@ -182,7 +182,8 @@ TEST(HuggingFaceRules, MetricsOfSeveralLabelsAreThoseOfScikitLearn) {
     for (const auto& row : want.at("labels")) labels.push_back(torch::tensor(row.get<std::vector<double>>()));
     const Metrics got = multi_label_metrics()({torch::stack(logits), torch::stack(labels), 0});
     for (const auto& [metric, value] : got) {
-      if (want.contains(metric)) EXPECT_NEAR(value, want.at(metric).get<double>(), 1e-12) << metric;
+      if (!want.contains(metric)) continue;  // scikit-learn has no F1 of a single column
+      EXPECT_NEAR(value, want.at(metric).get<double>(), 1e-12) << metric;
     }
   }
   EXPECT_THROW(multi_label_metrics()({torch::zeros({2, 3}), torch::zeros({2}), 0}), Error);

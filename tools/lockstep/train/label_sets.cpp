@@ -46,7 +46,7 @@ std::optional<std::string> name_of(const nlohmann::json& item) {
 
 // The numbers, in `names`, of the labels that a list names.
 std::vector<std::int64_t> numbers_in(const std::string& list, const std::map<std::string, std::int64_t>& numbers,
-                                     const std::string& path) {
+                                     const std::string& path, RowPolicy unlisted) {
   const auto named = parse_label_list(list);
   if (!named) {
     throw UsageError(fmt::format("the label \"{}\" is not a list of names or whole numbers, and the model gives each "
@@ -58,6 +58,7 @@ std::vector<std::int64_t> numbers_in(const std::string& list, const std::map<std
   for (const std::string& name : *named) {
     const auto number = numbers.find(name);
     if (number == numbers.end()) {
+      if (unlisted == RowPolicy::Skip) continue;
       throw UsageError(
           fmt::format("the label \"{}\" is none of the model's {} labels", printable(name), numbers.size()), path,
           "mend the file, or leave such rows out: --unlisted-labels skip");
@@ -126,10 +127,12 @@ std::shared_ptr<const TextDataset> rows_of_known_labels(std::shared_ptr<const Te
 
 std::shared_ptr<const Dataset> with_sets_as_labels(std::shared_ptr<const Dataset> dataset,
                                                    const std::map<std::string, std::int64_t>& lists,
-                                                   const std::vector<std::string>& names, const std::string& path) {
+                                                   const std::vector<std::string>& names, const std::string& path,
+                                                   RowPolicy unlisted) {
   const std::map<std::string, std::int64_t> numbers = numbers_of(names);
   std::vector<std::vector<std::int64_t>> sets(lists.size());
-  for (const auto& [list, index] : lists) sets[static_cast<std::size_t>(index)] = numbers_in(list, numbers, path);
+  for (const auto& [list, index] : lists)
+    sets[static_cast<std::size_t>(index)] = numbers_in(list, numbers, path, unlisted);
   const auto width = static_cast<std::int64_t>(names.size());
   return std::make_shared<TransformDataset>(std::move(dataset), [sets = std::move(sets), width](Batch batch) {
     at::Tensor& of_batch = batch.at("labels");

@@ -10,6 +10,7 @@
 
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/text_dataset.h"
+#include "lockstep/data/text_file.h"
 
 namespace lockstep {
 
@@ -27,9 +28,11 @@ std::shared_ptr<const TextDataset> rows_of_known_labels(std::shared_ptr<const Te
 
 /// The samples of `dataset` with labels [names] of float32: 1 for each label that the row's list names, else 0.
 /// @param lists  the label of each list, as TextDataset::labels
+/// @param unlisted  Skip: labels that are not in `names` belong to rows that were left out
 /// @throws UsageError  if a text is not a list, names a label twice, or one that is not in `names`
 std::shared_ptr<const Dataset> with_sets_as_labels(std::shared_ptr<const Dataset> dataset,
                                                    const std::map<std::string, std::int64_t>& lists,
-                                                   const std::vector<std::string>& names, const std::string& path);
+                                                   const std::vector<std::string>& names, const std::string& path,
+                                                   RowPolicy unlisted);
 
 }  // namespace lockstep

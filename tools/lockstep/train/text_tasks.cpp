@@ -135,10 +135,10 @@ LabelMeaning meaning_of(const TaskFlags& flags, const TextDataset* train_rows) {
 }
 
 std::shared_ptr<const Dataset> with_labels(const LabelMeaning& labels, std::shared_ptr<const Dataset> samples,
-                                           const TextDataset& rows, const std::string& path) {
+                                           const TextDataset& rows, const std::string& path, RowPolicy unlisted) {
   if (labels.problem == LabelProblem::Numbers) return with_numbers_as_labels(std::move(samples), rows.labels(), path);
   if (labels.problem == LabelProblem::Classes) return samples;
-  return with_sets_as_labels(std::move(samples), rows.labels(), labels.names, path);
+  return with_sets_as_labels(std::move(samples), rows.labels(), labels.names, path, unlisted);
 }
 
 }  // namespace
@@ -190,11 +190,12 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
   if (train_rows) {
     const auto samples = tokenized(*train_rows, tokenizer, length.tokens);
     if (args.group_by_length) task.lengths = samples->lengths();
-    task.train = with_labels(labels, samples, *train_rows, flags.train_file);
+    task.train = with_labels(labels, samples, *train_rows, flags.train_file, RowPolicy::Refuse);
   }
   if (!flags.validation_file.empty()) {
     const auto rows = read_rows(flags, flags.validation_file, flags.max_eval_samples, seed, &labels);
-    task.eval = with_labels(labels, tokenized(*rows, tokenizer, length.tokens), *rows, flags.validation_file);
+    task.eval = with_labels(labels, tokenized(*rows, tokenizer, length.tokens), *rows, flags.validation_file,
+                            row_policy(flags.unlisted_labels));
   }
   task.data_arguments["classes"] = recorded_classes(labels.names);
   task.collate = DataCollatorWithPadding(tokenizer);
