@@ -145,3 +145,4 @@
 #include "lockstep/train/trainer_options.h"        // what a Trainer is made of
 #include "lockstep/train/training_arguments.h"     // how a Trainer trains
 #include "lockstep/train/training_flags.h"         // command-line flags for them
+#include "lockstep/train/verify.h"                 // shows that N ranks compute what one does

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/support/running_program.h"
@@ -54,6 +55,54 @@ TEST_F(Verify, TrainsOnRealTexts) {
   EXPECT_EQ(no_tokenizer.code, 2);
   EXPECT_TRUE(says(no_tokenizer.err, "name its folder with --tokenizer")) << no_tokenizer.err;
   EXPECT_EQ(verify({"--model", "convnet", "--tokenizer", data + "/reviews-vocab"}).code, 2);
+}
+
+TEST_F(Verify, TakesTheFolderOfATrainedModel) {
+  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data";
+  const std::string trained = folder_ / "trained";
+  const ProgramEnd training = run_program({kProgram,
+                                           "train",
+                                           "--task",
+                                           "text-classification",
+                                           "--model",
+                                           "bert-tiny",
+                                           "--tokenizer",
+                                           data + "/reviews-vocab",
+                                           "--train-file",
+                                           data + "/reviews.csv",
+                                           "--label-column",
+                                           "division",
+                                           "--max-length",
+                                           "24",
+                                           "--max-train-samples",
+                                           "32",
+                                           "--max-steps",
+                                           "2",
+                                           "--output-dir",
+                                           trained});
+  ASSERT_EQ(training.code, 0) << training.err;
+  const ProgramEnd end =
+      verify({"--model", trained, "--data", data + "/reviews-test.csv", "--label", "division", "--seq", "24", "--batch",
+              "7", "--ranks", "3", "--dtype", "double", "--tolerance", "1e-9"});
+  EXPECT_EQ(end.code, 0) << end.err << end.out;
+  EXPECT_TRUE(says(end.out, "classifier.weight")) << end.out;
+  const ProgramEnd nothing = verify({"--model", folder_ / "nothing"});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_TRUE(says(nothing.err, "there is no folder or file " + (folder_ / "nothing"))) << nothing.err;
+}
+
+TEST_F(Verify, AsksForTheInputsOfTorchScript) {
+  const std::string file = folder_ / "net.pt";
+  std::ofstream(file) << "no module";
+  const ProgramEnd no_shape = verify({"--model", file});
+  EXPECT_EQ(no_shape.code, 2);
+  EXPECT_TRUE(says(no_shape.err, "such as --input-shape 3,32,32")) << no_shape.err;
+  const ProgramEnd no_module = verify({"--model", file, "--input-shape", "3"});
+  EXPECT_EQ(no_module.code, 1);
+  EXPECT_TRUE(says(no_module.err, "the file is no TorchScript module")) << no_module.err;
+  const ProgramEnd needless = verify({"--model", "convnet", "--input-shape", "3"});
+  EXPECT_EQ(needless.code, 2);
+  EXPECT_TRUE(says(needless.err, "--input-shape with --model convnet")) << needless.err;
 }
 
 TEST_F(Verify, ReadsConnectionRecords) {

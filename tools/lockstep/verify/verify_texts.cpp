@@ -10,6 +10,7 @@
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_file.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
+#include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
 namespace {
@@ -24,16 +25,18 @@ std::int64_t count_labels(const TextDataset& rows) {
 
 }  // namespace
 
-VerificationTexts::VerificationTexts(const std::string& model, const std::string& path, const Columns& columns,
-                                     std::int64_t max_length)
-    : path_(path) {
-  const bool is_classifier = model != "gpt2";
+VerificationTexts::VerificationTexts(const Source& source) : path_(source.path) {
+  const bool is_classifier = source.task == TextTask::SequenceClassification;
   TextFileOptions options;
-  options.texts = {columns.text};
-  if (is_classifier) options.label = columns.label;
-  const auto rows = open_text_file(path, options);
-  require_tokenizer_folder(columns.tokenizer);
-  Tokenizer tokenizer = load_tokenizer(columns.tokenizer);
+  options.texts = text_columns_of_file(
+      source.path, source.text.empty() ? std::vector<std::string>{} : std::vector<std::string>{source.text});
+  if (is_classifier) options.label = source.label.empty() ? "label" : source.label;
+  for (const std::string& label : source.labels) {
+    if (is_classifier) options.labels.emplace(label, static_cast<std::int64_t>(options.labels.size()));
+  }
+  const auto rows = open_text_file(source.path, options);
+  require_tokenizer_folder(source.tokenizer);
+  Tokenizer tokenizer = load_tokenizer(source.tokenizer);
   if (!tokenizer.special_tokens().pad && tokenizer.special_tokens().eos) {
     tokenizer.set_pad_token(*tokenizer.special_tokens().eos);
   }
@@ -42,12 +45,14 @@ VerificationTexts::VerificationTexts(const std::string& model, const std::string
   if (is_classifier) model_options_.num_labels = count_labels(*rows);
   TokenizeOptions tokens;
   tokens.truncation = true;
-  tokens.max_length = max_length > 0 ? max_length : kDefaultTextLength;
+  tokens.max_length = source.max_length > 0 ? source.max_length : kDefaultTextLength;
   dataset_ = tokenize(*rows, tokenizer, tokens);
   if (is_classifier) {
     collate_ = DataCollatorWithPadding(tokenizer);
   } else {
-    collate_ = DataCollatorForLanguageModeling(tokenizer);
+    LanguageModelingOptions masking;
+    masking.mlm = source.task == TextTask::MaskedLanguageModel;
+    collate_ = DataCollatorForLanguageModeling(tokenizer, masking);
   }
 }
 

@@ -11,20 +11,23 @@
 
 namespace lockstep {
 
-/// The rows of a file, tokenized, for a registered text model: reviews with labels for BERT, texts for GPT-2.
+/// The rows of a file, tokenized, for a text model: with labels if it classifies.
 class VerificationTexts {
  public:
-  struct Columns {
-    std::string tokenizer;  ///< folder
-    std::string text;
-    std::string label;  ///< only used by classifiers
+  struct Source {
+    std::string path;
+    std::string tokenizer;            ///< folder
+    std::string text;                 ///< column; empty: the usual name
+    std::string label;                ///< column, only used by classifiers; empty: label
+    std::vector<std::string> labels;  ///< the model's names; empty: the file's own
+    TextTask task = TextTask::SequenceClassification;
+    std::int64_t max_length = 0;  ///< tokens of the longest text; 0: 64
   };
 
-  /// @param max_length  tokens of the longest text; 0: 64
-  /// @throws Error  if the file, the tokenizer or a column cannot be read, or a model of that name takes no texts
-  VerificationTexts(const std::string& model, const std::string& path, const Columns& columns, std::int64_t max_length);
+  /// @throws Error  if the file, the tokenizer or a column cannot be read
+  explicit VerificationTexts(const Source& source);
 
-  /// The options that the model needs for these texts.
+  /// The options that a new model needs for these texts.
   const ModelOptions& model_options() const { return model_options_; }
   /// The `step`th batch, padded. @throws Error  if the file ends earlier
   Batch batch(std::int64_t size, int step) const;
