@@ -12,10 +12,12 @@
 #include <string>
 #include <thread>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/launch/attempt.h"
+#include "lockstep/launch/job_summary.h"
 #include "lockstep/launch/nodes/free_port.h"
 #include "lockstep/launch/nodes/make_node_group.h"
 #include "lockstep/launch/process/job_mark.h"
@@ -24,6 +26,7 @@
 #include "lockstep/launch/ranks/failure_report.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/start/kernel_choice.h"
+#include "lockstep/start/start_variables.h"
 
 namespace lockstep {
 namespace {
@@ -68,6 +71,15 @@ std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes,
     places.push_back(place);
   }
   return places;
+}
+
+// A person at a terminal reads it; logs have it at level info.
+void show_summary(Console& err, const LaunchPlan& plan, const Agreement& agreement) {
+  const bool is_for_person = ::isatty(STDERR_FILENO) == 1;
+  if (!is_for_person && !log_enabled(LogLevel::Info)) return;
+  const std::string threads = is_users_choice("OMP_NUM_THREADS") ? env_string("OMP_NUM_THREADS").value_or("") : "";
+  const std::string text = summary_of(plan, agreement, node_cores(), threads);
+  is_for_person ? err.write("lockstep run: " + text + "\n") : log_info("{}", text);
 }
 
 // While launchers wait for each other, there are no ranks.
@@ -131,8 +143,9 @@ int run_job(const LaunchPlan& plan) {
   }();
   const long killed_before = count_out_of_memory_kills();
 
-  for (;;) {
+  for (bool is_first = true;; is_first = false) {
     const Agreement agreement = agree(*nodes);
+    if (is_first) show_summary(err, plan, agreement);
     Attempt ranks(parts, *nodes, signals);
     start(ranks, *nodes, signals, places_of(plan, *nodes, agreement, mark));
     ranks.run();

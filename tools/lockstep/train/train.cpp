@@ -58,6 +58,7 @@ class Train : public Subcommand {
       return std::find(args.report_to.begin(), args.report_to.end(), name) != args.report_to.end();
     };
     if (reports("tensorboard") || reports("all")) options.callbacks.push_back(std::make_shared<TensorBoardCallback>());
+    options.callbacks.push_back(outlook_callback(args));
     options.callbacks.push_back(log_callback(args));
 
     Trainer trainer(options);

@@ -1,13 +1,16 @@
 // The options of a Trainer that `lockstep train` and `lockstep evaluate` share.
 #pragma once
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <memory>
 
+#include "lockstep/base/log.h"
 #include "lockstep/train/printer_callback.h"
 #include "lockstep/train/progress_callback.h"
 #include "lockstep/train/trainer.h"
+#include "tools/lockstep/train/training_outlook.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
@@ -20,6 +23,17 @@ inline bool shows_bar(const TrainingArguments& args) {
 inline std::shared_ptr<TrainerCallback> log_callback(const TrainingArguments& args) {
   if (shows_bar(args)) return std::make_shared<ProgressCallback>(print_line);
   return std::make_shared<PrinterCallback>(print_line);
+}
+
+/// The start in a terminal, or in the log at level info; the time that is left where no bar shows it.
+inline std::shared_ptr<TrainerCallback> outlook_callback(const TrainingArguments& args) {
+  TrainingOutlook::Say say_start;
+  if (::isatty(STDERR_FILENO) == 1) {
+    say_start = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  } else if (log_enabled(LogLevel::Info)) {
+    say_start = [](const std::string& line) { log_info("{}", line); };
+  }
+  return std::make_shared<TrainingOutlook>(say_start, shows_bar(args) ? nullptr : TrainingOutlook::Say(print_line));
 }
 
 /// Prints what the task has to report before it starts, on rank 0.

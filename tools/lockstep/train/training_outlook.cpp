@@ -1,0 +1,70 @@
+#include "tools/lockstep/train/training_outlook.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/comm/process_group.h"
+
+namespace lockstep {
+namespace {
+
+std::string precision_of(const TrainingArguments& args) {
+  if (args.bf16) return "bf16";
+  if (args.fp16) return "fp16";
+  const std::string named = env_string("ACCELERATE_MIXED_PRECISION").value_or("no");
+  return named == "no" ? "fp32" : named;
+}
+
+std::string counted_things(std::int64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string training_start_text(const TrainingArguments& args, const TrainerState& state) {
+  const auto group = is_initialized() ? default_group() : nullptr;
+  const std::int64_t ranks = group ? group->world_size() : 1;
+  std::string text = ranks > 1 ? counted_things(ranks, "rank") + ", engine " + std::string(group->engine()) + ", "
+                               : std::string("one process, ");
+  text += counted_things(at::get_num_threads(), "thread") + (ranks > 1 ? " each, " : ", ") + precision_of(args);
+  const std::int64_t samples = state.train_batch_size * ranks * args.gradient_accumulation_steps;
+  text += fmt::format(": {} of {}", counted_things(state.max_steps, "update"), counted_things(samples, "sample"));
+  if (state.global_step > 0) text += fmt::format(", {} of them done", state.global_step);
+  return text;
+}
+
+std::string time_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+void TrainingOutlook::on_train_begin(TrainerEvent& event) {
+  first_step_ = event.state.global_step + 1;
+  if (!event.state.is_world_process_zero || !say_start_) return;
+  say_start_(training_start_text(event.args, event.state));
+}
+
+void TrainingOutlook::on_step_end(TrainerEvent& event) {
+  constexpr std::int64_t kMeasured = 10;
+  constexpr std::chrono::seconds kLongEnough{5};
+  constexpr double kWorthALine = 60;
+  if (!event.state.is_world_process_zero || !say_time_) return;
+  const std::int64_t step = event.state.global_step;
+  const Clock::time_point now = now_();
+  if (step == first_step_) first_end_ = now;
+  if (step < first_step_ + kMeasured || now - first_end_ < kLongEnough) return;
+  const double each = std::chrono::duration<double>(now - first_end_).count() / static_cast<double>(step - first_step_);
+  const double left = each * static_cast<double>(event.state.max_steps - step);
+  if (left >= kWorthALine) {
+    say_time_(fmt::format("About {} to go: {} of {:.2g} s, and evaluations", time_text(left),
+                          counted_things(event.state.max_steps - step, "update"), each));
+  }
+  say_time_ = nullptr;
+}
+
+}  // namespace lockstep
