@@ -5,6 +5,7 @@ implementation, to which transformers_test.cpp compares ours.
     /usr/bin/python3 -m venv --system-site-packages venv && venv/bin/pip install transformers==4.30.2 safetensors
     venv/bin/python tests/models/make_fixtures.py          # BERT and GPT-2
     NEWER/bin/python tests/models/make_fixtures.py encoders  # RoBERTa, DistilBERT, ELECTRA, MPNet
+    NEWER/bin/python tests/models/make_fixtures.py pickled   # files of torch.save
 
 The first were made with torch 1.13.1 and transformers 4.30.2, the others with 2.15 and 5.23. One folder a model: config.json and model.safetensors as
 `save_pretrained` writes them, and case-NAME.safetensors for each batch: "input.*", "output", "loss", "grad.*".
@@ -159,11 +160,34 @@ def encoders():
                       unused=() if ties else ("lm_head.bias",))  # it has the decoder's bias beside
 
 
+def pickled():
+    """One state_dict in both formats of torch.save, and as safetensors."""
+    folder = ROOT / "pickled"
+    folder.mkdir(exist_ok=True)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))  # its state_dict has "_metadata"
+    state = model.state_dict()
+    state["parameter"] = torch.nn.Parameter(torch.randn(2, 2))
+    state["half"] = torch.randn(3).half()
+    state["bfloat16"] = torch.randn(3).bfloat16()
+    state["flags"] = torch.tensor([True, False])
+    state["table"] = torch.arange(12.0).view(3, 4)
+    state["transposed"] = state["table"].t()  # shares its storage
+    state["rows"] = state["table"][1:]
+    state["empty"] = torch.zeros(0, 4)
+    state["scalar"] = torch.tensor(7)
+    torch.save(state, folder / "zip.bin")
+    torch.save(state, folder / "old.bin", _use_new_zipfile_serialization=False)
+    plain = {key: value.detach().clone().contiguous() for key, value in state.items()}
+    safetensors.torch.save_file(plain, str(folder / "same.safetensors"))
+
+
 def main():
     torch.manual_seed(20)
     torch.set_num_threads(1)
     if sys.argv[1:] == ["encoders"]:
         return encoders()
+    if sys.argv[1:] == ["pickled"]:
+        return pickled()
     for make in (bert_classifier, bert_activations, bert_mlm, gpt2_lm, gpt2_classifier):
         make()
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}

@@ -1,4 +1,4 @@
-// `lockstep model`: fetches pretrained models from the Hugging Face Hub.
+// `lockstep model`: fetches pretrained models from the Hugging Face Hub, and converts PyTorch's files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "lockstep/base/text/size_text.h"
 #include "lockstep/data/hub/model_download.h"
+#include "lockstep/models/pickled/pickled_weights.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/subcommand.h"
@@ -46,23 +47,42 @@ class TransferLine {
   std::int64_t begin_bytes_ = 0;
 };
 
-class GetModel : public Subcommand {
+class ModelFiles : public Subcommand {
  public:
   void add(CLI::App& app) override {
     app.require_subcommand(1);
+    add_get(app);
+    add_convert(app);
+    show_examples(app, {"lockstep model get bert-base-cased", "lockstep model convert bert-base-cased"});
+  }
+
+  int run() override { return convert_->parsed() ? run_convert() : run_get(); }
+
+ private:
+  void add_get(CLI::App& app) {
     CLI::App& get = *app.add_subcommand("get", "download a model from the Hugging Face Hub and check it");
     get.add_option("model", download_.id, "its name there: NAME or OWNER/NAME")->required();
     get.add_option("--output,--local-dir", download_.folder, "folder for the files (default: the model's name)");
     get.add_option("--revision", download_.revision, "branch, tag or commit")->capture_default_str();
     get.add_flag("--force", download_.replaces_files, "replace files of these names that hold something else");
-    const std::vector<std::string> examples{"lockstep model get bert-base-cased",
-                                            "lockstep model get distilbert-base-uncased --output /models/distilbert",
-                                            "HF_TOKEN=hf_... lockstep model get OWNER/PRIVATE --revision v2"};
-    show_examples(get, examples);
-    show_examples(app, examples);
+    show_examples(get, {"lockstep model get bert-base-cased",
+                        "lockstep model get distilbert-base-uncased --output /models/distilbert",
+                        "HF_TOKEN=hf_... lockstep model get OWNER/PRIVATE --revision v2"});
   }
 
-  int run() override {
+  void add_convert(CLI::App& app) {
+    convert_ = app.add_subcommand("convert", "write model.safetensors from a folder's pytorch_model.bin");
+    convert_->add_option("folder", folder_, "folder of a model")->required();
+    show_examples(*convert_, {"lockstep model convert bert-base-cased"});
+  }
+
+  int run_convert() const {
+    const std::int64_t tensors = convert_pickled_weights(folder_);
+    fmt::print("{} tensors of {}/pytorch_model.bin are in model.safetensors beside it\n", tensors, folder_);
+    return 0;
+  }
+
+  int run_get() {
     if (download_.folder.empty()) download_.folder = download_.id;
     TransferLine line;
     download_.accept = require_known_model;
@@ -74,20 +94,18 @@ class GetModel : public Subcommand {
     const DownloadedModel done = download_model(download_, HubSettings::from_environment());
     fmt::print("{} at commit {}: {} files, {}, in {}\n", download_.id, done.commit, done.files, size_of(done.bytes),
                download_.folder);
-    if (done.is_pickled) fmt::print("{}", kPickled);
-    return 0;
+    if (!done.is_pickled) return 0;
+    folder_ = download_.folder;
+    return run_convert();
   }
 
- private:
-  static constexpr const char* kPickled =
-      "note: this model has no safetensors; its pytorch_model.bin is not read. Convert it in Python: "
-      "model.save_pretrained(folder, safe_serialization=True)\n";
-
+  CLI::App* convert_ = nullptr;
+  std::string folder_;
   ModelDownload download_;
 };
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_model() { return std::make_unique<GetModel>(); }
+std::unique_ptr<Subcommand> make_model() { return std::make_unique<ModelFiles>(); }
 
 }  // namespace lockstep

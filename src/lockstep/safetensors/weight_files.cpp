@@ -28,8 +28,10 @@ std::string weights_in(const std::string& folder) {
   }
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
     if (!fs::exists(fs::path(folder) / name)) continue;
+    const bool is_pytorch = starts_with(name, "pytorch");
     throw Error(fmt::format("{} has its weights as {}, which is not read", folder, name), folder,
-                "save them as safetensors: in Python, model.save_pretrained(folder, safe_serialization=True)");
+                (is_pytorch ? "`lockstep model convert " + folder + "` writes model.safetensors beside it; or " : "") +
+                    "save them as safetensors: in Python, model.save_pretrained(folder, safe_serialization=True)");
   }
   throw Error("no weights in " + folder, folder, fmt::format("give a folder that holds {} or {}", kWeights, kIndex));
 }

@@ -89,8 +89,9 @@ TEST_P(RelativesOfBert, GiveTheSameScoresThereAndBack) {
   const std::string theirs = folder_ / "theirs";
   const ModelJson made = of_theirs("make " + theirs + " " + GetParam().type + " " + vocabulary, folder_ / "texts");
   expect_scores(theirs, made);
-  train(GetParam().vocabulary,
-        "--task text-classification --label-column division --ignore-mismatched-sizes --model " + theirs);
+  train(
+      GetParam().vocabulary,
+      "--task text-classification --label-column division --ignore-mismatched-sizes --max-length 64 --model " + theirs);
   expect_scores(folder_ / "out", of_theirs("scores " + (folder_ / "out"), folder_ / "texts"));
 }
 
