@@ -30,7 +30,7 @@ class EncoderModelImpl : public PretrainedModule<EncoderModelImpl<Family>, Encod
   ~EncoderModelImpl() override;
 
   /// DistilBERT and MPNet have no segments: they take no notice of `token_type_ids`.
-  /// @throws Error  if ids, lengths or shapes do not fit (see check_token_inputs)
+  /// @throws Error  if ids, lengths or shapes do not fit the configuration; the message names field, row and column
   BertOutput forward(const TokenInputs& inputs);
 
   const Embedding& word_embeddings() const;
@@ -55,7 +55,7 @@ class EncoderForSequenceClassificationImpl
                                                 InitialWeights weights = InitialWeights::Random);
 
   /// @return  scores [size, num_labels]
-  /// @throws Error  if ids, lengths or shapes do not fit (see check_token_inputs)
+  /// @throws Error  if ids, lengths or shapes do not fit the configuration; the message names field, row and column
   at::Tensor forward(const TokenInputs& inputs);
 
   Batch random_batch(const RandomBatchOptions& options) const override;

@@ -75,6 +75,7 @@ class Model : public torch::nn::Module {
 
  private:
   void clone_(torch::nn::Module& other, const OptionalDevice& device) override;
+  /// `forward` of a batch. It has a name of its own, because a typed `forward` in a derived class would hide it.
   virtual at::Tensor forward_batch(const Batch& batch) = 0;
   virtual std::shared_ptr<Model> make_alike() const = 0;
 };
