@@ -137,6 +137,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void launch(std::size_t bucket);
   void finish_backward();
   void check_static_graph();
+  void reduce_buckets();
+  void launch_last_bucket();
   void wait_for_buckets();
   void exchange_flags();
   void check_moved_parameters();

@@ -30,8 +30,7 @@ void Reducer::finish_backward() {
     if (parameters_[i].late.defined()) flags_.set_late(i);
   }
   advise_on_uneven_inputs([this] {
-    launch_ready_buckets();
-    wait_for_buckets();
+    reduce_buckets();
     restore_gradients();
     average_sparse(true);
   });
@@ -49,14 +48,32 @@ void Reducer::check_static_graph() {
             "leave static_graph off where the graph changes between steps");
 }
 
-void Reducer::wait_for_buckets() {
+// From the buckets that still wait for others to the averages of all.
+void Reducer::reduce_buckets() {
+  launch_ready_buckets();
   statistics_ = StepStatistics();
+  launch_last_bucket();
+  wait_for_buckets();
+  if (all_left()) return;
+  exchange_flags();
+  check_moved_parameters();
+  if (!join_.is_on() && allows_join()) replica_watch_.compare(*communicator_, flags_.differing_bits());
+  if (flags_.any_late()) reduce_late_gradients();
+  if (join_.divides_by_active_ranks()) scale_by_active_ranks();
+}
+
+// The last bucket carries the flags, so it leaves when they are known.
+void Reducer::launch_last_bucket() {
   if (!all_left()) {
     const std::uint32_t bits = replica_watch_.look();
     if (!join_.is_on()) flags_.set_bits(bits);  // a rank without inputs has older weights
   }
   if (flags_in_bucket()) flags_.write(buckets_[progress_.size() - 1].tail);
   if (!progress_.empty() && leaves_in_backward(progress_.size() - 1)) launch(progress_.size() - 1);
+}
+
+// Waits for the exchanges of all buckets, and for a hook's second ones.
+void Reducer::wait_for_buckets() {
   const auto start = std::chrono::steady_clock::now();
   double busy_s = 0;
   const auto wait_for = [&](BucketProgress& bucket) {
@@ -81,12 +98,6 @@ void Reducer::wait_for_buckets() {
   }
   statistics_.waited_s = seconds_since(start);
   statistics_.overlapped_s = std::max(0.0, busy_s - statistics_.waited_s);
-  if (all_left()) return;
-  exchange_flags();
-  check_moved_parameters();
-  if (!join_.is_on() && allows_join()) replica_watch_.compare(*communicator_, flags_.differing_bits());
-  if (flags_.any_late()) reduce_late_gradients();
-  if (join_.divides_by_active_ranks()) scale_by_active_ranks();
 }
 
 void Reducer::exchange_flags() {
@@ -191,8 +202,7 @@ bool Reducer::shadow_backward() {
     progress_[i].pending = 0;
     progress_[i].launched = false;
   }
-  launch_ready_buckets();
-  wait_for_buckets();
+  reduce_buckets();
   average_sparse(false);
   const int last = communicator_->world_size() - 1;
   return flags_.joined(last) && join_.lowest_active_rank() == last;
