@@ -10,13 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/factory.h"
 #include "lockstep/comm/shm/memory/memory_segment.h"
+#include "lockstep/net/sockets/unix_address.h"
+#include "tests/support/ranks.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep::shm {
 namespace {
@@ -30,15 +35,17 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Connects to an inbox and sends nothing.
-UniqueFd connect_silently(std::uint64_t inbox) {
+// Connects to the socket at `path` and sends nothing; without a descriptor if that fails, and errno says why.
+UniqueFd connect_silently(const std::string& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::snprintf(address.sun_path + 1, 6, "%05x", static_cast<unsigned>(inbox));
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 6);
-  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  const sockaddr_un address = unix_address(path);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return UniqueFd();
   return fd;
+}
+
+std::size_t sockets_in(const std::string& folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
 // Runs `body` in a separate process; returns its exit status.
@@ -80,7 +87,8 @@ TEST(DescriptorInbox, TakesMemoryOfAProcessThatOthersCannotLookInto) {
 
 TEST(DescriptorInbox, IsNotHeldUpByOneWhoConnectsAndIsSilent) {
   DescriptorInbox inbox;
-  const UniqueFd silent = connect_silently(inbox.name());
+  const UniqueFd silent = connect_silently(inbox_path(inbox.name()));
+  ASSERT_TRUE(silent);
   const UniqueFd memory = create_segment(4096);
   ASSERT_TRUE(send_descriptor(inbox.name(), kInboxLabel, memory.get(), Deadline::never()));
   EXPECT_TRUE(inbox.take(kInboxLabel, milliseconds(0)));
@@ -96,14 +104,57 @@ TEST(DescriptorInbox, HearsNoOtherUser) {
     return send_descriptor(inbox.name(), kInboxLabel, memory.get(), Deadline::never()) ? 1 : 0;
   });
   EXPECT_EQ(status, 0);
-  // A sender that does not check its receiver may send, but nothing of it is kept.
+  // It knows the path, and cannot even connect; so it cannot fill the queue.
+  const std::string path = inbox_path(inbox.name());
   const int rude = in_child([&] {
     if (::setgid(4711) != 0 || ::setuid(4711) != 0) return 2;
-    const UniqueFd connection = connect_silently(inbox.name());
-    return ::send(connection.get(), &kInboxLabel, sizeof(kInboxLabel), MSG_NOSIGNAL) < 0 ? 1 : 0;
+    return !connect_silently(path) && errno == EACCES ? 0 : 1;
   });
   EXPECT_EQ(rude, 0);
   EXPECT_FALSE(inbox.take(kInboxLabel, milliseconds(5)));
+}
+
+TEST(DescriptorInbox, LeavesNoFileAndRemovesThoseOfKilledProcesses) {
+  const TemporaryFolder runtime;
+  const int status = in_child([&] {  // has its own environment
+    ::setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+    const std::string folder = runtime / "lockstep";
+    if (in_child([] {
+          new DescriptorInbox;  // lost with its process
+          return 0;
+        }) != 0) {
+      return 1;
+    }
+    if (sockets_in(folder) != 1) return 2;
+    {
+      const DescriptorInbox first;
+      if (sockets_in(folder) != 1) return 3;
+      const DescriptorInbox second;  // does not take the first for a dead one
+      if (sockets_in(folder) != 2) return 4;
+      if (in_child([&] {
+            const_cast<DescriptorInbox&>(second).~DescriptorInbox();  // a copy, as in every fork
+            return 0;
+          }) != 0) {
+        return 5;
+      }
+      if (sockets_in(folder) != 2) return 6;
+    }
+    return sockets_in(folder) == 0 ? 0 : 7;
+  });
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(WIFEXITED(status));
+}
+
+TEST(DescriptorInbox, IsNotSoughtInAnotherFolderOfARank) {
+  const TemporaryFolder elsewhere;
+  const auto ends = ranks_as_processes(2, [&](const Membership& membership) {
+    if (membership.rank == 1) ::setenv("XDG_RUNTIME_DIR", elsewhere.path().c_str(), 1);
+    make_communicator("shm", membership);
+  });
+  EXPECT_TRUE(ends[0].failed && ends[1].failed);
+  EXPECT_NE(ends[0].text.find("rank 1 has its sockets in " + elsewhere / "lockstep"), std::string::npos)
+      << ends[0].text;
+  EXPECT_NE(ends[0].text.find("XDG_RUNTIME_DIR"), std::string::npos) << ends[0].text;
 }
 
 TEST(DescriptorInbox, KeepsNothingThatIsMalformed) {
@@ -111,7 +162,7 @@ TEST(DescriptorInbox, KeepsNothingThatIsMalformed) {
   {
     DescriptorInbox inbox;
     for (int i = 0; i < 20; ++i) {
-      const UniqueFd connection = connect_silently(inbox.name());
+      const UniqueFd connection = connect_silently(inbox_path(inbox.name()));
       EXPECT_GT(::send(connection.get(), "short", 5, MSG_NOSIGNAL), 0);
       EXPECT_FALSE(inbox.take(kInboxLabel, milliseconds(0)));
     }

@@ -31,18 +31,24 @@ Token random_token(const std::string& where) {
 
 std::string inbox_key(int rank) { return fmt::format("shm/inbox/{}", rank); }
 
-// The inbox and label for a rank's control block, in the text that the rank stores for rank 0.
-std::string to_text(const Recipient& it) {
-  return fmt::format("{} {} {}", it.inbox, it.label.token[0], it.label.token[1]);
+// The inbox and label for a rank's control block and the inbox's folder, in the text that the rank stores for rank 0.
+std::string to_text(const Recipient& it, const std::string& folder) {
+  return fmt::format("{} {} {} {}", it.inbox, it.label.token[0], it.label.token[1], folder);
 }
 
-Recipient recipient_from(const std::string& text, int rank, const std::string& where) {
+Recipient recipient_from(const std::string& text, int rank, const std::string& own_folder, const std::string& where) {
   Recipient it;
+  std::string folder;
   std::istringstream in(text);
-  in >> it.inbox >> it.label.token[0] >> it.label.token[1];
+  in >> it.inbox >> it.label.token[0] >> it.label.token[1] >> std::ws;
+  std::getline(in, folder);
   if (in.fail()) {
     throw Error(fmt::format("rank {} says \"{}\" where the name of its socket is expected", rank, text.substr(0, 200)),
                 where, "run the same version of Lockstep on all ranks");
+  }
+  if (folder != own_folder) {
+    throw Error(fmt::format("rank {} has its sockets in {}, and rank 0 in {}", rank, folder.substr(0, 200), own_folder),
+                where, "set XDG_RUNTIME_DIR and TMPDIR alike for all ranks of this host, and let containers share it");
   }
   it.label.number = kBlockNumber;
   return it;
@@ -76,11 +82,12 @@ void throw_if_lost(const Membership& membership, PeerWatch& watch, const std::ve
 void deliver_block(const Segment& block, const Membership& membership, MemorySharing& sharing, PeerWatch& watch,
                    Deadline deadline) {
   const std::string where = membership.where();
+  const std::string folder = sharing.inbox_folder();
   std::vector<int> missing;
   for (int rank = 1; rank < membership.world_size; ++rank) missing.push_back(rank);
   const auto deliver = [&](int rank) {
     const auto text = membership.store->try_get(inbox_key(rank));
-    return text && sharing.offer(block, recipient_from(*text, rank, where), deadline);
+    return text && sharing.offer(block, recipient_from(*text, rank, folder, where), deadline);
   };
   for (;;) {
     missing.erase(std::remove_if(missing.begin(), missing.end(), deliver), missing.end());
@@ -110,7 +117,7 @@ Segment await_block(const Membership& membership, MemorySharing& sharing, const 
                     Deadline deadline) {
   const std::string where = membership.where();
   const Recipient me{sharing.inbox(), {random_token(where), kBlockNumber}};
-  membership.store->set(inbox_key(membership.rank), to_text(me));
+  membership.store->set(inbox_key(membership.rank), to_text(me, sharing.inbox_folder()));
   Segment block;
   for (;;) {
     block = sharing.accept(me.label, layout.total_bytes(),

@@ -3,38 +3,34 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/net/environment/env_address.h"
+#include "lockstep/net/hmac.h"
+#include "lockstep/net/sockets/runtime_folder.h"
+#include "lockstep/net/sockets/stale_sockets.h"
+#include "lockstep/net/sockets/unix_address.h"
 
 namespace lockstep::shm {
 namespace {
 
-constexpr std::size_t kNameChars = 5;       // length of a name that the kernel picks: hexadecimal digits
 constexpr std::size_t kMostSenders = 1024;  // connected at once; other processes of this user could connect more
 constexpr std::chrono::milliseconds kRetry(1);
 
-struct InboxAddress {
-  sockaddr_un socket{};
-  socklen_t length = 0;
-};
-
-// An abstract name: a zero byte first.
-InboxAddress address_of_inbox(std::uint64_t name) {
-  InboxAddress address;
-  address.socket.sun_family = AF_UNIX;
-  const std::string digits = fmt::format("{:05x}", name & 0xFFFFF);
-  std::memcpy(address.socket.sun_path + 1, digits.data(), kNameChars);
-  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kNameChars);
-  return address;
+std::uint64_t random_name() {
+  std::uint64_t name = 0;
+  const std::string bytes = random_bytes(sizeof(name));
+  std::memcpy(&name, bytes.data(), sizeof(name));
+  return name;
 }
 
 bool is_of_this_user(int connection) {
@@ -81,22 +77,37 @@ bool read_letter(int connection, Label& label, UniqueFd& fd) {
 
 static_assert(sizeof(Label) == 24, "a label is sent as it lies in memory");
 
-DescriptorInbox::DescriptorInbox() : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+std::string inbox_path(std::uint64_t name) {
+  return private_runtime_folder() + "/" + unique_socket_name({"inbox", std::to_string(name)});
+}
+
+std::string inbox_folder() {
+  const std::string folder = private_runtime_folder();
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) throw_inbox_error("cannot look at folder " + folder, errno);
+  return fmt::format("{} (device {}, inode {})", folder, status.st_dev, status.st_ino);
+}
+
+DescriptorInbox::DescriptorInbox()
+    : name_(random_name()),
+      path_(inbox_path(name_)),
+      socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
   if (!socket_) throw_inbox_error("cannot make a Unix socket", errno);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  socklen_t length = sizeof(address.sun_family);  // without a name the kernel picks one
-  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      ::listen(socket_.get(), SOMAXCONN) != 0) {
-    throw_inbox_error("cannot listen on a Unix socket", errno);
+  const sockaddr_un address = unix_address(path_);
+  const SocketFolderLock lock(path_);  // others would take a socket that is being bound for a dead one's
+  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    throw_inbox_error("cannot make the Unix socket " + path_, errno);
   }
-  length = sizeof(address);
-  if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    throw_inbox_error("getsockname failed", errno);
+  if (::listen(socket_.get(), SOMAXCONN) != 0) {
+    const int code = errno;
+    ::unlink(path_.c_str());
+    throw_inbox_error("cannot listen on a Unix socket", code);
   }
-  const std::string digits(address.sun_path + 1, std::min(kNameChars, sizeof(address.sun_path) - 1));
-  name_ = std::strtoull(digits.c_str(), nullptr, 16);
-  if (length != address_of_inbox(name_).length) throw_inbox_error("the kernel picked an unusual socket name", EINVAL);
+  remove_stale_sockets_beside(path_, lock);
+}
+
+DescriptorInbox::~DescriptorInbox() {
+  if (home_.is_here()) ::unlink(path_.c_str());
 }
 
 void DescriptorInbox::accept_senders() {
@@ -143,15 +154,15 @@ UniqueFd DescriptorInbox::take(const Label& label, std::chrono::milliseconds pat
 }
 
 bool send_descriptor(std::uint64_t inbox, const Label& label, int fd, Deadline deadline) {
-  const InboxAddress address = address_of_inbox(inbox);
+  const sockaddr_un address = unix_address(inbox_path(inbox));
   const UniqueFd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!connection) throw_inbox_error("cannot make a Unix socket", errno);
-  while (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.socket), address.length) != 0) {
-    if (errno == ECONNREFUSED) return false;
+  while (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == ECONNREFUSED || errno == ENOENT) return false;
     if (errno != EAGAIN && errno != EINTR) throw_inbox_error("cannot hand over memory", errno);
     if (deadline.passed()) {
       throw TimeoutError("cannot hand over memory: the other rank's socket is full", "shared memory",
-                         "look for programs of this user that connect to abstract Unix sockets");
+                         "look for programs of this user that connect to its Unix sockets");
     }
     std::this_thread::sleep_for(kRetry);
   }

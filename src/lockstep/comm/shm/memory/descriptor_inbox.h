@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/files/unique_fd.h"
+#include "lockstep/base/home_process.h"
 
 namespace lockstep::shm {
 
@@ -26,16 +28,21 @@ struct Label {
   }
 };
 
-/// Receives descriptors from other ranks of the host, whatever this rank is doing: a listening Unix socket without a
-/// file, under a name that the kernel picks. A sender needs no answer, so no thread serves it. Only processes of this
-/// user are accepted, and only letters with a requested label are kept.
+/// Receives descriptors from other ranks of the host, whatever this rank is doing: a listening Unix socket in the
+/// folder that only this user can enter, so that nobody else can fill its queue. A sender needs no answer, so no thread
+/// serves it. Only processes of this user are accepted, and only letters with a requested label are kept.
 ///
+/// The socket's file ends with the object; what a killed process leaves is removed by the next inbox in the folder.
 /// Thread-safe.
 class DescriptorInbox {
  public:
   /// @throws Error  if no socket can be made
   DescriptorInbox();
+  ~DescriptorInbox();
+  DescriptorInbox(const DescriptorInbox&) = delete;
+  DescriptorInbox& operator=(const DescriptorInbox&) = delete;
 
+  /// Random: unique on the host.
   std::uint64_t name() const { return name_; }
   /// The descriptor sent under `label`; empty if it has not arrived after `patience`.
   /// @throws Error  if the process has no descriptors left
@@ -45,12 +52,22 @@ class DescriptorInbox {
   void accept_senders();
   void read_letters();
 
+  const HomeProcess home_;
+  const std::uint64_t name_;
+  const std::string path_;
   UniqueFd socket_;
-  std::uint64_t name_ = 0;
   std::mutex mutex_;
   std::vector<UniqueFd> senders_;  // connected; their letters may not have arrived yet
   std::map<Label, UniqueFd> letters_;
 };
+
+/// Where the inbox with a name listens.
+/// @throws Error  if this user's folder for sockets cannot be used (see private_runtime_folder)
+std::string inbox_path(std::uint64_t name);
+
+/// The folder of all inboxes, with its identity: ranks that have another one cannot send to this process.
+/// @throws Error  as inbox_path does
+std::string inbox_folder();
 
 /// Sends `fd` to the inbox with the name `inbox`. It has arrived when this returns, and lives even if `fd` is closed
 /// here.

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -15,6 +16,7 @@ namespace {
 class BetweenProcesses : public MemorySharing {
  public:
   std::uint64_t inbox() const override { return inbox_.name(); }
+  std::string inbox_folder() const override { return shm::inbox_folder(); }
   Segment make(std::size_t bytes) override {
     UniqueFd fd = create_segment(bytes);
     auto mapping = Mapping::of_file(fd.get(), bytes);
@@ -64,6 +66,7 @@ class BetweenThreads : public MemorySharing {
     standing.erase(standing.lower_bound({inbox_, Label()}), standing.lower_bound({inbox_ + 1, Label()}));
   }
   std::uint64_t inbox() const override { return inbox_; }
+  std::string inbox_folder() const override { return "this process"; }
   Segment make(std::size_t bytes) override { return {Mapping::anonymous(bytes), UniqueFd()}; }
   bool offer(const Segment& segment, const Recipient& to, Deadline) override {
     const std::lock_guard<std::mutex> lock(thread_offers().mutex);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lockstep/base/deadline.h"
@@ -31,6 +32,8 @@ class MemorySharing {
   virtual ~MemorySharing() = default;
   /// The inbox at which this rank receives the offers of others: unique on the host.
   virtual std::uint64_t inbox() const = 0;
+  /// Where inboxes are: offers arrive between ranks for which this is equal. One line. @throws Error  with the cause
+  virtual std::string inbox_folder() const = 0;
   /// Makes `bytes` of zeroed memory, a multiple of the page size. @throws Error  with the cause
   virtual Segment make(std::size_t bytes) = 0;
   /// Delivers the segment; the recipient need not be waiting. False if the recipient is gone. @throws Error  with the
