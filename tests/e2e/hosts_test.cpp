@@ -19,7 +19,7 @@ class Hosts : public ::testing::Test {
   Words mnist() const { return {kBin + "/ddp_mnist", "--data", digits(), "--batch_size", "50", "--epochs", "1"}; }
 
   const TemporaryFolder folder_;
-  const Changes job_{{"LOCKSTEP_SECRET", "a secret of sixteen or more"},
+  const Changes job_{{"LOCKSTEP_SECRET", "5ec2e7000000000000000000000000d1"},
                      {"LOCKSTEP_LOG_LEVEL", "info"},
                      {"OMP_NUM_THREADS", "1"},
                      {"OPENBLAS_NUM_THREADS", "1"}};

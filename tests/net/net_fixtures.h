@@ -21,7 +21,7 @@ namespace lockstep::testing {
 /// Long enough for any wait that succeeds, on a loaded machine.
 inline Deadline patience() { return Deadline::after(std::chrono::seconds(60)); }
 
-inline const std::string kSecret = "a secret of the tests, long enough";
+inline const std::string kSecret = "5ec2e7000000000000000000000000e1";
 
 /// Waits until `condition` holds. @return  false if it does not within the time
 inline bool eventually(const std::function<bool()>& condition) {

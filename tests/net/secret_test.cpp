@@ -32,10 +32,11 @@ TEST(SecretTest, FreshSecretsAre256BitsAndDiffer) {
 TEST(SecretTest, ComesFromTheVariableOrTheFile) {
   EXPECT_EQ(secret_from_environment(), "");
   TemporaryFolder folder;
-  const ScopedVariable file("LOCKSTEP_SECRET_FILE", file_with(folder, " 0123456789abcdef of a file \n", 0600));
-  EXPECT_EQ(secret_from_environment(), "0123456789abcdef of a file");
-  const ScopedVariable variable("LOCKSTEP_SECRET", "0123456789abcdef");
-  EXPECT_EQ(secret_from_environment(), "0123456789abcdef");
+  const ScopedVariable file("LOCKSTEP_SECRET_FILE", file_with(folder, " 0123456789abcdef0123456789abcdef\n", 0600));
+  EXPECT_EQ(secret_from_environment(), "0123456789abcdef0123456789abcdef");
+  const std::string made = make_secret();
+  const ScopedVariable variable("LOCKSTEP_SECRET", made);
+  EXPECT_EQ(secret_from_environment(), made);
 }
 
 TEST(SecretTest, FilesThatOthersCanReadAreRefused) {
@@ -48,20 +49,25 @@ TEST(SecretTest, FilesThatOthersCanReadAreRefused) {
   }
 }
 
-TEST(SecretTest, MissingFilesFoldersAndShortSecretsAreRefused) {
+TEST(SecretTest, MissingFilesAndFoldersAreRefused) {
   TemporaryFolder folder;
   {
     const ScopedVariable file("LOCKSTEP_SECRET_FILE", folder / "none");
     EXPECT_NE(error_of([] { secret_from_environment(); }).find(folder / "none"), std::string::npos);
   }
-  {
-    const ScopedVariable file("LOCKSTEP_SECRET_FILE", folder.path());
-    EXPECT_NE(error_of([] { secret_from_environment(); }).find("no regular file"), std::string::npos);
+  const ScopedVariable file("LOCKSTEP_SECRET_FILE", folder.path());
+  EXPECT_NE(error_of([] { secret_from_environment(); }).find("no regular file"), std::string::npos);
+}
+
+TEST(SecretTest, WhatAPersonCouldHaveChosenIsRefused) {
+  for (const std::string chosen :
+       {"too short", "0123456789abcdef0123456789abcde", "correct horse battery staple, correct"}) {
+    const ScopedVariable variable("LOCKSTEP_SECRET", chosen);
+    const std::string text = error_of([] { secret_from_environment(); });
+    EXPECT_NE(text.find(std::to_string(chosen.size()) + " characters"), std::string::npos) << text;
+    EXPECT_NE(text.find("openssl rand -hex 32"), std::string::npos) << text;
+    EXPECT_EQ(text.find(chosen), std::string::npos) << text;
   }
-  const ScopedVariable variable("LOCKSTEP_SECRET", "too short");
-  const std::string text = error_of([] { secret_from_environment(); });
-  EXPECT_NE(text.find("9 characters"), std::string::npos) << text;
-  EXPECT_EQ(text.find("too short"), std::string::npos) << text;
 }
 
 }  // namespace

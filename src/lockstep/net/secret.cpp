@@ -17,17 +17,22 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kSecretBytes = 32;
-constexpr std::size_t kMinCharacters = 16;
-constexpr std::size_t kMaxCharacters = 4096;
+constexpr std::size_t kMinDigits = 32;
+constexpr std::size_t kMaxDigits = 4096;
+constexpr const char* kDigits = "0123456789abcdefABCDEF";
 
 [[noreturn]] void refuse(const std::string& what, const std::string& source, const std::string& fix) {
   throw Error("the job's secret cannot be used: " + what, source, fix);
 }
 
 std::string checked(const std::string& secret, const std::string& source) {
-  if (secret.size() < kMinCharacters || secret.size() > kMaxCharacters) {
-    refuse(fmt::format("it has {} characters, {} to {} are wanted", secret.size(), kMinCharacters, kMaxCharacters),
-           source, "make one with `openssl rand -hex 32`");
+  const bool is_hexadecimal = secret.find_first_not_of(kDigits) == std::string::npos;
+  if (!is_hexadecimal || secret.size() < kMinDigits || secret.size() > kMaxDigits) {
+    refuse(fmt::format("it has {} characters{}; {} to {} random hexadecimal digits are wanted, because who reads the "
+                       "network can guess at a secret that a person chose",
+                       secret.size(), is_hexadecimal ? "" : ", not all of them hexadecimal digits", kMinDigits,
+                       kMaxDigits),
+           source, "make one with `openssl rand -hex 32`, the same for all ranks");
   }
   return secret;
 }
@@ -54,7 +59,7 @@ std::string read_private_file(const std::string& path, const std::string& source
     refuse(fmt::format("{} is open to others (mode {:04o})", path, status.st_mode & 07777), source,
            "chmod 600 " + path + ", and make a new secret if others may have read this one");
   }
-  std::array<char, kMaxCharacters + 2> block{};
+  std::array<char, kMaxDigits + 2> block{};
   const ssize_t got = ::read(fd.get(), block.data(), block.size());
   if (got < 0) refuse("cannot read " + path + ": " + errno_text(errno), source, "check the file");
   return std::string(block.data(), static_cast<std::size_t>(got));

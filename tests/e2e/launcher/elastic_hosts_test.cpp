@@ -25,7 +25,7 @@ class ElasticHosts : public ::testing::Test {
     EXPECT_TRUE(host->wait_for(text, soon())) << text << " did not come:\n" << host->out() << host->err();
   }
 
-  const Changes job_{{"LOCKSTEP_SECRET", "a secret of sixteen or more"}};
+  const Changes job_{{"LOCKSTEP_SECRET", "5ec2e7000000000000000000000000c1"}};
 };
 
 TEST_F(ElasticHosts, GoOnWithoutOneWhoseLinkIsDown) {

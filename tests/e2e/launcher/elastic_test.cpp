@@ -200,9 +200,10 @@ TEST_F(Elastic, RefusesAnotherBuild) {
 }
 
 TEST_F(Elastic, RefusesAWrongSecret) {
-  const Program a = start("1:2", {}, {{"LOCKSTEP_SECRET", "the secret of this job"}});
+  const Program a = start("1:2", {}, {{"LOCKSTEP_SECRET", "5ec2e7000000000000000000000000b1"}});
   expect(a, "joined 1,");
-  expect_end(start("1:2", {}, {{"LOCKSTEP_SECRET", "a secret of another job"}}), 1, "its secret is another one");
+  expect_end(start("1:2", {}, {{"LOCKSTEP_SECRET", "5ec2e7000000000000000000000000b2"}}), 1,
+             "its secret is another one");
   EXPECT_EQ(a->err(), "");
 }
 
