@@ -11,10 +11,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <exception>
+#include <filesystem>
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/net/environment/env_address.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/net/hmac.h"
 #include "lockstep/net/sockets/runtime_folder.h"
 #include "lockstep/net/sockets/stale_sockets.h"
@@ -25,12 +28,34 @@ namespace {
 
 constexpr std::size_t kMostSenders = 1024;  // connected at once; other processes of this user could connect more
 constexpr std::chrono::milliseconds kRetry(1);
+constexpr std::size_t kBootDigits = 8;
 
 std::uint64_t random_name() {
   std::uint64_t name = 0;
   const std::string bytes = random_bytes(sizeof(name));
   std::memcpy(&name, bytes.data(), sizeof(name));
   return name;
+}
+
+// What the names of this kernel's inboxes begin with: a folder may be on a file system that several hosts share, and
+// the sockets of another host look dead here.
+std::string inbox_prefix() {
+  const std::string id = host_id();
+  return "inbox-" + to_hex(hmac_sha256("lockstep inbox", {id.substr(0, id.find('/'))})).substr(0, kBootDigits) + "-";
+}
+
+void remove_stale_inboxes(const std::string& path, const SocketFolderLock& lock) noexcept {
+  if (!lock.is_held()) return;
+  try {
+    const std::string prefix = inbox_prefix();
+    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(path).parent_path())) {
+      const std::string other = entry.path().string();
+      if (other == path || entry.path().filename().string().compare(0, prefix.size(), prefix) != 0) continue;
+      if (is_stale_socket(other)) ::unlink(other.c_str());
+    }
+  } catch (const std::exception& error) {
+    log_debug("cannot tidy up beside {}: {}", path, error.what());
+  }
 }
 
 bool is_of_this_user(int connection) {
@@ -78,7 +103,7 @@ bool read_letter(int connection, Label& label, UniqueFd& fd) {
 static_assert(sizeof(Label) == 24, "a label is sent as it lies in memory");
 
 std::string inbox_path(std::uint64_t name) {
-  return private_runtime_folder() + "/" + unique_socket_name({"inbox", std::to_string(name)});
+  return fmt::format("{}/{}{:016x}", private_runtime_folder(), inbox_prefix(), name);
 }
 
 std::string inbox_folder() {
@@ -103,7 +128,7 @@ DescriptorInbox::DescriptorInbox()
     ::unlink(path_.c_str());
     throw_inbox_error("cannot listen on a Unix socket", code);
   }
-  remove_stale_sockets_beside(path_, lock);
+  remove_stale_inboxes(path_, lock);
 }
 
 DescriptorInbox::~DescriptorInbox() {
