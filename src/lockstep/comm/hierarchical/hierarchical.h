@@ -12,11 +12,13 @@ namespace lockstep {
 /// each direction, not once for each of its ranks, and all ranks send at the same time. Small operations, for which
 /// only latency counts, go directly from rank to rank.
 ///
-/// LOCKSTEP_INTER_HOST_ENGINE, gloo or mpi, names the engine between hosts; default: gloo if this build has it.
+/// LOCKSTEP_INTER_HOST_ENGINE, tcp, gloo or mpi, names the engine between hosts; default: tcp.
 ///
-/// Sums of fp16 and bf16 are computed in fp32 and rounded once inside each host and once between hosts; other engines
-/// round once, but a partial sum in fp32 would be twice as long on the wire. Averages are averages of averages if all
-/// hosts have equally many ranks; otherwise the sum is divided at the end.
+/// Reductions add up inside each host in rank order, then over hosts, for every size: an element's bits do not depend
+/// on the tensor that it is in, nor on whether all_reduce, reduce or reduce_scatter is called. Sums of fp16 and bf16
+/// are computed in fp32 and rounded once inside each host and once between hosts; other engines round once, but a
+/// partial sum in fp32 would be twice as long on the wire. Averages are averages of averages if all hosts have equally
+/// many ranks; otherwise the sum is divided at the end.
 std::unique_ptr<Communicator> make_hierarchical_communicator(Membership membership);
 
 }  // namespace lockstep

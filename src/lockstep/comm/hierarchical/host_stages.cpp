@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/comm/hierarchical/host_order.h"
 #include "lockstep/comm/hierarchical/stage_sizes.h"
 #include "lockstep/comm/reduce/elements.h"
 #include "lockstep/comm/symmetric_memory.h"
@@ -30,13 +31,9 @@ at::Tensor HostStages::slice_of(const at::Tensor& flat, int lane) const {
   return flat.narrow(0, begin, std::min(flat.numel() - begin, each));
 }
 
-// If all hosts have equally many ranks, the average of averages is the average, and no sum of fp16 overflows in
-// between. Otherwise `reduce_between` divides.
-ReduceOp HostStages::staged(ReduceOp op) const { return op == ReduceOp::Avg && !layout_.equal ? ReduceOp::Sum : op; }
-
 void HostStages::reduce_to(at::Tensor& tensor, ReduceOp op, int root) {
   at::Tensor flat = flat_view(tensor);
-  if (direct(flat)) return root < 0 ? parts_.flat->all_reduce(flat, op) : parts_.flat->reduce(flat, root, op);
+  if (direct(flat)) return reduce_directly(flat, op, root);
   if (one_lane(flat)) return reduce_by_one_lane(flat, op, root);
   if (!layout_.equal) return reduce_uneven(flat, op, root);
   // The remainder of the division is reduced directly.
@@ -48,17 +45,30 @@ void HostStages::reduce_to(at::Tensor& tensor, ReduceOp op, int root) {
   reduce_by_one_lane(rest, op, root);
 }
 
+// In the order of the stages, so that a sum's bits do not depend on the size of the tensor that it is in.
+void HostStages::reduce_directly(at::Tensor& flat, ReduceOp op, int root) {
+  const bool is_here = root < 0 || root == parts_.flat->rank();
+  at::Tensor of_all;
+  if (is_here) of_all = at::empty({world_size_ * flat.numel()}, flat.options());
+  if (root < 0) {
+    parts_.flat->all_gather(of_all, flat);
+  } else {
+    parts_.flat->gather(of_all, flat, root);
+  }
+  if (is_here) reduce_in_host_order(flat, of_all, layout_, op);
+}
+
 void HostStages::reduce_between(at::Tensor& slice, ReduceOp op, int root) {
   if (root < 0) {
-    parts_.lane->all_reduce(slice, staged(op));
+    parts_.lane->all_reduce(slice, op_of_stages(layout_, op));
   } else {
-    parts_.lane->reduce(slice, layout_.host_of(root), staged(op));
+    parts_.lane->reduce(slice, layout_.host_of(root), op_of_stages(layout_, op));
   }
-  if (staged(op) != op) slice.div_(world_size_);
+  if (op_of_stages(layout_, op) != op) slice.div_(world_size_);
 }
 
 void HostStages::reduce_by_one_lane(at::Tensor& flat, ReduceOp op, int root) {
-  parts_.local->reduce(flat, 0, staged(op));
+  parts_.local->reduce(flat, 0, op_of_stages(layout_, op));
   if (layout_.place == 0) reduce_between(flat, op, root);
   if (receives(root)) parts_.local->broadcast(flat, 0);
 }
@@ -67,7 +77,7 @@ void HostStages::reduce_slices(at::Tensor& flat, ReduceOp op, int root) {
   const std::int64_t piece = kStagePieceBytes / flat.element_size() / layout_.lanes * layout_.lanes;
   if (root < 0 && flat.numel() > piece) return reduce_in_pieces(flat, op, piece);
   at::Tensor slice = at::empty({flat.numel() / layout_.lanes}, flat.options());
-  parts_.local->reduce_scatter(slice, flat, staged(op));
+  parts_.local->reduce_scatter(slice, flat, op_of_stages(layout_, op));
   reduce_between(slice, op, root);
   if (receives(root)) parts_.local->all_gather(flat, slice);
 }
@@ -96,7 +106,7 @@ void HostStages::reduce_in_pieces(at::Tensor& flat, ReduceOp op, std::int64_t pi
 void HostStages::reduce_uneven(at::Tensor& flat, ReduceOp op, int root) {
   for (int lane = 0; lane < layout_.lanes; ++lane) {
     at::Tensor slice = slice_of(flat, lane);
-    parts_.local->reduce(slice, lane, staged(op));
+    parts_.local->reduce(slice, lane, op_of_stages(layout_, op));
   }
   if (parts_.lane) {
     at::Tensor slice = slice_of(flat, layout_.place);
@@ -164,7 +174,12 @@ void HostStages::gather_for_host(at::Tensor& out, const at::Tensor& in, const Sy
 
 // Sums have the order of all_reduce, for every size: callers may rely on getting the same bits from either.
 void HostStages::reduce_scatter(at::Tensor& out, const at::Tensor& in, ReduceOp op) {
-  if (!layout_.equal || direct(in)) return parts_.flat->reduce_scatter(out, in, op);
+  if (!layout_.equal || direct(in)) {
+    at::Tensor of_all = at::empty({in.numel()}, in.options());
+    parts_.flat->all_to_all(of_all, in);
+    at::Tensor flat = flat_view(out);
+    return reduce_in_host_order(flat, of_all, layout_, op);
+  }
   parts_.lane->reduce_scatter(out, reduce_for_lane(in, out.numel(), op), op);
 }
 

@@ -22,6 +22,7 @@ class HostStages {
  private:
   /// Reduces to `root`, or to all ranks if `root` is negative.
   void reduce_to(at::Tensor& tensor, ReduceOp op, int root);
+  void reduce_directly(at::Tensor& flat, ReduceOp op, int root);
   void reduce_by_one_lane(at::Tensor& flat, ReduceOp op, int root);
   void reduce_slices(at::Tensor& flat, ReduceOp op, int root);
   void reduce_in_pieces(at::Tensor& flat, ReduceOp op, std::int64_t piece);
@@ -35,7 +36,6 @@ class HostStages {
   /// The stage between hosts, in this rank's lane.
   void reduce_between(at::Tensor& slice, ReduceOp op, int root);
   bool receives(int root) const { return root < 0 || layout_.host_of(root) == layout_.host; }
-  ReduceOp staged(ReduceOp op) const;
   /// The part of `flat` that belongs to `lane`: there are `lanes` slices, and the last ones may be shorter or empty.
   at::Tensor slice_of(const at::Tensor& flat, int lane) const;
   bool one_lane(const at::Tensor& flat) const;
