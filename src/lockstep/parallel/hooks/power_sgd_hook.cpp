@@ -1,6 +1,7 @@
 #include "lockstep/parallel/power_sgd_hook.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <algorithm>
