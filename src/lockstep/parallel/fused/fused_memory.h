@@ -38,6 +38,9 @@ class FusedMemory {
   virtual void finish() = 0;
 };
 
+/// The gradients that these pointers to element 0 have; `sources` must outlive it. @param like  of their type
+GradientSource source_of(const std::vector<void*>& sources, const at::Tensor& like);
+
 /// Allocates the weights of these buckets as `plan` has it, and moves the parameters there. Each copy that
 /// ranks share gets the values of the first of them. Collective.
 /// @throws Error  if memory is short on some rank; the parameters are then unchanged
