@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"invalid_utf8", "a.jsonl", "{\"t\": \"a\xc3\"}\n", with({"t"}), {"byte 9 of the line", "a.jsonl:1:9"}},
         BadText{"lone_surrogate", "a.jsonl", "{\"t\": \"\\ud800\"}\n", with({"t"}), {"not valid JSON", "a.jsonl:1"}},
         BadText{"squad_no_json", "a.json", "{\n\"data\": [}", with({"context"}), {"not valid JSON", "a.json:2"}},
-        BadText{"squad_no_data", "a.json", "{}", with({"context"}), {"\"data\" is missing"}},
+        BadText{"json_of_no_columns", "a.json", "{}", with({"context"}), {"no column \"context\""}},
         BadText{"squad_other_shape",
                 "a.json",
                 "{\"data\": [{\"paragraphs\": [{\"context\": 1, \"qas\": []}]}]}",

@@ -122,6 +122,31 @@ TEST_F(TextFile, ReadsSeveralLabelsOfARow) {
   EXPECT_EQ(open_text_file(lists, options)->labels(), want);
 }
 
+// What datasets.load_dataset("json") reads from files named .json, beside SQuAD's format.
+TEST_F(TextFile, ReadsJsonByItsContent) {
+  const TextFileOptions options = columns({"t"}, "l");
+  const Rows want{"x=0", "y [{\"}]=1"};
+  const std::string one = R"({"t": "x", "l": "a"})", two = R"({"l": "b", "t": "y [{\"}]", "more": [{}, [1]]})";
+  for (const std::string& content :
+       {one + "\n" + two, "[" + one + "," + two + "]", " [\n" + one + " ,\n\n " + two + "\n]\n",
+        "[{\"t\":\n\"x\",\n\"l\":\"a\"}," + two + "]"}) {
+    const auto dataset = open_text_file(file("a.json", content), options);
+    EXPECT_EQ(rows(*dataset), want) << content;
+    EXPECT_EQ(open_text_file(file("a.json.gz", gzip_bytes(content)), options)->size(), 2);
+  }
+  EXPECT_EQ(open_text_file(file("a.json", "[\n" + one + ",\n" + two + "]"), options)->where(1), folder_ / "a.json:3");
+  for (const auto& [content, problem] :
+       std::vector<std::pair<std::string, std::string>>{{"[" + one + " " + two + "]", "no comma"},
+                                                        {"[" + one, "no end"},
+                                                        {"[1]", "is not an object"},
+                                                        {"[" + one + ",]", "is not an object"},
+                                                        {"[" + one + "] 1", "more behind"},
+                                                        {"[]", "no rows"},
+                                                        {"[{\"t\": \"x\"", "not valid JSON"}}) {
+    expect_error(problem, [&, text = content] { open_text_file(file("b.json", text), options); });
+  }
+}
+
 TEST_F(TextFile, NumbersLearnedLabelsBySizeOrElseByText) {
   const auto labels = [&](const std::string& content) {
     return open_text_file(file("a.csv", "t,l\n" + content), columns({"t"}, "l"))->labels();

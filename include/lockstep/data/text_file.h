@@ -89,6 +89,10 @@ const std::vector<std::string>& squad_columns(SquadRows rows = SquadRows::Questi
 std::shared_ptr<const TextDataset> read_squad_texts(const std::string& path, const TextFileOptions& options,
                                                     SquadRows rows = SquadRows::Questions);
 
+/// Reads a .json file by its content: one array of objects, or JSON Lines, as Hugging Face's datasets.load_dataset
+/// reads them, with the rules of `read_json_lines_texts`; or one object with the list "data", as `read_squad_texts`.
+std::shared_ptr<const TextDataset> read_json_texts(const std::string& path, const TextFileOptions& options);
+
 /// Reads Parquet through Arrow C++, if the build has it. Text columns hold texts, plain or as a dictionary; null is
 /// read as an empty text. Memory holds the columns.
 /// @throws Error  if the build has no Arrow; with file and row, if a column is missing or has another type, a policy
@@ -105,7 +109,7 @@ ParquetSchema read_parquet_schema(const std::string& path);
 bool has_parquet_reader();
 
 /// Chooses the reader by the end of the file's name, without `.gz`: .csv, .tsv, .jsonl or .ndjson, .txt, .parquet, and
-/// .json for SQuAD's format.
+/// .json for read_json_texts.
 /// @throws Error  as that reader does, or if the name ends otherwise
 std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const TextFileOptions& options);
 

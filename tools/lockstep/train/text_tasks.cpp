@@ -9,6 +9,7 @@
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
+#include "lockstep/data/texts/json_records.h"
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/train/label_sets.h"
@@ -27,7 +28,7 @@ std::vector<std::string> columns_of_texts(const std::string& path, const CsvDial
   std::filesystem::path name = path;
   if (name.extension() == ".gz") name = name.stem();
   if (name.extension() == ".txt") return {"text"};
-  if (name.extension() == ".json") return squad_columns();
+  if (name.extension() == ".json") return columns_of_json(path);
   if (name.extension() != ".parquet") return columns_of_file(path, dialect);
   std::vector<std::string> columns;
   for (const auto& column : read_parquet_schema(path).columns) columns.push_back(column.first);

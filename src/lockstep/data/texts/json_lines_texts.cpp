@@ -1,4 +1,4 @@
-// JSON Lines as rows of texts.
+// JSON Lines, and arrays of objects, as rows of texts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "lockstep/data/text/unicode/utf8.h"
 #include "lockstep/data/texts/indexed_texts.h"
 #include "lockstep/data/texts/json_object_scan.h"
+#include "lockstep/data/texts/json_records.h"
 #include "lockstep/data/texts/label_columns.h"
 
 namespace lockstep {
@@ -141,10 +142,12 @@ class JsonObjectPicker : public nlohmann::json_sax<nlohmann::json> {
   std::string message_;
 };
 
-class JsonLinesTexts : public IndexedTexts {
+class JsonTexts : public IndexedTexts {
  public:
-  JsonLinesTexts(const std::string& path, const TextFileOptions& options)
-      : IndexedTexts(path, options, "json lines"), keys_(options.texts) {
+  JsonTexts(const std::string& path, const TextFileOptions& options, JsonLayout layout)
+      : IndexedTexts(path, options, layout == JsonLayout::Lines ? "json lines" : "json array"),
+        layout_(layout),
+        keys_(options.texts) {
     TextRowChecks checks(options, path);
     if (!options.label.empty()) keys_.push_back(options.label);
     keys_.insert(keys_.end(), options.label_columns.begin(), options.label_columns.end());
@@ -158,24 +161,20 @@ class JsonLinesTexts : public IndexedTexts {
     const std::string_view file = view();  // once: it asks the system for the file's size
     JsonObjectPicker picker(keys_);
     LabelColumns sets(options.label_columns);
-    std::int64_t line_number = 1;
-    for (std::size_t begin = 0; begin < file.size(); ++line_number) {
-      const std::string_view line = line_at(file, begin);
-      const std::size_t end = begin + line.size();
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-        if (!picker.scan(line, file.size() - end)) parse_unusual(line, line_number, picker, checks);
-        check_texts(options, picker, line_number, checks);
-        if (!options.label.empty()) check_label(options, picker, line_number, checks);
-        if (!options.label_columns.empty()) check_label_columns(options, picker, line_number, sets, checks);
-        checks.end_row(begin);
-      }
-      begin = end + 1;
+    JsonRecords records(file, layout_, path());
+    while (records.next()) {
+      const std::size_t behind = file.size() - records.begin() - records.record().size();
+      if (!picker.scan(records.record(), behind)) parse_unusual(records, picker, checks);
+      check_texts(options, picker, records.line(), checks);
+      if (!options.label.empty()) check_label(options, picker, records.line(), checks);
+      if (!options.label_columns.empty()) check_label_columns(options, picker, records.line(), sets, checks);
+      checks.end_row(records.begin());
     }
   }
 
-  void parse_unusual(std::string_view line, std::int64_t line_number, JsonObjectPicker& picker,
-                     TextRowChecks& checks) const {
-    const auto where = [&](std::size_t column) { return fmt::format("{}:{}:{}", path(), line_number, column); };
+  static void parse_unusual(const JsonRecords& records, JsonObjectPicker& picker, TextRowChecks& checks) {
+    const auto where = [&](std::size_t column) { return records.where(column); };
+    const std::string_view line = records.record();
     const std::optional<std::size_t> bad = text::find_invalid_utf8(line);
     if (!bad) return picker.parse(line, where);
     checks.invalid_bytes(fmt::format("byte {} of the line is no UTF-8", *bad + 1), [&] { return where(*bad + 1); });
@@ -237,14 +236,9 @@ class JsonLinesTexts : public IndexedTexts {
                 "name one of them, or mend the line");
   }
 
-  // The line that begins at `begin`, without its LF.
-  static std::string_view line_at(std::string_view file, std::size_t begin) {
-    return file.substr(begin, std::min(file.find('\n', begin), file.size()) - begin);
-  }
-
   std::vector<std::string> do_texts(std::uint64_t offset) const override {
     const std::string_view file = view();
-    const std::string_view line = line_at(file, offset);
+    const std::string_view line = JsonRecords::record_at(file, offset, layout_);
     JsonObjectPicker picker(keys_);
     if (!picker.scan(line, file.size() - offset - line.size())) {
       const auto where = [&](std::size_t) { return path() + ", which changed while it was read"; };
@@ -255,13 +249,20 @@ class JsonLinesTexts : public IndexedTexts {
     return texts;
   }
 
+  JsonLayout layout_;
   std::vector<std::string> keys_;
 };
 
 }  // namespace
 
 std::shared_ptr<const TextDataset> read_json_lines_texts(const std::string& path, const TextFileOptions& options) {
-  return std::make_shared<JsonLinesTexts>(path, options);
+  return std::make_shared<JsonTexts>(path, options, JsonLayout::Lines);
+}
+
+std::shared_ptr<const TextDataset> read_json_texts(const std::string& path, const TextFileOptions& options) {
+  const JsonLayout layout = json_layout(FileBytes::open_text(path).view());
+  if (layout == JsonLayout::Squad) return read_squad_texts(path, options);
+  return std::make_shared<JsonTexts>(path, options, layout);
 }
 
 }  // namespace lockstep

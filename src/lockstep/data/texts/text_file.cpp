@@ -14,7 +14,7 @@ std::shared_ptr<const TextDataset> open_text_file(const std::string& path, const
   if (ending == ".tsv") return read_tsv_texts(path, options);
   if (ending == ".jsonl" || ending == ".ndjson") return read_json_lines_texts(path, options);
   if (ending == ".txt") return read_text_lines(path, options);
-  if (ending == ".json") return read_squad_texts(path, options);
+  if (ending == ".json") return read_json_texts(path, options);
   if (ending == ".parquet") return read_parquet_texts(path, options);
   throw Error("the end of the name, \"" + ending + "\", says nothing about the format", path,
               "name a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .txt or .parquet, or call its reader");
