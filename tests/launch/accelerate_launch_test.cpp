@@ -87,6 +87,15 @@ TEST_F(AccelerateLaunching, TakesEveryValueOfTheFile) {
   EXPECT_EQ(launch.environment.at("CUDA_VISIBLE_DEVICES"), "0,3");
 }
 
+TEST_F(AccelerateLaunching, WarnsOfGpusThatAreNotThere) {
+  const std::string path = file("distributed_type: MULTI_GPU\nnum_processes: 2\n");
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  const std::string warning = resolve({"--config-file", path}).warning;
+  EXPECT_NE(warning.find(path + " says distributed_type: MULTI_GPU, and this host shows no GPU"), std::string::npos);
+  EXPECT_EQ(resolve({"--config-file", path, "--cpu"}).warning, "");
+  EXPECT_EQ(resolve({"--config-file", file("distributed_type: MULTI_CPU\nnum_processes: 2\n")}).warning, "");
+}
+
 TEST_F(AccelerateLaunching, FindsTheDefaultFile) {
   const AccelerateLaunch none = resolve({"--cpu"});
   EXPECT_EQ(none.config_file, "");

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/launch/accelerate/accelerate_launch.h"
 #include "lockstep/launch/job.h"
 #include "lockstep/launch/plan.h"
@@ -38,6 +39,7 @@ class Launch : public Subcommand {
       throw UsageError("no program to run", "command line",
                        "name it after the flags: lockstep launch --num-processes 2 ./train --epochs 3");
     }
+    if (!launch.warning.empty()) log_warning("{}", launch.warning);
     const LaunchPlan plan = make_plan(launch.flags);
     const LaunchSetting& processes = launch.setting("num_processes");
     const bool is_found = processes.origin != "flag" && processes.origin != "file";

@@ -182,6 +182,16 @@ void fill_environment(AccelerateLaunch& launch) {
   }
 }
 
+// A file for GPUs on a host without one: the ranks would compute on the CPU, and nothing else would show it.
+std::string warning_of_gpus(const AccelerateLaunch& launch, const AccelerateConfig& file) {
+  const bool wants_gpus = file.distributed_type == "MULTI_GPU" && launch.setting("cpu").value != "true";
+  if (!wants_gpus || visible_gpus() > 0) return "";
+  return fmt::format(
+      "{} says distributed_type: MULTI_GPU, and this host shows no GPU (CUDA_VISIBLE_DEVICES, /dev/nvidia*): the ranks "
+      "compute on the CPU. Where that is meant, give --cpu, or write MULTI_CPU",
+      launch.config_file);
+}
+
 }  // namespace
 
 void add_accelerate_launch_flags(CLI::App& app, AccelerateLaunchFlags& flags) {
@@ -225,6 +235,7 @@ AccelerateLaunch resolve_accelerate_launch(const AccelerateLaunchFlags& flags) {
   find_number_of_processes(launch);
   fill_flags(launch, flags);
   fill_environment(launch);
+  if (file) launch.warning = warning_of_gpus(launch, *file);
   return launch;
 }
 

@@ -40,6 +40,7 @@ struct AccelerateLaunch {
   std::vector<LaunchSetting> settings;             ///< all of them, in a fixed order
   LaunchFlags flags;                               ///< for make_plan
   std::map<std::string, std::string> environment;  ///< variables that the ranks get in addition to the launcher's own
+  std::string warning;                             ///< of a file that does not fit this host; empty: none
 
   const LaunchSetting& setting(const std::string& name) const;
 };
