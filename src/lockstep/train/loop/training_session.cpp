@@ -19,6 +19,7 @@
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/default_flow.h"
+#include "lockstep/train/loop/disk_room.h"
 #include "lockstep/train/loop/startup_advice.h"
 
 namespace lockstep {
@@ -91,6 +92,11 @@ void TrainingSession::print_advice(const std::string& fused_update) {
   };
   warn(context_.options.warnings);
   warn(checkpoints_.changes());
+  if (context_.rank() == 0) {
+    const std::string room =
+        check_disk_room(args_, parts_.plan, saved_bytes(args_, *model_), free_bytes_of(args_.output_dir));
+    if (!room.empty()) warn({room});
+  }
   context_.print(advice.text());
 }
 
