@@ -3,6 +3,8 @@
 A module includes itself and the modules that src/lockstep/CMakeLists.txt lists for it. A header under include/ is a
 promise to users, so it includes headers under include/ and LibTorch alone. Those under include/lockstep/detail/ are no
 promise: they stand there because templates need them.
+
+And it fails if a folder has more than 30 files on one floor: then it needs rooms.
 """
 import pathlib
 import re
@@ -62,6 +64,11 @@ for header in headers:
             bad.append(f"{header}: no header under include/ needs it, so it belongs into src/")
     elif header != umbrella and name not in includes_of(umbrella):
         bad.append(f"{umbrella}: lockstep/{name} is missing")
+for root in ("src", "include", "tools", "tests", "bench", "examples", "fuzz"):
+    for folder in (project / root).rglob("*"):
+        files = [file for file in folder.iterdir() if file.is_file()] if folder.is_dir() else []
+        if len(files) > 30:
+            bad.append(f"{folder}: {len(files)} files on one floor")
 if not checked:
     bad.append(f"{inside}: no source file found, so nothing was checked")
 details = sum(detail in header.parents for header in headers)

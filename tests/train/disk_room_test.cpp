@@ -1,4 +1,4 @@
-#include "lockstep/train/loop/disk_room.h"
+#include "lockstep/train/checks/disk_room.h"
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Table, DiskRoom,
                                            DiskCase{"with_a_limit", "steps", 2, 100, ""},
                                            DiskCase{"limit_too_high", "steps", 2, 99, "3 checkpoints"},
                                            DiskCase{"no_checkpoints", "no", 0, 10, ""},
-                                           DiskCase{"not_even_the_model", "no", 0, 9, "error"},
+                                           DiskCase{"not_even_the_model", "no", 0, 9,
+                                                    "the trained model will take 10.0 MB"},
                                            DiskCase{"not_even_one_checkpoint", "steps", 0, 19, "error"}),
                          [](const auto& test) { return test.param.name; });
 

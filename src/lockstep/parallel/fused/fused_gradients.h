@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/parallel/fused/fused_bucket.h"
-#include "lockstep/parallel/fused/fused_memory.h"
 #include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/fused/memory/fused_memory.h"
 #include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/later_reduction.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/parallel/fused/fused_memory.h"
+#include "lockstep/parallel/fused/memory/fused_memory.h"
 #include "lockstep/parallel/fused/owned_gradients.h"
 
 namespace lockstep {

@@ -17,7 +17,7 @@
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/train/arguments/argument_changes.h"
 #include "lockstep/train/batch_device.h"
-#include "lockstep/train/loop/resume_checks.h"
+#include "lockstep/train/checks/resume_checks.h"
 
 namespace lockstep {
 namespace {

@@ -17,9 +17,9 @@
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/train/batch_device.h"
+#include "lockstep/train/checks/disk_room.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/default_flow.h"
-#include "lockstep/train/loop/disk_room.h"
 #include "lockstep/train/loop/startup_advice.h"
 
 namespace lockstep {

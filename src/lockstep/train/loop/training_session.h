@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include "lockstep/train/checks/number_check.h"
 #include "lockstep/train/loop/gradient_engine.h"
-#include "lockstep/train/loop/number_check.h"
 #include "lockstep/train/loop/training_checkpoints.h"
 #include "lockstep/train/loop/training_parts.h"
 #include "lockstep/train/stop_signal.h"

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/fused/shared_memory.h"
+#include "lockstep/parallel/fused/memory/shared_memory.h"
 
 #include "lockstep/comm/symmetric_memory.h"
 

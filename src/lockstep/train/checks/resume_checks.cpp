@@ -1,4 +1,4 @@
-#include "lockstep/train/loop/resume_checks.h"
+#include "lockstep/train/checks/resume_checks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

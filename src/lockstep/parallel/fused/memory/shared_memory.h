@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "lockstep/parallel/fused/fused_memory.h"
+#include "lockstep/parallel/fused/memory/fused_memory.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "lockstep/parallel/fused/fused_memory.h"
+#include "lockstep/parallel/fused/memory/fused_memory.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -10,8 +10,8 @@
 #include "lockstep/comm/symmetric_memory.h"
 #include "lockstep/optim/kernels/large_pages.h"
 #include "lockstep/optim/update/gradient_memory.h"
-#include "lockstep/parallel/fused/message_memory.h"
-#include "lockstep/parallel/fused/shared_memory.h"
+#include "lockstep/parallel/fused/memory/message_memory.h"
+#include "lockstep/parallel/fused/memory/shared_memory.h"
 
 namespace lockstep {
 namespace {

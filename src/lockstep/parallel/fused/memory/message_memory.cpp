@@ -1,4 +1,4 @@
-#include "lockstep/parallel/fused/message_memory.h"
+#include "lockstep/parallel/fused/memory/message_memory.h"
 
 #include <ATen/ops/empty.h>
 

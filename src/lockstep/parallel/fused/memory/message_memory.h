@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/comm/host_memory.h"
-#include "lockstep/parallel/fused/fused_memory.h"
+#include "lockstep/parallel/fused/memory/fused_memory.h"
 
 namespace lockstep {
 

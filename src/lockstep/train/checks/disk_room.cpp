@@ -1,4 +1,4 @@
-#include "lockstep/train/loop/disk_room.h"
+#include "lockstep/train/checks/disk_room.h"
 
 #include <fmt/format.h>
 
@@ -46,18 +46,21 @@ SavedBytes saved_bytes(const TrainingArguments& args, TrainableModel& model) {
 std::string check_disk_room(const TrainingArguments& args, const TrainingPlan& plan, const SavedBytes& saved,
                             std::int64_t free_bytes) {
   const std::int64_t checkpoints = kept_checkpoints(args, plan);
-  const std::int64_t least = saved.weights * (checkpoints > 0 ? 2 : 1);
-  if (least > free_bytes) {
-    throw Error(fmt::format("the trained model{} will take {}, and the file system has {} left",
-                            checkpoints > 0 ? " and one checkpoint" : "", in_mb(least), in_mb(free_bytes)),
+  if (checkpoints == 0) {
+    if (saved.weights <= free_bytes) return "";
+    return fmt::format("the trained model will take {}, and {} has {} left: make room before it is saved",
+                       in_mb(saved.weights), args.output_dir, in_mb(free_bytes));
+  }
+  if (2 * saved.weights > free_bytes) {
+    throw Error(fmt::format("the trained model and one checkpoint will take {}, and the file system has {} left",
+                            in_mb(2 * saved.weights), in_mb(free_bytes)),
                 args.output_dir, "make room, or name a folder on another disk: --output-dir");
   }
   const std::int64_t each = saved.weights + saved.optimizer_state;
-  if (checkpoints == 0 || (free_bytes - saved.weights) / each >= checkpoints) return "";
+  if (checkpoints * each <= free_bytes - saved.weights) return "";
   return fmt::format(
       "{} checkpoints of {} each and the trained model will not fit into the {} that {} has left: set "
-      "save_total_limit, "
-      "save less often, or make room",
+      "save_total_limit, save less often, or make room",
       checkpoints, in_mb(each), in_mb(free_bytes), args.output_dir);
 }
 

@@ -20,7 +20,8 @@ struct SavedBytes {
 /// The sizes of a model that is about to be trained.
 SavedBytes saved_bytes(const TrainingArguments& args, TrainableModel& model);
 
-/// A warning if the checkpoints that are kept at a time will not fit into `free_bytes`; empty if they will.
+/// A warning if the checkpoints that are kept at a time, and the trained model, will not fit into `free_bytes`; empty
+/// if they will.
 /// @throws Error  naming the folder, if not even the trained model and one checkpoint's weights fit: the training's
 /// result would be lost
 std::string check_disk_room(const TrainingArguments& args, const TrainingPlan& plan, const SavedBytes& saved,

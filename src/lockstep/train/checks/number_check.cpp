@@ -1,4 +1,4 @@
-#include "lockstep/train/loop/number_check.h"
+#include "lockstep/train/checks/number_check.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
