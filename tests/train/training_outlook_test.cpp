@@ -19,7 +19,7 @@ std::vector<std::string> said_after(int steps, double seconds, std::int64_t max_
   TrainerControl control;
   state.max_steps = max_steps;
   state.global_step = done;
-  TrainerEvent event{args, state, control};
+  TrainerEvent event{args, state, control, nullptr, {}};
   outlook.on_train_begin(event);
   for (int i = 0; i < steps; ++i) {
     now += std::chrono::duration_cast<TrainingOutlook::Clock::duration>(std::chrono::duration<double>(seconds));
