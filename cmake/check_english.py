@@ -38,7 +38,7 @@ RULES = [(habit, advice, re.compile("|".join(patterns), re.M)) for habit, advice
 project = pathlib.Path(sys.argv[1])
 PAGES = ["*.md", "data/*.md", "docs/**/*.md"]
 PRINTED = {"docs/failures.md"}  # by a program, whose source is searched
-FOLDERS = ("include", "src", "tools", "bench", "examples", "tests")
+FOLDERS = ("include", "src", "tools", "bench", "examples", "fuzz", "tests")
 TOKEN = re.compile(r"""//[^\n]* | /\*.*?\*/ | R"(?P<mark>[^(\s]*)\((?P<raw>.*?)\)(?P=mark)"
                        | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])+'""", re.S | re.X)
 

@@ -23,8 +23,10 @@ with tempfile.TemporaryDirectory(prefix="lockstep-tidy-") as folder:
     all_headers = pathlib.Path(folder) / "all_headers.cpp"
     all_headers.write_text("".join(f'#include "{header}"\n' for header in headers))
     done = subprocess.run([clang_tidy, f"--config-file={root}/.clang-tidy", "--quiet", str(all_headers), "--", *flags],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=600)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
 wrong = [line for line in done.stdout.splitlines() if "error:" in line or "warning:" in line]
+if done.returncode and not wrong:
+    wrong.append(f"{clang_tidy} ended with {done.returncode}: {done.stderr[-2000:]}")
 print(f"{len(headers)} headers checked")
 if not headers:
     wrong.append("no header was found, so nothing was checked")

@@ -8,9 +8,9 @@ import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-NAMESPACE = r"^namespace ?(?P<space>[\w:]*) ?\{"
+NAMESPACE = r"^(?:inline )?namespace ?(?P<space>[\w:]*) ?\{"
 END = r"^\}  // namespace"
-TYPE = r"^(?:class|struct|enum class|enum) (?:\[\[\w+\]\] )?(?P<type>\w+)(?: final)?\s*(?::[^:{;][^{;]*)?\{"
+TYPE = r"^(?:template <[^;{]*>\s*)?(?:class|struct|union|enum class|enum struct|enum) (?:\[\[[^\]]+\]\] |alignas\([^)]*\) )*(?P<type>\w+)(?: final)?\s*(?::[^:{;][^{;]*)?\{"
 TOKENS = re.compile(f"{NAMESPACE}|{END}|{TYPE}", re.M)
 
 
@@ -21,14 +21,14 @@ def types_in(code):
         if token["type"]:
             if "" not in open_spaces:
                 yield "::".join([*open_spaces, token["type"]])
-        elif token[0].startswith("namespace"):
+        elif token["space"] is not None:
             open_spaces.append(token["space"])
         else:
             open_spaces.pop()
 
 
 homes = collections.defaultdict(set)
-for folder in ("include", "src", "tools", "bench", "tests"):
+for folder in ("include", "src", "tools", "bench", "tests", "fuzz"):
     for file in sorted((root / folder).rglob("*")):
         if file.suffix in (".h", ".cpp", ".inl"):
             for name in types_in(file.read_text()):
