@@ -23,6 +23,7 @@ const std::vector<Target>& targets() {
       {"manifest", "manifest.json of a checkpoint", run_manifest},
       {"merges", "merges.txt", run_merges},
       {"peer_handshake", "the proof of a connection between ranks", run_peer_handshake},
+      {"pickle", "the pickle in pytorch_model.bin", run_pickle},
       {"safetensors_header", "the header of a safetensors file", run_safetensors_header},
       {"sbatch", "scripts for sbatch", run_sbatch},
       {"slurm_list", "lists of hosts and tasks in Slurm's variables", run_slurm_list},

@@ -15,6 +15,7 @@ void run_json_problem(std::string_view bytes);
 void run_manifest(std::string_view bytes);
 void run_merges(std::string_view bytes);
 void run_peer_handshake(std::string_view bytes);
+void run_pickle(std::string_view bytes);
 void run_safetensors_header(std::string_view bytes);
 void run_sbatch(std::string_view bytes);
 void run_slurm_list(std::string_view bytes);

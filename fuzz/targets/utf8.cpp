@@ -9,7 +9,7 @@
 namespace lockstep::fuzz {
 namespace {
 
-// The definition, a sequence at a time: Unicode 15, table 3-7. Returns the length of the sequence, 0 if it is none.
+// The definition, a sequence at a time: Unicode 15, table 3-7. Returns the length of the sequence; 0 for anything else.
 std::size_t sequence_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) -> unsigned {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
