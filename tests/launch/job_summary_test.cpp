@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-LaunchPlan plan_of(int ranks) {
+LaunchPlan plan_of_ranks(int ranks) {
   LaunchPlan plan;
   plan.local_ranks = ranks;
   plan.affinity = CpuAffinity::Auto;
@@ -31,15 +31,15 @@ class JobSummary : public ::testing::Test {
 };
 
 TEST_F(JobSummary, SaysWhatARankComputesWith) {
-  EXPECT_EQ(summary_of(plan_of(4), one_node(4), eight_cores(), ""),
+  EXPECT_EQ(summary_of(plan_of_ranks(4), one_node(4), eight_cores(), ""),
             "4 ranks on this host; each computes with 2 threads, on 2 cores of its own; they exchange through shared "
             "memory, unless the program chooses another engine");
-  EXPECT_EQ(summary_of(plan_of(1), one_node(1), {{0, 1}, 2, 1}, "3"),
+  EXPECT_EQ(summary_of(plan_of_ranks(1), one_node(1), {{0, 1}, 2, 1}, "3"),
             "1 rank on this host; it computes with OMP_NUM_THREADS=3 threads, as you set it, on any of 2 cores");
 }
 
 TEST_F(JobSummary, SaysWhichPartOfAJobThisHostHas) {
-  LaunchPlan plan = plan_of(8);
+  LaunchPlan plan = plan_of_ranks(8);
   plan.max_restarts = 3;
   Agreement agreement;
   agreement.nodes = 2;

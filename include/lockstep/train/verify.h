@@ -84,7 +84,8 @@ inline LossSum loss_sum_of(LossSum loss, const Batch& /*part*/) { return loss; }
 /// @throws Error  if a batch has fewer rows than there are ranks or tensors of different lengths, or the module cannot
 /// be cloned
 template <typename ModuleType, typename Loss>
-Verification verify(ModuleType module, const std::vector<Batch>& batches, Loss loss, VerifyOptions options = {}) {
+Verification verify(ModuleType module, const std::vector<Batch>& batches, Loss loss,
+                    const VerifyOptions& options = {}) {
   std::mutex copying;  // ranks are threads, and a copy reads the one module
   const auto copy = [&] {
     const std::lock_guard<std::mutex> lock(copying);
@@ -106,8 +107,8 @@ Verification verify(ModuleType module, const std::vector<Batch>& batches, Loss l
 }
 
 template <typename ModuleType, typename Loss>
-Verification verify(ModuleType module, const Batch& batch, Loss loss, VerifyOptions options = {}) {
-  return verify(std::move(module), std::vector<Batch>{batch}, std::move(loss), std::move(options));
+Verification verify(ModuleType module, const Batch& batch, Loss loss, const VerifyOptions& options = {}) {
+  return verify(std::move(module), std::vector<Batch>{batch}, std::move(loss), options);
 }
 
 }  // namespace lockstep

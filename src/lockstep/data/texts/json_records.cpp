@@ -56,11 +56,9 @@ std::size_t end_of_object(std::string_view file, std::size_t begin) {
   for (std::size_t at = begin; (at = file.find_first_of("\"{}[]", at)) != std::string_view::npos; ++at) {
     const char c = file[at];
     if (c == '"') {
-      do {
-        at = file.find_first_of("\"\\", at + 1);
-        if (at != std::string_view::npos && file[at] == '\\') ++at;
-      } while (at < file.size() && file[at] != '"');
-      if (at >= file.size()) return file.size();
+      at = file.find_first_of("\"\\", at + 1);
+      while (at != std::string_view::npos && file[at] == '\\') at = file.find_first_of("\"\\", at + 2);
+      if (at == std::string_view::npos) return file.size();
     } else {
       depth += c == '{' || c == '[' ? 1 : -1;
       if (depth == 0) return at + 1;
