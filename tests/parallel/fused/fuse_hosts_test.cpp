@@ -1,7 +1,6 @@
 // Tests the fused update over hosts with several ranks each: all ranks share the optimizer's state, and the ranks of a
 // host share the weights.
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -279,48 +278,6 @@ TEST(FuseOnHosts, HoldsTheBytesOfOneCopyOnEachHost) {
     group->all_reduce(sum);
     const double of_one_copy = 4.0 * kWidth * kWidth;
     EXPECT_NEAR(sum.item<double>(), 2 * of_one_copy, 0.05 * of_one_copy) << "one copy on each of two hosts";
-    group->barrier();
-  });
-}
-
-// Bytes of this process beside files, with a page that n processes have mapped counted as 1/n.
-double proportional_bytes() {
-  ::malloc_trim(0);
-  std::ifstream rollup("/proc/self/smaps_rollup");
-  double bytes = 0;
-  for (std::string line; std::getline(rollup, line);) {
-    std::int64_t kib = 0;
-    const bool is_counted = std::sscanf(line.c_str(), "Pss_Anon: %" SCNd64 " kB", &kib) == 1 ||
-                            std::sscanf(line.c_str(), "Pss_Shmem: %" SCNd64 " kB", &kib) == 1;
-    if (is_counted) bytes += static_cast<double>(kib) * 1024;
-  }
-  return bytes;
-}
-
-// One copy of the weights, each rank's gradients, and the host's share of two moments and of the sums.
-TEST(FuseOnHosts, HoldsOnEachHostWhatItsPartsAddUpTo) {
-  if (proportional_bytes() == 0) GTEST_SKIP() << "the kernel does not say how much shared memory a process has";
-  constexpr int kWidth = 2048;
-  constexpr double kHosts = 2, kRanksOfHost = 2;
-  run_ranks_as_processes(4, [&](const Membership& membership) {
-    const Group group = make_communicator("", on_two_hosts(membership));
-    const double before = proportional_bytes();
-    const torch::nn::Linear model = make_linear(kWidth, kWidth);
-    DistributedDataParallel ddp(model, fuse_on(group));
-    Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
-    ASSERT_EQ(ddp.fuse(optimizer), FuseMode::SharedWeights);
-    for (int step = 0; step < 3; ++step) {
-      ddp(fuse_batch(group->rank(), step, kWidth)).pow(2).mean().backward();
-      optimizer.step();
-      optimizer.zero_grad();
-    }
-    EXPECT_TRUE(model->weight.isfinite().all().item<bool>());  // reads every page
-    group->barrier();
-    at::Tensor more = torch::full({1}, proportional_bytes() - before, torch::kDouble);
-    group->all_reduce(more);
-    const double weights = 4.0 * kWidth * kWidth;
-    const double expected = weights * (1 + kRanksOfHost + 2 / kHosts + 1 / kHosts);
-    EXPECT_NEAR(more.item<double>() / kHosts, expected, 0.1 * expected) << "weights alone: " << weights;
     group->barrier();
   });
 }

@@ -57,7 +57,7 @@ SendingPlan best_plan(const HostProfile& profile, const ClusterShape& shape, con
   const auto seconds = [&](const SendingPlan& plan) { return forecast_cluster(profile, shape, link, plan).step_s; };
   double shortest_s = seconds(plans.front());
   for (const SendingPlan& plan : plans) shortest_s = std::min(shortest_s, seconds(plan));
-  const double default_s = seconds({compression.value_or(Compression::None), {}});
+  const double default_s = seconds({compression.value_or(Compression::None), BucketCaps::between_hosts()});
   const double good_enough_s = std::min(shortest_s * kGoodEnough, default_s);
   // Tries no compression first, because it changes no gradient.
   SendingPlan best = plans.front();
