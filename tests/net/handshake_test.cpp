@@ -111,12 +111,9 @@ TEST(HandshakeTest, ARecordedProofIsWorthNothing) {
   hello.u32(kStoreProtocolVersion);
   hello.raw(std::string(32, 'n'));
   ASSERT_TRUE(send_all(honest.fd.get(), hello.bytes(), patience()));
-  const std::string server_nonce = receive_exactly(honest.fd.get(), 44, patience()).bytes.substr(12);
-  WireWriter version;
-  version.u32(kStoreProtocolVersion);
+  const std::string answer = receive_exactly(honest.fd.get(), 44, patience()).bytes;
   const std::string proof =
-      hmac_sha256("lockstep job secret:" + kSecret,
-                  {"lockstep store: client knows the secret", version.bytes(), std::string(32, 'n'), server_nonce});
+      hmac_sha256("lockstep job secret:" + kSecret, {"lockstep store: client knows the secret", hello.bytes(), answer});
   ASSERT_TRUE(send_all(honest.fd.get(), proof, patience()));
   EXPECT_EQ(receive_exactly(honest.fd.get(), kDigestBytes, patience()).bytes.size(), kDigestBytes);
 
@@ -125,6 +122,57 @@ TEST(HandshakeTest, ARecordedProofIsWorthNothing) {
   receive_exactly(replay.fd.get(), 44, patience());
   ASSERT_TRUE(send_all(replay.fd.get(), proof, patience()));
   EXPECT_TRUE(receive_exactly(replay.fd.get(), 1, patience()).closed);
+}
+
+// Whether the client and the server ask for encryption.
+class StoreWishes : public ::testing::TestWithParam<std::pair<bool, bool>> {};
+
+TEST_P(StoreWishes, EncryptIfOneSideAsks) {
+  const auto [client_asks, server_asks] = GetParam();
+  const testing::ScopedVariable variable("LOCKSTEP_ENCRYPT", client_asks ? "1" : "0");
+  SessionKeys served;
+  ScriptedServer server([&served, asks = server_asks](int fd) {
+    ServerHandshake handshake(kSecret, asks);
+    while (!handshake.done()) {
+      const Received got = receive_exactly(fd, handshake.wanted_bytes(), patience());
+      if (got.bytes.empty()) break;
+      send_all(fd, handshake.take(got.bytes), patience());
+    }
+    served = handshake.keys();
+  });
+  const Connected connected = connect_once(server.address(), false, patience());
+  const ClientHandshake handshake = prove_to_server(connected.fd.get(), kSecret, patience());
+  ASSERT_EQ(handshake.outcome, ClientHandshake::Outcome::Proven);
+  EXPECT_EQ(handshake.keys.encrypted, client_asks || server_asks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sides, StoreWishes,
+                         ::testing::Values(std::pair{false, false}, std::pair{true, false}, std::pair{false, true},
+                                           std::pair{true, true}));
+
+// Somebody between the two takes the only wish for encryption out of the client's hello.
+TEST(HandshakeTest, NobodyCanTakeBackAWishOnTheWay) {
+  const testing::ScopedVariable variable("LOCKSTEP_ENCRYPT", "1");
+  bool refused = false;
+  ScriptedServer server([&refused](int fd) {
+    std::string hello = receive_exactly(fd, 44, patience()).bytes;
+    ASSERT_EQ(hello.size(), 44U);
+    ASSERT_EQ(hello[10], 1);
+    hello[10] = 0;
+    ServerHandshake handshake(kSecret);
+    send_all(fd, handshake.take(hello), patience());
+    try {
+      handshake.take(receive_exactly(fd, handshake.wanted_bytes(), patience()).bytes);
+    } catch (const WireError&) {
+      refused = true;
+    }
+  });
+  {
+    const Connected connected = connect_once(server.address(), false, patience());
+    EXPECT_EQ(prove_to_server(connected.fd.get(), kSecret, patience()).outcome,
+              ClientHandshake::Outcome::ClosedAtProof);
+  }
+  EXPECT_TRUE(refused);
 }
 
 class WrongSecret : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};

@@ -49,14 +49,14 @@ class ServedDoor {
       pollfd waited{door_.fd(), POLLIN, 0};
       ::poll(&waited, 1, 20);
       for (PeerDoor::Guest& guest : door_.serve()) {
-        kept_.push_back(std::move(guest.fd));
+        kept_.push_back(std::move(guest.stream));
         ++guests_;
       }
     }
   }
 
   PeerDoor door_;
-  std::vector<UniqueFd> kept_;
+  std::vector<PeerStream> kept_;
   std::atomic<int> guests_{0};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
@@ -70,7 +70,7 @@ UniqueFd connect_to(const ServedDoor& door) {
 
 bool let_in(const ServedDoor& door, const std::string& key) {
   const UniqueFd fd = connect_to(door);
-  return prove_to_peer(fd.get(), key, {2, 1, 0}, patience()) == DialOutcome::Proven;
+  return prove_to_peer(fd.get(), key, {2, 1, 0}, patience()).outcome == DialOutcome::Proven;
 }
 
 // As a rank does: with new attempts while strangers take its place.
@@ -99,7 +99,7 @@ TEST_P(StrangerAtTheDoor, GetsAtMostANumberAndHoldsUpNobody) {
   for (const UniqueFd& fd : strangers) {
     const Received got = receive_exactly(fd.get(), 1000, patience());
     EXPECT_TRUE(got.closed);
-    EXPECT_LE(got.bytes.size(), DialerHandshake::kNonceBytes);
+    EXPECT_LE(got.bytes.size(), DialerHandshake::kAnswerBytes);
   }
   door.stop();
   EXPECT_EQ(door.guests(), 1);

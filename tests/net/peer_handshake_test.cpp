@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "lockstep/net/hmac.h"
 #include "lockstep/net/peers/job_key.h"
@@ -23,9 +25,9 @@ constexpr PeerConnectionName kName{2, 1, 0};
 
 // What the dialer sends and gets, if the acceptor lets it in; nothing otherwise.
 std::optional<std::string> last_answer(AcceptorHandshake& acceptor, DialerHandshake& dialer) {
-  const auto nonce = acceptor.take(dialer.hello());
-  if (!nonce) return std::nullopt;
-  return acceptor.take(dialer.proof(*nonce));
+  const auto answer = acceptor.take(dialer.hello());
+  if (!answer) return std::nullopt;
+  return acceptor.take(dialer.proof(*answer));
 }
 
 TEST(PeerHandshake, ProvesTheKeyOnBothSides) {
@@ -44,10 +46,10 @@ TEST(PeerHandshake, ProvesTheKeyOnBothSides) {
 TEST(PeerHandshake, TakesBytesOneByOne) {
   AcceptorHandshake acceptor(kKey, 1);
   DialerHandshake dialer(kKey, kName);
-  std::string nonce;
-  for (const char byte : dialer.hello()) nonce += acceptor.take(std::string(1, byte)).value();
+  std::string answer;
+  for (const char byte : dialer.hello()) answer += acceptor.take(std::string(1, byte)).value();
   std::string proof;
-  for (const char byte : dialer.proof(nonce)) proof += acceptor.take(std::string(1, byte)).value();
+  for (const char byte : dialer.proof(answer)) proof += acceptor.take(std::string(1, byte)).value();
   EXPECT_TRUE(dialer.accepts(proof));
 }
 
@@ -62,10 +64,10 @@ class RefusedKey : public ::testing::TestWithParam<OtherKey> {};
 TEST_P(RefusedKey, GetsARandomNumberAndNothingElse) {
   AcceptorHandshake acceptor(kKey, 1);
   DialerHandshake dialer(GetParam().key, kName);
-  const auto nonce = acceptor.take(dialer.hello());
-  ASSERT_TRUE(nonce);
-  EXPECT_EQ(nonce->size(), DialerHandshake::kNonceBytes);
-  EXPECT_FALSE(acceptor.take(dialer.proof(*nonce)));
+  const auto answer = acceptor.take(dialer.hello());
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->size(), DialerHandshake::kAnswerBytes);
+  EXPECT_FALSE(acceptor.take(dialer.proof(*answer)));
   EXPECT_FALSE(acceptor.done());
 }
 
@@ -108,8 +110,8 @@ TEST(PeerHandshake, RefusesAProofOfAnotherLaneOrRank) {
     AcceptorHandshake acceptor(kKey, 1);
     DialerHandshake honest(kKey, kName);
     DialerHandshake renamed(kKey, other);
-    const auto nonce = acceptor.take(renamed.hello());
-    EXPECT_FALSE(acceptor.take(honest.proof(nonce.value())));
+    const auto answer = acceptor.take(renamed.hello());
+    EXPECT_FALSE(acceptor.take(honest.proof(answer.value())));
   }
 }
 
@@ -131,9 +133,52 @@ TEST(PeerHandshake, LetsNoBytesInThatDoNotKnowTheKey) {
 
 TEST(PeerHandshake, DialerRefusesAnEchoOfItsProof) {
   DialerHandshake dialer(kKey, kName);
-  EXPECT_FALSE(dialer.accepts(dialer.proof(std::string(DialerHandshake::kNonceBytes, 'n'))));
+  EXPECT_FALSE(dialer.accepts(dialer.proof(std::string(DialerHandshake::kAnswerBytes, 'n'))));
   EXPECT_FALSE(dialer.accepts(std::string(kDigestBytes, '\0')));
   EXPECT_FALSE(dialer.accepts(""));
+}
+
+// Whether the acceptor and the dialer ask for encryption.
+class PeerWishes : public ::testing::TestWithParam<std::pair<bool, bool>> {};
+
+TEST_P(PeerWishes, EncryptIfOneSideAsksWithKeysOfThisConnectionAndDirection) {
+  const auto [acceptor_asks, dialer_asks] = GetParam();
+  std::set<std::string> keys;
+  for (int connection = 0; connection < 2; ++connection) {
+    AcceptorHandshake acceptor(kKey, 1, acceptor_asks);
+    DialerHandshake dialer(kKey, kName, dialer_asks);
+    const auto proof = last_answer(acceptor, dialer);
+    ASSERT_TRUE(proof && dialer.accepts(*proof));
+    ASSERT_EQ(acceptor.keys().has_value(), acceptor_asks || dialer_asks);
+    ASSERT_EQ(dialer.keys().has_value(), acceptor_asks || dialer_asks);
+    if (!dialer.keys()) continue;
+    EXPECT_EQ(dialer.keys()->send, acceptor.keys()->receive);
+    EXPECT_EQ(dialer.keys()->receive, acceptor.keys()->send);
+    keys.insert({dialer.keys()->send, dialer.keys()->receive});
+    EXPECT_EQ(keys.size(), static_cast<std::size_t>(2 + 2 * connection)) << "a key was used twice";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sides, PeerWishes,
+                         ::testing::Values(std::pair{false, false}, std::pair{true, false}, std::pair{false, true},
+                                           std::pair{true, true}));
+
+// Somebody between the two changes the only wish for encryption.
+TEST(PeerHandshake, NobodyCanTakeBackAWishOnTheWay) {
+  constexpr std::size_t kWishOfHello = 8 + 4 + 12;
+  AcceptorHandshake acceptor(kKey, 1);
+  DialerHandshake asking(kKey, kName, true);
+  std::string hello = asking.hello();
+  ASSERT_EQ(hello[kWishOfHello], 1);
+  hello[kWishOfHello] = 0;
+  EXPECT_FALSE(acceptor.take(asking.proof(acceptor.take(hello).value())));
+
+  AcceptorHandshake asked(kKey, 1, true);
+  DialerHandshake dialer(kKey, kName);
+  std::string answer = asked.take(dialer.hello()).value();
+  ASSERT_EQ(answer[0], 1);
+  answer[0] = 0;
+  EXPECT_FALSE(asked.take(dialer.proof(answer)));
 }
 
 TEST(PeerHandshake, SecretsNeverMeetOtherKeysOfTheJob) {

@@ -20,6 +20,7 @@
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/net/environment/env_address.h"
 #include "lockstep/net/server/store_server.h"
+#include "lockstep/net/sockets/stale_sockets.h"
 #include "lockstep/net/store/store_client.h"
 #include "tests/net/child_process.h"
 #include "tests/net/net_fixtures.h"
@@ -209,17 +210,22 @@ TEST(RendezvousTest, SocketsOfDeadJobsAreRemovedAndThoseOfOthersStay) {
   const std::string dead = folder / ("lockstep/" + unique_socket_name({"dead"}));
   const std::string alive = folder / ("lockstep/" + unique_socket_name({"alive"}));
   const std::string foreign = folder / "lockstep/of-another-program.socket";
-  for (const std::string& path : {dead, foreign}) {
+  // Served on another host that shares the folder: from here it looks dead.
+  const std::string mark = kernel_mark();
+  std::string elsewhere = unique_socket_name({"dead"});
+  elsewhere = folder / ("lockstep/" + elsewhere.replace(0, mark.size(), mark == "01234567" ? "12345678" : "01234567"));
+  for (const std::string& path : {dead, foreign, elsewhere}) {
     StoreServer server(SocketAddress::unix_socket(path), kSecret);
     std::filesystem::rename(path, path + ".kept");  // a server without its file cannot remove it, as if killed
   }
-  for (const std::string& path : {dead, foreign}) std::filesystem::rename(path + ".kept", path);
+  for (const std::string& path : {dead, foreign, elsewhere}) std::filesystem::rename(path + ".kept", path);
   const StoreServer other_job(SocketAddress::unix_socket(alive), kSecret);
   const std::string own = folder / ("lockstep/" + unique_socket_name({"own"}));
   const StoreServer server(SocketAddress::unix_socket(own), kSecret);
   EXPECT_FALSE(std::filesystem::exists(dead));
   EXPECT_TRUE(std::filesystem::exists(alive));
   EXPECT_TRUE(std::filesystem::exists(foreign));
+  EXPECT_TRUE(std::filesystem::exists(elsewhere));
   EXPECT_TRUE(std::filesystem::exists(own));
 }
 

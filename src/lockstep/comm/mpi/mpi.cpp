@@ -12,12 +12,14 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/comm/mesh/bring_up/bring_up.h"
 #include "lockstep/comm/mesh/bring_up/strangers.h"
 #include "lockstep/comm/mesh/engine_module.h"
 #include "lockstep/comm/mesh/mesh_communicator.h"
 #include "lockstep/comm/mpi/mpi_mesh.h"
 #include "lockstep/net/secret.h"
+#include "lockstep/net/sockets/encryption.h"
 #include "lockstep/net/sockets/host_address.h"
 #include "lockstep/net/sockets/socket.h"
 
@@ -71,6 +73,10 @@ std::unique_ptr<Communicator> make_mpi_communicator(Membership membership) {
 }
 
 void meet_by_mpi(Deadline deadline) {
+  if (encryption_is_demanded()) {
+    throw Error("LOCKSTEP_ENCRYPT asks for encryption, and MPI would send the job's secret in clear", host_name(),
+                "give all ranks MASTER_ADDR, MASTER_PORT and LOCKSTEP_SECRET (mpirun -x)");
+  }
   std::string text;
   if (env_int("RANK").value_or(-1) == 0) {
     const SocketAddress address = SocketAddress::tcp(address_for_other_hosts(deadline), 0);

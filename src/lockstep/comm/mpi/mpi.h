@@ -15,6 +15,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(Membership membership);
 
 /// For ranks on several hosts that mpirun started without a MASTER_ADDR: rank 0 chooses an address, a port and, if none
 /// is set, a secret, and sends them to the others over MPI. Sets MASTER_ADDR, MASTER_PORT and LOCKSTEP_SECRET.
+/// @throws Error  if LOCKSTEP_ENCRYPT is set: MPI sends in clear
 void meet_by_mpi(Deadline deadline);
 
 }  // namespace lockstep

@@ -17,8 +17,6 @@ namespace {
 // Then the thread looks at its other connections.
 constexpr std::size_t kBytesAtOnce = std::size_t{4} << 20;
 
-constexpr int kNoWait = MSG_DONTWAIT | MSG_NOSIGNAL;
-
 bool would_block(int code) { return code == EAGAIN || code == EWOULDBLOCK; }
 
 }  // namespace
@@ -83,14 +81,15 @@ bool MessageLink::post_recv(std::uint64_t slot, const PostedMessage& message) {
   }
   receives_.add(slot, message);
   const auto header = FrameHeader{slot, message.bytes}.encode();
-  const bool waits = !outgoing_grants_.empty();
+  const bool waits = !outgoing_grants_.empty() || grants_.flush();
   outgoing_grants_.append(header.data(), header.size());
   return !waits && flush_grants();
 }
 
 bool MessageLink::flush_grants() {
   while (!outgoing_grants_.empty()) {
-    const ssize_t sent = ::send(grants_.get(), outgoing_grants_.data(), outgoing_grants_.size(), kNoWait);
+    const iovec grants{outgoing_grants_.data(), outgoing_grants_.size()};
+    const ssize_t sent = grants_.send(&grants, 1);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && would_block(errno)) return true;
     if (sent < 0) {  // the end of the other connection says why, after what was sent before it
@@ -99,7 +98,7 @@ bool MessageLink::flush_grants() {
     }
     outgoing_grants_.erase(0, static_cast<std::size_t>(sent));
   }
-  return false;
+  return grants_.flush();
 }
 
 bool MessageLink::write_grants() {
@@ -115,17 +114,16 @@ bool MessageLink::write_messages() {
     Transfer& transfer = granted_sends_.front();  // stays in its place: others only append
     const std::size_t header_left = FrameHeader::kBytes - std::min(FrameHeader::kBytes, transfer.done);
     const std::size_t body_done = transfer.done + header_left - FrameHeader::kBytes;
-    iovec parts[2] = {{transfer.header.data() + FrameHeader::kBytes - header_left, header_left},
-                      {transfer.message.data + body_done, transfer.message.bytes - body_done}};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
+    const iovec parts[2] = {{transfer.header.data() + FrameHeader::kBytes - header_left, header_left},
+                            {transfer.message.data + body_done, transfer.message.bytes - body_done}};
     ssize_t sent = 0;
     int code = 0;
+    bool waits = false;  // of what was taken
     {
       const Unlocked unlocked(*this, lock);
-      sent = ::sendmsg(messages_.get(), &message, kNoWait);
+      if (header_left + parts[1].iov_len > 0) sent = messages_.send(parts, 2);
       code = errno;
+      waits = sent >= 0 && messages_.flush();
     }
     if (stopped_ || !loss_.empty()) return false;
     if (sent < 0 && code == EINTR) continue;
@@ -136,6 +134,7 @@ bool MessageLink::write_messages() {
     }
     transfer.done += static_cast<std::size_t>(sent);
     written += static_cast<std::size_t>(sent);
+    if (waits) return true;
     if (transfer.done < FrameHeader::kBytes + transfer.message.bytes) continue;
     TcpBuffer* const owner = transfer.message.owner;
     granted_sends_.pop_front();
@@ -158,7 +157,9 @@ bool MessageLink::take_header() {
 
 bool MessageLink::read_messages() {
   std::unique_lock<std::mutex> lock(mutex_);
-  for (std::size_t read = 0; !stopped_ && loss_.empty() && read < kBytesAtOnce;) {
+  for (std::size_t read = 0; !stopped_ && loss_.empty();) {
+    const bool from_socket = read < kBytesAtOnce;
+    if (!from_socket && !messages_.holds_bytes()) break;
     // With the end of one message the next header is read.
     iovec parts[2] = {{nullptr, 0},
                       {incoming_header_.data() + incoming_header_bytes_, FrameHeader::kBytes - incoming_header_bytes_}};
@@ -168,14 +169,14 @@ bool MessageLink::read_messages() {
     int code = 0;
     {
       const Unlocked unlocked(*this, lock);
-      got = ::readv(messages_.get(), parts, 2);
+      got = messages_.receive(parts, 2, from_socket);
       code = errno;
     }
     if (stopped_ || !loss_.empty()) break;
     if (got < 0 && code == EINTR) continue;
     if (got < 0 && would_block(code)) return true;
     if (got <= 0) {
-      lose(got == 0 ? "the other side ended the connection" : errno_text(code));
+      lose(got == 0 ? "the other side ended the connection" : PeerStream::text_of(code));
       break;
     }
     const auto arrived = static_cast<std::size_t>(got);
@@ -213,9 +214,11 @@ bool MessageLink::read_grants() {
   if (stopped_) return false;
   char block[64 * FrameHeader::kBytes];
   for (;;) {
-    const ssize_t got = ::recv(grants_.get(), block, sizeof(block), MSG_DONTWAIT);
+    const iovec room{block, sizeof(block)};
+    const ssize_t got = grants_.receive(&room, 1);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && would_block(errno)) return true;
+    if (got < 0 && errno == EBADMSG) lose(PeerStream::text_of(errno));
     if (got <= 0) return false;  // what was sent before is still to be read from the other connection
     incoming_grants_.append(block, static_cast<std::size_t>(got));
     std::size_t at = 0;
@@ -246,8 +249,8 @@ void MessageLink::lose(const std::string& reason) {
 void MessageLink::stop() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   stopped_ = true;
-  ::shutdown(messages_.get(), SHUT_RDWR);
-  ::shutdown(grants_.get(), SHUT_RDWR);
+  ::shutdown(messages_.fd(), SHUT_RDWR);
+  ::shutdown(grants_.fd(), SHUT_RDWR);
 }
 
 void MessageLink::await_quiet() {

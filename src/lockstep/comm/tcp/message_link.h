@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/base/files/unique_fd.h"
 #include "lockstep/comm/tcp/frame_header.h"
 #include "lockstep/comm/tcp/posted_messages.h"
+#include "lockstep/net/peers/peer_stream.h"
 
 namespace lockstep {
 
@@ -25,10 +25,10 @@ namespace lockstep {
 /// Thread-safe, apart from what is for the mesh's thread alone.
 class MessageLink {
  public:
-  MessageLink(UniqueFd messages, UniqueFd grants) : messages_(std::move(messages)), grants_(std::move(grants)) {}
+  MessageLink(PeerStream messages, PeerStream grants) : messages_(std::move(messages)), grants_(std::move(grants)) {}
 
-  int messages_fd() const { return messages_.get(); }
-  int grants_fd() const { return grants_.get(); }
+  int messages_fd() const { return messages_.fd(); }
+  int grants_fd() const { return grants_.fd(); }
 
   /// @return  whether the mesh's thread must look at this link now
   bool post_send(std::uint64_t slot, const PostedMessage& message);
@@ -62,9 +62,9 @@ class MessageLink {
   bool take_header();
   void lose(const std::string& reason);
 
-  const UniqueFd messages_;
-  const UniqueFd grants_;
-  std::mutex mutex_;  // guards the members below
+  PeerStream messages_;  // used by the mesh's thread
+  std::mutex mutex_;     // guards the members below
+  PeerStream grants_;
   std::condition_variable quiet_;
   bool stopped_ = false;
   bool transferring_ = false;  // the mesh's thread uses a message's memory

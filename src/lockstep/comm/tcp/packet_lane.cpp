@@ -1,6 +1,5 @@
 #include "lockstep/comm/tcp/packet_lane.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -12,21 +11,23 @@
 
 namespace lockstep {
 
-PacketLane::PacketLane(UniqueFd fd, std::size_t packet_bytes)
-    : fd_(std::move(fd)),
+PacketLane::PacketLane(PeerStream stream, std::size_t packet_bytes)
+    : stream_(std::move(stream)),
       packet_bytes_(packet_bytes),
       capacity_(kRoom * (FrameHeader::kBytes + packet_bytes)),
       memory_(new char[capacity_]) {}
 
 PacketLane::Reading PacketLane::read() {
   for (;;) {
-    const ssize_t got = ::recv(fd_.get(), memory_.get() + end_, capacity_ - end_, MSG_DONTWAIT);
+    const iovec room{memory_.get() + end_, capacity_ - end_};
+    const ssize_t got = stream_.receive(&room, 1);
     if (got > 0) {
       end_ += static_cast<std::size_t>(got);
       return Reading::Arrived;
     }
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Reading::Nothing;
+    if (got < 0 && errno == EBADMSG) throw MeshError(MeshError::Kind::Lost, PeerStream::text_of(errno));
     ended_ = true;
     return Reading::Ended;
   }
@@ -56,13 +57,10 @@ std::optional<std::size_t> PacketLane::send(const FrameHeader& header, const voi
   auto head = header.encode();
   const std::size_t head_done = std::min(done, head.size());
   const std::size_t body_done = done - head_done;
-  iovec parts[2] = {{head.data() + head_done, head.size() - head_done},
-                    {static_cast<char*>(const_cast<void*>(data)) + body_done, header.bytes - body_done}};
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
+  const iovec parts[2] = {{head.data() + head_done, head.size() - head_done},
+                          {static_cast<char*>(const_cast<void*>(data)) + body_done, header.bytes - body_done}};
   for (;;) {
-    const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = stream_.send(parts, 2);
     if (sent >= 0) return static_cast<std::size_t>(sent);
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/base/files/unique_fd.h"
 #include "lockstep/comm/tcp/frame_header.h"
+#include "lockstep/net/peers/peer_stream.h"
 
 namespace lockstep {
 
@@ -26,10 +26,11 @@ class PacketLane {
   };
   enum class Reading { Arrived, Nothing, Ended };
 
-  PacketLane(UniqueFd fd, std::size_t packet_bytes);
+  PacketLane(PeerStream stream, std::size_t packet_bytes);
 
-  int fd() const { return fd_.get(); }
+  int fd() const { return stream_.fd(); }
   /// Reads what has arrived. Does not wait.
+  /// @throws MeshError  if it is not what the other side sent
   Reading read();
   /// Whether `read` has room, and the connection has not ended.
   bool reads() const { return !ended_ && end_ < capacity_; }
@@ -42,9 +43,11 @@ class PacketLane {
   /// Sends the rest of a packet, from byte `done` on. @return  how much of it is sent now; nothing if the connection
   /// broke
   std::optional<std::size_t> send(const FrameHeader& header, const void* data, std::size_t done);
+  /// @return  whether bytes of packets wait here until the connection takes more
+  bool flush() { return stream_.flush(); }
 
  private:
-  const UniqueFd fd_;
+  PeerStream stream_;
   const std::size_t packet_bytes_;
   const std::size_t capacity_;
   const std::unique_ptr<char[]> memory_;

@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLongestDial{5000};
 constexpr milliseconds kBetweenDials{20};
 
-UniqueFd dial_lane(const SocketAddress& where, const std::string& key, const PeerConnectionName& name,
-                   const std::function<bool(int fd)>& watch) {
+PeerStream dial_lane(const SocketAddress& where, const std::string& key, const PeerConnectionName& name,
+                     const std::function<bool(int fd)>& watch) {
   for (;; std::this_thread::sleep_for(kBetweenDials)) {
     if (!watch(-1)) throw Error("gave up", where.text(), "see why the group broke");
     const Deadline attempt = Deadline::after(kLongestDial);
@@ -26,10 +26,12 @@ UniqueFd dial_lane(const SocketAddress& where, const std::string& key, const Pee
     if (!connected.fd) throw Error("cannot connect: " + connected.failure, where.text(), "see that rank's log");
     tune_connection(connected.fd.get());
     if (!watch(connected.fd.get())) throw Error("gave up", where.text(), "see why the group broke");
-    const DialOutcome outcome = prove_to_peer(connected.fd.get(), key, name, attempt);
+    const Dialed dialed = prove_to_peer(connected.fd.get(), key, name, attempt);
     watch(-1);
-    if (outcome == DialOutcome::Proven) return std::move(connected.fd);
-    if (outcome == DialOutcome::Impostor) {
+    if (dialed.outcome == DialOutcome::Proven) {
+      return dialed.keys ? PeerStream(std::move(connected.fd), *dialed.keys) : PeerStream(std::move(connected.fd));
+    }
+    if (dialed.outcome == DialOutcome::Impostor) {
       throw Error("another program answers there, which does not know the job's secret", where.text(),
                   "see which program listens at this address");
     }
@@ -38,7 +40,7 @@ UniqueFd dial_lane(const SocketAddress& where, const std::string& key, const Pee
 
 }  // namespace
 
-LaneSockets dial_lanes(const std::string& address, const std::string& job_key, const std::string& group,
+LaneStreams dial_lanes(const std::string& address, const std::string& job_key, const std::string& group,
                        PeerConnectionName name, const std::function<bool(int fd)>& watch) {
   const std::size_t space = address.find(' ');
   if (space == std::string::npos) {
@@ -47,9 +49,9 @@ LaneSockets dial_lanes(const std::string& address, const std::string& job_key, c
   }
   const SocketAddress where = SocketAddress::parse(address.substr(0, space));
   const std::string key = peer_key(job_key, group, address.substr(space + 1));
-  LaneSockets sockets;
-  for (name.lane = 0; name.lane < kLanes; ++name.lane) sockets[name.lane] = dial_lane(where, key, name, watch);
-  return sockets;
+  LaneStreams streams;
+  for (name.lane = 0; name.lane < kLanes; ++name.lane) streams[name.lane] = dial_lane(where, key, name, watch);
+  return streams;
 }
 
 }  // namespace lockstep

@@ -61,12 +61,12 @@ class TcpMesh : public GuardedMesh, public TcpTraffic, public LinkLoop::Events {
   std::string address_for(int) override { return listens_at_ + ' ' + invitation_; }
 
   void connect(int peer, const std::string& address) override {
-    LaneSockets sockets = peer < rank_ ? dial(peer, address) : await(peer);
+    LaneStreams streams = peer < rank_ ? dial(peer, address) : await(peer);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (broken()) throw why_broken();
     const auto place = static_cast<std::size_t>(peer);
-    packets_[place] = std::make_unique<PacketLane>(std::move(sockets[kPacketLane]), packet_bytes());
-    links_[place] = std::make_unique<MessageLink>(std::move(sockets[kMessageLane]), std::move(sockets[kGrantLane]));
+    packets_[place] = std::make_unique<PacketLane>(std::move(streams[kPacketLane]), packet_bytes());
+    links_[place] = std::make_unique<MessageLink>(std::move(streams[kMessageLane]), std::move(streams[kGrantLane]));
     loop_->add(peer, *links_[place]);
     if (++connected_ == size_ - 1) loop_->close_door();
   }
@@ -85,9 +85,10 @@ class TcpMesh : public GuardedMesh, public TcpTraffic, public LinkLoop::Events {
   void send_packet(int to, std::uint64_t mark, const void* data, std::size_t bytes) override {
     PacketLane& lane = *packets_[static_cast<std::size_t>(to)];
     const FrameHeader header{mark, bytes};
-    for (std::size_t done = 0; done < FrameHeader::kBytes + bytes;) {
+    const std::size_t all = FrameHeader::kBytes + bytes;
+    for (std::size_t done = 0; done < all || lane.flush();) {
       if (broken()) throw why_broken();
-      const auto sent = lane.send(header, data, done);
+      const auto sent = done < all ? lane.send(header, data, done) : std::optional<std::size_t>(0);
       if (!sent) fail(to, "the connection for packets broke");
       done += *sent;
       if (*sent == 0) await_room(lane);
@@ -102,7 +103,7 @@ class TcpMesh : public GuardedMesh, public TcpTraffic, public LinkLoop::Events {
       if (packet && packet->header.mark == mark && packet->header.bytes == bytes) return packet->data;
       if (packet) throw_once_broken([] {});  // it belongs to another operation
       if (lane.ended()) fail(from, "the other side ended the connection");
-      if (lane.read() != PacketLane::Reading::Nothing) continue;
+      if (read_packets(from, lane) != PacketLane::Reading::Nothing) continue;
       pollfd waited{lane.fd(), POLLIN, 0};
       ::poll(&waited, 1, -1);  // break_connections ends it
     }
@@ -132,7 +133,7 @@ class TcpMesh : public GuardedMesh, public TcpTraffic, public LinkLoop::Events {
   }
 
  private:
-  LaneSockets dial(int peer, const std::string& address) {
+  LaneStreams dial(int peer, const std::string& address) {
     const PeerConnectionName name{static_cast<std::uint32_t>(rank_), static_cast<std::uint32_t>(peer), 0};
     const auto watch = [this](int fd) {  // so that break_connections can end a handshake
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -147,14 +148,15 @@ class TcpMesh : public GuardedMesh, public TcpTraffic, public LinkLoop::Events {
     }
   }
 
-  LaneSockets await(int peer) {
+  LaneStreams await(int peer) {
     std::unique_lock<std::mutex> lock(mutex_);
-    LaneSockets& sockets = guests_[static_cast<std::size_t>(peer)];
+    LaneStreams& streams = guests_[static_cast<std::size_t>(peer)];
     const auto complete = [&] {
-      return std::all_of(sockets.begin(), sockets.end(), [](const UniqueFd& fd) { return static_cast<bool>(fd); });
+      return std::all_of(streams.begin(), streams.end(),
+                         [](const PeerStream& stream) { return static_cast<bool>(stream); });
     };
     arrived_.wait(lock, [&] { return broken() || complete(); });
-    if (!broken()) return std::move(sockets);
+    if (!broken()) return std::move(streams);
     lock.unlock();
     throw why_broken();
   }
@@ -164,7 +166,7 @@ class TcpMesh : public GuardedMesh, public TcpTraffic, public LinkLoop::Events {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [from, to, lane] = guest.name;
     if (from <= to || from >= static_cast<std::uint32_t>(size_) || lane >= kLanes || links_[from]) return;
-    guests_[from][lane] = std::move(guest.fd);  // a second one replaces a first that its rank gave up
+    guests_[from][lane] = std::move(guest.stream);  // a second one replaces a first that its rank gave up
     arrived_.notify_all();
   }
   void ended(int peer) override { note_lost(peer); }
@@ -186,19 +188,26 @@ class TcpMesh : public GuardedMesh, public TcpTraffic, public LinkLoop::Events {
       fail(from, error.what());
     }
   }
+  PacketLane::Reading read_packets(int from, PacketLane& lane) {
+    try {
+      return lane.read();
+    } catch (const MeshError& error) {
+      fail(from, error.what());
+    }
+  }
 
   // Packets of others are read meanwhile, so that two ranks that send to each other do not wait for each other.
   void await_room(const PacketLane& lane) {
     std::vector<pollfd> waited{{lane.fd(), POLLOUT, 0}};
-    std::vector<PacketLane*> readers;
-    for (const auto& other : packets_) {
-      if (!other || !other->reads()) continue;
-      waited.push_back({other->fd(), POLLIN, 0});
-      readers.push_back(other.get());
+    std::vector<std::size_t> readers;
+    for (std::size_t peer = 0; peer < packets_.size(); ++peer) {
+      if (!packets_[peer] || !packets_[peer]->reads()) continue;
+      waited.push_back({packets_[peer]->fd(), POLLIN, 0});
+      readers.push_back(peer);
     }
     ::poll(waited.data(), waited.size(), -1);  // break_connections ends it
     for (std::size_t i = 0; i < readers.size(); ++i) {
-      if (waited[i + 1].revents != 0) readers[i]->read();
+      if (waited[i + 1].revents != 0) read_packets(static_cast<int>(readers[i]), *packets_[readers[i]]);
     }
   }
 
@@ -253,7 +262,7 @@ class TcpMesh : public GuardedMesh, public TcpTraffic, public LinkLoop::Events {
 
   std::mutex mutex_;  // guards the members below, of which links and packets stay as they are once connected
   std::condition_variable arrived_;
-  std::vector<LaneSockets> guests_;  // by peer
+  std::vector<LaneStreams> guests_;  // by peer
   int connected_ = 0;
   int dialing_ = -1;
   std::vector<std::unique_ptr<MessageLink>> links_;   // by peer

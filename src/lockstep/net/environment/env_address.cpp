@@ -13,6 +13,7 @@
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/sockets/resolve.h"
 #include "lockstep/net/sockets/runtime_folder.h"
+#include "lockstep/net/sockets/stale_sockets.h"
 
 namespace lockstep {
 namespace {
@@ -71,13 +72,17 @@ SocketAddress address_from_environment(int world_size) {
 std::string unique_socket_name(const std::vector<std::string>& parts) {
   std::string joined;
   for (const std::string& part : parts) joined += fmt::format("{}:{},", part.size(), part);
-  return to_hex(hmac_sha256("lockstep socket name", {joined})).substr(0, kSocketNameDigits) + kSocketEnding;
+  const std::string digest = to_hex(hmac_sha256("lockstep socket name", {joined})).substr(0, kSocketNameDigits);
+  return kernel_mark() + "-" + digest + kSocketEnding;
 }
 
 bool is_unique_socket_name(const std::string& name) {
-  return name.size() == kSocketNameDigits + std::strlen(kSocketEnding) &&
-         name.find_first_not_of("0123456789abcdef") == kSocketNameDigits &&
-         name.compare(kSocketNameDigits, std::string::npos, kSocketEnding) == 0;
+  const std::string mark = kernel_mark() + "-";
+  if (name.compare(0, mark.size(), mark) != 0) return false;
+  const std::string rest = name.substr(mark.size());
+  return rest.size() == kSocketNameDigits + std::strlen(kSocketEnding) &&
+         rest.find_first_not_of("0123456789abcdef") == kSocketNameDigits &&
+         rest.compare(kSocketNameDigits, std::string::npos, kSocketEnding) == 0;
 }
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ SocketAddress address_from_environment(int world_size);
 
 /// A name for a socket file that is equal for equal `parts`, and differs for others.
 std::string unique_socket_name(const std::vector<std::string>& parts);
-/// Whether `unique_socket_name` may have made this name.
+/// Whether `unique_socket_name` may have made this name on this kernel.
 bool is_unique_socket_name(const std::string& name);
 
 }  // namespace lockstep

@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/net/sockets/encryption.h"
 #include "lockstep/net/sockets/resolve.h"
 
 namespace lockstep {
@@ -46,7 +47,7 @@ std::vector<PeerDoor::Guest> PeerDoor::serve() {
         break;
       case Progress::Proven:
         poller_.remove(unproven->fd.get(), unproven->id);
-        guests.push_back({unproven->handshake.name(), std::move(unproven->fd)});
+        guests.push_back(guest_of(*unproven));
         unproven_.erase(unproven);
         break;
     }
@@ -55,6 +56,11 @@ std::vector<PeerDoor::Guest> PeerDoor::serve() {
   while (!unproven_.empty() && now - unproven_.front().since > limits_.handshake_timeout) turn_away(unproven_.begin());
   if (!accepting_ && (unproven_.size() < limits_.max_unproven || make_room())) pause(false);
   return guests;
+}
+
+PeerDoor::Guest PeerDoor::guest_of(Unproven& proven) {
+  const auto keys = proven.handshake.keys();
+  return {proven.handshake.name(), keys ? PeerStream(std::move(proven.fd), *keys) : PeerStream(std::move(proven.fd))};
 }
 
 void PeerDoor::accept_all() {
@@ -79,8 +85,8 @@ void PeerDoor::accept_all() {
     tune_connection(fd.get());
     const std::uint64_t id = next_id_++;
     if (!poller_.add(fd.get(), id)) continue;
-    unproven_.push_back({id, std::move(fd), from.text(), AcceptorHandshake(key_, static_cast<std::uint32_t>(rank_)),
-                         Deadline::Clock::now()});
+    AcceptorHandshake handshake(key_, static_cast<std::uint32_t>(rank_), asks_for_encryption(from));
+    unproven_.push_back({id, std::move(fd), from.text(), std::move(handshake), Deadline::Clock::now()});
   }
 }
 

@@ -32,7 +32,7 @@ class PeerDoor {
   };
   struct Guest {
     PeerConnectionName name;
-    UniqueFd fd;
+    PeerStream stream;
   };
 
   /// @throws Error  if the address cannot be bound
@@ -62,6 +62,7 @@ class PeerDoor {
   };
   enum class Progress { Waits, Proven, Ended };
 
+  static Guest guest_of(Unproven& proven);
   void accept_all();
   bool make_room();
   void pause(bool pauses);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/net/hmac.h"
+#include "lockstep/net/sockets/encryption.h"
 #include "lockstep/net/sockets/socket.h"
 #include "lockstep/net/store/wire.h"
 
@@ -11,8 +12,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view kPeerMagic = "LOCKPEER";
-constexpr std::size_t kPeerNonceBytes = DialerHandshake::kNonceBytes;
-constexpr std::size_t kPeerHelloBytes = 8 + 4 + 3 * 4 + kPeerNonceBytes;
+constexpr std::size_t kPeerNonceBytes = 32;
+constexpr std::size_t kPeerHelloBytes = 8 + 4 + 3 * 4 + 4 + kPeerNonceBytes;
 static_assert(kPeerHelloBytes <= AcceptorHandshake::kLongestMessage);
 
 std::string dialer_proof(const std::string& key, const std::string& transcript) {
@@ -21,6 +22,25 @@ std::string dialer_proof(const std::string& key, const std::string& transcript) 
 
 std::string acceptor_proof(const std::string& key, const std::string& transcript) {
   return hmac_sha256(key, {"lockstep peers: acceptor knows the key", transcript});
+}
+
+constexpr std::uint32_t kAsksForEncryption = 1;
+
+// Both sides' wishes and a nonce end their first messages.
+void write_wishes(WireWriter& message, bool asks_for_encryption) {
+  message.u32(asks_for_encryption ? kAsksForEncryption : 0);
+  message.raw(random_bytes(kPeerNonceBytes));
+}
+
+bool asks(std::string_view transcript, std::size_t end_of_message) {
+  return WireReader(transcript.substr(end_of_message - kPeerNonceBytes - 4)).u32() == kAsksForEncryption;
+}
+
+// The dialer's keys; the acceptor's are the same, the other way round.
+std::optional<StreamKeys> keys_of(const std::string& key, const std::string& transcript) {
+  if (!asks(transcript, kPeerHelloBytes) && !asks(transcript, transcript.size())) return std::nullopt;
+  return StreamKeys{hmac_sha256(key, {"lockstep peers: key of dialer to acceptor", transcript}),
+                    hmac_sha256(key, {"lockstep peers: key of acceptor to dialer", transcript})};
 }
 
 }  // namespace
@@ -52,29 +72,37 @@ std::optional<std::string> AcceptorHandshake::take(std::string_view bytes) {
     name_.to = reader.u32();
     name_.lane = reader.u32();
     if (version != kPeerProtocolVersion || name_.to != rank_) return std::nullopt;
-    const std::string nonce = random_bytes(kPeerNonceBytes);
-    transcript_ = message + nonce;
+    WireWriter answer;
+    write_wishes(answer, asks_for_encryption_);
+    transcript_ = message + answer.bytes();
     state_ = State::AwaitProof;
-    return nonce;
+    return answer.bytes();
   }
   if (!equal_in_constant_time(message, dialer_proof(key_, transcript_))) return std::nullopt;
   state_ = State::Done;
   return acceptor_proof(key_, transcript_);
 }
 
-DialerHandshake::DialerHandshake(std::string key, const PeerConnectionName& name) : key_(std::move(key)) {
+std::optional<StreamKeys> AcceptorHandshake::keys() const {
+  auto keys = keys_of(key_, transcript_);
+  if (keys) std::swap(keys->send, keys->receive);
+  return keys;
+}
+
+DialerHandshake::DialerHandshake(std::string key, const PeerConnectionName& name, bool asks_for_encryption)
+    : key_(std::move(key)) {
   WireWriter hello;
   hello.raw(kPeerMagic);
   hello.u32(kPeerProtocolVersion);
   hello.u32(name.from);
   hello.u32(name.to);
   hello.u32(name.lane);
-  hello.raw(random_bytes(kNonceBytes));
+  write_wishes(hello, asks_for_encryption);
   transcript_ = hello.bytes();
 }
 
-std::string DialerHandshake::proof(std::string_view nonce) {
-  transcript_ += nonce;
+std::string DialerHandshake::proof(std::string_view answer) {
+  transcript_ += answer;
   return dialer_proof(key_, transcript_);
 }
 
@@ -82,16 +110,19 @@ bool DialerHandshake::accepts(std::string_view proof) const {
   return equal_in_constant_time(proof, acceptor_proof(key_, transcript_));
 }
 
-DialOutcome prove_to_peer(int fd, const std::string& key, const PeerConnectionName& name, Deadline deadline) {
-  DialerHandshake handshake(key, name);
-  if (!send_all(fd, handshake.hello(), deadline)) return DialOutcome::Closed;
-  const Received nonce = receive_exactly(fd, DialerHandshake::kNonceBytes, deadline);
-  if (nonce.timed_out) return DialOutcome::TimedOut;
-  if (nonce.closed || !send_all(fd, handshake.proof(nonce.bytes), deadline)) return DialOutcome::Closed;
+std::optional<StreamKeys> DialerHandshake::keys() const { return keys_of(key_, transcript_); }
+
+Dialed prove_to_peer(int fd, const std::string& key, const PeerConnectionName& name, Deadline deadline) {
+  DialerHandshake handshake(key, name, asks_for_encryption(fd));
+  if (!send_all(fd, handshake.hello(), deadline)) return {DialOutcome::Closed, {}};
+  const Received answer = receive_exactly(fd, DialerHandshake::kAnswerBytes, deadline);
+  if (answer.timed_out) return {DialOutcome::TimedOut, {}};
+  if (answer.closed || !send_all(fd, handshake.proof(answer.bytes), deadline)) return {DialOutcome::Closed, {}};
   const Received proof = receive_exactly(fd, kDigestBytes, deadline);
-  if (proof.timed_out) return DialOutcome::TimedOut;
-  if (proof.closed) return DialOutcome::Closed;
-  return handshake.accepts(proof.bytes) ? DialOutcome::Proven : DialOutcome::Impostor;
+  if (proof.timed_out) return {DialOutcome::TimedOut, {}};
+  if (proof.closed) return {DialOutcome::Closed, {}};
+  if (!handshake.accepts(proof.bytes)) return {DialOutcome::Impostor, {}};
+  return {DialOutcome::Proven, handshake.keys()};
 }
 
 }  // namespace lockstep

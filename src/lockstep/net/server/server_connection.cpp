@@ -30,8 +30,8 @@ bool ServerConnection::read_handshake() {
   }
   if (handshake_.done()) {
     const SessionKeys& keys = handshake_.keys();
-    reader_.emplace(with_mac_ ? std::optional<FrameMac>(keys.client_to_server) : std::nullopt);
-    writer_.emplace(with_mac_ ? std::optional<FrameMac>(keys.server_to_client) : std::nullopt);
+    reader_.emplace(sealed_ ? opening_seal(keys.client_to_server, keys.encrypted) : FrameSeal());
+    writer_.emplace(sealed_ ? sealing_seal(keys.server_to_client, keys.encrypted) : FrameSeal());
   }
   return true;
 }

@@ -6,6 +6,7 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/files/unique_fd.h"
 #include "lockstep/net/server/waiters.h"
+#include "lockstep/net/sockets/encryption.h"
 #include "lockstep/net/store/frame.h"
 #include "lockstep/net/store/handshake.h"
 
@@ -14,9 +15,9 @@ namespace lockstep {
 /// One accepted connection of a store's server: first a handshake, then frames.
 class ServerConnection {
  public:
-  /// @param with_mac  frames carry tags (TCP)
-  ServerConnection(ConnectionId id, UniqueFd fd, const std::string& secret, bool with_mac)
-      : id_(id), fd_(std::move(fd)), handshake_(secret), with_mac_(with_mac) {}
+  /// @param sealed  frames are protected (TCP)
+  ServerConnection(ConnectionId id, UniqueFd fd, const std::string& secret, bool sealed)
+      : id_(id), fd_(std::move(fd)), handshake_(secret, asks_for_encryption(fd_.get())), sealed_(sealed) {}
 
   ConnectionId id() const { return id_; }
   int fd() const { return fd_.get(); }
@@ -46,7 +47,7 @@ class ServerConnection {
   ConnectionId id_;
   UniqueFd fd_;
   ServerHandshake handshake_;
-  bool with_mac_;
+  bool sealed_;
   Deadline::Clock::time_point accepted_at_ = Deadline::Clock::now();
   std::optional<FrameReader> reader_;
   std::optional<FrameWriter> writer_;

@@ -26,6 +26,7 @@
 #include "lockstep/base/start_thread.h"
 #include "lockstep/net/server/server_connection.h"
 #include "lockstep/net/server/store_service.h"
+#include "lockstep/net/sockets/encryption.h"
 #include "lockstep/net/sockets/signal_mask.h"
 #include "lockstep/net/sockets/socket.h"
 #include "lockstep/net/sockets/socket_poller.h"
@@ -53,6 +54,7 @@ Listener checked_listener(const SocketAddress& address, const std::string& secre
         "give all ranks the same LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE, or use 127.0.0.1 where all ranks run on "
         "this host");
   }
+  if (listener.address.kind == SocketAddress::Kind::Tcp) check_encryption_has_secret(secret, listener.address.text());
   return listener;
 }
 

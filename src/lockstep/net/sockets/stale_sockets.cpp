@@ -14,7 +14,9 @@
 
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/net/environment/env_address.h"
+#include "lockstep/net/hmac.h"
 #include "lockstep/net/sockets/unix_address.h"
 
 namespace lockstep {
@@ -24,6 +26,12 @@ namespace {
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
 }  // namespace
+
+std::string kernel_mark() {
+  constexpr std::size_t kMarkDigits = 8;
+  const std::string id = host_id();
+  return to_hex(hmac_sha256("lockstep inbox", {id.substr(0, id.find('/'))})).substr(0, kMarkDigits);
+}
 
 SocketFolderLock::SocketFolderLock(const std::string& socket_path)
     : folder_(::open(folder_of(socket_path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {

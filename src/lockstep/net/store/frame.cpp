@@ -38,8 +38,7 @@ void FrameWriter::push(std::string_view body) {
   WireWriter header;
   header.u32(static_cast<std::uint32_t>(body.size()));
   buffer_ += header.bytes();
-  buffer_ += body;
-  if (mac_) buffer_ += mac_->next_tag(header.bytes(), body);
+  seal_.seal(header.bytes(), body, buffer_);
 }
 
 void FrameWriter::flush(int fd) {
@@ -78,13 +77,9 @@ std::optional<std::string> FrameReader::next() {
   if (body_bytes > kMaxFrameBytes) {
     throw WireError(fmt::format("announced a message of {} bytes, more than {}", body_bytes, kMaxFrameBytes));
   }
-  const std::size_t frame_bytes = kHeaderBytes + body_bytes + (mac_ ? kDigestBytes : 0);
+  const std::size_t frame_bytes = kHeaderBytes + body_bytes + seal_.extra_bytes();
   if (rest.size() < frame_bytes) return std::nullopt;
-  std::string body(rest.substr(kHeaderBytes, body_bytes));
-  if (mac_ &&
-      !equal_in_constant_time(mac_->next_tag(header, body), rest.substr(kHeaderBytes + body_bytes, kDigestBytes))) {
-    throw WireError("a message failed its authentication: it was changed on the way, repeated or injected");
-  }
+  std::string body = seal_.open(header, rest.substr(kHeaderBytes, frame_bytes - kHeaderBytes));
   taken_ += frame_bytes;
   drop_front(buffer_, taken_);
   return body;

@@ -5,17 +5,17 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/net/hmac.h"
+#include "lockstep/net/store/frame_seal.h"
 
 namespace lockstep {
 
 /// The largest body of a frame: one value of the store at its limit, its key, and the numbers beside them.
 constexpr std::size_t kMaxFrameBytes = (std::size_t{8} << 20) + (std::size_t{64} << 10);
 
-/// Frames to send on a connection: length of the body (32 bits), body, and a tag if the connection has a MAC.
+/// Frames to send on a connection: length of the body (32 bits), then the body, sealed.
 class FrameWriter {
  public:
-  explicit FrameWriter(std::optional<FrameMac> mac) : mac_(std::move(mac)) {}
+  explicit FrameWriter(FrameSeal seal) : seal_(std::move(seal)) {}
 
   /// Queues a frame. @param body  at most kMaxFrameBytes
   void push(std::string_view body);
@@ -24,7 +24,7 @@ class FrameWriter {
   std::size_t pending_bytes() const { return buffer_.size() - sent_; }
 
  private:
-  std::optional<FrameMac> mac_;
+  FrameSeal seal_;
   std::string buffer_;
   std::size_t sent_ = 0;
 };
@@ -33,7 +33,7 @@ class FrameWriter {
 /// announced.
 class FrameReader {
  public:
-  explicit FrameReader(std::optional<FrameMac> mac) : mac_(std::move(mac)) {}
+  explicit FrameReader(FrameSeal seal) : seal_(std::move(seal)) {}
 
   /// Reads the bytes that are there, at most about 64 KiB. @return  false at the end of the stream
   /// @throws WireError  if the connection is broken
@@ -43,7 +43,7 @@ class FrameReader {
   std::optional<std::string> next();
 
  private:
-  std::optional<FrameMac> mac_;
+  FrameSeal seal_;
   std::string buffer_;
   std::size_t taken_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/net/hmac.h"
+#include "lockstep/net/sockets/encryption.h"
 #include "lockstep/net/sockets/socket.h"
 #include "lockstep/net/store/wire.h"
 
@@ -15,12 +16,16 @@ namespace {
 constexpr std::string_view kMagic = "LOCKSTEP";
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kHelloBytes = 8 + 4 + kNonceBytes;
+// The version has the lower half of its 32 bits, wishes have the upper one: so sides of different versions, whose
+// wishes may differ, can read each other's.
+constexpr std::uint32_t kVersionBits = 0xffff;
+constexpr std::uint32_t kAsksForEncryption = 0x10000;
 
-std::string hello(const std::string& nonce) {
+std::string hello(bool asks_for_encryption) {
   WireWriter message;
   message.raw(kMagic);
-  message.u32(kStoreProtocolVersion);
-  message.raw(nonce);
+  message.u32(kStoreProtocolVersion | (asks_for_encryption ? kAsksForEncryption : 0));
+  message.raw(random_bytes(kNonceBytes));
   return message.bytes();
 }
 
@@ -29,29 +34,31 @@ bool begins_like_magic(std::string_view bytes) {
   return bytes.substr(0, count) == kMagic.substr(0, count);
 }
 
-unsigned version_of(std::string_view hello_bytes) { return WireReader(hello_bytes.substr(kMagic.size())).u32(); }
-
-std::string nonce_of(std::string_view hello_bytes) { return std::string(hello_bytes.substr(kMagic.size() + 4)); }
-
-// Both nonces and the purpose: a digest cannot be reused for another purpose, side or connection.
-std::string digest_for(const std::string& secret, std::string_view purpose, const std::string& client_nonce,
-                       const std::string& server_nonce) {
-  WireWriter version;
-  version.u32(kStoreProtocolVersion);
-  return hmac_sha256("lockstep job secret:" + secret, {purpose, version.bytes(), client_nonce, server_nonce});
+std::uint32_t version_and_wishes(std::string_view hello_bytes) {
+  return WireReader(hello_bytes.substr(kMagic.size())).u32();
 }
 
-std::string client_proof(const std::string& secret, const std::string& client_nonce, const std::string& server_nonce) {
-  return digest_for(secret, "lockstep store: client knows the secret", client_nonce, server_nonce);
+unsigned version_of(std::string_view hello_bytes) { return version_and_wishes(hello_bytes) & kVersionBits; }
+
+bool asks(std::string_view hello_bytes) { return (version_and_wishes(hello_bytes) & kAsksForEncryption) != 0; }
+
+// Both hellos, with their nonces, and the purpose: a digest cannot be reused for another purpose, side or connection.
+std::string digest_for(const std::string& secret, std::string_view purpose, const std::string& hellos) {
+  return hmac_sha256("lockstep job secret:" + secret, {purpose, hellos});
 }
 
-std::string server_proof(const std::string& secret, const std::string& client_nonce, const std::string& server_nonce) {
-  return digest_for(secret, "lockstep store: server knows the secret", client_nonce, server_nonce);
+std::string client_proof(const std::string& secret, const std::string& hellos) {
+  return digest_for(secret, "lockstep store: client knows the secret", hellos);
 }
 
-SessionKeys session_keys(const std::string& secret, const std::string& client_nonce, const std::string& server_nonce) {
-  return {digest_for(secret, "lockstep store: key of client to server", client_nonce, server_nonce),
-          digest_for(secret, "lockstep store: key of server to client", client_nonce, server_nonce)};
+std::string server_proof(const std::string& secret, const std::string& hellos) {
+  return digest_for(secret, "lockstep store: server knows the secret", hellos);
+}
+
+SessionKeys session_keys(const std::string& secret, const std::string& hellos) {
+  return {digest_for(secret, "lockstep store: key of client to server", hellos),
+          digest_for(secret, "lockstep store: key of server to client", hellos),
+          asks(hellos) || asks(std::string_view(hellos).substr(kHelloBytes))};
 }
 
 }  // namespace
@@ -67,24 +74,24 @@ std::string ServerHandshake::take(std::string_view bytes) {
   if (wanted_bytes() > 0) return {};
   const std::string message = std::exchange(received_, std::string());
   if (state_ == State::AwaitHello) {
-    client_nonce_ = nonce_of(message);
-    server_nonce_ = random_bytes(kNonceBytes);
+    const std::string answer = hello(asks_for_encryption_);
+    hellos_ = message + answer;
     // The hello is sent whatever the client's version is, so that the client learns the server's.
     state_ = State::AwaitProof;
-    return hello(server_nonce_);
+    return answer;
   }
-  if (!equal_in_constant_time(message, client_proof(secret_, client_nonce_, server_nonce_))) {
+  if (!equal_in_constant_time(message, client_proof(secret_, hellos_))) {
     throw WireError("does not know the secret");
   }
-  keys_ = session_keys(secret_, client_nonce_, server_nonce_);
+  keys_ = session_keys(secret_, hellos_);
   state_ = State::Done;
-  return server_proof(secret_, client_nonce_, server_nonce_);
+  return server_proof(secret_, hellos_);
 }
 
 ClientHandshake prove_to_server(int fd, const std::string& secret, Deadline deadline) {
   using Outcome = ClientHandshake::Outcome;
-  const std::string client_nonce = random_bytes(kNonceBytes);
-  if (!send_all(fd, hello(client_nonce), deadline)) return {Outcome::ClosedEarly, {}, {}};
+  const std::string greeting = hello(asks_for_encryption(fd));
+  if (!send_all(fd, greeting, deadline)) return {Outcome::ClosedEarly, {}, {}};
 
   const Received answer = receive_exactly(fd, kHelloBytes, deadline);
   if (!begins_like_magic(answer.bytes)) return {Outcome::NotAStore, {}, {}};
@@ -93,17 +100,16 @@ ClientHandshake prove_to_server(int fd, const std::string& secret, Deadline dead
   if (version_of(answer.bytes) != kStoreProtocolVersion) {
     return {Outcome::OtherVersion, {}, fmt::format("{}", version_of(answer.bytes))};
   }
-  const std::string server_nonce = nonce_of(answer.bytes);
+  const std::string hellos = greeting + answer.bytes;
 
-  if (!send_all(fd, client_proof(secret, client_nonce, server_nonce), deadline))
-    return {Outcome::ClosedAtProof, {}, {}};
+  if (!send_all(fd, client_proof(secret, hellos), deadline)) return {Outcome::ClosedAtProof, {}, {}};
   const Received proof = receive_exactly(fd, kDigestBytes, deadline);
   if (proof.timed_out) return {Outcome::TimedOut, {}, {}};
   if (proof.closed) return {Outcome::ClosedAtProof, {}, {}};
-  if (!equal_in_constant_time(proof.bytes, server_proof(secret, client_nonce, server_nonce))) {
+  if (!equal_in_constant_time(proof.bytes, server_proof(secret, hellos))) {
     return {Outcome::WrongServer, {}, {}};
   }
-  return {Outcome::Proven, session_keys(secret, client_nonce, server_nonce), {}};
+  return {Outcome::Proven, session_keys(secret, hellos), {}};
 }
 
 }  // namespace lockstep

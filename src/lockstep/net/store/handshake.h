@@ -9,25 +9,28 @@
 namespace lockstep {
 
 /// Version of the store's protocol; sides of different versions refuse each other.
-constexpr unsigned kStoreProtocolVersion = 1;
+constexpr unsigned kStoreProtocolVersion = 2;
 
 /// Keys of a proven connection, one for each direction; new for every connection.
 struct SessionKeys {
   std::string client_to_server;
   std::string server_to_client;
+  bool encrypted = false;  ///< one of the sides asked for encryption
 };
 
 /// The server's side of the proof that both ends know the job's secret. It takes bytes as they arrive:
 ///
-///     client -> server   hello: magic, version, client nonce
-///     server -> client   hello: magic, version, server nonce
-///     client -> server   proof: HMAC(secret, "client" label, both nonces)
-///     server -> client   proof: HMAC(secret, "server" label, both nonces)
+///     client -> server   hello: magic, version and wishes, client nonce
+///     server -> client   hello: magic, version and wishes, server nonce
+///     client -> server   proof: HMAC(secret, "client" label, both hellos)
+///     server -> client   proof: HMAC(secret, "server" label, both hellos)
 ///
-/// The client proves first: a client that does not know the secret gets a random number and nothing else.
+/// The client proves first: a client that does not know the secret gets a random number and nothing else. Wishes: 1
+/// asks for encryption, and one side's is enough.
 class ServerHandshake {
  public:
-  explicit ServerHandshake(std::string secret) : secret_(std::move(secret)) {}
+  explicit ServerHandshake(std::string secret, bool asks_for_encryption = false)
+      : secret_(std::move(secret)), asks_for_encryption_(asks_for_encryption) {}
 
   bool done() const { return state_ == State::Done; }
   /// How many bytes may be read now, at most 44; later bytes do not belong to the handshake.
@@ -41,10 +44,10 @@ class ServerHandshake {
  private:
   enum class State { AwaitHello, AwaitProof, Done };
   std::string secret_;
+  bool asks_for_encryption_;
   State state_ = State::AwaitHello;
   std::string received_;  // part of the awaited message
-  std::string client_nonce_;
-  std::string server_nonce_;
+  std::string hellos_;
   SessionKeys keys_;
 };
 
@@ -64,7 +67,7 @@ struct ClientHandshake {
   std::string detail;  ///< for the error message
 };
 
-/// Runs the client's side on a connected socket.
+/// Runs the client's side on a connected socket, and asks for encryption if `asks_for_encryption(fd)` says so.
 ClientHandshake prove_to_server(int fd, const std::string& secret, Deadline deadline);
 
 }  // namespace lockstep

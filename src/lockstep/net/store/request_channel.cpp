@@ -28,9 +28,7 @@ using std::chrono::milliseconds;
 // How long the answer to a cancelled request may take: the server answers at once, unless it is stopped.
 constexpr milliseconds kCancelTime{5000};
 
-std::optional<FrameMac> mac_for(const SocketAddress& address, const std::string& key) {
-  return address.kind == SocketAddress::Kind::Tcp ? std::optional<FrameMac>(key) : std::nullopt;
-}
+bool is_tcp(const SocketAddress& address) { return address.kind == SocketAddress::Kind::Tcp; }
 
 std::string request(StoreOperation operation, std::uint64_t number, const std::string& fields) {
   WireWriter message;
@@ -48,8 +46,10 @@ RequestChannel::RequestChannel(const SocketAddress& address, const std::string& 
       options_(options),
       where_(options.where.empty() ? fmt::format("process {}", ::getpid()) : options.where),
       connection_(connect_to_store(address, secret, deadline, where_)),
-      reader_(mac_for(address, connection_.keys.server_to_client)),
-      writer_(mac_for(address, connection_.keys.client_to_server)),
+      reader_(is_tcp(address) ? opening_seal(connection_.keys.server_to_client, connection_.keys.encrypted)
+                              : FrameSeal()),
+      writer_(is_tcp(address) ? sealing_seal(connection_.keys.client_to_server, connection_.keys.encrypted)
+                              : FrameSeal()),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_) throw Error("cannot create an eventfd: " + errno_text(errno), where_, "raise the limit of open files");
   const SignalsBlocked blocked;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/net/sockets/encryption.h"
 #include "lockstep/net/sockets/socket.h"
 
 namespace lockstep {
@@ -114,6 +115,7 @@ class Connector {
 
 ProvenConnection connect_to_store(const SocketAddress& address, const std::string& secret, Deadline deadline,
                                   const std::string& where) {
+  if (address.kind == SocketAddress::Kind::Tcp) check_encryption_has_secret(secret, address.text());
   return Connector(address, secret, deadline, where).connect();
 }
 

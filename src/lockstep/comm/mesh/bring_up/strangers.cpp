@@ -3,7 +3,9 @@
 #include <mutex>
 #include <set>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/net/sockets/encryption.h"
 
 namespace lockstep {
 namespace {
@@ -19,11 +21,17 @@ bool is_first_group_over(const std::string& engine) {
 }  // namespace
 
 void warn_of_strangers(const Membership& members, const std::string& engine, const std::string& ports) {
-  if (members.rank != 0 || members.on_one_network() || !is_first_group_over(engine)) return;
+  if (members.on_one_network()) return;
+  if (encryption_is_demanded()) {
+    throw Error("LOCKSTEP_ENCRYPT asks for encryption, and engine " + engine + " has none", members.where(),
+                "use engine tcp, or hierarchical over it; or encrypt the network itself (WireGuard, IPsec) and leave "
+                "LOCKSTEP_ENCRYPT out");
+  }
+  if (members.rank != 0 || !is_first_group_over(engine)) return;
   log_warning(
       "engine {} asks nobody who connects for the job's secret: whoever reaches {} while a group forms can end the "
-      "job, "
-      "or worse. Engine tcp does ask, and is what a group of CPU tensors without a named engine uses between hosts",
+      "job, or worse. Engine tcp does ask, and is what a group of CPU tensors without a named engine uses between "
+      "hosts",
       engine, ports);
 }
 

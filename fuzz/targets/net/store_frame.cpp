@@ -19,7 +19,7 @@ void run_store_frame(std::string_view bytes) {
   if (bytes.size() > (std::size_t{32} << 10)) bytes = bytes.substr(0, std::size_t{32} << 10);  // what a socket holds
   LOCKSTEP_HOLDS(::send(theirs.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
   theirs = UniqueFd();
-  FrameReader reader(std::nullopt);
+  FrameReader reader{FrameSeal()};
   std::size_t taken = 0;
   for (bool is_open = true; is_open;) {
     is_open = reader.read_from(ours.get());
