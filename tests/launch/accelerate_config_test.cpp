@@ -108,6 +108,21 @@ TEST_F(AccelerateFile, OfAccelerateItselfIsReadAndWrittenByteForByte) {
   EXPECT_NE(refusal("distributed_type: MULTI_CPU\nipex_config:\n  ipex: true\n").find("Intel"), std::string::npos);
 }
 
+// accelerate starts mpirun if there is a host file, and without one it ignores the number of oneCCL's threads.
+TEST_F(AccelerateFile, AsksForMpirunByAHostFileAlone) {
+  const std::string cpu = "distributed_type: MULTI_CPU\nnum_processes: 2\n";
+  for (const char* section : {"mpirun_config:\n  mpirun_ccl: '1'\n", "mpirun_config:\n  mpirun_ccl: 4\n",
+                              "mpirun_config:\n  mpirun_ccl: '1'\n  mpirun_hostfile: null\n",
+                              "mpirun_config:\n  mpirun_hostfile: ''\n", "mpirun_config: {}\n"}) {
+    EXPECT_EQ(refusal(cpu + section), "accepted") << section;
+  }
+  for (const char* section :
+       {"mpirun_config:\n  mpirun_ccl: '1'\n  mpirun_hostfile: /hostfile\n", "mpirun_config:\n  mpirun_np: 2\n",
+        "mpirun_config: /hostfile\n", "mpirun_config:\n  - mpirun_ccl\n"}) {
+    EXPECT_NE(refusal(cpu + section).find("asks for mpirun"), std::string::npos) << section;
+  }
+}
+
 TEST_F(AccelerateFile, IsJsonWhereItsNameSaysSo) {
   AccelerateConfig config;
   config.distributed_type = "MULTI_CPU";

@@ -17,6 +17,7 @@ class Run : public Subcommand {
                    "lockstep run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 --nproc-per-node 4 ./train",
                    "lockstep run --nnodes 2:8 --rdzv-endpoint 10.0.0.1 --max-restarts 3 --nproc-per-node 4 ./train",
                    "lockstep run --nproc-per-node 2 --max-restarts 3 --warm-spares ./train",
+                   "lockstep run --nproc-per-node 2 --trace trace.json --trace-steps 10-20 ./ddp_mnist",
                    "lockstep run --nproc-per-node 2 train.py --lr 0.1"});
   }
 

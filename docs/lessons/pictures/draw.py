@@ -4,6 +4,7 @@
     python3 docs/lessons/pictures/draw.py [FOLDER]
 """
 import csv
+import json
 import pathlib
 import re
 import sys
@@ -137,27 +138,41 @@ def all_reduce():
 
 
 def buckets():
-    """Buckets over backward's time, as a drawing."""
-    picture = Picture("Buckets during backward (a drawing; lengths are not measured)", 860, 270)
-    layers = (("head", 70), ("layer 4", 90), ("layer 3", 90), ("layer 2", 90), ("layer 1", 90), ("words", 70))
-    picture.text(16, 86, "backward", bold=True)
-    picture.text(16, 146, "network", bold=True)
-    x, ends = 110, []
-    for name, width in layers:
-        picture.box(x, 64, width, 36, name, WORK, size=12)
-        x += width
-        ends.append(x)
-    sent = 0
-    for index, (first, last, width) in enumerate(((0, 0, 60), (1, 2, 150), (3, 4, 130), (5, 5, 60))):
-        start = max(ends[last], sent)
-        picture.box(start, 124, width, 36, f"bucket {index}", GRADIENTS, size=12)
-        picture.arrow(ends[last], 100, start + 2, 123)
-        sent = start + width
-    picture.box(sent, 64, 66, 36, "update", WEIGHTS, size=12)
-    picture.box(ends[0], 180, ends[-1] - ends[0], 26, "hidden behind backward", EMPTY, size=12)
-    picture.box(ends[-1], 180, sent - ends[-1], 26, "seen", EMPTY, size=12)
-    picture.text(16, 246, "Gradients appear from the last layer to the first. The first bucket is small, so that the network"
-                 " starts early.\nOnly what ends after backward costs time.", size=12, color=GREY)
+    """Buckets over backward's time, from a trace of `lockstep run --trace`."""
+    trace = json.loads((pathlib.Path(__file__).parent / "buckets-trace.json").read_text(encoding="utf-8"))
+    events = trace["traceEvents"]
+    named = {event["name"]: event for event in events}
+    backward, update = named["backward"], named["update"]
+    waits = [event for event in events if event["name"].startswith("wait for bucket")]
+    numbers = sorted(event["args"]["bucket"] for event in events if event["name"].startswith("bucket"))
+    begin, end = backward["ts"], update["ts"] + update["dur"]
+    left, width, row = 110, 730, 34
+    picture = Picture("Buckets during backward, as a trace of rank 0 of two shows them", 860, 150 + row * len(numbers))
+
+    def span(event, y, words="", fill=WORK, dashed=False):
+        x = left + (event["ts"] - begin) / (end - begin) * width
+        picture.box(x, y, max(1.5, event["dur"] / (end - begin) * width), row - 6, words, fill, size=12, dashed=dashed)
+
+    picture.text(16, 68, "rank 0", bold=True)
+    waiting = {"ts": waits[0]["ts"], "dur": waits[-1]["ts"] + waits[-1]["dur"] - waits[0]["ts"]}
+    span({"ts": begin, "dur": waiting["ts"] - begin}, 48, f"backward, {(waiting['ts'] - begin) / 1000:.0f} ms")
+    span(waiting, 48, "waits", EMPTY, dashed=True)
+    span(update, 48, "", WEIGHTS)
+    for place, number in enumerate(numbers):
+        y = 48 + row * (place + 1)
+        picture.text(16, y + 19, f"bucket {number}")
+        for event in events:
+            if event["args"].get("bucket") != number:
+                continue
+            if event["name"].startswith("waits for rank"):
+                fits = event["dur"] / (end - begin) > 0.12
+                span(event, y, event["name"] if fits else "waits", EMPTY, dashed=True)
+            elif event["name"] == "transfer":
+                span(event, y, "", GRADIENTS)
+    picture.text(16, 48 + row * (len(numbers) + 1) + 24,
+                 "Gradients appear from the last layer to the first. A full bucket waits until the other rank has it"
+                 " too, then it travels (orange)\nwhile backward computes on. Only what rank 0 waits for at the end"
+                 " costs it time; then it updates (blue).", size=12, color=GREY)
     return picture
 
 
@@ -422,10 +437,35 @@ def padding():
     return picture
 
 
+def negatives():
+    """Which texts each anchor of two ranks is compared with."""
+    picture = Picture("Two ranks with three pairs each: every anchor beside every positive", 860, 350)
+    size, left, top = 62, 250, 70
+    for row in range(6):
+        rank = row // 3
+        picture.text(left - 16, top + row * 38 + 24, f"anchor {row + 1}", anchor="end")
+        picture.text(left + row * size + size / 2, top - 10, f"positive {row + 1}", size=11, anchor="middle")
+        for column in range(6):
+            own, local = row == column, rank == column // 3
+            picture.box(left + column * size, top + row * 38, size - 4, 34, "own" if own else "",
+                        GRADIENTS if own else DATA if local else WEIGHTS, size=12)
+    for rank in range(2):
+        picture.text(16, top + rank * 114 + 62, f"rank {rank}", bold=True)
+    picture.box(640, 92, 24, 20, "", GRADIENTS)
+    picture.text(674, 107, "the pair itself: near", size=12)
+    picture.box(640, 124, 24, 20, "", DATA)
+    picture.text(674, 139, "negatives of this rank", size=12)
+    picture.box(640, 156, 24, 20, "", WEIGHTS)
+    picture.text(674, 171, "negatives of the other rank,\nwhich all_gather brings", size=12)
+    picture.text(16, 320, "A row is one anchor's question: which positive is mine? Gradients flow back to the rank whose"
+                 " texts a column belongs to.", size=12, color=GREY)
+    return picture
+
+
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
             "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
             "sentence-pair": sentence_pair, "parallel-context": parallel_context, "nodes": nodes, "join": joined,
-            "accumulation": accumulation, "padding": padding}
+            "accumulation": accumulation, "padding": padding, "negatives": negatives}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -31,6 +32,12 @@ struct Recorder {
 Recorder& the_recorder() {
   static auto* const instance = new Recorder;  // never destroyed: other static objects may still fail at exit
   return *instance;
+}
+
+std::atomic<const FailureWatcher*> failure_watcher{nullptr};
+
+void tell_watcher() noexcept {
+  if (const FailureWatcher* const watcher = failure_watcher) watcher->on_failure();
 }
 
 // The rank that the launcher gave this process; -1 if it gave none that can be read.
@@ -121,6 +128,7 @@ void record_current_exception() noexcept {
 
 [[noreturn]] void on_terminate() {
   record_current_exception();
+  if (const FailureWatcher* const watcher = failure_watcher) watcher->before_end();
   if (const std::terminate_handler next = the_recorder().next) next();
   std::abort();
 }
@@ -162,6 +170,8 @@ InnerRanks::~InnerRanks() {
   --recorder.inner_ranks;
 }
 
+void watch_failures(const FailureWatcher* watcher) noexcept { failure_watcher = watcher; }
+
 void forget_failure() noexcept {
   try {
     Recorder& recorder = the_recorder();
@@ -176,6 +186,7 @@ void record_failure(const std::string& message, const FailureCause& cause) noexc
     record(message, cause);
   } catch (...) {  // out of memory: the launcher reads the rank's output instead
   }
+  tell_watcher();
 }
 
 void record_failure(const std::exception& error) noexcept {
@@ -184,6 +195,7 @@ void record_failure(const std::exception& error) noexcept {
     record(error.what(), cause != nullptr ? std::optional(*cause) : std::nullopt);
   } catch (...) {  // as above
   }
+  tell_watcher();
 }
 
 }  // namespace lockstep

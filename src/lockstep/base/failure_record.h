@@ -47,6 +47,15 @@ void record_failure(const std::string& message, const FailureCause& cause) noexc
 /// catches an error and throws another one does not become its cause.
 void record_failure(const std::exception& error) noexcept;
 
+/// What else is done when this process fails, with or without a file.
+struct FailureWatcher {
+  void (*on_failure)() noexcept;  ///< after each record, in the thread that records it; must not block
+  void (*before_end)() noexcept;  ///< before an uncaught exception ends the process, which it may delay
+};
+
+/// Replaces the watcher that was there. Null: nothing is called.
+void watch_failures(const FailureWatcher* watcher) noexcept;
+
 /// Removes the record: the program has survived the failure.
 void forget_failure() noexcept;
 

@@ -17,6 +17,7 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/host_threads.h"
 #include "lockstep/comm/local_device.h"
+#include "lockstep/comm/trace.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/start/kernel_choice.h"
@@ -34,6 +35,7 @@ struct Default {
   std::mutex mutex;
   std::shared_ptr<Communicator> group;
   std::shared_ptr<Store> store;
+  std::unique_ptr<Trace> trace;  // that LOCKSTEP_TRACE asks for
 };
 
 Default& the_default() {
@@ -96,11 +98,29 @@ void join_job(const ProcessGroupOptions& options, Default& current) {
   }
 }
 
+void begin_wanted_trace(Default& current) {
+  const auto file = env_string("LOCKSTEP_TRACE");
+  if (!file) return;
+  const TraceOptions options = trace_options(*file, env_string("LOCKSTEP_TRACE_STEPS").value_or(kDefaultTraceSteps));
+  current.trace = std::make_unique<Trace>(options);
+}
+
+// The program's own work is done, so a trace that cannot be written is no reason to fail.
+void finish_trace(Default& current) {
+  const std::unique_ptr<Trace> trace = std::exchange(current.trace, nullptr);
+  if (!trace) return;
+  try {
+    trace->finish();
+  } catch (const std::exception& error) {
+    log_warning("trace: {}", error.what());
+  }
+}
+
 }  // namespace
 
 void init_process_group(const ProcessGroupOptions& options) {
   Default& current = the_default();
-  const std::lock_guard<std::mutex> lock(current.mutex);
+  std::unique_lock<std::mutex> lock(current.mutex);
   if (current.group) {
     throw Error("init_process_group was called twice", current.group->membership().where(),
                 "call destroy_process_group first, or use new_group for a part of the ranks");
@@ -108,6 +128,8 @@ void init_process_group(const ProcessGroupOptions& options) {
   record_failures_as(-1);
   try {
     join_job(options, current);
+    lock.unlock();
+    begin_wanted_trace(current);
   } catch (const std::exception& error) {
     record_failure(error);  // a program may catch it
     throw;
@@ -165,6 +187,7 @@ std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks) {
 
 void destroy_process_group() {
   Default& current = the_default();
+  finish_trace(current);
   const std::lock_guard<std::mutex> lock(current.mutex);
   current.group.reset();
   set_default_place(std::nullopt);

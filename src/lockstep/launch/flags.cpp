@@ -74,6 +74,9 @@ void add_output(CLI::App& app, LaunchFlags& flags) {
   text(app, "-r,--redirects", flags.redirects,
        "streams that go to log files: 0 none, 1 stdout, 2 stderr, 3 both, or RANK:WHICH,...");
   text(app, "-t,--tee", flags.tee, "streams that go to log files and, prefixed by rank, to the console");
+  text(app, "--trace", flags.trace,
+       "file for a trace of some steps of all ranks, which ui.perfetto.dev shows; rank 0 writes it");
+  text(app, "--trace-steps", flags.trace_steps, "the steps, FIRST-LAST, counted from 1; without it 3-12");
   text(app, "--local-ranks-filter", flags.local_ranks_filter, "local ranks whose output is shown: 0,2,...");
 }
 

@@ -37,6 +37,8 @@ struct LaunchFlags {
   std::string ranks_as = "processes";
   std::string cpu_affinity = "auto";
   std::string timeout;
+  std::string trace;
+  std::string trace_steps;
   bool node_rank_given = false;
   bool rdzv_backend_given = false;
   std::vector<std::string> command;  ///< the program and its arguments

@@ -24,6 +24,7 @@
 #include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/process/signal_inbox.h"
 #include "lockstep/launch/ranks/failure_report.h"
+#include "lockstep/launch/written_trace.h"
 #include "lockstep/net/secret.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/start/start_variables.h"
@@ -67,6 +68,8 @@ std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes,
     place.store = nodes.store_address();
     place.secret = nodes.secret();
     place.collective_timeout_s = plan.collective_timeout_s;
+    place.trace_file = plan.trace_file;
+    place.trace_steps = plan.trace_steps;
     place.job_mark = mark;
     places.push_back(place);
   }
@@ -142,6 +145,7 @@ int run_job(const LaunchPlan& plan) {
     return make_node_group(plan, folder.socket_path());
   }();
   const long killed_before = count_out_of_memory_kills();
+  const WrittenTrace trace(plan.trace_file);
 
   for (bool is_first = true;; is_first = false) {
     const Agreement agreement = agree(*nodes);
@@ -156,6 +160,8 @@ int run_job(const LaunchPlan& plan) {
     const std::optional<Outcome>& outcome = ranks.outcome();
     if (!ranks.signal() && !outcome->is_final) continue;
     leave(*nodes, signals);
+    err.write(trace.summary());
+    err.flush(shown);
     if (ranks.signal()) return 128 + *ranks.signal();
     if (outcome->success) return 0;
     throw failure_report(ranks.ends(), ranks.story_of_other_node(), agreement.restarts, folder.log_path(),

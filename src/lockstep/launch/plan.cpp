@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <random>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/topology.h"
 #include "lockstep/base/text/affixes.h"
+#include "lockstep/base/trace/trace_window.h"
 #include "lockstep/launch/numbers.h"
 #include "lockstep/launch/process/child_process.h"
 #include "lockstep/launch/ranks/device_count.h"
@@ -173,6 +175,16 @@ void plan_times(LaunchPlan& plan, const LaunchFlags& flags) {
   }
 }
 
+void plan_trace(LaunchPlan& plan, const LaunchFlags& flags) {
+  if (flags.trace.empty()) {
+    if (flags.trace_steps.empty()) return;
+    refuse("--trace-steps without --trace", "name the trace's file with --trace");
+  }
+  plan.trace_file = std::filesystem::absolute(flags.trace).string();
+  plan.trace_steps = flags.trace_steps;
+  if (!flags.trace_steps.empty()) trace_window(flags.trace_steps);  // refused here, not by every rank
+}
+
 CpuAffinity affinity_of(const std::string& text) {
   if (text == "none") return CpuAffinity::None;
   if (text == "split") return CpuAffinity::Split;
@@ -213,6 +225,7 @@ LaunchPlan make_plan(const LaunchFlags& flags) {
   plan.local_ranks = local_ranks_of(flags.nproc_per_node);
   plan_meeting(plan, flags);
   plan_times(plan, flags);
+  plan_trace(plan, flags);
   if (flags.ranks_as != "processes")
     refuse("--ranks-as is '" + flags.ranks_as + "', but a program that is started is a process",
            "use processes; ranks as threads are made by the program itself, with lockstep::spawn");

@@ -43,6 +43,8 @@ struct LaunchPlan {
   std::vector<bool> shown;
   CpuAffinity affinity = CpuAffinity::Auto;
   std::string collective_timeout_s;  ///< for LOCKSTEP_TIMEOUT_S; empty: not given
+  std::string trace_file;            ///< absolute; empty: no trace
+  std::string trace_steps;           ///< empty: not given
   std::size_t program_word = 0;      ///< index of the user's program in `command`, which may start with an interpreter
   std::vector<std::string> command;  ///< the command to execute; may contain "${local_rank}"
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/communicator/collective_trace.h"
 #include "lockstep/comm/communicator/communicator_state.h"
 #include "lockstep/comm/communicator/enclosing_operation.h"
 #include "lockstep/comm/communicator/work_queue.h"
@@ -148,6 +149,7 @@ void Communicator::run(Request request) {
   if (Communicator& other = carrier_of(request); &other != this) return other.run(std::move(request));
   throw_if_dead();
   const Fingerprint fingerprint = check(request);
+  const CollectiveTrace trace(membership_, fingerprint, request.out.defined() ? request.out : request.in);
   const Operation operation = operation_of(request, fingerprint);
   WorkQueue& queue = queue_of(fingerprint);
   std::function<void()> rest = begin(request, operation);

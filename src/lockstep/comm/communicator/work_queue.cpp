@@ -5,10 +5,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/start_thread.h"
+#include "lockstep/comm/timed_work.h"
 
 namespace lockstep {
 
-class WorkQueue::Item : public Work {
+class WorkQueue::Item : public TimedWork {
  public:
   explicit Item(std::function<void()> body) : body_(std::move(body)) {}
 
@@ -21,7 +22,9 @@ class WorkQueue::Item : public Work {
     } catch (...) {
       failure = std::current_exception();
     }
-    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto end = std::chrono::steady_clock::now();
+    seconds_ = std::chrono::duration<double>(end - start).count();
+    ended_ns_ = std::chrono::nanoseconds(end.time_since_epoch()).count();
     body_ = nullptr;  // releases the tensors before the waiter continues
     return failure;
   }
@@ -53,6 +56,7 @@ class WorkQueue::Item : public Work {
   }
 
   double seconds() override { return seconds_; }
+  std::int64_t ended_ns() override { return ended_ns_; }
 
  private:
   std::function<void()> body_;
@@ -60,7 +64,8 @@ class WorkQueue::Item : public Work {
   std::condition_variable finished_;
   bool done_ = false;
   std::exception_ptr failure_;
-  double seconds_ = 0;  // written before done_, read after it
+  double seconds_ = 0;         // written before done_, read after it
+  std::int64_t ended_ns_ = 0;  // as seconds_
 };
 
 WorkQueue::~WorkQueue() {

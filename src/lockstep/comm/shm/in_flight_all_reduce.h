@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/comm/reduce/element_range.h"
 #include "lockstep/comm/reduce/reduce.h"
 #include "lockstep/comm/shm/group.h"
@@ -42,6 +43,7 @@ struct InFlightAllReduce {
 
   std::atomic<bool> over{false};
   std::exception_ptr failure;  ///< valid once over
+  std::int64_t ended_ns = 0;   ///< likewise; 0 if no trace was on
 
   /// Ends it, in success or with the failure `why`.
   void end(std::exception_ptr why) {
@@ -49,6 +51,7 @@ struct InFlightAllReduce {
     staged.reset();
     keep.reset();
     buffer.reset();
+    if (trace_recorder::is_recording()) ended_ns = trace_now_ns();
     over.store(true, std::memory_order_release);
   }
 };

@@ -22,6 +22,7 @@
 #include "lockstep/comm/shm/memory/memory_sharing.h"
 #include "lockstep/comm/shm/operation_order.h"
 #include "lockstep/comm/shm/point_to_point.h"
+#include "lockstep/comm/timed_work.h"
 
 namespace lockstep {
 namespace {
@@ -153,7 +154,7 @@ class SharedMemoryCommunicator : public Communicator {
     shm::PointToPoint point_to_point;
   };
 
-  class StartedWork : public Work {
+  class StartedWork : public TimedWork {
    public:
     StartedWork(std::shared_ptr<Core> core, std::shared_ptr<shm::InFlightAllReduce> started, bool is_part,
                 std::string where)
@@ -162,6 +163,7 @@ class SharedMemoryCommunicator : public Communicator {
     void wait() override {
       with_where(is_part_, where_, [&] { core_->order.wait(*started_); });
     }
+    std::int64_t ended_ns() override { return started_->ended_ns; }
 
    private:
     std::shared_ptr<Core> core_;

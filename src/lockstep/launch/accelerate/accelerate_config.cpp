@@ -86,6 +86,18 @@ void read_dynamo(const Entry& entry) {
   refuse_foreign(entry, "torch dynamo, a compiler of Python code");
 }
 
+// accelerate starts mpirun if there is a host file. Without one it ignores the number of oneCCL's threads.
+void read_mpirun(const Entry& entry) {
+  const YAML::Node& section = entry.node;
+  const bool asks = !section.IsMap()
+                        ? asks_for_something(section)
+                        : std::any_of(section.begin(), section.end(), [](const auto& item) {
+                            const bool is_ignored = item.first.IsScalar() && item.first.Scalar() == "mpirun_ccl";
+                            return !is_ignored && asks_for_something(item.second);
+                          });
+  if (asks) refuse_foreign(entry, "mpirun; start the program with mpirun itself");
+}
+
 using Reader = std::function<void(AccelerateConfig&, const Entry&)>;
 
 const std::map<std::string, Reader>& readers() {
@@ -135,7 +147,7 @@ const std::map<std::string, Reader>& readers() {
       {"megatron_lm_config", foreign("Megatron-LM")},
       {"parallelism_config", foreign("parallelism beyond that of the data")},
       {"fp8_config", foreign("fp8")},
-      {"mpirun_config", foreign("mpirun; start the program with mpirun itself")},
+      {"mpirun_config", [](Config&, const Entry& e) { read_mpirun(e); }},
       {"ipex_config", foreign("Intel's extension of PyTorch")},
       {"dynamo_config", [](Config&, const Entry& e) { read_dynamo(e); }},
       {"dynamo_backend", [](Config&, const Entry& e) { read_dynamo(e); }},

@@ -44,6 +44,8 @@ Variables rank_variables(const RankPlace& place) {
   };
   if (!place.secret.empty()) variables.emplace_back("LOCKSTEP_SECRET", place.secret);
   if (!place.collective_timeout_s.empty()) variables.emplace_back("LOCKSTEP_TIMEOUT_S", place.collective_timeout_s);
+  if (!place.trace_file.empty()) variables.emplace_back("LOCKSTEP_TRACE", place.trace_file);
+  if (!place.trace_steps.empty()) variables.emplace_back("LOCKSTEP_TRACE_STEPS", place.trace_steps);
   for (const char* name : kNcclErrorHandling) {
     if (std::getenv(name) == nullptr) variables.emplace_back(name, "1");
   }

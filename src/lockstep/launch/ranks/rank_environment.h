@@ -26,6 +26,8 @@ struct RankPlace {
   std::string store;                 ///< address of the job's store
   std::string secret;                ///< empty: no secret
   std::string collective_timeout_s;  ///< empty: not given
+  std::string trace_file;            ///< empty: no trace
+  std::string trace_steps;           ///< empty: not given
   std::string job_mark;              ///< value of `kJobMarkVariable` (job_mark.h)
 };
 

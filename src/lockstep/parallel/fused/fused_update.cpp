@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds_since.h"
+#include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/update/fused_segment.h"
 #include "lockstep/optim/update/gradient_memory.h"
@@ -183,6 +184,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
       any = any || !update.skip.back();
     }
     if (!any) continue;
+    const trace_recorder::Scope trace(TraceKind::BucketUpdate, i, bucket.gradients.nbytes());
     update.gradient = owned_gradients(i).source;
     update.gradient.factor = factor;
     update.gradient.zero = zero && parts_->memory->zeroes_buckets();

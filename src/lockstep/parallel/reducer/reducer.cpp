@@ -40,6 +40,7 @@ Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicat
       hooks_(tensors_of(parameters.dense)),
       sparse_hooks_(tensors_of(parameters.sparse)),
       graph_(options.static_graph, buckets_.num_parameters()),
+      trace_(std::make_shared<BackwardTrace>(buckets_.size())),
       parameters_(buckets_.num_parameters()),
       fired_(buckets_.num_parameters(), false),
       progress_(buckets_.size()) {}
@@ -103,6 +104,7 @@ void Reducer::prepare(bool synchronise) {
   }
   if (synchronise) statistics_ = StepStatistics();  // no values of an older step, in case no gradient arrives
   follow_parameters();
+  trace_->begin_forward();
 }
 
 // After an exception in backward: harmless, unless the other ranks wait for the remaining gradients.
@@ -125,6 +127,7 @@ void Reducer::follow_parameters() {
 }
 
 void Reducer::watch_output(const at::Tensor& output) {
+  trace_->end_forward(output, synchronise_);
   if (!synchronise_ || !output.defined() || !output.requires_grad()) return;
   if (backward_ == Backward::None) backward_ = Backward::Awaited;
   // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
@@ -246,7 +249,8 @@ void Reducer::note_gradient(std::size_t index) {
 void Reducer::mark_ready(std::size_t index) {
   if (buckets_.take(index)) flags_.set_contributed(index);
   parameters_[index].ready = true;
-  --progress_[buckets_.bucket_of(index)].pending;
+  const std::size_t bucket = buckets_.bucket_of(index);
+  if (--progress_[bucket].pending == 0) trace_->ready(bucket);
 }
 
 void Reducer::keep_late_gradient(std::size_t index) {
@@ -270,6 +274,7 @@ void Reducer::launch_ready_buckets() {
 void Reducer::launch(std::size_t index) {
   for (const std::size_t i : buckets_[index].parameters) parameters_[i].held = buckets_.take_off(i).defined();
   BucketProgress& bucket = progress_[index];
+  trace_->launch(index);
   if (bucket.is_left) {
     bucket.work = later_->start(index);
   } else {

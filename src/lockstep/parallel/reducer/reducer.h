@@ -15,6 +15,7 @@
 #include "lockstep/parallel/agreement/replica_watch.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/reducer/backward_flags.h"
+#include "lockstep/parallel/reducer/backward_trace.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/parallel/reducer/gradient_hooks.h"
 #include "lockstep/parallel/reducer/join_period.h"
@@ -165,6 +166,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   StaticGraph graph_;
   JoinPeriod join_;
   std::unique_ptr<CommunicationHook> hook_;
+  std::shared_ptr<BackwardTrace> trace_;
   LaterReduction* later_ = nullptr;
   std::size_t num_left_ = 0;  // buckets
   std::function<void()> at_begin_, at_end_;

@@ -37,6 +37,7 @@ void Reducer::finish_backward() {
   backward_ = Backward::None;
   ran_ = true;
   if (at_end_) at_end_();
+  trace_->end_backward();
 }
 
 void Reducer::check_static_graph() {
@@ -76,23 +77,25 @@ void Reducer::launch_last_bucket() {
 void Reducer::wait_for_buckets() {
   const auto start = std::chrono::steady_clock::now();
   double busy_s = 0;
-  const auto wait_for = [&](BucketProgress& bucket) {
+  const auto wait_for = [&](std::size_t index) {
+    BucketProgress& bucket = progress_[index];
     if (!bucket.work) return;
-    bucket.work->wait();
+    trace_->wait(index, *bucket.work);
     busy_s += std::exchange(bucket.work, nullptr)->seconds();
   };
   for (std::size_t i = 0; i < progress_.size(); ++i) {
     if (!leaves_in_backward(i)) continue;
-    wait_for(progress_[i]);
+    wait_for(i);
     if (hook_) progress_[i].work = hook_->start_second(buckets_.for_hook(i), *communicator_);
     if (hook_ && !progress_[i].work) hook_->finish(buckets_.for_hook(i), *communicator_);
   }
   for (std::size_t i = 0; i < progress_.size(); ++i) {
     if (!leaves_in_backward(i)) continue;
     if (progress_[i].work) {
-      wait_for(progress_[i]);
+      wait_for(i);
       hook_->finish(buckets_.for_hook(i), *communicator_);
     }
+    trace_->end_bucket(i, buckets_[i].contents.buffer);
     statistics_.bytes += static_cast<std::int64_t>(buckets_[i].contents.buffer.nbytes());
     ++statistics_.buckets;
   }

@@ -7,17 +7,34 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/replicas/data_parallel.h"
 #include "lockstep/replicas/parallel_loss.h"
 #include "lockstep/train/batch_device.h"
+#include "lockstep/train/loop/replica_trace.h"
 
 namespace lockstep {
 namespace {
 
 void backward_scaled(const at::Tensor& sum, const GradientEngine::MicroBatch& how) {
   (how.loss_scale == 1 ? sum : sum.mul(how.loss_scale)).backward();
+}
+
+// Without ranks, nobody else records it.
+void traced_backward(const at::Tensor& sum, const GradientEngine::MicroBatch& how) {
+  {
+    const trace_recorder::Scope trace(TraceKind::Backward);
+    backward_scaled(sum, how);
+  }
+  if (how.is_last) trace_recorder::end_step();
+}
+
+Batch without_samples(const Batch& batch) {
+  Batch none;
+  for (const auto& [name, tensor] : batch) none[name] = tensor.narrow(0, 0, 0);
+  return none;
 }
 
 bool meets_ranks_in_forward(TrainableModel& model) {
@@ -34,8 +51,11 @@ class SingleEngine : public GradientEngine {
   using GradientEngine::GradientEngine;
 
   LossSum run(const Batch& batch, const MicroBatch& how) override {
-    const LossSum result = loss_of(model().forward(batch), batch);
-    backward_scaled(result.sum, how);
+    const LossSum result = [&] {
+      const trace_recorder::Scope trace(TraceKind::Forward);
+      return loss_of(model().forward(batch), batch);
+    }();
+    traced_backward(result.sum, how);
     return {result.sum.detach(), result.count};
   }
 };
@@ -97,10 +117,16 @@ class DdpEngine : public GradientEngine {
   void run_without_samples(const std::function<Batch()>& stand_in, const MicroBatch& how) override {
     std::optional<DistributedDataParallelBase::NoSync> no_sync;
     if (!how.is_last) no_sync.emplace(ddp_.no_sync());
-    if (meets_in_forward_) {
+    const bool meets_in_loss = model().meets_ranks_in_loss();
+    if (meets_in_loss || meets_in_forward_) {
       const SyncBatchNormWithoutSamples count_nothing;
-      const at::Tensor output = ddp_.forward(stand_in());
-      output.backward(at::zeros_like(output));
+      const Batch batch = stand_in();
+      const at::Tensor output = ddp_.forward(batch);
+      if (meets_in_loss) {
+        backward_scaled(loss_of(output.narrow(0, 0, 0), without_samples(batch)).sum, how);
+      } else {
+        output.backward(at::zeros_like(output));
+      }
     } else if (how.is_last) {
       ddp_.backward_of_nothing();
     }
@@ -116,6 +142,8 @@ class DdpEngine : public GradientEngine {
     const FuseMode mode = ddp_.fuse(optimizer);
     return mode == FuseMode::Off ? "" : to_string(mode);
   }
+
+  double waited_s() const override { return ddp_.last_step().waited_s; }
 
   void finish() override { ddp_.unfuse(); }
 
@@ -137,21 +165,39 @@ class ReplicaEngine : public GradientEngine {
  public:
   ReplicaEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
                 std::vector<ReplicaDevice> devices)
-      : GradientEngine(model, label_smoothing_factor), dp_(model->module(), std::move(devices)) {}
+      : GradientEngine(model, label_smoothing_factor), dp_(model->module(), std::move(devices)) {
+    for (const ReplicaDevice& device : dp_.device_ids()) devices_.push_back(device.name());
+  }
 
   LossSum run(const Batch& batch, const MicroBatch& how) override {
-    const ReplicaLosses losses = parallel_loss(
-        dp_,
-        [&](std::shared_ptr<torch::nn::Module>& replica, const Batch& chunk) {
-          return loss_of(model().forward_on(*replica, chunk), chunk);
-        },
-        batch);
+    dp_.set_trace(begin_trace());
+    const ReplicaLosses losses = [&] {
+      const trace_recorder::Scope trace(TraceKind::Forward);
+      return parallel_loss(
+          dp_,
+          [&](std::shared_ptr<torch::nn::Module>& replica, const Batch& chunk) {
+            return loss_of(model().forward_on(*replica, chunk), chunk);
+          },
+          batch);
+    }();
     const at::Tensor sum = losses.sum();
-    backward_scaled(sum, how);
+    traced_backward(sum, how);
+    if (trace_recorder::is_recording()) add_to_trace(step_, devices_);
+    dp_.set_trace(nullptr);
     return {sum.detach(), losses.counts().sum()};
   }
 
  private:
+  // For a trace of this process.
+  StepTrace* begin_trace() {
+    trace_recorder::touch_step();
+    if (!trace_recorder::is_recording()) return nullptr;
+    step_.clear();
+    return &step_;
+  }
+
+  std::vector<std::string> devices_;
+  StepTrace step_;
   DataParallel<std::shared_ptr<torch::nn::Module>> dp_;
 };
 
@@ -188,10 +234,12 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
   const bool may_copy = args.parallel_mode != "single";
   const std::int64_t replicas = !may_copy ? 1 : args.replicas > 0 ? args.replicas : default_replicas(args, model);
   if (replicas == 1) return {EngineKind::Single, 1, "one process, one replica"};
-  if (!model.module()) {
+  if (!model.module() || model.meets_ranks_in_loss()) {
     if (args.replicas == 0 && args.parallel_mode == "auto") return {EngineKind::Single, 1, "one process, one replica"};
-    throw UsageError(fmt::format("{} replicas of a model that cannot be copied", replicas), "training arguments",
-                     "use lockstep run --nproc-per-node N instead of replicas");
+    throw UsageError(
+        fmt::format("{} replicas of a model {}", replicas,
+                    model.module() ? "whose loss compares the samples of a batch" : "that cannot be copied"),
+        "training arguments", "use lockstep run --nproc-per-node N instead of replicas");
   }
   return {EngineKind::DataParallel, replicas,
           fmt::format("DataParallel: no launcher, {} replicas in one process", replicas)};

@@ -51,13 +51,15 @@ class GradientEngine {
   /// Runs forward and backward; the gradients of Σloss add up. @return  sum and count of this batch, detached
   virtual LossSum run(const Batch& batch, const MicroBatch& how) = 0;
   /// Keeps step with the other ranks' `run` when this rank has no samples left: its part of the gradients is
-  /// zero. No model is run, unless ranks communicate in its forward (SyncBatchNorm).
+  /// zero. No model is run, unless ranks communicate in its forward (SyncBatchNorm) or in its loss.
   /// @param stand_in  makes a batch for a model that must be run; its values have no effect
   virtual void run_without_samples(const std::function<Batch()>& /*stand_in*/, const MicroBatch& /*how*/) {}
   /// The factor that turns the gradients into those of Σloss / Σcount, where `count` is the sum over all ranks.
   virtual double gradient_factor(std::int64_t count) const { return count == 0 ? 0 : 1 / static_cast<double>(count); }
   /// Lets ranks share the optimizer's work if they can. @return  how, as one line; empty if nothing is shared
   virtual std::string fuse(FlatOptimizer&) { return ""; }
+  /// Seconds for which this rank waited for others in the last update's exchanges.
+  virtual double waited_s() const { return 0; }
   /// Ends the training: every rank gets its own weights, and the optimizer its whole state again. Collective.
   virtual void finish() {}
 

@@ -18,8 +18,10 @@
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/disk_room.h"
+#include "lockstep/train/checks/flat_loss.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/default_flow.h"
+#include "lockstep/train/loop/slow_rank.h"
 #include "lockstep/train/loop/startup_advice.h"
 
 namespace lockstep {
@@ -137,6 +139,7 @@ void TrainingSession::run_update() {
   reduce(totals);
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
   const bool is_updated = parts_.updater.step(engine_->gradient_factor(totals.count));
+  waited_s_ += engine_->waited_s();
   require_sound_weights(totals);
   context_.notify(&TrainerCallback::on_optimizer_step);
   if (is_updated) parts_.updater.step_schedule();
@@ -193,7 +196,9 @@ void TrainingSession::reduce(UpdateTotals& totals) {
         torch::tensor({totals.loss, static_cast<double>(totals.count), static_cast<double>(totals.samples),
                        stop_signal != 0 ? 1.0 : 0.0, totals.operations, stop_signal == SIGINT ? 1.0 : 0.0},
                       torch::kDouble);
+    const auto start = std::chrono::steady_clock::now();
     context_.group->all_reduce(sums);
+    waited_s_ += seconds_since(start);
     const auto* sum = sums.data_ptr<double>();
     totals.loss = sum[0];
     totals.count = static_cast<std::int64_t>(sum[1]);
@@ -282,6 +287,13 @@ TrainOutput TrainingSession::finish(double runtime_s) {
   context_.keep_callback_states(context_.control);
   output.metrics.emplace_back("epoch", context_.state.epoch);
   context_.notify(&TrainerCallback::on_train_end);
+  if (context_.world_size() > 1) {
+    const std::string slow = slow_rank_line(*context_.group, waited_s_, training_s);
+    if (!slow.empty()) context_.print(slow);
+  }
+  const std::string flat =
+      first_step_ == 0 ? flat_loss_line(context_.state.log_history, context_.args().learning_rate) : "";
+  if (!flat.empty()) context_.print(flat);
   return output;
 }
 

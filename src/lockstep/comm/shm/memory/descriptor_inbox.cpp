@@ -17,7 +17,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
-#include "lockstep/base/processor/topology.h"
 #include "lockstep/net/hmac.h"
 #include "lockstep/net/sockets/runtime_folder.h"
 #include "lockstep/net/sockets/stale_sockets.h"
@@ -28,7 +27,6 @@ namespace {
 
 constexpr std::size_t kMostSenders = 1024;  // connected at once; other processes of this user could connect more
 constexpr std::chrono::milliseconds kRetry(1);
-constexpr std::size_t kBootDigits = 8;
 
 std::uint64_t random_name() {
   std::uint64_t name = 0;
@@ -37,12 +35,7 @@ std::uint64_t random_name() {
   return name;
 }
 
-// What the names of this kernel's inboxes begin with: a folder may be on a file system that several hosts share, and
-// the sockets of another host look dead here.
-std::string inbox_prefix() {
-  const std::string id = host_id();
-  return "inbox-" + to_hex(hmac_sha256("lockstep inbox", {id.substr(0, id.find('/'))})).substr(0, kBootDigits) + "-";
-}
+std::string inbox_prefix() { return "inbox-" + kernel_mark() + "-"; }
 
 void remove_stale_inboxes(const std::string& path, const SocketFolderLock& lock) noexcept {
   if (!lock.is_held()) return;
