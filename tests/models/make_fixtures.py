@@ -6,9 +6,11 @@ implementation, to which transformers_test.cpp compares ours.
     venv/bin/python tests/models/make_fixtures.py          # BERT and GPT-2
     NEWER/bin/python tests/models/make_fixtures.py encoders  # RoBERTa, DistilBERT, ELECTRA, MPNet
     NEWER/bin/python tests/models/make_fixtures.py pickled   # files of torch.save
+    NEWER/bin/python tests/models/make_fixtures.py sentences  # poolings and losses of sentence-transformers
 
-The first were made with torch 1.13.1 and transformers 4.30.2, the others with 2.15 and 5.23. One folder a model: config.json and model.safetensors as
-`save_pretrained` writes them, and case-NAME.safetensors for each batch: "input.*", "output", "loss", "grad.*".
+The first were made with torch 1.13.1 and transformers 4.30.2, the others with 2.15 and 5.23, and sentence-transformers
+6.2. One folder a model: config.json and model.safetensors as `save_pretrained` writes them, and case-NAME.safetensors
+for each batch: "input.*", "output", "loss", "grad.*".
 """
 import json
 import pathlib
@@ -181,6 +183,49 @@ def pickled():
     safetensors.torch.save_file(plain, str(folder / "same.safetensors"))
 
 
+def sentences():
+    """Encoders with each pooling: vectors of three texts a sample, and the loss that tells the second from the others'."""
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+    from transformers import BertModel, DistilBertModel, MPNetModel
+    tiny_distilbert = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 20, "vocab_size": VOCAB,
+                       "max_position_embeddings": 16, "initializer_range": 0.3}
+    kinds = (("sentence-bert-cls", BertModel(BertConfig(**TINY)), "cls", False),
+             ("sentence-distilbert-max", DistilBertModel(DistilBertConfig(**tiny_distilbert)), "max", False),
+             ("sentence-mpnet-mean", MPNetModel(MPNetConfig(**dict(TINY, max_position_embeddings=30))), "mean", True))
+    for name, model, mode, normalizes in kinds:
+        save_model(name, model)
+        pooling = Pooling(16, pooling_mode=mode)
+        (ROOT / name / "1_Pooling").mkdir(exist_ok=True)
+        pooling.save(str(ROOT / name / "1_Pooling"))
+        modules = [pooling] + ([Normalize()] if normalizes else [])
+        types = ["sentence_transformers.base.modules.transformer.Transformer"]
+        types += [f"{type(module).__module__}.{type(module).__name__}" for module in modules]
+        (ROOT / name / "modules.json").write_text(json.dumps(
+            [{"idx": i, "name": str(i), "path": "" if i == 0 else f"{i}_{kind.split('.')[-1]}", "type": kind}
+             for i, kind in enumerate(types)], indent=2) + "\n")
+        inputs, vectors = {}, []
+        for text, length in enumerate((5, 9, 7)):
+            attention = mask([length, 3, 2, length - 1], length)
+            tokens = torch.where(attention == 1, torch.randint(2, VOCAB - 1, (4, length)),
+                                 torch.tensor(model.config.pad_token_id))
+            inputs[f"input_ids_{text}"], inputs[f"attention_mask_{text}"] = tokens, attention
+            features = {"attention_mask": attention,
+                        "token_embeddings": model(input_ids=tokens, attention_mask=attention).last_hidden_state}
+            for module in modules:
+                features = module(features)
+            vectors.append(features["sentence_embedding"])
+        loss = MultipleNegativesRankingLoss(None).compute_loss_from_embeddings(vectors, None)
+        loss.backward()
+        tensors = {"input." + key: value for key, value in inputs.items()}
+        tensors["output"], tensors["loss"] = torch.stack(vectors, 1), loss
+        for key, parameter in model.named_parameters():
+            if parameter.grad is not None:  # the pooler has none
+                tensors["grad." + key] = parameter.grad
+        tensors = {key: value.detach().contiguous().clone() for key, value in tensors.items()}
+        safetensors.torch.save_file(tensors, str(ROOT / name / "case-padded.safetensors"))
+
+
 def main():
     torch.manual_seed(20)
     torch.set_num_threads(1)
@@ -188,6 +233,8 @@ def main():
         return encoders()
     if sys.argv[1:] == ["pickled"]:
         return pickled()
+    if sys.argv[1:] == ["sentences"]:
+        return sentences()
     for make in (bert_classifier, bert_activations, bert_mlm, gpt2_lm, gpt2_classifier):
         make()
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}

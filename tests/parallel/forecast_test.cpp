@@ -158,7 +158,7 @@ TEST(ForecastStepAtRandom, IsWhatAPlainComputationFinds) {
       const double seconds = part(random);
       ForecastBucket bucket = bucket_of({i}, seconds, seconds * part(random));
       if (round % 3 == 0) bucket = with_thread(bucket, 0.1 * part(random), 0.1 * part(random));
-      buckets.push_back(bucket);
+      buckets.push_back(std::move(bucket));
     }
     EXPECT_NEAR(forecast_step(profile, buckets).step_s, plain_step_s(profile, buckets), 3e-4 * (2 + count)) << round;
   }

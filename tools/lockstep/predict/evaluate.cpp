@@ -45,6 +45,8 @@ class Evaluate : public Subcommand {
  private:
   void evaluate(const TrainingArguments& args) const {
     const TrainingTask task = make_training_task(task_, args);
+    // An epoch that no training has: a model does better at words that were masked when it learned the text.
+    if (task.set_epoch) task.set_epoch(-1);
     TrainerOptions options = trainer_options(task, args);
     options.eval_dataset = task.eval;
     options.print_logs = false;

@@ -15,8 +15,8 @@ class Predict : public Subcommand {
   void add(CLI::App& app) override {
     app.add_option("--model", flags_.model, "folder of a model, as lockstep train saves it")->required();
     app.add_option("--task", flags_.task, "what it was trained for; default: as the model's config.json says")
-        ->check(CLI::IsMember(
-            {"text-classification", "language-modeling", "image-classification", "tabular-classification"}));
+        ->check(CLI::IsMember({"text-classification", "sentence-embedding", "language-modeling", "image-classification",
+                               "tabular-classification"}));
     app.add_option("--tokenizer", flags_.tokenizer, "folder of its tokenizer; default: the model's");
     app.add_option(
         "--file", flags_.file,
@@ -41,22 +41,29 @@ class Predict : public Subcommand {
         ->capture_default_str();
     app.add_option("--seed", flags_.seed, "GPT-2: of the drawing")->capture_default_str();
     app.add_flag("--json", flags_.json, "one JSON object a line, with all scores");
-    show_examples(app, {"echo 'The food was cold.' | lockstep predict --model reviews",
-                        "lockstep predict --model reviews --file lines.txt --json",
-                        "lockstep predict --model reviews --file reviews.csv --text-column review",
-                        "echo 'The train' | lockstep predict --model gpt2-folder --max-new-tokens 30 --temperature 0.8",
-                        "echo 'The food was [MASK].' | lockstep predict --model bert-folder",
-                        "lockstep predict --model digits --file t10k-images-idx3-ubyte",
-                        "lockstep predict --model kdd --file KDDTest+.txt"});
+    app.add_option("--output-file", flags_.output_file,
+                   "write the answers to this file, .csv, .tsv or .jsonl, with all scores; default: standard output");
+    show_examples(app,
+                  {"echo 'The food was cold.' | lockstep predict --model reviews",
+                   "lockstep predict --model reviews --file lines.txt --json",
+                   "lockstep predict --model reviews --file reviews.csv --text-column review --output-file out.csv",
+                   "lockstep predict --model all-MiniLM-L6-v2 --file lines.txt --output-file vectors.jsonl",
+                   "echo 'The train' | lockstep predict --model gpt2-folder --max-new-tokens 30 --temperature 0.8",
+                   "echo 'The food was [MASK].' | lockstep predict --model bert-folder",
+                   "lockstep predict --model digits --file t10k-images-idx3-ubyte",
+                   "lockstep predict --model kdd --file KDDTest+.txt"});
   }
 
   int run() override {
     const torch::NoGradGuard no_grad;
     const std::string task = flags_.task.empty() ? task_of_folder(flags_.model) : flags_.task;
-    if (!flags_.text_columns.empty() && task != "text-classification" && task != "language-modeling") {
+    const bool is_of_texts =
+        task == "text-classification" || task == "sentence-embedding" || task == "language-modeling";
+    if (!flags_.text_columns.empty() && !is_of_texts) {
       throw UsageError("--text-column, and the model is for " + task, "command line", "leave the flag out");
     }
     if (task == "text-classification") predict_labels_of_texts(flags_);
+    if (task == "sentence-embedding") predict_vectors_of_texts(flags_);
     if (task == "language-modeling") predict_language(flags_);
     if (task == "image-classification") predict_labels_of_images(flags_);
     if (task == "tabular-classification") predict_labels_of_rows(flags_);

@@ -12,6 +12,7 @@
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/idx.h"
 #include "lockstep/data/mnist.h"
+#include "tools/lockstep/predict/answers.h"
 #include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
 #include "tools/lockstep/train/array_model.h"
@@ -22,28 +23,27 @@ namespace {
 
 using ReadSamples = std::function<at::Tensor(std::int64_t begin, std::int64_t end)>;
 
-void print_numbered(std::int64_t number, const at::Tensor& scores, const std::vector<std::string>& labels, bool json) {
+void answer_numbered(std::int64_t number, const at::Tensor& scores, const std::vector<std::string>& labels,
+                     Answers& answers) {
   const auto best = scores.argmax().item<std::int64_t>();
   const double score = scores[best].item<double>();
   const std::string& label = labels.at(static_cast<std::size_t>(best));
-  if (!json) {
-    fmt::print("{}\t{}\t{:.4f}\n", number, printable(label), score);
-    return;
-  }
   nlohmann::ordered_json out{{"sample", number}, {"label", label}, {"score", score}};
   out["scores"] = label_scores(labels, scores);
-  fmt::print("{}\n", out.dump());
+  answers.add(out, fmt::format("{}\t{}\t{:.4f}", number, printable(label), score));
 }
 
 void predict_in_batches(Model& model, const char* input, std::int64_t count, const ReadSamples& read,
                         const std::vector<std::string>& labels, const PredictFlags& flags) {
   model.eval();
+  Answers answers(flags);
   if (count == 0) log_warning("{}: there is nothing to predict", flags.file);
   for (std::int64_t begin = 0; begin < count; begin += flags.batch_size) {
     const std::int64_t end = std::min(begin + flags.batch_size, count);
     const at::Tensor scores = at::softmax(model.forward({{input, read(begin, end)}}), -1);
-    for (std::int64_t i = begin; i < end; ++i) print_numbered(i, scores[i - begin], labels, flags.json);
+    for (std::int64_t i = begin; i < end; ++i) answer_numbered(i, scores[i - begin], labels, answers);
   }
+  answers.finish();
 }
 
 // An IDX file of images, in the form that `mnist` returns.

@@ -2,22 +2,23 @@
 #include <ATen/ops/multinomial.h>
 #include <ATen/ops/softmax.h>
 #include <fmt/format.h>
-
+#include <fmt/ranges.h>
 #include <torch/utils.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/log.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/registry.h"
+#include "tools/lockstep/predict/answers.h"
 #include "tools/lockstep/predict/label_scores.h"
 #include "tools/lockstep/predict/prediction.h"
+#include "tools/lockstep/predict/whole_model.h"
 #include "tools/lockstep/train/text_length.h"
 #include "tools/lockstep/train/training_task.h"
 
@@ -27,10 +28,6 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaskedWords = 5;
-
-void print_json_line(const OrderedJson& out) {
-  fmt::print("{}\n", out.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
-}
 
 struct TextPredictor {
   std::shared_ptr<Model> model;
@@ -43,14 +40,9 @@ TextPredictor load_predictor(const PredictFlags& flags, TextTask task) {
   LoadOptions options;
   options.tokenizer_size = tokenizer.vocab_size();
   const auto loaded = load_pretrained_model(flags.model, task, options);
-  if (loaded.report.has_new_weights()) {
-    throw Error(
-        "the model has no weights for all of its parameters, so its answers mean nothing\n" + loaded.report.text(),
-        flags.model, "give the folder of a trained model");
-  }
-  if (!loaded.report.unexpected.empty()) log_warning("{}", loaded.report.text());
+  require_whole_model(loaded.report, flags.model);
   loaded.model->eval();
-  const TextLength length = text_length_of_saved(flags.max_length, tokenizer, *loaded.model);
+  const TextLength length = text_length_of_saved(flags.max_length, tokenizer, max_positions_of(*loaded.model));
   fmt::print(stderr, "{}\n", length.line());  // standard output holds the answers alone
   return {loaded.model, tokenizer, length.tokens};
 }
@@ -80,16 +72,14 @@ at::Tensor scores_of(const std::vector<PredictedText>& texts, const TextPredicto
   return label_scores_of(*predictor.model, outputs);
 }
 
-void print_label(const std::string& text, const at::Tensor& scores, const std::vector<std::string>& labels, bool json) {
+void answer_label(const std::string& text, const at::Tensor& scores, const std::vector<std::string>& labels,
+                  Answers& answers) {
   const auto best = scores.argmax().item<std::int64_t>();
   const std::string& label = labels.at(static_cast<std::size_t>(best));
-  if (!json) {
-    fmt::print("{}\t{:.4f}\t{}\n", printable(label), scores[best].item<double>(), printable(text, text.size()));
-    return;
-  }
-  OrderedJson out{{"label", label}, {"score", scores[best].item<double>()}, {"text", text}};
+  const auto score = scores[best].item<double>();
+  OrderedJson out{{"label", label}, {"score", score}, {"text", text}};
   out["scores"] = label_scores(labels, scores);
-  print_json_line(out);
+  answers.add(out, fmt::format("{}\t{:.4f}\t{}", printable(label), score, printable(text, text.size())));
 }
 
 // The next token, from the scores of the last one.
@@ -111,7 +101,8 @@ void require_new_tokens_fit(const PredictFlags& flags, const TextPredictor& pred
                    "command line", fmt::format("take at most {}: one is for what the text begins with", positions - 1));
 }
 
-void continue_text(const std::string& text, const TextPredictor& predictor, const PredictFlags& flags) {
+void continue_text(const std::string& text, const TextPredictor& predictor, const PredictFlags& flags,
+                   Answers& answers) {
   const std::optional<TokenId> end = predictor.tokenizer.eos_id();
   std::vector<TokenId> ids;
   predictor.tokenizer.append_ids(text, ids);
@@ -128,14 +119,11 @@ void continue_text(const std::string& text, const TextPredictor& predictor, cons
     added.push_back(token);
   }
   const std::string more = predictor.tokenizer.decode(added);
-  if (!flags.json) {
-    fmt::print("{}{}\n", text, more);
-    return;
-  }
-  print_json_line({{"text", text}, {"generated_text", text + more}, {"new_tokens", added.size()}});
+  answers.add({{"text", text}, {"generated_text", text + more}, {"new_tokens", added.size()}}, text + more);
 }
 
-void fill_masks(const PredictedText& predicted, const TextPredictor& predictor, const PredictFlags& flags) {
+void fill_masks(const PredictedText& predicted, const TextPredictor& predictor, const PredictFlags& flags,
+                Answers& answers) {
   const std::string text = predicted.shown();
   const std::optional<TokenId> mask = predictor.tokenizer.mask_id();
   if (!mask) throw Error("the tokenizer has no token for a masked word", flags.model, "give the folder of a BERT");
@@ -147,19 +135,19 @@ void fill_masks(const PredictedText& predicted, const TextPredictor& predictor, 
   }
   const at::Tensor scores = at::softmax(predictor.model->forward({{"input_ids", ids.unsqueeze(0)}})[0], -1);
   OrderedJson out{{"text", text}, {"masks", OrderedJson::array()}};
+  std::vector<std::string> lines;
   for (std::int64_t i = 0; i < places.numel(); ++i) {
     const auto [values, words] = scores[places[i].item<std::int64_t>()].topk(kMaskedWords);
     OrderedJson found = OrderedJson::array();
     for (std::int64_t k = 0; k < kMaskedWords; ++k) {
       const std::string word = predictor.tokenizer.decode({static_cast<TokenId>(words[k].item<std::int64_t>())});
       found.push_back({{"token", word}, {"score", values[k].item<double>()}});
-      if (!flags.json) {
-        fmt::print("{}\t{:.4f}\t{}\n", printable(word), values[k].item<double>(), printable(text, text.size()));
-      }
+      lines.push_back(
+          fmt::format("{}\t{:.4f}\t{}", printable(word), values[k].item<double>(), printable(text, text.size())));
     }
     out["masks"].push_back(found);
   }
-  if (flags.json) print_json_line(out);
+  answers.add(out, fmt::format("{}", fmt::join(lines, "\n")));
 }
 
 // Texts and pairs mean different things to a classifier: a tab that stands in some lines only is part of a text, or is
@@ -179,15 +167,18 @@ void require_like_first(const PredictedText& first, const PredictedText& text) {
 void predict_labels_of_texts(const PredictFlags& flags) {
   const TextPredictor predictor = load_predictor(flags, TextTask::SequenceClassification);
   const std::vector<std::string> labels = labels_of(*predictor.model);
+  Answers answers(flags);
   std::optional<PredictedText> first;
   read_texts(flags, BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
     if (!first) first = texts.front();
     for (const PredictedText& text : texts) require_like_first(*first, text);
     const at::Tensor scores = scores_of(texts, predictor);
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      print_label(texts[i].shown(), scores[static_cast<std::int64_t>(i)], labels, flags.json);
+      answer_label(texts[i].shown(), scores[static_cast<std::int64_t>(i)], labels, answers);
     }
+    answers.flush();
   });
+  answers.finish();
 }
 
 void predict_language(const PredictFlags& flags) {
@@ -196,13 +187,16 @@ void predict_language(const PredictFlags& flags) {
       load_predictor(flags, fills ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel);
   if (!fills) require_new_tokens_fit(flags, predictor);
   torch::manual_seed(flags.seed);
+  Answers answers(flags);
   // GPT-2 can also start without text, as a text of its training begins, if the tokenizer has a token for that.
   const bool begins_anew = !fills && predictor.tokenizer.eos_id();
   read_texts(flags, begins_anew ? BlankTexts::Keep : BlankTexts::Skip, [&](const std::vector<PredictedText>& texts) {
     for (const PredictedText& text : texts) {
-      fills ? fill_masks(text, predictor, flags) : continue_text(text.shown(), predictor, flags);
+      fills ? fill_masks(text, predictor, flags, answers) : continue_text(text.shown(), predictor, flags, answers);
     }
+    answers.flush();
   });
+  answers.finish();
 }
 
 }  // namespace lockstep

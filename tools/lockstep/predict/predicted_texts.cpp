@@ -19,6 +19,7 @@
 #include "lockstep/data/text/unicode/utf8.h"
 #include "lockstep/data/text_file.h"
 #include "tools/lockstep/predict/prediction.h"
+#include "tools/lockstep/train/text_columns.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
@@ -101,7 +102,6 @@ class Batches {
  private:
   void pass_on() {
     answer_(texts_);
-    std::fflush(stdout);
     texts_.clear();
   }
 

@@ -32,6 +32,7 @@ struct PredictFlags {
   std::int64_t top_k = 50;
   std::uint64_t seed = 42;
   bool json = false;
+  std::string output_file;  ///< empty: standard output
 };
 
 /// The treatment of a text without a letter: if it has no answer, it is skipped, and counted in a warning.
@@ -46,6 +47,8 @@ void read_texts(const PredictFlags& flags, BlankTexts blank_texts, const AnswerT
 
 /// Labels of texts, or of pairs with a tab between.
 void predict_labels_of_texts(const PredictFlags& flags);
+/// The vector of each text.
+void predict_vectors_of_texts(const PredictFlags& flags);
 /// GPT-2: continues texts. BERT: names the words for each [MASK].
 void predict_language(const PredictFlags& flags);
 /// Labels of the images of an IDX file, or of a folder's test images.

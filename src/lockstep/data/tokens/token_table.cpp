@@ -56,7 +56,9 @@ std::optional<std::size_t> body_bytes(const TokenFileEnd& end, std::size_t file_
 
 TokenTable::Sample TokenTable::sample(std::int64_t index) const {
   const std::uint64_t begin = index == 0 ? 0 : ends_[index - 1];
-  return {tokens_ + begin, static_cast<std::int64_t>(ends_[index] - begin)};
+  const std::uint64_t end = ends_[index];
+  require_whole();
+  return {tokens_ + begin, static_cast<std::int64_t>(end - begin)};
 }
 
 TokenTable TokenTable::open(const std::string& path, const std::string& key) {
@@ -84,8 +86,9 @@ TokenTable TokenTable::open(const std::string& path, const std::string& key) {
   for (std::uint64_t i = 0, last = 0; i < end.num_samples; last = table.ends_[i++]) {
     if (table.ends_[i] < last || table.ends_[i] > end.num_tokens) damaged(path, "has samples that overlap");
   }
+  file->require_whole();
   file->expect_random_access();
-  table.owner_ = std::move(file);
+  table.file_ = std::move(file);
   return table;
 }
 
@@ -128,7 +131,7 @@ TokenTable TokenTableWriter::finish() {
     table.size_ = static_cast<std::int64_t>(memory->ends.size());
     table.num_tokens_ = static_cast<std::int64_t>(num_tokens_);
     table.has_token_types_ = has_token_types_;
-    table.owner_ = std::move(memory);
+    table.memory_ = std::move(memory);
     return table;
   }
   if (num_tokens_ % 2 != 0) tokens_.push_back(0);

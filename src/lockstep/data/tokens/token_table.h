@@ -30,8 +30,13 @@ class TokenTable {
   bool has_labels() const { return labels_ != nullptr; }
   bool has_token_types() const { return has_token_types_; }
   /// @param index  in [0, size())
+  /// @throws Error  if the file was shortened
   Sample sample(std::int64_t index) const;
   std::int64_t label(std::int64_t index) const { return labels_[index]; }
+  /// For after a sample's tokens and label were read. @throws Error  if the file was shortened
+  void require_whole() const {
+    if (file_) file_->require_whole();
+  }
 
   /// Opens a file that a TokenTableWriter wrote. Every byte is verified.
   /// @throws Error  with path and cause: missing, shortened, altered, or written for another key
@@ -41,7 +46,8 @@ class TokenTable {
   friend class TokenTableWriter;
   TokenTable() = default;
 
-  std::shared_ptr<const void> owner_;  // owns what the pointers point to
+  std::shared_ptr<const FileBytes> file_;  // null: in memory
+  std::shared_ptr<const void> memory_;     // null: in a file. One of the two owns what the pointers point to
   const std::uint32_t* tokens_ = nullptr;
   const std::uint64_t* ends_ = nullptr;  // of each sample, in tokens
   const std::int64_t* labels_ = nullptr;

@@ -39,6 +39,7 @@ Example TokenizedDataset::do_get(std::int64_t index) const {
     for (std::int64_t i = 0; i < sample.count; ++i) type[i] = sample.tokens[i] >> 31;
   }
   if (has_labels()) example["labels"] = at::scalar_tensor(table_->label(index), at::kLong);
+  table_->require_whole();
   return example;
 }
 
