@@ -115,6 +115,20 @@ TEST(BertConfig, LabelsMayShareAName) {
   EXPECT_EQ(json["label2id"], nlohmann::json({{"good", 2}, {"bad", 1}}));
 }
 
+// As Hugging Face writes it: two labels without names are the default.
+TEST(BertConfig, GainsNoLabelsThatItsSourceDidNotHave) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "config.json", R"({"model_type":"bert","vocab_size":50})");
+  const BertConfig config = BertConfig::from_file(folder / "config.json");
+  for (const char* const name : {"id2label", "label2id", "num_labels"}) {
+    EXPECT_FALSE(nlohmann::json::parse(config.to_json("BertForMaskedLM")).contains(name)) << name;
+    EXPECT_FALSE(nlohmann::json::parse(GPT2Config().to_json("GPT2LMHeadModel")).contains(name)) << name;
+  }
+  BertConfig named = config;
+  named.head.set_num_labels(3);
+  EXPECT_EQ(nlohmann::json::parse(named.to_json("BertForSequenceClassification"))["id2label"].size(), 3U);
+}
+
 TEST(BertConfig, ComesBackFromItsOwnText) {
   const TemporaryFolder folder;
   BertConfig config = bert_config_of_size("mini");

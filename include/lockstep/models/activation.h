@@ -1,9 +1,11 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <optional>
 #include <string>
+
+namespace at {
+class Tensor;
+}
 
 namespace lockstep {
 

@@ -21,8 +21,16 @@ class BertEncoder;
 class BertPooler;
 class Embedding;
 
+/// Which rows of the last hidden state the caller reads. The others need not be computed, which takes as much less time
+/// as there is padding. On a CPU they are left out if every text begins with a token, and nothing else changes.
+enum class HiddenRows {
+  All,     ///< those of padding too, as Hugging Face's classes return them
+  Tokens,  ///< those of tokens: rows of padding may be 0
+  First    ///< that of each text's first token: there may be no other
+};
+
 struct BertOutput {
-  at::Tensor last_hidden_state;  ///< [size, length, hidden_size]
+  at::Tensor last_hidden_state;  ///< [size, length, hidden_size]; [size, 1, hidden_size] if others are left out
   at::Tensor pooler_output;  ///< [size, hidden_size]: tanh of a layer over the first token; undefined without pooler
 };
 
@@ -39,7 +47,7 @@ class BertModelImpl : public PretrainedModule<BertModelImpl, BertConfig, torch::
   ~BertModelImpl() override;
 
   /// @throws Error  if ids, lengths or shapes do not fit the configuration; the message names field, row and column
-  BertOutput forward(const TokenInputs& inputs);
+  BertOutput forward(const TokenInputs& inputs, HiddenRows rows = HiddenRows::All);
 
   const Embedding& word_embeddings() const;
 

@@ -31,7 +31,7 @@ class EncoderModelImpl : public PretrainedModule<EncoderModelImpl<Family>, Encod
 
   /// DistilBERT and MPNet have no segments: they take no notice of `token_type_ids`.
   /// @throws Error  if ids, lengths or shapes do not fit the configuration; the message names field, row and column
-  BertOutput forward(const TokenInputs& inputs);
+  BertOutput forward(const TokenInputs& inputs, HiddenRows rows = HiddenRows::All);
 
   const Embedding& word_embeddings() const;
 

@@ -20,7 +20,7 @@ std::string config_path(const std::string& path) {
   return std::filesystem::is_directory(path) ? path + "/config.json" : path;
 }
 
-std::string shown(const nlohmann::json& value) {
+std::string shown_json(const nlohmann::json& value) {
   constexpr std::size_t kMaxShown = 60;
   std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return text.size() <= kMaxShown ? text : text.substr(0, kMaxShown) + "…";
@@ -54,10 +54,10 @@ std::int64_t ConfigFile::integer(const Keys& keys, std::int64_t fallback, std::i
   const nlohmann::json* value = find(keys, key);
   if (value == nullptr) return fallback;
   const std::string fix = fmt::format("give a whole number from {} to {}", min, max);
-  if (!value->is_number_integer()) refuse(key, fmt::format("is {}, not a whole number", shown(*value)), fix);
+  if (!value->is_number_integer()) refuse(key, fmt::format("is {}, not a whole number", shown_json(*value)), fix);
   const bool is_huge = value->is_number_unsigned() && value->get<std::uint64_t>() > static_cast<std::uint64_t>(max);
   if (is_huge || value->get<std::int64_t>() < min || value->get<std::int64_t>() > max) {
-    refuse(key, fmt::format("is {}, which is out of range", shown(*value)), fix);
+    refuse(key, fmt::format("is {}, which is out of range", shown_json(*value)), fix);
   }
   return value->get<std::int64_t>();
 }
@@ -67,7 +67,7 @@ double ConfigFile::number(const Keys& keys, double fallback, double min, double 
   const nlohmann::json* value = find(keys, key);
   if (value == nullptr) return fallback;
   const std::string fix = fmt::format("give a number from {} to {}", min, max);
-  if (!value->is_number()) refuse(key, fmt::format("is {}, not a number", shown(*value)), fix);
+  if (!value->is_number()) refuse(key, fmt::format("is {}, not a number", shown_json(*value)), fix);
   const double number = value->get<double>();
   if (!(number >= min && number <= max)) refuse(key, fmt::format("is {}, which is out of range", number), fix);
   return number;
@@ -77,7 +77,8 @@ bool ConfigFile::boolean(const Keys& keys, bool fallback) const {
   std::string key;
   const nlohmann::json* value = find(keys, key);
   if (value == nullptr) return fallback;
-  if (!value->is_boolean()) refuse(key, fmt::format("is {}, not true or false", shown(*value)), "give true or false");
+  if (!value->is_boolean())
+    refuse(key, fmt::format("is {}, not true or false", shown_json(*value)), "give true or false");
   return value->get<bool>();
 }
 
@@ -85,7 +86,7 @@ std::string ConfigFile::text(const Keys& keys, const std::string& fallback) cons
   std::string key;
   const nlohmann::json* value = find(keys, key);
   if (value == nullptr) return fallback;
-  if (!value->is_string()) refuse(key, fmt::format("is {}, not a text", shown(*value)), "give a text in quotes");
+  if (!value->is_string()) refuse(key, fmt::format("is {}, not a text", shown_json(*value)), "give a text in quotes");
   return value->get<std::string>();
 }
 
@@ -115,7 +116,7 @@ void ConfigFile::require(const std::string& key, const std::vector<std::string>&
   for (const std::string& text : supported) {
     if (json_->at(key) == nlohmann::json::parse(text)) return;
   }
-  refuse(key, fmt::format("is {}, which is not supported", shown(json_->at(key))),
+  refuse(key, fmt::format("is {}, which is not supported", shown_json(json_->at(key))),
          fmt::format("only a model with {} = {} can be loaded", key, fmt::join(supported, " or ")));
 }
 

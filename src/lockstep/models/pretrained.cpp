@@ -175,6 +175,7 @@ LoadReport load_weights(torch::nn::Module& module, const WeightRules& rules, con
       rules.initialize(name, target);
     }
   }
+  files.require_whole();
   return report;
 }
 

@@ -1,15 +1,20 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/models/config_file.h"
-#include "lockstep/models/model.h"
+
+namespace at {
+class Tensor;
+}
 
 namespace lockstep {
+
+struct LossSum;
 
 enum class ProblemType { Regression, SingleLabel, MultiLabel };
 

@@ -19,16 +19,11 @@ BertModelImpl::BertModelImpl(const BertConfig& config, bool has_pooler, InitialW
 
 BertModelImpl::~BertModelImpl() = default;
 
-BertOutput BertModelImpl::forward(const TokenInputs& inputs) {
+BertOutput BertModelImpl::forward(const TokenInputs& inputs, HiddenRows rows) {
   check_token_inputs(inputs, {config().vocab_size, config().max_position_embeddings, config().type_vocab_size},
                      kArchitecture);
-  AttentionOptions options;
-  options.size = inputs.input_ids.size(0);
-  options.length = inputs.input_ids.size(1);
-  options.mask = additive_mask(inputs.attention_mask, embeddings_->words().weight().scalar_type());
-  const at::Tensor hidden = encoder_->forward(embeddings_->forward(inputs), options);
   BertOutput output;
-  output.last_hidden_state = hidden.view({options.size, options.length, config().hidden_size});
+  output.last_hidden_state = encoder_->forward(embeddings_->forward(inputs), inputs, rows);
   if (pooler_) output.pooler_output = pooler_->forward(output.last_hidden_state);
   return output;
 }

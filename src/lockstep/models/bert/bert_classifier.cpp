@@ -17,7 +17,7 @@ BertForSequenceClassificationImpl::BertForSequenceClassificationImpl(const BertC
 }
 
 at::Tensor BertForSequenceClassificationImpl::forward(const TokenInputs& inputs) {
-  const at::Tensor pooled = bert_->forward(inputs).pooler_output;
+  const at::Tensor pooled = bert_->forward(inputs, HiddenRows::First).pooler_output;
   return classifier_->forward(apply_dropout(pooled, dropout_, is_training()));
 }
 

@@ -1,14 +1,29 @@
 #include "lockstep/models/bert/bert_layer.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
 #include <cmath>
+#include <optional>
 
 #include "lockstep/models/layers/activation_checkpoint.h"
+#include "lockstep/models/layers/attention_function.h"
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/dropout.h"
 #include "lockstep/models/layers/relative_buckets.h"
+#include "lockstep/models/layers/token_rows.h"
 
 namespace lockstep {
+namespace {
+
+at::Tensor first_rows(const AttentionOptions& options, at::Device device) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t text = 0; text < options.size; ++text) rows.push_back(options.first_row(text));
+  return at::tensor(rows, at::kLong).to(device);
+}
+
+}  // namespace
 
 BertLayer::BertLayer(const BertConfig& c, const BertLayerNames& names)
     : activation_(c.hidden_act), dropout_(c.hidden_dropout_prob) {
@@ -35,11 +50,21 @@ at::Tensor BertLayer::attend(const at::Tensor& x, const AttentionOptions& option
                    options);
 }
 
-at::Tensor BertLayer::forward(const at::Tensor& x, const AttentionOptions& options) const {
-  const at::Tensor context = attention_dense_->forward(attend(x, options));
-  const at::Tensor attended = attention_norm_->forward(add_dropout(context, x, dropout_, is_training()));
+at::Tensor BertLayer::after_attention(const at::Tensor& context, const at::Tensor& x) const {
+  const at::Tensor projected = attention_dense_->forward(context);
+  const at::Tensor attended = attention_norm_->forward(add_dropout(projected, x, dropout_, is_training()));
   const at::Tensor inner = activate(activation_, intermediate_->forward(attended));
   return output_norm_->forward(add_dropout(output_dense_->forward(inner), attended, dropout_, is_training()));
+}
+
+at::Tensor BertLayer::forward(const at::Tensor& x, const AttentionOptions& options) const {
+  return after_attention(attend(x, options), x);
+}
+
+at::Tensor BertLayer::forward_first(const at::Tensor& x, const AttentionOptions& options) const {
+  const at::Tensor first = x.index_select(0, first_rows(options, x.device()));
+  return after_attention(first_token_attention(query_->forward(first), key_->forward(x), value_->forward(x), options),
+                         first);
 }
 
 BertEncoder::BertEncoder(const BertConfig& c, const BertLayerNames& names, bool has_relative_bias)
@@ -59,7 +84,29 @@ at::Tensor BertEncoder::relative_bias(const at::Tensor& buckets) const {
   return distances_->forward(buckets).permute({2, 0, 1}).unsqueeze(0);
 }
 
-at::Tensor BertEncoder::forward(const at::Tensor& x, AttentionOptions options) const {
+// The functions that take texts of any lengths run on a CPU and know no bias.
+bool BertEncoder::skips_rows(const at::Tensor& x) const { return !distances_ && shortcut_type(x).has_value(); }
+
+at::Tensor BertEncoder::forward(const at::Tensor& embedded, const TokenInputs& inputs, HiddenRows rows) const {
+  AttentionOptions options;
+  options.size = inputs.input_ids.size(0);
+  options.length = inputs.input_ids.size(1);
+  const bool may_skip = rows != HiddenRows::All && skips_rows(embedded);
+  const std::optional<TokenRows> tokens = may_skip ? rows_of_tokens(inputs.attention_mask) : std::nullopt;
+  if (tokens) {
+    options.starts = tokens->starts;
+  } else {
+    options.mask = additive_mask(inputs.attention_mask, layers_.front()->type_of_weights());
+  }
+  const bool first_only = may_skip && rows == HiddenRows::First && !options.mask.defined();
+  at::Tensor hidden = through_layers(tokens ? embedded.index_select(0, tokens->places) : embedded, options, first_only);
+  if (tokens && !first_only) {
+    hidden = at::zeros({embedded.size(0), hidden.size(1)}, hidden.options()).index_copy(0, tokens->places, hidden);
+  }
+  return hidden.view({options.size, first_only ? 1 : options.length, hidden.size(1)});
+}
+
+at::Tensor BertEncoder::through_layers(const at::Tensor& x, AttentionOptions options, bool first_only) const {
   options.heads = heads_;
   options.scale = scale_;
   options.dropout_p = is_training() ? dropout_ : 0;
@@ -68,14 +115,18 @@ at::Tensor BertEncoder::forward(const at::Tensor& x, AttentionOptions options) c
   if (distances_ && !recomputes) options.bias = relative_bias(buckets);
   at::Tensor hidden = x;
   for (const std::shared_ptr<BertLayer>& layer : layers_) {
+    const bool only_first = first_only && layer == layers_.back();
+    const auto run = [layer, only_first](const at::Tensor& in, const AttentionOptions& with) {
+      return only_first ? layer->forward_first(in, with) : layer->forward(in, with);
+    };
     if (!recomputes) {
-      hidden = layer->forward(hidden, options);
+      hidden = run(hidden, options);
       continue;
     }
-    const auto again = [this, layer, options, buckets](const at::Tensor& in) {
+    const auto again = [this, run, options, buckets](const at::Tensor& in) {
       AttentionOptions own = options;  // a bias of each layer, because each layer's backward is a graph of its own
       if (distances_) own.bias = relative_bias(buckets);
-      return layer->forward(in, own);
+      return run(in, own);
     };
     hidden = checkpoint_activations(again, hidden);
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/models/bert.h"
 #include "lockstep/models/bert_config.h"
 #include "lockstep/models/layers/attention.h"
 #include "lockstep/models/layers/layers.h"
@@ -33,11 +34,16 @@ constexpr BertLayerNames kBertLayerNames{
 class BertLayer : public torch::nn::Module {
  public:
   BertLayer(const BertConfig& config, const BertLayerNames& names);
-  /// @param x  [size * length, hidden_size]
+  /// @param x  [rows, hidden_size]; see AttentionOptions for how many rows a text has
   at::Tensor forward(const at::Tensor& x, const AttentionOptions& options) const;
+  /// As `forward`, for the first token of each text alone. Without masks and bias, on a CPU.
+  /// @return  [size, hidden_size]
+  at::Tensor forward_first(const at::Tensor& x, const AttentionOptions& options) const;
+  at::ScalarType type_of_weights() const { return query_->weight().scalar_type(); }
 
  private:
   at::Tensor attend(const at::Tensor& x, const AttentionOptions& options) const;
+  at::Tensor after_attention(const at::Tensor& context, const at::Tensor& x) const;
 
   Activation activation_;
   double dropout_;
@@ -57,11 +63,13 @@ class BertEncoder : public torch::nn::Module {
   /// @param has_relative_bias  attention adds a learned number for each head and distance (see relative_buckets)
   explicit BertEncoder(const BertConfig& config, const BertLayerNames& names = kBertLayerNames,
                        bool has_relative_bias = false);
-  /// @param x  [size * length, hidden_size]
-  /// @param options  size, length and mask; the encoder sets the rest
-  at::Tensor forward(const at::Tensor& x, AttentionOptions options) const;
+  /// @param embedded  [size * length, hidden_size]
+  /// @return  [size, length, hidden_size], or [size, 1, hidden_size] if the rows of first tokens are computed alone
+  at::Tensor forward(const at::Tensor& embedded, const TokenInputs& inputs, HiddenRows rows) const;
 
  private:
+  bool skips_rows(const at::Tensor& x) const;
+  at::Tensor through_layers(const at::Tensor& x, AttentionOptions options, bool first_only) const;
   at::Tensor relative_bias(const at::Tensor& buckets) const;
 
   std::int64_t heads_;

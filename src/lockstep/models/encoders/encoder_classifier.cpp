@@ -21,7 +21,7 @@ template <typename Family>
 at::Tensor EncoderForSequenceClassificationImpl<Family>::forward(const TokenInputs& inputs) {
   const ClassifierLayout& layout = layout_of<Family>().classifier;
   const double rate = this->config().classifier_dropout.value_or(this->config().hidden_dropout_prob);
-  at::Tensor first = encoder_->forward(inputs).last_hidden_state.select(1, 0);
+  at::Tensor first = encoder_->forward(inputs, HiddenRows::First).last_hidden_state.select(1, 0);
   if (layout.drops_input) first = apply_dropout(first, rate, this->is_training());
   const at::Tensor inner = activate(layout.activation, dense_->forward(first));
   return scores_->forward(apply_dropout(inner, rate, this->is_training()));

@@ -27,22 +27,17 @@ template <typename Family>
 EncoderModelImpl<Family>::~EncoderModelImpl() = default;
 
 template <typename Family>
-BertOutput EncoderModelImpl<Family>::forward(const TokenInputs& inputs) {
+BertOutput EncoderModelImpl<Family>::forward(const TokenInputs& inputs, HiddenRows rows) {
   const EncoderConfig<Family>& config = this->config();
   const std::int64_t positions = config.max_positions();
   check_token_inputs(inputs,
                      {config.vocab_size, positions, layout_of<Family>().has_segments ? config.type_vocab_size : -1,
                       config.max_position_embeddings - positions},
                      kArchitecture);
-  AttentionOptions options;
-  options.size = inputs.input_ids.size(0);
-  options.length = inputs.input_ids.size(1);
-  options.mask = additive_mask(inputs.attention_mask, embeddings_->words().weight().scalar_type());
-  at::Tensor hidden = embeddings_->forward(inputs);
-  if (projection_) hidden = projection_->forward(hidden);
-  hidden = encoder_->forward(hidden, options);
+  at::Tensor embedded = embeddings_->forward(inputs);
+  if (projection_) embedded = projection_->forward(embedded);
   BertOutput output;
-  output.last_hidden_state = hidden.view({options.size, options.length, config.hidden_size});
+  output.last_hidden_state = encoder_->forward(embedded, inputs, rows);
   if (pooler_) output.pooler_output = pooler_->forward(output.last_hidden_state);
   return output;
 }

@@ -1,6 +1,7 @@
 #include "lockstep/models/activation.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/relu.h>
@@ -9,17 +10,8 @@
 #include <ATen/ops/tanh.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <utility>
-
 namespace lockstep {
 namespace {
-
-constexpr std::pair<const char*, Activation> kNames[] = {
-    {"gelu", Activation::Gelu},         {"gelu_python", Activation::Gelu},
-    {"gelu_new", Activation::GeluNew},  {"gelu_pytorch_tanh", Activation::GeluNew},
-    {"gelu_fast", Activation::GeluNew}, {"quick_gelu", Activation::QuickGelu},
-    {"relu", Activation::Relu},         {"silu", Activation::Silu},
-    {"swish", Activation::Silu},        {"tanh", Activation::Tanh}};
 
 // Hendrycks and Gimpel (2016), arXiv:1606.08415: the logistic function that is nearest to the normal distribution's.
 constexpr double kQuickGeluFactor = 1.702;
@@ -49,26 +41,6 @@ at::Tensor gelu_of(const at::Tensor& x, const std::string& approximation) {
 }
 
 }  // namespace
-
-std::optional<Activation> parse_activation(const std::string& name) {
-  for (const auto& [known, activation] : kNames) {
-    if (name == known) return activation;
-  }
-  return std::nullopt;
-}
-
-std::string activation_name(Activation activation) {
-  for (const auto& [name, known] : kNames) {
-    if (activation == known) return name;  // the first is the usual one
-  }
-  return "";
-}
-
-std::string known_activations() {
-  std::string text;
-  for (const auto& item : kNames) text += (text.empty() ? "" : ", ") + std::string(item.first);
-  return text;
-}
 
 at::Tensor activate(Activation activation, const at::Tensor& x) {
   switch (activation) {

@@ -16,10 +16,11 @@ namespace lockstep {
 namespace {
 
 #if LOCKSTEP_LIBRARY_ATTENTION
-// If a row has only masked tokens, the library's result differs when both masks apply, so causal attention with padding
-// stays composed. With dropout, a CPU would spend more time on the library's random numbers than on the rest.
+// The library takes texts of one length. If a row has only masked tokens, the library's result differs when both masks
+// apply, so causal attention with padding stays composed. With dropout, a CPU would spend more time on the library's
+// random numbers than on the rest.
 bool library_can(const at::Tensor& q, const AttentionOptions& o) {
-  return !o.bias.defined() && !o.upcast && !(o.is_causal && o.mask.defined()) &&
+  return o.starts.empty() && !o.bias.defined() && !o.upcast && !(o.is_causal && o.mask.defined()) &&
          !(q.device().is_cpu() && o.dropout_p > 0);
 }
 

@@ -3,13 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace lockstep {
 
 /// How attention is computed. All layers of a forward pass have the same options, except `scale`.
 struct AttentionOptions {
   std::int64_t size = 0;    ///< texts in the batch
-  std::int64_t length = 0;  ///< tokens in each text
+  std::int64_t length = 0;  ///< tokens in each text, padding included
   std::int64_t heads = 1;
   double scale = 1;        ///< factor of the scores, before masks
   double dropout_p = 0;    ///< dropout rate of the probabilities; 0 when not training
@@ -17,6 +18,14 @@ struct AttentionOptions {
   bool upcast = false;     ///< compute scores in fp32 for any dtype of the inputs
   at::Tensor mask;         ///< additive, [size, 1, 1, length], or undefined
   at::Tensor bias;         ///< added to the scores and learned, [1, heads, length, length], or undefined
+  /// If rows of padding are left out: the row at which each text begins, and the end of the last one. There are no
+  /// masks and no bias then. Empty: every text has `length` rows.
+  std::vector<std::int64_t> starts;
+
+  std::int64_t first_row(std::int64_t text) const {
+    return starts.empty() ? text * length : starts[static_cast<std::size_t>(text)];
+  }
+  std::int64_t length_of(std::int64_t text) const { return first_row(text + 1) - first_row(text); }
 };
 
 /// softmax(scale · q·kᵀ + masks) · v for each head, with Hugging Face's treatment of masks: scores that causality

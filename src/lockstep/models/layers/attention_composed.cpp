@@ -1,6 +1,7 @@
 #include "lockstep/models/layers/attention_composed.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
@@ -8,7 +9,9 @@
 #include <ATen/ops/where.h>
 
 #include <limits>
+#include <vector>
 
+#include "lockstep/models/layers/attention_heads.h"
 #include "lockstep/models/layers/dropout.h"
 
 namespace lockstep {
@@ -35,6 +38,29 @@ at::Tensor composed_attention(const at::Tensor& q, const at::Tensor& k, const at
   const at::Tensor kept =
       draw ? apply_draw(probabilities, *draw) : apply_dropout(probabilities, o.dropout_p, o.dropout_p > 0);
   return at::matmul(kept, split_heads(v, o)).transpose(1, 2).reshape({o.size * o.length, -1});
+}
+
+at::Tensor composed_attention_by_text(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                      const AttentionOptions& o, const std::optional<DropoutDraw>& draw) {
+  const bool first_only = q.size(0) != k.size(0);
+  const TextBlocks blocks(o, first_only);
+  at::Tensor factors;  // 0 for what is dropped
+  if (draw) {
+    factors = at::ones({blocks.values()}, q.options());
+    drop_by(*draw, factors, factors);
+  }
+  const auto heads_of = [&](const at::Tensor& x, std::int64_t first, std::int64_t rows) {
+    return x.narrow(0, first, rows).reshape({rows, o.heads, -1}).transpose(0, 1);
+  };
+  std::vector<at::Tensor> contexts;
+  for (std::int64_t i = 0; i < o.size; ++i) {
+    const std::int64_t first = o.first_row(i), rows = o.length_of(i);
+    const at::Tensor qh = first_only ? heads_of(q, i, 1) : heads_of(q, first, rows);
+    at::Tensor probabilities = at::softmax(at::matmul(qh * o.scale, heads_of(k, first, rows).transpose(1, 2)), -1);
+    if (draw) probabilities = probabilities * blocks.of_text(factors, i);
+    contexts.push_back(at::matmul(probabilities, heads_of(v, first, rows)).transpose(0, 1).flatten(1));
+  }
+  return at::cat(contexts);
 }
 
 at::Tensor forbidden_by_causality(std::int64_t length, at::Device device) {
