@@ -43,6 +43,7 @@ class DamagedCheckpoints : public ::testing::Test {
             "position_0.json",
             "trainer_state.json",
             "config.json",
+            "1_Pooling/config.json",
             "vocab.txt",
             "optimizer-notes.txt"};
   }
@@ -65,7 +66,9 @@ class DamagedCheckpoints : public ::testing::Test {
 
 TEST_F(DamagedCheckpoints, HaveExactlyTheFilesOfTheFormat) {
   std::vector<std::string> found;
-  for (const auto& entry : fs::directory_iterator(folder_ / "checkpoint-20")) found.push_back(entry.path().filename());
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "checkpoint-20")) {
+    if (!entry.is_directory()) found.push_back(fs::relative(entry.path(), folder_ / "checkpoint-20"));
+  }
   std::vector<std::string> want = names();
   std::sort(found.begin(), found.end());
   std::sort(want.begin(), want.end());

@@ -66,6 +66,7 @@ CheckpointContent sample_content(std::int64_t step, int rank, int world_size, bo
   content.trainer_state->epoch = 0.5 * static_cast<double>(step);
   content.files["config.json"] = "{\"step\": " + std::to_string(step) + "}\n";
   content.files["vocab.txt"] = std::string(3000, static_cast<char>('a' + step % 26));
+  content.files["1_Pooling/config.json"] = "{\"pooling\": " + std::to_string(step) + "}\n";
   content.files["optimizer-notes.txt"] = "a program's own file, which begins as those of optimizers\n";
   content.optimizer.is_sharded = is_sharded;
   content.optimizer.groups = {{{"lr", 0.1 / static_cast<double>(step + 1)}, {"weight_decay", 0.01}}};

@@ -216,6 +216,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         RefusedContent{"negative_step", [](CheckpointContent& c) { c.step = -1; }, "negative"},
         RefusedContent{"file_in_a_folder", [](CheckpointContent& c) { c.files["../x"] = ""; }, "\"../x\""},
+        RefusedContent{"file_in_two_folders", [](CheckpointContent& c) { c.files["a/b/c"] = ""; }, "\"a/b/c\""},
+        RefusedContent{"file_above_a_folder", [](CheckpointContent& c) { c.files["a/.."] = ""; }, "\"a/..\""},
         RefusedContent{"file_of_the_format", [](CheckpointContent& c) { c.files["manifest.json"] = ""; }, "manifest"},
         RefusedContent{"hidden_file", [](CheckpointContent& c) { c.files[".x"] = ""; }, "\".x\""},
         RefusedContent{"two_weights_of_one_name", [](CheckpointContent& c) { c.weights.push_back(c.weights.front()); },

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/tensor/batch.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "lockstep/data/language_modeling_collator.h"
 #include "lockstep/data/padding_collator.h"
-#include "tests/data/expect_error.h"
 #include "tests/data/text/small_tokenizers.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

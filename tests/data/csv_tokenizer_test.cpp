@@ -5,7 +5,7 @@
 #include <random>
 
 #include "lockstep/data/csv/csv_scan_kernel.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

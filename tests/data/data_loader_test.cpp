@@ -13,7 +13,7 @@
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/random_sampler.h"
 #include "lockstep/data/tensor_dataset.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

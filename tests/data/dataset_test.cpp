@@ -7,7 +7,7 @@
 #include "lockstep/data/subset_dataset.h"
 #include "lockstep/data/tensor_dataset.h"
 #include "lockstep/data/transform_dataset.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/data_loader.h"
-#include "tests/data/expect_error.h"
 #include "tests/data/gzip_file.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

@@ -8,8 +8,8 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/files/gzip.h"
-#include "tests/data/expect_error.h"
 #include "tests/data/gzip_file.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -85,6 +85,16 @@ TEST(FileBytes, AFileThatIsCutWhileItIsInUseIsAnErrorAndNoSignal) {
   expect_error("cut from 16777221 to 10 bytes", [&] { large.view(); });
   const FileBytes moved = std::move(large);
   expect_error("rename it over the old one", [&] { moved.view(); });
+}
+
+TEST(FileBytes, AFileThatIsCutInTheMiddleOfAReadIsAnErrorToo) {
+  const TemporaryFolder folder;
+  write_sparse(folder / "file", FileBytes::kMappedFromBytes);
+  const FileBytes large = FileBytes::open_raw(folder / "file");
+  const std::string_view view = large.view();
+  std::filesystem::resize_file(folder / "file", 10);
+  EXPECT_EQ(std::count(view.begin(), view.end(), '\0'), static_cast<std::ptrdiff_t>(view.size()) - 5);
+  expect_error("cut from 16777216 to 10 bytes", [&] { large.require_whole(); });
 }
 
 TEST(FileBytes, AFileThatIsReplacedMeanwhileIsReadAsItWas) {

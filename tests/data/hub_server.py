@@ -26,10 +26,10 @@ LARGE = 2000  # a file of so many bytes is kept like git LFS does: at another ho
 broken = set()
 
 
-def sums(file):
+def sums(file, model):
     content = file.read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    entry = {"rfilename": file.name, "size": len(content), "blobId": blob}
+    entry = {"rfilename": str(file.relative_to(model)), "size": len(content), "blobId": blob}
     if len(content) >= LARGE:
         entry["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}
     if "vast" in str(file.parent) and file.name.startswith("model"):
@@ -73,7 +73,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
             return
         if revision not in ("main", "refs/pr/1", COMMIT):
             return self.refuse(404, "RevisionNotFound")
-        files = [sums(file) for file in sorted((root / model).iterdir())]
+        files = [sums(file, root / model) for file in sorted((root / model).rglob("*")) if file.is_file()]
         text = json.dumps({"id": model, "sha": COMMIT, "siblings": files})
         self.wfile.write(self.answer(b"<html>hello" if model == "strange" else text.encode()))
 

@@ -14,7 +14,7 @@
 #include "lockstep/base/files/unique_fd.h"
 #include "lockstep/data/files/sha256.h"
 #include "lockstep/data/hub/model_download.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -111,6 +111,17 @@ class Hub : public ::testing::Test {
 };
 
 using Files = std::vector<std::string>;
+
+// Without these files an encoder would pool in another way, in silence.
+TEST_F(Hub, FetchesHowSentencesBecomeVectors) {
+  add_model("sentences");
+  add("sentences", "modules.json", "[]");
+  fs::create_directories(models_ / "sentences/1_Pooling");
+  add("sentences", "1_Pooling/config.json", R"({"pooling_mode_cls_token":true})");
+  get("sentences");
+  EXPECT_EQ(names(), (Files{"1_Pooling", "config.json", "model.safetensors", "modules.json", "vocab.txt"}));
+  EXPECT_EQ(content("1_Pooling/config.json"), R"({"pooling_mode_cls_token":true})");
+}
 
 TEST_F(Hub, FetchesWhatIsNeededAndNothingElse) {
   add_model("owner/small");

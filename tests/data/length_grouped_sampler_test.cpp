@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
-#include "tests/data/expect_error.h"
 #include "tests/data/python_program.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "lockstep/base/files/atomic_file.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

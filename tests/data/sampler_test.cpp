@@ -10,7 +10,7 @@
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/random_sampler.h"
 #include "lockstep/data/sequential_sampler.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/text_file.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

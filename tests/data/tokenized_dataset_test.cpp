@@ -9,8 +9,8 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/text_file.h"
 #include "lockstep/data/tokens/token_table.h"
-#include "tests/data/expect_error.h"
 #include "tests/data/text/small_tokenizers.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

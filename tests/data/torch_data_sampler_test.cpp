@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "lockstep/data/exact_distributed_sampler.h"
-#include "tests/data/expect_error.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

@@ -34,7 +34,7 @@ struct CheckpointContent {
   /// Its `best_global_step` is never rotated away. If absent, no `trainer_state.json` is written.
   std::optional<TrainerState> trainer_state;
   /// Further files by name, as bytes: `config.json`, tokenizer files, `training_args.json`, `scheduler.json`,
-  /// `scaler.json` (see schedule_state.h). Plain names without a folder.
+  /// `scaler.json` (see schedule_state.h). Plain names, or such names in one folder: `1_Pooling/config.json`.
   std::map<std::string, std::string> files;
 
   // Read on every rank.

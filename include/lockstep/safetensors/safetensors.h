@@ -23,8 +23,8 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// small file (under 16 MiB) is read at once.
 ///
 /// Copies share the memory. Reading is thread-safe. A mapped file must not be shortened. (This library replaces files
-/// by renaming, which is safe.) `tensor` checks the length, but if a file is shortened later, a read of an earlier
-/// tensor ends the process (SIGBUS).
+/// by renaming, which is safe.) `tensor` checks the length. If a file is shortened later, the missing part reads as
+/// zeros, one line on standard error names the file, and `require_whole` throws.
 /// Format: https://github.com/huggingface/safetensors#format
 class SafetensorsFile {
  public:
@@ -44,11 +44,13 @@ class SafetensorsFile {
   /// instead.
   /// @throws Error  if the tensor does not exist, LibTorch does not have its dtype, or the file was shortened
   at::Tensor tensor(const std::string& name) const;
+  /// For after tensors were read. @throws Error  if the file was shortened, or could not be read everywhere
+  void require_whole() const;
 
  private:
-  struct Content;
+  struct Opened;
 
-  std::shared_ptr<const Content> content_;
+  std::shared_ptr<const Opened> opened_;
 };
 
 /// LibTorch's dtype for a name of the format ("F32"), or nothing if this LibTorch does not have it.

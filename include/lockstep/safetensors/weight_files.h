@@ -30,6 +30,8 @@ class WeightFiles {
   const SafetensorsEntry& entry(const std::string& name) const;
   /// The tensor, with the memory and lifetime of SafetensorsFile::tensor.
   at::Tensor tensor(const std::string& name) const;
+  /// For after tensors were read. @throws Error  if a file was shortened, or could not be read everywhere
+  void require_whole() const;
 
  private:
   void open_shards();

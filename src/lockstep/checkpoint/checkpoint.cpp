@@ -63,6 +63,7 @@ void Checkpoint::load_weights(const NamedTensors& targets, std::size_t index) co
   }
   const at::NoGradGuard no_grad;
   for (const auto& [name, target] : targets) target.detach().copy_(saved.tensor(name));
+  saved.require_whole();
 }
 
 OptimizerContent Checkpoint::optimizer(std::size_t index) const {

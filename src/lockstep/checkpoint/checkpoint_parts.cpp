@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -30,8 +32,9 @@ PartFile text_file(const std::string& name, std::string text) {
 void add_shared_files(const CheckpointContent& content, std::vector<PartFile>& parts) {
   for (const auto& [name, bytes] : content.files) {
     if (!is_free_file_name(name)) {
-      throw Error(fmt::format("a checkpoint cannot have a further file \"{}\"", name), "CheckpointWriter::save",
-                  "give a plain name that is not one of the checkpoint's own files");
+      throw Error(
+          fmt::format("a checkpoint cannot have a further file \"{}\"", name), "CheckpointWriter::save",
+          "give a plain name, or one in a folder with a plain name, that is not one of the checkpoint's own files");
     }
     parts.push_back(text_file(name, bytes));
   }
@@ -40,6 +43,16 @@ void add_shared_files(const CheckpointContent& content, std::vector<PartFile>& p
     parts.push_back(tensor_file(weights_file(i + 1), content.further_weights[i]));
   }
   if (content.trainer_state) parts.push_back(text_file(kTrainerStateFile, trainer_state_json(*content.trainer_state)));
+}
+
+// Folders that a program's own files are in: "1_Pooling" of "1_Pooling/config.json".
+std::set<std::string> inner_folders(const std::vector<PartFile>& parts) {
+  std::set<std::string> folders;
+  for (const PartFile& part : parts) {
+    const std::size_t slash = part.name.find('/');
+    if (slash != std::string::npos) folders.insert(part.name.substr(0, slash));
+  }
+  return folders;
 }
 
 void check_space(FileSystem& files, const std::string& folder, const std::vector<PartFile>& parts) {
@@ -73,6 +86,11 @@ std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int
 std::map<std::string, Manifest::File> write_parts(FileSystem& files, const std::string& folder,
                                                   const std::vector<PartFile>& parts) {
   check_space(files, folder, parts);
+  const std::set<std::string> inner = inner_folders(parts);
+  for (const std::string& name : inner) {
+    const std::string path = folder + "/" + name;
+    if (files.make_folder(path, 0755) != 0 && errno != EEXIST) fail_to("create folder", path);
+  }
   std::vector<std::unique_ptr<StagedFile>> open;
   for (const PartFile& part : parts) {
     open.push_back(std::make_unique<StagedFile>(files, folder + "/" + part.name, part.size_bytes));
@@ -83,6 +101,9 @@ std::map<std::string, Manifest::File> write_parts(FileSystem& files, const std::
     parts[i].write([&](std::string_view bytes) { file.write(bytes); });
     written[parts[i].name] = file.finish();
     open[i].reset();
+  }
+  for (const std::string& name : inner) {
+    if (files.sync_folder(folder + "/" + name) != 0) fail_to("sync folder", folder + "/" + name);
   }
   return written;
 }

@@ -11,6 +11,7 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/data/batch_prefetcher.h"
 #include "lockstep/data/random_sampler.h"
 #include "lockstep/data/sequential_sampler.h"
@@ -120,6 +121,7 @@ class DataLoader::Reader {
   // Puts the next batch of iteration `iteration` in `batch`; false if it has ended.
   bool next(std::int64_t iteration, Batch& batch) {
     if (iteration != iteration_ || taken_ == end_) return false;
+    const trace_recorder::Scope trace(TraceKind::Data);
     const std::int64_t count = std::min(options.batch_size, end_ - taken_);
     try {
       batch = workers_ ? take() : load_named(*dataset, options, ask());

@@ -5,17 +5,18 @@
 #include <c10/core/ScalarType.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <memory>
+#include <new>
 #include <unordered_map>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/files/unique_fd.h"
+#include "lockstep/base/files/mapped_file.h"
 
 namespace lockstep {
 namespace {
@@ -31,14 +32,10 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors is little-
 // Files from this size on are mapped, smaller ones are read.
 constexpr std::size_t kMappedFromBytes = std::size_t{16} << 20;
 
-struct Unmap {
-  std::size_t size = 0;
-  void operator()(char* data) const { ::munmap(data, size); }
-};
-
-class Mapping {
+// The bytes of a file: mapped, or read into memory.
+class Content {
  public:
-  explicit Mapping(const std::string& path) {
+  explicit Content(const std::string& path) {
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not block
     if (!fd) fail("open", path);
     struct stat status {};
@@ -47,33 +44,23 @@ class Mapping {
       throw Error(path + " is not a regular file", path, "give the path of a safetensors file");
     }
     size_ = static_cast<std::size_t>(status.st_size);
-    if (size_ == 0) return;
-    // Private and writable: code that changes a tensor in place changes its own copy of the page.
-    const bool is_mapped = size_ >= kMappedFromBytes;
-    const int flags = MAP_PRIVATE | (is_mapped ? MAP_NORESERVE : MAP_ANONYMOUS);
-    void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags, is_mapped ? fd.get() : -1, 0);
-    if (data == MAP_FAILED) fail("map", path);
-    data_ = {static_cast<char*>(data), Unmap{size_}};
-    if (is_mapped) {
-      fd_ = std::move(fd);
-    } else {
+    if (size_ >= kMappedFromBytes) {
+      map_ = std::make_unique<MappedFile>(std::move(fd), size_, MappedFile::Access::CopyOnWrite, path);
+    } else if (size_ > 0) {
       read_all(fd, path);
     }
   }
-  char* data() const { return data_.get(); }
+  char* data() const { return map_ ? map_->data() : memory_.get(); }
   std::size_t size() const { return size_; }
-  // The missing part of a shortened mapped file cannot be read: the system ends a process that tries.
-  void require_whole(const std::string& path) const {
-    struct stat status {};
-    if (!fd_ || ::fstat(fd_.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) >= size_) return;
-    throw Error(fmt::format("the file was cut from {} to {} bytes while it was in use", size_, status.st_size), path,
-                "load it again when it is whole; to change a file in use, write a new one and rename it over it");
+  void require_whole() const {
+    if (map_) map_->require_whole();
   }
 
  private:
   void read_all(const UniqueFd& fd, const std::string& path) {
+    memory_.reset(static_cast<char*>(::operator new(size_, kAlignment)));
     for (std::size_t got = 0; got < size_;) {
-      const ssize_t more = ::pread(fd.get(), data_.get() + got, size_ - got, static_cast<off_t>(got));
+      const ssize_t more = ::pread(fd.get(), data() + got, size_ - got, static_cast<off_t>(got));
       if (more < 0 && errno == EINTR) continue;
       if (more < 0) fail("read", path);
       if (more == 0) throw Error(fmt::format("the file ended after {} of {} bytes", got, size_), path, "load it again");
@@ -81,8 +68,13 @@ class Mapping {
     }
   }
 
-  UniqueFd fd_;  // for a mapped file
-  std::unique_ptr<char, Unmap> data_;
+  static constexpr std::align_val_t kAlignment{64};  // as LibTorch's own tensors
+  struct Free {
+    void operator()(char* data) const { ::operator delete(data, kAlignment); }
+  };
+
+  std::unique_ptr<MappedFile> map_;     // of a large file
+  std::unique_ptr<char, Free> memory_;  // of a small one
   std::size_t size_ = 0;
 };
 
@@ -120,34 +112,37 @@ void check_dimensions(const SafetensorsEntry& entry, const std::string& path) {
 
 }  // namespace
 
-struct SafetensorsFile::Content {
-  explicit Content(const std::string& file_path)
+struct SafetensorsFile::Opened {
+  explicit Opened(const std::string& file_path)
       : path(file_path),
-        mapping(std::make_shared<Mapping>(file_path)),
-        header(parse_safetensors_header({mapping->data(), mapping->size()}, mapping->size(), file_path)) {
+        content(std::make_shared<Content>(file_path)),
+        header(parse_safetensors_header({content->data(), content->size()}, content->size(), file_path)) {
+    content->require_whole();
     index.reserve(header.entries.size());
     for (std::size_t i = 0; i < header.entries.size(); ++i) index.emplace(header.entries[i].name, i);
   }
 
   std::string path;
-  std::shared_ptr<const Mapping> mapping;
+  std::shared_ptr<const Content> content;
   SafetensorsHeader header;
   std::unordered_map<std::string_view, std::size_t> index;  // views into the header's names
 };
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : content_(std::make_shared<Content>(path)) {}
+SafetensorsFile::SafetensorsFile(const std::string& path) : opened_(std::make_shared<Opened>(path)) {}
 
-const std::string& SafetensorsFile::path() const { return content_->path; }
-const std::vector<SafetensorsEntry>& SafetensorsFile::entries() const { return content_->header.entries; }
-const std::map<std::string, std::string>& SafetensorsFile::metadata() const { return content_->header.metadata; }
-bool SafetensorsFile::contains(const std::string& name) const { return content_->index.count(name) != 0; }
+const std::string& SafetensorsFile::path() const { return opened_->path; }
+const std::vector<SafetensorsEntry>& SafetensorsFile::entries() const { return opened_->header.entries; }
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const { return opened_->header.metadata; }
+bool SafetensorsFile::contains(const std::string& name) const { return opened_->index.count(name) != 0; }
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
-  const auto found = content_->index.find(name);
-  if (found != content_->index.end()) return entries()[found->second];
+  const auto found = opened_->index.find(name);
+  if (found != opened_->index.end()) return entries()[found->second];
   throw Error(fmt::format("there is no tensor \"{}\" among the {} of the file", name, entries().size()), path(),
               "list the file's tensors and choose one of them");
 }
+
+void SafetensorsFile::require_whole() const { opened_->content->require_whole(); }
 
 at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const SafetensorsEntry& found = entry(name);
@@ -158,9 +153,9 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   }
   check_dimensions(found, path());
   if (found.bytes() == 0) return at::empty(found.shape, *dtype);
-  content_->mapping->require_whole(path());
-  char* data = content_->mapping->data() + content_->header.data_offset + found.begin_byte;
-  const auto keep = [mapping = content_->mapping](void*) {};
+  opened_->content->require_whole();
+  char* data = opened_->content->data() + opened_->header.data_offset + found.begin_byte;
+  const auto keep = [content = opened_->content](void*) {};
   if (*dtype == at::kBool) return at::from_blob(data, found.shape, keep, at::kByte).ne(0);  // a byte may have any value
   const at::Tensor view = at::from_blob(data, found.shape, keep, *dtype);
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(*dtype) == 0;

@@ -10,8 +10,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/create_folders.h"
-#include "lockstep/base/files/json_file.h"
+#include "lockstep/base/files/regular_file.h"
 #include "lockstep/base/text/affixes.h"
+#include "lockstep/safetensors/weight_index.h"
 
 namespace lockstep {
 namespace {
@@ -34,12 +35,6 @@ std::string weights_in(const std::string& folder) {
                     "save them as safetensors: in Python, model.save_pretrained(folder, safe_serialization=True)");
   }
   throw Error("no weights in " + folder, folder, fmt::format("give a folder that holds {} or {}", kWeights, kIndex));
-}
-
-// A shard is in the folder of its index; a name that contains a path could point anywhere.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
 }
 
 // "model.safetensors", "model-00001-of-00002.safetensors", and the index of either.
@@ -90,18 +85,8 @@ WeightFiles::WeightFiles(const std::string& path) : path_(fs::is_directory(path)
 }
 
 void WeightFiles::open_shards() {
-  const auto index = read_json_object(path_, kMaxIndexBytes);
-  const auto map = index->find("weight_map");
-  if (map == index->end() || !map->is_object()) {
-    throw Error("the index has no weight_map", path_, "save the model again");
-  }
   std::map<std::string, std::size_t> shards;
-  for (const auto& [name, value] : map->items()) {
-    const std::string shard = value.is_string() ? value.get<std::string>() : "";
-    if (!is_plain_name(shard)) {
-      throw Error(fmt::format("weight_map gives \"{}\" no file name beside the index", name), path_,
-                  "save the model again");
-    }
+  for (const auto& [name, shard] : parse_weight_index(read_regular_file(path_, kMaxIndexBytes), path_)) {
     const auto [found, is_new] = shards.emplace(shard, files_.size());
     if (is_new) files_.emplace_back((fs::path(path_).parent_path() / shard).string());
     if (!files_[found->second].contains(name)) {
@@ -127,6 +112,10 @@ const SafetensorsFile& WeightFiles::file_of(const std::string& name) const {
 }
 
 const SafetensorsEntry& WeightFiles::entry(const std::string& name) const { return file_of(name).entry(name); }
+
+void WeightFiles::require_whole() const {
+  for (const SafetensorsFile& file : files_) file.require_whole();
+}
 
 at::Tensor WeightFiles::tensor(const std::string& name) const { return file_of(name).tensor(name); }
 

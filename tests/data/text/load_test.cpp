@@ -5,8 +5,8 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/data/text/tokenizer.h"
-#include "tests/data/expect_error.h"
 #include "tests/data/text/small_tokenizers.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "tests/data/expect_error.h"
 #include "tests/data/text/small_tokenizers.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {

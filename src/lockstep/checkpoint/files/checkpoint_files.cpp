@@ -44,9 +44,7 @@ std::vector<std::string> optimizer_file_names(const Manifest& manifest, std::siz
 }
 
 bool is_free_file_name(const std::string& name) {
-  if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos || name.find('\0') != std::string::npos) {
-    return false;
-  }
+  if (!is_manifest_name(name) || name[0] == '.') return false;
   const bool holds_tensors = ends_with(name, kTensorFile);
   for (const char* taken : {"model", "optimizer"}) {
     if (holds_tensors && starts_with(name, taken)) return false;

@@ -47,13 +47,18 @@ std::string sha256_of_file(const std::string& path) {
   }
 }
 
-// Refuses names with a folder, which could point anywhere.
-bool is_file_name(const std::string& name) {
+bool is_single_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
 }
 
 }  // namespace
+
+bool is_manifest_name(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos) return is_single_name(name);
+  return is_single_name(name.substr(0, slash)) && is_single_name(name.substr(slash + 1));
+}
 
 std::string manifest_json(const Manifest& manifest) {
   nlohmann::json files = nlohmann::json::object();
@@ -88,7 +93,8 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
       refuse_manifest(path, fmt::format("says \"world_size\": {}, which no job has", manifest.world_size));
     }
     for (const auto& [name, file] : json.at("files").items()) {
-      if (!is_file_name(name)) refuse_manifest(path, fmt::format("names \"{}\", which is no plain file name", name));
+      if (!is_manifest_name(name))
+        refuse_manifest(path, fmt::format("names \"{}\", which is no plain file name", name));
       manifest.files[name] = {file.at("bytes").get<std::uint64_t>(), file.at("sha256").get<std::string>()};
     }
     return manifest;

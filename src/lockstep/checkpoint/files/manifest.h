@@ -25,6 +25,10 @@ struct Manifest {
   std::map<std::string, File> files;
 };
 
+/// Whether a checkpoint may have a file of that name: a plain one, or one in a folder with a plain name
+/// ("1_Pooling/config.json"). Others could point anywhere.
+bool is_manifest_name(const std::string& name);
+
 /// The file's text. Its last field is the SHA-256 of all others.
 std::string manifest_json(const Manifest& manifest);
 /// @param path  named in errors

@@ -2,98 +2,57 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lockstep/base/error.h"
-#include "lockstep/checkpoint/files/json_number.h"
+#include "lockstep/checkpoint/files/optimizer_metadata.h"
 
 namespace lockstep {
 namespace {
 
-using Json = nlohmann::json;
-
 std::string tensor_name(const std::string& parameter, const std::string& kind) { return parameter + "." + kind; }
 
-Json json_of_groups(const std::vector<std::map<std::string, double>>& groups) {
-  Json list = Json::array();
-  for (const auto& group : groups) {
-    Json object = Json::object();
-    for (const auto& [name, value] : group) object[name] = json_of_number(value);
-    list.push_back(std::move(object));
+// Sizes and range fit each other already.
+void check_tensors(const std::string& name, const ParameterState& state, const std::string& path) {
+  for (const auto& [kind, tensor] : state.tensors) {
+    const bool fits = state.is_whole() ? tensor.sizes().vec() == state.sizes
+                                       : tensor.dim() == 1 && tensor.numel() == state.end - state.begin;
+    if (fits) continue;
+    throw Error(fmt::format("the state of {} contradicts itself: {} has another shape", name, kind), path,
+                "resume from another checkpoint");
   }
-  return list;
-}
-
-std::vector<std::map<std::string, double>> groups_of(const Json& list, const std::string& path) {
-  std::vector<std::map<std::string, double>> groups;
-  for (const Json& object : list) {
-    auto& group = groups.emplace_back();
-    for (const auto& [name, value] : object.items()) {
-      const auto number = number_in(value);
-      if (!number) {
-        throw Error(fmt::format("option \"{}\" is not a number", name), path, "resume from another checkpoint");
-      }
-      group[name] = *number;
-    }
-  }
-  return groups;
-}
-
-void check_state(const std::string& name, const ParameterState& state, const std::string& path) {
-  std::int64_t numel = 1;
-  bool fits = true;
-  for (const std::int64_t size : state.sizes) fits = fits && size >= 0 && !__builtin_mul_overflow(numel, size, &numel);
-  fits = fits && state.step >= 0 && state.begin >= 0 && state.begin <= state.end && state.end <= numel;
-  for (const auto& item : state.tensors) {
-    fits = fits && (state.is_whole() ? item.second.sizes().vec() == state.sizes
-                                     : item.second.dim() == 1 && item.second.numel() == state.end - state.begin);
-  }
-  if (!fits)
-    throw Error(fmt::format("the state of {} contradicts itself", name), path, "resume from another checkpoint");
 }
 
 }  // namespace
 
 OptimizerTensors optimizer_tensors(const OptimizerContent& content) {
   OptimizerTensors result;
-  Json parameters = Json::object();
+  OptimizerMetadata metadata;
+  metadata.groups = content.groups;
   for (const auto& [name, state] : content.state) {
-    Json kinds = Json::array();
+    OptimizerMetadata::Parameter parameter{state.sizes, state.begin, state.end, state.step, {}};
     for (const auto& [kind, tensor] : state.tensors) {
-      kinds.push_back(kind);
+      parameter.kinds.push_back(kind);
       result.tensors.emplace_back(tensor_name(name, kind), tensor);
     }
-    parameters[name] = {
-        {"sizes", state.sizes}, {"begin", state.begin}, {"end", state.end}, {"step", state.step}, {"kinds", kinds}};
+    metadata.parameters.emplace(name, std::move(parameter));
   }
-  result.metadata = {{"format", "pt"}, {"state", parameters.dump()}, {"groups", json_of_groups(content.groups).dump()}};
+  result.metadata = optimizer_metadata_texts(metadata);
+  result.metadata.emplace("format", "pt");
   return result;
 }
 
 OptimizerContent read_optimizer_file(const SafetensorsFile& file) {
+  const OptimizerMetadata metadata = parse_optimizer_metadata(file.metadata(), file.path());
   OptimizerContent content;
-  try {
-    const Json parameters = Json::parse(file.metadata().at("state"));
-    for (const auto& [name, entry] : parameters.items()) {
-      ParameterState state;
-      state.sizes = entry.at("sizes").get<std::vector<std::int64_t>>();
-      state.begin = entry.at("begin").get<std::int64_t>();
-      state.end = entry.at("end").get<std::int64_t>();
-      state.step = entry.at("step").get<std::int64_t>();
-      for (const Json& kind : entry.at("kinds")) {
-        const auto text = kind.get<std::string>();
-        state.tensors[text] = file.tensor(tensor_name(name, text));
-      }
-      check_state(name, state, file.path());
-      content.state.emplace(name, std::move(state));
-    }
-    content.groups = groups_of(Json::parse(file.metadata().at("groups")), file.path());
-  } catch (const Json::exception& error) {
-    throw Error(fmt::format("{} is no optimizer state: {}", file.path(), error.what()), file.path(),
-                "resume from another checkpoint");
-  } catch (const std::out_of_range&) {
-    throw Error(fmt::format("{} is no optimizer state: its metadata lacks \"state\" or \"groups\"", file.path()),
-                file.path(), "resume from another checkpoint");
+  content.groups = metadata.groups;
+  for (const auto& [name, parameter] : metadata.parameters) {
+    ParameterState state;
+    state.sizes = parameter.sizes;
+    state.begin = parameter.begin;
+    state.end = parameter.end;
+    state.step = parameter.step;
+    for (const std::string& kind : parameter.kinds) state.tensors[kind] = file.tensor(tensor_name(name, kind));
+    check_tensors(name, state, file.path());
+    content.state.emplace(name, std::move(state));
   }
   return content;
 }

@@ -1,8 +1,6 @@
 #include "lockstep/data/files/file_bytes.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,21 +51,10 @@ FileBytes FileBytes::open_raw(const std::string& path) {
     file.view_ = file.content_;
     return file;
   }
-  void* map = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (map == MAP_FAILED) fail("map", path, errno_text(errno));
-  ::madvise(map, bytes, MADV_SEQUENTIAL);
-  file.fd_ = std::move(fd);
-  file.map_ = map;
-  file.map_bytes_ = bytes;
-  file.view_ = {static_cast<const char*>(map), bytes};
+  file.map_ = std::make_unique<MappedFile>(std::move(fd), bytes, MappedFile::Access::ReadOnly, path);
+  file.map_->expect_sequence(true);
+  file.view_ = {file.map_->data(), bytes};
   return file;
-}
-
-void FileBytes::require_whole() const {
-  struct stat status {};
-  if (::fstat(fd_.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) >= map_bytes_) return;
-  throw Error(fmt::format("the file was cut from {} to {} bytes while it was in use", map_bytes_, status.st_size),
-              path_, "start again; to change a file in use, write a new one and rename it over the old one");
 }
 
 FileBytes FileBytes::open(const std::string& path) {
@@ -90,23 +77,17 @@ FileBytes::FileBytes(FileBytes&& other) noexcept { *this = std::move(other); }
 
 FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
   std::swap(map_, other.map_);
-  std::swap(map_bytes_, other.map_bytes_);
   std::swap(content_, other.content_);
   std::swap(view_, other.view_);
   // A short string is inside the object that holds it, so a move changes its address.
-  if (map_ == nullptr) view_ = content_;
-  if (other.map_ == nullptr) other.view_ = other.content_;
+  if (!map_) view_ = content_;
+  if (!other.map_) other.view_ = other.content_;
   return *this;
 }
 
 void FileBytes::expect_random_access() {
-  if (map_ != nullptr) ::madvise(map_, map_bytes_, MADV_NORMAL);
-}
-
-FileBytes::~FileBytes() {
-  if (map_ != nullptr) ::munmap(map_, map_bytes_);
+  if (map_) map_->expect_sequence(false);
 }
 
 }  // namespace lockstep

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include "lockstep/base/files/unique_fd.h"
+#include "lockstep/base/files/mapped_file.h"
 
 namespace lockstep {
 
@@ -12,9 +13,8 @@ namespace lockstep {
 /// the accessed parts are read, and ranks of one host share them. A gzip file, recognised by its content, is inflated.
 /// Views of it live as long as the object, and stay valid after a move.
 ///
-/// A mapped file must not be shortened: a read of a missing part makes the system end the process (SIGBUS). `view`
-/// checks, so that a file that was shortened before is an Error; nothing protects a view while it is read. To change a
-/// file in use, write a new one and rename it over the old one.
+/// If a mapped file is shortened, its missing part reads as zeros, and `require_whole` throws: a reader calls it before
+/// it uses what it has read. To change a file in use, write a new one and rename it over the old one.
 class FileBytes {
  public:
   /// Plain files from this size on are mapped.
@@ -29,27 +29,27 @@ class FileBytes {
 
   FileBytes(FileBytes&& other) noexcept;
   FileBytes& operator=(FileBytes&& other) noexcept;
-  ~FileBytes();
 
   /// Tells the system that the next reads are at random places, not in sequence.
   void expect_random_access();
 
   /// @throws Error  if the file is mapped and was shortened
   std::string_view view() const {
-    if (map_ != nullptr) require_whole();
+    require_whole();
     return view_;
+  }
+  /// @throws Error  if the file is mapped and was shortened, or could not be read everywhere
+  void require_whole() const {
+    if (map_) map_->require_whole();
   }
   const std::string& path() const { return path_; }
 
  private:
   FileBytes() = default;
-  void require_whole() const;
 
   std::string path_;
   std::string_view view_;
-  UniqueFd fd_;          // for a mapped file
-  void* map_ = nullptr;  // null if content_ holds the content
-  std::size_t map_bytes_ = 0;
+  std::unique_ptr<MappedFile> map_;  // null if content_ holds the content
   std::string content_;
 };
 

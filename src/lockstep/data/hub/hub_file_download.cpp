@@ -29,7 +29,8 @@ namespace {
 std::string partial_path(const HubFile& file, const std::string& folder) {
   constexpr std::size_t kShownDigits = 16;
   const std::string& sum = file.sha256.empty() ? file.git_sha1 : file.sha256;
-  return fmt::format("{}/.{}.{}.part", folder, file.name, sum.substr(0, kShownDigits));
+  const std::filesystem::path path = std::filesystem::path(folder) / file.name;  // "1_Pooling/config.json" among them
+  return path.parent_path() / fmt::format(".{}.{}.part", path.filename().string(), sum.substr(0, kShownDigits));
 }
 
 // A file that grows at its end. It stays if the process ends, and only one process can have it.

@@ -22,9 +22,11 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kConfig = "config.json";
-constexpr const char* kTokenizerFiles[] = {
-    "tokenizer_config.json",   "tokenizer.json", "vocab.txt",        "vocab.json",
-    "special_tokens_map.json", "merges.txt",     "added_tokens.json"};
+// The tokenizer's, and those of sentence-transformers: without them the model's vectors would be others.
+constexpr const char* kFilesIfThere[] = {
+    "tokenizer_config.json",     "tokenizer.json",       "vocab.txt",         "vocab.json",
+    "special_tokens_map.json",   "merges.txt",           "added_tokens.json", "modules.json",
+    "sentence_bert_config.json", "1_Pooling/config.json"};
 // In the order of preference: a single file, or an index of several.
 constexpr const char* kWeights[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                                     "pytorch_model.bin.index.json"};
@@ -44,7 +46,7 @@ class Download {
     create_folders(wanted_.folder);
     get_all({require(kConfig)});
     if (wanted_.accept) wanted_.accept(wanted_.folder + "/" + kConfig);
-    get_all(tokenizer_files());
+    get_all(files_if_there());
     get_all({require(weights)});
     if (weights.find(".index.json") != std::string::npos) get_all(shards_of(weights));
     done_.commit = model_.commit;
@@ -69,9 +71,9 @@ class Download {
                 "choose a model with model.safetensors, or a --revision that has it");
   }
 
-  Files tokenizer_files() const {
+  Files files_if_there() const {
     Files files;
-    for (const char* name : kTokenizerFiles) {
+    for (const char* name : kFilesIfThere) {
       if (const HubFile* file = model_.find(name)) files.push_back(file);
     }
     return files;
@@ -140,6 +142,7 @@ class Download {
     }
     require_room(absent);
     for (const HubFile* file : absent) {
+      create_folders(std::filesystem::path(wanted_.folder + "/" + file->name).parent_path());
       const bool is_cached = copy_from_cache(*file);
       if (!is_cached) fetch(*file);
       count(*file, is_cached ? "from the cache" : "downloaded");

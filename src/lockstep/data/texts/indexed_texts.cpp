@@ -37,6 +37,7 @@ IndexedTexts::IndexedTexts(const std::string& path, const TextFileOptions& optio
     : TextDataset({}), file_(FileBytes::open_text(path)), settings_(digest_of(options, format)) {}
 
 void IndexedTexts::set_rows(TextRowChecks& checks) {
+  file_.require_whole();
   checks.finish();
   set_info(checks.info());
   offsets_ = checks.take_offsets();
@@ -47,6 +48,7 @@ void IndexedTexts::set_rows(TextRowChecks& checks) {
 TextRow IndexedTexts::do_get(std::int64_t index) const {
   TextRow row;
   row.texts = do_texts(offsets_[index]);
+  file_.require_whole();
   if (!labels_.empty()) row.label = labels_[index];
   return row;
 }
@@ -59,6 +61,7 @@ std::string IndexedTexts::do_digest() const {
   Sha256 digest;
   digest.update_sized(settings_);
   digest.update_sized(view());
+  file_.require_whole();
   return digest.hex();
 }
 

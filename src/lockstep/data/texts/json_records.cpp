@@ -91,6 +91,7 @@ std::vector<std::string> columns_of_json(const std::string& path) {
   }
   std::vector<std::string> columns;
   for (const auto& item : object.items()) columns.push_back(item.key());
+  file.require_whole();
   return columns;
 }
 

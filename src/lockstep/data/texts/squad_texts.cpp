@@ -45,6 +45,7 @@ class SquadTexts : public TextDataset {
     for (std::size_t i = 0; i < articles.size(); ++i) {
       add_article(articles[i], fmt::format("{}: data[{}]", path, i), checks);
     }
+    file.require_whole();
     checks.finish();
     set_info(checks.info());
   }

@@ -19,6 +19,7 @@
 #include "lockstep/train/arguments/huggingface_defaults.h"
 #include "lockstep/train/arguments/training_argument_table.h"
 #include "lockstep/train/arguments/unknown_arguments.h"
+#include "lockstep/train/arguments/yaml_arguments.h"
 
 namespace lockstep {
 namespace {
@@ -220,6 +221,33 @@ void check_together(const TrainingArguments& args, const std::string& where) {
   }
 }
 
+bool takes_texts(const std::string& name) {
+  const TrainingArgumentRow* row = find_training_argument(with_underscores(name));
+  return row != nullptr && std::visit(
+                               [](auto member) {
+                                 using Value = std::decay_t<decltype(std::declval<TrainingArguments>().*member)>;
+                                 return std::is_same_v<Value, std::string> ||
+                                        std::is_same_v<Value, std::optional<std::string>> ||
+                                        std::is_same_v<Value, std::vector<std::string>>;
+                               },
+                               row->member);
+}
+
+ArgumentJson json_arguments(const std::string& text, const std::string& path) {
+  refuse_deep_json(text, path);
+  refuse_duplicate_keys(text, path);
+  ArgumentJson document;
+  try {
+    document = ArgumentJson::parse(text);
+  } catch (const ArgumentJson::exception&) {
+    throw UsageError("this is no JSON: " + find_json_problem(text).text(), path, "correct the file");
+  }
+  if (!document.is_object()) {
+    throw UsageError("training arguments must be a JSON object", path, R"(write {"learning_rate": 2e-5, ...})");
+  }
+  return document;
+}
+
 }  // namespace
 
 void set_training_argument(TrainingArguments& arguments, const std::string& name, const nlohmann::json& value,
@@ -234,23 +262,10 @@ void set_training_argument(TrainingArguments& arguments, const std::string& name
 }
 
 void read_training_arguments(TrainingArguments& arguments, const std::string& path) {
-  ArgumentJson document;
   const std::string ending = std::filesystem::path(path).extension().string();
-  if (ending == ".yaml" || ending == ".yml") {
-    throw UsageError("training arguments are read from JSON, and the file's name is that of YAML", path,
-                     "write the same names and values as one JSON object, in a file named .json");
-  }
   const std::string text = read_regular_file(path, kMostSettingsBytes);
-  refuse_deep_json(text, path);
-  refuse_duplicate_keys(text, path);
-  try {
-    document = ArgumentJson::parse(text);
-  } catch (const ArgumentJson::exception&) {
-    throw UsageError("this is no JSON: " + find_json_problem(text).text(), path, "correct the file");
-  }
-  if (!document.is_object()) {
-    throw UsageError("training arguments must be a JSON object", path, R"(write {"learning_rate": 2e-5, ...})");
-  }
+  ArgumentJson document =
+      ending == ".yaml" || ending == ".yml" ? yaml_arguments(text, path, takes_texts) : json_arguments(text, path);
   drop_huggingface_defaults(document);
   refuse_unknown_arguments(document, path);
   for (const auto& [name, value] : document.items()) set_training_argument(arguments, name, value, path);

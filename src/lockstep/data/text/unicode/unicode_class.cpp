@@ -87,7 +87,7 @@ bool is_bert_chinese(char32_t c) {
 
 bool is_nonspacing_mark(char32_t c) {
   if (c < 0x300) return false;
-  if (c == 0x1734) return true;                                                 // became Mc
+  if (c == 0x1734 || c == 0x1171E) return true;                                 // became Mc
   if (c == 0x1885 || c == 0x1886 || c == 0xA9BD || c == 0x111C9) return false;  // became Mn
   return has_category(c, U_GC_MN_MASK) && assigned_by(c, 8);
 }

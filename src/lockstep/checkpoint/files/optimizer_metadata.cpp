@@ -1,0 +1,101 @@
+#include "lockstep/checkpoint/files/optimizer_metadata.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/files/json_file.h"
+#include "lockstep/checkpoint/files/json_number.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFix = "resume from another checkpoint";
+
+Json json_in(const std::map<std::string, std::string>& metadata, const char* key, const std::string& path) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) {
+    throw Error(fmt::format("{} is no optimizer state: its metadata lacks \"{}\"", path, key), path, kFix);
+  }
+  refuse_deep_json(found->second, path);
+  return Json::parse(found->second);
+}
+
+// The library would round a number with a fraction or an exponent.
+std::int64_t integer_in(const Json& value, const std::string& path) {
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  throw Error(fmt::format("{} is no optimizer state: a whole number is missing in its metadata", path), path, kFix);
+}
+
+void check(const std::string& name, const OptimizerMetadata::Parameter& parameter, const std::string& path) {
+  std::int64_t numel = 1;
+  bool fits = true;
+  for (const std::int64_t size : parameter.sizes) {
+    fits = fits && size >= 0 && !__builtin_mul_overflow(numel, size, &numel);
+  }
+  fits = fits && parameter.step >= 0 && parameter.begin >= 0 && parameter.begin <= parameter.end;
+  if (fits && parameter.end <= numel) return;
+  throw Error(fmt::format("the state of {} contradicts itself", name), path, kFix);
+}
+
+std::map<std::string, OptimizerMetadata::Parameter> parameters_in(const Json& all, const std::string& path) {
+  std::map<std::string, OptimizerMetadata::Parameter> parameters;
+  for (const auto& [name, entry] : all.items()) {
+    OptimizerMetadata::Parameter parameter;
+    for (const Json& size : entry.at("sizes")) parameter.sizes.push_back(integer_in(size, path));
+    parameter.begin = integer_in(entry.at("begin"), path);
+    parameter.end = integer_in(entry.at("end"), path);
+    parameter.step = integer_in(entry.at("step"), path);
+    parameter.kinds = entry.at("kinds").get<std::vector<std::string>>();
+    check(name, parameter, path);
+    parameters.emplace(name, std::move(parameter));
+  }
+  return parameters;
+}
+
+std::vector<std::map<std::string, double>> groups_in(const Json& list, const std::string& path) {
+  std::vector<std::map<std::string, double>> groups;
+  for (const Json& object : list) {
+    auto& group = groups.emplace_back();
+    for (const auto& [name, value] : object.items()) {
+      const auto number = number_in(value);
+      if (!number) throw Error(fmt::format("option \"{}\" is not a number", name), path, kFix);
+      group[name] = *number;
+    }
+  }
+  return groups;
+}
+
+}  // namespace
+
+OptimizerMetadata parse_optimizer_metadata(const std::map<std::string, std::string>& metadata,
+                                           const std::string& path) {
+  try {
+    return {parameters_in(json_in(metadata, "state", path), path), groups_in(json_in(metadata, "groups", path), path)};
+  } catch (const Json::exception& error) {
+    throw Error(fmt::format("{} is no optimizer state: {}", path, error.what()), path, kFix);
+  }
+}
+
+std::map<std::string, std::string> optimizer_metadata_texts(const OptimizerMetadata& metadata) {
+  Json parameters = Json::object();
+  for (const auto& [name, parameter] : metadata.parameters) {
+    parameters[name] = {{"sizes", parameter.sizes},
+                        {"begin", parameter.begin},
+                        {"end", parameter.end},
+                        {"step", parameter.step},
+                        {"kinds", parameter.kinds}};
+  }
+  Json groups = Json::array();
+  for (const auto& options : metadata.groups) {
+    Json object = Json::object();
+    for (const auto& [name, value] : options) object[name] = json_of_number(value);
+    groups.push_back(std::move(object));
+  }
+  return {{"state", parameters.dump()}, {"groups", groups.dump()}};
+}
+
+}  // namespace lockstep
