@@ -4,6 +4,7 @@ Starts from the folder that Lockstep wrote, prints Trainer's own lines, and save
 """
 import argparse
 import csv
+import inspect
 
 import torch
 from transformers import (AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer,
@@ -30,12 +31,13 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("model", "train_file", "text_column", "label_column", "output_dir"):
         parser.add_argument("--" + name, required=True)
-    for name in ("max_length", "per_device_train_batch_size", "max_steps"):
+    for name in ("max_length", "per_device_train_batch_size", "max_steps", "seed"):
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--learning_rate", type=float, required=True)
+    parser.add_argument("--bf16", choices=["true", "false"], required=True)
     arguments = parser.parse_args()
 
-    set_seed(42)
+    set_seed(arguments.seed)
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     model = AutoModelForSequenceClassification.from_pretrained(arguments.model)
     train_dataset = Reviews(arguments.train_file, arguments.text_column, arguments.label_column,
@@ -43,9 +45,13 @@ def main():
     training_arguments = TrainingArguments(
         output_dir=arguments.output_dir, max_steps=arguments.max_steps, learning_rate=arguments.learning_rate,
         per_device_train_batch_size=arguments.per_device_train_batch_size, save_strategy="no", report_to="none",
-        logging_first_step=True, logging_steps=1000000, disable_tqdm=True, use_cpu=True, ddp_backend="gloo")
-    trainer = Trainer(model=model, args=training_arguments, train_dataset=train_dataset, tokenizer=tokenizer,
-                      data_collator=DataCollatorWithPadding(tokenizer))
+        logging_first_step=True, logging_steps=1000000, disable_tqdm=True, use_cpu=True, ddp_backend="gloo",
+        seed=arguments.seed, bf16=arguments.bf16 == "true")
+    # The argument's name in version 5, and in version 4.
+    parameters = inspect.signature(Trainer.__init__).parameters
+    tokenizer_argument = "processing_class" if "processing_class" in parameters else "tokenizer"
+    trainer = Trainer(model=model, args=training_arguments, train_dataset=train_dataset,
+                      data_collator=DataCollatorWithPadding(tokenizer), **{tokenizer_argument: tokenizer})
     trainer.train()
     trainer.save_model()
 

@@ -15,6 +15,7 @@ rank = int(os.environ["RANK"])
 print(f"rank {rank} pid {os.getpid()}", flush=True)
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 torch.manual_seed(0)
+os.environ.setdefault("USE_LIBUV", "0")  # Debian 13's PyTorch asks for it, and is built without it
 dist.init_process_group("gloo")
 module = MODELS["convnet"]()
 model = nn.parallel.DistributedDataParallel(module)

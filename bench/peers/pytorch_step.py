@@ -56,6 +56,7 @@ world_size = int(os.environ["WORLD_SIZE"])
 module = huggingface_model(arguments.model) if arguments.layers == "huggingface" else MODELS[arguments.model]()
 model = module
 if world_size > 1:
+    os.environ.setdefault("USE_LIBUV", "0")  # Debian 13's PyTorch asks for it, and is built without it
     dist.init_process_group("gloo")
     model = nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True)
 if arguments.compile:

@@ -100,11 +100,9 @@ class BenchModel : public Subcommand {
     if (!peer_.empty()) check_python();
     if (threads_ == 0) threads_ = in_process_ ? at::get_num_threads() : available_cores();
     const ScratchFolder scratch("lockstep-bench-model");
-    std::string folder = model_;
-    if (!fs::is_directory(folder)) {
-      at::manual_seed(0);
-      save_model(*make_text_model(), folder = scratch / "model");
-    }
+    const std::string folder = scratch / "model";
+    at::manual_seed(0);
+    save_model(fs::is_directory(model_) ? *read_model(model_) : *make_text_model(), folder);
     std::vector<ModelContender> contenders{{"lockstep", {}}};
     if (!peer_.empty()) contenders.push_back({peer_, {}});
     for (int round = 0; round < rounds_; ++round) {
@@ -147,12 +145,18 @@ class BenchModel : public Subcommand {
                      "name a BERT or GPT-2; lockstep bench step measures the others");
   }
 
+  // A head that the folder lacks gets random weights.
+  static std::shared_ptr<Model> read_model(const std::string& folder) {
+    const TextTask task =
+        is_classifier(ConfigFile(folder)) ? TextTask::SequenceClassification : TextTask::CausalLanguageModel;
+    return load_pretrained_model(folder, task).model;
+  }
+
   // Measures Lockstep, in this process.
   ModelTurn measure(const std::string& folder) const {
     if (const auto threads = env_int("OMP_NUM_THREADS")) at::set_num_threads(static_cast<int>(*threads));
     const ConfigFile config(folder);
-    const TextTask task = is_classifier(config) ? TextTask::SequenceClassification : TextTask::CausalLanguageModel;
-    const std::shared_ptr<Model> model = load_pretrained_model(folder, task).model;
+    const std::shared_ptr<Model> model = read_model(folder);
     const Batch batch = make_model_batch(config, batch_, sequence_length_);
     ModelTurn turn;
     turn.version = "LibTorch " TORCH_VERSION;

@@ -1,6 +1,7 @@
 // `lockstep bench trainer`: one fine-tuning, from the command to the saved model, by `lockstep train` and by Hugging
 // Face's Trainer under torchrun; and the cost of Trainer compared with a bare loop.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -33,6 +34,8 @@ struct FineTuning {
   std::vector<double> wall_s;        // from the command to its end, including saving the model
   std::vector<double> first_step_s;  // from the command to the log line of the first update
   std::vector<double> steps_per_s;   // as the system reports it
+  std::vector<double> accuracy;      // of the saved model on the test file, if there is one
+  std::vector<double> loss;          // the same
 };
 
 // The number after `name` in a log line; 0 if it is missing. Hugging Face's version 5 writes numbers as strings.
@@ -62,6 +65,14 @@ class BenchTrainer : public Subcommand {
     app.add_option("--ranks,--nproc-per-node", ranks_, "ranks")->capture_default_str()->check(CLI::Range(1, 64));
     app.add_option("--threads", threads_, "of each rank; default: cores / ranks")->check(CLI::PositiveNumber);
     app.add_option("--rounds", rounds_, "turns that each gets")->capture_default_str()->check(CLI::Range(1, 99));
+    app.add_option("--seed", seed_, "of the first round; each further round takes the next number")
+        ->capture_default_str();
+    app.add_option("--dtype", dtype_, "fp32, or bf16: forward and backward under autocast, on both sides")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"fp32", "bf16"}));
+    app.add_option("--test-file", test_file_,
+                   "CSV file that judges every saved model, by `lockstep evaluate`; default: none")
+        ->check(CLI::ExistingFile);
     app.add_option("--peer", peers_,
                    "huggingface: Hugging Face's Trainer under torchrun, with as many threads as ours; "
                    "huggingface-default: with those that torchrun gives it; default: none")
@@ -73,6 +84,7 @@ class BenchTrainer : public Subcommand {
                  "instead: the time of an update by Trainer and by a bare loop around DistributedDataParallel");
     app.add_flag("--json", json_, "print JSON");
     show_examples(app, {"lockstep bench trainer", "lockstep bench trainer --peer huggingface --python venv/bin/python",
+                        "lockstep bench trainer --rounds 3 --test-file data/reviews-test.csv",
                         "lockstep bench trainer --overhead --steps 100"});
   }
 
@@ -82,13 +94,13 @@ class BenchTrainer : public Subcommand {
     const ScratchFolder scratch("lockstep-bench-trainer");
     write_start(scratch / "start");
     if (overhead_) return report_overhead(scratch);
-    std::vector<FineTuning> systems{{"lockstep", {}, {}, {}}};
-    for (const std::string& peer : peers_) systems.push_back({peer, {}, {}, {}});
+    std::vector<FineTuning> systems{{"lockstep", {}, {}, {}, {}, {}}};
+    for (const std::string& peer : peers_) systems.push_back({peer, {}, {}, {}, {}, {}});
     const ProgressLine progress;
     for (int round = 0; round < rounds_; ++round) {
       for (FineTuning& system : systems) {
         progress.show(fmt::format("round {} of {}: {}", round + 1, rounds_, system.system));
-        take_turn(system, scratch);
+        take_turn(system, seed_ + round, scratch);
       }
     }
     report(systems);
@@ -124,16 +136,16 @@ class BenchTrainer : public Subcommand {
   }
 
   // The arguments that `lockstep train` and the peer's script share.
-  std::string shared_flags(const std::string& start, const std::string& output) const {
+  std::string shared_flags(const std::string& start, const std::string& output, std::int64_t seed) const {
     return fmt::format(
         " --model {} --train_file {} --text_column {} --label_column {} --output_dir {} --max_length {} "
-        "--per_device_train_batch_size {} --max_steps {} --learning_rate {}",
+        "--per_device_train_batch_size {} --max_steps {} --learning_rate {} --seed {} --bf16 {}",
         shell_quoted(start), shell_quoted(train_file_), shell_quoted(text_column_), shell_quoted(label_column_),
-        shell_quoted(output), max_length_, batch_, steps_, learning_rate_);
+        shell_quoted(output), max_length_, batch_, steps_, learning_rate_, seed, dtype_ == "bf16");
   }
 
-  std::string command(const std::string& system, const ScratchFolder& scratch) const {
-    const std::string flags = shared_flags(scratch / "start", scratch / system);
+  std::string command(const std::string& system, std::int64_t seed, const ScratchFolder& scratch) const {
+    const std::string flags = shared_flags(scratch / "start", scratch / system, seed);
     if (system == "lockstep") {
       return run_command(ranks_, threads_) + shell_quoted(companion_program("lockstep")) +
              " train --task text-classification" + flags +
@@ -150,8 +162,8 @@ class BenchTrainer : public Subcommand {
            shell_quoted(bench_folder() + "/peers/huggingface_trainer.py") + flags;
   }
 
-  void take_turn(FineTuning& system, const ScratchFolder& scratch) const {
-    const std::string line = command(system.system, scratch);
+  void take_turn(FineTuning& system, std::int64_t seed, const ScratchFolder& scratch) const {
+    const std::string line = command(system.system, seed, scratch);
     const std::string log = scratch / (system.system + ".log");
     std::filesystem::remove_all(scratch / system.system);
     double first_step_s = 0;
@@ -173,6 +185,21 @@ class BenchTrainer : public Subcommand {
     system.wall_s.push_back(wall_s);
     system.first_step_s.push_back(first_step_s);
     system.steps_per_s.push_back(steps_per_s);
+    if (!test_file_.empty()) judge(system, scratch);
+  }
+
+  // One judge for all: `lockstep evaluate` in one process, in fp32.
+  void judge(FineTuning& system, const ScratchFolder& scratch) const {
+    const std::string line = fmt::format(
+        "{} evaluate --task text-classification --model {} --test-file {} --text-column {} --label-column {} "
+        "--max-length {} --metrics accuracy --parallel-mode single --output-dir {} --save --disable-tqdm true",
+        shell_quoted(companion_program("lockstep")), shell_quoted(scratch / system.system), shell_quoted(test_file_),
+        shell_quoted(text_column_), shell_quoted(label_column_), max_length_, shell_quoted(scratch / "judge"));
+    const auto [status, output] = run_shell(line + " 2>&1");
+    if (status != 0) throw Error("lockstep evaluate failed; it wrote:\n" + output, line, "run this command by hand");
+    const auto results = nlohmann::json::parse(read_file((scratch / "judge") + "/eval_results.json"));
+    system.accuracy.push_back(results.at("eval_accuracy").get<double>());
+    system.loss.push_back(results.at("eval_loss").get<double>());
   }
 
   void report(const std::vector<FineTuning>& systems) const {
@@ -187,19 +214,24 @@ class BenchTrainer : public Subcommand {
                         {"wall_s", median(each.wall_s)},
                         {"first_step_s", median(each.first_step_s)},
                         {"steps_per_s", median(each.steps_per_s)},
-                        {"rounds_wall_s", each.wall_s}});
+                        {"rounds_wall_s", each.wall_s},
+                        {"first_seed", seed_},
+                        {"dtype", dtype_},
+                        {"rounds_accuracy", each.accuracy},
+                        {"rounds_loss", each.loss}});
       }
       fmt::print("{}\n", rows.dump(2));
       return;
     }
-    fmt::print("{}, {} updates of {} texts by each of {} rank(s), {} thread(s) each, at most {} tokens\n", model_,
-               steps_, batch_, ranks_, threads_, max_length_);
+    fmt::print("{} in {}, {} updates of {} texts by each of {} rank(s), {} thread(s) each, at most {} tokens\n", model_,
+               dtype_, steps_, batch_, ranks_, threads_, max_length_);
     fmt::print("medians of {} rounds in turn; {} cores, load {:.2f}\n\n", rounds_, available_cores(), load_average());
     fmt::print("{:<20} {:>16} {:>16} {:>10}\n", "", "to saved model s", "to first step s", "updates/s");
     for (const FineTuning& each : systems) {
       fmt::print("{:<20} {:>16.2f} {:>16.2f} {:>10.2f}\n", each.system, median(each.wall_s), median(each.first_step_s),
                  median(each.steps_per_s));
     }
+    if (!test_file_.empty()) report_test(systems);
     for (std::size_t i = 1; i < systems.size(); ++i) {
       std::vector<double> ratios;
       for (std::size_t r = 0; r < systems[i].wall_s.size(); ++r) {
@@ -208,6 +240,14 @@ class BenchTrainer : public Subcommand {
       fmt::print("\n{:.2f} of the wall time of {} (median over rounds; {:.2f} to {:.2f})\n", median(ratios),
                  systems[i].system, *std::min_element(ratios.begin(), ratios.end()),
                  *std::max_element(ratios.begin(), ratios.end()));
+    }
+  }
+
+  void report_test(const std::vector<FineTuning>& systems) const {
+    fmt::print("\non {}, one column for each seed from {}\n", test_file_, seed_);
+    for (const FineTuning& each : systems) {
+      fmt::print("{:<20} accuracy {:.4f}   loss {:.4f}\n", each.system, fmt::join(each.accuracy, " "),
+                 fmt::join(each.loss, " "));
     }
   }
 
@@ -249,6 +289,9 @@ class BenchTrainer : public Subcommand {
   int ranks_ = 2;
   int threads_ = 0;
   int rounds_ = 5;
+  std::int64_t seed_ = 42;
+  std::string dtype_ = "fp32";
+  std::string test_file_;
   std::vector<std::string> peers_;
   std::string python_ = "/usr/bin/python3";
   bool overhead_ = false;

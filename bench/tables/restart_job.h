@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/files/unique_fd.h"
+#include "bench/measure/job_process.h"
 
 namespace lockstep {
 
@@ -24,12 +24,8 @@ class RestartJob {
   static constexpr int kStepsPerSave = 20;
   static constexpr int kStepsPerEpoch = 100;
 
-  /// Starts the job. @param ranks  number of ranks
+  /// Starts the job, which ends with this object. @param ranks  number of ranks
   RestartJob(std::vector<std::string> command, int ranks, RankOutput output);
-  /// Ends the job and all its processes.
-  ~RestartJob();
-  RestartJob(const RestartJob&) = delete;
-  RestartJob& operator=(const RestartJob&) = delete;
 
   /// Kills the last rank after step `after`, and after `sign` was printed unless it is empty.
   /// @return  seconds until the first step after the restart
@@ -37,22 +33,17 @@ class RestartJob {
   double seconds_to_next_step(long after, const std::string& sign);
 
  private:
-  std::string next_line();
   void take(const std::string& line);
 
   void take_worker(const std::string& line);
   void take_training(const std::string& line);
   pid_t last_rank() const;
 
-  std::vector<std::string> command_;
+  JobProcess job_;
   int ranks_;
   RankOutput format_;
-  pid_t pid_ = -1;
-  UniqueFd output_;
-  std::string text_;               // text that was read, up to the next line
-  std::vector<std::string> last_;  // recent lines, for errors
-  pid_t last_rank_ = -1;           // as the rank reported it
-  int starts_ = 0;                 // of rank 0
+  pid_t last_rank_ = -1;  // as the rank reported it
+  int starts_ = 0;        // of rank 0
   long step_ = 0;
 };
 

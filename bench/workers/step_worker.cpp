@@ -1,9 +1,11 @@
 // One rank of `lockstep bench step`: trains on one random batch and measures each step. Rank 0 prints one JSON object.
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "bench/workers/run_worker.h"
 #include "bench/workers/timed_batches.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/comm/trace.h"
 #include "lockstep/detail/tensor/autocast.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
@@ -63,7 +66,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
   const torch::optim::AdamOptions options(1e-4);
   if (args.mode == "libtorch") return std::make_unique<torch::optim::Adam>(parameters, options);
   auto optimizer = std::make_unique<ls::Adam>(parameters, options);
-  if (args.mode == "fused") ddp.fuse(*optimizer);
+  if (args.mode == "fused" || args.mode == "fused-traced") ddp.fuse(*optimizer);
   if (args.mode == "alone" || args.mode == "barrier") ddp.register_comm_hook(ls::noop_hook());
   return optimizer;
 }
@@ -74,6 +77,24 @@ at::Tensor output_of(Wrapper& ddp, const ls::Batch& batch, const Arguments& args
   const ls::Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, args.dtype == "bf16");
   return ddp(batch).to(at::kFloat);
 }
+
+// A trace of all steps, whose file is removed at the end.
+class BenchTrace {
+ public:
+  explicit BenchTrace(const Arguments& args) {
+    if (args.mode != "fused-traced" && args.mode != "unfused-traced") return;
+    trace_ = std::make_unique<ls::Trace>(ls::TraceOptions{file_, 1, 2 * args.steps + 10});
+  }
+  void finish() {
+    if (!trace_) return;
+    trace_->finish();
+    if (ls::get_rank() == 0) std::filesystem::remove(file_);
+  }
+
+ private:
+  std::string file_ = std::filesystem::temp_directory_path() / ("lockstep-bench-" + std::to_string(::getpid()));
+  std::unique_ptr<ls::Trace> trace_;
+};
 
 void run(const Arguments& args) {
   ls::init_bench_rank(args.engine);
@@ -87,12 +108,14 @@ void run(const Arguments& args) {
   measured.warm_up = std::max(3, args.steps / 5);
   measured.most = args.steps;
   ls::TimedBatches batches(model->random_batch(shape), measured);
+  BenchTrace trace(args);
   for (const ls::Batch& batch : batches) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
     model->loss(output_of(ddp, batch, args), batch).mean().backward();
     optimizer->step();
     if (args.mode == "barrier") ls::default_group()->barrier();
   }
+  trace.finish();
   const double memory = ls::largest_of_ranks(batches.memory().peak);
   if (ls::get_rank() == 0) {
     std::printf("{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"parameters\": %lld, \"details\": \"%s\"}\n",
@@ -111,7 +134,8 @@ int main(int argc, char** argv) {
   app.add_option("--batch", args.batch)->required();
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
-  app.add_option("--mode", args.mode)->check(CLI::IsMember({"fused", "unfused", "libtorch", "alone", "barrier"}));
+  app.add_option("--mode", args.mode)
+      ->check(CLI::IsMember({"fused", "unfused", "fused-traced", "unfused-traced", "libtorch", "alone", "barrier"}));
   app.add_option("--dtype", args.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
   return ls::run_worker(app, argc, argv, [&] { run(args); });
 }

@@ -73,6 +73,19 @@ TEST(BenchModel, MeasuresOursAndRefusesAPeerWithAnotherLoss) {
   EXPECT_NE(none.err.find("/no/python cannot load torch and transformers"), std::string::npos) << none.err;
 }
 
+// Every turn reads the folder in a process of its own, and all of them must measure one model.
+TEST(BenchModel, GivesEveryTurnTheSameHeadIfTheFolderHasNone) {
+  const TemporaryFolder folder;
+  const ProgramEnd trained = run_program(
+      {std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "train", "--task", "language-modeling", "--mlm", "--model",
+       "bert-tiny", "--tokenizer", kDataFolder + "/reviews-vocab", "--train-file", kDataFolder + "/reviews.csv",
+       "--text-column", "review", "--max-train-samples", "8", "--max-steps", "1", "--output-dir", folder / "masked"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const ProgramEnd end = bench({"model", "--model", folder / "masked", "--batch", "1", "--seq", "8", "--steps", "1",
+                                "--rounds", "2", "--threads", "1", "--json"});
+  EXPECT_EQ(end.code, 0) << end.err;
+}
+
 TEST(BenchCsv, CountsTheSameWithAllContenders) {
   const ProgramEnd end = bench({"csv", "--megabytes", "1", "--rounds", "1", "--json"});
   ASSERT_EQ(end.code, 0) << end.err;

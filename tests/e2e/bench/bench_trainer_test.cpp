@@ -30,6 +30,19 @@ TEST(BenchTrainer, TimesTheCommandTheFirstStepAndTheUpdates) {
   EXPECT_GT(out[0].at("steps_per_s").get<double>(), 0);
 }
 
+TEST(BenchTrainer, JudgesTheSavedModelsOnAFileOfTheirOwn) {
+  const ProgramEnd end = bench_trainer({"--steps", "6", "--batch", "4", "--rounds", "2", "--seed", "7", "--dtype",
+                                        "bf16", "--test-file", kReviews + "reviews-test.csv", "--json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const auto out = nlohmann::json::parse(end.out);
+  const auto losses = out[0].at("rounds_loss").get<std::vector<double>>();
+  const auto accuracies = out[0].at("rounds_accuracy").get<std::vector<double>>();
+  ASSERT_EQ(losses.size(), 2U);
+  EXPECT_NE(losses[0], losses[1]) << "each round has a seed of its own";
+  ASSERT_EQ(accuracies.size(), 2U);
+  for (const double accuracy : accuracies) EXPECT_TRUE(accuracy > 0 && accuracy <= 1) << accuracy;
+}
+
 TEST(BenchTrainer, ComparesTrainerWithABareLoop) {
   const ProgramEnd end = bench_trainer({"--overhead", "--steps", "5", "--batch", "4", "--rounds", "2", "--json"});
   ASSERT_EQ(end.code, 0) << end.err;
