@@ -49,10 +49,9 @@ target_include_directories(lockstep_gloo PRIVATE ${PROJECT_SOURCE_DIR}/include $
 target_include_directories(lockstep_gloo SYSTEM PRIVATE ${LOCKSTEP_GLOO_INCLUDE})
 # Nothing else is linked, so that the module's own scope holds Gloo and the C++ library alone.
 target_link_libraries(lockstep_gloo PRIVATE lockstep_flags ${LOCKSTEP_GLOO_LIBRARY} Threads::Threads)
-set_target_properties(lockstep_gloo PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+lockstep_engine_module(lockstep_gloo)
 target_compile_definitions(lockstep_comm PRIVATE LOCKSTEP_GLOO_MODULE=1
                            LOCKSTEP_GLOO_MODULE_NAME="liblockstep_gloo.so"
                            LOCKSTEP_GLOO_MODULE_BUILT="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/liblockstep_gloo.so")
 add_dependencies(lockstep_comm lockstep_gloo)
-set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ENGINE_MODULES lockstep_gloo)
 lockstep_report("engine gloo" "${LOCKSTEP_GLOO_LIBRARY}, as a module: LibTorch carries a Gloo of its own")

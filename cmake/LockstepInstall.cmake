@@ -15,11 +15,15 @@ function(lockstep_set_rpath target folder)
   lockstep_relative_folder(libraries ${folder} ${CMAKE_INSTALL_LIBDIR})
   lockstep_relative_folder(engines ${folder} ${LOCKSTEP_ENGINE_FOLDER})
   set(others ON)
+  set(folders "$ORIGIN/${libraries}" "$ORIGIN/${engines}")
   if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
     set(others OFF)
+  elseif(NOT LOCKSTEP_TORCH STREQUAL "system")
+    lockstep_torch_library(torch)
+    cmake_path(GET torch PARENT_PATH torch)
+    list(APPEND folders ${torch})  # CMake leaves it out if it lies in this tree, as build/wheel does
   endif()
-  set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ${others}
-                        INSTALL_RPATH "$ORIGIN/${libraries};$ORIGIN/${engines}")
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ${others} INSTALL_RPATH "${folders}")
 endfunction()
 
 # ---- library and development
@@ -68,7 +72,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/data DESTINATION ${LOCKSTEP_SHARE_FOLDER
         PATTERN "__pycache__" EXCLUDE PATTERN "*.py" EXCLUDE)
 
 # ---- benchmarks
-foreach(program bench step-worker restart-worker trainer-worker wrapper-worker all-reduce-worker)
+foreach(program bench step-worker restart-worker strangers-worker trainer-worker wrapper-worker all-reduce-worker)
   lockstep_set_rpath(lockstep-${program} ${LOCKSTEP_LIBEXEC_FOLDER})
   install(TARGETS lockstep-${program} RUNTIME DESTINATION ${LOCKSTEP_LIBEXEC_FOLDER} COMPONENT benchmarks)
 endforeach()

@@ -35,8 +35,12 @@ endif()
 if(TARGET torch_cuda)
   list(APPEND lockstep_torch_words -Wl,--no-as-needed -ltorch_cuda -Wl,--as-needed -lc10_cuda)
 endif()
-list(APPEND lockstep_torch_words -ltorch -ltorch_cpu -lc10)
+# Without libtorch, which is empty, and which needs libtorch_cuda in a package that was built with it.
+list(APPEND lockstep_torch_words -ltorch_cpu -lc10)
 list(TRANSFORM TORCH_INCLUDE_DIRS PREPEND -I OUTPUT_VARIABLE lockstep_torch_includes)
+if(LOCKSTEP_TORCH_STANDARD GREATER 17)  # its headers do not compile with what Lockstep needs
+  list(PREPEND lockstep_torch_includes -std=c++${LOCKSTEP_TORCH_STANDARD})
+endif()
 lockstep_pkg_config(lockstep-torch "LibTorch ${Torch_VERSION}, with which Lockstep was built" LIBS ${lockstep_torch_words}
                     CFLAGS ${lockstep_torch_includes} ${TORCH_CXX_FLAGS})
 

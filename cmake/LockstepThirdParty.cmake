@@ -11,6 +11,7 @@ set(lockstep_third_party
     "ZLIB::ZLIB|ZLIB|zlib|"
     "ICU::uc|ICU COMPONENTS uc|icu-uc|"
     "simdjson::simdjson|simdjson|simdjson|"
+    "yaml-cpp|yaml-cpp|yaml-cpp|"
     "Parquet::parquet_shared|Parquet|parquet|"
     "OpenMP::OpenMP_CXX|OpenMP COMPONENTS CXX||${lockstep_openmp_words}"
     "dl|||-ldl")
