@@ -116,6 +116,9 @@ TEST(DdpMnist, RunsUnderTorchrun) {
                                   std::to_string(unused_port() + 1), "--redirects", "1", "--tee", "1", "--log_dir",
                                   logs.path(), kMnistBin + "/ddp_mnist", "--data", digits(), "--epochs", "1"}),
                   {}, std::chrono::seconds(180));
+  if (mnist_output_has(end.err, "PyTorch was build without libuv support")) {
+    GTEST_SKIP() << "this torchrun starts nothing: Debian 13 builds PyTorch without the libuv that it asks for";
+  }
   EXPECT_EQ(end.code, 0) << end.err;
   EXPECT_TRUE(mnist_output_has(end.out, "Accuracy on the test images: ")) << end.out << end.err;
 }

@@ -179,9 +179,48 @@ TEST(TrainingArguments, FilesOfHuggingFaceAreRead) {
     const std::string text = refusal_of([&] { read_training_arguments(args, folder / "changed.json"); });
     EXPECT_NE(text.find(name), std::string::npos) << text;
   }
-  std::ofstream(folder / "args.yaml") << "learning_rate: 1e-3\n";
-  const std::string text = refusal_of([&] { read_training_arguments(args, folder / "args.yaml"); });
-  EXPECT_NE(text.find("read from JSON"), std::string::npos) << text;
+}
+
+TEST(TrainingArguments, AreReadFromYaml) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "args.yaml";
+  const auto refusal = [&](const std::string& yaml) {
+    std::ofstream(path) << yaml;
+    TrainingArguments unused;
+    return refusal_of([&] { read_training_arguments(unused, path); });
+  };
+  std::ofstream(path) << "# a training\nlearning_rate: 1e-3\nnum-train-epochs: 2\nsave_strategy: no\n"
+                         "eval_strategy: \"epoch\"\nbf16: yes\nreport_to: [tensorboard]\noutput_dir: 12\nseed: 7\n"
+                         "ddp_backend: ~\nmetric_for_best_model: null\n";
+  TrainingArguments args;
+  read_training_arguments(args, path);
+  EXPECT_EQ(args.learning_rate, 1e-3);
+  EXPECT_EQ(args.num_train_epochs, 2);
+  EXPECT_EQ(args.save_strategy, "no");
+  EXPECT_EQ(args.eval_strategy, "epoch");
+  EXPECT_TRUE(args.bf16);
+  EXPECT_EQ(args.report_to, std::vector<std::string>{"tensorboard"});
+  EXPECT_EQ(args.output_dir, "12");
+  EXPECT_EQ(args.seed, 7);
+  EXPECT_FALSE(args.ddp_backend.has_value());
+
+  EXPECT_NE(refusal("seed: 1\nlearning_rate: 1\nseed: 2\n").find("'seed' comes twice: here and in line 1"),
+            std::string::npos);
+  EXPECT_NE(refusal("seed: 1\nseed: 2\n").find("args.yaml:2"), std::string::npos);
+  EXPECT_NE(refusal("a: [1\nb: 2\n").find("this is no YAML"), std::string::npos);
+  EXPECT_NE(refusal("- seed\n").find("must be a YAML mapping"), std::string::npos);
+  EXPECT_NE(refusal("seed: many\n").find("seed: the value \"many\" is not a whole number"), std::string::npos);
+  EXPECT_NE(refusal("bf16: \"yes\"\n").find("bf16"), std::string::npos);
+  EXPECT_NE(refusal("learning_rat: 1\n").find("did you mean"), std::string::npos);
+  std::string bomb = "a: &a [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]\n";
+  for (char name = 'b'; name < 'j'; ++name) {
+    const char before = static_cast<char>(name - 1);
+    bomb += std::string(1, name) + ": &" + name + " [";
+    for (int copy = 0; copy < 10; ++copy) bomb += std::string("*") + before + ",";
+    bomb.back() = ']';
+    bomb += "\n";
+  }
+  EXPECT_NE(refusal(bomb).find("too large"), std::string::npos);
 }
 
 TEST(TrainingArguments, AllNamesOfAFileThatAreNoneAreListedAtOnce) {

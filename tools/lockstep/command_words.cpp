@@ -61,6 +61,32 @@ std::string unknown_word(const CLI::App& root, const std::vector<std::string>& a
   return "";
 }
 
+// Versions of CLI11 say some things differently, and some of them in a form for programmers.
+std::string in_our_words(const std::string& text) {
+  const auto after = [&text](const std::string& words) {
+    const std::size_t at = text.find(words);
+    return at == std::string::npos ? at : at + words.size();
+  };
+  const std::string range = " not in range ";
+  const std::size_t limits = after(range);
+  if (limits != std::string::npos) {
+    // 2.1 prints the largest double with all 309 digits.
+    const bool is_endless = after(range + "0.000000 to 1797") != std::string::npos || text.find("e+308]") != text.npos;
+    if (is_endless) return text.substr(0, limits - range.size()) + " is too small";
+    const std::size_t dash = text.find(" - ", limits);  // since 2.4: [1 - 64]
+    if (text[limits] != '[' || dash == std::string::npos) return text;
+    const std::size_t end = text.find(']', dash);
+    return text.substr(0, limits) + text.substr(limits + 1, dash - limits - 1) + " to " +
+           text.substr(dash + 3, end - dash - 3);
+  }
+  const std::size_t flag = after("Could not convert: ");  // since 2.4, for numbers that do not fit
+  const std::size_t equals = text.find(" = ");
+  if (flag == std::string::npos || equals == std::string::npos) return text;
+  const std::string number = text.substr(equals + 3);
+  if (number.empty() || number.find_first_not_of("-0123456789") != std::string::npos) return text;
+  return text.substr(flag, equals - flag) + ": the number " + number + " is out of range";
+}
+
 }  // namespace
 
 std::vector<std::string> normalize(CLI::App& root, std::vector<std::string> arguments) {
@@ -113,10 +139,7 @@ std::string explain_words(const CLI::ParseError& error, const CLI::App& app,
     const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
     const std::string unknown = is_missing ? unknown_word(app, arguments) : "";
     if (!unknown.empty()) return unknown;
-    const std::string text = error.what();
-    // CLI11 prints the largest double with all 309 digits.
-    const std::size_t endless = text.find(" not in range 0.000000 to 1797");
-    return endless == std::string::npos ? text : text.substr(0, endless) + " is too small";
+    return in_our_words(error.what());
   }
   const CLI::App* innermost = &app;
   while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().front();

@@ -22,7 +22,8 @@ struct EvalPrediction {
   double loss = 0;         ///< Σloss / Σcount; NaN without labels
 };
 
-/// Computes metrics of an evaluation. Called on every rank with the same argument.
+/// Computes metrics of an evaluation. Called on every rank with the same argument. A metric "loss" takes the place of
+/// the batches' loss.
 using ComputeMetrics = std::function<Metrics(const EvalPrediction&)>;
 
 struct ClassificationMetricsOptions {

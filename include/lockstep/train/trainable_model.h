@@ -50,6 +50,10 @@ class TrainableModel {
   virtual double floating_point_ops(const Batch&) const { return 0; }
   /// Whether the module recomputes activations in backward. It must if gradient_checkpointing is set.
   virtual bool recomputes_activations() const { return false; }
+  /// Whether ranks communicate in `loss` while gradients are computed, as a loss over the samples of all ranks does.
+  /// A rank whose samples are used up then computes the loss of none: every tensor of the batch has no rows. Such a
+  /// model takes no replicas in one process, each of which would see a part of the batch.
+  virtual bool meets_ranks_in_loss() const { return false; }
   /// Further files in a saved folder, by name, as bytes: config.json, the tokenizer's files.
   virtual std::map<std::string, std::string> files() const { return {}; }
 };
@@ -121,6 +125,9 @@ class AdaptedModule : public TrainableModel {
   void set_recomputes_activations(bool recomputes) { recomputes_activations_ = recomputes; }
   /// Sets the files that a saved folder holds besides the weights.
   void set_files(std::map<std::string, std::string> files) { files_ = std::move(files); }
+  bool meets_ranks_in_loss() const override { return meets_ranks_in_loss_; }
+  /// Declares that ranks communicate in the loss: see TrainableModel.
+  void set_meets_ranks_in_loss(bool meets) { meets_ranks_in_loss_ = meets; }
   /// Sets the part of an output that metrics need. If it returns an undefined tensor, outputs are not kept.
   void set_predictions(Predictions predictions) { predictions_ = std::move(predictions); }
   at::Tensor forward_on(torch::nn::Module& replica, const Batch& batch) override {
@@ -137,6 +144,7 @@ class AdaptedModule : public TrainableModel {
   std::map<std::string, std::string> files_;
   Predictions predictions_;
   bool recomputes_activations_ = false;
+  bool meets_ranks_in_loss_ = false;
 };
 
 template <typename ModuleType, typename Forward, typename Loss>

@@ -100,7 +100,7 @@ void set_training_argument(TrainingArguments& arguments, const std::string& name
 void set_training_argument(TrainingArguments& arguments, const std::string& name, const std::string& text,
                            const std::string& where);
 
-/// Sets all arguments that the JSON object in the file `path` names.
+/// Sets all arguments that the file `path` names: a JSON object, or a YAML mapping (.yaml, .yml).
 /// @throws UsageError  as set_training_argument, naming the file; Error  if it cannot be read
 void read_training_arguments(TrainingArguments& arguments, const std::string& path);
 /// All arguments, sorted by name.

@@ -31,6 +31,7 @@ class AutocastModel : public TrainableModel {
   bool is_decayed(const std::string& name) const override { return model_->is_decayed(name); }
   double floating_point_ops(const Batch& batch) const override { return model_->floating_point_ops(batch); }
   bool recomputes_activations() const override { return model_->recomputes_activations(); }
+  bool meets_ranks_in_loss() const override { return model_->meets_ranks_in_loss(); }
   std::map<std::string, std::string> files() const override { return model_->files(); }
 
  private:

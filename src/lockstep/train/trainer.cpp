@@ -123,7 +123,9 @@ void save_weights(TrainableModel& model, const std::string& folder) {
   // Everything is written before the first file is replaced: a full disk leaves the old model, not a mixture.
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (const auto& [name, bytes] : model.files()) {
-    files.push_back(std::make_unique<AtomicFile>(folder + "/" + name));
+    const std::filesystem::path path = std::filesystem::path(folder) / name;  // "1_Pooling/config.json" among them
+    create_folders(path.parent_path());
+    files.push_back(std::make_unique<AtomicFile>(path));
     files.back()->write(bytes);
   }
   write_safetensors(folder + "/model.safetensors", weights_of(model));

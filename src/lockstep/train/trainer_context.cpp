@@ -92,11 +92,16 @@ EvaluationResult TrainerContext::evaluate(const std::shared_ptr<const Dataset>& 
   if (world_size() > 1) take_buffers_of_rank_0(*options.model, *group);
   EvaluationResult result = evaluate_dataset(*options.model, dataset, how, group);
 
-  if (result.has_labels) metrics.emplace_back(prefix + "_loss", result.loss);
+  Metrics computed;
   if (options.compute_metrics && result.has_labels && !args().prediction_loss_only) {
-    for (const auto& [name, value] : options.compute_metrics({result.predictions, result.label_ids, result.loss})) {
-      metrics.emplace_back(name.rfind(prefix + "_", 0) == 0 ? name : prefix + "_" + name, value);
-    }
+    computed = options.compute_metrics({result.predictions, result.label_ids, result.loss});
+  }
+  if (result.has_labels) {
+    const auto loss = computed.extract("loss");
+    metrics.emplace_back(prefix + "_loss", loss ? loss.mapped() : result.loss);
+  }
+  for (const auto& [name, value] : computed) {
+    metrics.emplace_back(name.rfind(prefix + "_", 0) == 0 ? name : prefix + "_" + name, value);
   }
   metrics.emplace_back(prefix + "_runtime", rounded(result.runtime_s, 4));
   metrics.emplace_back(prefix + "_samples_per_second",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/train/bad_input.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
@@ -45,6 +46,28 @@ TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
   EXPECT_EQ(wide.code, 1);
   EXPECT_TRUE(tells(wide.err, "UTF-16")) << wide.err;
   EXPECT_TRUE(tells(wide.err, "iconv")) << wide.err;
+}
+
+TEST_F(PredictBadInput, AFileOfAnswersAppearsWholeOrNotAtAll) {
+  const std::string file = write_lines(*folder_ / "lines.txt", "a \"nice\" day, here\nplain\n");
+  BadInputWords words{kBadInputBin, "predict", "--model", *folder_ / "model", "--file", file, "--output-file"};
+  const auto with = [&](const std::string& output, const BadInputWords& more = {}) {
+    BadInputWords all = words;
+    all.push_back(output);
+    all.insert(all.end(), more.begin(), more.end());
+    return run_bad(all);
+  };
+  const std::string table = *folder_ / "answers.csv";
+  ASSERT_EQ(with(table).code, 0);
+  const std::string text = read_file(table);
+  EXPECT_TRUE(tells(text, ",\"a \"\"nice\"\" day, here\",")) << text;
+  EXPECT_TRUE(tells(text, ",plain,")) << text;
+  EXPECT_TRUE(tells(with(*folder_ / "answers.xls").err, "name it .csv, .tsv or .jsonl"));
+  EXPECT_TRUE(tells(with(table, {"--json"}).err, "leave --json out"));
+  EXPECT_EQ(with(*folder_ / "no-such/answers.csv").code, 1);
+  write_lines(*folder_ / "lines.txt", "good\nb\xE4\n");
+  EXPECT_EQ(with(table).code, 1);
+  EXPECT_EQ(read_file(table), text) << "a failure leaves the old file";
 }
 
 TEST_F(PredictBadInput, ATabInSomeLinesIsNamedWithBothLines) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "tests/e2e/train/eval_results.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
@@ -29,10 +30,6 @@ std::string run_well(const PredictWords& words) {
 
 std::string piped(const std::string& input, const std::string& flags) {
   return run_well({"sh", "-c", "printf '" + input + "' | " + kPredictBin + " predict " + flags});
-}
-
-double saved_number(const std::string& folder, const std::string& name) {
-  return nlohmann::json::parse(read_file(folder + "/eval_results.json")).at(name).get<double>();
 }
 
 std::vector<nlohmann::json> json_lines(const std::string& text) {
@@ -78,8 +75,8 @@ TEST(PredictCommand, Gpt2LearnsReviewsEvaluatesAndGoesOn) {
   words.insert(words.end(), {"--max-steps", "60"});
   words.insert(words.begin(), {kPredictBin, "run", "--nproc-per-node", "2"});
   run_well(words);
-  const double perplexity = saved_number(out, "eval_perplexity");
-  EXPECT_NEAR(perplexity, std::exp(saved_number(out, "eval_loss")), 1e-3 * perplexity);
+  const double perplexity = eval_result(out, "eval_perplexity");
+  EXPECT_NEAR(perplexity, std::exp(eval_result(out, "eval_loss")), 1e-3 * perplexity);
   const auto config = nlohmann::json::parse(read_file(out + "/config.json"));
   EXPECT_LT(perplexity, config.at("vocab_size").get<double>() / 4) << "a model that knows nothing has the vocabulary's";
 
@@ -87,7 +84,7 @@ TEST(PredictCommand, Gpt2LearnsReviewsEvaluatesAndGoesOn) {
   run_well({kPredictBin, "evaluate", "--task", "language-modeling", "--model", out, "--validation-file",
             kPredictData + "reviews-test.csv", "--text-column", "review", "--block-size", "64", "--max-eval-samples",
             "100", "--output-dir", folder / "evaluated", "--save"});
-  EXPECT_NEAR(saved_number(folder / "evaluated", "eval_perplexity"), perplexity, 1e-3 * perplexity);
+  EXPECT_NEAR(eval_result(folder / "evaluated", "eval_perplexity"), perplexity, 1e-3 * perplexity);
 
   const std::string flags = "--model " + out + " --max-new-tokens 8 --json";
   const std::string greedy = piped("The food\\nWe took the\\n", flags);
@@ -124,6 +121,23 @@ TEST(PredictCommand, BertFillsMaskedWords) {
   EXPECT_NE(none.err.find("[MASK]"), std::string::npos) << none.err;
 }
 
+// The same weights, evaluated by the training and by the command.
+TEST(EvaluateCommand, MasksOtherWordsThanATraining) {
+  const TemporaryFolder folder;
+  PredictWords words = language_training("bert-tiny", "reviews-vocab", folder / "bert");
+  words.insert(words.end(), {"--mlm", "--max-steps", "1"});
+  run_well(words);
+  const auto evaluate = [&] {
+    run_well({kPredictBin, "evaluate", "--task", "language-modeling", "--mlm", "--model", folder / "bert",
+              "--validation-file", kPredictData + "reviews-test.csv", "--text-column", "review", "--block-size", "64",
+              "--max-eval-samples", "100", "--output-dir", folder / "evaluated", "--save"});
+    return eval_result(folder / "evaluated", "eval_loss");
+  };
+  const double loss = evaluate();
+  EXPECT_NE(loss, eval_result(folder / "bert", "eval_loss"));
+  EXPECT_EQ(loss, evaluate());
+}
+
 TEST(PredictCommand, ImagesGetTheLabelsThatEvaluateCounts) {
   const TemporaryFolder folder;
   const std::string digits = folder / "digits", out = folder / "images";
@@ -133,8 +147,8 @@ TEST(PredictCommand, ImagesGetTheLabelsThatEvaluateCounts) {
             "--output-dir", out});
   run_well({kPredictBin, "evaluate", "--task", "image-classification", "--model", out, "--validation-file", digits,
             "--output-dir", folder / "evaluated", "--save"});
-  const double accuracy = saved_number(out, "eval_accuracy");
-  EXPECT_DOUBLE_EQ(saved_number(folder / "evaluated", "eval_accuracy"), accuracy);
+  const double accuracy = eval_result(out, "eval_accuracy");
+  EXPECT_DOUBLE_EQ(eval_result(folder / "evaluated", "eval_accuracy"), accuracy);
 
   const std::string from_file =
       run_well({kPredictBin, "predict", "--model", out, "--file", digits + "/t10k-images-idx3-ubyte", "--json"});
@@ -169,13 +183,32 @@ TEST(PredictCommand, RowsGetTheNamesOfClasses) {
   std::filesystem::rename(folder / "table.csv", folder / "moved.csv");
   run_well({kPredictBin, "evaluate", "--task", "tabular-classification", "--model", out, "--validation-file",
             folder / "moved.csv", "--output-dir", folder / "evaluated", "--save"});
-  EXPECT_GT(saved_number(folder / "evaluated", "eval_accuracy"), 0.9);
+  EXPECT_GT(eval_result(folder / "evaluated", "eval_accuracy"), 0.9);
   const auto answers =
       json_lines(run_well({kPredictBin, "predict", "--model", out, "--file", folder / "unknown.csv", "--json"}));
   ASSERT_EQ(answers.size(), 34U);
   int right = 0;
   for (std::size_t i = 0; i < answers.size(); ++i) right += answers[i].at("label") == (i % 17 > 8 ? "tall" : "short");
   EXPECT_GT(right, 30);
+
+  // The same answers in files: as JSON Lines, and as a table that `lockstep` and others read.
+  const PredictWords to_file{kPredictBin, "predict", "--model", out, "--file", folder / "unknown.csv", "--output-file"};
+  for (const std::string name : {"answers.jsonl", "answers.csv"}) {
+    PredictWords words = to_file;
+    words.push_back(folder / name);
+    EXPECT_EQ(run_well(words), "");
+  }
+  EXPECT_EQ(json_lines(read_file(folder / "answers.jsonl")), answers);
+  std::istringstream rows(read_file(folder / "answers.csv"));
+  std::string row;
+  std::getline(rows, row);
+  EXPECT_EQ(row, "sample,label,score,scores.short,scores.tall");
+  for (const auto& answer : answers) {
+    std::getline(rows, row);
+    const std::string label = answer.at("label").get<std::string>();
+    EXPECT_EQ(row.rfind(std::to_string(answer.at("sample").get<int>()) + "," + label + ",", 0), 0U) << row;
+  }
+  EXPECT_FALSE(std::getline(rows, row)) << row;
 }
 
 TEST(PredictCommand, ImagesHaveTheClassesThatTheirLabelsHave) {
@@ -229,10 +262,10 @@ TEST(PredictCommand, TakesTheLengthOfTheTraining) {
   };
   const std::string printed = evaluated({});
   EXPECT_NE(printed.find("Longest sample: 8 tokens, from model_max_length"), std::string::npos) << printed;
-  EXPECT_NEAR(saved_number(folder / "evaluated", "eval_loss"), saved_number(out, "eval_loss"), 1e-6);
+  EXPECT_NEAR(eval_result(folder / "evaluated", "eval_loss"), eval_result(out, "eval_loss"), 1e-6);
   const std::string asked = evaluated({"--max-length", "64"});
   EXPECT_NE(asked.find("Longest sample: 64 tokens, from --max-length"), std::string::npos) << asked;
-  EXPECT_GT(std::abs(saved_number(folder / "evaluated", "eval_loss") - saved_number(out, "eval_loss")), 1e-5);
+  EXPECT_GT(std::abs(eval_result(folder / "evaluated", "eval_loss") - eval_result(out, "eval_loss")), 1e-5);
 
   const std::string text = "The fish came crisp and hot and the soup was cold and nobody answered the phone.\\n";
   const std::string answer = piped(text, "--json --model " + out);

@@ -214,6 +214,27 @@ TEST_F(TrainLabels, UnknownToTheModelAreRefusedOrLeftOut) {
   EXPECT_EQ(results().at("eval_loss").get<double>(), of_known);
 }
 
+TEST_F(TrainLabels, OfOneCellThatConsistOfOthersAreClassesWithAWarning) {
+  const std::string file = write_lines(folder_ / "rows.csv", "text,label\na b,rude\nc d,threat\ne f,rude | threat\n");
+  const ProgramEnd end = run_bad(train(file, {}));
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(tells(end.err, "the label \"rude | threat\" is a class of its own")) << end.err;
+  write_lines(file, "text,label\na b,rude\nc d,threat\ne f,rude | calm\n");
+  EXPECT_FALSE(tells(run_bad(train(file, {})).err, "a class of its own"));
+}
+
+TEST_F(TrainLabels, OfNearlyAllRowsGiveAWarning) {
+  std::string rows = "text,label\nc d,rare\n";
+  for (int i = 0; i < 9; ++i) rows += "a b,usual\n";
+  const std::string file = write_lines(folder_ / "rows.csv", rows);
+  const ProgramEnd end = run_bad(train(file, {}));
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(tells(end.out + end.err, "90.0 % of the rows of " + file + " have the label \"usual\"")) << end.out;
+  write_lines(file, rows + "c d,rare\n");
+  const ProgramEnd fewer = run_bad(train(file, {}));
+  EXPECT_FALSE(tells(fewer.out + fewer.err, "of the rows of")) << fewer.out;
+}
+
 // Fields that semicolons part, and rows without a label.
 TEST_F(TrainLabels, MissingOnesAreLeftOutOnRequest) {
   const std::string file = write_lines(folder_ / "rows.csv", "text;label\na, b;x\nc d;\ne f;y\n");

@@ -8,15 +8,12 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/train/bad_input.h"
+#include "tests/e2e/train/eval_results.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
 namespace {
-
-double eval_number(const std::string& folder, const std::string& name) {
-  return nlohmann::json::parse(read_file(folder + "/eval_results.json")).at(name).get<double>();
-}
 
 // As run_glue on STS-B: labels with fractions make a model with one output, whose metrics compare its values with them.
 TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
@@ -61,10 +58,10 @@ TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
     const auto config = nlohmann::json::parse(read_file(out + "/config.json"));
     EXPECT_EQ(config.at("problem_type"), "regression");
     EXPECT_EQ(config.at("id2label").size(), 1U);
-    eval_mse = eval_number(out, "eval_mse");
-    EXPECT_NEAR(eval_mse, eval_number(out, "eval_loss"), 1e-4 * eval_mse);
-    EXPECT_LE(std::abs(eval_number(out, "eval_pearson")), 1 + 1e-9);
-    EXPECT_LE(std::abs(eval_number(out, "eval_spearmanr")), 1 + 1e-9);
+    eval_mse = eval_result(out, "eval_mse");
+    EXPECT_NEAR(eval_mse, eval_result(out, "eval_loss"), 1e-4 * eval_mse);
+    EXPECT_LE(std::abs(eval_result(out, "eval_pearson")), 1 + 1e-9);
+    EXPECT_LE(std::abs(eval_result(out, "eval_spearmanr")), 1 + 1e-9);
   }
   // The values that predict prints are those that the evaluation compared.
   const ProgramEnd predicted = run_bad(

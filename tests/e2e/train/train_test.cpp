@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/files/atomic_file.h"
+#include "tests/e2e/train/eval_results.h"
 #include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
@@ -35,10 +36,6 @@ TrainWords review_training(const std::string& output, const TrainWords& more) {
   return words;
 }
 
-double number_of(const std::string& path, const std::string& name) {
-  return nlohmann::json::parse(read_file(path)).at(name).get<double>();
-}
-
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
@@ -59,7 +56,7 @@ TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
   EXPECT_GE(std::stod(end.out.substr(end.out.find(macro_f1) + macro_f1.size())), 0.45)
       << "random weights learn with the defaults; the majority guess reaches 0.19\n"
       << end.out;
-  const double accuracy = number_of(out + "/eval_results.json", "eval_accuracy");
+  const double accuracy = eval_result(out, "eval_accuracy");
   EXPECT_GT(accuracy, 0.6) << "the majority guess reaches 0.41\n" << end.out;
   for (const char* file : {"model.safetensors", "config.json", "tokenizer.json", "trainer_state.json",
                            "all_results.json", "metrics.jsonl"}) {
@@ -72,13 +69,13 @@ TEST(TrainCommand, FineTunesOnTwoRanksSavesEvaluatesAndPredicts) {
           kTrainData + "reviews-test.csv", "--label-column", "division", "--max-length", "64", "--max-eval-samples",
           "200", "--per-device-eval-batch-size", "7", "--output-dir", folder / "evaluated", "--save"});
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
-  EXPECT_DOUBLE_EQ(number_of(folder / "evaluated/eval_results.json", "eval_accuracy"), accuracy);
-  EXPECT_NEAR(number_of(folder / "evaluated/eval_results.json", "eval_loss"),
-              number_of(out + "/eval_results.json", "eval_loss"), 1e-5);
+  EXPECT_DOUBLE_EQ(eval_result(folder / "evaluated", "eval_accuracy"), accuracy);
+  EXPECT_NEAR(eval_result(folder / "evaluated", "eval_loss"), eval_result(out, "eval_loss"), 1e-5);
 
-  const ProgramEnd predicted = run_program({"sh", "-c",
-                                            "echo 'The fish came crisp and hot. The price is fair.' | " + kTrainBin +
-                                                "/lockstep predict --model " + out + " --json"});
+  const ProgramEnd predicted =
+      run_program({"sh", "-c",
+                   "echo 'The fish came crisp and hot. The bill was smaller than we had feared.' | " + kTrainBin +
+                       "/lockstep predict --model " + out + " --json"});
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   const auto answer = nlohmann::json::parse(predicted.out);
   EXPECT_EQ(answer.at("scores").size(), 3U);
@@ -147,7 +144,7 @@ TEST(TrainCommand, LearnsALanguageImagesAndTables) {
                                           "--output-dir",
                                           folder / "mlm"});
   ASSERT_EQ(masked.code, 0) << masked.err;
-  EXPECT_GT(number_of(folder / "mlm/eval_results.json", "eval_perplexity"), 1);
+  EXPECT_GT(eval_result(folder / "mlm", "eval_perplexity"), 1);
 
   const std::string digits = folder / "digits";
   ASSERT_EQ(
@@ -159,7 +156,7 @@ TEST(TrainCommand, LearnsALanguageImagesAndTables) {
                     "--train-file", digits, "--validation-file", digits, "--learning-rate", "1e-2",
                     "--num-train-epochs", "2", "--output-dir", folder / "images"});
   ASSERT_EQ(images.code, 0) << images.err;
-  EXPECT_GT(number_of(folder / "images/eval_results.json", "eval_accuracy"), 0.5);
+  EXPECT_GT(eval_result(folder / "images", "eval_accuracy"), 0.5);
 
   std::ofstream table(folder / "table.csv");
   table << "height,colour,label\n";
@@ -171,7 +168,7 @@ TEST(TrainCommand, LearnsALanguageImagesAndTables) {
                     "--train-file", folder / "table.csv", "--validation-file", folder / "table.csv", "--learning-rate",
                     "1e-2", "--num-train-epochs", "10", "--output-dir", folder / "tables"});
   ASSERT_EQ(tables.code, 0) << tables.err;
-  EXPECT_GT(number_of(folder / "tables/eval_results.json", "eval_accuracy"), 0.9);
+  EXPECT_GT(eval_result(folder / "tables", "eval_accuracy"), 0.9);
 }
 
 // A table sorted by label: its first rows contain only one class.
@@ -204,12 +201,12 @@ TEST(TrainCommand, TakesSamplesOfTablesAtRandom) {
   ASSERT_EQ(end.code, 0) << end.err;
   // Trained on only one class, it would be right for half of the rows. Evaluated on only one class, it could reach 1 by
   // chance.
-  EXPECT_GT(number_of(folder / "model/eval_results.json", "eval_accuracy"), 0.8);
+  EXPECT_GT(eval_result(folder / "model", "eval_accuracy"), 0.8);
   const ProgramEnd all =
       run_program({kTrainBin + "/lockstep", "evaluate", "--task", "tabular-classification", "--model", folder / "model",
                    "--validation-file", folder / "sorted.csv", "--output-dir", folder / "evaluated", "--save"});
   ASSERT_EQ(all.code, 0) << all.err;
-  EXPECT_GT(number_of(folder / "evaluated/eval_results.json", "eval_accuracy"), 0.8);
+  EXPECT_GT(eval_result(folder / "evaluated", "eval_accuracy"), 0.8);
 }
 
 TEST(TrainCommand, RefusesWithFlagFileAndFix) {

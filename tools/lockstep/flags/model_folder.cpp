@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/text/download_hint.h"
+#include "lockstep/models/sentence_layout.h"
 
 namespace lockstep {
 
@@ -22,6 +23,7 @@ std::string task_of_folder(const std::string& folder) {
     throw UsageError("there is no config.json, so the folder does not say what its model is for", folder,
                      "give the folder of a model that lockstep train or Hugging Face's library saved");
   }
+  if (is_sentence_folder(folder)) return "sentence-embedding";
   constexpr std::uint64_t kLargestConfigBytes = 16 << 20;
   const auto config = read_json_object(path, kLargestConfigBytes);
   const auto type = config->value("model_type", nlohmann::json());

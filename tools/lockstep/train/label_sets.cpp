@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -102,6 +103,24 @@ std::vector<std::string> names_in_lists(const std::vector<std::string>& lists) {
   std::vector<std::string> names(found.begin(), found.end());
   sort_classes(names);
   return names;
+}
+
+std::optional<std::string> joined_label_in(const std::vector<std::string>& labels) {
+  const std::set<std::string> all(labels.begin(), labels.end());
+  for (const std::string& label : labels) {
+    for (const char between : {'|', ';', ','}) {
+      if (label.find(between) == std::string::npos) continue;
+      std::istringstream parts(label);
+      bool are_labels = true;
+      for (std::string part; are_labels && std::getline(parts, part, between);) {
+        const std::size_t begin = part.find_first_not_of(' ');
+        const std::size_t end = part.find_last_not_of(' ');
+        are_labels = begin != std::string::npos && all.count(part.substr(begin, end - begin + 1)) > 0;
+      }
+      if (are_labels) return label;
+    }
+  }
+  return std::nullopt;
 }
 
 std::shared_ptr<const TextDataset> rows_of_known_labels(std::shared_ptr<const TextDataset> rows,

@@ -22,6 +22,10 @@ std::optional<std::vector<std::string>> parse_label_list(const std::string& text
 /// @param lists  texts of labels, each of which parse_label_list reads
 std::vector<std::string> names_in_lists(const std::vector<std::string>& lists);
 
+/// A label that consists of others, with a character between: "rude|threat" beside "rude" and "threat". Nothing if
+/// there is none.
+std::optional<std::string> joined_label_in(const std::vector<std::string>& labels);
+
 /// The rows whose labels are all in `names`. Logs how many are left out. @throws UsageError  if no row is left
 std::shared_ptr<const TextDataset> rows_of_known_labels(std::shared_ptr<const TextDataset> rows,
                                                         const std::vector<std::string>& names, const std::string& path);

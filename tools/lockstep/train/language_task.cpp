@@ -71,7 +71,7 @@ TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingA
   const Tokenizer tokenizer = tokenizer_of_flags(flags);
   const TextTask text_task = flags.mlm ? TextTask::MaskedLanguageModel : TextTask::CausalLanguageModel;
   const Loaded<Model> loaded = load_text_model(flags, args, text_task, tokenizer, {});
-  const TextLength length = text_length_of_flags(flags, tokenizer, *loaded.model);
+  const TextLength length = text_length_of_flags(flags, tokenizer, max_positions_of(*loaded.model));
   const std::int64_t block = length.tokens;
   if (block < 2) {
     throw UsageError("--block-size 1: a token alone says nothing about another", "command line", "take 2 or more");

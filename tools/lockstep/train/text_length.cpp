@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/models/registry.h"
 
 namespace lockstep {
 namespace {
@@ -34,8 +32,7 @@ std::optional<TextLength> declared_length(const Tokenizer& tokenizer, std::int64
 
 std::string TextLength::line() const { return fmt::format("Longest sample: {} tokens, from {}.", tokens, source); }
 
-TextLength text_length_of_training(std::int64_t asked, const Tokenizer& tokenizer, const Model& model) {
-  const std::int64_t positions = max_positions_of(model);
+TextLength text_length_of_training(std::int64_t asked, const Tokenizer& tokenizer, std::int64_t positions) {
   if (const auto length = asked_length(asked, positions)) return *length;
   const auto declared = declared_length(tokenizer, positions);
   if (declared && declared->tokens <= kLongestByDefault) return *declared;
@@ -43,11 +40,16 @@ TextLength text_length_of_training(std::int64_t asked, const Tokenizer& tokenize
   return {kLongestByDefault, fmt::format("the default; the model has {} positions", positions)};
 }
 
-TextLength text_length_of_saved(std::int64_t asked, const Tokenizer& tokenizer, const Model& model) {
-  const std::int64_t positions = max_positions_of(model);
+TextLength text_length_of_saved(std::int64_t asked, const Tokenizer& tokenizer, std::int64_t positions) {
   if (const auto length = asked_length(asked, positions)) return *length;
   if (const auto declared = declared_length(tokenizer, positions)) return *declared;
-  return text_length_of_training(asked, tokenizer, model);
+  return text_length_of_training(asked, tokenizer, positions);
+}
+
+std::optional<TextLength> text_length_of_sentences(std::int64_t asked, std::optional<std::int64_t> declared,
+                                                   std::int64_t positions) {
+  if (asked != 0 || !declared || *declared > positions) return std::nullopt;
+  return TextLength{*declared, "max_seq_length in sentence_bert_config.json"};
 }
 
 }  // namespace lockstep

@@ -6,34 +6,19 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/text/printable.h"
 #include "lockstep/data/padding_collator.h"
 #include "lockstep/data/text_file.h"
-#include "lockstep/data/texts/json_records.h"
 #include "lockstep/data/tokenized_dataset.h"
 #include "lockstep/models/registry.h"
 #include "tools/lockstep/train/label_sets.h"
 #include "tools/lockstep/train/problem_type.h"
+#include "tools/lockstep/train/text_columns.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
 namespace {
-
-bool has_column(const std::vector<std::string>& columns, const std::string& name) {
-  return std::find(columns.begin(), columns.end(), name) != columns.end();
-}
-
-// The columns of a file that open_text_file reads.
-std::vector<std::string> columns_of_texts(const std::string& path, const CsvDialect& dialect) {
-  std::filesystem::path name = path;
-  if (name.extension() == ".gz") name = name.stem();
-  if (name.extension() == ".txt") return {"text"};
-  if (name.extension() == ".json") return columns_of_json(path);
-  if (name.extension() != ".parquet") return columns_of_file(path, dialect);
-  std::vector<std::string> columns;
-  for (const auto& column : read_parquet_schema(path).columns) columns.push_back(column.first);
-  return columns;
-}
 
 // What the labels mean, and the names of the model's outputs.
 struct LabelMeaning {
@@ -47,6 +32,10 @@ TextFileOptions text_columns_of(const TaskFlags& flags, const std::string& path,
   options.dialect = dialect_of(flags);
   const std::vector<std::string> columns = columns_of_texts(path, options.dialect);
   options.texts = text_columns_of_file(path, flags.text_columns, options.dialect);
+  if (options.texts.size() > 2) {
+    throw UsageError(fmt::format("{} text columns, and a text to classify has one or two", options.texts.size()),
+                     "--text-column", "name one, or two of a pair");
+  }
   if (flags.label_columns.size() > 1) {
     options.label_columns = flags.label_columns;
     return options;
@@ -130,9 +119,37 @@ LabelMeaning meaning_of(const TaskFlags& flags, const TextDataset* train_rows) {
   const std::vector<std::string> texts =
       train_rows == nullptr ? std::vector<std::string>{} : names_of(train_rows->labels());
   const LabelProblem problem = label_problem(flags, texts);
+  if (problem == LabelProblem::Classes) {
+    if (const auto joined = joined_label_in(texts)) {
+      log_warning(
+          "the label \"{}\" is a class of its own beside those that it names; if such texts have several labels, "
+          "write lists, as [\"rude\",\"threat\"], or a column of 0 and 1 for each label (--label-column)",
+          printable(*joined));
+    }
+  }
   if (texts.empty() || problem == LabelProblem::Classes) return {problem, texts};
   if (problem == LabelProblem::Numbers) return {problem, {"LABEL_0"}};
   return {problem, flags.label_columns.size() > 1 ? flags.label_columns : names_in_lists(texts)};
+}
+
+// A warning if nearly all rows have one label: accuracy then says little.
+std::vector<std::string> warnings_of_imbalance(const std::vector<std::string>& labels, const TextDataset& rows,
+                                               const std::string& path) {
+  constexpr std::int64_t kRowsToLookAt = 10'000;
+  constexpr double kNearlyAll = 0.9;
+  const std::int64_t step = std::max<std::int64_t>(1, rows.size() / kRowsToLookAt);
+  std::vector<std::int64_t> counts(labels.size());
+  std::int64_t all = 0;
+  for (std::int64_t i = 0; i < rows.size(); i += step, ++all) {
+    ++counts.at(static_cast<std::size_t>(rows.get(i).label.value()));
+  }
+  const auto most = std::max_element(counts.begin(), counts.end());
+  const double share = static_cast<double>(*most) / static_cast<double>(all);
+  if (labels.size() < 2 || share < kNearlyAll) return {};
+  return {
+      fmt::format("{:.1f} % of the rows of {} have the label \"{}\", so a model that always answers it is as "
+                  "accurate: look at f1, and choose the best model by it (--metric-for-best-model f1)",
+                  100 * share, path, printable(labels[static_cast<std::size_t>(most - counts.begin())]))};
 }
 
 std::shared_ptr<const Dataset> with_labels(const LabelMeaning& labels, std::shared_ptr<const Dataset> samples,
@@ -143,23 +160,6 @@ std::shared_ptr<const Dataset> with_labels(const LabelMeaning& labels, std::shar
 }
 
 }  // namespace
-
-std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given,
-                                              const CsvDialect& dialect) {
-  if (!given.empty()) return given;
-  const std::vector<std::string> columns = columns_of_texts(path, dialect);
-  const std::vector<std::vector<std::string>> usual{
-      {"text"}, {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"sentence"}, {"review"}, {"content"}};
-  for (const auto& names : usual) {
-    if (std::all_of(names.begin(), names.end(), [&](const auto& name) { return has_column(columns, name); })) {
-      return names;
-    }
-  }
-  throw UsageError(fmt::format("which column holds the text? There are {}", fmt::join(columns, ", ")), path,
-                   columns.size() == 1 && columns[0].find_first_of(";|\t") != std::string::npos
-                       ? "if the fields are parted by another character than a comma, give it: --delimiter"
-                       : "give --text-column, or two of a pair");
-}
 
 TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args) {
   const auto seed = static_cast<std::uint64_t>(args.seed);
@@ -179,10 +179,12 @@ TrainingTask make_text_classification_task(const TaskFlags& flags, const Trainin
   const bool are_classes = labels.problem == LabelProblem::Classes;
   const Loaded<Model> loaded = load_text_model(flags, args, TextTask::SequenceClassification, tokenizer, labels.names,
                                                are_classes ? flags.problem_type : problem_type_name(labels.problem));
-  const TextLength length = text_length_of_flags(flags, tokenizer, *loaded.model);
+  const TextLength length = text_length_of_flags(flags, tokenizer, max_positions_of(*loaded.model));
   TrainingTask task;
-  if (are_classes) {
-    task.warnings = warnings_of_labels(labels.names, train_rows ? train_rows->size() : 0, flags.train_file);
+  if (are_classes && train_rows) {
+    task.warnings = warnings_of_labels(labels.names, train_rows->size(), flags.train_file);
+    const auto of_imbalance = warnings_of_imbalance(labels.names, *train_rows, flags.train_file);
+    task.warnings.insert(task.warnings.end(), of_imbalance.begin(), of_imbalance.end());
   }
   labels.names = labels_of(*loaded.model);
   task.notice = loaded.report.text();

@@ -9,6 +9,7 @@
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/comm/process_group.h"
+#include "lockstep/comm/trace.h"
 #include "lockstep/train/metrics_log_callback.h"
 #include "lockstep/train/tensorboard_callback.h"
 #include "lockstep/train/trainer.h"
@@ -24,6 +25,11 @@ class Train : public Subcommand {
   void add(CLI::App& app) override {
     task_.add(app, true);
     training_.add(app);
+    app.add_option("--trace", trace_file_,
+                   "file for a trace of some steps of all ranks, which ui.perfetto.dev shows; rank 0 writes it");
+    app.add_option("--trace-steps", trace_steps_, "the steps, FIRST-LAST, counted from 1")
+        ->capture_default_str()
+        ->needs("--trace");
     show_examples(
         app, {"lockstep run --nproc-per-node 2 lockstep train --task text-classification --model bert-tiny "
               "--tokenizer data/reviews-vocab --train-file data/reviews.csv --validation-file "
@@ -32,6 +38,9 @@ class Train : public Subcommand {
               "lockstep train --task language-modeling --model gpt2-folder --train-file corpus.txt --max-steps 100",
               "lockstep train --task image-classification --model convnet --train-file mnist/ --validation-file "
               "mnist/ --learning-rate 1e-3",
+              "lockstep run --nproc-per-node 2 lockstep train --task text-classification --model bert-tiny "
+              "--tokenizer data/reviews-vocab --train-file data/reviews.csv --label-column division --max-steps 20 "
+              "--output-dir reviews --trace trace.json --trace-steps 10-15",
               "lockstep train --config args.json --task tabular-classification --model mlp --train-file "
               "KDDTrain+.txt"});
   }
@@ -62,9 +71,14 @@ class Train : public Subcommand {
     options.callbacks.push_back(log_callback(args));
 
     Trainer trainer(options);
+    std::unique_ptr<Trace> trace;
+    if (!trace_file_.empty()) trace = std::make_unique<Trace>(trace_options(trace_file_, trace_steps_));
     print_notes(task, trainer);
     if (trainer.is_world_process_zero()) create_folders(args.output_dir);
     TrainOutput output = trainer.train();
+    if (trace) {
+      if (const std::string summary = trace->finish(); !summary.empty()) print_line(summary);
+    }
     if (output.stopped_by_signal != 0) {
       if (trainer.is_world_process_zero()) {
         print_line(fmt::format("Stopped by signal {} after step {}. Go on with --resume-from-checkpoint true.",
@@ -106,6 +120,8 @@ class Train : public Subcommand {
   }
 
   TaskFlags task_;
+  std::string trace_file_;
+  std::string trace_steps_ = kDefaultTraceSteps;
   TrainingFlags training_;
 };
 

@@ -20,6 +20,7 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kTextClassification = "text-classification";
+constexpr const char* kSentenceEmbedding = "sentence-embedding";
 constexpr const char* kLanguageModeling = "language-modeling";
 constexpr const char* kImageClassification = "image-classification";
 constexpr const char* kTabularClassification = "tabular-classification";
@@ -32,7 +33,8 @@ bool name_ends_with(const std::string& path, const std::string& end) {
 
 void TaskFlags::add(CLI::App& app, bool trains) {
   CLI::Option* of_task = app.add_option("--task", task, "what the model is to do");
-  of_task->check(CLI::IsMember({kTextClassification, kLanguageModeling, kImageClassification, kTabularClassification}));
+  of_task->check(CLI::IsMember(
+      {kTextClassification, kSentenceEmbedding, kLanguageModeling, kImageClassification, kTabularClassification}));
   of_task->required();
   app.add_option(
          "--model,--model-name-or-path", model,
@@ -49,12 +51,14 @@ void TaskFlags::add(CLI::App& app, bool trains) {
                      trains ? "the same, to evaluate on"
                             : "CSV, TSV, JSON Lines or text to evaluate on; for images a folder of IDX files");
   if (!trains) of_validation->required();
-  app.add_option("--text-column", text_columns, "column of the text, or two of a pair of sentences; default: by name")
-      ->delimiter(',')
-      ->expected(1, 2);
+  app.add_option("--text-column", text_columns,
+                 "column of the text, or two of a pair of sentences; default: by name. Of --task sentence-embedding: "
+                 "those of anchor, positive and any number of negatives, or two beside a label")
+      ->delimiter(',');
   app.add_option("--label-column", label_columns,
                  "column of the label; default: label. Of texts also several columns of 0 and 1, one for each label "
-                 "that a text may have beside others")
+                 "that a text may have beside others. Of --task sentence-embedding: how alike two texts are, from -1 "
+                 "to 1; default: score, if there is one")
       ->delimiter(',');
   app.add_option("--max-length,--max-seq-length,--block-size", max_length,
                  trains ? "tokens of the longest sample; default: what tokenizer and model take, at most 512"
@@ -112,6 +116,7 @@ std::string TaskFlags::label_column() const {
 
 TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments& args) {
   const auto make = flags.task == kTextClassification    ? make_text_classification_task
+                    : flags.task == kSentenceEmbedding   ? make_sentence_embedding_task
                     : flags.task == kLanguageModeling    ? make_language_modeling_task
                     : flags.task == kImageClassification ? make_image_classification_task
                                                          : make_tabular_classification_task;
@@ -246,9 +251,9 @@ std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr
   return adapted;
 }
 
-TextLength text_length_of_flags(const TaskFlags& flags, const Tokenizer& tokenizer, const Model& model) {
-  return flags.train_file.empty() ? text_length_of_saved(flags.max_length, tokenizer, model)
-                                  : text_length_of_training(flags.max_length, tokenizer, model);
+TextLength text_length_of_flags(const TaskFlags& flags, const Tokenizer& tokenizer, std::int64_t positions) {
+  return flags.train_file.empty() ? text_length_of_saved(flags.max_length, tokenizer, positions)
+                                  : text_length_of_training(flags.max_length, tokenizer, positions);
 }
 
 }  // namespace lockstep

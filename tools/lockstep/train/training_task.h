@@ -68,6 +68,7 @@ TrainingTask make_training_task(const TaskFlags& flags, const TrainingArguments&
 
 // One for each task, in files of their own.
 TrainingTask make_text_classification_task(const TaskFlags& flags, const TrainingArguments& args);
+TrainingTask make_sentence_embedding_task(const TaskFlags& flags, const TrainingArguments& args);
 TrainingTask make_language_modeling_task(const TaskFlags& flags, const TrainingArguments& args);
 TrainingTask make_image_classification_task(const TaskFlags& flags, const TrainingArguments& args);
 TrainingTask make_tabular_classification_task(const TaskFlags& flags, const TrainingArguments& args);
@@ -90,11 +91,6 @@ void set_metrics_of_flags(const TaskFlags& flags, std::int64_t classes, Training
 /// The columns of a table, from its first record or object. @param dialect  of CSV; TSV has tabs
 /// @throws Error  if it cannot be read
 std::vector<std::string> columns_of_file(const std::string& path, CsvDialect dialect = {});
-/// The columns that hold the texts of a file that open_text_file reads: those that were given, or else the usual ones,
-/// such as "text". @param dialect  of CSV
-/// @throws UsageError  if none was given and the file has none of the usual ones; Error  if it cannot be read
-std::vector<std::string> text_columns_of_file(const std::string& path, const std::vector<std::string>& given,
-                                              const CsvDialect& dialect = {});
 /// How CSV files of texts are written, by --delimiter. @throws UsageError  if it is not one character
 CsvDialect dialect_of(const TaskFlags& flags);
 /// The tokenizer of the first folder, or of the model's folder if the first is empty. If it has no padding token, its
@@ -111,6 +107,7 @@ Loaded<Model> load_text_model(const TaskFlags& flags, const TrainingArguments& a
 std::shared_ptr<AdaptedModule<Model>> trainable_text_model(const std::shared_ptr<Model>& model, Tokenizer tokenizer,
                                                            std::int64_t longest, bool recomputes_activations);
 /// The longest sample: see text_length_of_training if there is a training file, else text_length_of_saved.
-TextLength text_length_of_flags(const TaskFlags& flags, const Tokenizer& tokenizer, const Model& model);
+/// @param positions  of the model
+TextLength text_length_of_flags(const TaskFlags& flags, const Tokenizer& tokenizer, std::int64_t positions);
 
 }  // namespace lockstep

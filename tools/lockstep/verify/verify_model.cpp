@@ -38,6 +38,10 @@ Subject open_folder(const VerifyFlags& flags) {
   if (task == "image-classification" || task == "tabular-classification") {
     return {load_array_model(flags.model).model, nullptr};
   }
+  if (task == "sentence-embedding") {
+    throw UsageError("the model makes vectors of texts, and has no loss of its own to verify", flags.model,
+                     "name the folder of a classifier or a language model");
+  }
   const bool is_gpt2 = ConfigFile(flags.model).text({"model_type"}, "") == "gpt2";
   const TextTask text_task = task == "text-classification" ? TextTask::SequenceClassification
                              : is_gpt2                     ? TextTask::CausalLanguageModel

@@ -10,6 +10,7 @@
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text_file.h"
 #include "tools/lockstep/flags/tokenizer_flag.h"
+#include "tools/lockstep/train/text_columns.h"
 #include "tools/lockstep/train/training_task.h"
 
 namespace lockstep {
