@@ -8,9 +8,10 @@
 #include "lockstep/base/environment.h"  // environment variables, with their types checked
 #include "lockstep/base/error.h"        // Error: what happened, where, what to do
 
-#include "lockstep/tensor/batch.h"          // named tensors of several samples
-#include "lockstep/tensor/loss_sum.h"       // a loss as a sum and what it counts
-#include "lockstep/tensor/tensor_fields.h"  // tensors by name
+#include "lockstep/tensor/batch.h"           // named tensors of several samples
+#include "lockstep/tensor/loss_sum.h"        // a loss as a sum and what it counts
+#include "lockstep/tensor/numbered_field.h"  // names of fields of several texts
+#include "lockstep/tensor/tensor_fields.h"   // tensors by name
 
 #include "lockstep/data/batch.h"                       // named tensors of one sample
 #include "lockstep/data/concat_dataset.h"              // several datasets one after the other
@@ -30,6 +31,7 @@
 #include "lockstep/data/padding_collator.h"            // batches of texts of different lengths
 #include "lockstep/data/random_sampler.h"              // all samples in random order
 #include "lockstep/data/sampler.h"                     // the order of samples, and where it stands
+#include "lockstep/data/sentence_dataset.h"            // several texts a sample, each on its own
 #include "lockstep/data/sequential_sampler.h"          // all samples in their order
 #include "lockstep/data/subset_dataset.h"              // some samples of a dataset; random_split
 #include "lockstep/data/tensor_dataset.h"              // samples that stand in memory
@@ -47,22 +49,24 @@
 #include "lockstep/safetensors/safetensors_header.h"  // what such a file holds
 #include "lockstep/safetensors/weight_files.h"        // the weights in a model's folder
 
-#include "lockstep/models/activation.h"      // activations under Hugging Face's names
-#include "lockstep/models/bert.h"            // BERT's encoder
-#include "lockstep/models/bert_config.h"     // BERT's sizes and rates
-#include "lockstep/models/bert_heads.h"      // BERT with a classifier or masked words
-#include "lockstep/models/config_file.h"     // a config.json, read with its types checked
-#include "lockstep/models/convnet.h"         // the ConvNet of PyTorch's MNIST tutorials
-#include "lockstep/models/encoder_config.h"  // sizes of RoBERTa, DistilBERT, ELECTRA, MPNet
-#include "lockstep/models/encoder_models.h"  // these models
-#include "lockstep/models/gpt2.h"            // GPT-2's decoder
-#include "lockstep/models/gpt2_config.h"     // GPT-2's sizes and rates
-#include "lockstep/models/initialization.h"  // random weights, or weights to be read
-#include "lockstep/models/loss.h"            // cross entropy as a sum and a count
-#include "lockstep/models/mlp.h"             // fully connected layers
-#include "lockstep/models/model.h"           // a module with its loss and a synthetic batch
-#include "lockstep/models/pretrained.h"      // from_pretrained and save_pretrained
-#include "lockstep/models/registry.h"        // models by name
+#include "lockstep/models/activation.h"        // activations under Hugging Face's names
+#include "lockstep/models/bert.h"              // BERT's encoder
+#include "lockstep/models/bert_config.h"       // BERT's sizes and rates
+#include "lockstep/models/bert_heads.h"        // BERT with a classifier or masked words
+#include "lockstep/models/config_file.h"       // a config.json, read with its types checked
+#include "lockstep/models/convnet.h"           // the ConvNet of PyTorch's MNIST tutorials
+#include "lockstep/models/encoder_config.h"    // sizes of RoBERTa, DistilBERT, ELECTRA, MPNet
+#include "lockstep/models/encoder_models.h"    // these models
+#include "lockstep/models/gpt2.h"              // GPT-2's decoder
+#include "lockstep/models/gpt2_config.h"       // GPT-2's sizes and rates
+#include "lockstep/models/initialization.h"    // random weights, or weights to be read
+#include "lockstep/models/loss.h"              // cross entropy as a sum and a count
+#include "lockstep/models/mlp.h"               // fully connected layers
+#include "lockstep/models/model.h"             // a module with its loss and a synthetic batch
+#include "lockstep/models/pretrained.h"        // from_pretrained and save_pretrained
+#include "lockstep/models/registry.h"          // models by name
+#include "lockstep/models/sentence_encoder.h"  // one vector for each text
+#include "lockstep/models/sentence_layout.h"   // how a text becomes one vector
 
 #include "lockstep/net/launcher_environment.h"  // RANK and its kin under mpirun and srun
 #include "lockstep/net/long_work.h"             // lets other ranks wait for long work
@@ -84,6 +88,7 @@
 #include "lockstep/comm/process_group.h"     // init_process_group and its group
 #include "lockstep/comm/spawn.h"             // starts ranks as processes or threads
 #include "lockstep/comm/symmetric_memory.h"  // memory that all ranks of a host see
+#include "lockstep/comm/trace.h"             // records steps of all ranks, for ui.perfetto.dev
 #include "lockstep/comm/work.h"              // an operation that was started
 
 #include "lockstep/replicas/data_parallel.h"       // DataParallel: replicas in one process
@@ -98,7 +103,9 @@
 #include "lockstep/replicas/step_trace.h"          // the parts of a step, timed
 
 #include "lockstep/parallel/communication_hook.h"         // hooks: how a bucket is reduced
+#include "lockstep/parallel/contrastive_loss.h"           // negatives from all ranks
 #include "lockstep/parallel/distributed_data_parallel.h"  // DistributedDataParallel: one replica for each rank
+#include "lockstep/parallel/functional.h"                 // collectives that autograd differentiates
 #include "lockstep/parallel/fuse_options.h"               // how ranks share an optimizer's step
 #include "lockstep/parallel/local_sgd.h"                  // post-local SGD and DiLoCo
 #include "lockstep/parallel/parallel_context.h"           // OSLO's ParallelContext
@@ -135,6 +142,7 @@
 #include "lockstep/train/printer_callback.h"       // prints logs
 #include "lockstep/train/progress_callback.h"      // a progress bar for training and evaluation
 #include "lockstep/train/project_configuration.h"  // where an Accelerator keeps its files
+#include "lockstep/train/sentence_training.h"      // losses and metrics of vectors of texts
 #include "lockstep/train/state_hooks.h"            // called before state is saved or loaded
 #include "lockstep/train/tensorboard_callback.h"   // writes logs for TensorBoard
 #include "lockstep/train/tracker.h"                // where an Accelerator's logs go

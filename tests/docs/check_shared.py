@@ -91,6 +91,15 @@ def check_exports(folder):
     return public
 
 
+def check_engines(folder):
+    """An engine that is a module exports its entries alone."""
+    for module in folder.glob("*.so"):
+        names = [line.split()[-1] for line in output("nm", "-D", "--defined-only", module).splitlines()]
+        expect(names, f"{module} exports nothing")
+        for name in names:
+            expect(name.startswith("lockstep_"), f"{module} exports {name}, which is no entry of an engine")
+
+
 def check_examples(build, public):
     """Programs that include public headers alone need public symbols alone."""
     objects = list((build / "examples").rglob("*.o"))
@@ -125,7 +134,9 @@ def main():
         for component in ("library", "development"):
             run(f"DESTDIR={folder}/stage cmake --install {shared} --prefix {PREFIX} --component {component}", folder)
         prefix = f"{folder}/stage{PREFIX}"
-        public = check_exports(next(pathlib.Path(prefix).rglob("liblockstep_base.so")).parent)
+        libraries = next(pathlib.Path(prefix).rglob("liblockstep_base.so")).parent
+        public = check_exports(libraries)
+        check_engines(libraries / "lockstep")
         check_examples(build, public)
 
         page = blocks(source, "Install")["cmake"][0]
