@@ -123,6 +123,21 @@ TEST_F(AccelerateFile, AsksForMpirunByAHostFileAlone) {
   }
 }
 
+// Each of them was, or could have been, another value after it was written and read.
+TEST_F(AccelerateFile, KeepsTextsThatYamlTakesForSomethingElse) {
+  for (const char* text : {"host ", " host",           "a\nb",        "a\tb",    "- x",  "? x", "x: y", "x #y", "it's",
+                           "\"x\"", "1_000",           "0x1f",        "1:30",    ".inf", "no",  "~",    "=",    "<<",
+                           "\x7f",  "h\u00f6he\u2028", "/srv/a b.py", "10.0.0.7"}) {
+    AccelerateConfig config = read_accelerate_config(write(kTwoGpus));
+    config.main_process_ip = text;
+    for (const char* name : {"written.yaml", "written.json"}) {
+      const std::string path = folder_.path() + "/" + name;
+      write_accelerate_config(config, path);
+      EXPECT_EQ(read_accelerate_config(path).main_process_ip, text) << read_file(path);
+    }
+  }
+}
+
 TEST_F(AccelerateFile, IsJsonWhereItsNameSaysSo) {
   AccelerateConfig config;
   config.distributed_type = "MULTI_CPU";

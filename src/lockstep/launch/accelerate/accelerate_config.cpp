@@ -236,17 +236,23 @@ Json json_of(const AccelerateConfig& config) {
   return out;
 }
 
-// Text that YAML would take for something else needs quotes.
+// Text that YAML could take for something else needs quotes: everything but words, paths, addresses and lists.
 std::string yaml_text(const std::string& text) {
-  static const std::vector<std::string> taken{"no", "yes", "on", "off", "true", "false", "null", "~", ""};
-  const bool is_word = std::find(taken.begin(), taken.end(), lower_case(text)) != taken.end();
-  const bool is_address = std::count(text.begin(), text.end(), '.') > 1;
-  const bool is_number = text.find_first_not_of("0123456789.+-eE") == std::string::npos && !is_address;
-  const bool is_special = text.find_first_of(":#'\"{}[]&*!|>%@`\n\t") != std::string::npos;
-  if (!is_word && !is_number && !is_special) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
-  return quoted + "'";
+  static const std::vector<std::string> taken{"no", "yes", "on", "off", "true", "false", "null"};
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/'; };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_plain = [&](char c) {
+    return is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.' || c == ',';
+  };
+  const bool is_word =
+      !text.empty() && is_letter(text[0]) && std::find(taken.begin(), taken.end(), lower_case(text)) == taken.end();
+  const bool is_address = !text.empty() && is_digit(text[0]) &&
+                          (std::count(text.begin(), text.end(), '.') > 1 || text.find(',') != std::string::npos);
+  if ((is_word || is_address) && std::all_of(text.begin(), text.end(), is_plain)) return text;
+  const bool is_printable = std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  YAML::Emitter quoted;
+  quoted << (is_printable ? YAML::SingleQuoted : YAML::DoubleQuoted) << text;
+  return quoted.c_str();
 }
 
 bool is_json(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
