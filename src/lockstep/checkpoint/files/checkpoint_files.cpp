@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text/affixes.h"
+#include "lockstep/checkpoint/files/json_number.h"
 
 namespace lockstep {
 namespace {
@@ -72,11 +73,11 @@ std::map<std::string, SamplerState> parse_positions(const nlohmann::json& json, 
   try {
     for (const auto& [name, entry] : json.items()) {
       SamplerState& state = samplers[name];
-      state.seed = entry.at("seed").get<std::uint64_t>();
-      state.epoch = entry.at("epoch").get<std::int64_t>();
-      state.position = entry.at("position").get<std::int64_t>();
-      state.dataset_size = entry.at("dataset_size").get<std::int64_t>();
-      state.num_replicas = entry.at("num_replicas").get<std::int64_t>();
+      state.seed = whole_number_at<std::uint64_t>(entry, "seed", path);
+      state.epoch = whole_number_at<std::int64_t>(entry, "epoch", path);
+      state.position = whole_number_at<std::int64_t>(entry, "position", path);
+      state.dataset_size = whole_number_at<std::int64_t>(entry, "dataset_size", path);
+      state.num_replicas = whole_number_at<std::int64_t>(entry, "num_replicas", path);
       const bool is_sound =
           state.epoch >= 0 && state.position >= 0 && state.dataset_size >= 0 && state.num_replicas > 0;
       if (!is_sound) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 
 namespace lockstep {
 
@@ -10,5 +11,12 @@ namespace lockstep {
 nlohmann::json json_of_number(double value);
 /// The number that `json_of_number` wrote; nothing if `value` is not such a number.
 std::optional<double> number_in(const nlohmann::json& value);
+/// The whole number in `value`, which may be written as 500.0; nothing if there is a fraction or T cannot hold it. T is
+/// int, std::int64_t or std::uint64_t.
+template <typename T>
+std::optional<T> whole_number_in(const nlohmann::json& value);
+/// The whole number in the object's field `key`. Throws Error, which names `path`, if there is no such number.
+template <typename T>
+T whole_number_at(const nlohmann::json& object, const char* key, const std::string& path);
 
 }  // namespace lockstep

@@ -14,6 +14,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/base/files/unique_fd.h"
+#include "lockstep/checkpoint/files/json_number.h"
 #include "lockstep/data/files/sha256.h"
 
 namespace lockstep {
@@ -79,14 +80,14 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   if (json.value("sha256", nlohmann::json()) != sum_of(json))
     refuse_manifest(path, "was changed: its own checksum is wrong");
   try {
-    if (json.at("version").get<int>() != kManifestVersion) {
+    if (whole_number_at<int>(json, "version", path) != kManifestVersion) {
       refuse_manifest(path, fmt::format("is of version {}; this library reads version {}", json.at("version").dump(),
                                         kManifestVersion));
     }
     Manifest manifest;
-    manifest.step = json.at("step").get<std::int64_t>();
-    manifest.world_size = json.at("world_size").get<int>();
-    manifest.sequence = json.at("sequence").get<std::int64_t>();
+    manifest.step = whole_number_at<std::int64_t>(json, "step", path);
+    manifest.world_size = whole_number_at<int>(json, "world_size", path);
+    manifest.sequence = whole_number_at<std::int64_t>(json, "sequence", path);
     if (manifest.step < 0)
       refuse_manifest(path, fmt::format("says \"step\": {}, which no training has", manifest.step));
     if (manifest.world_size < 1) {
@@ -95,7 +96,8 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     for (const auto& [name, file] : json.at("files").items()) {
       if (!is_manifest_name(name))
         refuse_manifest(path, fmt::format("names \"{}\", which is no plain file name", name));
-      manifest.files[name] = {file.at("bytes").get<std::uint64_t>(), file.at("sha256").get<std::string>()};
+      manifest.files[name] = {whole_number_at<std::uint64_t>(file, "bytes", path),
+                              file.at("sha256").get<std::string>()};
     }
     return manifest;
   } catch (const nlohmann::json::exception& error) {

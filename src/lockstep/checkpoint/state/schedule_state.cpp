@@ -41,8 +41,9 @@ std::string scaler_json(const GradScaler::State& state) {
 }
 
 LambdaLR::State parse_lambda_lr(const std::string& text, const std::string& path) {
-  return read_typed(text, path, "LambdaLR", [](const nlohmann::json& json) {
-    return LambdaLR::State{json.at("last_step").get<std::int64_t>(), json.at("base_lrs").get<std::vector<double>>()};
+  return read_typed(text, path, "LambdaLR", [&](const nlohmann::json& json) {
+    return LambdaLR::State{whole_number_at<std::int64_t>(json, "last_step", path),
+                           json.at("base_lrs").get<std::vector<double>>()};
   });
 }
 
@@ -52,15 +53,15 @@ ReduceLROnPlateau::State parse_plateau(const std::string& text, const std::strin
     const auto best = number_in(json.at("best"));
     if (!best) throw Error(path + ": \"best\" is not a number", path, "resume from another checkpoint");
     state.best = *best;
-    state.num_bad_epochs = json.at("num_bad_epochs").get<int>();
-    state.cooldown_counter = json.at("cooldown_counter").get<int>();
+    state.num_bad_epochs = whole_number_at<int>(json, "num_bad_epochs", path);
+    state.cooldown_counter = whole_number_at<int>(json, "cooldown_counter", path);
     return state;
   });
 }
 
 GradScaler::State parse_scaler(const std::string& text, const std::string& path) {
-  return read_typed(text, path, "GradScaler", [](const nlohmann::json& json) {
-    return GradScaler::State{json.at("scale").get<double>(), json.at("growth_tracker").get<int>()};
+  return read_typed(text, path, "GradScaler", [&](const nlohmann::json& json) {
+    return GradScaler::State{json.at("scale").get<double>(), whole_number_at<int>(json, "growth_tracker", path)};
   });
 }
 

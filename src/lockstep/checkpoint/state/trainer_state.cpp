@@ -32,8 +32,10 @@ class StateReader {
     const Json* value = find(key);
     if (value == nullptr) return;
     if (value->is_number_float() && value->get<double>() < 1) return;  // Hugging Face: a fraction of all steps
-    if (!value->is_number()) refuse_type(key, *value, "a number");
-    out = value->get<std::int64_t>();
+    const auto number = whole_number_in<std::int64_t>(*value);
+    if (!number)
+      refuse_state(path_, fmt::format("\"{}\" is {}, not a whole number", key, value->dump().substr(0, 100)));
+    out = *number;
   }
   void read(const char* key, bool& out) const {
     const Json* value = find(key);
