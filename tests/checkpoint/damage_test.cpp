@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "lockstep/checkpoint/files/manifest.h"
+#include "lockstep/data/files/sha256.h"
 #include "tests/checkpoint/faulty_file_system.h"
 #include "tests/checkpoint/sample_content.h"
 #include "tests/support/temporary_folder.h"
@@ -157,6 +159,23 @@ TEST_F(DamagedCheckpoints, AreNamedWhenNoneIsWhole) {
   ASSERT_EQ(search.damaged.size(), 2u);
   EXPECT_EQ(search.damaged[0].path, folder_ / "checkpoint-20");
   EXPECT_FALSE(find_newest_checkpoint(folder_ / "nowhere").newest);
+}
+
+// With the right checksum, so that the numbers themselves are read.
+TEST(Manifest, RefusesNumbersThatAreNotWholeOrDoNotFit) {
+  const std::string sum = std::string(64, '0');
+  for (const std::string number : {"1e300", "0.5", "18446744073709551616", "-1"}) {
+    nlohmann::json json = nlohmann::json::parse(
+        R"({"format": "lockstep checkpoint", "version": 1, "step": 10, "world_size": 2, "sequence": 3, "files":
+            {"model.safetensors": {"bytes": )" + number + R"(, "sha256": ")" + sum + "\"}}}");
+    json["sha256"] = sha256_hex(json.dump());
+    try {
+      parse_manifest(json.dump(), "manifest.json");
+      ADD_FAILURE() << number << " bytes were taken";
+    } catch (const Error& error) {
+      EXPECT_NE(error.happened().find("\"bytes\" is "), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST_F(DamagedCheckpoints, ShowTheWholeOfBothSums) {

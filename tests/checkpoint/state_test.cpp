@@ -86,6 +86,15 @@ TEST(TrainerStateFile, RefusesOtherTypesAndPassesOverWhatItDoesNotKnow) {
   }
 }
 
+// C++ does not define what an integer gets that cannot hold the number.
+TEST(TrainerStateFile, TakesWholeNumbersThatFit) {
+  EXPECT_EQ(parse_trainer_state(R"({"eval_steps": 500.0})", "file").eval_steps, 500);
+  for (const char* number : {"1e300", "-1e300", "1e19", "18446744073709551615", "2.5"}) {
+    const std::string text = std::string(R"({"global_step": )") + number + "}";
+    EXPECT_THROW(parse_trainer_state(text, "file"), Error) << text;
+  }
+}
+
 TEST(ScheduleFile, BringsStatesBackToTheBit) {
   const LambdaLR::State lambda{41, {0.1, 5e-5 / 3, std::nextafter(1e-3, 1)}};
   const LambdaLR::State lambda_back = parse_lambda_lr(schedule_json(lambda), "file");
@@ -111,6 +120,18 @@ TEST(ScheduleFile, RefusesTheStateOfAnotherKind) {
        {"", "{}", R"({"type": "LambdaLR"})", R"({"type": "LambdaLR", "last_step": "x", "base_lrs": []})"}) {
     EXPECT_THROW(parse_lambda_lr(text, "file"), Error) << text;
   }
+}
+
+TEST(ScheduleFile, TakesWholeNumbersThatFit) {
+  EXPECT_EQ(parse_scaler(R"({"type": "GradScaler", "scale": 2, "growth_tracker": 7.0})", "file").growth_tracker, 7);
+  for (const std::string number : {"1e300", "2147483648", "-2147483649", "0.5"}) {
+    EXPECT_THROW(parse_scaler(R"({"type": "GradScaler", "scale": 2, "growth_tracker": )" + number + "}", "file"), Error);
+    EXPECT_THROW(parse_plateau(R"({"type": "ReduceLROnPlateau", "best": 1, "num_bad_epochs": 0, "cooldown_counter": )" +
+                                   number + "}",
+                               "file"),
+                 Error);
+  }
+  EXPECT_THROW(parse_lambda_lr(R"({"type": "LambdaLR", "last_step": 1e300, "base_lrs": []})", "file"), Error);
 }
 
 TEST(GeneratorState, GoesOnWhereItStood) {

@@ -1,8 +1,11 @@
 // Messages between launchers: any text is understood, or refused.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "lockstep/base/error.h"
 #include "lockstep/launch/elastic/messages.h"
+#include "lockstep/launch/nodes/host_entry.h"
 
 namespace lockstep {
 namespace {
@@ -52,6 +55,15 @@ TEST(ElasticMessages, ThatAreNoneAreRefused) {
   for (const char* text : {"", "{", "[]", "lost", "{\"kind\": 1}"}) {
     EXPECT_THROW(parse_report(text), Error) << text;
     EXPECT_THROW(parse_order(text), Error) << text;
+  }
+}
+
+// An integer cannot hold them, and C++ does not define what it gets.
+TEST(ElasticMessages, WithFractionsAreRefused) {
+  for (const char* number : {"1e300", "0.5", "1.0"}) {
+    const std::string rest = R"(,"host":"x","generation":0,"text":"","blames_a_peer":false})";
+    EXPECT_THROW(parse_report(R"({"kind":)" + std::string(number) + rest), Error) << number;
+    EXPECT_THROW(parse_host_entry(R"({"id":"x","name":"host-x","pid":)" + std::string(number) + "}"), Error) << number;
   }
 }
 

@@ -2,8 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/error.h"
-#include "lockstep/base/files/json_problem.h"
+#include "lockstep/launch/nodes/launcher_message.h"
 
 namespace lockstep {
 namespace {
@@ -14,13 +13,7 @@ constexpr const char* kLostMark = "lost ";
 
 template <typename Read>
 auto parsed(const std::string& text, Read read) {
-  try {
-    return read(json::parse(text));
-  } catch (const json::exception& error) {
-    throw Error("a launcher's message cannot be read: " + json_problem(error), "lockstep run",
-                "run all hosts with one version of Lockstep; give the job a secret (LOCKSTEP_SECRET) where others "
-                "reach its store");
-  }
+  return read_launcher_message(text, "a launcher's message", read);
 }
 
 // The texts may contain any bytes that a program wrote.

@@ -8,9 +8,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/error.h"
-#include "lockstep/base/files/json_problem.h"
 #include "lockstep/base/processor/topology.h"
+#include "lockstep/launch/nodes/launcher_message.h"
 #include "lockstep/launch/process/child_process.h"
 #include "lockstep/net/hmac.h"
 #include "lockstep/version.h"
@@ -118,13 +117,7 @@ HostEntry host_entry_of(const nlohmann::json& json) {
 }
 
 HostEntry parse_host_entry(const std::string& text) {
-  try {
-    return host_entry_of(nlohmann::json::parse(text));
-  } catch (const nlohmann::json::exception& error) {
-    throw Error("what another launcher says of itself cannot be read: " + json_problem(error), "lockstep run",
-                "run all hosts with one version of Lockstep; give the job a secret (LOCKSTEP_SECRET) where others "
-                "reach its store");
-  }
+  return read_launcher_message(text, "what another launcher says of itself", host_entry_of);
 }
 
 std::optional<std::string> other_job(const HostEntry& job, const HostEntry& other) {

@@ -68,7 +68,7 @@ std::string EarlyStoppingCallback::state() const {
 
 void EarlyStoppingCallback::load_state(const std::string& state) {
   const nlohmann::json attributes = nlohmann::json::parse(state).at("attributes");
-  counter_ = attributes.at("early_stopping_patience_counter").get<int>();
+  counter_ = whole_number_at<int>(attributes, "early_stopping_patience_counter", "the state of EarlyStoppingCallback");
   best_ = number_in(attributes.value("best", nlohmann::json(nullptr)));
 }
 
