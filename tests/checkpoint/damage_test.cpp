@@ -167,7 +167,8 @@ TEST(Manifest, RefusesNumbersThatAreNotWholeOrDoNotFit) {
   for (const std::string number : {"1e300", "0.5", "18446744073709551616", "-1"}) {
     nlohmann::json json = nlohmann::json::parse(
         R"({"format": "lockstep checkpoint", "version": 1, "step": 10, "world_size": 2, "sequence": 3, "files":
-            {"model.safetensors": {"bytes": )" + number + R"(, "sha256": ")" + sum + "\"}}}");
+            {"model.safetensors": {"bytes": )" +
+        number + R"(, "sha256": ")" + sum + "\"}}}");
     json["sha256"] = sha256_hex(json.dump());
     try {
       parse_manifest(json.dump(), "manifest.json");

@@ -125,7 +125,8 @@ TEST(ScheduleFile, RefusesTheStateOfAnotherKind) {
 TEST(ScheduleFile, TakesWholeNumbersThatFit) {
   EXPECT_EQ(parse_scaler(R"({"type": "GradScaler", "scale": 2, "growth_tracker": 7.0})", "file").growth_tracker, 7);
   for (const std::string number : {"1e300", "2147483648", "-2147483649", "0.5"}) {
-    EXPECT_THROW(parse_scaler(R"({"type": "GradScaler", "scale": 2, "growth_tracker": )" + number + "}", "file"), Error);
+    EXPECT_THROW(parse_scaler(R"({"type": "GradScaler", "scale": 2, "growth_tracker": )" + number + "}", "file"),
+                 Error);
     EXPECT_THROW(parse_plateau(R"({"type": "ReduceLROnPlateau", "best": 1, "num_bad_epochs": 0, "cooldown_counter": )" +
                                    number + "}",
                                "file"),

@@ -31,7 +31,8 @@ class StateReader {
   void read(const char* key, std::int64_t& out) const {
     const Json* value = find(key);
     if (value == nullptr) return;
-    if (value->is_number_float() && value->get<double>() < 1) return;  // Hugging Face: a fraction of all steps
+    const double share = value->is_number_float() ? value->get<double>() : 0;
+    if (share > 0 && share < 1) return;  // Hugging Face: of all steps
     const auto number = whole_number_in<std::int64_t>(*value);
     if (!number)
       refuse_state(path_, fmt::format("\"{}\" is {}, not a whole number", key, value->dump().substr(0, 100)));
