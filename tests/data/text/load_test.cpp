@@ -67,6 +67,21 @@ TEST(Load, LineEndsOfWindowsAndAMissingLastOne) {
   EXPECT_EQ(folder.load().encode("boat").ids, (Ids{2, 4, 3}));
 }
 
+// As transformers 5.23 does: AutoTokenizer gives the three tokens of "don't" with this file and without it.
+TEST(Load, NeverSplitOfAFolderIsPassedOverWithAWarning) {
+  SmallFolder folder;
+  folder.put("vocab.txt", lines(small_bert_tokens())).put("tokenizer_config.json", R"({"never_split": ["don't"]})");
+  testing::internal::CaptureStderr();
+  const Tokenizer tokenizer = folder.load();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(inner_ids(tokenizer, "don't"), (Ids{20, 21, 22}));
+  EXPECT_NE(said.find("tokenizer_config.json.never_split: passed over"), std::string::npos) << said;
+  folder.put("tokenizer_config.json", R"({"never_split": null, "do_basic_tokenize": true})");
+  testing::internal::CaptureStderr();
+  folder.load();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(Load, ByteLevelFilesUnderBothNames) {
   for (const bool old_names : {false, true}) {
     SmallFolder folder;
@@ -118,7 +133,7 @@ TEST(Save, WritesWhatLoadsAgain) {
     if (word_piece) {
       folder.put("vocab.txt", lines(small_bert_tokens()));
       folder.put("tokenizer_config.json",
-                 R"({"do_lower_case": false, "never_split": ["don't"], "model_max_length": 64})");
+                 R"({"do_lower_case": false, "lockstep_never_split": ["don't"], "model_max_length": 64})");
     } else {
       folder.put("vocab.json", vocab_json(kBpeTokens)).put("merges.txt", kMerges);
     }

@@ -248,6 +248,9 @@ TEST(NeverSplit, KeepsWordsBetweenSpacesWhole) {
   EXPECT_EQ(inner_ids(tokenizer, "Boat boat Boats Boat, Boat"), (Ids{23, 6, 6, 7, 6, 11, 23}));
   // The vocabulary does not contain it, so as a whole it is unknown.
   EXPECT_EQ(inner_ids(tokenizer, "don't don't!"), (Ids{1, 20, 21, 22, 13}));
+  const TemporaryFolder saved;
+  tokenizer.save(saved.path());
+  EXPECT_EQ(inner_ids(load_tokenizer(saved.path()), "Boat boat don't"), (Ids{23, 6, 1}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/data/text/files/json_fields.h"
 #include "lockstep/data/text/files/json_file.h"
 
@@ -70,15 +71,27 @@ void read_added_tokens_decoder(JsonFields& fields, TokenizerConfig& config) {
   }
 }
 
-void read_never_split(JsonFields& fields, TokenizerConfig& config) {
+// transformers 5 passes `never_split` over, as the fast tokenizers of version 4 did: words of it are cut like others.
+void warn_of_never_split(JsonFields& fields) {
   const nlohmann::json* words = fields.find("never_split");
-  if (words == nullptr || words->is_null()) return;
+  if (words == nullptr || words->is_null() || words->empty()) return;
+  log_warning(
+      "{}: passed over, as transformers 5 does, so these words are cut like others; a program keeps them whole by "
+      "load_bert_vocabulary's never_split",
+      fields.place("never_split"));
+}
+
+// The words that a program gave as BertTokenizerOptions::never_split, of a tokenizer that this library saved.
+void read_whole_words(JsonFields& fields, TokenizerConfig& config) {
+  const nlohmann::json* words = fields.find(kWholeWordsField);
+  if (words == nullptr) return;
   if (!words->is_array()) {
-    throw Error("expected a list, but it says " + show_json(*words), fields.place("never_split"), "correct the file");
+    throw Error("expected a list, but it says " + show_json(*words), fields.place(kWholeWordsField),
+                "correct the file");
   }
   for (const nlohmann::json& word : *words) {
     if (!word.is_string() || word.get_ref<const std::string&>().empty()) {
-      throw Error("expected words, but it says " + show_json(word), fields.place("never_split"), "correct the file");
+      throw Error("expected words, but it says " + show_json(word), fields.place(kWholeWordsField), "correct the file");
     }
     config.never_split.push_back(word.get<std::string>());
   }
@@ -108,7 +121,8 @@ void read_config(const std::string& path, TokenizerConfig& config) {
     config.model_max_length = static_cast<std::int64_t>(length->get<double>());
   }
   read_special_tokens(fields, config.special);
-  read_never_split(fields, config);
+  warn_of_never_split(fields);
+  read_whole_words(fields, config);
   read_added_tokens_decoder(fields, config);
 }
 

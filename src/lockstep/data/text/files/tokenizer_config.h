@@ -11,6 +11,10 @@
 
 namespace lockstep::text {
 
+/// The field of tokenizer_config.json in which a saved tokenizer keeps the words that it never splits. Hugging Face's
+/// `never_split` is another one: it has no effect in transformers 5, and has none here.
+constexpr const char* kWholeWordsField = "lockstep_never_split";
+
 /// The content of the small files beside a vocabulary: tokenizer_config.json, special_tokens_map.json,
 /// added_tokens.json and the model's config.json. All are optional; a value that none of them has is unset.
 struct TokenizerConfig {
@@ -21,7 +25,7 @@ struct TokenizerConfig {
   std::optional<bool> strip_accents;
   std::optional<bool> tokenize_chinese_chars;
   std::optional<bool> add_prefix_space;
-  std::vector<std::string> never_split;
+  std::vector<std::string> never_split;  ///< from kWholeWordsField
   std::vector<AddedToken> added_tokens;
   std::optional<std::int64_t> model_max_length;
   std::optional<SequenceSide> padding_side;

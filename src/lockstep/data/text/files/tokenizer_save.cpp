@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
+#include "lockstep/data/text/files/tokenizer_config.h"
 #include "lockstep/data/text/tokenizer.h"
 #include "lockstep/data/text/tokenizer_core.h"
 
@@ -60,11 +61,11 @@ ordered_json config_json(const TokenizerDocument& document, const SpecialTokens&
   } else {
     config["add_prefix_space"] = byte_level_options(document).add_prefix_space;
   }
-  ordered_json never_split = ordered_json::array();
+  ordered_json whole_words = ordered_json::array();
   for (const text::AddedToken& token : document.added_tokens) {
-    if (token.between_spaces) never_split.push_back(token.content);
+    if (token.between_spaces) whole_words.push_back(token.content);
   }
-  if (!never_split.empty()) config["never_split"] = never_split;
+  if (!whole_words.empty()) config[text::kWholeWordsField] = whole_words;
   if (model_max_length) config["model_max_length"] = *model_max_length;
   const auto put = [&](const char* name, const std::optional<std::string>& token) {
     if (token) config[name] = *token;
