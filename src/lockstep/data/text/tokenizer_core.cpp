@@ -24,8 +24,8 @@ std::unique_ptr<text::TextEncoder> make_encoder(const TokenizerDocument& documen
   if (is_word_piece(document)) {
     return text::make_bert_encoder(document.vocabulary, word_piece_options(document), normalizer_options(document));
   }
-  return text::make_byte_level_encoder(document.vocabulary, document.merges, byte_pair_options(document),
-                                       byte_level_options(document));
+  const text::BytePairOptions model = byte_pair_options(document);  // first: its errors name other kinds of BPE
+  return text::make_byte_level_encoder(document.vocabulary, document.merges, model, byte_level_options(document));
 }
 
 /// The span of an added token in the text. If blanks are trimmed, white space that the token took is not part of its

@@ -9,7 +9,8 @@ namespace {
 
 Error unsupported(const std::string& what, const std::string& where) {
   return Error("not supported: " + what, where,
-               "use a tokenizer like BERT's (WordPiece) or GPT-2's and RoBERTa's (byte-level BPE)");
+               "use a tokenizer like BERT's (WordPiece) or GPT-2's and RoBERTa's (byte-level BPE), which the models "
+               "here have");
 }
 
 /// The part `name` of the document; null if it is missing or null.
@@ -24,6 +25,37 @@ void require_unknown_token(const TokenizerDocument& document, const std::string&
   if (document.vocabulary.find(token)) return;
   throw Error("the vocabulary lacks the unknown token '" + token + "'", place(document, "model.unk_token"),
               "name the unknown token that the vocabulary has, or take the file from its source again");
+}
+
+/// Whether the part `name` is of the type `type`, or a sequence of parts one of which is.
+bool has_type(const TokenizerDocument& document, const std::string& name, const std::string& type) {
+  const nlohmann::json* declared = part(document, name);
+  if (declared == nullptr || !declared->is_object()) return false;
+  if (declared->value("type", nlohmann::json()) == type) return true;
+  for (const char* list : {"pretokenizers", "normalizers"}) {
+    const auto parts = declared->find(list);
+    if (parts == declared->end() || !parts->is_array()) continue;
+    for (const nlohmann::json& one : *parts) {
+      if (one.is_object() && one.value("type", nlohmann::json()) == type) return true;
+    }
+  }
+  return false;
+}
+
+/// BPE has relatives that are not byte-level, or that cut texts by another pattern. Their names say more than the first
+/// field that is not supported.
+void refuse_relatives_of_bpe(const TokenizerDocument& document) {
+  const nlohmann::json& model = *part(document, "model");
+  if (model.value("byte_fallback", nlohmann::json()) == true) {
+    throw unsupported("SentencePiece's BPE, as of Llama 2 and Mistral", place(document, "model.byte_fallback"));
+  }
+  if (has_type(document, "pre_tokenizer", "Metaspace") || has_type(document, "normalizer", "Prepend")) {
+    throw unsupported("SentencePiece's BPE, as of Llama 2 and Mistral", document.where);
+  }
+  if (has_type(document, "pre_tokenizer", "Split")) {
+    throw unsupported("BPE that cuts texts by a pattern of its own, as of GPT-4 and Llama 3",
+                      place(document, "pre_tokenizer"));
+  }
 }
 
 SequenceSide direction(JsonFields& fields, const std::string& name) {
@@ -51,7 +83,9 @@ bool is_word_piece(const TokenizerDocument& document) {
   if (type == model->end()) return model->contains("max_input_chars_per_word");  // files before 2021 name no type
   if (*type == "WordPiece") return true;
   if (*type == "BPE") return false;
-  throw unsupported("the model " + show_json(*type), place(document, "model.type"));
+  const bool is_sentence_piece = *type == "Unigram";
+  throw unsupported("the model " + show_json(*type) + (is_sentence_piece ? ", as of T5, ALBERT and XLM-RoBERTa" : ""),
+                    place(document, "model.type"));
 }
 
 WordPieceOptions word_piece_options(const TokenizerDocument& document) {
@@ -67,6 +101,7 @@ WordPieceOptions word_piece_options(const TokenizerDocument& document) {
 }
 
 BytePairOptions byte_pair_options(const TokenizerDocument& document) {
+  refuse_relatives_of_bpe(document);
   JsonFields fields(*part(document, "model"), place(document, "model"));
   fields.skip({"type"});
   BytePairOptions options;
