@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "lockstep/base/group_place.h"
 #include "lockstep/data/distributed_sampler.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/data/random_sampler.h"
@@ -146,6 +147,22 @@ TEST(Sampler, AnEpochSetWhileAnotherRunsDoesNotMoveIt) {
   sampler.advance(3);  // of epoch 0
   EXPECT_EQ(sampler.state().position, 0);
   EXPECT_EQ(started.epoch, 0);
+}
+
+// As OSLO's tutorial does with LOCAL_WORLD_SIZE: ranks 0 and 1 of two hosts with two ranks each see no error.
+TEST(DistributedSampler, WarnsOnceIfSeveralRanksOfTheGroupReadTheSameSamples) {
+  const auto words_of = [](const DistributedSamplerOptions& options) {
+    testing::internal::CaptureStderr();
+    const DistributedSampler sampler(10, options);
+    return testing::internal::GetCapturedStderr();
+  };
+  const ThreadPlace rank_1_of_4(GroupPlace{1, 4});
+  EXPECT_EQ(words_of({4, 1}), "");
+  EXPECT_EQ(words_of({}), "");
+  EXPECT_EQ(words_of({1, 0, false}), "") << "not shuffled: an evaluation of all samples by each rank";
+  const std::string said = words_of({2, 1});
+  EXPECT_NE(said.find("num_replicas is 2 and the default group has 4 ranks"), std::string::npos) << said;
+  EXPECT_EQ(words_of({1, 0}), "") << "once";
 }
 
 TEST(Sampler, RefusesWhatCannotBe) {

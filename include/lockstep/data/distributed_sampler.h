@@ -29,8 +29,8 @@ struct DistributedSamplerOptions {
 ///     with drop_last, cut instead       4 0 1 3          rank 0: 4 1, rank 1: 0 3
 ///
 /// The order is the same for every epoch unless `set_epoch` is called before each: a second iteration over one shuffled
-/// epoch logs a warning. For evaluation use ExactDistributedSampler: repeated samples make metrics wrong. Reference:
-/// PyTorch, torch/utils/data/distributed.py.
+/// epoch logs a warning, and so does a `num_replicas` below the default group's size. For evaluation use
+/// ExactDistributedSampler: repeated samples make metrics wrong. Reference: PyTorch, torch/utils/data/distributed.py.
 class DistributedSampler : public Sampler {
  public:
   /// @throws Error  if the dataset is empty, the rank is outside [0, num_replicas), or one of the two is left to a

@@ -1,8 +1,28 @@
 #include "lockstep/data/distributed_sampler.h"
 
+#include <atomic>
+
+#include "lockstep/base/group_place.h"
 #include "lockstep/base/log.h"
 
 namespace lockstep {
+namespace {
+
+// Tutorials give LOCAL_WORLD_SIZE as num_replicas, which is right on one host alone. A rank that is below it sees no
+// error, and reads what another rank reads.
+void warn_of_few_replicas(const DistributedSamplerOptions& options) {
+  const auto place = default_place();
+  if (!options.num_replicas || !place || *options.num_replicas >= place->world_size || !options.shuffle) return;
+  static std::atomic<bool> was_said{false};
+  if (was_said.exchange(true)) return;
+  log_warning(
+      "DistributedSampler: num_replicas is {} and the default group has {} ranks, so several ranks train on the same "
+      "samples, unless groups of your own share them out; leave num_replicas out, or give the world size "
+      "(LOCAL_WORLD_SIZE counts the ranks of one host)",
+      *options.num_replicas, place->world_size);
+}
+
+}  // namespace
 
 DistributedSampler::DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options)
     : DistributedSampler(dataset_size, options, replica_of("DistributedSampler", options.num_replicas, options.rank)) {}
@@ -14,7 +34,9 @@ DistributedSampler::DistributedSampler(std::int64_t dataset_size, const Distribu
                options.drop_last ? replica.share_without_tail(dataset_size) : replica.padded_share(dataset_size)},
               options.seed),
       order_(dataset_size, replica, size(), options.shuffle),
-      shuffle_(options.shuffle) {}
+      shuffle_(options.shuffle) {
+  warn_of_few_replicas(options);
+}
 
 std::int64_t DistributedSampler::do_next_epoch(std::int64_t epoch) {
   if (shuffle_ && !warned_) {
