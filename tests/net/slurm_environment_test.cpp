@@ -10,6 +10,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/net/launcher_environment.h"
+#include "lockstep/net/start_line.h"
 
 namespace lockstep {
 namespace {
@@ -133,6 +134,7 @@ TEST_F(SlurmEnvironment, OfAJobsScriptIsNoStep) {
   EXPECT_EQ(slurm_tasks_without_step(), 4);
   adopt_launcher_environment();
   EXPECT_FALSE(env_string("RANK"));
+  EXPECT_EQ(start_line().rfind("srun ", 0), 0U) << start_line();
 }
 
 }  // namespace

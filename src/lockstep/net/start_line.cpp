@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/net/environment/slurm_environment.h"
 
 namespace lockstep {
 namespace {
@@ -38,7 +39,8 @@ std::string own_words() {
 std::string start_line() {
   const std::string words = own_words();
   const bool fits = !words.empty() && words.size() <= kLongestLine && printable(words, kLongestLine) == words;
-  return "lockstep run --nproc-per-node 2" + (fits ? words : " PROGRAM");
+  const bool is_job_script = slurm_tasks_without_step().value_or(1) > 1;
+  return (is_job_script ? "srun" : "lockstep run --nproc-per-node 2") + (fits ? words : " PROGRAM");
 }
 
 }  // namespace lockstep
