@@ -100,7 +100,8 @@ TextRowChecks::TextRowChecks(const TextFileOptions& options, std::string path)
 void TextRowChecks::text(std::size_t field, std::string_view value, const Where& where) {
   if (value.find_first_not_of(kWhiteSpace) == std::string_view::npos) {
     refuse_or_skip(options_.empty_texts, fmt::format("the text \"{}\" is empty", options_.texts[field]), where,
-                   "mend the row, or leave such rows out: --empty-texts skip, in a program `empty_texts`",
+                   "mend the row, or leave such rows out (lockstep train: --empty-texts skip; a program: "
+                   "TextFileOptions::empty_texts)",
                    skipped_empty_);
   }
   const std::size_t nul = value.find('\0');
@@ -115,7 +116,8 @@ void TextRowChecks::text(std::size_t field, std::string_view value, const Where&
 
 void TextRowChecks::invalid_bytes(const std::string& what, const Where& where) {
   refuse_or_skip(options_.invalid_texts, what, where,
-                 "store the file as UTF-8, or leave such rows out: --invalid-texts skip, in a program `invalid_texts`",
+                 "store the file as UTF-8, or leave such rows out (lockstep train: --invalid-texts skip; a program: "
+                 "TextFileOptions::invalid_texts)",
                  skipped_invalid_);
 }
 
@@ -156,16 +158,17 @@ void TextRowChecks::missing_label(const std::string& what, const Where& where) {
   if (!keep_) return;
   const bool is_skipped = options_.missing_labels == RowPolicy::Skip || options_.unlisted_labels == RowPolicy::Skip;
   refuse_or_skip(is_skipped ? RowPolicy::Skip : RowPolicy::Refuse, what, where,
-                 "mend the row, or leave such rows out: --missing-labels skip, in a program `missing_labels`",
+                 "mend the row, or leave such rows out (lockstep train: --missing-labels skip; a program: "
+                 "TextFileOptions::missing_labels)",
                  skipped_labels_);
 }
 
 void TextRowChecks::unlisted_label(const std::string& what, const Where& where) {
-  refuse_or_skip(
-      options_.unlisted_labels, what, where,
-      "mend the row, or leave such rows out: --unlisted-labels skip, in a program `unlisted_labels`; or list "
-      "the label in `labels`",
-      skipped_labels_);
+  refuse_or_skip(options_.unlisted_labels, what, where,
+                 "mend the row, or leave such rows out (lockstep evaluate: --unlisted-labels skip; a program: "
+                 "TextFileOptions::unlisted_labels); or list "
+                 "the label in `labels`",
+                 skipped_labels_);
 }
 
 void TextRowChecks::learn(const std::string& value, const Where& where) {
