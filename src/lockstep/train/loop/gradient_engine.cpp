@@ -6,7 +6,9 @@
 
 #include <optional>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/processor/core_count.h"
 #include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/sync_batch_norm.h"
@@ -201,6 +203,15 @@ class ReplicaEngine : public GradientEngine {
   DataParallel<std::shared_ptr<torch::nn::Module>> dp_;
 };
 
+// Names the way to use more of the host, if nobody chose one process.
+std::string text_of_one_replica(const TrainingArguments& args, TrainableModel& model) {
+  const std::string text = "one process, one replica";
+  const bool is_chosen = args.parallel_mode != "auto" || args.replicas > 0 || env_string("WORLD_SIZE");
+  const int cores = compute_cores();
+  if (is_chosen || cores < 2 || device_of(model).is_cuda()) return text;
+  return text + fmt::format("; `lockstep run --nproc-per-node {}` before the command trains on {} ranks", cores, cores);
+}
+
 // The number of replicas in one process, if the arguments do not give it.
 std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& model) {
   if (device_of(model).is_cuda()) return static_cast<std::int64_t>(torch::cuda::device_count());
@@ -233,9 +244,11 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
   }
   const bool may_copy = args.parallel_mode != "single";
   const std::int64_t replicas = !may_copy ? 1 : args.replicas > 0 ? args.replicas : default_replicas(args, model);
-  if (replicas == 1) return {EngineKind::Single, 1, "one process, one replica"};
+  if (replicas == 1) return {EngineKind::Single, 1, text_of_one_replica(args, model)};
   if (!model.module() || model.meets_ranks_in_loss()) {
-    if (args.replicas == 0 && args.parallel_mode == "auto") return {EngineKind::Single, 1, "one process, one replica"};
+    if (args.replicas == 0 && args.parallel_mode == "auto") {
+      return {EngineKind::Single, 1, text_of_one_replica(args, model)};
+    }
     throw UsageError(
         fmt::format("{} replicas of a model {}", replicas,
                     model.module() ? "whose loss compares the samples of a batch" : "that cannot be copied"),
