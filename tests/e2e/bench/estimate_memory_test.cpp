@@ -63,6 +63,19 @@ TEST(EstimateMemory, TheFitOfSmallModelsSaysWhatADryRunSays) {
   EXPECT_NEAR(activations(by_fit) / activations(by_run), 1, 0.03);
 }
 
+TEST(EstimateMemory, ShowsOnATerminalWhatItIsDoing) {
+  const std::string command = kEstimateBin + " estimate-memory bert-tiny --batch 1 --seq 8";
+  const ProgramEnd end =
+      run_program({"sh", "-c", "exec script -qec '" + command + "' /dev/null"}, {}, std::chrono::seconds(240));
+  if (end.code == 127) GTEST_SKIP() << "no program script, which gives a program a terminal";
+  EXPECT_EQ(end.code, 0) << end.out;
+  const std::size_t run = end.out.find("dry run of bert-tiny, 2 samples");
+  EXPECT_NE(run, std::string::npos) << end.out;
+  EXPECT_LT(run, end.out.find("4.4 million parameters")) << end.out;
+  const ProgramEnd piped = run_program({"sh", "-c", command}, {}, std::chrono::seconds(240));
+  EXPECT_EQ(piped.err, "");
+}
+
 TEST(EstimateMemory, KnowsTheLargestGpt3) {
   const auto out = estimate({"gpt3-175b", "--world-size", "1024", "--stage", "3", "--batch", "1", "--seq", "128"});
   EXPECT_NEAR(out.at("parameters").get<double>(), 175e9, 1e9);

@@ -14,6 +14,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/reducer/bucket_layout.h"
 #include "tools/lockstep/allocated_bytes.h"
+#include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/train/array_model.h"
 
 namespace lockstep {
@@ -80,6 +81,7 @@ struct SmallModel {
 
 // The activations of a GPT-2 of any size, from dry runs of small ones with texts of equal length.
 std::int64_t fitted_activations(const GPT2Config& wanted, const MemoryQuestion& question) {
+  const ProgressLine progress;
   std::vector<double> terms;
   std::vector<double> bytes;
   for (const std::int64_t layers : {1, 2}) {
@@ -93,6 +95,7 @@ std::int64_t fitted_activations(const GPT2Config& wanted, const MemoryQuestion& 
           config.vocab_size = vocabulary;
           GPT2LMHeadModelImpl model(config);
           for (const std::int64_t batch : {1, 2}) {
+            progress.show(fmt::format("dry run {} of 48 of a small GPT-3", bytes.size() + 1));
             const std::vector<double> row = SmallModel{layers, hidden, heads, vocabulary, batch}.terms();
             terms.insert(terms.end(), row.begin(), row.end());
             bytes.push_back(static_cast<double>(held_by_forward(model, question, batch)));
@@ -176,6 +179,8 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
   if (question.fit && find_gpt3(question.model) == nullptr) {
     throw UsageError("--fit with " + question.model, "command line", "leave it out: the fit is of a GPT-3");
   }
+  const ProgressLine progress;
+  progress.show(fmt::format("making {} with random weights, to see what a forward pass keeps", question.model));
   const std::shared_ptr<Model> model = make_for_dry_run(question);
   if (question.sequence_length > 0 && model->input_kind() != InputKind::Text) {
     throw UsageError("--seq with " + question.model + ", which takes no texts", "command line", "leave it out");
@@ -185,7 +190,9 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
   memory.weights = memory.parameters * kFloatBytes;
   memory.largest_layer = largest_layer_of(*model) * kFloatBytes;
   // Activations are linear in the batch, so two small batches are enough.
+  progress.show(fmt::format("dry run of {}, 1 sample", question.model));
   const std::int64_t one = held_by_forward(*model, question, 1);
+  progress.show(fmt::format("dry run of {}, 2 samples", question.model));
   const std::int64_t two = held_by_forward(*model, question, 2);
   memory.activations = one + (question.batch - 1) * (two - one);
   return memory;
