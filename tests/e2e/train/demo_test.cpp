@@ -45,6 +45,14 @@ TEST(Demo, FineTunesOnReviewsAndClassifiesASentence) {
   EXPECT_EQ(answer.rfind("positive\t", 0), 0U) << answer;
   EXPECT_NE(answer.find("\tThe fish came crisp and hot. The bill was smaller than we had feared."), std::string::npos)
       << answer;
+  // The folder of a model is where another training begins.
+  EXPECT_TRUE(demo_says(end, "scripts/demo --model ")) << end.out;
+  const ProgramEnd again = run_demo({"--model", model, "--output", folder / "again"});
+  ASSERT_EQ(again.code, 0) << again.out << again.err;
+  EXPECT_TRUE(demo_says(again, "--model " + model + " --train-file")) << again.out;
+  EXPECT_FALSE(demo_says(again, "scripts/demo --model ")) << again.out;
+  const auto after = nlohmann::json::parse(read_file(folder / "again/reviews/eval_results.json"));
+  EXPECT_GT(after.at("eval_accuracy").get<double>(), 0.7);
 }
 
 TEST(Demo, StillTrainsOnDigitsAndOnMnist) {
@@ -68,6 +76,10 @@ TEST(Demo, RefusesWhatItDoesNotKnow) {
   const ProgramEnd no_data = run_demo({"--data", "/nowhere"});
   EXPECT_EQ(no_data.code, 2);
   EXPECT_NE(no_data.err.find("--data: there is no folder /nowhere"), std::string::npos) << no_data.err;
+  const ProgramEnd no_model = run_demo({"--model", "/nowhere"});
+  EXPECT_EQ(no_model.code, 2);
+  EXPECT_NE(no_model.err.find("--model: there is no /nowhere/config.json"), std::string::npos) << no_model.err;
+  EXPECT_EQ(run_demo({"--digits", "--model", LOCKSTEP_SOURCE_DIR "/tests/models/fixtures/bert-classifier"}).code, 2);
   const ProgramEnd no_programs = run_program({kDemo, "--bin", "/nowhere"});
   EXPECT_EQ(no_programs.code, 2);
   EXPECT_NE(no_programs.err.find("--bin: there is no program /nowhere/lockstep;"), std::string::npos)
