@@ -216,14 +216,14 @@ TEST_P(LosingARank, EndsOperationsThatWaitInLine) {
 }
 
 class LostProcess : public Contract {};
-std::vector<Placement> in_processes() {
+std::vector<Placement> placements_in_processes() {
   std::vector<Placement> found;
   for (const Placement& placement : placements_for_failures()) {
     if (placement.processes) found.push_back(placement);
   }
   return found;
 }
-INSTANTIATE_TEST_SUITE_P(Engines, LostProcess, ::testing::ValuesIn(in_processes()), placement_name);
+INSTANTIATE_TEST_SUITE_P(Engines, LostProcess, ::testing::ValuesIn(placements_in_processes()), placement_name);
 
 TEST_P(LostProcess, KilledBetweenOperations) {
   for (int lost = 0; lost < GetParam().world_size; ++lost) {

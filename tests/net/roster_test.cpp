@@ -10,7 +10,7 @@ namespace {
 
 using Kind = JoinOutcome::Kind;
 
-JoinRequest request(int rank, int world_size, pid_t pid = 100, std::int64_t generation = 0) {
+JoinRequest join_request(int rank, int world_size, pid_t pid = 100, std::int64_t generation = 0) {
   return {generation, world_size, Peer{rank, "host-" + std::to_string(rank), "id", pid, -1}};
 }
 
@@ -24,9 +24,9 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 TEST(RosterTest, CompletesWithTheLastRankInTheOrderOfRanks) {
   Roster roster;
-  EXPECT_EQ(roster.join({10, 1}, request(2, 3)).kind, Kind::Waiting);
-  EXPECT_EQ(roster.join({11, 1}, request(0, 3)).kind, Kind::Waiting);
-  const JoinOutcome outcome = roster.join({12, 1}, request(1, 3));
+  EXPECT_EQ(roster.join({10, 1}, join_request(2, 3)).kind, Kind::Waiting);
+  EXPECT_EQ(roster.join({11, 1}, join_request(0, 3)).kind, Kind::Waiting);
+  const JoinOutcome outcome = roster.join({12, 1}, join_request(1, 3));
   EXPECT_EQ(outcome.kind, Kind::Complete);
   EXPECT_EQ(connections(outcome), (std::vector<ConnectionId>{11, 12, 10}));
   EXPECT_EQ(outcome.peers.at(2).host, "host-2");
@@ -35,9 +35,9 @@ TEST(RosterTest, CompletesWithTheLastRankInTheOrderOfRanks) {
 
 TEST(RosterTest, TwoProcessesOfOneRankFailAllThatWait) {
   Roster roster;
-  roster.join({10, 1}, request(0, 3, 500));
-  roster.join({11, 1}, request(1, 3, 501));
-  const JoinOutcome outcome = roster.join({12, 1}, request(1, 3, 502));
+  roster.join({10, 1}, join_request(0, 3, 500));
+  roster.join({11, 1}, join_request(1, 3, 501));
+  const JoinOutcome outcome = roster.join({12, 1}, join_request(1, 3, 502));
   EXPECT_EQ(outcome.kind, Kind::Failed);
   EXPECT_EQ(connections(outcome), (std::vector<ConnectionId>{10, 11, 12}));
   EXPECT_TRUE(contains(outcome.what, "rank 1") && contains(outcome.what, "501") && contains(outcome.what, "502") &&
@@ -45,31 +45,32 @@ TEST(RosterTest, TwoProcessesOfOneRankFailAllThatWait) {
       << outcome.what;
   // A rank that arrives later is told too, once; after that all may try again.
   EXPECT_TRUE(roster.has_ranks_to_tell());
-  const JoinOutcome late = roster.join({13, 1}, request(2, 3));
+  const JoinOutcome late = roster.join({13, 1}, join_request(2, 3));
   EXPECT_EQ(late.kind, Kind::Failed);
   EXPECT_EQ(late.what, outcome.what);
   EXPECT_EQ(connections(late), (std::vector<ConnectionId>{13}));
   EXPECT_FALSE(roster.has_ranks_to_tell());
-  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(roster.join({20U + rank, 1}, request(rank, 3)).kind, Kind::Waiting);
-  EXPECT_EQ(roster.join({22, 1}, request(2, 3)).kind, Kind::Complete);
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(roster.join({20U + rank, 1}, join_request(rank, 3)).kind, Kind::Waiting);
+  EXPECT_EQ(roster.join({22, 1}, join_request(2, 3)).kind, Kind::Complete);
 }
 
 TEST(RosterTest, WhoWasToldOfAFailureMayTryAgainBeforeTheOthersAre) {
   Roster roster;
-  roster.join({10, 1}, request(0, 3));
-  roster.join({11, 1}, request(0, 3));
-  EXPECT_EQ(roster.join({12, 1}, request(0, 3)).kind, Kind::Waiting);
-  EXPECT_EQ(roster.join({13, 1}, request(1, 3)).kind, Kind::Failed);
-  EXPECT_EQ(roster.join({14, 1}, request(1, 3)).kind, Kind::Waiting);
-  EXPECT_EQ(roster.join({15, 1}, request(2, 3)).kind, Kind::Failed);
-  EXPECT_EQ(roster.join({16, 1}, request(2, 3)).kind, Kind::Complete);
+  roster.join({10, 1}, join_request(0, 3));
+  roster.join({11, 1}, join_request(0, 3));
+  EXPECT_EQ(roster.join({12, 1}, join_request(0, 3)).kind, Kind::Waiting);
+  EXPECT_EQ(roster.join({13, 1}, join_request(1, 3)).kind, Kind::Failed);
+  EXPECT_EQ(roster.join({14, 1}, join_request(1, 3)).kind, Kind::Waiting);
+  EXPECT_EQ(roster.join({15, 1}, join_request(2, 3)).kind, Kind::Failed);
+  EXPECT_EQ(roster.join({16, 1}, join_request(2, 3)).kind, Kind::Complete);
 }
 
 TEST(RosterTest, ACompleteJobIsNotDisturbedByASecondClaim) {
   Roster roster;
-  roster.join({10, 1}, request(0, 2));
-  roster.join({11, 1}, request(1, 2));
-  const JoinOutcome outcome = roster.join({12, 1}, request(1, 2, 777));
+  roster.join({10, 1}, join_request(0, 2));
+  roster.join({11, 1}, join_request(1, 2));
+  const JoinOutcome outcome = roster.join({12, 1}, join_request(1, 2, 777));
   EXPECT_EQ(outcome.kind, Kind::Failed);
   EXPECT_EQ(connections(outcome), (std::vector<ConnectionId>{12}));
   EXPECT_NE(roster.find(11), nullptr);
@@ -77,8 +78,8 @@ TEST(RosterTest, ACompleteJobIsNotDisturbedByASecondClaim) {
 
 TEST(RosterTest, DifferentWorldSizesFailAll) {
   Roster roster;
-  roster.join({10, 1}, request(0, 2));
-  const JoinOutcome outcome = roster.join({11, 1}, request(1, 4));
+  roster.join({10, 1}, join_request(0, 2));
+  const JoinOutcome outcome = roster.join({11, 1}, join_request(1, 4));
   EXPECT_EQ(outcome.kind, Kind::Failed);
   EXPECT_EQ(outcome.to.size(), 2U);
   EXPECT_TRUE(contains(outcome.what, "host-0) says 2") && contains(outcome.what, "host-1) says 4")) << outcome.what;
@@ -87,21 +88,21 @@ TEST(RosterTest, DifferentWorldSizesFailAll) {
 TEST(RosterTest, RanksOutOfRangeFailAll) {
   for (const int rank : {-1, 2, 1 << 30}) {
     Roster roster;
-    roster.join({10, 1}, request(0, 2));
-    const JoinOutcome outcome = roster.join({11, 1}, request(rank, 2));
+    roster.join({10, 1}, join_request(0, 2));
+    const JoinOutcome outcome = roster.join({11, 1}, join_request(rank, 2));
     EXPECT_EQ(outcome.kind, Kind::Failed);
     EXPECT_EQ(outcome.to.size(), 2U);
   }
   for (const int world_size : {0, -5, 1 << 30}) {
     Roster roster;
-    EXPECT_EQ(roster.join({10, 1}, request(0, world_size)).kind, Kind::Failed);
+    EXPECT_EQ(roster.join({10, 1}, join_request(0, world_size)).kind, Kind::Failed);
   }
 }
 
 TEST(RosterTest, GivingUpNamesTheMissingRanksToAll) {
   Roster roster;
-  roster.join({10, 7}, request(0, 5));
-  roster.join({11, 1}, request(3, 5));
+  roster.join({10, 7}, join_request(0, 5));
+  roster.join({11, 1}, join_request(3, 5));
   EXPECT_EQ(roster.give_up({10, 99}).kind, Kind::Waiting);  // another request
   const JoinOutcome outcome = roster.give_up({10, 7});
   EXPECT_EQ(outcome.kind, Kind::TimedOut);
@@ -111,30 +112,30 @@ TEST(RosterTest, GivingUpNamesTheMissingRanksToAll) {
 
 TEST(RosterTest, ARankThatLeftMayBeReplacedWhileOthersWait) {
   Roster roster;
-  roster.join({10, 1}, request(0, 2));
-  roster.join({11, 1}, request(1, 2, 501));
+  roster.join({10, 1}, join_request(0, 2));
+  roster.join({11, 1}, join_request(1, 2, 501));
   Roster other;
-  other.join({10, 1}, request(0, 3));
-  other.join({11, 1}, request(1, 3, 501));
+  other.join({10, 1}, join_request(0, 3));
+  other.join({11, 1}, join_request(1, 3, 501));
   EXPECT_TRUE(other.remove(11).has_value());
-  EXPECT_EQ(other.join({12, 1}, request(1, 3, 502)).kind, Kind::Waiting);
-  const JoinOutcome outcome = other.join({13, 1}, request(2, 3));
+  EXPECT_EQ(other.join({12, 1}, join_request(1, 3, 502)).kind, Kind::Waiting);
+  const JoinOutcome outcome = other.join({13, 1}, join_request(2, 3));
   EXPECT_EQ(outcome.kind, Kind::Complete);
   EXPECT_EQ(outcome.peers.at(1).pid, 502);
 }
 
 TEST(RosterTest, RoundsAndGenerationsAreApart) {
   Roster roster;
-  roster.join({10, 1}, request(0, 2));
-  roster.join({11, 1}, request(1, 2));
+  roster.join({10, 1}, join_request(0, 2));
+  roster.join({11, 1}, join_request(1, 2));
   // Restarted ranks do not meet, or conflict with, earlier ones.
-  EXPECT_EQ(roster.join({20, 1}, request(0, 2, 900, 1)).kind, Kind::Waiting);
-  EXPECT_EQ(roster.join({21, 1}, request(1, 2, 901, 1)).round, 0);
+  EXPECT_EQ(roster.join({20, 1}, join_request(0, 2, 900, 1)).kind, Kind::Waiting);
+  EXPECT_EQ(roster.join({21, 1}, join_request(1, 2, 901, 1)).round, 0);
   // The first generation leaves its group and forms another.
   roster.remove(10);
-  EXPECT_EQ(roster.join({12, 1}, request(0, 2)).kind, Kind::Waiting);
+  EXPECT_EQ(roster.join({12, 1}, join_request(0, 2)).kind, Kind::Waiting);
   roster.remove(11);
-  const JoinOutcome again = roster.join({13, 1}, request(1, 2));
+  const JoinOutcome again = roster.join({13, 1}, join_request(1, 2));
   EXPECT_EQ(again.kind, Kind::Complete);
   EXPECT_EQ(again.round, 1);
 }

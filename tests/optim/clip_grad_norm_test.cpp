@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::vector<at::Tensor> make_parameters(at::ScalarType dtype, bool odd_layouts) {
+std::vector<at::Tensor> parameters_with_gradients(at::ScalarType dtype, bool odd_layouts) {
   torch::manual_seed(2);
   std::vector<at::Tensor> parameters;
   for (const std::vector<std::int64_t>& shape :
@@ -44,7 +44,7 @@ class ClipGradNorm : public ::testing::TestWithParam<std::tuple<double, double, 
 // In fp64, because in fp32 LibTorch's own sums are off by more than 1e-6.
 TEST_P(ClipGradNorm, EqualsLibTorch) {
   const auto [norm_type, max_norm, dtype, odd_layouts] = GetParam();
-  const auto ours = make_parameters(dtype, odd_layouts);
+  const auto ours = parameters_with_gradients(dtype, odd_layouts);
   const auto theirs = copies_in(ours, torch::kDouble);
   const double norm = clip_grad_norm_(ours, max_norm, norm_type);
   const double want = torch::nn::utils::clip_grad_norm_(theirs, max_norm, norm_type);

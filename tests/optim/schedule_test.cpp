@@ -156,7 +156,7 @@ TEST(ScheduleErrors, NameWhatIsMissing) {
   }
 }
 
-torch::optim::SGD two_groups(double first, double second) {
+torch::optim::SGD sgd_of_two_groups(double first, double second) {
   std::vector<torch::optim::OptimizerParamGroup> groups;
   for (const double lr : {first, second}) {
     groups.emplace_back(std::vector<at::Tensor>{torch::zeros({1}).set_requires_grad(true)},
@@ -166,7 +166,7 @@ torch::optim::SGD two_groups(double first, double second) {
 }
 
 TEST(LambdaLRTest, SetsEveryGroupFromConstructionOn) {
-  auto optimizer = two_groups(10, 4);
+  auto optimizer = sgd_of_two_groups(10, 4);
   LambdaLR scheduler(optimizer, make_schedule("linear", with(2, 10)));
   EXPECT_EQ(scheduler.get_last_lr(), (std::vector<double>{0, 0}));
   scheduler.step();
@@ -180,10 +180,10 @@ TEST(LambdaLRTest, SetsEveryGroupFromConstructionOn) {
 }
 
 TEST(LambdaLRTest, GoesOnFromSavedState) {
-  auto optimizer = two_groups(10, 4);
+  auto optimizer = sgd_of_two_groups(10, 4);
   LambdaLR scheduler(optimizer, make_schedule("cosine", with(2, 10)));
   for (int i = 0; i < 5; ++i) scheduler.step();
-  auto other = two_groups(1, 1);
+  auto other = sgd_of_two_groups(1, 1);
   LambdaLR resumed(other, make_schedule("cosine", with(2, 10)));
   resumed.load_state(scheduler.state());
   EXPECT_EQ(resumed.get_last_lr(), scheduler.get_last_lr());
@@ -196,7 +196,7 @@ TEST(LambdaLRTest, GoesOnFromSavedState) {
 }
 
 std::vector<double> plateau_rates(ReduceLROnPlateau::Options options, const std::vector<double>& metrics) {
-  auto optimizer = two_groups(1, 8);
+  auto optimizer = sgd_of_two_groups(1, 8);
   ReduceLROnPlateau scheduler(optimizer, options);
   std::vector<double> rates;
   for (const double metric : metrics) {
@@ -233,7 +233,7 @@ TEST(ReduceLROnPlateauTest, KnowsWhatIsBetter) {
 }
 
 TEST(ReduceLROnPlateauTest, RefusesOptionsThatMakeNoSense) {
-  auto optimizer = two_groups(1, 1);
+  auto optimizer = sgd_of_two_groups(1, 1);
   ReduceLROnPlateau::Options options;
   options.mode = "least";
   EXPECT_THROW(ReduceLROnPlateau(optimizer, options), Error);

@@ -29,7 +29,7 @@ struct CudaNetImpl : torch::nn::Cloneable<CudaNetImpl> {
 };
 TORCH_MODULE(CudaNet);
 
-at::Tensor inputs_of(int step, std::int64_t rows) {
+at::Tensor cuda_inputs(int step, std::int64_t rows) {
   return torch::arange(rows * 5, torch::kFloat).mul(0.37).add(step).sin().view({rows, 5});
 }
 
@@ -44,13 +44,13 @@ std::vector<at::Tensor> weights_on_cpu(int world_size) {
   torch::optim::SGD optimizer(net->parameters(), 0.1);
   for (int step = 0; step < kCudaSteps; ++step) {
     optimizer.zero_grad();
-    net->forward(inputs_of(step, world_size * kCudaRows)).square().mean().backward();
+    net->forward(cuda_inputs(step, world_size * kCudaRows)).square().mean().backward();
     optimizer.step();
   }
   return net->parameters();
 }
 
-void expect_equal(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want, double tolerance) {
+void expect_all_near(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     EXPECT_TRUE(got[i].is_cuda());
@@ -96,13 +96,13 @@ TEST_P(CudaDdp, EqualsOneProcessOnTheCpu) {
     torch::optim::SGD optimizer(net->parameters(), 0.1);
     for (int step = 0; step < kCudaSteps; ++step) {
       const at::Tensor mine =
-          inputs_of(step, param.world_size * kCudaRows).narrow(0, membership.rank * kCudaRows, kCudaRows);
+          cuda_inputs(step, param.world_size * kCudaRows).narrow(0, membership.rank * kCudaRows, kCudaRows);
       optimizer.zero_grad();
       ddp(mine.to(device_of_rank(membership.rank))).square().mean().backward();
       EXPECT_EQ(ddp.last_step().unused_parameters, 2u);
       optimizer.step();
     }
-    expect_equal(net->parameters(), want, param.tolerance);
+    expect_all_near(net->parameters(), want, param.tolerance);
   });
 }
 
@@ -119,7 +119,7 @@ TEST_P(CudaNorm, OverAllRanksEqualsThatOfTheWholeBatch) {
     SyncBatchNorm ours(options);
     ours->to(device);
     torch::nn::BatchNorm1d reference(5);
-    const at::Tensor whole = inputs_of(1, membership.world_size * kCudaRows).requires_grad_(true);
+    const at::Tensor whole = cuda_inputs(1, membership.world_size * kCudaRows).requires_grad_(true);
     const at::Tensor want = reference(whole);
     want.pow(3).sum().backward();
     const at::Tensor mine =
@@ -147,12 +147,12 @@ TEST_P(CudaReplicas, EqualOneProcessOnTheCpu) {
     torch::optim::SGD optimizer(net->parameters(), 0.1);
     for (int step = 0; step < kCudaSteps; ++step) {
       optimizer.zero_grad();
-      const at::Tensor output = dp.forward(inputs_of(step, GetParam() * kCudaRows));  // scattered from the CPU
+      const at::Tensor output = dp.forward(cuda_inputs(step, GetParam() * kCudaRows));  // scattered from the CPU
       EXPECT_EQ(output.device(), device_of_rank(0));
       output.square().mean().backward();
       optimizer.step();
     }
-    expect_equal(net->parameters(), want, 1e-5);
+    expect_all_near(net->parameters(), want, 1e-5);
   });
 }
 

@@ -63,7 +63,7 @@ class LockHolder {
   int go_ = -1;
 };
 
-std::string refusal_of(const std::string& folder) {
+std::string lock_refusal(const std::string& folder) {
   try {
     OutputFolderLock::take(folder);
   } catch (const Error& error) {
@@ -77,14 +77,14 @@ std::string lock_file(const TemporaryFolder& folder) { return folder / OutputFol
 TEST(OutputFolderLock, ASecondProcessIsToldWhoHoldsTheFolder) {
   const TemporaryFolder folder;
   LockHolder holder(folder.path());
-  const std::string text = refusal_of(folder.path());
+  const std::string text = lock_refusal(folder.path());
   EXPECT_NE(text.find("process " + std::to_string(holder.pid()) + " on host " + host_name() + ", since 20"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("--output-dir"), std::string::npos) << text;
   // Also under another name of the folder.
   std::filesystem::create_directory_symlink(folder.path(), folder / "link");
-  EXPECT_NE(refusal_of(folder / "link"), "");
+  EXPECT_NE(lock_refusal(folder / "link"), "");
 }
 
 TEST(OutputFolderLock, AKilledHolderBlocksNobodyAndNothingIsLeft) {
@@ -92,7 +92,7 @@ TEST(OutputFolderLock, AKilledHolderBlocksNobodyAndNothingIsLeft) {
   LockHolder holder(folder.path());
   holder.end(SIGKILL);
   ASSERT_TRUE(std::filesystem::exists(lock_file(folder))) << "a stale file, as a crash leaves it";
-  EXPECT_EQ(refusal_of(folder.path()), "");
+  EXPECT_EQ(lock_refusal(folder.path()), "");
   EXPECT_FALSE(std::filesystem::exists(lock_file(folder)));
 }
 
@@ -109,17 +109,17 @@ TEST(OutputFolderLock, AHolderOfTheSameJobIsWaitedFor) {
   ::setenv("TORCHELASTIC_RUN_ID", "job-7", 1);
   LockHolder holder(folder.path());
   std::thread ends([&] { holder.let_go(); });
-  EXPECT_EQ(refusal_of(folder.path()), "");
+  EXPECT_EQ(lock_refusal(folder.path()), "");
   ends.join();
   // A process of another job is not awaited,
   LockHolder stays(folder.path());
   ::setenv("TORCHELASTIC_RUN_ID", "job-8", 1);
-  EXPECT_NE(refusal_of(folder.path()), "");
+  EXPECT_NE(lock_refusal(folder.path()), "");
   ::unsetenv("TORCHELASTIC_RUN_ID");
   // unless this rank was restarted.
   ::setenv("LOCKSTEP_GENERATION", "1", 1);
   std::thread goes([&] { stays.let_go(); });
-  EXPECT_EQ(refusal_of(folder.path()), "");
+  EXPECT_EQ(lock_refusal(folder.path()), "");
   goes.join();
   ::unsetenv("LOCKSTEP_GENERATION");
 }
@@ -127,7 +127,7 @@ TEST(OutputFolderLock, AHolderOfTheSameJobIsWaitedFor) {
 TEST(OutputFolderLock, AFileOfAnotherKindIsNoHolder) {
   const TemporaryFolder folder;
   std::ofstream(lock_file(folder)) << "not JSON";
-  EXPECT_EQ(refusal_of(folder.path()), "");
+  EXPECT_EQ(lock_refusal(folder.path()), "");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::string compiler() {
 }
 
 // Value of the first line of `file` that starts with `key`, after the colon.
-std::string field(const char* file, const std::string& key) {
+std::string proc_field(const char* file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     if (line.rfind(key, 0) != 0) continue;
@@ -124,10 +124,10 @@ Json engines() {
 Json host() {
   return {{"name", host_name()},
           {"kernel", kernel()},
-          {"cpu", field("/proc/cpuinfo", "model name")},
+          {"cpu", proc_field("/proc/cpuinfo", "model name")},
           {"vectors", widest_vectors().empty() ? "older than AVX2, or another kind of processor" : widest_vectors()},
           {"cores", available_cores()},
-          {"memory", field("/proc/meminfo", "MemTotal")},
+          {"memory", proc_field("/proc/meminfo", "MemTotal")},
           {"cuda_devices", static_cast<int>(torch::cuda::device_count())}};
 }
 

@@ -15,7 +15,7 @@ std::string names_of(const Example& example) {
   return fmt::format("{{{}}}", fmt::join(names, ", "));
 }
 
-std::string describe(const at::Tensor& tensor) {
+std::string describe_tensor(const at::Tensor& tensor) {
   return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
 
@@ -36,10 +36,10 @@ std::vector<at::Tensor> column(const std::vector<Example>& examples, const std::
                   "leave the field out, or give it a tensor");
     }
     if (i > 0 && (tensor.sizes() != tensors[0].sizes() || tensor.scalar_type() != tensors[0].scalar_type())) {
-      throw Error(
-          fmt::format("field \"{}\" cannot be stacked: {} and {}", name, describe(tensors[0]), describe(tensor)),
-          fmt::format("samples 0 and {} of the batch", i),
-          "give the loader a collate function that pads, or make the samples alike");
+      throw Error(fmt::format("field \"{}\" cannot be stacked: {} and {}", name, describe_tensor(tensors[0]),
+                              describe_tensor(tensor)),
+                  fmt::format("samples 0 and {} of the batch", i),
+                  "give the loader a collate function that pads, or make the samples alike");
     }
     tensors.push_back(tensor);
   }

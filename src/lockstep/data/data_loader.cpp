@@ -50,7 +50,7 @@ std::shared_ptr<Sampler> sampler_for(const DataLoaderOptions& options, const Dat
   return std::make_shared<SequentialSampler>(dataset.size());
 }
 
-std::string describe(const Indices& indices) {
+std::string describe_indices(const Indices& indices) {
   constexpr std::size_t kShown = 8;
   const std::size_t shown = std::min(indices.size(), kShown);
   return fmt::format("batch of samples {}{}", fmt::join(indices.begin(), indices.begin() + shown, ", "),
@@ -81,11 +81,11 @@ Batch load_named(const Dataset& dataset, const DataLoaderOptions& options, const
   try {
     return load(dataset, options, indices);
   } catch (const TimeoutError& error) {
-    throw TimeoutError(error.happened(), error.where() + ", " + describe(indices), error.fix());
+    throw TimeoutError(error.happened(), error.where() + ", " + describe_indices(indices), error.fix());
   } catch (const Error& error) {
-    throw Error(error.happened(), error.where() + ", " + describe(indices), error.fix());
+    throw Error(error.happened(), error.where() + ", " + describe_indices(indices), error.fix());
   } catch (const std::exception& error) {
-    throw Error(error.what(), "DataLoader, " + describe(indices),
+    throw Error(error.what(), "DataLoader, " + describe_indices(indices),
                 "look at these samples, and at the dataset's or the collate function's code");
   }
 }

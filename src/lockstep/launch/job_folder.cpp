@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-[[noreturn]] void refuse(const std::string& path, int code) {
+[[noreturn]] void refuse_folder(const std::string& path, int code) {
   throw Error("cannot make the folder " + path + ": " + errno_text(code), "lockstep run",
               "choose a folder that you may write to, with --log-dir or TMPDIR");
 }
@@ -20,12 +20,12 @@ namespace {
 void make_folder(const std::string& path) {
   std::error_code status;
   std::filesystem::create_directories(path, status);
-  if (status) refuse(path, status.value());
+  if (status) refuse_folder(path, status.value());
 }
 
 std::string fresh_folder(const std::string& start) {
   std::string path = start + "XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) refuse(path, errno);
+  if (::mkdtemp(path.data()) == nullptr) refuse_folder(path, errno);
   return path;
 }
 

@@ -13,7 +13,7 @@ namespace lockstep {
 namespace {
 
 // The text is not from a launcher: without a secret, everyone who reaches the store may write to it.
-[[noreturn]] void refuse_foreign(const std::string& key, const std::string& text) {
+[[noreturn]] void refuse_words(const std::string& key, const std::string& text) {
   throw Error(
       fmt::format("the key \"{}\" of the job's store holds what no launcher of this version wrote: \"{}\"", key,
                   printable(text)),
@@ -41,7 +41,7 @@ Outcome outcome_in(const std::string& key, const std::string& text) {
     const auto json = nlohmann::json::parse(text);
     return {json.at("success").get<bool>(), json.at("final").get<bool>(), false, json.at("story").get<std::string>()};
   } catch (const nlohmann::json::exception&) {
-    refuse_foreign(key, text);
+    refuse_words(key, text);
   }
 }
 
@@ -49,7 +49,7 @@ int launcher_number(const std::string& key, const std::string& text, int least, 
   int value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  if (problem != std::errc() || stop != end || value < least || value > most) refuse_foreign(key, text);
+  if (problem != std::errc() || stop != end || value < least || value > most) refuse_words(key, text);
   return value;
 }
 

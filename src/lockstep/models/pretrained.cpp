@@ -91,7 +91,7 @@ Plan plan_of(const WeightRules& rules, const WeightFiles& files, const Targets& 
   return plan;
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
+std::string torch_size(const std::vector<std::int64_t>& shape) {
   return fmt::format("torch.Size([{}])", fmt::join(shape, ", "));
 }
 
@@ -99,7 +99,7 @@ std::string mismatch_text(const LoadReport& report) {
   std::string text;
   for (const LoadReport::Mismatch& item : report.mismatched) {
     text += fmt::format("\n- {}: found shape {} in the checkpoint and {} in the model instantiated", item.name,
-                        shape_text(item.file_shape), shape_text(item.model_shape));
+                        torch_size(item.file_shape), torch_size(item.model_shape));
   }
   return text;
 }

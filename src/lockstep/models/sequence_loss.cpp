@@ -21,7 +21,7 @@ ProblemType problem_type(const SequenceHead& head, const at::Tensor& labels) {
   return at::isIntegralType(labels.scalar_type(), false) ? ProblemType::SingleLabel : ProblemType::MultiLabel;
 }
 
-void check_shape(const at::Tensor& scores, const at::Tensor& labels, const std::string& model) {
+void check_scores(const at::Tensor& scores, const at::Tensor& labels, const std::string& model) {
   if (labels.sizes() == scores.sizes()) return;
   throw Error(fmt::format("labels of shape [{}] do not fit scores of shape [{}]", fmt::join(labels.sizes(), ", "),
                           fmt::join(scores.sizes(), ", ")),
@@ -42,7 +42,7 @@ LossSum sequence_loss(const SequenceHead& head, const at::Tensor& scores, const 
   if (type == ProblemType::SingleLabel) return cross_entropy_sum(scores, labels.reshape({-1}), model);
   const bool is_flat = head.num_labels() == 1 && labels.dim() == 1;
   const at::Tensor shaped = is_flat ? labels.unsqueeze(1) : labels;
-  check_shape(scores, shaped, model);
+  check_scores(scores, shaped, model);
   const at::Tensor target = shaped.to(scores.scalar_type());
   const at::Tensor sum = type == ProblemType::Regression
                              ? at::mse_loss(scores, target, at::Reduction::Sum)

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kParameterAlignmentBytes = 64;  // a cache line, and the widest vector
 
-[[noreturn]] void refuse(const std::string& what, const std::string& fix) { throw Error(what, "flatten", fix); }
+[[noreturn]] void refuse_flatten(const std::string& what, const std::string& fix) { throw Error(what, "flatten", fix); }
 
 std::int64_t aligned_numel(const at::Tensor& tensor) {
   const auto step = kParameterAlignmentBytes / static_cast<std::int64_t>(tensor.element_size());
@@ -28,8 +28,8 @@ std::int64_t aligned_numel(const at::Tensor& tensor) {
 void check_parameter(const at::Tensor& parameter, std::size_t index) {
   const bool dense = parameter.defined() && parameter.layout() == at::kStrided;
   if (!dense || !parameter.is_leaf()) {
-    refuse(fmt::format("parameter {} is {}", index, dense ? "computed from others" : "undefined or sparse"),
-           "flatten the dense parameters of a module only");
+    refuse_flatten(fmt::format("parameter {} is {}", index, dense ? "computed from others" : "undefined or sparse"),
+                   "flatten the dense parameters of a module only");
   }
 }
 
@@ -42,9 +42,10 @@ at::Tensor allocate_checked(const AllocateFlat& allocate, std::int64_t numel, co
   at::Tensor memory = allocate(numel, like.scalar_type());
   const bool fits = memory.defined() && memory.dim() == 1 && memory.numel() == numel && memory.is_contiguous() &&
                     memory.scalar_type() == like.scalar_type() && memory.device() == like.device();
-  if (!fits) refuse(fmt::format("the allocator did not give {} contiguous elements", numel), "correct the allocator");
+  if (!fits)
+    refuse_flatten(fmt::format("the allocator did not give {} contiguous elements", numel), "correct the allocator");
   if (reinterpret_cast<std::uintptr_t>(memory.data_ptr()) % kParameterAlignmentBytes != 0) {
-    refuse("the allocator gave memory that is not on a multiple of 64 bytes", "align the memory");
+    refuse_flatten("the allocator gave memory that is not on a multiple of 64 bytes", "align the memory");
   }
   return memory;
 }
@@ -82,8 +83,8 @@ void check_no_shared_memory(const std::vector<at::Tensor>& parameters) {
   std::sort(spans.begin(), spans.end());
   for (std::size_t k = 1; k < spans.size(); ++k) {
     if (std::get<0>(spans[k]) < std::get<1>(spans[k - 1])) {
-      refuse(fmt::format("parameters {} and {} share memory", std::get<2>(spans[k - 1]), std::get<2>(spans[k])),
-             "register the same tensor twice instead of two views of it");
+      refuse_flatten(fmt::format("parameters {} and {} share memory", std::get<2>(spans[k - 1]), std::get<2>(spans[k])),
+                     "register the same tensor twice instead of two views of it");
     }
   }
 }

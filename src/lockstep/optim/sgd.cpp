@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-SGD::Options checked(const SGD::Options& options) {
+SGD::Options checked_sgd(const SGD::Options& options) {
   const auto refuse = [](const std::string& what, const std::string& fix) { throw Error(what, "SGD", fix); };
   if (!(options.lr() >= 0)) refuse(fmt::format("lr is {}", options.lr()), "set lr to 0 or more");
   if (!(options.momentum() >= 0)) refuse(fmt::format("momentum is {}", options.momentum()), "set it to 0 or more");
@@ -27,8 +27,8 @@ SGD::Options checked(const SGD::Options& options) {
 }
 
 template <typename T>
-void run_kernel(const SGD::Options& options, const UpdateRun& run, const GradientSource& gradient, std::size_t begin,
-                std::size_t end) {
+void run_sgd_kernel(const SGD::Options& options, const UpdateRun& run, const GradientSource& gradient,
+                    std::size_t begin, std::size_t end) {
   SgdPass<T> pass;
   pass.param = reinterpret_cast<const T*>(run.param);
   pass.param_out = reinterpret_cast<T*>(run.param_out);
@@ -48,9 +48,9 @@ class SgdRule final : public TorchRule<torch::optim::SGD, SGD::Options, torch::o
   void update_run(const Options& options, const UpdateRun& run, const GradientSource& gradient, std::size_t begin,
                   std::size_t end) const override {
     if (run.type == ElementType::Double) {
-      run_kernel<double>(of(options), run, gradient, begin, end);
+      run_sgd_kernel<double>(of(options), run, gradient, begin, end);
     } else {
-      run_kernel<float>(of(options), run, gradient, begin, end);
+      run_sgd_kernel<float>(of(options), run, gradient, begin, end);
     }
   }
 
@@ -84,7 +84,7 @@ class SgdRule final : public TorchRule<torch::optim::SGD, SGD::Options, torch::o
     SGD::Options set(values.at("lr"));
     set.momentum(values.at("momentum")).dampening(values.at("dampening")).weight_decay(values.at("weight_decay"));
     set.nesterov(values.at("nesterov") != 0);
-    static_cast<SGD::Options&>(options) = checked(set);
+    static_cast<SGD::Options&>(options) = checked_sgd(set);
   }
 
   std::unique_ptr<TorchState> make_torch_state(const StateBuffers& buffers, std::int64_t) const override {
@@ -106,7 +106,7 @@ class SgdRule final : public TorchRule<torch::optim::SGD, SGD::Options, torch::o
 }  // namespace
 
 SGD::SGD(std::vector<torch::optim::OptimizerParamGroup> param_groups, Options defaults)
-    : FlatOptimizer(std::move(param_groups), std::make_unique<Options>(checked(defaults)),
+    : FlatOptimizer(std::move(param_groups), std::make_unique<Options>(checked_sgd(defaults)),
                     std::make_unique<SgdRule>()) {}
 
 SGD::SGD(std::vector<at::Tensor> parameters, Options defaults)

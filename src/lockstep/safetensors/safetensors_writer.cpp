@@ -54,8 +54,8 @@ std::vector<Item> sorted_items(const std::string& path, const NamedTensors& tens
   return items;
 }
 
-std::string header_text(const std::string& path, const std::vector<Item>& items,
-                        const std::map<std::string, std::string>& metadata) {
+std::string header_of(const std::string& path, const std::vector<Item>& items,
+                      const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   std::string text;
   try {
@@ -88,7 +88,7 @@ std::string header_text(const std::string& path, const std::vector<Item>& items,
 SafetensorsStream::SafetensorsStream(const std::string& path, const NamedTensors& tensors,
                                      const std::map<std::string, std::string>& metadata) {
   const std::vector<Item> items = sorted_items(path, tensors);
-  const std::string text = header_text(path, items, metadata);
+  const std::string text = header_of(path, items, metadata);
   for (unsigned i = 0; i < 8; ++i) prefix_ += static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
   prefix_ += text;
   for (const Item& item : items) {

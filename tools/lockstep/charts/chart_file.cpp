@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-std::string kind_of(const std::string& path) { return std::filesystem::path(path).extension().string(); }
+std::string chart_kind(const std::string& path) { return std::filesystem::path(path).extension().string(); }
 
 #ifdef LOCKSTEP_HAS_RSVG
 void check_png(const std::string&) {}
@@ -64,7 +64,7 @@ std::string png_of(const std::string&, const std::string&) { return {}; }  // ch
 }  // namespace
 
 void check_chart_path(const std::string& path) {
-  const std::string kind = kind_of(path);
+  const std::string kind = chart_kind(path);
   if (kind != ".svg" && kind != ".png") {
     throw UsageError("\"" + path + "\" is no picture's name", "--plot", "give it the end .svg or .png");
   }
@@ -92,7 +92,7 @@ void check_chart_path(const std::string& path) {
 
 void write_chart(const std::string& path, const std::string& svg) {
   check_chart_path(path);
-  write_file_atomically(path, kind_of(path) == ".png" ? png_of(svg, path) : svg);
+  write_file_atomically(path, chart_kind(path) == ".png" ? png_of(svg, path) : svg);
 }
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ namespace lockstep {
 namespace {
 
 // A value in the form of a label's text.
-std::string text_of(const nlohmann::json& value) {
+std::string cell_text(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
 }
 
@@ -78,7 +78,7 @@ Inspection inspect_json_lines(const std::string& path) {
     for (const auto& [key, value] : object.items()) {
       const auto [at, is_new] = column_of.emplace(key, columns.size());
       if (is_new) columns.emplace_back(key);
-      columns[at->second].add(text_of(value));
+      columns[at->second].add(cell_text(value));
     }
     ++rows;
   }

@@ -25,7 +25,7 @@
 namespace lockstep {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
+using OrderedJson = Answers::OrderedJson;
 
 constexpr std::int64_t kMaskedWords = 5;
 

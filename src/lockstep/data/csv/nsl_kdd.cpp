@@ -58,7 +58,7 @@ constexpr std::array<const char*, 37> kNumbersAfterFlag{"src_bytes",
                                                         "dst_host_rerror_rate",
                                                         "dst_host_srv_rerror_rate"};
 
-CsvSchema schema_of(const std::string& path) {
+CsvSchema schema_of_rows(const std::string& path) {
   return nsl_kdd_schema(count_csv_fields(path) > kFieldsWithoutDifficulty);
 }
 
@@ -76,10 +76,10 @@ CsvSchema nsl_kdd_schema(bool has_difficulty) {
   return schema;
 }
 
-CsvData read_nsl_kdd(const std::string& path) { return read_csv(path, schema_of(path)); }
+CsvData read_nsl_kdd(const std::string& path) { return read_csv(path, schema_of_rows(path)); }
 
 std::shared_ptr<TensorDataset> read_nsl_kdd(const std::string& path, const CsvEncoding& encoding) {
-  return read_csv(path, schema_of(path), encoding);
+  return read_csv(path, schema_of_rows(path), encoding);
 }
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kSide = 28;
 constexpr std::int64_t kMostClasses = 256;  // labels are bytes
 
-void check_labels(const at::Tensor& labels, std::int64_t num_classes, const std::string& path) {
+void check_digits(const at::Tensor& labels, std::int64_t num_classes, const std::string& path) {
   const auto* values = labels.data_ptr<std::uint8_t>();
   for (std::int64_t i = 0; i < labels.size(0); ++i) {
     if (values[i] < num_classes) continue;
@@ -82,7 +82,7 @@ std::shared_ptr<TensorDataset> read_labelled_images(const std::string& images_pa
                 fmt::format("{} and {}", images_path, labels_path), "give two files that belong together");
   }
   if (images.numel() == 0) throw Error("no images in the file", images_path, "give a file with images");
-  check_labels(labels, num_classes, labels_path);
+  check_digits(labels, num_classes, labels_path);
   return std::make_shared<TensorDataset>(Batch{{"images", images}, {"labels", labels.to(at::kLong)}});
 }
 

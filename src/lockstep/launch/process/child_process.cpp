@@ -24,7 +24,7 @@
 namespace lockstep {
 namespace {
 
-[[noreturn]] void refuse(const std::string& program, int code, const std::string& fix) {
+[[noreturn]] void cannot_start(const std::string& program, int code, const std::string& fix) {
   throw Error(fmt::format("cannot start {}: {}", program, errno_text(code)), "lockstep run", fix);
 }
 
@@ -147,13 +147,13 @@ std::string find_program(const std::string& name) {
     if (errno == EACCES) code = EACCES;
     start = end + 1;
   }
-  refuse(name, code, advice(name, code));
+  cannot_start(name, code, advice(name, code));
 }
 
 ChildProcess start_child(const ChildCommand& command) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    refuse(command.arguments.front(), errno, "close some files of this process");
+    cannot_start(command.arguments.front(), errno, "close some files of this process");
   }
   ChildProcess child;
   child.report = UniqueFd(ends[0]);
@@ -170,7 +170,7 @@ ChildProcess start_child(const ChildCommand& command) {
   if (!command.cores.empty()) prepared.cores.emplace(command.cores);
 
   child.pid = ::fork();
-  if (child.pid < 0) refuse(prepared.program, errno, advice_without_process(errno));
+  if (child.pid < 0) cannot_start(prepared.program, errno, advice_without_process(errno));
   if (child.pid == 0) become_program(prepared);
   child.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
   if (!child.pidfd) {
@@ -189,7 +189,7 @@ void confirm_start(ChildProcess& child, const ChildCommand& command) {
   if (code == 0) return;
   ::waitpid(child.pid, nullptr, 0);
   child.pid = -1;
-  refuse(command.arguments.front(), code, advice(command.arguments.front(), code));
+  cannot_start(command.arguments.front(), code, advice(command.arguments.front(), code));
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "lockstep/base/deadline.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/seconds_since.h"
@@ -21,7 +22,7 @@
 namespace lockstep {
 namespace {
 
-using Clock = DeadlineExtension::Clock;
+using Clock = Deadline::Clock;
 using std::chrono::milliseconds;
 
 const char* const kWorkKey = "work/news";

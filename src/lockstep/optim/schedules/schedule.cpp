@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& name, const std::string& fix) {
+[[noreturn]] void refuse_schedule(const std::string& what, const std::string& name, const std::string& fix) {
   throw Error(what, "learning-rate schedule " + name, fix);
 }
 
@@ -65,8 +65,8 @@ Schedule cosine_with_restarts(const ScheduleOptions& o) {
 
 Schedule polynomial(const ScheduleOptions& o) {
   if (!(o.lr_init > o.lr_end)) {
-    refuse(fmt::format("lr_end {} is not below the initial rate {}", o.lr_end, o.lr_init), "polynomial",
-           "set lr_init to the optimizer's lr, and lr_end below it");
+    refuse_schedule(fmt::format("lr_end {} is not below the initial rate {}", o.lr_end, o.lr_init), "polynomial",
+                    "set lr_init to the optimizer's lr, and lr_end below it");
   }
   return [o](std::int64_t step) {
     if (step < o.num_warmup_steps) return ratio(step, o.num_warmup_steps);
@@ -79,7 +79,7 @@ Schedule polynomial(const ScheduleOptions& o) {
 Schedule inverse_sqrt(const ScheduleOptions& o) {
   const std::int64_t warmup = o.num_warmup_steps;
   const std::int64_t timescale = o.timescale != -1 ? o.timescale : (warmup > 0 ? warmup : 10000);
-  if (timescale <= 0) refuse(fmt::format("timescale is {}", timescale), "inverse_sqrt", "set it above 0");
+  if (timescale <= 0) refuse_schedule(fmt::format("timescale is {}", timescale), "inverse_sqrt", "set it above 0");
   return [warmup, timescale](std::int64_t step) {
     if (step < warmup) return ratio(step, warmup);
     return 1 / std::sqrt(static_cast<double>(step + timescale - warmup) / static_cast<double>(timescale));
@@ -88,11 +88,11 @@ Schedule inverse_sqrt(const ScheduleOptions& o) {
 
 double least_rate(const ScheduleOptions& o, const std::string& name) {
   if ((o.min_lr == -1) == (o.min_lr_rate == -1)) {
-    refuse(o.min_lr == -1 ? "neither min_lr nor min_lr_rate is set" : "both min_lr and min_lr_rate are set", name,
-           "set one of them");
+    refuse_schedule(o.min_lr == -1 ? "neither min_lr nor min_lr_rate is set" : "both min_lr and min_lr_rate are set",
+                    name, "set one of them");
   }
   if (o.min_lr_rate != -1) return o.min_lr_rate;
-  if (!(o.lr_init > 0)) refuse("min_lr is set without lr_init", name, "set lr_init to the optimizer's lr");
+  if (!(o.lr_init > 0)) refuse_schedule("min_lr is set without lr_init", name, "set lr_init to the optimizer's lr");
   return o.min_lr / o.lr_init;
 }
 
@@ -134,12 +134,12 @@ Schedule warmup_stable_decay(const ScheduleOptions& options) {
   const std::string name = "warmup_stable_decay";
   for (const std::string& shape : {o.warmup_type, o.decay_type}) {
     if (shape != "linear" && shape != "cosine" && shape != "1-sqrt") {
-      refuse("no shape is called " + shape, name, "choose linear, cosine or 1-sqrt");
+      refuse_schedule("no shape is called " + shape, name, "choose linear, cosine or 1-sqrt");
     }
   }
-  if (o.num_decay_steps < 0) refuse("num_decay_steps is not set", name, "set it");
+  if (o.num_decay_steps < 0) refuse_schedule("num_decay_steps is not set", name, "set it");
   if (o.num_stable_steps < 0 && o.num_training_steps < 0) {
-    refuse("neither num_stable_steps nor num_training_steps is set", name, "set one of them");
+    refuse_schedule("neither num_stable_steps nor num_training_steps is set", name, "set one of them");
   }
   if (o.num_stable_steps < 0) o.num_stable_steps = o.num_training_steps - o.num_warmup_steps - o.num_decay_steps;
   o.num_cycles = cycles_or(o, 0.5);
@@ -178,15 +178,15 @@ Schedule make_schedule(const std::string& name, const ScheduleOptions& options) 
   for (const Entry& entry : kSchedules) {
     if (name != entry.name) continue;
     if (options.num_warmup_steps < 0) {
-      refuse(fmt::format("num_warmup_steps is {}", options.num_warmup_steps), name, "set it to 0 or more");
+      refuse_schedule(fmt::format("num_warmup_steps is {}", options.num_warmup_steps), name, "set it to 0 or more");
     }
     if (entry.needs_length && options.num_training_steps < 0) {
-      refuse("num_training_steps is not set", name, "set it to the number of updates of the whole training");
+      refuse_schedule("num_training_steps is not set", name, "set it to the number of updates of the whole training");
     }
     return entry.make(options);
   }
-  refuse("there is no such schedule" + did_you_mean(name, schedule_names()), name,
-         fmt::format("choose one of {}", fmt::join(schedule_names(), ", ")));
+  refuse_schedule("there is no such schedule" + did_you_mean(name, schedule_names()), name,
+                  fmt::format("choose one of {}", fmt::join(schedule_names(), ", ")));
 }
 
 const std::vector<std::string>& schedule_names() {

@@ -21,7 +21,7 @@ std::string describe_layout(const at::Tensor& tensor) {
   return fmt::format(", strides [{}]", fmt::join(tensor.strides(), ", "));
 }
 
-std::string describe(const NamedTensor& entry) {
+std::string describe_entry(const NamedTensor& entry) {
   return fmt::format("{}: {} [{}]", entry.name, c10::toString(entry.tensor.scalar_type()),
                      fmt::join(entry.tensor.sizes(), ", "));
 }
@@ -53,7 +53,7 @@ void check_equal_across_ranks(Communicator& communicator, const std::vector<Name
                               const char* what) {
   std::vector<std::string> lines;
   for (const auto& entry : parameters) {
-    lines.push_back(describe(entry) + describe_layout(entry.tensor) +
+    lines.push_back(describe_entry(entry) + describe_layout(entry.tensor) +
                     (entry.tensor.requires_grad() ? "" : ", which requires no gradient"));
   }
   check_equal(communicator, lines, what);
@@ -61,7 +61,7 @@ void check_equal_across_ranks(Communicator& communicator, const std::vector<Name
 
 void check_equal_buffers_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& buffers) {
   std::vector<std::string> lines;
-  for (const auto& entry : buffers) lines.push_back(describe(entry));
+  for (const auto& entry : buffers) lines.push_back(describe_entry(entry));
   check_equal(communicator, lines, "buffer");
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kHere = "Accelerator";
 
-MixedPrecision precision_of(const AcceleratorOptions& options) {
+MixedPrecision chosen_precision(const AcceleratorOptions& options) {
   const MixedPrecision precision =
       mixed_precision_named(options.mixed_precision.empty() ? env_string("ACCELERATE_MIXED_PRECISION").value_or("no")
                                                             : options.mixed_precision,
@@ -47,7 +47,7 @@ std::int64_t accumulation_of(const AcceleratorOptions& options) {
 
 Accelerator::Accelerator(AcceleratorOptions options)
     : options_(std::move(options)),
-      precision_(precision_of(options_)),
+      precision_(chosen_precision(options_)),
       state_(std::make_shared<UpdateState>(accumulation_of(options_))),
       kept_(std::make_shared<AcceleratorState>(state_)) {
   options_.log_with = tracker_names(options_.log_with);

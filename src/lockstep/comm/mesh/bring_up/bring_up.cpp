@@ -80,7 +80,7 @@ void throw_if_failed(const Membership& membership) {
   if (published) GroupFailure::decode(*published).raise(membership.rank);
 }
 
-void throw_if_lost(const Membership& membership) {
+void throw_if_marked_lost(const Membership& membership) {
   for (const LostRank& lost : membership.store->lost_ranks()) {
     if (lost.silent) continue;  // it may continue, and has until the deadline
     for (int rank = 0; rank < membership.world_size; ++rank) {
@@ -121,7 +121,7 @@ void wait_for_ranks(const Membership& membership, const std::vector<int>& ranks,
       return membership.store->wait(keys, Deadline::after(std::min(look_interval(membership), deadline.remaining())));
     } catch (const TimeoutError&) {
       throw_if_failed(membership);
-      throw_if_lost(membership);
+      throw_if_marked_lost(membership);
       const auto waited = Deadline::Clock::now() - since;
       const bool warns = notice.due(waited);
       if (!warns && !deadline.passed()) continue;

@@ -11,7 +11,7 @@
 namespace lockstep::text {
 namespace {
 
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 /// The starts of words among 64 bytes of ASCII, the first of which is a start: bit i for byte i. Bits are valid up to
 /// the first byte that is not ASCII; a start at the last byte may be missing.
@@ -149,7 +149,7 @@ void ByteLevelEncoder::encode_with_spans(std::string_view text, std::int32_t fir
   std::int32_t prefix_chars = prefixed ? 1 : 0;
   std::size_t counted = 0;
   const auto char_of = [&](std::size_t byte) {
-    for (; counted <= byte; ++counted) char_at += !is_continuation(text[counted]);
+    for (; counted <= byte; ++counted) char_at += !continues_character(text[counted]);
     return std::max(char_at - prefix_chars, first_char);
   };
   for (const EncodedWord& word : scratch.words) {

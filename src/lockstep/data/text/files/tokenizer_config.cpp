@@ -23,7 +23,9 @@ constexpr SpecialName kSpecialNames[] = {{"unk_token", &SpecialTokens::unk},   {
 /// Larger than any model's input; transformers writes such a number for "no limit".
 constexpr double kNoLimit = 2147483647.0;
 
-std::string path_in(const std::string& dir, const char* name) { return (std::filesystem::path(dir) / name).string(); }
+std::string config_path(const std::string& dir, const char* name) {
+  return (std::filesystem::path(dir) / name).string();
+}
 
 /// A special token is a text, or an object whose `content` is the text.
 std::optional<std::string> special_token(JsonFields& fields, const std::string& key) {
@@ -147,19 +149,19 @@ void read_added_tokens(const std::string& path, TokenizerConfig& config) {
 
 TokenizerConfig read_tokenizer_config(const std::string& dir) {
   TokenizerConfig config;
-  const auto exists = [&](const char* name) { return std::filesystem::exists(path_in(dir, name)); };
+  const auto exists = [&](const char* name) { return std::filesystem::exists(config_path(dir, name)); };
   if (exists("config.json")) {
-    const nlohmann::json root = read_json_file(path_in(dir, "config.json"));
-    JsonFields fields(root, path_in(dir, "config.json"));
+    const nlohmann::json root = read_json_file(config_path(dir, "config.json"));
+    JsonFields fields(root, config_path(dir, "config.json"));
     config.model_type = fields.text("model_type", "");
   }
   if (exists("special_tokens_map.json")) {
-    const nlohmann::json root = read_json_file(path_in(dir, "special_tokens_map.json"));
-    JsonFields fields(root, path_in(dir, "special_tokens_map.json"));
+    const nlohmann::json root = read_json_file(config_path(dir, "special_tokens_map.json"));
+    JsonFields fields(root, config_path(dir, "special_tokens_map.json"));
     read_special_tokens(fields, config.special);
   }
-  if (exists("tokenizer_config.json")) read_config(path_in(dir, "tokenizer_config.json"), config);
-  if (exists("added_tokens.json")) read_added_tokens(path_in(dir, "added_tokens.json"), config);
+  if (exists("tokenizer_config.json")) read_config(config_path(dir, "tokenizer_config.json"), config);
+  if (exists("added_tokens.json")) read_added_tokens(config_path(dir, "added_tokens.json"), config);
   return config;
 }
 
