@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.footer("Example:\n  lockstep run --nproc-per-node 2 torch_data_mnist --data mnist --weights net.pt");
   app.add_option("--data", args.data, "folder of IDX files: train-images-idx3-ubyte[.gz] and so on");
-  app.add_option("--weights", args.weights, "file of the weights: read where it is there, written by rank 0");
+  app.add_option("--weights", args.weights, "file of the weights: read if it exists, written by rank 0");
   app.add_option("--epochs", args.epochs, "number of epochs to run")->check(CLI::Range(1, 1000000));
   app.add_option("--batch_size", args.batch_size, "samples per rank and step")->check(CLI::Range(1, 1000000));
   app.add_option("--workers", args.workers, "threads that read ahead")->check(CLI::Range(0, 64));

@@ -25,7 +25,7 @@ void add_descendants(pid_t process, std::set<pid_t>& all) {
   }
 }
 
-// Of sockets, as the kernel numbers them.
+// Adds the sockets' inodes, as the kernel numbers them.
 void add_inodes(pid_t process, std::set<std::string>& inodes) {
   const std::string prefix = "socket:[";
   std::error_code gone;

@@ -80,7 +80,7 @@ class BenchAllReduce : public Subcommand {
   void check_arguments() {
     for (const std::size_t bytes : sizes_) {
       if (bytes >= 4 && bytes % 4 == 0 && bytes <= (std::size_t{1} << 31)) continue;
-      throw UsageError(fmt::format("--sizes has {}, which is no multiple of 4 from 4 to 2 GiB", bytes),
+      throw UsageError(fmt::format("--sizes has {}, which is not a multiple of 4 from 4 to 2 GiB", bytes),
                        "bench all-reduce", "give bytes of fp32 tensors");
     }
     if (engines_.empty()) {

@@ -9,7 +9,7 @@
 namespace lockstep::fuzz {
 namespace {
 
-// What is read can be written, and what was written comes back.
+// A configuration that is read can be written, and reads back equal.
 template <typename Config>
 void read_and_write(std::string_view bytes, const std::string& architecture) {
   try {

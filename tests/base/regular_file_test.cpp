@@ -46,8 +46,8 @@ TEST_F(RegularFile, IsReadAsItIs) {
 // No process will ever write to the pipe, and the device never ends.
 TEST_F(RegularFile, IsNoPipeNoDeviceAndNoFolder) {
   ASSERT_EQ(::mkfifo(std::string(folder_ / "pipe").c_str(), 0600), 0);
-  expect_refused(folder_ / "pipe", "is no regular file");
-  expect_refused("/dev/zero", "is no regular file");
+  expect_refused(folder_ / "pipe", "is not a regular file");
+  expect_refused("/dev/zero", "is not a regular file");
   expect_refused(folder_.path(), "is a folder");
   expect_refused(folder_ / "none", "No such file");
 }
@@ -78,7 +78,7 @@ TEST_F(RegularFile, OrPipeHasABoundedSizeAndAnEnd) {
   const UniqueFd writer(::open(std::string(folder_ / "pipe").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::write(writer.get(), "0123456789a", 11), 11);
   expect_refused(folder_ / "pipe", "the most is 10", read_file_or_pipe);
-  expect_refused("/dev/zero", "is no regular file", read_file_or_pipe);
+  expect_refused("/dev/zero", "is not a regular file", read_file_or_pipe);
 }
 
 TEST_F(RegularFile, HasABoundedSize) {

@@ -62,7 +62,7 @@ TEST(Snapshot, HoldsCopiesOfTensorsOfAnyLayout) {
                              want.optimizer.state["big"].tensors["exp_avg"]));
     EXPECT_TRUE(torch::equal(copy.generators[0].second, torch::arange(5, torch::kByte)));
     EXPECT_EQ(copy.rank_tensors[0].second.item<double>(), 1.5);
-    EXPECT_EQ(memory.size_bytes(), bytes) << "nothing is allocated anew";
+    EXPECT_EQ(memory.size_bytes(), bytes) << "nothing is allocated again";
   }
 }
 

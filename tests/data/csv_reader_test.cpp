@@ -83,7 +83,7 @@ TEST_F(CsvReader, AppliesToAnotherFileWhatTheTrainingFileTaught) {
   expect_error("1 of the 2 feature columns of the training file are missing", [&] {
     read_csv(file("c,y\na,p\n", "test.csv"), schema({category_column("c"), label_column("y")}), train.encoding);
   });
-  expect_error("the column \"x\" was no feature of the training file, or of another kind", [&] {
+  expect_error("the column \"x\" was not a feature of the training file, or of another kind", [&] {
     read_csv(file("x,c,y\n1,a,p\n"), schema({number_column("x"), category_column("c"), label_column("y")}),
              train.encoding);
   });
@@ -108,7 +108,7 @@ TEST_F(CsvReader, KeepsWhatTheTrainingFileTaughtAsJson) {
   EXPECT_TRUE(got.at("features").equal(want.at("features"))) << "to the last bit";
   EXPECT_TRUE(got.at("labels").equal(want.at("labels")));
   for (const char* bad : {"", "{}", "[]", R"({"columns": [{"name": "x", "kind": "numbr"}], "classes": {}})"}) {
-    expect_error("this is no encoding of a table", [&] { CsvEncoding::from_json(bad, "folder/file.json"); });
+    expect_error("this is not an encoding of a table", [&] { CsvEncoding::from_json(bad, "folder/file.json"); });
   }
   expect_error("\"scaling\" is of another type: number", [] {
     CsvEncoding::from_json(R"({"columns": [{"name": "x", "kind": "number", "scaling": 1}], "classes": {}})", "a.json");
@@ -153,11 +153,11 @@ TEST_F(CsvReader, BadFilesAreErrorsWithFileLineAndColumn) {
     return [this, content, &declared] { features(content, declared); };
   };
   const std::string path = folder_ / "file.csv";
-  expect_error("\"abc\" in the column \"x\" is no finite number\n  where: " + path + ":3:1",
+  expect_error("\"abc\" in the column \"x\" is not a finite number\n  where: " + path + ":3:1",
                read("x,size,y\n1,2,a\nabc,2,b\n"));
   expect_error("the cell of the column \"x\", which holds numbers, is blank\n  where: " + path + ":2:1",
                read("x,size,y\n,2,a\n"));
-  expect_error("\"nan\" in the column \"size\" is no finite number\n  where: " + path + ":2:3",
+  expect_error("\"nan\" in the column \"size\" is not a finite number\n  where: " + path + ":2:3",
                read("x,size,y\n1,nan,a\n"));
   expect_error("\"-1\" in the column \"size\" is negative", read("x,size,y\n1,-1,a\n"));
   expect_error("3 fields expected, 2 found\n  where: " + path + ":3:3", read("x,size,y\n1,2,a\n1,2\n"));

@@ -223,8 +223,9 @@ TEST(CsvTokenizer, BadQuotesAreErrorsWithTheirPlace) {
   expect_error("a quoted field is never closed\n  where: file.csv:2:3", [] { split("a,b\nc,\"d\ne,f\n"); });
   expect_error("a quoted field is never closed\n  where: file.csv:1:1", [] { split("\"a\"\""); });
   expect_error("a quoted field is never closed\n  where: file.csv:1:1", [] { split("\""); });
-  expect_error("goes on after its closing quote with \"b\"\n  where: file.csv:1:4", [] { split("\"a\"b"); });
-  expect_error("goes on after its closing quote with \" ,c\"\n  where: file.csv:3:3", [] { split("x\n\"a\nb\" ,c"); });
+  expect_error("continues after its closing quote with \"b\"\n  where: file.csv:1:4", [] { split("\"a\"b"); });
+  expect_error("continues after its closing quote with \" ,c\"\n  where: file.csv:3:3",
+               [] { split("x\n\"a\nb\" ,c"); });
   expect_error("no CSV can have delimiter", [] { split("", {'"', '"'}); });
   expect_error("no CSV can have delimiter", [] { split("", {'\n', '"'}); });
 }

@@ -124,10 +124,10 @@ TEST(FileBytes, WhatIsNoFileIsAnError) {
   const TemporaryFolder folder;
   expect_error("No such file", [&] { FileBytes::open(folder / "absent"); });
   expect_error("it is a folder", [&] { FileBytes::open(folder.path()); });
-  expect_error("it is no plain file", [&] { FileBytes::open("/dev/null"); });
+  expect_error("it is not a plain file", [&] { FileBytes::open("/dev/null"); });
   // No process will ever write to it.
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  expect_error("it is no plain file", [&] { FileBytes::open(folder / "pipe"); });
+  expect_error("it is not a plain file", [&] { FileBytes::open(folder / "pipe"); });
 }
 
 }  // namespace

@@ -240,7 +240,7 @@ TEST_F(Hub, SaysInWordsWhyItGotNothing) {
   nowhere.endpoint = "http://127.0.0.1:9";
   expect_error("curl: (7)", [&] { get("small", nowhere); });
   for (const char* id : {"../etc", "a/b/c", "a--b", "a b", "", "/x", "x.git", "a\033[2J"}) {
-    expect_error("is no model's name on the Hub", [&] { get(id); });
+    expect_error("is not a model's name on the Hub", [&] { get(id); });
   }
 }
 
@@ -376,7 +376,7 @@ TEST_F(HubVariables, AreThoseOfHuggingFace) {
 
 TEST_F(HubVariables, AreRefusedIfTheyMakeNoSense) {
   set("HF_ENDPOINT", "ftp://mirror");
-  expect_error("is no address of a Hub", [] { HubSettings::from_environment(); });
+  expect_error("is not an address of a Hub", [] { HubSettings::from_environment(); });
   ::unsetenv("HF_ENDPOINT");
   set("HF_TOKEN", "hf_x\nX-Evil: 1");
   expect_error("characters that no token has", [] { HubSettings::from_environment(); });

@@ -73,11 +73,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "ends in its header: 12 bytes of sizes for 3 dimensions expected, 6 found"},
         BadFile{"truncated", "\0\0\x08\x01\0\0\0\x03\x01\x02"s,
                 "the IDX file is truncated: 3 bytes for [3] expected after the header, 2 found"},
-        BadFile{"trailing", "\0\0\x08\x01\0\0\0\x02\x01\x02\x03"s, "goes on after its last element: 2 bytes for [2]"},
+        BadFile{"trailing", "\0\0\x08\x01\0\0\0\x02\x01\x02\x03"s, "continues after its last element: 2 bytes for [2]"},
         BadFile{"huge", "\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"s,
                 "promises [4294967295, 4294967295, 4294967295] elements of 1 bytes, more than the file can hold"},
         BadFile{"huge_times_zero", "\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\x01"s,
-                "goes on after its last element: 0 bytes"},
+                "continues after its last element: 0 bytes"},
         BadFile{"many_dimensions_times_zero", "\0\0\x08\xc8"s + std::string(796, '\xff') + std::string(4, '\0'),
                 "promises no elements, in 200 dimensions whose product overflows"}),
     [](const auto& test) { return test.param.name; });

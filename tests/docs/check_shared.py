@@ -97,7 +97,7 @@ def check_engines(folder):
         names = [line.split()[-1] for line in output("nm", "-D", "--defined-only", module).splitlines()]
         expect(names, f"{module} exports nothing")
         for name in names:
-            expect(name.startswith("lockstep_"), f"{module} exports {name}, which is no entry of an engine")
+            expect(name.startswith("lockstep_"), f"{module} exports {name}, which is not an entry of an engine")
 
 
 def check_examples(build, public):

@@ -77,7 +77,8 @@ TEST(Trace, RefusesWhatIsNoDevice) {
   for (const char* flag : {"--devices", "--output-device"}) {
     const ProgramEnd end = replica_command({"trace", "--model", "mlp", flag, "tpu:0"});
     EXPECT_EQ(end.code, 2);
-    EXPECT_NE(end.err.find(std::string(flag) + ": \"tpu:0\" is no device for a replica"), std::string::npos) << end.err;
+    EXPECT_NE(end.err.find(std::string(flag) + ": \"tpu:0\" is not a device for a replica"), std::string::npos)
+        << end.err;
   }
 }
 

@@ -117,7 +117,7 @@ TEST(SlurmCommand, SaysWhyAScriptCannotBeChecked) {
   refused(folder / "none.sh", "No such file or directory");
   refused(folder / "empty.sh", "it is empty");
   refused(folder / "", "is a folder");
-  refused(folder / "fifo", "is no regular file but a pipe, which is empty and has no writer");
+  refused(folder / "fifo", "is not a regular file but a pipe, which is empty and has no writer");
 }
 
 TEST(SlurmCommand, ChecksAScriptFromAPipe) {

@@ -192,7 +192,7 @@ TEST_F(AccelerateFile, NamesLineAndFixOfWhatDoesNotFit) {
       {"distributed_type: MULTI_CPU\nnum_processes: 3\nnum_machines: 2\n", "config.yaml", "evenly"},
       {"distributed_type: MULTI_CPU\nmachine_rank: 1\n", "config.yaml", "numbered from 0"},
       {"- a\n- b\n", "config.yaml", "no configuration"},
-      {"a: [1\n", "config.yaml:", "no YAML"},
+      {"a: [1\n", "config.yaml:", "not YAML"},
       {"", "config.yaml", "no configuration"},
   };
   for (const Refused& each : table) {
@@ -210,7 +210,7 @@ TEST_F(AccelerateFile, IsNoPipeAndNotEndless) {
       read_accelerate_config(path);
       ADD_FAILURE() << path << " was read";
     } catch (const Error& error) {
-      EXPECT_EQ(error.happened(), path + " is no regular file");
+      EXPECT_EQ(error.happened(), path + " is not a regular file");
     }
   }
 }

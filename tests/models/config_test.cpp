@@ -168,7 +168,7 @@ TEST(GPT2Config, ReadsBothSetsOfNames) {
   EXPECT_EQ(GPT2Config::from_file(folder.path()).n_embd, 64);
 }
 
-// Of transformers: activations.QuickGELUActivation and FastGELUActivation, at -2, -0.5, 0, 1 and 3.
+// Expected values by transformers: activations.QuickGELUActivation and FastGELUActivation, at -2, -0.5, 0, 1 and 3.
 TEST(Activations, QuickAndFastGeluAreHuggingFaces) {
   const at::Tensor x = torch::tensor({-2.0, -0.5, 0.0, 1.0, 3.0}, torch::kDouble);
   const std::pair<const char*, at::Tensor> cases[] = {

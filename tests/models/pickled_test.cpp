@@ -130,7 +130,7 @@ TEST(Pickled, OnlyTensorsByNameAreWeights) {
     return "";
   };
   EXPECT_NE(refusal("]").find("the file holds no dictionary of tensors"), std::string::npos) << refusal("]");
-  EXPECT_NE(refusal("}X\x01\0\0\0aK\x01s"s).find("\"a\" is no tensor"), std::string::npos);
+  EXPECT_NE(refusal("}X\x01\0\0\0aK\x01s"s).find("\"a\" is not a tensor"), std::string::npos);
   const std::string storage = "(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0kX\x03\0\0\0cpuK\x04tQ"s;
   const std::string tensor = "}X\x01\0\0\0actorch._utils\n_rebuild_tensor_v2\n("s + storage;
   EXPECT_NE(refusal(tensor + "K\x02K\x03\x85K\x01\x85tRs").find("reaches beyond its storage"), std::string::npos)

@@ -383,7 +383,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::filesystem::remove(f + "/config.json");
                     ::mkfifo((f + "/config.json").c_str(), 0600);
                   },
-                  "no regular file"},
+                  "not a regular file"},
         BadFolder{"no_index",
                   [](const std::string& f) { std::filesystem::remove(f + "/model.safetensors.index.json"); },
                   "no weights in"},
@@ -404,7 +404,7 @@ INSTANTIATE_TEST_SUITE_P(
                   },
                   "model-00002"},
         BadFolder{"shard_elsewhere", [](const std::string& f) { set_shard(f, "../../etc/passwd"); },
-                  "no file name beside the index"},
+                  "not a file name beside the index"},
         BadFolder{"tensor_in_another_shard",
                   [](const std::string& f) {
                     write_safetensors(f + "/other.safetensors", {{"x", torch::zeros({1})}});

@@ -226,7 +226,7 @@ TEST(HandshakeTest, AnotherKindOfServerIsNoStore) {
   ScriptedServer server(
       [](int fd) { send_all(fd, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", patience()); });
   const std::string text = error_of([&] { StoreClient(server.address(), kSecret, patience()); });
-  EXPECT_NE(text.find("no Lockstep store"), std::string::npos) << text;
+  EXPECT_NE(text.find("not a Lockstep store"), std::string::npos) << text;
 }
 
 TEST(HandshakeTest, AServerThatIsSilentIsATimeout) {

@@ -47,7 +47,7 @@ TEST_F(SharedPlace, GetsAFolderForThisUserAlone) {
 TEST_F(SharedPlace, IsNoFolderForALink) {
   std::filesystem::create_symlink("/", name(0));
   const std::string text = error_of([] { private_runtime_folder(); });
-  EXPECT_NE(text.find("is no folder"), std::string::npos) << text;
+  EXPECT_NE(text.find("is not a folder"), std::string::npos) << text;
 }
 
 // Processes of one job ask at different times: what a stranger does in between must not part them.

@@ -56,7 +56,7 @@ TEST(SecretTest, MissingFilesAndFoldersAreRefused) {
     EXPECT_NE(error_of([] { secret_from_environment(); }).find(folder / "none"), std::string::npos);
   }
   const ScopedVariable file("LOCKSTEP_SECRET_FILE", folder.path());
-  EXPECT_NE(error_of([] { secret_from_environment(); }).find("no regular file"), std::string::npos);
+  EXPECT_NE(error_of([] { secret_from_environment(); }).find("not a regular file"), std::string::npos);
 }
 
 TEST(SecretTest, WhatAPersonCouldHaveChosenIsRefused) {

@@ -35,7 +35,7 @@ void expect_shares_of_pytorch(int rank) {
   EXPECT_EQ(DistributedSampler(5).indices(), padded[rank]);
   EXPECT_EQ(TorchDataSampler(5).sampler().indices(), padded[rank]);
   EXPECT_EQ(ExactDistributedSampler(5).indices(), exact[rank]);
-  // Of equal lengths, in one batch: the permutation's order.
+  // Texts of equal lengths, in one batch, stay in the permutation's order.
   LengthGroupedSamplerOptions grouped;
   grouped.batch_size = 5;
   EXPECT_EQ(LengthGroupedSampler({7, 7, 7, 7, 7}, grouped).indices(), padded[rank]);
@@ -89,7 +89,7 @@ TEST(SamplersOfGroup, TakeTheDefaultGroupOfTheirProcess) {
     expect_errors_without_group();
     init_process_group("gloo", "file://" + (folder / "meeting"), 2, membership.rank);
     expect_shares_of_pytorch(membership.rank);
-    // What is set is not taken from the group.
+    // An option that is set is not taken from the group.
     EXPECT_EQ(DistributedSampler(5, {1, 0}).size(), 5);
     EXPECT_EQ(DistributedSampler(5, {{}, 1 - membership.rank, false}).indices().front(), 1 - membership.rank);
     destroy_process_group();

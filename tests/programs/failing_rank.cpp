@@ -1,5 +1,5 @@
-// A rank that fails in the way that its first argument says, or sees another one fail. Rank 0 is at fault, and where
-// that is possible it ends after the others, which saw it fail.
+// A rank that fails in the way that its first argument says, or sees another one fail. Rank 0 is at fault. If that is
+// possible, it ends after the others, which saw it fail.
 //   shapes   rank 0 calls a network with a batch of a wrong shape; nobody catches what LibTorch throws
 //   throw    rank 0 throws; nobody catches it
 //   catch    rank 0 throws; main catches it, prints it and returns 1

@@ -137,7 +137,7 @@ TEST(DataParallel, TakesDevicesByNameOrNumberFromAVector) {
     EXPECT_EQ(DataParallel(model, std::vector<int>{0, 1, 2}).device_ids(), cpu_devices(3));
   }
   const std::vector<std::string> wrong{"cpu:0", "gpu:1"};
-  EXPECT_TRUE(contains(text_of_error([&] { DataParallel dp(model, wrong); }), "\"gpu:1\" is no device"));
+  EXPECT_TRUE(contains(text_of_error([&] { DataParallel dp(model, wrong); }), "\"gpu:1\" is not a device"));
 }
 
 // Cloneable calls reset() on the clone, and finds less than the original has.

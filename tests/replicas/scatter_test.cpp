@@ -194,7 +194,7 @@ TEST(ReplicaDevice, ReadsNames) {
   EXPECT_EQ(ReplicaDevice("cuda").name(), "cuda:0");
   EXPECT_TRUE(ReplicaDevice("cpu:3").tensor_device() == at::kCPU);
   for (const char* bad : {"", "tpu:0", "cpu:", "cpu:-1", "cpu:x", "cpu:1x", "cpu:99999999999"}) {
-    EXPECT_TRUE(contains(text_of_error([&] { ReplicaDevice device(bad); }), "no device for a replica")) << bad;
+    EXPECT_TRUE(contains(text_of_error([&] { ReplicaDevice device(bad); }), "not a device for a replica")) << bad;
   }
   EXPECT_FALSE(all_replica_devices().empty());
 }

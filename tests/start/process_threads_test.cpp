@@ -46,7 +46,7 @@ TEST_F(RanksOnHost, FollowSlurmsListOfTasks) {
   EXPECT_EQ(tasks("4(x2),3", "1"), 4);
   EXPECT_EQ(tasks("4(x2),3", "2"), 3);
   EXPECT_EQ(tasks("8", "0"), 8);
-  EXPECT_EQ(with({{"SLURM_STEP_TASKS_PER_NODE", "4"}, {"SLURM_NODEID", "0"}}), 1) << "a job's script is no task";
+  EXPECT_EQ(with({{"SLURM_STEP_TASKS_PER_NODE", "4"}, {"SLURM_NODEID", "0"}}), 1) << "a job's script is not a task";
 }
 
 TEST_F(RanksOnHost, AreOneWhereTheWordCannotBeRead) {

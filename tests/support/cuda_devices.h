@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Why a test that needs so many CUDA devices cannot run here; nothing where it can. Does not touch CUDA, which would
+/// Why a test that needs so many CUDA devices cannot run here; nothing if it can. Does not touch CUDA, which would
 /// not work in processes forked afterwards: tests use it in such processes only.
 inline std::optional<std::string> why_no_cuda(int devices) {
   for (const MissingEngine& missing : missing_engines()) {

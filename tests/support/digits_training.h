@@ -20,7 +20,7 @@ struct DigitsData {
   at::Tensor train_images, train_labels, test_images, test_labels;  ///< [n, 784] fp32 in [0, 1], [n] int64
 };
 
-/// MNIST from `folder`: the first `train_count` images to learn from, and all test images. Nothing where the folder has
+/// MNIST from `folder`: the first `train_count` images to learn from, and all test images. Nothing if the folder has
 /// none.
 inline std::optional<DigitsData> read_digits(const std::string& folder, std::int64_t train_count) {
   const auto file = [&](const char* name) { return folder + "/" + name + ".gz"; };

@@ -13,7 +13,7 @@ namespace lockstep {
 /// How the ranks of a job on several hosts of this machine are started.
 struct HostJobOptions {
   int ranks_per_host = 1;
-  /// Each host has an equal part of this machine's cores for itself, as a host would; where there are more hosts than
+  /// Each host has an equal part of this machine's cores for itself, as a host would; if there are more hosts than
   /// cores, hosts share one. Each rank computes with one thread.
   bool own_cores = true;
   /// Each host runs a job of its own, all at the same time; the result is the first host's.
@@ -23,7 +23,7 @@ struct HostJobOptions {
 
 /// Runs `program` on all `hosts`, started on each by `lockstep run` (which must lie in `bin`), so with the heap and the
 /// threads that it gives to ranks. @return  the JSON object that rank 0 printed as its last line
-/// @throws std::runtime_error  with what the ranks said, where they fail
+/// @throws std::runtime_error  with what the ranks printed, if they fail
 nlohmann::ordered_json run_on_hosts(const NetworkHosts& hosts, const std::string& bin,
                                     const std::vector<std::string>& program, const HostJobOptions& options = {});
 

@@ -22,7 +22,7 @@ std::map<std::string, std::optional<std::string>> mpirun_changes();
 /// place is that rank for MPI. mpirun starts a shell in each place, which tells its variables and waits.
 class MpiPlaces {
  public:
-  /// Why there is no mpirun here; nothing where there is one.
+  /// Why there is no mpirun here; nothing if there is one.
   static std::optional<std::string> why_not();
   explicit MpiPlaces(int count);
   ~MpiPlaces();

@@ -30,7 +30,7 @@ std::vector<std::string> words(const std::string& line) {
   return all;
 }
 
-// Runs a command line without quoting. @return  what it wrote to stderr; nothing where it did well
+// Runs a command line without quoting. @return  what it wrote to stderr; nothing if it succeeded
 std::optional<std::string> failure_of(const std::string& line) {
   const ProgramEnd end = run_program(words(line));
   if (end.code == 0) return std::nullopt;

@@ -10,10 +10,10 @@ namespace lockstep {
 /// address, joined by a bridge. Both directions of each link are held to a rate by a token bucket. Nothing else is
 /// reachable from them, and nothing of them from elsewhere. Unix sockets and files are those of the machine.
 ///
-/// Removed with the object. Where a test is killed, the next one that makes hosts removes what it left.
+/// Removed with the object. If a test is killed, the next one that makes hosts removes what it left.
 class NetworkHosts {
  public:
-  /// Why this process may not make hosts here, as one line for GTEST_SKIP; nothing where it may.
+  /// Why this process may not make hosts here, as one line for GTEST_SKIP; nothing if it may.
   static std::optional<std::string> why_not();
 
   /// @param count  2 to 4

@@ -24,7 +24,7 @@ struct ProgramEnd {
 /// goes.
 class RunningProgram {
  public:
-  /// @param changes  variables to set, or to unset where there is no value, in a copy of this process's environment
+  /// @param changes  variables to set, or to unset if there is no value, in a copy of this process's environment
   explicit RunningProgram(const std::vector<std::string>& arguments,
                           const std::map<std::string, std::optional<std::string>>& changes = {});
   ~RunningProgram();

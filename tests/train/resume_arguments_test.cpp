@@ -144,7 +144,7 @@ TEST(ResumeArguments, AFolderThatIsNotThereIsSaidWithThoseThatAre) {
   const std::string nowhere = refusal("nope");
   EXPECT_TRUE(holds(nowhere, "there is no folder \"nope\"")) << nowhere;
   EXPECT_TRUE(holds(nowhere, folder / "checkpoint-6" + ", " + (folder / "checkpoint-3"))) << nowhere;
-  EXPECT_TRUE(holds(refusal(folder.path()), "is no checkpoint, but holds some"));
+  EXPECT_TRUE(holds(refusal(folder.path()), "is not a checkpoint, but holds some"));
   EXPECT_TRUE(holds(refusal(folder / "checkpoint-3/config.json"), "config.json"));
   const TemporaryFolder empty;
   TokenTraining none;

@@ -266,7 +266,7 @@ TEST(Trainer, WeightsThatAreNoNumbersEndTheTraining) {
   training.options.args.save_total_limit = 1;
   try {
     Trainer(training.options).train();
-    ADD_FAILURE() << "it went on";
+    ADD_FAILURE() << "it continued";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("step 3, rank 0 of 1"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("NaN or infinity (first in "), std::string::npos) << error.what();

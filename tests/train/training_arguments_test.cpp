@@ -68,7 +68,7 @@ TEST(TrainingArguments, AreRefusedWithTheFileAndInWords) {
   for (int i = 0; i < 100000; ++i) nested += "{\"a\":";
   EXPECT_NE(refusal(nested).find("nested too deeply"), std::string::npos);
   const std::string number = refusal("{\"seed\": 1,\n \"learning_rate\": 1e999}");
-  EXPECT_NE(number.find("this is no JSON: line 2"), std::string::npos) << number;
+  EXPECT_NE(number.find("this is not JSON: line 2"), std::string::npos) << number;
   EXPECT_NE(number.find("after the key \"learning_rate\": number overflow parsing '1e999'"), std::string::npos)
       << number;
   EXPECT_NE(refusal("{\"optim\": \"" + std::string(1 << 20, 'A') + "\"}").find("1048576 bytes"), std::string::npos);
@@ -207,7 +207,7 @@ TEST(TrainingArguments, AreReadFromYaml) {
   EXPECT_NE(refusal("seed: 1\nlearning_rate: 1\nseed: 2\n").find("'seed' comes twice: here and in line 1"),
             std::string::npos);
   EXPECT_NE(refusal("seed: 1\nseed: 2\n").find("args.yaml:2"), std::string::npos);
-  EXPECT_NE(refusal("a: [1\nb: 2\n").find("this is no YAML"), std::string::npos);
+  EXPECT_NE(refusal("a: [1\nb: 2\n").find("this is not YAML"), std::string::npos);
   EXPECT_NE(refusal("- seed\n").find("must be a YAML mapping"), std::string::npos);
   EXPECT_NE(refusal("seed: many\n").find("seed: the value \"many\" is not a whole number"), std::string::npos);
   EXPECT_NE(refusal("bf16: \"yes\"\n").find("bf16"), std::string::npos);

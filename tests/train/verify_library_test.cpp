@@ -67,7 +67,7 @@ TEST(VerifyLibrary, CountsWhatALossLeavesOut) {
   };
   EXPECT_TRUE(verify(net, batch, ignoring, three_ranks()).is_equal());
   batch["labels"].slice(0, 0, 3).fill_(1);
-  batch["labels"].slice(0, 4, 5).fill_(-100);  // a mean over the rest is no mean over the rows
+  batch["labels"].slice(0, 4, 5).fill_(-100);  // a mean over the rest is not a mean over the rows
   EXPECT_FALSE(verify(net, batch, kMeanLoss, three_ranks()).is_equal());
 }
 

@@ -117,7 +117,7 @@ void check_loader(Accelerator& accelerator, std::int64_t samples) {
   const at::Tensor second = numbers_of_pass(accelerator, shuffled);
   require(accelerator, torch::equal(std::get<0>(first.sort()), wanted),
           fmt::format("{} samples come shuffled, each once", samples));
-  require(accelerator, !torch::equal(first, second), "each pass shuffles anew");
+  require(accelerator, !torch::equal(first, second), "each pass shuffles again");
 }
 
 Linear line_model() {

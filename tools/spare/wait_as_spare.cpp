@@ -93,7 +93,7 @@ void wait_as_spare() {
 // Exported by a program that chooses its time itself, as `lockstep` does, which becomes another program.
 extern "C" __attribute__((weak)) const char lockstep_waits_when_ready;
 
-/// For such a program. Does nothing where no launcher waits for a spare.
+/// For such a program. Does nothing if no launcher waits for a spare.
 extern "C" __attribute__((visibility("default"))) void lockstep_wait_as_spare() { wait_as_spare(); }
 
 namespace {

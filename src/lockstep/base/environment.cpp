@@ -21,7 +21,7 @@ std::optional<std::int64_t> env_int(const std::string& name) {
   const char* end = text->data() + text->size();
   const auto [stop, status] = std::from_chars(text->data(), end, value);
   if (status != std::errc() || stop != end) {
-    throw Error(name + " is \"" + *text + "\", which is no whole number", "environment",
+    throw Error(name + " is \"" + *text + "\", which is not a whole number", "environment",
                 "set " + name + " to a whole number, or unset it");
   }
   return value;

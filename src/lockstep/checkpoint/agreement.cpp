@@ -60,7 +60,7 @@ void run_together(Communicator& communicator, const std::string& what, const std
     if (problem.empty()) problem = "an exception without a text";
   } catch (...) {
     mine = std::current_exception();
-    problem = "an exception that is no std::exception";
+    problem = "an exception that is not a std::exception";
   }
   if (mine != nullptr) record_failure(problem, cause);  // before other ranks learn of it
   const std::vector<std::string> problems = gather_texts(communicator, problem);

@@ -8,7 +8,8 @@ namespace lockstep {
 /// The trace that the job's ranks write.
 class WrittenTrace {
  public:
-  /// @param file  as `lockstep run --trace` names it; empty: none is wanted. What is there now is of an earlier job.
+  /// @param file  as `lockstep run --trace` names it; empty: none is wanted. A file that is there already is an earlier
+  /// job's.
   explicit WrittenTrace(std::string file);
 
   /// The trace's own summary, as lines for a person. Empty if no file was written here: none was wanted, or rank 0 runs

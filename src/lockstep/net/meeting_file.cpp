@@ -78,7 +78,7 @@ UniqueFd MeetingFile::open_locked(int flags, int lock, Deadline deadline) const 
     }
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) {
-      throw Error(fmt::format("the rendezvous file {} is no file of this user", path_), host_name(),
+      throw Error(fmt::format("the rendezvous file {} is not a file of this user", path_), host_name(),
                   "name a file that does not exist yet, in a folder of your own");
     }
     if (::flock(fd.get(), lock | LOCK_NB) == 0) {

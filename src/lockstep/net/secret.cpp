@@ -50,7 +50,7 @@ std::string read_private_file(const std::string& path, const std::string& source
   if (!fd) refuse("cannot open " + path + ": " + errno_text(errno), source, "check the path and that you may read it");
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    refuse(path + " is no regular file", source, "name a file that holds the secret");
+    refuse(path + " is not a regular file", source, "name a file that holds the secret");
   }
   if (status.st_uid != ::geteuid() && status.st_uid != 0) {
     refuse(fmt::format("{} belongs to user {}", path, status.st_uid), source, "use a file of your own");

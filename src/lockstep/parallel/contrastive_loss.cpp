@@ -49,7 +49,7 @@ struct Comparison {
   std::int64_t first_row{};  // the row of the first anchor
 };
 
-// Which candidates are no negatives of which anchor: [n, candidates].
+// Which candidates are not negatives of which anchor: [n, candidates].
 at::Tensor excluded_candidates(const Comparison& of, const at::Tensor& own) {
   const at::Tensor candidates = of.all_texts.slice(1, 1).flatten().unsqueeze(0);
   const at::Tensor anchors = of.texts.select(1, 0).unsqueeze(1), positives = of.texts.select(1, 1).unsqueeze(1);

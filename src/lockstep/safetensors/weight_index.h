@@ -9,7 +9,7 @@ namespace lockstep {
 using WeightIndex = std::map<std::string, std::string>;
 
 /// @param path  named in errors
-/// @throws Error  if the text is no JSON object with a "weight_map", or gives a tensor anything but a plain name
+/// @throws Error  if the text is not a JSON object with a "weight_map", or gives a tensor anything but a plain name
 WeightIndex parse_weight_index(const std::string& text, const std::string& path);
 
 }  // namespace lockstep

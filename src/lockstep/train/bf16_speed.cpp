@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kSize = 256;     // 34 million operations: less than a millisecond at the usual speeds
 constexpr int kTurns = 5;               // the fastest counts, since other programs disturb single ones
-constexpr double kLeastSpeedup = 0.95;  // less than that is no noise
+constexpr double kLeastSpeedup = 0.95;  // less than that is not noise
 
 double seconds_of_product(const at::Tensor& x, const at::Tensor& weight) {
   const auto begin = std::chrono::steady_clock::now();

@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"merges_alone", {{"vocab.bpe", ""}}, "neither vocab.json nor encoder.json"},
         BadFile{"cut_json", {{"vocab.json", "{\"a\": 0,\n\"b\": "}, {"merges.txt", ""}}, "vocab.json:2"},
         BadFile{"no_number", {{"vocab.json", "{\"a\": 0,\n\"b\": 1e999}"}, {"merges.txt", ""}}, "vocab.json:2"},
-        BadFile{"no_object", {{"vocab.json", "[1, 2]"}, {"merges.txt", ""}}, "no JSON object"},
+        BadFile{"no_object", {{"vocab.json", "[1, 2]"}, {"merges.txt", ""}}, "not a JSON object"},
         BadFile{"twice_in_json", {{"vocab.json", "{\"a\": 0, \"a\": 1}"}, {"merges.txt", ""}}, "\"a\" stands twice"},
         BadFile{"same_number", {{"vocab.json", "{\"a\": 0, \"b\": 0}"}, {"merges.txt", ""}}, "both have the number 0"},
         BadFile{"negative", {{"vocab.json", "{\"a\": -1}"}, {"merges.txt", ""}}, "a token's number is -1"},
@@ -313,10 +313,10 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST(Load, MissingFolderAndFile) {
-  expect_error("this is no folder", [] { load_tokenizer("/nonexistent/tokenizer"); });
+  expect_error("this is not a folder", [] { load_tokenizer("/nonexistent/tokenizer"); });
   expect_error("/nonexistent/tokenizer.json", [] { load_tokenizer_json("/nonexistent/tokenizer.json"); });
   const TemporaryFolder folder;
-  expect_error("no regular file", [&] { load_bert_vocabulary(folder.path()); });
+  expect_error("not a regular file", [&] { load_bert_vocabulary(folder.path()); });
 }
 
 }  // namespace

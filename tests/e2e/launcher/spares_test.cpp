@@ -142,7 +142,7 @@ TEST_F(Spares, AreRefusedWhereTheyCannotBe) {
   fs::permissions(script, fs::perms::owner_all);
   const ProgramEnd end = run_program(job({}, {script}));
   EXPECT_EQ(end.code, 2);
-  EXPECT_TRUE(has(end.err, "--warm-spares with " + script + ", which is no dynamically linked program")) << end.err;
+  EXPECT_TRUE(has(end.err, "--warm-spares with " + script + ", which is not a dynamically linked program")) << end.err;
   const ProgramEnd never = run({"--warm-spares"}, {"true"});
   EXPECT_EQ(never.code, 2);
   EXPECT_TRUE(has(never.err, "--warm-spares without --max-restarts")) << never.err;

@@ -37,7 +37,7 @@ TEST_F(PredictBadInput, BytesThatAreNoTextAreNamedWithTheirLine) {
       "good\nb\xE4"
       "d\n");
   EXPECT_EQ(invalid.code, 1) << invalid.out;
-  EXPECT_TRUE(tells(invalid.err, "byte 2 of the line, 0xe4, is no UTF-8")) << invalid.err;
+  EXPECT_TRUE(tells(invalid.err, "byte 2 of the line, 0xe4, is not UTF-8")) << invalid.err;
   EXPECT_TRUE(tells(invalid.err, "lines.txt:2")) << invalid.err;
   const ProgramEnd nul = predict(std::string("good\n\0bad\n", 10));
   EXPECT_EQ(nul.code, 1);

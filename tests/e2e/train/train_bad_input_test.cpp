@@ -127,9 +127,9 @@ TEST(TrainBadInput, ATableThatIsNoneSaysWhatItLacks) {
   EXPECT_TRUE(tells(refusal("label\na\nb\n"), "beside the label \"label\" there is no column with values"));
   EXPECT_TRUE(tells(refusal("height,height,label\n1,2,a\n"), "the column \"height\" comes twice"));
   EXPECT_TRUE(tells(refusal("height,lable\n1,a\n"), "did you mean 'lable'?"));
-  EXPECT_TRUE(tells(refusal(std::string("\0\1\2,label\n1,a\n", 14)), "the header is no text in UTF-8"));
+  EXPECT_TRUE(tells(refusal(std::string("\0\1\2,label\n1,a\n", 14)), "the header is not a text in UTF-8"));
   const std::string latin = refusal("height,label\n1,a\n2,\xE4\n");
-  EXPECT_TRUE(tells(latin, "0xe4, is no UTF-8") && tells(latin, "table.csv:3:")) << latin;
+  EXPECT_TRUE(tells(latin, "0xe4, is not UTF-8") && tells(latin, "table.csv:3:")) << latin;
 }
 
 TEST(TrainBadInput, AValueThatTheTrainingFileHadNotIsSaid) {

@@ -1,4 +1,4 @@
-// Tests `lockstep train`, `evaluate` and `predict` with labels that are no classes.
+// Tests `lockstep train`, `evaluate` and `predict` with labels that are not classes.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -99,7 +99,7 @@ TEST_F(Verify, AsksForTheInputsOfTorchScript) {
   EXPECT_TRUE(says(no_shape.err, "such as --input-shape 3,32,32")) << no_shape.err;
   const ProgramEnd no_module = verify({"--model", file, "--input-shape", "3"});
   EXPECT_EQ(no_module.code, 1);
-  EXPECT_TRUE(says(no_module.err, "the file is no TorchScript module")) << no_module.err;
+  EXPECT_TRUE(says(no_module.err, "the file is not a TorchScript module")) << no_module.err;
   const ProgramEnd needless = verify({"--model", "convnet", "--input-shape", "3"});
   EXPECT_EQ(needless.code, 2);
   EXPECT_TRUE(says(needless.err, "--input-shape with --model convnet")) << needless.err;

@@ -255,7 +255,7 @@ TEST(AcceleratorCheckpoint, SaysWhyItCannot) {
     EXPECT_EQ(accelerator.save_state(folder / "empty/"), folder / "empty");
     std::filesystem::create_directory(folder / "logs");
     write_file_atomically(folder / "logs/metrics.jsonl", "{}\n");
-    EXPECT_NE(state_error([&] { accelerator.save_state(folder / "logs"); }).find("is no checkpoint"),
+    EXPECT_NE(state_error([&] { accelerator.save_state(folder / "logs"); }).find("is not a checkpoint"),
               std::string::npos);
     EXPECT_TRUE(std::filesystem::exists(folder / "logs/metrics.jsonl"));
     accelerator.save_state(folder / "state");

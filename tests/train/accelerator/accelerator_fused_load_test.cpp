@@ -1,5 +1,5 @@
-// load_state into a model whose ranks share one copy of the weights: it is right, so nothing warns, and a training goes
-// on as without fuse.
+// load_state into a model whose ranks share one copy of the weights: it is right, so nothing warns, and a training
+// continues as without fuse.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -66,7 +66,7 @@ std::string png_of(const std::string&, const std::string&) { return {}; }  // ch
 void check_chart_path(const std::string& path) {
   const std::string kind = chart_kind(path);
   if (kind != ".svg" && kind != ".png") {
-    throw UsageError("\"" + path + "\" is no picture's name", "--plot", "give it the end .svg or .png");
+    throw UsageError("\"" + path + "\" is not a picture's name", "--plot", "give it the end .svg or .png");
   }
   if (kind == ".png") check_png(path);
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();

@@ -31,7 +31,7 @@ nlohmann::json parse_line(std::string_view line, const std::string& where) {
     auto object = nlohmann::json::parse(line, too_deep);
     if (object.is_object()) return object;
   } catch (const nlohmann::json::exception& error) {
-    throw Error("the line is no JSON: " + json_problem(error), where, "correct the line");
+    throw Error("the line is not JSON: " + json_problem(error), where, "correct the line");
   } catch (const std::length_error& error) {
     throw Error(error.what(), where, "correct the line");
   }
@@ -106,7 +106,7 @@ Inspection inspect_lines(const std::string& path) {
   const FileBytes file = FileBytes::open(path);
   const std::string_view text = file.view();
   if (text.find('\0') != std::string_view::npos) {
-    throw Error("the file holds a NUL: it is no text", path, "name a text file, or one of the kinds in the help");
+    throw Error("the file holds a NUL: it is not a text", path, "name a text file, or one of the kinds in the help");
   }
   std::vector<ColumnSummary> columns;
   columns.emplace_back("text");

@@ -50,7 +50,7 @@ void predict_in_batches(Model& model, const char* input, std::int64_t count, con
 at::Tensor read_images(const std::string& path) {
   const at::Tensor images = read_idx(path);
   if (images.scalar_type() != at::kByte || images.dim() != 3) {
-    throw Error("these are no images: three dimensions of bytes were expected", path, "name an idx3-ubyte file");
+    throw Error("these are not images: three dimensions of bytes were expected", path, "name an idx3-ubyte file");
   }
   return images.unsqueeze(1).to(at::kFloat).div(255);
 }

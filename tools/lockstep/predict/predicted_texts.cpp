@@ -33,7 +33,7 @@ void require_text(const std::string& line, const std::string& where) {
   const std::size_t nul = line.find('\0');
   if (!bad && nul == std::string::npos) return;
   throw Error(
-      bad ? fmt::format("byte {} of the line, {:#04x}, is no UTF-8", *bad + 1, static_cast<unsigned char>(line[*bad]))
+      bad ? fmt::format("byte {} of the line, {:#04x}, is not UTF-8", *bad + 1, static_cast<unsigned char>(line[*bad]))
           : fmt::format("byte {} of the line is NUL", nul + 1),
       where, "store the texts as UTF-8; iconv -f ENCODING -t UTF-8 FILE converts them");
 }

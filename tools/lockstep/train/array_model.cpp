@@ -32,7 +32,7 @@ ModelOptions sizes_in(const ConfigFile& config, const std::string& kind) {
   options.features = config.integer({"num_features"}, 0, 1, ConfigFile::kMaxSize);
   const char* const fix = "give a list of the layers' widths";
   const auto widths = config.json().value("hidden_sizes", nlohmann::json::array());
-  if (!widths.is_array()) config.refuse("hidden_sizes", "is no list", fix);
+  if (!widths.is_array()) config.refuse("hidden_sizes", "is not a list", fix);
   double parameters = 0;
   double last = static_cast<double>(options.features);
   for (const auto& width : widths) {

@@ -159,7 +159,7 @@ TableEncoding TableEncoding::of_folder(const std::string& folder) {
   const auto json = read_json_object(path, kLargestEncodingBytes);
   const auto encoding = json->find("encoding");
   if (encoding == json->end() || !json->value("nsl_kdd", nlohmann::json()).is_boolean()) {
-    throw Error("this is no encoding of a table", path, "give the folder of a model that lockstep train wrote");
+    throw Error("this is not an encoding of a table", path, "give the folder of a model that lockstep train wrote");
   }
   const auto label = json->value("label_column", nlohmann::json(""));
   if (!label.is_string()) {

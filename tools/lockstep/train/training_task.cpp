@@ -52,13 +52,13 @@ void TaskFlags::add(CLI::App& app, bool trains) {
                             : "CSV, TSV, JSON Lines or text to evaluate on; for images a folder of IDX files");
   if (!trains) of_validation->required();
   app.add_option("--text-column", text_columns,
-                 "column of the text, or two of a pair of sentences; default: by name. Of --task sentence-embedding: "
+                 "column of the text, or two of a pair of sentences; default: by name. For --task sentence-embedding: "
                  "those of anchor, positive and any number of negatives, or two beside a label")
       ->delimiter(',');
   app.add_option("--label-column", label_columns,
-                 "column of the label; default: label. Of texts also several columns of 0 and 1, one for each label "
-                 "that a text may have beside others. Of --task sentence-embedding: how alike two texts are, from -1 "
-                 "to 1; default: score, if there is one")
+                 "column of the label; default: label. For texts also several columns of 0 and 1, one for each "
+                 "label that a text may have beside others. For --task sentence-embedding: how alike two texts are, "
+                 "from -1 to 1; default: score, if there is one")
       ->delimiter(',');
   app.add_option("--max-length,--max-seq-length,--block-size", max_length,
                  trains ? "tokens of the longest sample; default: what tokenizer and model take, at most 512"
@@ -77,7 +77,7 @@ void TaskFlags::add(CLI::App& app, bool trains) {
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
   app.add_option("--delimiter", delimiter, "between the fields of a CSV file of texts; default: a comma");
-  app.add_option("--invalid-texts", invalid_texts, "the same of rows whose text is no UTF-8")
+  app.add_option("--invalid-texts", invalid_texts, "the same of rows whose text is not UTF-8")
       ->check(CLI::IsMember({"refuse", "skip"}))
       ->capture_default_str();
   app.add_option("--unlisted-labels", unlisted_labels,
@@ -91,10 +91,10 @@ void TaskFlags::add(CLI::App& app, bool trains) {
         ->check(CLI::IsMember({"single_label_classification", "regression", "multi_label_classification"}));
   }
   app.add_flag("--mlm", mlm, "language modelling: predict masked words (bert), not the next one (gpt2)");
-  app.add_option(
-         "--metrics", metrics,
-         "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1. Of numbers: of mse, pearson, "
-         "spearmanr; of several labels a text: of f1_micro, f1_macro, accuracy; default: all")
+  app.add_option("--metrics", metrics,
+                 "of accuracy, precision, recall, f1, matthews_correlation; default: accuracy,f1. For numbers: of mse, "
+                 "pearson, "
+                 "spearmanr; for several labels a text: of f1_micro, f1_macro, accuracy; default: all")
       ->delimiter(',');
   app.add_option("--average", average, "of precision, recall and f1")
       ->check(CLI::IsMember({"binary", "macro", "weighted"}))
@@ -137,7 +137,7 @@ std::vector<std::string> warnings_of_labels(const std::vector<std::string>& labe
                         classes, rows)};
   }
   if (classes != 1) return {};
-  return {fmt::format("all rows of {} have the label \"{}\": there is nothing to tell apart", train_file, labels[0])};
+  return {fmt::format("all rows of {} have the label \"{}\": there is nothing to distinguish", train_file, labels[0])};
 }
 
 nlohmann::json recorded_classes(const std::vector<std::string>& labels) {
@@ -188,7 +188,7 @@ std::vector<std::string> columns_of_file(const std::string& path, CsvDialect dia
   if (name_ends_with(name, ".jsonl") || name_ends_with(name, ".ndjson")) {
     const std::string_view line = file.view().substr(0, file.view().find('\n'));
     const auto object = nlohmann::ordered_json::parse(line, nullptr, false);
-    if (!object.is_object()) throw Error("the first line is no JSON object", path + ":1", "write one object a line");
+    if (!object.is_object()) throw Error("the first line is not a JSON object", path + ":1", "write one object a line");
     for (const auto& [key, value] : object.items()) columns.push_back(key);
     return columns;
   }
@@ -200,8 +200,8 @@ std::vector<std::string> columns_of_file(const std::string& path, CsvDialect dia
   for (const CsvField& field : fields) {
     columns.emplace_back(field.value(storage));
     if (columns.back().find('\0') == std::string::npos && text::is_valid_utf8(columns.back())) continue;
-    throw Error("the header is no text in UTF-8", records.where(field),
-                "name a table as text; where it is one, iconv -f ENCODING -t UTF-8 FILE converts it");
+    throw Error("the header is not a text in UTF-8", records.where(field),
+                "name a table as text; if it is one in another encoding, iconv -f ENCODING -t UTF-8 FILE converts it");
   }
   return columns;
 }

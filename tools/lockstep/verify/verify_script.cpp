@@ -24,7 +24,7 @@ torch::jit::Module load_script(const std::string& path) {
     return torch::jit::load(path, at::kCPU);
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
-    throw Error("the file is no TorchScript module: " + what.substr(0, what.find('\n')), path,
+    throw Error("the file is not a TorchScript module: " + what.substr(0, what.find('\n')), path,
                 "save one in Python: torch.jit.script(model).save(path); or name the folder of a model");
   }
 }

@@ -61,7 +61,7 @@ void sync_folder_of(const std::string& path) {
 
 AtomicFile::AtomicFile(std::string path, unsigned mode)
     : path_(target_of(std::move(path))), temporary_(path_ + ".XXXXXX"), mode_(mode) {
-  if (is_special(path_)) throw Error(path_ + " is no regular file", path_, "name a file, or a new one");
+  if (is_special(path_)) throw Error(path_ + " is not a regular file", path_, "name a file, or a new one");
   fd_ = UniqueFd(::mkostemp(temporary_.data(), O_CLOEXEC));
   if (!fd_) fail("create a temporary file beside", path_, errno);
 }

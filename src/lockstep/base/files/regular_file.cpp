@@ -64,13 +64,13 @@ std::string read_whole(const std::string& path, std::uint64_t most_bytes, Pipes 
   if (S_ISDIR(status.st_mode)) refuse(path + " is a folder", path, "name a file in it");
   const bool is_pipe = pipes == Pipes::Read && S_ISFIFO(status.st_mode);
   if (!S_ISREG(status.st_mode) && !is_pipe) {
-    refuse(path + " is no regular file", path, "write its content to a file, and name that");
+    refuse(path + " is not a regular file", path, "write its content to a file, and name that");
   }
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (!is_pipe && bytes > most_bytes) refuse_size(path, bytes, most_bytes);
   std::string content = read_to_end(fd.get(), path, most_bytes);
   if (is_pipe && content.empty()) {
-    refuse(path + " is no regular file but a pipe, which is empty and has no writer", path,
+    refuse(path + " is not a regular file but a pipe, which is empty and has no writer", path,
            "start what writes to it first, or write its content to a file, and name that");
   }
   return content;

@@ -38,7 +38,7 @@ std::optional<T> whole_number_in(const nlohmann::json& value) {
     const bool fits = Limits::is_signed && number >= static_cast<std::int64_t>(Limits::min());
     return fits ? std::optional(static_cast<T>(number)) : std::nullopt;
   }
-  constexpr double kExactTo = 9007199254740992;  // 2^53: beyond it, a double is no count
+  constexpr double kExactTo = 9007199254740992;  // 2^53: beyond it, a double is not a count
   const double most = std::min(kExactTo, static_cast<double>(Limits::max()));
   const double least = Limits::is_signed ? -most : 0;
   const double number = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();

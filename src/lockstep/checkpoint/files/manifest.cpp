@@ -75,7 +75,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   const auto object = parse_json_object(text, path);
   const nlohmann::json& json = *object;
   if (json.value("format", nlohmann::json()) != kManifestFormat) {
-    refuse_manifest(path, "is no manifest of a checkpoint");
+    refuse_manifest(path, "is not a manifest of a checkpoint");
   }
   if (json.value("sha256", nlohmann::json()) != sum_of(json))
     refuse_manifest(path, "was changed: its own checksum is wrong");
@@ -95,7 +95,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     }
     for (const auto& [name, file] : json.at("files").items()) {
       if (!is_manifest_name(name))
-        refuse_manifest(path, fmt::format("names \"{}\", which is no plain file name", name));
+        refuse_manifest(path, fmt::format("names \"{}\", which is not a plain file name", name));
       manifest.files[name] = {whole_number_at<std::uint64_t>(file, "bytes", path),
                               file.at("sha256").get<std::string>()};
     }

@@ -18,7 +18,7 @@ constexpr const char* kFix = "resume from another checkpoint";
 Json json_in(const std::map<std::string, std::string>& metadata, const char* key, const std::string& path) {
   const auto found = metadata.find(key);
   if (found == metadata.end()) {
-    throw Error(fmt::format("{} is no optimizer state: its metadata lacks \"{}\"", path, key), path, kFix);
+    throw Error(fmt::format("{} is not an optimizer state: its metadata lacks \"{}\"", path, key), path, kFix);
   }
   refuse_deep_json(found->second, path);
   return Json::parse(found->second);
@@ -27,7 +27,7 @@ Json json_in(const std::map<std::string, std::string>& metadata, const char* key
 // The library would round a number with a fraction or an exponent.
 std::int64_t integer_in(const Json& value, const std::string& path) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
-  throw Error(fmt::format("{} is no optimizer state: a whole number is missing in its metadata", path), path, kFix);
+  throw Error(fmt::format("{} is not an optimizer state: a whole number is missing in its metadata", path), path, kFix);
 }
 
 void check(const std::string& name, const OptimizerMetadata::Parameter& parameter, const std::string& path) {
@@ -76,7 +76,7 @@ OptimizerMetadata parse_optimizer_metadata(const std::map<std::string, std::stri
   try {
     return {parameters_in(json_in(metadata, "state", path), path), groups_in(json_in(metadata, "groups", path), path)};
   } catch (const Json::exception& error) {
-    throw Error(fmt::format("{} is no optimizer state: {}", path, error.what()), path, kFix);
+    throw Error(fmt::format("{} is not an optimizer state: {}", path, error.what()), path, kFix);
   }
 }
 

@@ -22,7 +22,7 @@ struct OptimizerMetadata {
 
 /// @param metadata  "state" and "groups" as JSON texts
 /// @param path      named in errors
-/// @throws Error  if a text is missing, is no such JSON, or contradicts itself
+/// @throws Error  if a text is missing, is not such JSON, or contradicts itself
 OptimizerMetadata parse_optimizer_metadata(const std::map<std::string, std::string>& metadata, const std::string& path);
 
 /// The texts that `parse_optimizer_metadata` reads.

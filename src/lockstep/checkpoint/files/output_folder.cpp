@@ -166,7 +166,8 @@ void OutputFolder::set_aside_foreign(const std::string& path) {
   if (!fs::exists(fs::symlink_status(path, ignored)) || fs::exists(path + "/" + kManifestFile, ignored)) return;
   if (fs::is_directory(path, ignored) && fs::is_empty(path, ignored) && files_.remove_tree(path)) return;
   if (!names_.is_numbered()) {
-    throw Error(path + " is there and is no checkpoint", path, "give a folder of its own, such as " + path + "/state");
+    throw Error(path + " is there and is not a checkpoint", path,
+                "give a folder of its own, such as " + path + "/state");
   }
   std::string aside = path + ".replaced";
   for (int count = 2; fs::exists(fs::symlink_status(aside, ignored)); ++count) {

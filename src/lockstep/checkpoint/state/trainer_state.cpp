@@ -79,7 +79,7 @@ Json json_of_entry(const LogEntry& entry) {
 }
 
 LogEntry entry_of(const Json& object, const std::string& path) {
-  if (!object.is_object()) refuse_state(path, "an entry of \"log_history\" is no object");
+  if (!object.is_object()) refuse_state(path, "an entry of \"log_history\" is not an object");
   LogEntry entry;
   StateReader(object, path).read("step", entry.step);
   for (const auto& [name, value] : object.items()) {

@@ -20,8 +20,8 @@ enum class TraceEnd : int {
 };
 
 /// A thread that waits until a trace ends, so that its file is written beside the training, and also if the training
-/// cannot go on. While it lives, SIGTERM ends the process only after the trace was written, unless the program handles
-/// SIGTERM itself; and so does an exception that nobody catches, if the trace has ended. One at a time.
+/// cannot continue. While it lives, SIGTERM ends the process only after the trace was written, unless the program
+/// handles SIGTERM itself; and so does an exception that nobody catches, if the trace has ended. One at a time.
 class TraceWatch {
  public:
   /// @param on_end  called once, in the thread, unless the watch is destroyed before; must not throw

@@ -23,7 +23,7 @@ std::string shown(std::string_view text) {
 void require_utf8(std::string_view text, const std::string& column, const std::string& where) {
   const std::optional<std::size_t> bad = text::find_invalid_utf8(text);
   if (!bad) return;
-  throw Error(fmt::format("byte {} of {} in the column {}, {:#04x}, is no UTF-8", *bad + 1, shown(text), shown(column),
+  throw Error(fmt::format("byte {} of {} in the column {}, {:#04x}, is not UTF-8", *bad + 1, shown(text), shown(column),
                           static_cast<unsigned char>(text[*bad])),
               where, "store the file as UTF-8; iconv -f ENCODING -t UTF-8 FILE converts it");
 }
@@ -124,7 +124,7 @@ void CsvColumns::refuse_number(const CsvColumn& column, const CsvField& field, c
   }
   const bool is_blank = field.text.find_first_not_of(" \t") == std::string_view::npos;
   throw Error(is_blank ? fmt::format("the cell of the column \"{}\", which holds numbers, is blank", column.name)
-                       : fmt::format("{} in the column \"{}\" is no finite number", shown(field.text), column.name),
+                       : fmt::format("{} in the column \"{}\" is not a finite number", shown(field.text), column.name),
               tokenizer.where(field),
               "write a number there, or take out the row or the column; in a program, declare the column as a category "
               "or as ignored");

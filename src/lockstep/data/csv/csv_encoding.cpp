@@ -166,7 +166,7 @@ const CsvEncoding::Feature& CsvEncoding::feature_of(const CsvColumn& column, con
   if (found != features_.end() && found->declared.kind == column.kind && found->declared.scaling == column.scaling) {
     return *found;
   }
-  throw Error(fmt::format("the column \"{}\" was no feature of the training file, or of another kind", column.name),
+  throw Error(fmt::format("the column \"{}\" was not a feature of the training file, or of another kind", column.name),
               path, "declare the same features for both files");
 }
 

@@ -98,7 +98,7 @@ std::string CsvEncoding::json() const {
   try {
     return EncodingJson{{"columns", columns}, {"classes", classes_}}.dump(2);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(std::string("a text of the table is no UTF-8: ") + error.what(), "CSV encoding",
+    throw Error(std::string("a text of the table is not UTF-8: ") + error.what(), "CSV encoding",
                 "store the file as UTF-8");
   }
 }
@@ -119,7 +119,7 @@ CsvEncoding CsvEncoding::from_json(const std::string& text, const std::string& p
     where = path;
     encoding.classes_ = classes_of(json);
   } catch (const std::exception& error) {
-    throw Error(std::string("this is no encoding of a table: ") + error.what(), where,
+    throw Error(std::string("this is not an encoding of a table: ") + error.what(), where,
                 "give the folder of a model that lockstep train wrote");
   }
   return encoding;

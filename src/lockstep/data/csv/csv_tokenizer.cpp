@@ -33,7 +33,7 @@ CsvTokenizer::CsvTokenizer(std::string_view text, std::string path, CsvDialect d
       scan_(text, {dialect.delimiter, dialect.quote, dialect.quote != '\0'}) {
   if (dialect.delimiter == dialect.quote || is_line_end(dialect.delimiter) || is_line_end(dialect.quote)) {
     throw Error(fmt::format("no CSV can have delimiter {:?} and quote {:?}", dialect.delimiter, dialect.quote), path_,
-                "give two different characters that are no line ends");
+                "give two different characters that are not line ends");
   }
   if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark) position_ = kByteOrderMark.size();
 }
@@ -113,7 +113,7 @@ CsvField CsvTokenizer::quoted_field() {
   }
   position_ = close + 1;
   if (position_ < text_.size() && text_[position_] != dialect_.delimiter && !is_line_end(text_[position_])) {
-    throw Error(fmt::format("a quoted field goes on after its closing quote with {:?}",
+    throw Error(fmt::format("a quoted field continues after its closing quote with {:?}",
                             text_.substr(position_, std::min<std::size_t>(8, text_.size() - position_))),
                 where(position_), "double the quotes inside a quoted field");
   }

@@ -42,7 +42,8 @@ FileBytes FileBytes::open_raw(const std::string& path) {
   if (!fd) fail("open", path, errno_text(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) fail("read", path, errno_text(errno));
-  if (!S_ISREG(status.st_mode)) fail("read", path, S_ISDIR(status.st_mode) ? "it is a folder" : "it is no plain file");
+  if (!S_ISREG(status.st_mode))
+    fail("read", path, S_ISDIR(status.st_mode) ? "it is a folder" : "it is not a plain file");
   FileBytes file;
   file.path_ = path;
   const auto bytes = static_cast<std::size_t>(status.st_size);

@@ -28,7 +28,7 @@ struct WebAnswer {
   bool lacks_ranges() const;
 };
 
-/// Sends `request` and passes the content on piece by piece. A refusal's page is no content.
+/// Sends `request` and passes the content on piece by piece. A refusal's page is not content.
 /// @param take  gets every piece; if it throws, the transfer ends
 /// @throws TimeoutError  at `deadline`. @throws Error  if there is no `curl`
 WebAnswer send_request(const WebRequest& request, const std::function<void(std::string_view)>& take, Deadline deadline);

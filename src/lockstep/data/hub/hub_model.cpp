@@ -64,7 +64,7 @@ std::int64_t size_at(const nlohmann::json& json, const char* key) {
 }
 
 HubFile read_file_entry(const nlohmann::json& entry, const std::string& url) {
-  if (!entry.is_object()) refuse_answer(url, "an entry of \"siblings\" is no object");
+  if (!entry.is_object()) refuse_answer(url, "an entry of \"siblings\" is not an object");
   HubFile file;
   file.name = text_at(entry, "rfilename");
   file.bytes = size_at(entry, "size");
@@ -85,7 +85,7 @@ HubModel read_model(const std::string& text, const std::string& id, const std::s
     try {
       return parse_json_object(text, url);
     } catch (const Error&) {
-      refuse_answer(url, "it is no JSON object");
+      refuse_answer(url, "it is not a JSON object");
     }
   }();
   HubModel model;
@@ -112,7 +112,7 @@ void require_model_id(const std::string& id) {
                     (!has_owner || is_name_part(id.substr(0, slash))) && id.find("--") == std::string::npos &&
                     id.find("..") == std::string::npos && !ends_with(id, ".git");
   if (fits) return;
-  throw UsageError("\"" + printable(id) + "\" is no model's name on the Hub", "lockstep model get",
+  throw UsageError("\"" + printable(id) + "\" is not a model's name on the Hub", "lockstep model get",
                    "give NAME or OWNER/NAME of letters, digits, '-', '_' and '.', such as bert-base-cased");
 }
 

@@ -26,7 +26,7 @@ struct HubModel {
   const HubFile* find(const std::string& name) const;
 };
 
-/// Refuses what is no model's name on the Hub: NAME or OWNER/NAME of letters, digits, '-', '_' and '.'.
+/// Refuses what is not a model's name on the Hub: NAME or OWNER/NAME of letters, digits, '-', '_' and '.'.
 /// @throws UsageError  with the rule
 void require_model_id(const std::string& id);
 

@@ -54,7 +54,7 @@ std::string endpoint() {
   std::string url = env_string("HF_ENDPOINT").value_or(HubSettings().endpoint);
   while (!url.empty() && url.back() == '/') url.pop_back();
   if (url.rfind("https://", 0) == 0 || url.rfind("http://", 0) == 0) return url;
-  throw Error("\"" + url + "\" is no address of a Hub", "HF_ENDPOINT",
+  throw Error("\"" + url + "\" is not an address of a Hub", "HF_ENDPOINT",
               "give an address that begins with https:// or http://, or unset the variable");
 }
 

@@ -91,7 +91,7 @@ class Download {
     for (const auto& item : map->items()) {
       const std::string name = item.value().is_string() ? item.value().get<std::string>() : "";
       if (name.empty() || name.find('/') != std::string::npos) {
-        throw Error("\"" + printable(name) + "\" is no file name beside the index", path,
+        throw Error("\"" + printable(name) + "\" is not a file name beside the index", path,
                     "choose another --revision: this one is damaged on the Hub");
       }
       names.insert(name);

@@ -33,8 +33,9 @@ struct DownloadedModel {
 /// Files that are there already are kept, files of huggingface_hub's cache are copied, and what an interrupted download
 /// left is continued. Each file is compared with the SHA-256 that the Hub has of it (small files: with git's SHA-1)
 /// before it gets its name.
-/// @throws UsageError  if `id` is no model's name. @throws Error  in words: as ask_hub and fetch_hub_file; if the model
-/// has no config.json or no weights; if a file of the same name holds something else; if the disk has too little room
+/// @throws UsageError  if `id` is not a model's name. @throws Error  in words: as ask_hub and fetch_hub_file; if the
+/// model has no config.json or no weights; if a file of the same name holds something else; if the disk has too little
+/// room
 DownloadedModel download_model(const ModelDownload& download, const HubSettings& settings);
 
 }  // namespace lockstep

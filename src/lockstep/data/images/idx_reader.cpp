@@ -106,7 +106,7 @@ void IdxReader::read_payload(char* out) {
   file_.require_whole();
   char more = 0;
   if (read(&more, 1) != 0) {
-    fail(fmt::format("the IDX file goes on after its last element: {} bytes for [{}] expected, more found",
+    fail(fmt::format("the IDX file continues after its last element: {} bytes for [{}] expected, more found",
                      payload_bytes_, fmt::join(sizes_, ", ")));
   }
   swap_idx_bytes(out, payload_bytes_, idx_element_bytes(type_));

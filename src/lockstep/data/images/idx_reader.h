@@ -27,7 +27,7 @@ std::size_t idx_element_bytes(IdxType type);
 /// asked for.
 class IdxReader {
  public:
-  /// Reads the header. @throws Error  with the path, if it is no IDX header or promises too much
+  /// Reads the header. @throws Error  with the path, if it is not an IDX header or promises too much
   explicit IdxReader(const std::string& path);
 
   IdxType type() const { return type_; }

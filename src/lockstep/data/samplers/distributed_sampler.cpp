@@ -42,7 +42,7 @@ std::int64_t DistributedSampler::do_next_epoch(std::int64_t epoch) {
   if (shuffle_ && !warned_) {
     log_warning(
         "DistributedSampler: a second pass over epoch {} takes the samples in the same order; call "
-        "set_epoch(n) before each epoch to shuffle anew",
+        "set_epoch(n) before each epoch to shuffle it again",
         epoch);
     warned_ = true;
   }

@@ -61,7 +61,7 @@ std::int64_t LengthGroupedSampler::do_next_epoch(std::int64_t epoch) {
   if (!warned_) {
     log_warning(
         "LengthGroupedSampler: a second pass over epoch {} takes the samples in the same order; call "
-        "set_epoch(n) before each epoch to shuffle anew",
+        "set_epoch(n) before each epoch to shuffle it again",
         epoch);
     warned_ = true;
   }

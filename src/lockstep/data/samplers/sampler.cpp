@@ -50,7 +50,7 @@ void Sampler::load_state(const SamplerState& state) {
   if (state.dataset_size != dataset_size_ || state.num_replicas != num_replicas_) {
     throw Error(fmt::format("the saved position is of {} samples over {} replicas; this sampler has {} over {}",
                             state.dataset_size, state.num_replicas, dataset_size_, num_replicas_),
-                name_, "resume with the dataset and the world size of the saved run, or start the epoch anew");
+                name_, "resume with the dataset and the world size of the saved run, or start the epoch again");
   }
   if (state.epoch < 0 || state.position < 0 || state.position > size_) {
     throw Error(

@@ -81,7 +81,7 @@ Vocabulary Vocabulary::from_txt(const std::string& path) {
 
 Vocabulary Vocabulary::from_json(const std::string& path) {
   const nlohmann::json root = text::read_json_file(path);
-  if (!root.is_object()) throw Error("the vocabulary is no JSON object", path, "expected {\"token\": number, ...}");
+  if (!root.is_object()) throw Error("the vocabulary is not a JSON object", path, "expected {\"token\": number, ...}");
   std::vector<Entry> entries;
   entries.reserve(root.size());
   for (const auto& item : root.items()) {

@@ -42,7 +42,7 @@ std::string number_label(std::string_view text, const std::string& label, bool f
   if (number && *number == std::floor(*number) && std::abs(*number) < 1e15) return fmt::format("{:.0f}", *number);
   if (number && fractions) return std::string(text);
   throw Error(fmt::format("the label \"{}\" is {}, no class", label, text), where(),
-              "give whole numbers; where it is the name of a class, put it in quotes");
+              "give whole numbers; if it is the name of a class, put it in quotes");
 }
 
 /// Reads the values of some keys from one JSON object: quickly, or with the full parser. The full parser builds nothing
@@ -177,7 +177,7 @@ class JsonTexts : public IndexedTexts {
     const std::string_view line = records.record();
     const std::optional<std::size_t> bad = text::find_invalid_utf8(line);
     if (!bad) return picker.parse(line, where);
-    checks.invalid_bytes(fmt::format("byte {} of the line is no UTF-8", *bad + 1), [&] { return where(*bad + 1); });
+    checks.invalid_bytes(fmt::format("byte {} of the line is not UTF-8", *bad + 1), [&] { return where(*bad + 1); });
     picker.parse(text::replace_invalid_utf8(line), where);
   }
 

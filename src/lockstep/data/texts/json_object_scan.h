@@ -13,7 +13,7 @@ namespace lockstep {
 struct JsonValue {
   enum class Kind { Missing, Null, Text, Number, Boolean, Composite };
   Kind kind = Kind::Missing;
-  /// Of texts and booleans; of numbers as written; of lists their JSON without blanks. Valid until the next line.
+  /// A text or boolean as it is, a number as written, a list as JSON without blanks. Valid until the next line.
   std::string_view text;
 };
 

@@ -24,7 +24,7 @@ namespace {
 
 void require_arrow(const arrow::Status& status, const std::string& path) {
   if (!status.ok()) {
-    throw Error("cannot read the Parquet file: " + status.ToString(), path, "check the path, or write the file anew");
+    throw Error("cannot read the Parquet file: " + status.ToString(), path, "check the path, or write the file again");
   }
 }
 

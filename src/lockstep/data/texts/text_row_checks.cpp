@@ -108,7 +108,7 @@ void TextRowChecks::text(std::size_t field, std::string_view value, const Where&
   const bool is_utf8 = text::is_valid_utf8(value);
   if (nul == std::string_view::npos && is_utf8) return;
   const std::optional<std::size_t> bad = is_utf8 ? std::nullopt : text::find_invalid_utf8(value);
-  const std::string what = bad ? fmt::format("byte {} of the text \"{}\", {:#04x}, is no UTF-8", *bad + 1,
+  const std::string what = bad ? fmt::format("byte {} of the text \"{}\", {:#04x}, is not UTF-8", *bad + 1,
                                              options_.texts[field], static_cast<unsigned char>(value[*bad]))
                                : fmt::format("byte {} of the text \"{}\" is NUL", nul + 1, options_.texts[field]);
   invalid_bytes(what, where);

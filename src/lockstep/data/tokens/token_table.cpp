@@ -35,7 +35,7 @@ std::string_view bytes_of(const T* first, std::size_t count) {
 }
 
 [[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw Error("the token file " + what, path, "delete it: it is made anew from the texts");
+  throw Error("the token file " + what, path, "delete it: it is made again from the texts");
 }
 
 std::array<char, 64> hex_digits(const std::string& hex) {

@@ -145,7 +145,7 @@ std::optional<TokenTable> open_cached(const std::string& path, const std::string
   try {
     return TokenTable::open(path, key);
   } catch (const Error& error) {
-    if (log_damage) log_warning("{}: {}; making it anew", error.where(), error.happened());
+    if (log_damage) log_warning("{}: {}; making it again", error.where(), error.happened());
     return std::nullopt;
   }
 }

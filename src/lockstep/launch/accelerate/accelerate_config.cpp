@@ -36,7 +36,7 @@ struct Entry {
     throw Error(fmt::format("{} {}", key, what), where(), fix);
   }
   std::string text() const {
-    if (!node.IsScalar()) refuse("is no single value", "write one, as in " + key + ": 1");
+    if (!node.IsScalar()) refuse("is not a single value", "write one, as in " + key + ": 1");
     return node.Scalar();
   }
 };
@@ -275,7 +275,7 @@ AccelerateConfig read_accelerate_config(const std::string& path) {
     check_utf8(text, path);
     root = YAML::Load(text);  // JSON is YAML
   } catch (const YAML::Exception& error) {
-    throw Error("this is no YAML: " + printable(error.msg), fmt::format("{}:{}", path, error.mark.line + 1),
+    throw Error("this is not YAML: " + printable(error.msg), fmt::format("{}:{}", path, error.mark.line + 1),
                 "correct the line, or write the file again with `lockstep config --config-file " + path + "`");
   }
   if (!root.IsMap()) {
@@ -288,7 +288,7 @@ AccelerateConfig read_accelerate_config(const std::string& path) {
     throw Error("there is no distributed_type", path, "add distributed_type: NO, MULTI_CPU or MULTI_GPU");
   }
   for (const auto& item : root) {
-    if (!item.first.IsScalar()) throw Error("a key is no text", path, "write KEY: VALUE on each line");
+    if (!item.first.IsScalar()) throw Error("a key is not a text", path, "write KEY: VALUE on each line");
     const auto reader = readers().find(item.first.Scalar());
     if (reader == readers().end()) refuse_unknown(path, item.first);
     if (item.second.IsNull()) continue;

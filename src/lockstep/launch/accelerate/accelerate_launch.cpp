@@ -195,9 +195,9 @@ std::string warning_of_gpus(const AccelerateLaunch& launch, const AccelerateConf
 }  // namespace
 
 void add_accelerate_launch_flags(CLI::App& app, AccelerateLaunchFlags& flags) {
-  app.add_option("--config-file", flags.config_file, "configuration; without it the default one, where it is there");
+  app.add_option("--config-file", flags.config_file, "configuration; without it the default one, if that exists");
   app.add_flag("--show-config", flags.show_config, "print each value with its origin, and start nothing");
-  app.add_flag("-q,--quiet", flags.quiet, "do not tell which values were found out");
+  app.add_flag("-q,--quiet", flags.quiet, "do not print which values were found out");
   for (const SettingSource& source : kSettings) {
     const std::string name = source.name;
     const std::string flag = flag_of(name) + (name == "tee" ? ",-t" : "");

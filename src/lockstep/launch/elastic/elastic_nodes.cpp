@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFarewellTimeout{5000};
 // How much longer a host tolerates silence of the serving host than the other way round. If their link was down for a
-// while, the host is told that it was declared lost, and joins again, before it gives up itself.
+// while, the host learns that it was declared lost, and joins again, before it gives up itself.
 constexpr std::chrono::seconds kTimeToBeTakenBack{2};
 constexpr std::size_t kLongestReportBytes = 16UL * 1024;
 

@@ -22,7 +22,7 @@ std::string who_listens(const SocketAddress& address, const std::string& secret)
     StoreClient store(address, secret, Deadline::after(kLookTimeout));
     const auto sign = store.try_get(kSignKey);
     store.finish(Deadline::after(kLookTimeout));
-    if (!sign) return "a store that is no launcher's is served there";
+    if (!sign) return "a store that is not a launcher's is served there";
     const HostEntry job = parse_host_entry(*sign);
     return fmt::format("job '{}' ({}) is served there, by the launcher on {}", job.run_id, job.program, job.label());
   } catch (const Error& error) {
@@ -51,7 +51,7 @@ void check_sign(StoreClient& store, const HostEntry& self) {
   try {
     job = parse_host_entry(store.get(kSignKey, Deadline::after(kSignTimeout)));
   } catch (const TimeoutError&) {
-    throw Error("the store at " + store.address().text() + " is no launcher's, or one's of another version", where,
+    throw Error("the store at " + store.address().text() + " is not a launcher's, or one's of another version", where,
                 std::string(kOwnEndpoint) + "; run all hosts with one version of Lockstep");
   }
   if (const auto reason = other_job(job, self)) {

@@ -61,7 +61,7 @@ std::string advice(const std::string& program, int code) {
       return "it is not a program, and has no first line such as #!/bin/sh; if it is a source file, name the program "
              "that is built from it";
     case ENOEXEC:
-      return "it is no program for this machine, or a script without a first line such as #!/bin/sh";
+      return "it is not a program for this machine, or a script without a first line such as #!/bin/sh";
     default:
       return "see the cause above";
   }

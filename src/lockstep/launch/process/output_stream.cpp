@@ -68,7 +68,7 @@ OutputStream::Got OutputStream::take_piece() {
 void OutputStream::pass_on(std::string_view piece) {
   tail_.feed(piece);
   if (targets_.file && !write_all(targets_.file.get(), piece)) {
-    log_warning("the log of {} cannot be written any more: {}; it ends here, and the rank goes on", targets_.name,
+    log_warning("the log of {} cannot be written any more: {}; it ends here, and the rank continues", targets_.name,
                 errno_text(errno));
     targets_.file.reset();
   }

@@ -42,7 +42,7 @@ void check_spares_are_possible(const std::string& file) {
   std::ifstream program(file, std::ios::binary);
   if (!program) return;  // reported when it is started
   if (has_dynamic_linker(program)) return;
-  throw UsageError("--warm-spares with " + file + ", which is no dynamically linked program", "command line",
+  throw UsageError("--warm-spares with " + file + ", which is not a dynamically linked program", "command line",
                    "name the program itself in place of a script, or leave out --warm-spares");
 }
 

@@ -137,7 +137,7 @@ void SpareRanks::take_sign(int local_rank) {
 void SpareRanks::give_up(int local_rank, const std::string& why) {
   useless_ = true;
   wanted_.clear();
-  log_warning("no warm spare for local rank {}: {}. Restarts go on without spares", local_rank, why);
+  log_warning("no warm spare for local rank {}: {}. Restarts continue without spares", local_rank, why);
 }
 
 std::optional<ChildProcess> SpareRanks::release(int local_rank, const ChildCommand& command) {

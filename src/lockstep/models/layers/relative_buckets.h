@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Distances that a relative attention bias tells apart: 16 forwards and 16 backwards.
+/// Distances that a relative attention bias distinguishes: 16 forwards and 16 backwards.
 constexpr std::int64_t kRelativeBuckets = 32;
 
 /// The bucket of the distance from token i to token j: one each up to 7 tokens, wider ones up to 128, and one for all

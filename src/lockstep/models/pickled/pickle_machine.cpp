@@ -230,7 +230,7 @@ class PickleMachine {
   }
   void append(Values items) {
     const Sequence* list = top().as<Sequence>();
-    require(list != nullptr, "the pickle appends to what is no list");
+    require(list != nullptr, "the pickle appends to what is not a list");
     for (PickleValue& item : items) {
       put_inside(**list, item);
       (*list)->items.push_back(std::move(item));
@@ -238,7 +238,7 @@ class PickleMachine {
   }
   void set_items(Values items) {
     const Dict* dict = top().as<Dict>();
-    require(dict != nullptr && items.size() % 2 == 0, "the pickle sets items of what is no dictionary");
+    require(dict != nullptr && items.size() % 2 == 0, "the pickle sets items of what is not a dictionary");
     for (std::size_t i = 0; i < items.size(); i += 2) {
       put_inside(**dict, items[i]);
       put_inside(**dict, items[i + 1]);

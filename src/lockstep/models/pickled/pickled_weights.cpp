@@ -70,7 +70,7 @@ NamedTensors tensors_in(const PickleValue& value, const std::string& path, const
     const auto* name = key.as<std::string>();
     const auto* pickled = item.as<std::shared_ptr<const PickledTensor>>();
     if (name == nullptr || pickled == nullptr) {
-      throw Error(fmt::format("\"{}\" is no tensor", name == nullptr ? "an entry" : printable(*name)), path,
+      throw Error(fmt::format("\"{}\" is not a tensor", name == nullptr ? "an entry" : printable(*name)), path,
                   "save a dictionary of tensors alone: torch.save(model.state_dict(), path)");
     }
     const PickledTensor& tensor = **pickled;
@@ -197,7 +197,7 @@ std::set<std::string> files_of_index(const std::string& path) {
   for (const auto& item : map->items()) {
     const std::string name = item.value().is_string() ? item.value().get<std::string>() : "";
     if (name.empty() || name.find('/') != std::string::npos) {
-      throw Error("\"" + printable(name) + "\" is no file name beside the index", path, kDamaged);
+      throw Error("\"" + printable(name) + "\" is not a file name beside the index", path, kDamaged);
     }
     names.insert(name);
   }

@@ -17,7 +17,7 @@ int whole_number(const std::string& digits, const std::string& text) {
   int value = 0;
   const char* end = digits.data() + digits.size();
   const auto [stop, status] = std::from_chars(digits.data(), end, value);
-  if (status != std::errc() || stop != end) refuse_method(text, "\"" + digits + "\" is no whole number");
+  if (status != std::errc() || stop != end) refuse_method(text, "\"" + digits + "\" is not a whole number");
   return value;
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxHosts = 1 << 20;  // far above any cluster: a mistyped range must not fill the memory
 
 [[noreturn]] void refuse_list(const std::string& text, const std::string& reason) {
-  throw Error(fmt::format("\"{}\" is no list of Slurm's: {}", text, reason), "SLURM_* of the environment",
+  throw Error(fmt::format("\"{}\" is not a list of Slurm's: {}", text, reason), "SLURM_* of the environment",
               "start the program with srun, which sets it");
 }
 
@@ -98,7 +98,7 @@ std::vector<int> expand_task_counts(const std::string& text) {
   for (const std::string& item : items_of(text)) {
     const std::size_t open = item.find("(x");
     const bool repeated = open != std::string::npos;
-    if (repeated && item.back() != ')') refuse_list(text, "\"" + item + "\" is no count");
+    if (repeated && item.back() != ')') refuse_list(text, "\"" + item + "\" is not a count");
     const std::int64_t times = repeated ? list_number(item.substr(open + 2, item.size() - open - 3), text) : 1;
     const std::int64_t count = list_number(item.substr(0, open), text);
     if (times > static_cast<std::int64_t>(kMaxHosts) || count > static_cast<std::int64_t>(kMaxHosts)) {

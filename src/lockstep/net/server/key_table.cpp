@@ -61,7 +61,7 @@ std::int64_t KeyTable::add(const std::string& key, std::int64_t delta) {
     const char* end = text->data() + text->size();
     const auto [stop, status] = std::from_chars(text->data(), end, sum);
     if (status != std::errc() || stop != end) {
-      throw Error(fmt::format("cannot add {} to key \"{}\": its value of {} bytes is no whole number", delta,
+      throw Error(fmt::format("cannot add {} to key \"{}\": its value of {} bytes is not a whole number", delta,
                               printable_key(key), text->size()),
                   where_, "use different keys for numbers and other values");
     }

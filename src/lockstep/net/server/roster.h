@@ -47,7 +47,7 @@ class Roster {
   /// Removes the member of `connection`, if there is one. Its rank may be claimed again.
   std::optional<Member> remove(ConnectionId connection);
   const Member* find(ConnectionId connection) const;
-  /// Whether a rank that has not joined yet must still be told that its round failed.
+  /// Whether a rank that has not joined yet must still learn that its round failed.
   bool has_ranks_to_tell() const;
 
  private:

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 /// Whether LOCKSTEP_ENCRYPT is 1: everything that this process sends over TCP is to be encrypted.
-/// @throws Error  if the variable is no switch
+/// @throws Error  if the variable is not a switch
 bool encryption_is_demanded();
 
 /// Whether this process asks for encryption of a connection to `peer`. A connection is encrypted if one of its sides

@@ -24,7 +24,7 @@ std::optional<std::string> own_folder(const std::string& folder) {
   const bool exists = ::lstat(folder.c_str(), &status) == 0;
   if (!exists || status.st_uid != ::geteuid()) return std::nullopt;
   const std::string fix = "remove it, or set XDG_RUNTIME_DIR to a folder that only you can enter";
-  if (!S_ISDIR(status.st_mode)) throw Error(folder + " is no folder", host_name(), fix);
+  if (!S_ISDIR(status.st_mode)) throw Error(folder + " is not a folder", host_name(), fix);
   if ((status.st_mode & 077) != 0) {
     throw Error(
         fmt::format("folder {} has mode {:04o}; others could reach the job's store", folder, status.st_mode & 07777),

@@ -9,7 +9,7 @@ namespace lockstep {
 namespace {
 
 [[noreturn]] void refuse_address(const std::string& text, const std::string& reason) {
-  throw Error("\"" + text + "\" is no address of a store: " + reason, "address of a store",
+  throw Error("\"" + text + "\" is not an address of a store: " + reason, "address of a store",
               "write unix:/path, tcp:host:port, or tcp:[::1]:port for IPv6");
 }
 

@@ -122,7 +122,7 @@ void RequestChannel::push(StoreOperation operation, std::uint64_t number, const 
 void RequestChannel::check_request(const std::string& fields, const std::string& what) const {
   if (!home_.is_here()) {
     throw Error(what + " failed: this process was forked from the one that connected to the store", where_,
-                "connect anew in the child, or start it with exec");
+                "connect again in the child, or start it with exec");
   }
   constexpr std::size_t kOverhead = 16;
   if (fields.size() + kOverhead > kMaxFrameBytes) {

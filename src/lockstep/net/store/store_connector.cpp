@@ -67,7 +67,7 @@ class Connector {
     const std::string same_secret = "give all ranks the same secret (LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE)";
     switch (handshake.outcome) {
       case Outcome::NotAStore:
-        throw Error("what listens at " + name + " is no Lockstep store", where_,
+        throw Error("what listens at " + name + " is not a Lockstep store", where_,
                     "check the address and port; another program may use this port");
       case Outcome::OtherVersion:
         throw Error(fmt::format("the store at {} speaks protocol version {}, this process version {}", name,

@@ -20,7 +20,7 @@ void check_segment(const FusedSegment& segment) {
     refuse(fmt::format("{} parameters come with {} offsets", segment.parameters.size(), segment.offsets.size()));
   }
   if (segment.begin < 0 || segment.end < segment.begin) {
-    refuse(fmt::format("elements [{}, {}) are no range", segment.begin, segment.end));
+    refuse(fmt::format("elements [{}, {}) are not a range", segment.begin, segment.end));
   }
   std::int64_t next = 0;
   for (std::size_t i = 0; i < segment.parameters.size(); ++i) {

@@ -14,7 +14,7 @@ namespace {
 constexpr int kMaxDeviceIndex = 1023;
 
 [[noreturn]] void refuse_device(const std::string& name) {
-  throw Error("\"" + name + "\" is no device for a replica", "device_ids",
+  throw Error("\"" + name + "\" is not a device for a replica", "device_ids",
               "use cpu:0, cpu:1, ... or cuda:0, cuda:1, ...");
 }
 

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Of transformers 5.23, in the order in which it writes them.
+// What transformers 5.23 writes, in its order.
 const nlohmann::json& huggingface_defaults() {
   static const nlohmann::json defaults = nlohmann::json::parse(R"({
     "optim_args": null, "optim_target_modules": null, "average_tokens_across_devices": true,

@@ -103,7 +103,8 @@ std::vector<TrainingArgumentRow> cadence() {
       Row("save_steps", &Args::save_steps, "updates between two checkpoints; below 1: that part of all").above(0),
       Row("save_total_limit", &Args::save_total_limit, "checkpoints that are kept: the newest, and the best")
           .at_least(1),
-      Row("save_only_model", &Args::save_only_model, "checkpoints hold the model alone: no going on from them"),
+      Row("save_only_model", &Args::save_only_model,
+          "checkpoints hold the model alone, and no training resumes from them"),
       Row("enable_jit_checkpoint", &Args::enable_jit_checkpoint,
           "on Ctrl-C, SIGTERM or SIGUSR1 save a checkpoint and end with code 130 or 143"),
       Row("load_best_model_at_end", &Args::load_best_model_at_end, "end with the weights of the best evaluation"),
@@ -122,7 +123,7 @@ std::vector<TrainingArgumentRow> data_and_ranks() {
           .at_most(1024),
       Row("dataloader_drop_last", &Args::dataloader_drop_last, "leave out the epoch's last, smaller batch"),
       Row("group_by_length", &Args::group_by_length, "put samples of about one length together"),
-      Row("use_cpu", &Args::use_cpu, "stay on the CPU where there is CUDA").or_named("no_cuda"),
+      Row("use_cpu", &Args::use_cpu, "stay on the CPU even if there is CUDA").or_named("no_cuda"),
       Row("parallel_mode", &Args::parallel_mode, "how devices share the work").one_of({"auto", "single", "dp", "ddp"}),
       Row("replicas", &Args::replicas, "copies of the model in one process (dp); 0: one for each device")
           .at_least(0)

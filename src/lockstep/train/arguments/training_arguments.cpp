@@ -240,7 +240,7 @@ ArgumentJson json_arguments(const std::string& text, const std::string& path) {
   try {
     document = ArgumentJson::parse(text);
   } catch (const ArgumentJson::exception&) {
-    throw UsageError("this is no JSON: " + find_json_problem(text).text(), path, "correct the file");
+    throw UsageError("this is not JSON: " + find_json_problem(text).text(), path, "correct the file");
   }
   if (!document.is_object()) {
     throw UsageError("training arguments must be a JSON object", path, R"(write {"learning_rate": 2e-5, ...})");

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// Why `name` is no argument, to follow the name and a colon.
+// Why `name` is not an argument, to follow the name and a colon.
 std::string refusal_reason(const std::string& name) {
   const std::string reason = unsupported_training_argument(name);
   if (!reason.empty()) return "Hugging Face's Trainer has it, this one has not: " + reason;
@@ -36,8 +36,9 @@ void refuse_unknown_arguments(const nlohmann::json& document, const std::string&
     }
   }
   if (lines.size() < 2) return;
-  throw UsageError(fmt::format("{} names in the file are no training arguments:{}", lines.size(), fmt::join(lines, "")),
-                   path, "leave them out, and give flags on the command line; lockstep train --help lists both");
+  throw UsageError(
+      fmt::format("{} names in the file are not training arguments:{}", lines.size(), fmt::join(lines, "")), path,
+      "leave them out, and give flags on the command line; lockstep train --help lists both");
 }
 
 }  // namespace lockstep

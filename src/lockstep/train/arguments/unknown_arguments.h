@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Refuses a file that has several names which are no training arguments, and lists all of them, so that nobody has to
+/// Refuses a file that has several names which are not training arguments, and lists all of them, so that nobody has to
 /// mend them one by one. A single one is left to set_training_argument, which says more about it.
 /// @param document  an object with a value for each name
 /// @throws UsageError  with a reason for each name

@@ -78,7 +78,7 @@ nlohmann::json yaml_arguments(const std::string& text, const std::string& path,
   try {
     root = YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    throw UsageError("this is no YAML: " + printable(error.msg), fmt::format("{}:{}", path, error.mark.line + 1),
+    throw UsageError("this is not YAML: " + printable(error.msg), fmt::format("{}:{}", path, error.mark.line + 1),
                      "correct the line");
   }
   if (!root.IsMap()) {

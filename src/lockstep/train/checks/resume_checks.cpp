@@ -36,9 +36,9 @@ void require_checkpoint_folder(const std::string& from, const std::string& outpu
   const std::string inside = is_folder ? checkpoints_in(from) : "";
   if (is_folder && inside.empty()) return;  // opening it reports what is missing
   const std::string there = is_folder ? inside : checkpoints_in(output_dir);
-  const std::string what = is_folder ? "resume_from_checkpoint: " + from + " is no checkpoint, but holds some"
+  const std::string what = is_folder ? "resume_from_checkpoint: " + from + " is not a checkpoint, but holds some"
                            : std::filesystem::exists(from, ignored)
-                               ? "resume_from_checkpoint: " + from + " is no folder"
+                               ? "resume_from_checkpoint: " + from + " is not a folder"
                                : "resume_from_checkpoint: there is no folder \"" + from + "\"";
   throw UsageError(what, "training arguments",
                    (there.empty() ? "there are no checkpoints in " + output_dir + " either: leave it out to start over"

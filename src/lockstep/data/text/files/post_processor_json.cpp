@@ -43,7 +43,7 @@ std::vector<TokenId> template_token(const TokenizerDocument& document, const nlo
   const nlohmann::json& tokens = fields.require("tokens");
   fields.finish();
   if (!ids.is_array() || !tokens.is_array() || ids.size() != tokens.size()) {
-    throw Error("ids and tokens are no lists of the same length", fields.where(), "correct the file");
+    throw Error("ids and tokens are not lists of the same length", fields.where(), "correct the file");
   }
   std::vector<TokenId> result;
   for (std::size_t i = 0; i < ids.size(); ++i) {

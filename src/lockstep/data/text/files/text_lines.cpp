@@ -21,7 +21,7 @@ std::string read_tokenizer_file(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0) {
     throw Error("cannot read the file: " + errno_text(errno), path, "check the path and its permissions");
   }
-  if (!S_ISREG(status.st_mode)) throw Error("this is no regular file", path, "name a file");
+  if (!S_ISREG(status.st_mode)) throw Error("this is not a regular file", path, "name a file");
   if (status.st_size > kLargestFileBytes) {
     throw Error("the file has " + std::to_string(status.st_size) + " bytes, too many for a tokenizer's", path,
                 "name a tokenizer's file");
@@ -39,10 +39,10 @@ void for_each_line(const std::string& path, const std::function<void(std::string
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     const std::string where = path + ":" + std::to_string(number);
     if (const auto bad = find_invalid_utf8(line)) {
-      throw Error("byte " + std::to_string(*bad + 1) + " of the line is no UTF-8", where, "store the file as UTF-8");
+      throw Error("byte " + std::to_string(*bad + 1) + " of the line is not UTF-8", where, "store the file as UTF-8");
     }
     if (line.find('\0') != std::string_view::npos) {
-      throw Error("the line holds a NUL", where, "this is no text file: take it from its source again");
+      throw Error("the line holds a NUL", where, "this is not a text file: take it from its source again");
     }
     use(line, where);
   }

@@ -268,7 +268,7 @@ TokenizerDocument folder_document(const std::string& dir, const TokenizerConfig&
 
 Tokenizer load_tokenizer(const std::string& dir) {
   if (!std::filesystem::is_directory(dir))
-    throw Error("this is no folder", dir, "name the folder of a Hugging Face model");
+    throw Error("this is not a folder", dir, "name the folder of a Hugging Face model");
   const TokenizerConfig config = text::read_tokenizer_config(dir);
   Tokenizer tokenizer = text::make_tokenizer(folder_document(dir, config));
   EncodeOptions defaults = tokenizer.default_options();
