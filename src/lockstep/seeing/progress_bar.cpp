@@ -73,20 +73,18 @@ std::string meter_line(const MeterLine& line) {
   const double rate = line.per_second != 0 ? line.per_second
                       : line.elapsed_s > 0 ? static_cast<double>(line.done) / line.elapsed_s
                                            : 0;
-  const std::string postfix = line.postfix.empty() ? "" : ", " + line.postfix;
   const std::string speed = rate <= 0  ? "?it/s"
                             : rate < 1 ? fmt::format("{:5.2f}s/it", 1 / rate)
                                        : fmt::format("{:5.2f}it/s", rate);
   const std::string elapsed = clock_text(line.elapsed_s);
   if (!is_known) {
-    return first_columns(fmt::format("{}{}it [{}, {}{}]", line.prefix, line.done, elapsed, speed, postfix),
+    return first_columns(fmt::format("{}{}it [{}, {}]", line.prefix, line.done, elapsed, speed),
                          line.columns > 0 ? static_cast<std::size_t>(line.columns) : std::string::npos);
   }
   const double part = static_cast<double>(line.done) / static_cast<double>(line.total);
   const std::string remaining = rate > 0 ? clock_text(static_cast<double>(line.total - line.done) / rate) : "?";
   const std::string left = fmt::format("{}{:3.0f}%|", line.prefix, part * 100);
-  const std::string right =
-      fmt::format("| {}/{} [{}<{}, {}{}]", line.done, line.total, elapsed, remaining, speed, postfix);
+  const std::string right = fmt::format("| {}/{} [{}<{}, {}]", line.done, line.total, elapsed, remaining, speed);
   if (line.columns <= 0) return left + bar_text(part, kDefaultBarColumns) + right;
   const auto room = static_cast<std::ptrdiff_t>(line.columns) - static_cast<std::ptrdiff_t>(columns_of(left + right));
   const std::string bar = bar_text(part, static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, room)));
@@ -132,7 +130,6 @@ std::string ProgressBar::line(double now) const {
     shown.per_second = 1 / each;
   }
   shown.prefix = options_.prefix;
-  shown.postfix = postfix_;
   shown.columns = options_.columns < 0 ? terminal_columns() : options_.columns;
   return meter_line(shown);
 }

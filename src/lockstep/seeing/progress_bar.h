@@ -17,7 +17,6 @@ struct MeterLine {
   double per_second = 0;  ///< 0: done / elapsed_s; negative: unknown
   int columns = 0;        ///< width of the whole line; 0: a bar of ten characters
   std::string prefix{};   ///< "Evaluating: "
-  std::string postfix{};  ///< "loss=0.5"
 };
 
 /// The line as tqdm shows it: ` 25%|██▌       | 16/64 [00:12<00:36,  1.33it/s]`, character by character (see
@@ -39,8 +38,6 @@ class ProgressBar {
 
   /// Sets the number of things that are done.
   void set_done(std::int64_t done);
-  /// Sets the text after the speed, from the next line on.
-  void set_postfix(std::string postfix) { postfix_ = std::move(postfix); }
   /// Hides the bar, calls `print`, which may write lines, and shows the bar again.
   void write_above(const std::function<void()>& print);
   /// Draws the last line. Later calls draw nothing.
@@ -53,7 +50,6 @@ class ProgressBar {
 
   ProgressBarOptions options_;
   std::int64_t done_;
-  std::string postfix_;
   double start_s_;
   double last_drawn_s_;
   double smoothed_s_ = 0;  // seconds per thing, weighted towards recent ones

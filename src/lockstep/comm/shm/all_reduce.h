@@ -32,7 +32,6 @@ class AllReduce {
  public:
   AllReduce(Group& group, Allocations& allocations, bool one_address_space);
 
-  std::size_t largest_tiny_bytes() const { return tiny_bytes_; }
   bool is_tiny(const Elements& elements) const { return elements.bytes() <= tiny_bytes_; }
   /// Makes `it` an operation that has not entered.
   static void prepare(InFlightAllReduce& it, Call call, const Elements& elements, Reduction reduction);

@@ -159,7 +159,6 @@ class Group {
   /// `detach` is called if a stopped rank may still write to this rank's memory after the end of the group.
   void on_stuck_writer(std::function<void()> detach) { detach_ = std::move(detach); }
   void set_spin_policy(const SpinPolicy& policy) { spin_policy_ = policy; }
-  const SpinPolicy& spin_policy() const { return spin_policy_; }
   bool ranks_share_cores() const { return spin_policy_.spin.count() == 0; }
   /// `patience` gets a report of each wait that lasts; null: no reports. @param logs  whether this group logs waits
   /// that last
