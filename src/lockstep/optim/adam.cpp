@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -39,6 +40,7 @@ void run_kernel(const Options& options, const UpdateRun& run, const GradientSour
   pass.exp_avg_sq = reinterpret_cast<T*>(run.buffers[1]);
   pass.max_exp_avg_sq = options.amsgrad() ? reinterpret_cast<T*>(run.buffers[2]) : nullptr;
   pass.step = run.step;
+  if constexpr (std::is_same_v<T, float>) pass.copy = run.copy;
   pass.gradient = gradient;
   const auto [beta1, beta2] = options.betas();
   pass.hyper = {options.lr(), beta1, beta2, options.eps(), options.weight_decay()};

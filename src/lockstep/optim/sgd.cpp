@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -34,6 +35,7 @@ void run_sgd_kernel(const SGD::Options& options, const UpdateRun& run, const Gra
   pass.param_out = reinterpret_cast<T*>(run.param_out);
   pass.momentum_buffer = reinterpret_cast<T*>(run.buffers[0]);
   pass.first = run.first;
+  if constexpr (std::is_same_v<T, float>) pass.copy = run.copy;
   pass.gradient = gradient;
   pass.hyper = {options.lr(), options.momentum(), options.dampening(), options.weight_decay(), options.nesterov()};
   sgd_step(pass, begin, end);

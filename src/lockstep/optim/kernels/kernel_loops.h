@@ -28,6 +28,7 @@ class SgdBody {
         first_(pass.first),
         decays_(pass.hyper.weight_decay != 0),
         nesterov_(pass.hyper.nesterov),
+        copy_(pass.copy),
         gradient_(gradient),
         weight_decay_(S::set(pass.hyper.weight_decay)),
         momentum_(S::set(pass.hyper.momentum)),
@@ -48,7 +49,9 @@ class SgdBody {
       store<S>(buffer_ + i, buffer, width);
       g = nesterov_ ? S::fma(buffer, momentum_, g) : buffer;
     }
-    store<S>(out_ + i, S::fma(g, minus_lr_, p), width);
+    const V updated = S::fma(g, minus_lr_, p);
+    store<S>(out_ + i, updated, width);
+    copy_.write(i, p, updated, width);
   }
 
  private:
@@ -58,6 +61,7 @@ class SgdBody {
   bool first_;
   bool decays_;
   bool nesterov_;
+  CopyWriter<S> copy_;
   Reader gradient_;
   V weight_decay_;
   V momentum_;
@@ -81,6 +85,7 @@ class AdamBody {
         max_(pass.max_exp_avg_sq),
         adds_decay_(pass.hyper.weight_decay != 0 && !decoupled),
         shrinks_(pass.hyper.weight_decay != 0 && decoupled),
+        copy_(pass.copy),
         gradient_(gradient),
         weight_decay_(S::set(pass.hyper.weight_decay)),
         shrink_(S::set(1 - pass.hyper.lr * pass.hyper.weight_decay)),
@@ -99,7 +104,8 @@ class AdamBody {
     prefetch_ahead(exp_avg_sq_ + i);
     gradient_.prefetch(i);
     V g = gradient_.take(i, width);
-    V p = load<S>(param_ + i, width);
+    const V before = load<S>(param_ + i, width);
+    V p = before;
     if (adds_decay_) g = S::fma(p, weight_decay_, g);
     if (shrinks_) p = S::rounded(S::mul(p, shrink_));
     const V m = S::fma(g, share1_, S::mul(load<S>(exp_avg_ + i, width), beta1_));
@@ -111,7 +117,9 @@ class AdamBody {
       store<S>(max_ + i, v, width);
     }
     const V denominator = S::add(S::div(S::sqrt(v), root_correction2_), eps_);
-    store<S>(out_ + i, S::add(p, S::div(S::mul(minus_step_, m), denominator)), width);
+    const V updated = S::add(p, S::div(S::mul(minus_step_, m), denominator));
+    store<S>(out_ + i, updated, width);
+    copy_.write(i, before, updated, width);
   }
 
  private:
@@ -122,6 +130,7 @@ class AdamBody {
   T* max_;
   bool adds_decay_;
   bool shrinks_;
+  CopyWriter<S> copy_;
   Reader gradient_;
   V weight_decay_;
   V shrink_;
@@ -152,6 +161,20 @@ void run_adam(const AdamPass<T>& pass, bool decoupled, std::size_t begin, std::s
         const AdamBody<S, std::decay_t<decltype(reader)>> body(pass, decoupled, reader);
         for_each_vector<S>(begin, end, body);
       });
+}
+
+template <template <typename> class Simd>
+bool round_weights(const float* from, std::uint16_t* to, std::size_t begin, std::size_t end) {
+  using S = Simd<float>;
+  std::atomic<bool> differed{false};
+  const CopyWriter<S> writer({to, &differed});
+  for_each_vector<S>(
+      begin, end, [&](std::size_t i, auto width) __attribute__((always_inline)) {
+        prefetch_ahead(from + i);
+        const typename S::V weight = load<S>(from + i, width);
+        writer.write(i, weight, weight, width);
+      });
+  return differed.load(std::memory_order_relaxed);
 }
 
 }  // namespace lockstep

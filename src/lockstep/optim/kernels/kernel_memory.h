@@ -2,6 +2,7 @@
 
 // How kernels read and write memory, vector by vector. This is a part of kernel_loops.h; see its first comment.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -72,8 +73,14 @@ struct HalfType {
     if constexpr (kBrain) return S::to_bfloat16(v);
     if constexpr (!kBrain) return S::to_half(v);
   }
-  [[gnu::always_inline]] static V load(const Memory* p, Whole) { return expand(S::load_bits(p)); }
-  [[gnu::always_inline]] static V load(const Memory* p, Part part) { return expand(S::load_bits(p, part.n)); }
+  [[gnu::always_inline]] static typename S::Bits load_bits(const Memory* p, Whole) { return S::load_bits(p); }
+  [[gnu::always_inline]] static typename S::Bits load_bits(const Memory* p, Part part) {
+    return S::load_bits(p, part.n);
+  }
+  template <typename Width>
+  [[gnu::always_inline]] static V load(const Memory* p, Width width) {
+    return expand(load_bits(p, width));
+  }
   [[gnu::always_inline]] static void store(Memory* p, V v, Whole) { S::store_bits(p, shrink(v)); }
   [[gnu::always_inline]] static void store(Memory* p, V v, Part part) { S::store_bits(p, shrink(v), part.n); }
   [[gnu::always_inline]] static V round(V v) { return expand(shrink(v)); }
@@ -86,6 +93,33 @@ struct HalfType {
   const std::uintptr_t ahead = reinterpret_cast<std::uintptr_t>(p) + kAheadBytes;  // perhaps behind the memory's end
   __builtin_prefetch(reinterpret_cast<const void*>(ahead));  // NOLINT(performance-no-int-to-ptr): never followed
 }
+
+/// Writes the bf16 copy of fp32 weights. For other weights, and without a copy, it does nothing.
+template <typename S>
+class CopyWriter {
+ public:
+  using V = typename S::V;
+
+  explicit CopyWriter(const WeightCopy& copy) : out_(copy.out), was_stale_(copy.was_stale) {}
+
+  /// Element `i` of the weights was `before` and is `after`.
+  template <typename Width>
+  [[gnu::always_inline]] void write(std::size_t i, V before, V after, Width width) const {
+    if constexpr (std::is_same_v<typename S::Element, float>) {
+      using Brain = HalfType<S, ElementType::BFloat16>;
+      if (out_ == nullptr) return;
+      prefetch_ahead(out_ + i);
+      if (was_stale_ != nullptr && S::differ(Brain::load_bits(out_ + i, width), Brain::shrink(before))) {
+        was_stale_->store(true, std::memory_order_relaxed);
+      }
+      Brain::store(out_ + i, after, width);
+    }
+  }
+
+ private:
+  std::uint16_t* out_;
+  std::atomic<bool>* was_stale_;
+};
 
 /// Reads a GradientSource, vector by vector. kPlain: one source, read without division or factor.
 template <typename S, typename M, bool kPlain = false>

@@ -16,6 +16,7 @@ struct KernelTable {
   double (*max_abs)(const GradientSource&, std::size_t begin, std::size_t end);
   bool (*scale_in_place)(const GradientSource&, std::size_t begin, std::size_t end);
   bool (*all_finite)(const GradientSource&, std::size_t begin, std::size_t end);
+  bool (*round_to_bfloat16)(const float* from, std::uint16_t* to, std::size_t begin, std::size_t end);
 };
 
 extern const KernelTable kScalarKernels;

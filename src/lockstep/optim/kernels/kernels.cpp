@@ -81,6 +81,10 @@ double sum_of_powers(const GradientSource& gradient, double p, std::size_t begin
   return sum;
 }
 
+bool round_to_bfloat16(const float* from, std::uint16_t* to, std::size_t begin, std::size_t end, InstructionSet level) {
+  return begin < end && table(level).round_to_bfloat16(from, to, begin, end);
+}
+
 bool scale_in_place(const GradientSource& gradient, std::size_t begin, std::size_t end, InstructionSet level) {
   assert(gradient.num_sources == 1);
   return begin >= end || table(level).scale_in_place(gradient, begin, end);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +32,13 @@ struct GradientSource {
   bool zero = false;
 };
 
+/// The bf16 copy of fp32 weights, which a pass writes beside them: each new weight, rounded to nearest even.
+struct WeightCopy {
+  std::uint16_t* out = nullptr;  ///< null: there is no copy
+  /// Set to true if an element of the copy was not the old weight, rounded. May be null if nobody wants to know.
+  std::atomic<bool>* was_stale = nullptr;
+};
+
 /// As torch::optim::SGDOptions.
 struct SgdHyperparameters {
   double lr = 0;
@@ -47,6 +55,7 @@ struct SgdPass {
   T* param_out = nullptr;        ///< gets the new weights; may be `param`
   T* momentum_buffer = nullptr;  ///< ignored if momentum is 0
   bool first = false;            ///< the buffer is not set yet and becomes the gradient, without dampening
+  WeightCopy copy;               ///< only for T float
   GradientSource gradient;
   SgdHyperparameters hyper;
 };
@@ -69,6 +78,7 @@ struct AdamPass {
   T* exp_avg_sq = nullptr;
   T* max_exp_avg_sq = nullptr;  ///< not null: amsgrad
   std::int64_t step = 1;        ///< number of this update, from 1
+  WeightCopy copy;              ///< only for T float
   GradientSource gradient;
   AdamHyperparameters hyper;
 };
@@ -101,6 +111,12 @@ template <>
 void adamw_step(const AdamPass<float>&, std::size_t, std::size_t, InstructionSet);
 template <>
 void adamw_step(const AdamPass<double>&, std::size_t, std::size_t, InstructionSet);
+
+/// Rounds elements [begin, end) of `from` to bf16, to nearest even, into `to`. Every instruction set gives the same
+/// bits.
+/// @return  true if an element of `to` had other bits before
+bool round_to_bfloat16(const float* from, std::uint16_t* to, std::size_t begin, std::size_t end,
+                       InstructionSet level = widest_instruction_set());
 
 /// Sums of squares consist of blocks of this many elements. If the work is cut at multiples of it and the blocks' sums
 /// are added in order, the result does not depend on the cuts.

@@ -52,6 +52,7 @@ struct Avx2Simd<float> {
     store_bits(part, bits);
     std::memcpy(p, part, n * sizeof *p);
   }
+  static bool differ(Bits a, Bits b) { return _mm_movemask_epi8(_mm_cmpeq_epi16(a, b)) != 0xffff; }
   static V from_bfloat16(Bits bits) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)); }
   static Bits to_bfloat16(V v) {
     const __m256i bits = _mm256_castps_si256(v);

@@ -40,6 +40,7 @@ struct Avx512Simd<float> {
   static Bits load_bits(const std::uint16_t* p, std::size_t n) { return _mm256_maskz_loadu_epi16(mask(n), p); }
   static void store_bits(std::uint16_t* p, Bits bits) { _mm256_storeu_si256(reinterpret_cast<Bits*>(p), bits); }
   static void store_bits(std::uint16_t* p, Bits bits, std::size_t n) { _mm256_mask_storeu_epi16(p, mask(n), bits); }
+  static bool differ(Bits a, Bits b) { return _mm256_cmpneq_epi16_mask(a, b) != 0; }
   static V from_bfloat16(Bits bits) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16)); }
   static Bits to_bfloat16(V v) {
     const __m512i bits = _mm512_castps_si512(v);

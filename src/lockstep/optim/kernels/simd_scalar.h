@@ -39,6 +39,8 @@ struct ScalarSimd {
   static void store_bits(std::uint16_t* p, Bits bits) { *p = bits; }
   static void store_bits(std::uint16_t* p, Bits bits, std::size_t) { *p = bits; }
 
+  static bool differ(Bits a, Bits b) { return a != b; }
+
   static V from_bfloat16(Bits half) {
     const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
     float value;

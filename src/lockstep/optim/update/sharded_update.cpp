@@ -29,6 +29,8 @@ void check_update(const FusedSegment& segment, const SegmentUpdate& update) {
   if (gradient.sources == nullptr || gradient.num_sources == 0) wrong = "there is no gradient";
   if (of_doubles != (gradient.type == ElementType::Double)) wrong = "gradients do not fit the weights' dtype";
   if (!update.skip.empty() && update.skip.size() != segment.parameters.size()) wrong = "skip has a wrong length";
+  if (!update.copies.empty() && update.copies.size() != segment.parameters.size()) wrong = "copies has a wrong length";
+  if (!update.copies.empty() && of_doubles) wrong = "fp64 weights have no copies";
   if (wrong == nullptr) return;
   throw Error(wrong, "update_segment", "set every pointer, and gradients of the weights' dtype or, for fp32, 16 bits");
 }
@@ -115,6 +117,10 @@ UpdateRun ShardedUpdate::run_of(std::size_t index, std::size_t i, const SegmentU
   const auto at = static_cast<std::size_t>(segment.offsets[i] + slot.begin);
   run.param = static_cast<const std::byte*>(update.weights) + at * element_size_bytes(run.type);
   run.param_out = static_cast<std::byte*>(update.weights_out) + at * element_size_bytes(run.type);
+  if (!update.copies.empty()) {
+    run.copy = update.copies[i];
+    run.copy.out += slot.begin;
+  }
   for (std::size_t b = 0; b < slot.buffers.size(); ++b) {
     if (slot.buffers[b].defined()) run.buffers[b] = static_cast<std::byte*>(slot.buffers[b].data_ptr());
   }

@@ -14,6 +14,7 @@ bool continues(const UpdateRun& a, const UpdateRun& b) {
       a.gradient_type != b.gradient_type || a.sources.size() != b.sources.size()) {
     return false;
   }
+  if (a.copy.out != nullptr || b.copy.out != nullptr) return false;
   const std::size_t bytes = a.numel * element_size_bytes(a.type);
   if (a.param + bytes != b.param || a.param_out + bytes != b.param_out) return false;
   for (std::size_t i = 0; i < UpdateRun::kMaxBuffers; ++i) {

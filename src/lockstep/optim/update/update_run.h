@@ -27,12 +27,14 @@ struct UpdateRun {
   std::array<std::byte*, kMaxBuffers> buffers{};  ///< unused ones are null
   ElementType gradient_type = ElementType::Float;
   c10::SmallVector<void*, 4> sources;
+  WeightCopy copy;  ///< from the run's first element on
 };
 
 /// The runs of one step.
 class RunList {
  public:
-  /// Appends `run`. If it touches the last one and is of the same kind, lengthens that instead.
+  /// Appends `run`. If it touches the last one and is of the same kind, lengthens that instead. Runs with a bf16 copy
+  /// stay apart: their copies have an order of their own.
   void add(const UpdateRun& run);
   /// Calls `update(run, begin, end)` so that every element of every run is in exactly one range, on LibTorch's intra-op
   /// threads.
