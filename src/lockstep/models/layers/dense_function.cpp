@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "lockstep/detail/tensor/autocast.h"
-#include "lockstep/models/layers/gradient_in_place.h"
+#include "lockstep/tensor/gradient_in_place.h"
 
 namespace lockstep {
 namespace {
@@ -26,29 +26,18 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   return bias.defined() ? at::addmm(bias, x, weight) : at::mm(x, weight);
 }
 
-// Adds to a parameter's gradient in place, or returns what is to be added. LibTorch adds tensors of two types in a
-// third of the speed at which it casts one of them and adds.
-at::Tensor handed_over(const at::Tensor& parameter, at::Tensor in_place, const at::Tensor& gradient) {
-  const at::Tensor cast = gradient.to(parameter.scalar_type());
-  if (!in_place.defined()) return cast;
-  in_place.add_(cast);
-  return {};
-}
-
 at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& dy, WeightLayout layout) {
   const at::Tensor left = layout == WeightLayout::OutIn ? dy.t() : x.t();
   const at::Tensor& right = layout == WeightLayout::OutIn ? x : dy;
   at::Tensor in_place = gradient_in_place(weight);
   if (!in_place.defined() || in_place.scalar_type() != x.scalar_type()) {
-    return handed_over(weight, in_place, at::mm(left, right));
+    return hand_over_gradient(weight, at::mm(left, right));
   }
   in_place.addmm_(left, right);
   return {};
 }
 
-at::Tensor bias_gradient(const at::Tensor& bias, const at::Tensor& dy) {
-  return handed_over(bias, gradient_in_place(bias), dy.sum(0));
-}
+at::Tensor bias_gradient(const at::Tensor& bias, const at::Tensor& dy) { return hand_over_gradient(bias, dy.sum(0)); }
 
 // sum += a·b; in place unless a graph of it is needed.
 void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {

@@ -16,4 +16,8 @@ namespace lockstep {
 /// or if the parameter is not a leaf.
 at::Tensor gradient_in_place(const at::Tensor& parameter);
 
+/// Adds `gradient`, which a backward function has computed in its own type, to the gradient of `parameter` in place if
+/// it may. @return  undefined if it did; else what the function must return: the gradient in the parameter's type
+at::Tensor hand_over_gradient(const at::Tensor& parameter, const at::Tensor& gradient);
+
 }  // namespace lockstep
