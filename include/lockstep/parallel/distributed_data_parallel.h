@@ -41,6 +41,9 @@ struct DistributedDataParallelOptions {
   /// Notice replicas that drift apart, with an Error that names the parameter and the rank. false: for methods in which
   /// each rank changes weights on its own during a backward and restores them before the update, such as SAM.
   bool watch_replicas = true;
+  /// Float or BFloat16: the type in which forwards compute under autocast. It changes no forward, only what `fuse`
+  /// does: see FuseOptions::compute_dtype. Trainer and Accelerator set it for their mixed precision.
+  c10::ScalarType compute_dtype = c10::ScalarType::Float;
 };
 
 struct JoinOptions {
@@ -136,7 +139,7 @@ class DistributedDataParallelBase {
   /// @throws Error  between backward and step
   void own_weights();
   FuseMode fuse_mode() const;
-  /// Why the last `fuse` changed nothing; else empty.
+  /// Why the last `fuse` changed nothing, or what it left out; else empty.
   const std::string& fuse_reason() const { return fuse_reason_; }
   /// The whole state of an optimizer by the module's names, on every rank, fused or not. Any number of ranks can load
   /// it with `optimizer.load_named_state`. Collective.

@@ -2,6 +2,8 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <optional>
+
 namespace lockstep {
 
 /// How the step of an optimizer works.
@@ -20,6 +22,12 @@ struct FuseOptions {
   /// On one host, if weights are shared, the step adds the ranks' gradients in fp32; engines that send them round sums
   /// to 16 bits. Several backwards of one step are added in 16 bits.
   c10::ScalarType gradient_dtype = c10::ScalarType::Float;
+  /// Float or BFloat16; not set: DistributedDataParallelOptions::compute_dtype. BFloat16 is for forwards under autocast
+  /// in bf16: the step writes each new fp32 weight a second time, rounded to bf16, and layers read that copy in place
+  /// of casting the weight in every forward. Weights, sums of gradients and the optimizer's state stay fp32, and
+  /// results have the bits that they have without it. One copy serves all ranks that share weights (engines shm and
+  /// thread, and one rank). With other engines layers cast as before, and `fuse_reason` says so.
+  std::optional<c10::ScalarType> compute_dtype;
 };
 
 /// Sets each mark to the largest of all ranks' marks. Collective.

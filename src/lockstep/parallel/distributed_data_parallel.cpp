@@ -164,6 +164,7 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
     throw Error("an optimizer is fused already", where, "fuse one optimizer, once; unfuse takes it back");
   }
   fused_.reset();
+  if (!options.compute_dtype) options.compute_dtype = options_.compute_dtype;
   fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";
   if (fuse_reason_.empty()) fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_);
   if (!fused_ && communicator_->rank() == 0) {

@@ -1,7 +1,6 @@
 #include "lockstep/models/layers/dense_function.h"
 
 #include <ATen/ops/addmm.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "lockstep/detail/tensor/autocast.h"
+#include "lockstep/tensor/compute_copy.h"
 #include "lockstep/tensor/gradient_in_place.h"
 
 namespace lockstep {
@@ -54,16 +54,16 @@ class DenseFunction : public torch::autograd::Function<DenseFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, WeightLayout layout) {
-    const at::Tensor factor = weight.to(x.scalar_type());
+    const at::Tensor factor = compute_copy(weight, x.scalar_type());
     context->save_for_backward({x, weight, factor, bias});
     context->saved_data["layout"] = static_cast<std::int64_t>(layout);
-    return product(x, factor, bias.to(x.scalar_type()), layout);
+    return product(x, factor, compute_copy(bias, x.scalar_type()), layout);
   }
 
   // The variant without bias: an undefined tensor may not be an argument.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             WeightLayout layout) {
-    const at::Tensor factor = weight.to(x.scalar_type());
+    const at::Tensor factor = compute_copy(weight, x.scalar_type());
     context->save_for_backward({x, weight, factor});
     context->saved_data["layout"] = static_cast<std::int64_t>(layout);
     return product(x, factor, {}, layout);
@@ -90,14 +90,12 @@ class DenseBesideFunction : public torch::autograd::Function<DenseBesideFunction
     variable_list saved{x, w0, b0, w1, b1, w2, b2};
     const std::int64_t size = w0.size(0);
     if (x.scalar_type() != w0.scalar_type()) {
-      // The cast copies the weights anyway, so it puts them above each other, which makes one product of three.
-      const at::Tensor factor = at::empty({3 * size, w0.size(1)}, x.options());
-      factor.narrow(0, 0, size).copy_(w0);
-      factor.narrow(0, size, size).copy_(w1);
-      factor.narrow(0, 2 * size, size).copy_(w2);
+      // The weights lie above each other, because a published copy has them so or a cast puts them so: one product of
+      // three.
+      const at::Tensor factor = compute_copies_joined({w0, w1, w2}, x.scalar_type());
       saved.push_back(factor);
       context->save_for_backward(saved);
-      return at::linear(x, factor, at::cat({b0, b1, b2}).to(x.scalar_type()));
+      return at::linear(x, factor, compute_copies_joined({b0, b1, b2}, x.scalar_type()));
     }
     context->save_for_backward(saved);
     const at::Tensor out = at::empty({x.size(0), 3 * size}, x.options());

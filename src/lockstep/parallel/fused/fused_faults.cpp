@@ -37,6 +37,12 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
     case FusedFault::WeightConverted:
       return {name + " was moved to other memory after fuse, and is of another dtype, shape or device there",
               "convert the module before fuse, or call unfuse first; to load weights, load a file of the same dtype"};
+    case FusedFault::CopyStale:
+      return {name +
+                  " was written between two steps in a way that is not noticed at once, as data() writes, and forward "
+                  "has read its bf16 copy without that write",
+              "write weights under torch::NoGradGuard and without data(), on every rank; or call own_weights() of the "
+              "DistributedDataParallel before you write; or leave out FuseOptions::compute_dtype"};
     case FusedFault::None:
       break;
   }
@@ -53,10 +59,12 @@ void reduce_marks(Communicator& communicator, std::vector<std::uint8_t>& marks) 
 }
 
 FusedFaults::FusedFaults(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
-                         const FusedWatch& watch, Communicator& communicator)
+                         const FusedWatch& watch, const std::unique_ptr<PublishedCopies>& copies,
+                         Communicator& communicator)
     : gradients_(gradients),
       buckets_(buckets),
       watch_(watch),
+      copies_(copies),
       communicator_(communicator),
       faults_(gradients.num_parameters(), 0) {}
 
@@ -77,6 +85,17 @@ bool FusedFaults::find() {
   return any;
 }
 
+bool FusedFaults::find_stale_copies() {
+  if (!copies_) return false;
+  bool any = false;
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    if (faults_[i] != 0 || !copies_->was_stale(i)) continue;
+    faults_[i] = static_cast<std::uint8_t>(FusedFault::CopyStale);
+    any = true;
+  }
+  return any;
+}
+
 // Names the first parameter in `faults_`.
 template <typename ErrorType>
 ErrorType FusedFaults::error() const {
@@ -88,6 +107,7 @@ ErrorType FusedFaults::error() const {
 
 void FusedFaults::throw_agreed() {
   reduce_marks(communicator_, faults_);
+  if (copies_) copies_->forgive();
   throw error<AgreedError>();
 }
 

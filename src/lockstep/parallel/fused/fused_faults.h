@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "lockstep/parallel/agreement/agreed_error.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
@@ -17,10 +19,12 @@ class FusedFaults {
  public:
   /// What is given must outlive this object.
   FusedFaults(const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, const FusedWatch& watch,
-              Communicator& communicator);
+              const std::unique_ptr<PublishedCopies>& copies, Communicator& communicator);
 
   /// Looks at all weights and gradients. @return  whether there is a fault
   bool find();
+  /// Adds what the last update has found about the copies. Call it after `find`. @return  whether there is a fault
+  bool find_stale_copies();
   /// Throws if there is a fault here; the other ranks learn of it when their group ends.
   void throw_own();
   /// Exchanges what the ranks' `find` has found. Runs on every rank if one has found a fault.
@@ -33,6 +37,7 @@ class FusedFaults {
   const GradientBuckets& gradients_;
   const std::vector<FusedBucket>& buckets_;
   const FusedWatch& watch_;
+  const std::unique_ptr<PublishedCopies>& copies_;  // null without copies
   Communicator& communicator_;
   std::vector<std::uint8_t> faults_;  // by parameter
 };

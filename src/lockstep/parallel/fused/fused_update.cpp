@@ -13,11 +13,6 @@
 #include "lockstep/parallel/fused/norm_over_ranks.h"
 
 namespace lockstep {
-namespace {
-
-using UpdateClock = std::chrono::steady_clock;
-
-}  // namespace
 
 FuseMode FusedUpdate::mode() const {
   if (!is_active()) return FuseMode::Off;
@@ -93,7 +88,7 @@ void FusedUpdate::look() {
   agreement_.clear();
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) watch.drop_gradients();
   if (!watch.is_waiting()) watch.note_writes();
-  if (parts_->faults.find()) {
+  if (parts_->faults.find() || parts_->faults.find_stale_copies()) {
     agreement_.set_faulty();
   } else {
     parts_->gradients.collect(agreement_.contributed());
@@ -114,11 +109,11 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   } else {
     agreement_.set_joined(communicator_->rank());
   }
-  const auto start = UpdateClock::now();
+  const auto start = std::chrono::steady_clock::now();
   agreement_.exchange(*communicator_);
   reducer_.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) parts_->faults.throw_agreed();
-  if (agreement_.moved()) parts_->written.take_up();
+  if (agreement_.moved()) parts_->written.take_up(/*computes=*/request != nullptr);
   reducer_.replica_watch().compare(*communicator_, agreement_.differing_bits());
   reducer_.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
   const int active = agreement_.active_ranks();
@@ -156,7 +151,7 @@ StepResult FusedUpdate::run_update() {
     if (options.zero_grad) zero_others();
   } else {
     update_buckets(factor, options.zero_grad);
-    const auto start = UpdateClock::now();
+    const auto start = std::chrono::steady_clock::now();
     memory.finish();
     waited_s = seconds_since(start);
     if (has_inputs) {
@@ -167,6 +162,7 @@ StepResult FusedUpdate::run_update() {
     }
   }
   if (options.zero_grad && (result.skipped || !memory.zeroes_buckets())) zero_buckets();
+  if (parts_->copies && !parts_->copies->end_update(*communicator_)) withdraw_copies();
   count_update(waited_s);
   parts_->watch.start_over();
   zeroed_ = options.zero_grad;
@@ -189,6 +185,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     update.gradient.factor = factor;
     update.gradient.zero = zero && parts_->memory->zeroes_buckets();
     update.weights = update.weights_out = bucket.weights.data_ptr();
+    if (parts_->copies) update.copies = parts_->copies->targets(bucket);
     parts_->memory->access([&] { optimizer_->update_segment(i, update); });
     parts_->memory->publish(i);
   }

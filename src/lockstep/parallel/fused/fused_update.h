@@ -19,6 +19,7 @@
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradient_selection.h"
 #include "lockstep/parallel/fused/memory/fused_memory.h"
+#include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/update_agreement.h"
 #include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/fused/written_weights.h"
@@ -70,6 +71,7 @@ class FusedUpdate final : public StepDelegate {
   struct Parts {
     std::unique_ptr<FusedMemory> memory;
     FusedWatch watch;
+    std::unique_ptr<PublishedCopies> copies;  // null without compute_dtype
     FusedGradients gradients;
     FusedFaults faults;
     WrittenWeights written;
@@ -80,9 +82,11 @@ class FusedUpdate final : public StepDelegate {
 
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
 
-  void take_over(FuseOptions options);
+  void take_over(FuseOptions options, std::string& reason);
   void place_gradients(at::ScalarType dtype);
   void share_out(bool may_share);
+  void publish_copies(std::string& reason);
+  void withdraw_copies();
   void release() noexcept;
   void look();
   void agree(const UpdateRequest* request);

@@ -31,8 +31,8 @@ FusedUpdate::Parts::Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> w
     : memory(std::move(with_memory)),
       watch(std::move(watched)),
       gradients(plan, buckets_of_all, buckets, *memory, watch),
-      faults(buckets_of_all, buckets, watch, communicator),
-      written(plan, buckets_of_all, buckets, watch, communicator) {}
+      faults(buckets_of_all, buckets, watch, copies, communicator),
+      written(plan, buckets_of_all, buckets, watch, copies, communicator) {}
 
 FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
     : optimizer_(&optimizer),
@@ -48,9 +48,14 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
                                                const std::shared_ptr<Communicator>& communicator, FuseOptions options,
                                                std::string& reason) {
   const at::ScalarType dtype = options.gradient_dtype;
+  const at::ScalarType computed = options.compute_dtype.value_or(at::ScalarType::Float);
   if (dtype != at::ScalarType::Float && dtype != at::ScalarType::BFloat16 && dtype != at::ScalarType::Half) {
     throw Error(fmt::format("gradient_dtype is {}", c10::toString(dtype)),
                 communicator->membership().where() + ", fuse", "choose Float, BFloat16 or Half");
+  }
+  if (computed != at::ScalarType::Float && computed != at::ScalarType::BFloat16) {
+    throw Error(fmt::format("compute_dtype is {}", c10::toString(computed)),
+                communicator->membership().where() + ", fuse", "choose Float or BFloat16");
   }
   const GradientBuckets& gradients = reducer.buckets();
   std::vector<FusedBucket> buckets = choose_fused_buckets(gradients, optimizer, *communicator);
@@ -71,7 +76,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
   fused->buckets_ = std::move(buckets);
   try {
-    fused->take_over(options);
+    fused->take_over(options, reason);
   } catch (const Error& error) {
     // Memory is short on some rank, and all ranks know it. If instead the group has ended, the next call reports that.
     reason = error.happened();
@@ -81,7 +86,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   return fused;
 }
 
-void FusedUpdate::take_over(FuseOptions options) {
+void FusedUpdate::take_over(FuseOptions options, std::string& reason) {
   place_gradients(options.gradient_dtype);
   share_out(options.share_weights);
   auto memory = make_fused_memory(plan_, buckets_, gradients_, *communicator_);
@@ -99,9 +104,33 @@ void FusedUpdate::take_over(FuseOptions options) {
     segments.push_back(std::move(segment));
   }
   parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(watched), gradients_, buckets_, *communicator_);
+  if (options.compute_dtype == at::ScalarType::BFloat16) publish_copies(reason);
   optimizer_->shard(std::move(segments));
   optimizer_->set_step_delegate(this);
   reducer_.hand_over(indices, parts_->gradients);
+}
+
+// Only where ranks share one copy of the weights: elsewhere each rank would make a copy for itself, which is what
+// layers do without this.
+void FusedUpdate::publish_copies(std::string& reason) {
+  if (plan_.has_one_copy()) {
+    parts_->copies =
+        std::make_unique<PublishedCopies>(buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
+    return;
+  }
+  reason =
+      "no bf16 copies are published, because the ranks do not share one copy of the weights; each layer casts its "
+      "own";
+  if (communicator_->rank() == 0) log_info("fuse: {}", reason);
+}
+
+void FusedUpdate::withdraw_copies() {
+  parts_->copies.reset();
+  if (communicator_->rank() != 0) return;
+  log_info(
+      "fuse: no bf16 copies are published any more, because no forward has read one: layers read them under autocast "
+      "in "
+      "bf16, LibTorch's own if a Bf16Forward is there");
 }
 
 // fp64 weights keep gradients in fp64.

@@ -78,6 +78,10 @@ bool FusedWatch::any_writes() const {
   return std::any_of(writes_.begin(), writes_.end(), [](WeightWrite write) { return write != WeightWrite::None; });
 }
 
+bool FusedWatch::is_as_updated(std::size_t index) const {
+  return writes_[index] == WeightWrite::None && weight_fault(index) == FusedFault::None;
+}
+
 void FusedWatch::take_weights() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].defined()) weights_[i].take(parameters_[i]);

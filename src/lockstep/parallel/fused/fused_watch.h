@@ -17,6 +17,7 @@ enum class FusedFault : std::uint8_t {
   WeightWritten = 2,    ///< since backward, by something other than the fused update
   WeightMoved = 3,      ///< to other memory, since backward
   WeightConverted = 4,  ///< to another dtype, shape or device
+  CopyStale = 5,        ///< forward has read a bf16 copy without a write that the watch had not seen
 };
 
 /// How weights were written between two updates, while no gradient waited for its update.
@@ -62,6 +63,8 @@ class FusedWatch {
   /// Writes found since the update, by parameter.
   const std::vector<WeightWrite>& writes() const { return writes_; }
   bool any_writes() const;
+  /// Whether parameter `index` has the values that the last update left, as far as its sample shows.
+  bool is_as_updated(std::size_t index) const;
   /// Accepts the present weights, whatever was written.
   void take_weights();
 

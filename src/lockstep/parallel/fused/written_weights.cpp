@@ -19,8 +19,14 @@ constexpr std::uint8_t kMoved = 255;  // moved to other memory; other values are
 }  // namespace
 
 WrittenWeights::WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients,
-                               const std::vector<FusedBucket>& buckets, FusedWatch& watch, Communicator& communicator)
-    : plan_(plan), gradients_(gradients), buckets_(buckets), watch_(watch), communicator_(communicator) {}
+                               const std::vector<FusedBucket>& buckets, FusedWatch& watch,
+                               const std::unique_ptr<PublishedCopies>& copies, Communicator& communicator)
+    : plan_(plan),
+      gradients_(gradients),
+      buckets_(buckets),
+      watch_(watch),
+      copies_(copies),
+      communicator_(communicator) {}
 
 bool WrittenWeights::is_moved(const FusedBucket& bucket, std::size_t place) const {
   const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
@@ -61,8 +67,9 @@ std::vector<std::uint8_t> WrittenWeights::own_changes() const {
   return result;
 }
 
-void WrittenWeights::take_up() {
+void WrittenWeights::take_up(bool computes) {
   std::vector<std::uint8_t> marks = own_changes();
+  const std::vector<std::uint8_t> own = marks;
   if (plan_.shares_weights()) warn_of_shared_writes(marks);
   reduce_marks(communicator_, marks);
   check_equal(marks);
@@ -71,8 +78,36 @@ void WrittenWeights::take_up() {
       if (is_moved(bucket, i)) adopt(bucket, i);
     }
   }
+  if (copies_) renew_copies(own, marks, computes);
   if (communicator_.world_size() > 1) communicator_.barrier();
   watch_.take_weights();
+}
+
+// A rank that does not know of a write, as one that another rank made to a few elements, has read the old copy.
+void WrittenWeights::renew_copies(const std::vector<std::uint8_t>& own_changes,
+                                  const std::vector<std::uint8_t>& changes, bool computes) {
+  const std::size_t count = changes.size();
+  std::vector<std::uint8_t> marks(2 * count);  // the copy was another; a rank did not know
+  for (const FusedBucket& bucket : buckets_) {
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      const std::size_t index = bucket.parameters[i];
+      if (changes[index] == 0) continue;
+      marks[index] = copies_->round_again(bucket, i) ? 1 : 0;
+      marks[count + index] = computes && own_changes[index] == 0 ? 1 : 0;
+    }
+  }
+  reduce_marks(communicator_, marks);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (marks[i] == 0 || marks[count + i] == 0) continue;
+    watch_.take_weights();
+    throw AgreedError(
+        fmt::format("parameter \"{}\" was written between two steps by some ranks, and another rank has not noticed: "
+                    "its forward has read the bf16 copy without that write",
+                    gradients_.name(i)),
+        communicator_.membership().where() + ", fused optimizer",
+        "write the same on every rank, under torch::NoGradGuard and without data(); or call own_weights() of the "
+        "DistributedDataParallel on every rank before you write");
+  }
 }
 
 // @param changes  on all ranks

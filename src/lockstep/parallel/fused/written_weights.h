@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/fused_watch.h"
+#include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
@@ -18,14 +20,16 @@ class WrittenWeights {
  public:
   /// What is given must outlive this object.
   WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
-                 FusedWatch& watch, Communicator& communicator);
+                 FusedWatch& watch, const std::unique_ptr<PublishedCopies>& copies, Communicator& communicator);
 
   /// Whether this rank's program wrote weights since the last update.
   bool any() const;
   /// Requires that the program wrote the same values on all ranks. Weights in other memory are copied to where the
-  /// update updates them; if ranks share one copy, each rank copies its share. Collective.
-  /// @throws AgreedError  if values differ
-  void take_up();
+  /// update updates them; if ranks share one copy, each rank copies its share. Their bf16 copies are made again.
+  /// Collective.
+  /// @param computes  this rank has inputs
+  /// @throws AgreedError  if values differ, or a rank that computes has read a bf16 copy without the write
+  void take_up(bool computes);
   /// Copies weights that ranks share to memory of this rank. Not collective.
   void move_to_own_memory();
 
@@ -35,11 +39,14 @@ class WrittenWeights {
   void check_equal(const std::vector<std::uint8_t>& changes);
   void warn_of_shared_writes(const std::vector<std::uint8_t>& changes);
   void adopt(const FusedBucket& bucket, std::size_t place);
+  void renew_copies(const std::vector<std::uint8_t>& own_changes, const std::vector<std::uint8_t>& changes,
+                    bool computes);
 
   const UpdatePlan& plan_;
   const GradientBuckets& gradients_;
   const std::vector<FusedBucket>& buckets_;
   FusedWatch& watch_;
+  const std::unique_ptr<PublishedCopies>& copies_;  // null without copies
   Communicator& communicator_;
   bool has_warned_ = false;  // about writes to shared weights; equal on all ranks
 };

@@ -1,35 +1,17 @@
 #include "lockstep/parallel/fused/memory/fused_memory.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <utility>
 
 #include "lockstep/comm/host_memory.h"
-#include "lockstep/comm/symmetric_memory.h"
-#include "lockstep/optim/kernels/large_pages.h"
 #include "lockstep/optim/update/gradient_memory.h"
 #include "lockstep/parallel/fused/memory/message_memory.h"
+#include "lockstep/parallel/fused/memory/one_copy.h"
 #include "lockstep/parallel/fused/memory/shared_memory.h"
 
 namespace lockstep {
 namespace {
-
-at::Tensor allocate_private(std::int64_t numel, const at::Tensor& like) {
-  at::Tensor memory = at::empty({numel}, like.options().requires_grad(false));
-  advise_large_pages(memory.data_ptr(), memory.nbytes());
-  return memory;
-}
-
-// One piece of memory for all ranks. The pages of each rank's part are on its node of the machine.
-at::Tensor allocate_shared(Communicator& communicator, std::int64_t numel, const at::Tensor& like) {
-  if (communicator.world_size() == 1) return allocate_private(numel, like);
-  const at::Tensor part = communicator.allocate({numel / communicator.world_size()}, like.scalar_type());
-  const auto symmetric = communicator.symmetric_memory(part);
-  return at::from_blob(
-      symmetric->copy(0), {numel}, [part, symmetric](void*) {}, part.options());
-}
 
 // Whether this rank is the one that fills its copy of the weights at first.
 bool fills_copy(const UpdatePlan& plan, int rank) {
@@ -62,11 +44,12 @@ std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vect
   std::vector<HostMemory> shared;
   for (FusedBucket& bucket : buckets) {
     const at::Tensor& like = gradients.parameter(bucket.parameters.front());
+    const at::TensorOptions options = like.options().requires_grad(false);
     const std::int64_t numel = bucket.gradients.numel();
     if (!plan.shares_weights()) {
-      bucket.weights = allocate_private(numel, like);
+      bucket.weights = allocate_own_copy(numel, options);
     } else if (plan.hosts == 1) {
-      bucket.weights = allocate_shared(communicator, numel, like);
+      bucket.weights = allocate_one_copy(communicator, numel, options);
     } else {
       shared.push_back(dynamic_cast<HostMemoryEngine&>(communicator).allocate_for_host(numel, like.scalar_type()));
       bucket.weights = shared.back().memory;

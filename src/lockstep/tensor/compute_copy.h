@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <vector>
+
+namespace lockstep {
+
+/// What keeps copies of parameters in the type in which forward computes. Thread-safe for different parameters.
+class ComputeCopySource {
+ public:
+  virtual ~ComputeCopySource() = default;
+  /// The copy of `parameter`, if it is what a cast of the present values would give; else undefined.
+  virtual at::Tensor current_copy(const at::Tensor& parameter) = 0;
+};
+
+/// While it lives, `compute_copy` asks `source` for these parameters' copies.
+class [[nodiscard]] ComputeCopyOffer {
+ public:
+  /// What is given must outlive this object.
+  ComputeCopyOffer(const std::vector<at::Tensor>& parameters, ComputeCopySource& source);
+  ~ComputeCopyOffer();
+  ComputeCopyOffer(const ComputeCopyOffer&) = delete;
+  ComputeCopyOffer& operator=(const ComputeCopyOffer&) = delete;
+
+ private:
+  std::vector<const c10::TensorImpl*> parameters_;
+};
+
+/// `parameter` as a tensor of `type`, for a computation without a graph: itself, a copy that somebody keeps (a fused
+/// update publishes one), or a cast. Nobody may write to it. If autograd records a graph, it is a cast within the
+/// graph.
+at::Tensor compute_copy(const at::Tensor& parameter, at::ScalarType type);
+
+/// Three parameters of equal sizes after each other: [a; b; c] along dimension 0, as compute_copy has them. It is a
+/// view if their copies are neighbours in memory.
+at::Tensor compute_copies_joined(const std::array<at::Tensor, 3>& parameters, at::ScalarType type);
+
+}  // namespace lockstep

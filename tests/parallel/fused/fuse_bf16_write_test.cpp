@@ -1,0 +1,255 @@
+// Programs that write weights of which bf16 copies are published: no forward may read an old copy in silence.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "lockstep/optim/sgd.h"
+#include "lockstep/tensor/compute_copy.h"
+#include "tests/parallel/fused/bf16_net.h"
+#include "tests/parallel/fused/fuse_ranks.h"
+
+namespace lockstep {
+namespace {
+
+struct CopiedModel {
+  CopiedModel(const Group& with, bool publishes)
+      : group(with),
+        net(std::make_shared<Bf16Net>()),
+        ddp(net, fuse_on(group)),
+        optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9)) {
+    FuseOptions options;
+    if (publishes) options.compute_dtype = at::kBFloat16;
+    EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::SharedWeights);
+  }
+  at::Tensor loss(int step) { return ddp(bf16_net_input(group->rank(), step)).pow(2).mean(); }
+  void train(int step) {
+    optimizer.zero_grad();
+    loss(step).backward();
+    optimizer.step();
+  }
+  std::vector<at::Tensor> values() const {
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& parameter : net->parameters()) all.push_back(parameter.detach().clone());
+    return all;
+  }
+  void write(const std::function<void(at::Tensor&)>& change) {
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor& parameter : net->parameters()) change(parameter);
+  }
+  void barrier() const { group->barrier(); }
+
+  Group group;
+  std::shared_ptr<Bf16Net> net;
+  DistributedDataParallel<std::shared_ptr<Bf16Net>> ddp;
+  SGD optimizer;
+};
+
+using CopyProgram = std::function<void(CopiedModel&, std::vector<double>& losses)>;
+
+class FuseBf16Write : public ::testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Engines, FuseBf16Write, ::testing::Values("thread", "shm"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// Losses and weights have the bits of a training that casts in every forward.
+void expect_as_with_casts(const std::string& engine, int world_size, const CopyProgram& program) {
+  fuse_ranks(engine, world_size, [&](const Group& group) {
+    std::vector<std::vector<at::Tensor>> ends;
+    std::vector<std::vector<double>> losses(2);
+    for (const bool publishes : {false, true}) {
+      CopiedModel it(group, publishes);
+      program(it, losses[publishes ? 1 : 0]);
+      ends.push_back(it.values());
+    }
+    EXPECT_EQ(losses[0], losses[1]);
+    for (std::size_t i = 0; i < ends[0].size(); ++i) EXPECT_TRUE(torch::equal(ends[0][i], ends[1][i])) << i;
+  });
+}
+
+void note_loss(CopiedModel& it, int step, std::vector<double>& losses) {
+  const torch::NoGradGuard no_grad;
+  losses.push_back(it.loss(step).item<double>());
+}
+
+TEST_P(FuseBf16Write, WritesThatAutogradCountsAreReadAtOnce) {
+  for (const int world_size : {1, 3}) {
+    expect_as_with_casts(GetParam(), world_size, [](CopiedModel& it, std::vector<double>& losses) {
+      it.train(0);
+      const std::vector<at::Tensor> before = it.values();
+      it.train(1);
+      it.barrier();
+      std::size_t next = 0;
+      it.write([&](at::Tensor& parameter) { parameter.copy_(before[next++]); });  // the same on every rank
+      it.barrier();
+      note_loss(it, 2, losses);
+      it.train(2);
+      note_loss(it, 3, losses);
+      // One element, far from those that the watch looks at.
+      it.barrier();
+      it.write([](at::Tensor& parameter) { parameter.view({-1}).narrow(0, parameter.numel() / 3 + 1, 1).fill_(3); });
+      it.barrier();
+      note_loss(it, 3, losses);
+      it.train(3);
+      it.train(4);
+    });
+  }
+}
+
+TEST_P(FuseBf16Write, WritesPastAutogradAreReadIfTheyChangeAWholeWeight) {
+  expect_as_with_casts(GetParam(), 2, [](CopiedModel& it, std::vector<double>& losses) {
+    it.train(0);
+    it.barrier();
+    if (it.group->rank() == 0) {
+      for (const at::Tensor& parameter : it.net->parameters()) parameter.data().mul_(0.5);
+    }
+    it.barrier();
+    note_loss(it, 1, losses);
+    it.train(1);
+    it.train(2);
+  });
+}
+
+TEST_P(FuseBf16Write, LoadedWeightsAreReadAtOnce) {
+  expect_as_with_casts(GetParam(), 2, [](CopiedModel& it, std::vector<double>& losses) {
+    std::ostringstream file;
+    torch::save(std::shared_ptr<torch::nn::Module>(it.net), file);
+    it.train(0);
+    std::shared_ptr<torch::nn::Module> module = it.net;
+    std::istringstream stream(file.str());
+    torch::load(module, stream);
+    note_loss(it, 1, losses);
+    it.train(1);
+    it.train(2);
+    note_loss(it, 3, losses);
+  });
+}
+
+// An average is swapped in, evaluated and swapped back.
+TEST_P(FuseBf16Write, OwnWeightsAreRead) {
+  expect_as_with_casts(GetParam(), 2, [](CopiedModel& it, std::vector<double>& losses) {
+    std::vector<at::Tensor> average = it.values();
+    for (int step = 0; step < 3; ++step) {
+      it.train(step);
+      const std::vector<at::Tensor> backup = it.values();
+      for (std::size_t i = 0; i < average.size(); ++i) average[i].lerp_(backup[i], 0.5);
+      it.ddp.own_weights();
+      std::size_t next = 0;
+      it.write([&](at::Tensor& parameter) { parameter.copy_(average[next++]); });
+      note_loss(it, step, losses);
+      next = 0;
+      it.write([&](at::Tensor& parameter) { parameter.copy_(backup[next++]); });
+      note_loss(it, step, losses);
+    }
+  });
+}
+
+void expect_copy_error(const std::string& engine, int world_size, const std::function<void(CopiedModel&)>& program,
+                       const std::string& part) {
+  fuse_ranks(engine, world_size, [&](const Group& group) {
+    CopiedModel it(group, true);
+    const std::string text = fuse_error([&] { program(it); });
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_NE(text.find("\"query.weight\""), std::string::npos) << text;
+  });
+}
+
+// Neither the watch nor autograd sees this write; the update does, of any element and on every rank.
+TEST_P(FuseBf16Write, AWriteThatNothingSeesIsAnErrorOfTheNextStep) {
+  for (const int world_size : {1, 2}) {
+    for (const std::int64_t element : {7, 400}) {
+      expect_copy_error(
+          GetParam(), world_size,
+          [&](CopiedModel& it) {
+            it.train(0);
+            it.barrier();
+            if (it.group->rank() == 0) it.net->query->weight().data().view({-1}).narrow(0, element, 1).fill_(3);
+            it.barrier();
+            it.train(1);
+            it.train(2);
+          },
+          "forward has read its bf16 copy without that write");
+    }
+  }
+}
+
+// Rank 0's autograd has counted it, so rank 0 has read the write, and rank 1 has not.
+TEST_P(FuseBf16Write, AWriteThatOneRankSeesIsAnErrorOfThatStep) {
+  expect_copy_error(
+      GetParam(), 2,
+      [&](CopiedModel& it) {
+        it.train(0);
+        it.barrier();
+        if (it.group->rank() == 0) {
+          const torch::NoGradGuard no_grad;
+          it.net->query->weight().view({-1}).narrow(0, 7, 1).fill_(3);
+        }
+        it.barrier();
+        it.train(1);
+      },
+      "another rank has not noticed");
+}
+
+TEST(FuseBf16, AGraphOfWeightsThatWereUpdatedIsAnError) {
+  fuse_ranks("thread", 1, [](const Group& group) {
+    CopiedModel it(group, true);
+    const at::Tensor old = it.net->forward(bf16_net_input(0, 5)).sum();
+    it.train(0);
+    EXPECT_THROW(old.backward(), c10::Error);  // as in fp32: "modified by an inplace operation"
+  });
+}
+
+TEST(FuseBf16, RefusesOtherTypes) {
+  fuse_ranks("thread", 1, [](const Group& group) {
+    CopiedModel it(group, false);
+    it.ddp.unfuse();
+    FuseOptions options;
+    options.compute_dtype = at::kHalf;
+    EXPECT_NE(fuse_error([&] { it.ddp.fuse(it.optimizer, options); }).find("compute_dtype is Half"), std::string::npos);
+  });
+}
+
+TEST(FuseBf16, SaysWhereNoCopiesArePublished) {
+  fuse_ranks("gloo", 2, [](const Group& group) {
+    auto net = std::make_shared<Bf16Net>();
+    DistributedDataParallel ddp(net, fuse_on(group));
+    SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05));
+    FuseOptions options;
+    options.compute_dtype = at::kBFloat16;
+    EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::ShardedState);
+    EXPECT_NE(ddp.fuse_reason().find("no bf16 copies"), std::string::npos) << ddp.fuse_reason();
+    ddp(bf16_net_input(group->rank(), 0)).sum().backward();
+    optimizer.step();
+  });
+}
+
+// One copy serves all ranks, and goes when the update goes.
+TEST(FuseBf16, CopiesAreSharedAndReleased) {
+  fuse_ranks("thread", 2, [](const Group& group) {
+    CopiedModel it(group, true);
+    const torch::NoGradGuard no_grad;
+    const at::Tensor weight = it.net->down->parameters()[0];
+    const auto address = reinterpret_cast<std::int64_t>(compute_copy(weight, at::kBFloat16).data_ptr());
+    at::Tensor all = torch::zeros({2}, torch::kLong);
+    group->all_gather(all, torch::full({1}, address, torch::kLong));
+    EXPECT_EQ(all[0].item<std::int64_t>(), all[1].item<std::int64_t>());
+    it.ddp.unfuse();
+    EXPECT_NE(compute_copy(weight, at::kBFloat16).data_ptr(), compute_copy(weight, at::kBFloat16).data_ptr());
+  });
+}
+
+// Query, key and value are neighbours, so that their product needs no copy.
+TEST(FuseBf16, MatricesOfOneSizeAreNeighbours) {
+  fuse_ranks("thread", 1, [](const Group& group) {
+    CopiedModel it(group, true);
+    const torch::NoGradGuard no_grad;
+    const Bf16Net& net = *it.net;
+    const at::Tensor joined =
+        compute_copies_joined({net.query->weight(), net.key->weight(), net.value->weight()}, at::kBFloat16);
+    EXPECT_EQ(joined.data_ptr(), compute_copy(net.query->weight(), at::kBFloat16).data_ptr());
+    EXPECT_EQ(joined.sizes(), (torch::IntArrayRef{72, 24}));
+    EXPECT_TRUE(torch::equal(joined.narrow(0, 24, 24), net.key->weight().to(at::kBFloat16)));
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
