@@ -8,8 +8,9 @@
 #include "lockstep/base/environment.h"  // environment variables, with their types checked
 #include "lockstep/base/error.h"        // Error: what happened, where, what to do
 
-#include "lockstep/tensor/batch.h"           // named tensors of several samples
-#include "lockstep/tensor/loss_sum.h"        // a loss as a sum and what it counts
+#include "lockstep/tensor/batch.h"         // named tensors of several samples
+#include "lockstep/tensor/bf16_forward.h"  // forward in bf16, with the copies of weights that a fused update publishes
+#include "lockstep/tensor/loss_sum.h"      // a loss as a sum and what it counts
 #include "lockstep/tensor/numbered_field.h"  // names of fields of several texts
 #include "lockstep/tensor/tensor_fields.h"   // tensors by name
 
