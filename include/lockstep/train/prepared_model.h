@@ -33,8 +33,9 @@ class PreparedModel : public ModuleMembers<PreparedModel<ModuleType>, ModuleType
  public:
   /// @throws Error  as DistributedDataParallel, and if the module's device does not support the precision
   PreparedModel(ModuleType module, DistributedDataParallelOptions options, MixedPrecision precision)
-      : ddp_(std::make_shared<DistributedDataParallel<ModuleType>>(std::move(module), std::move(options))),
-        precision_(precision) {
+      : precision_(precision) {
+    if (precision_.autocast) options.compute_dtype = precision_.scales_loss() ? at::kFloat : precision_.dtype;
+    ddp_ = std::make_shared<DistributedDataParallel<ModuleType>>(std::move(module), std::move(options));
     const auto& parameters = ddp_->named_parameters();
     if (!parameters.empty()) device_ = parameters.front().second.device().type();
     check_mixed_precision(precision_, device_, "Accelerator::prepare");

@@ -267,6 +267,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
   }
   DistributedDataParallelOptions options;
   options.process_group = group;
+  if (args.bf16) options.compute_dtype = at::kBFloat16;
   if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
   if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
   return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse);
