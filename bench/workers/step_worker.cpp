@@ -66,7 +66,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
   const torch::optim::AdamOptions options(1e-4);
   if (args.mode == "libtorch") return std::make_unique<torch::optim::Adam>(parameters, options);
   auto optimizer = std::make_unique<ls::Adam>(parameters, options);
-  if (args.mode == "fused" || args.mode == "fused-traced") ddp.fuse(*optimizer);
+  if (args.mode.rfind("fused", 0) == 0) ddp.fuse(*optimizer);
   if (args.mode == "alone" || args.mode == "barrier") ddp.register_comm_hook(ls::noop_hook());
   return optimizer;
 }
@@ -99,7 +99,9 @@ class BenchTrace {
 void run(const Arguments& args) {
   ls::init_bench_rank(args.engine);
   const auto model = ls::make_model(registered_name(args.model));
-  ls::DistributedDataParallel ddp(model);
+  ls::DistributedDataParallelOptions options;
+  if (args.dtype == "bf16" && args.mode != "fused-casts") options.compute_dtype = at::kBFloat16;
+  ls::DistributedDataParallel ddp(model, options);
   const auto optimizer = make_optimizer(args, ddp, model->parameters());
   ls::RandomBatchOptions shape;
   shape.size = args.batch;
@@ -135,7 +137,8 @@ int main(int argc, char** argv) {
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
   app.add_option("--mode", args.mode)
-      ->check(CLI::IsMember({"fused", "unfused", "fused-traced", "unfused-traced", "libtorch", "alone", "barrier"}));
+      ->check(CLI::IsMember(
+          {"fused", "fused-casts", "unfused", "fused-traced", "unfused-traced", "libtorch", "alone", "barrier"}));
   app.add_option("--dtype", args.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
   return ls::run_worker(app, argc, argv, [&] { run(args); });
 }
