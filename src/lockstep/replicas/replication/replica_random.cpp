@@ -77,10 +77,16 @@ ReplicaSeed::ReplicaSeed(std::vector<ReplicaRandom>& replicas, std::size_t count
   replicas_.resize(std::max(replicas_.size(), count_));
 }
 
+ReplicaSeed::ReplicaSeed(std::vector<ReplicaRandom>& replicas, std::size_t count, std::uint64_t number)
+    : replicas_(replicas), count_(count), number_(number) {
+  install_kernels();
+  replicas_.resize(std::max(replicas_.size(), count_));
+}
+
 void ReplicaSeed::draw() {
   std::call_once(once_, [this] {
-    std::uint64_t number = 0;
-    {
+    std::uint64_t number = number_.value_or(0);
+    if (!number_) {
       const auto process_generator = at::detail::getDefaultCPUGenerator();
       auto* generator = at::check_generator<at::CPUGeneratorImpl>(process_generator);
       const std::lock_guard<std::mutex> lock(generator->mutex_);

@@ -4,7 +4,9 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "lockstep/base/random_stream.h"
@@ -24,6 +26,8 @@ class ReplicaSeed {
  public:
   /// @param replicas  grows to `count`
   ReplicaSeed(std::vector<ReplicaRandom>& replicas, std::size_t count);
+  /// Seeds them from `number` instead.
+  ReplicaSeed(std::vector<ReplicaRandom>& replicas, std::size_t count, std::uint64_t number);
   ReplicaSeed(const ReplicaSeed&) = delete;
   ReplicaSeed& operator=(const ReplicaSeed&) = delete;
 
@@ -33,6 +37,7 @@ class ReplicaSeed {
  private:
   std::vector<ReplicaRandom>& replicas_;
   const std::size_t count_;
+  const std::optional<std::uint64_t> number_;
   std::once_flag once_;
 };
 
