@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/communication_hook.h"
 #include "lockstep/parallel/fuse_options.h"
+#include "lockstep/parallel/shard_range.h"
 #include "lockstep/parallel/step_statistics.h"
 
 namespace lockstep {
@@ -22,6 +24,7 @@ namespace lockstep {
 class FusedUpdate;
 class ParameterWatch;
 class Reducer;
+class VirtualShards;
 
 /// The arguments of PyTorch's DistributedDataParallel that make sense here, under their names.
 ///
@@ -44,6 +47,9 @@ struct DistributedDataParallelOptions {
   /// Float or BFloat16: the type in which forwards compute under autocast. It changes no forward, only what `fuse`
   /// does: see FuseOptions::compute_dtype. Trainer and Accelerator set it for their mixed precision.
   c10::ScalarType compute_dtype = c10::ScalarType::Float;
+  /// Above 0: the global batch of an update is cut into this many virtual shards, at least one for each rank, and
+  /// weights get the same bits for every number of ranks. See `run_shards`.
+  std::int64_t virtual_shards = 0;
 };
 
 struct JoinOptions {
@@ -153,6 +159,31 @@ class DistributedDataParallelBase {
   /// another (activation checkpointing).
   void follow_backward();
 
+  /// With virtual shards: the ones that this rank computes, a run of neighbours. Ranks have equally many, or lower
+  /// ranks have one more.
+  ShardRange shards() const;
+  /// With virtual shards, makes the gradients of one update. Calls `body(shard)` for each of this rank's shards in
+  /// order; it runs forward and backward of the shard's samples, or nothing if the shard has no samples. Afterwards
+  /// `grad` is the average over all shards, a shard without samples counting as zeros, or, if an optimizer is fused,
+  /// what its step needs. Gradients from before the call are discarded.
+  ///
+  ///     for (int step = 0; step < steps; ++step) {
+  ///       ddp.run_shards(step, [&](std::int64_t shard) {
+  ///         const auto [images, labels] = samples_of(step, shard);    // the same for every number of ranks
+  ///         criterion(ddp(images), labels).backward();
+  ///       });
+  ///       optimizer.step();
+  ///     }
+  ///
+  /// Weights and the optimizer's state then have the same bits for every number of ranks, engine, and with or without
+  /// `fuse`, on processors with the same instruction sets: gradients are added in one fixed tree over the shards, and a
+  /// shard is computed in the same way everywhere. During `body` this thread computes with one thread, and random
+  /// numbers of the CPU are a function of (update, shard). Each shard begins with the buffers from before the update,
+  /// such as running averages; afterwards they are the mean over the shards that had a forward. Collective.
+  /// @param update  identifies the update, for random numbers: a seed and a step, mixed
+  /// @throws Error  if virtual_shards is 0; what `body` throws
+  void run_shards(std::uint64_t update, const std::function<void(std::int64_t shard)>& body);
+
   const StepStatistics& last_step() const;
   /// Names of the parameters by bucket, in launch order.
   std::vector<std::vector<std::string>> bucket_names() const;
@@ -165,6 +196,7 @@ class DistributedDataParallelBase {
 
  private:
   void check_parameters();
+  void note_forward_of_shard();
   std::vector<at::Tensor> buffers() const;
   void synchronise_buffers(int root);
   void take_over_from(int last, const JoinOptions& options, bool was_through_early);
@@ -175,7 +207,8 @@ class DistributedDataParallelBase {
   NamedParameters names_;                  // of all parameters
   std::unique_ptr<ParameterWatch> watch_;  // of tensors_
   std::shared_ptr<Reducer> reducer_;
-  std::unique_ptr<FusedUpdate> fused_;  // uses the reducer
+  std::unique_ptr<VirtualShards> shards_;  // uses the reducer; null without virtual shards
+  std::unique_ptr<FusedUpdate> fused_;     // uses both
   std::string fuse_reason_;
   CommunicationHook* hook_ = nullptr;  // the reducer's
   bool synchronise_ = true;

@@ -16,6 +16,8 @@
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
 #include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/parallel/shards/shard_checks.h"
+#include "lockstep/parallel/shards/virtual_shards.h"
 #include "lockstep/parallel/uneven_inputs.h"
 #include "lockstep/parallel/wrapping.h"
 
@@ -40,6 +42,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   const auto named_buffers = without(tensors_.buffers(), ignored);
   check_trainable(*communicator_, tensors_.parameters);
   check_equal_options(*communicator_, options_, tensors_);
+  if (options_.virtual_shards != 0) check_virtual_shards(options_, tensors_, *communicator_);
   if (options_.init_sync && communicator_->world_size() > 1) {
     check_equal_across_ranks(*communicator_, tensors_.parameters, "parameter");
     check_equal_buffers_across_ranks(*communicator_, named_buffers);
@@ -58,6 +61,10 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
     });
   }
   watch_ = std::make_unique<ParameterWatch>(tensors_, ignored);
+  if (options_.virtual_shards == 0) return;
+  synchronise_ = false;
+  shards_ = std::make_unique<VirtualShards>(options_.virtual_shards, *reducer_, *communicator_,
+                                            has_buffers_ ? tensors_.buffers : nullptr);
 }
 
 DistributedDataParallelBase::~DistributedDataParallelBase() = default;
@@ -83,14 +90,46 @@ void DistributedDataParallelBase::synchronise_buffers(int root) {
 void DistributedDataParallelBase::before_forward() {
   if (!at::GradMode::is_enabled()) return;
   check_parameters();
-  if (fuse_mode() != FuseMode::Off) fused_->before_forward();
+  if (shards_) {
+    note_forward_of_shard();
+  } else if (fuse_mode() != FuseMode::Off) {
+    fused_->before_forward();
+  }
   reducer_->prepare(synchronise_);
   // Only in training, because a rank may evaluate by itself.
   if (!synchronise_ || !tensors_.is_training()) return;
   advise_on_uneven_inputs([this] { synchronise_buffers(reducer_->join_period().lowest_active_rank()); });
 }
 
+void DistributedDataParallelBase::note_forward_of_shard() {
+  if (!shards_->is_in_shard()) {
+    throw Error("a forward outside of run_shards, whose gradients nobody would add up",
+                communicator_->membership().where() + ", virtual_shards",
+                "call it in the body of run_shards; to evaluate, turn gradients off");
+  }
+  shards_->note_forward();
+}
+
+ShardRange DistributedDataParallelBase::shards() const { return shards_ ? shards_->plan().run() : ShardRange(); }
+
+void DistributedDataParallelBase::run_shards(std::uint64_t update,
+                                             const std::function<void(std::int64_t shard)>& body) {
+  if (!shards_) {
+    throw Error("run_shards without virtual shards", communicator_->membership().where() + ", virtual_shards",
+                "set DistributedDataParallelOptions::virtual_shards");
+  }
+  bool are_zero = false;
+  if (fuse_mode() != FuseMode::Off) {
+    are_zero = fused_->gradients_are_zero();
+    fused_->before_forward();
+    fused_->gradients_dropped();
+  }
+  shards_->run(update, are_zero, body);
+  if (fuse_mode() != FuseMode::Off) fused_->shards_ended();
+}
+
 void DistributedDataParallelBase::follow_backward() {
+  if (shards_) refuse_with_shards(*communicator_, "follow_backward", "which knows no shards");
   // At the end, not at the beginning: batch normalisation keeps its averages for backward, and they must not change
   // before.
   reducer_->follow_backward([this] { check_parameters(); },
@@ -100,6 +139,7 @@ void DistributedDataParallelBase::follow_backward() {
 }
 
 int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOptions options) {
+  if (shards_) refuse_with_shards(*communicator_, "join", "whose ranks run out of inputs one after the other");
   if (!reducer_->allows_join()) {
     throw Error("the communication hook leaves the ranks apart, so that none learns when another has run out of inputs",
                 communicator_->membership().where() + ", join",
@@ -166,7 +206,9 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
   fused_.reset();
   if (!options.compute_dtype) options.compute_dtype = options_.compute_dtype;
   fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";
-  if (fuse_reason_.empty()) fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_);
+  if (fuse_reason_.empty()) {
+    fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_, shards_.get());
+  }
   if (!fused_ && communicator_->rank() == 0) {
     log_warning("fuse: {}; gradients are averaged in backward, and every rank updates all weights", fuse_reason_);
   }
@@ -194,6 +236,8 @@ NamedState DistributedDataParallelBase::optimizer_state(const FlatOptimizer& opt
 }
 
 void DistributedDataParallelBase::register_comm_hook(std::unique_ptr<CommunicationHook> hook) {
+  if (shards_)
+    refuse_with_shards(*communicator_, "a communication hook", "which adds gradients in an order of its own");
   if (fuse_mode() != FuseMode::Off) {
     throw Error("an optimizer is fused, whose step would pass a communication hook by",
                 communicator_->membership().where() + ", DistributedDataParallel",

@@ -60,6 +60,7 @@ void check_equal_options(Communicator& communicator, const DistributedDataParall
                                       fmt::format("static_graph = {}", options.static_graph),
                                       fmt::format("watch_replicas = {}", options.watch_replicas),
                                       fmt::format("bucket_cap_mb = {}", options.bucket_cap_mb),
+                                      fmt::format("virtual_shards = {}", options.virtual_shards),
                                       fmt::format("parameters_and_buffers_to_ignore = {{{}}}",
                                                   fmt::join(options.parameters_and_buffers_to_ignore, ", ")),
                                       fmt::format("sparse gradients of {{{}}}", names_of_sparse(tensors))});

@@ -43,6 +43,12 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
                   "has read its bf16 copy without that write",
               "write weights under torch::NoGradGuard and without data(), on every rank; or call own_weights() of the "
               "DistributedDataParallel before you write; or leave out FuseOptions::compute_dtype"};
+    case FusedFault::NoShardSum:
+      return {"the gradient of " + name +
+                  " is not what run_shards left: it was written or zeroed since, or run_shards was not called. It is a "
+                  "part of a sum over virtual shards, which only the step of a fused optimizer completes",
+              "call run_shards before each step, and write no gradients in between; clip with "
+              "lockstep::clip_grad_norm_ or StepOptions::max_norm, or leave out fuse"};
     case FusedFault::None:
       break;
   }
@@ -94,6 +100,10 @@ bool FusedFaults::find_stale_copies() {
     any = true;
   }
   return any;
+}
+
+void FusedFaults::add(const std::vector<std::size_t>& parameters, FusedFault fault) {
+  for (const std::size_t index : parameters) faults_[index] = static_cast<std::uint8_t>(fault);
 }
 
 // Names the first parameter in `faults_`.

@@ -25,6 +25,8 @@ class FusedFaults {
   bool find();
   /// Adds what the last update has found about the copies. Call it after `find`. @return  whether there is a fault
   bool find_stale_copies();
+  /// Adds faults of these parameters to those found.
+  void add(const std::vector<std::size_t>& parameters, FusedFault fault);
   /// Throws if there is a fault here; the other ranks learn of it when their group ends.
   void throw_own();
   /// Exchanges what the ranks' `find` has found. Runs on every rank if one has found a fault.

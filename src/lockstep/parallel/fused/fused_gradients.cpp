@@ -39,6 +39,7 @@ void FusedGradients::collect(std::vector<std::uint8_t>& contributed) {
 
 std::size_t FusedGradients::end_update(const std::vector<std::uint8_t>& contributed) {
   summed_.reset();
+  shard_sums_.reset();
   std::size_t unused = 0;
   for (const std::size_t i : parameters_) {
     if (contributed[i] != 0) {
@@ -48,6 +49,16 @@ std::size_t FusedGradients::end_update(const std::vector<std::uint8_t>& contribu
     }
   }
   return unused;
+}
+
+std::vector<std::size_t> FusedGradients::without_shard_sum() const {
+  if (!shard_sums_) return parameters_;
+  std::vector<std::size_t> result;
+  const std::vector<std::uint64_t> now = versions();  // arrivals, then one number for each parameter
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (now[i + 1] != (*shard_sums_)[i + 1] || now.front() != shard_sums_->front()) result.push_back(parameters_[i]);
+  }
+  return result;
 }
 
 // Values that change if a gradient does.

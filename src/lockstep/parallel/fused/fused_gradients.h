@@ -31,6 +31,12 @@ class FusedGradients final : public LaterReduction {
   void collect(std::vector<std::uint8_t>& contributed);
   /// Whether the last backward has added up all ranks' gradients, and nothing was written to this rank's since.
   bool are_summed() const { return summed_ && *summed_ == versions(); }
+  /// The gradients are this rank's sums of virtual shards now.
+  void take_shard_sums() { shard_sums_ = versions(); }
+  /// Parameters whose gradients are not these sums: written since, or never made for this update.
+  std::vector<std::size_t> without_shard_sum() const;
+  /// The sums of all ranks' gradients are begun.
+  void sums_begun() { summed_ = versions(); }
   /// The update has used the gradients. Sets `grad` of every parameter for which some rank had one.
   /// @return  number of parameters for which no rank had one
   std::size_t end_update(const std::vector<std::uint8_t>& contributed);
@@ -47,7 +53,8 @@ class FusedGradients final : public LaterReduction {
   FusedWatch& watch_;
   std::vector<std::size_t> parameters_;  // in ascending order
   std::uint64_t arrivals_ = 0;
-  std::optional<std::vector<std::uint64_t>> summed_;  // versions when backward had added the gradients up
+  std::optional<std::vector<std::uint64_t>> shard_sums_;  // versions when virtual shards had ended
+  std::optional<std::vector<std::uint64_t>> summed_;      // versions when backward had added the gradients up
 };
 
 }  // namespace lockstep

@@ -52,14 +52,6 @@ void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, dou
   });
 }
 
-// Agrees on a request that concerns these parameters alone.
-void FusedUpdate::agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters) {
-  selection_.clear();
-  for (const at::Tensor& parameter : parameters) selection_.add(covered_.at(parameter.unsafeGetTensorImpl()));
-  request.selection = selection_.number();
-  agree(&request);
-}
-
 bool FusedUpdate::shadow_update() {
   return guarded([&] {
     // The other ranks may clip first: this rank takes part in that, too.
@@ -88,7 +80,11 @@ void FusedUpdate::look() {
   agreement_.clear();
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) watch.drop_gradients();
   if (!watch.is_waiting()) watch.note_writes();
-  if (parts_->faults.find() || parts_->faults.find_stale_copies()) {
+  const std::vector<std::size_t> unsummed =
+      shards_ != nullptr ? parts_->gradients.without_shard_sum() : std::vector<std::size_t>();
+  const bool has_fault = parts_->faults.find() || parts_->faults.find_stale_copies();
+  if (has_fault || !unsummed.empty()) {
+    parts_->faults.add(unsummed, FusedFault::NoShardSum);
     agreement_.set_faulty();
   } else {
     parts_->gradients.collect(agreement_.contributed());
@@ -129,6 +125,7 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
   if (!agreement_.stale() || agreement_.request().kind == UpdateRequest::Kind::Scale) return;
   for (std::size_t i = 0; i < buckets_.size(); ++i) parts_->memory->begin_reduction(i, reduce_op());
+  if (shards_ != nullptr) parts_->gradients.sums_begun();
 }
 
 StepResult FusedUpdate::run_update() {
@@ -225,7 +222,8 @@ double FusedUpdate::run_norm() {
       const auto selected = selection_.cut(owned_gradients(b), buckets_[b], gradients_);
       parts.insert(parts.end(), selected.begin(), selected.end());
     }
-    norm = norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
+    norm = shards_ != nullptr && std::isfinite(p) ? whole_norm(selected_)
+                                                  : norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
   }
   parts_->memory->finish();
   return norm;
@@ -264,7 +262,7 @@ OwnedGradients FusedUpdate::owned_gradients(std::size_t bucket) {
   OwnedGradients part;
   part.source = parts_->memory->gradients(bucket);
   const bool is_averaged = plan_.sources == UpdatePlan::Sources::Messages && reduce_op() == ReduceOp::Avg;
-  part.source.divisor = is_averaged ? 1 : divisor();
+  part.source.divisor = is_averaged || shards_ != nullptr ? 1 : divisor();
   part.begin = static_cast<std::size_t>(buckets_[bucket].own.begin);
   part.end = static_cast<std::size_t>(buckets_[bucket].own.end);
   return part;
@@ -278,6 +276,7 @@ std::vector<OwnedGradients> FusedUpdate::owned_gradients() {
 
 // Covers the average of all ranks' gradients, and gradients that are equal on all ranks already; one rank counts these.
 double FusedUpdate::global_norm() {
+  if (shards_ != nullptr) return whole_norm(indices_of_optimizer());
   const GradientMemory others(other_parameters());
   const bool counts_others = communicator_->rank() == agreement_.lowest_active_rank() && others.count() > 0;
   return norm_over_ranks(*communicator_, *parts_->memory, owned_gradients(), counts_others ? others.norm(2) : 0, 2);

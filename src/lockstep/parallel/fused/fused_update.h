@@ -27,16 +27,20 @@
 
 namespace lockstep {
 
+class VirtualShards;
+
 /// The update of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
 /// clips, and updates its share of the weights. All calls are collective, except the destructor and those marked
 /// otherwise.
 class FusedUpdate final : public StepDelegate {
  public:
   /// Takes over the steps of `optimizer`, and the buckets of `reducer` that this update can handle.
-  /// @return  null if it can handle no bucket, or if memory is short; the cause is then in `reason`
+  /// @param shards  null without virtual shards; else it must outlive this object
+  /// @return  null if it can handle no bucket (with virtual shards: not all), or if memory is short; the cause is then
+  /// in `reason`
   static std::unique_ptr<FusedUpdate> make(FlatOptimizer& optimizer, Reducer& reducer,
                                            const std::shared_ptr<Communicator>& communicator, FuseOptions options,
-                                           std::string& reason);
+                                           std::string& reason, const VirtualShards* shards = nullptr);
   /// Gives each rank memory of its own for the weights. Not collective. If the optimizer still exists, it keeps its
   /// share of the state and makes no more steps.
   ~FusedUpdate() override;
@@ -60,6 +64,9 @@ class FusedUpdate final : public StepDelegate {
   /// share them again. Not collective.
   /// @throws Error  if gradients wait for their update
   void own_weights();
+
+  /// The gradients of virtual shards are complete on this rank. Not collective.
+  void shards_ended() { parts_->gradients.take_shard_sums(); }
 
   /// Takes part in one update of the other ranks without gradients. @return  true if no rank has inputs left
   bool shadow_update();
@@ -99,6 +106,13 @@ class FusedUpdate final : public StepDelegate {
   OwnedGradients owned_gradients(std::size_t bucket);
   std::vector<OwnedGradients> owned_gradients();
   double global_norm();
+  /// With virtual shards: the norm of all shards' average, of these indices of parameters, in this order.
+  double whole_norm(const std::vector<std::size_t>& parameters);
+  std::vector<std::size_t> indices_of(const std::vector<at::Tensor>& parameters) const;
+  std::vector<std::size_t> indices_of_optimizer() const;
+  /// @return  why virtual shards cannot be fused, else empty
+  static std::string refusal_with_shards(const FlatOptimizer& optimizer, const GradientBuckets& gradients,
+                                         const std::vector<FusedBucket>& buckets, FuseOptions options);
   void update_buckets(double factor, bool zero);
   void zero_buckets();
   void zero_others();
@@ -124,14 +138,16 @@ class FusedUpdate final : public StepDelegate {
   Reducer& reducer_;
   GradientBuckets& gradients_;
   std::shared_ptr<Communicator> communicator_;
+  const VirtualShards* shards_ = nullptr;
   UpdatePlan plan_;
   std::vector<FusedBucket> buckets_;
   std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
   std::unique_ptr<Parts> parts_;
   UpdateAgreement agreement_;
   GradientSelection selection_;
-  bool zeroed_ = false;              // the last update left zeros
-  std::uint64_t zeroed_writes_ = 0;  // FusedGradients::writes at that time
+  std::vector<std::size_t> selected_;  // the same with virtual shards, in the order of the call
+  bool zeroed_ = false;                // the last update left zeros
+  std::uint64_t zeroed_writes_ = 0;    // FusedGradients::writes at that time
 };
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_state.h"
 #include "lockstep/parallel/fused/fused_update.h"
+#include "lockstep/parallel/fused/memory/tree_memory.h"
 
 namespace lockstep {
 
@@ -46,7 +47,7 @@ FusedUpdate::~FusedUpdate() { release(); }
 
 std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer& reducer,
                                                const std::shared_ptr<Communicator>& communicator, FuseOptions options,
-                                               std::string& reason) {
+                                               std::string& reason, const VirtualShards* shards) {
   const at::ScalarType dtype = options.gradient_dtype;
   const at::ScalarType computed = options.compute_dtype.value_or(at::ScalarType::Float);
   if (dtype != at::ScalarType::Float && dtype != at::ScalarType::BFloat16 && dtype != at::ScalarType::Half) {
@@ -73,7 +74,10 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
     reason = "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer on the CPU";
     return nullptr;
   }
+  if (shards != nullptr) reason = refusal_with_shards(optimizer, gradients, buckets, options);
+  if (!reason.empty()) return nullptr;
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
+  fused->shards_ = shards;
   fused->buckets_ = std::move(buckets);
   try {
     fused->take_over(options, reason);
@@ -90,6 +94,7 @@ void FusedUpdate::take_over(FuseOptions options, std::string& reason) {
   place_gradients(options.gradient_dtype);
   share_out(options.share_weights);
   auto memory = make_fused_memory(plan_, buckets_, gradients_, *communicator_);
+  if (shards_ != nullptr) memory = make_tree_memory(plan_, buckets_, *shards_, *communicator_, std::move(memory));
   std::vector<std::size_t> indices;
   std::vector<FusedSegment> segments;
   std::vector<at::Tensor> watched(gradients_.num_parameters());

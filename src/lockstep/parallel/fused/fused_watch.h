@@ -18,6 +18,7 @@ enum class FusedFault : std::uint8_t {
   WeightMoved = 3,      ///< to other memory, since backward
   WeightConverted = 4,  ///< to another dtype, shape or device
   CopyStale = 5,        ///< forward has read a bf16 copy without a write that the watch had not seen
+  NoShardSum = 6,       ///< the gradient is no sum of virtual shards, though they are in use
 };
 
 /// How weights were written between two updates, while no gradient waited for its update.

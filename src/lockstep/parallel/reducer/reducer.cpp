@@ -224,6 +224,7 @@ void Reducer::begin_backward() {
 void Reducer::note_gradient(std::size_t index) {
   const BucketProgress& bucket = progress_[buckets_.bucket_of(index)];
   if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);
+  if (arrived_) arrived_(index);
   if (!synchronise_) return;
   reach_parameters();
   if (!graph_.expects(index)) {

@@ -91,6 +91,20 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// Removes all gradients from their parameters, as in a step without inputs.
   void drop_gradients();
 
+  /// For virtual shards, whose backwards are not synchronised: their gradients are added up between the calls below.
+  /// @param arrived  called when backward has added to a parameter's gradient
+  void watch_arrivals(std::function<void(std::size_t parameter)> arrived) { arrived_ = std::move(arrived); }
+  /// Lets each parameter's `grad` be its place in the buckets.
+  void show_gradients();
+  /// Brings gradients that were put elsewhere to their places.
+  void take_gradients();
+  /// All shards' gradients of this rank are added up.
+  void begin_shard_sums();
+  /// The buckets hold averages over all shards or, if they are handed over, what `later` needs. Tells the ranks about
+  /// each other as the end of a backward does, and sets `grad`. Collective.
+  /// @param contributed  by parameter: this rank has a gradient
+  void end_shard_sums(const std::vector<std::uint8_t>& contributed, double waited_s);
+
   GradientBuckets& buckets() { return buckets_; }
   /// Whether `later` has all buckets. Then nothing is sent in backward that could carry what `replica_watch` sees, and
   /// `later` sends it.
@@ -142,6 +156,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void launch_last_bucket();
   void wait_for_buckets();
   void exchange_flags();
+  void send_flags();
   void check_moved_parameters();
   void reduce_late_gradients();
   void scale_by_active_ranks();
@@ -170,6 +185,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   LaterReduction* later_ = nullptr;
   std::size_t num_left_ = 0;  // buckets
   std::function<void()> at_begin_, at_end_;
+  std::function<void(std::size_t)> arrived_;  // empty without virtual shards
 
   std::mutex mutex_;  // guards what follows
   Backward backward_ = Backward::None;

@@ -107,15 +107,18 @@ void Reducer::exchange_flags() {
   if (flags_in_bucket()) {
     flags_.read(buckets_[progress_.size() - 1].tail);
   } else if (!leaves_ranks_apart()) {
-    // A hook may round or drop its data, so the flags are sent separately.
-    at::Tensor flags = at::empty({flags_.numel()}, at::TensorOptions().dtype(at::kFloat));
-    flags_.write(flags);
-    communicator_->all_reduce(flags);
-    flags_.read(flags);
+    send_flags();  // a hook may round or drop its data, so the flags are sent separately
   }
   int lowest = 0;
   while (lowest + 1 < communicator_->world_size() && flags_.joined(lowest)) ++lowest;
   join_.set_lowest_active_rank(lowest);
+}
+
+void Reducer::send_flags() {
+  at::Tensor flags = at::empty({flags_.numel()}, at::TensorOptions().dtype(at::kFloat));
+  flags_.write(flags);
+  communicator_->all_reduce(flags);
+  flags_.read(flags);
 }
 
 // Every rank must load the same weights. Not checked while ranks join, because finished ranks have older weights.

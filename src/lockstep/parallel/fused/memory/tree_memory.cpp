@@ -1,0 +1,106 @@
+#include "lockstep/parallel/fused/memory/tree_memory.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "lockstep/comm/symmetric_memory.h"
+#include "lockstep/parallel/shards/virtual_shards.h"
+
+namespace lockstep {
+namespace {
+
+class TreeMemory : public FusedMemory {
+ public:
+  TreeMemory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets, const VirtualShards& shards,
+             Communicator& communicator, std::unique_ptr<FusedMemory> weights)
+      : shards_(shards), communicator_(communicator), weights_(std::move(weights)) {
+    const bool reads_in_place = plan.sources == UpdatePlan::Sources::InPlace && communicator.world_size() > 1;
+    for (const FusedBucket& bucket : buckets) {
+      parts_.emplace_back();
+      Part& part = parts_.back();
+      part.begin = bucket.own.begin;
+      part.sum = at::empty({bucket.own.end - bucket.own.begin}, bucket.gradients.options());
+      // Pointers of a source refer to the bucket's element 0.
+      const auto offset_bytes = static_cast<std::uintptr_t>(part.begin) * part.sum.element_size();
+      const auto first = reinterpret_cast<std::uintptr_t>(part.sum.data_ptr()) - offset_bytes;
+      part.sources.push_back(reinterpret_cast<void*>(first));
+      if (reads_in_place) {
+        find_terms(bucket, part);
+      } else {
+        part.exchange.emplace(shards.plan(), shards.sums(), bucket.index, communicator);
+      }
+    }
+  }
+
+  std::shared_ptr<Work> begin_reduction(std::size_t bucket, ReduceOp) override {
+    Part& part = parts_[bucket];
+    part.is_summed = false;
+    return part.exchange ? part.exchange->start() : nullptr;
+  }
+  GradientSource gradients(std::size_t bucket) override {
+    Part& part = parts_[bucket];
+    if (!std::exchange(part.is_summed, true)) add_up(part);
+    return source_of(part.sources, part.sum);
+  }
+  void access(const std::function<void()>& body) override { weights_->access(body); }
+  bool zeroes_buckets() const override { return false; }
+  void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) override {
+    gradients(bucket);
+    Part& part = parts_[bucket];
+    begin = std::max(begin, part.begin) - part.begin;
+    end = std::min(end, part.begin + part.sum.numel()) - part.begin;
+    if (begin < end) part.sum.narrow(0, begin, end - begin).mul_(factor);
+  }
+  void publish(std::size_t bucket) override { weights_->publish(bucket); }
+  void finish() override { weights_->finish(); }
+
+ private:
+  struct Part {
+    std::int64_t begin = 0;  // of the owned elements
+    at::Tensor sum;          // the average over all shards in the owned elements
+    std::vector<void*> sources;
+    bool is_summed = false;
+    std::optional<TermExchange> exchange;  // nothing if the terms are read where they lie
+    std::vector<const void*> terms;        // the owned elements of all ranks' terms, in the order of the plan
+    std::vector<std::shared_ptr<SymmetricMemory>> keepers;
+  };
+
+  void find_terms(const FusedBucket& bucket, Part& part) {
+    const ShardPlan& plan = shards_.plan();
+    const auto last = communicator_.symmetric_memory(bucket.gradients);
+    part.keepers.push_back(last);
+    for (std::size_t i = 0; i + 1 < plan.most_terms(); ++i) {
+      part.keepers.push_back(communicator_.symmetric_memory(shards_.sums().beside(bucket.index, i)));
+    }
+    const auto offset_bytes = static_cast<std::size_t>(part.begin) * part.sum.element_size();
+    for (const ShardPlan::Addition& each : plan.additions()) {
+      const bool is_last = each.term + 1 == plan.terms_of(each.rank);
+      const SymmetricMemory& memory = *part.keepers[is_last ? 0 : each.term + 1];
+      part.terms.push_back(memory.copy(each.rank) + offset_bytes);
+    }
+  }
+  void add_up(Part& part) {
+    const auto divisor = static_cast<double>(shards_.plan().tree().shards());
+    if (part.exchange) return part.exchange->finish(part.sum, divisor);
+    part.keepers.front()->access([&] { add_terms(shards_.plan(), part.terms, part.sum, divisor); });
+  }
+
+  const VirtualShards& shards_;
+  Communicator& communicator_;
+  std::unique_ptr<FusedMemory> weights_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<FusedMemory> make_tree_memory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets,
+                                              const VirtualShards& shards, Communicator& communicator,
+                                              std::unique_ptr<FusedMemory> weights) {
+  return std::make_unique<TreeMemory>(plan, buckets, shards, communicator, std::move(weights));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,57 @@
+// Reducer: what virtual shards need of it. Their backwards only accumulate, and VirtualShards adds the gradients up.
+#include <ATen/core/grad_mode.h>
+
+#include "lockstep/parallel/reducer/reducer.h"
+
+namespace lockstep {
+
+void Reducer::show_gradients() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) buckets_.show(i);
+}
+
+void Reducer::take_gradients() {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) buckets_.take(i);
+}
+
+void Reducer::begin_shard_sums() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  statistics_ = StepStatistics();
+  flags_.clear();
+  if (moved_) flags_.set_moved();
+}
+
+void Reducer::end_shard_sums(const std::vector<std::uint8_t>& contributed, double waited_s) {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (contributed[i] != 0) flags_.set_contributed(i);
+  }
+  if (!all_left()) {
+    flags_.set_bits(replica_watch_.look());
+    send_flags();
+    check_moved_parameters();
+    replica_watch_.compare(*communicator_, flags_.differing_bits());
+    statistics_.waited_s = waited_s;
+    for (std::size_t i = 0; i < progress_.size(); ++i) {
+      statistics_.bytes += static_cast<std::int64_t>(buckets_[i].memory.nbytes());
+      ++statistics_.buckets;
+    }
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!flags_.contributed(i)) {
+      buckets_.take_off(i);
+      if (!all_left()) ++statistics_.unused_parameters;
+      continue;
+    }
+    buckets_.show(i);
+    if (all_left()) later_->gradient_arrived(i);
+  }
+  if (later_ != nullptr) later_->backward_ended(false);
+  ran_ = true;
+  if (trace_recorder::is_on()) trace_recorder::end_step();
+}
+
+}  // namespace lockstep

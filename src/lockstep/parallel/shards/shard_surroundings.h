@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lockstep/replicas/replication/replica_random.h"
+
+namespace lockstep {
+
+/// What a shard's computation depends on besides weights and samples: the random numbers that it draws, and the number
+/// of threads, because sums over elements are cut by threads.
+class ShardSurroundings {
+ public:
+  ShardSurroundings();
+
+  /// While it lives, the calling thread computes with one thread and draws random numbers that are a function of
+  /// (update, shard).
+  class Scope {
+   public:
+    Scope(std::vector<ReplicaRandom>& random, std::uint64_t seed);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    int threads_before_;
+    ReplicaSeed seed_;
+    std::optional<ReplicaRandomGuard> guard_;
+  };
+  Scope enter(std::uint64_t update, std::int64_t shard);
+
+ private:
+  std::vector<ReplicaRandom> random_;
+};
+
+}  // namespace lockstep
