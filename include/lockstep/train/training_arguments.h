@@ -82,6 +82,9 @@ struct TrainingArguments {
   std::optional<bool> ddp_broadcast_buffers;
   std::optional<double> ddp_timeout;  ///< seconds; nothing: as init_process_group
   bool fuse = true;                   ///< ddp: ranks share the update if they can
+  /// Above 0: an update has this many virtual shards of per_device_train_batch_size samples each, shared by the ranks,
+  /// and the training has the same bits for every number of ranks.
+  std::int64_t virtual_shards = 0;
 
   // What is displayed.
   std::optional<bool> disable_tqdm;  ///< nothing: no progress bar unless stderr is a terminal

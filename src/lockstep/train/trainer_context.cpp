@@ -84,12 +84,13 @@ EvaluationResult TrainerContext::evaluate(const std::shared_ptr<const Dataset>& 
   how.collate = options.data_collator;
   how.num_workers = static_cast<int>(args().dataloader_num_workers);
   how.label_smoothing_factor = args().label_smoothing_factor;
+  how.virtual_shards = args().virtual_shards;
   const bool is_prediction = event == &TrainerCallback::on_predict;
   how.keep_predictions = is_prediction || (options.compute_metrics && !args().prediction_loss_only);
   how.on_batch = [this](std::int64_t done, std::int64_t batches) { notify_prediction_step(done, batches); };
   const ParallelChoice choice = choose_engine(args(), *options.model, group.get());
   if (choice.kind == EngineKind::DataParallel) how.replicas = replica_devices(choice, *options.model);
-  if (world_size() > 1) take_buffers_of_rank_0(*options.model, *group);
+  if (world_size() > 1 && args().virtual_shards == 0) take_buffers_of_rank_0(*options.model, *group);
   EvaluationResult result = evaluate_dataset(*options.model, dataset, how, group);
 
   Metrics computed;

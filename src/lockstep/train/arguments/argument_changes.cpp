@@ -49,7 +49,9 @@ constexpr ChangeEffect kEffects[] = {
     {"save_steps", kOtherUpdates},
     {"metric_for_best_model", kOtherComparison},
     {"greater_is_better", kOtherComparison},
-    {"seed", "the checkpoint's generators and order of samples continue"},
+    {"seed",
+     "the checkpoint's generators and order of samples continue; with virtual_shards, random numbers follow the new "
+     "seed"},
     {"data_seed", "the checkpoint's order of samples continues"},
     {"dataloader_drop_last", kOtherBatches},
     {"group_by_length", "the rest of this epoch is in another order: samples may be taken twice, or not at all"},

@@ -133,6 +133,10 @@ std::vector<TrainingArgumentRow> data_and_ranks() {
       Row("ddp_broadcast_buffers", &Args::ddp_broadcast_buffers, "send rank 0's buffers before each forward"),
       Row("ddp_timeout", &Args::ddp_timeout, "seconds until a collective has failed").above(0).at_most(31536000),
       Row("fuse", &Args::fuse, "ranks share the work of the update where they can"),
+      Row("virtual_shards", &Args::virtual_shards,
+          "parts of each update; above 0: the same bits on any number of ranks")
+          .at_least(0)
+          .at_most(65536),
       Row("disable_tqdm", &Args::disable_tqdm, "no progress bar; default: none off a terminal"),
       Row("report_to", &Args::report_to, "what else records the logs").one_of({"none", "tensorboard", "all"}),
       Row("logging_dir", &Args::logging_dir, "folder of TensorBoard's files"),

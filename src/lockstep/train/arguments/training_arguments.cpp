@@ -215,6 +215,11 @@ void check_together(const TrainingArguments& args, const std::string& where) {
   if (args.bf16 && args.fp16) {
     throw UsageError("bf16 and fp16 both", where, "leave one of them out: bf16 needs no scaled loss");
   }
+  if (args.virtual_shards > 0 && args.gradient_accumulation_steps > 1) {
+    throw UsageError(fmt::format("virtual_shards {} with gradient_accumulation_steps {}", args.virtual_shards,
+                                 args.gradient_accumulation_steps),
+                     where, "leave the latter out and take more shards: each is a micro-batch of the update");
+  }
   if (args.parallel_mode == "single" && args.replicas > 1) {
     throw UsageError(fmt::format("parallel_mode single with {} replicas", args.replicas), where,
                      "set parallel_mode to dp, or leave replicas out");

@@ -58,6 +58,17 @@ void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& ar
   require("optim", optim, args.optim, (optim == "sgd") == (args.optim == "sgd"));
   const std::string type = saved.value("lr_scheduler_type", args.lr_scheduler_type);
   require("lr_scheduler_type", type, args.lr_scheduler_type, is_plateau(type) == is_plateau(args.lr_scheduler_type));
+  const std::int64_t shards =
+      saved.value("virtual_shards", saved.is_object() && !saved.empty() ? 0 : args.virtual_shards);
+  require("virtual_shards", std::to_string(shards), std::to_string(args.virtual_shards), shards == args.virtual_shards);
+}
+
+ResumeState state_of_shards(const Checkpoint& checkpoint, int rank) {
+  ResumeState result;
+  result.samplers = checkpoint.samplers(0);
+  result.rank_tensors = checkpoint.rank_tensors(0);
+  if (rank < checkpoint.world_size()) result.generators = checkpoint.generators(rank);
+  return result;
 }
 
 void require_same_step(const Checkpoint& checkpoint, const TrainerState& state) {

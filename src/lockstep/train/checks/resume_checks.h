@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lockstep/checkpoint/checkpoint.h"
+#include "lockstep/checkpoint/resume_state.h"
 #include "lockstep/data/sampler.h"
 #include "lockstep/train/training_arguments.h"
 
@@ -15,9 +16,14 @@ namespace lockstep {
 /// about a missing manifest. @throws UsageError  that lists the existing checkpoints
 void require_checkpoint_folder(const std::string& from, const std::string& output_dir);
 
-/// Refuses an optimizer or schedule of a kind that cannot load the checkpoint's state.
+/// Refuses an optimizer or schedule of a kind that cannot load the checkpoint's state, and another number of virtual
+/// shards, whose positions in the data would be others.
 /// @param saved  the checkpoint's arguments; empty: unknown. @throws UsageError  that says what to do
 void require_same_kinds(const nlohmann::json& saved, const TrainingArguments& args, const std::string& path);
+
+/// What a rank resumes with if the training has virtual shards: what rank 0 had, because all that matters is equal on
+/// all ranks, however many there are now. Generators are this rank's own, if it was there.
+ResumeState state_of_shards(const Checkpoint& checkpoint, int rank);
 
 /// Refuses a checkpoint whose training state has another step than its manifest: one of the files belongs to another
 /// checkpoint.

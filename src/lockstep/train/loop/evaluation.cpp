@@ -1,5 +1,6 @@
 #include "lockstep/train/loop/evaluation.h"
 
+#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -10,21 +11,18 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/base/error.h"
+#include "lockstep/base/processor/compute_threads.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/exact_distributed_sampler.h"
-#include "lockstep/data/padding_collator.h"
 #include "lockstep/net/long_work.h"
 #include "lockstep/replicas/parallel_inference.h"
 #include "lockstep/train/batch_device.h"
-#include "lockstep/train/filled_tensor.h"
+#include "lockstep/train/shards/gathered_outputs.h"
+#include "lockstep/train/shards/update_totals.h"
 
 namespace lockstep {
 namespace {
-
-// A rank without samples must learn the others' dtype, number of dimensions, and sizes.
-constexpr std::int64_t kMostDimensions = 8;
 
 struct LocalSums {
   std::vector<at::Tensor> predictions;
@@ -111,8 +109,8 @@ class Told {
   std::int64_t told_ = 0;  // used only by the caller
 };
 
-void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, LocalSums& sums) {
-  Told told(options, loader.size());
+void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, Told& told,
+               LocalSums& sums) {
   const c10::Device device = device_of(model);
   for (const Batch& batch : loader) {
     const Batch here = on_device(batch, device);
@@ -122,8 +120,8 @@ void run_alone(TrainableModel& model, DataLoader& loader, const EvaluationOption
 }
 
 // Runs the same batches, added up in the same order, as a single copy would.
-void run_on_copies(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, LocalSums& sums) {
-  Told told(options, loader.size());
+void run_on_copies(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options, Told& told,
+                   LocalSums& sums) {
   DataParallel<std::shared_ptr<torch::nn::Module>> copies(model.module(), options.replicas);
   const auto results = parallel_evaluate(copies, loader, [&](auto& replica, const Batch& batch) {
     const std::vector<at::Tensor> parameters = replica->parameters();
@@ -136,109 +134,107 @@ void run_on_copies(TrainableModel& model, DataLoader& loader, const EvaluationOp
   for (const BatchResult& result : results) add_result(result, sums);
 }
 
-LocalSums run_batches(TrainableModel& model, DataLoader& loader, const EvaluationOptions& options) {
+// @return  the sums of each loader
+std::vector<LocalSums> run_batches(TrainableModel& model, std::vector<DataLoader>& loaders,
+                                   const EvaluationOptions& options) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(model);
-  LocalSums sums;
-  if (options.replicas.size() > 1) {
-    run_on_copies(model, loader, options, sums);
-  } else {
-    run_alone(model, loader, options, sums);
+  std::int64_t batches = 0;
+  for (const DataLoader& loader : loaders) batches += loader.size();
+  Told told(options, batches);
+  std::vector<LocalSums> sums(loaders.size());
+  for (std::size_t i = 0; i < loaders.size(); ++i) {
+    if (options.replicas.size() > 1) {
+      run_on_copies(model, loaders[i], options, told, sums[i]);
+    } else {
+      run_alone(model, loaders[i], options, told, sums[i]);
+    }
   }
   return sums;
 }
 
-void reduce_sums(Communicator& group, LocalSums& sums) {
-  at::Tensor totals = torch::tensor({sums.loss, static_cast<double>(sums.count)}, torch::kDouble);
-  group.all_reduce(totals);
-  sums.loss = totals[0].item<double>();
-  sums.count = static_cast<std::int64_t>(totals[1].item<double>());
-  at::Tensor seen = torch::tensor({static_cast<std::int64_t>(sums.has_labels), sums.steps}, torch::kLong);
-  group.all_reduce(seen, ReduceOp::Max);
+// The sums of all shares, in the order of their tree if they are virtual shards. @param group  null: one process
+LocalSums add_sums(const std::vector<LocalSums>& own, const EvaluationOptions& options, Communicator* group) {
+  PartOfUpdate part;
+  std::int64_t has_labels = 0, steps = 0;
+  for (const LocalSums& each : own) {
+    part.shards.push_back({each.loss, each.count, 0, 0});
+    has_labels = std::max(has_labels, static_cast<std::int64_t>(each.has_labels));
+    steps = std::max(steps, each.steps);
+  }
+  part.totals = part.shards.front();
+  const UpdateTotals totals = options.virtual_shards > 0
+                                  ? add_over_shards(part, ShardTree(options.virtual_shards), group).totals
+                                  : add_over_ranks(part, group).totals;
+  at::Tensor seen = torch::tensor({has_labels, steps}, torch::kLong);
+  if (group != nullptr && group->world_size() > 1) group->all_reduce(seen, ReduceOp::Max);
+  LocalSums sums;
+  sums.loss = totals.loss;
+  sums.count = totals.count;
   sums.has_labels = seen[0].item<std::int64_t>() != 0;
   sums.steps = seen[1].item<std::int64_t>();
+  return sums;
 }
+
+std::vector<DataLoader> loaders_of_shares(const std::shared_ptr<const Dataset>& dataset,
+                                          const EvaluationOptions& options, const SampleShares& shares) {
+  const std::int64_t count = shares.own.size();
+  DataLoaderOptions reading;
+  reading.batch_size = options.batch_size;
+  reading.collate = options.collate;
+  reading.num_workers = static_cast<int>((options.num_workers + count - 1) / count);
+  std::vector<DataLoader> loaders;
+  for (std::int64_t index = shares.own.begin; index < shares.own.end; ++index) {
+    ExactDistributedSamplerOptions share;
+    share.num_replicas = shares.all;
+    share.rank = index;
+    loaders.emplace_back(dataset, reading, std::make_shared<ExactDistributedSampler>(dataset->size(), share));
+  }
+  return loaders;
+}
+
+// While it lives, virtual shards are computed with one thread: sums over elements are cut by threads.
+class ShardThreads {
+ public:
+  explicit ShardThreads(bool has_shards) : before_(at::get_num_threads()) {
+    if (!has_shards) return;
+    set_blas_threads(1);
+    at::set_num_threads(1);
+  }
+  ~ShardThreads() {
+    if (at::get_num_threads() != before_) at::set_num_threads(before_);
+  }
+  ShardThreads(const ShardThreads&) = delete;
+  ShardThreads& operator=(const ShardThreads&) = delete;
+
+ private:
+  int before_;
+};
 
 }  // namespace
-
-at::Tensor concatenate_padded(const std::vector<at::Tensor>& parts) {
-  if (parts.empty()) return {};
-  std::vector<std::int64_t> sizes = parts.front().sizes().vec();
-  for (const at::Tensor& part : parts) {
-    if (part.dim() != static_cast<std::int64_t>(sizes.size())) {
-      throw Error("outputs of two batches differ in their number of dimensions", "evaluation",
-                  "return outputs with the batch as first dimension");
-    }
-    for (std::size_t d = 1; d < sizes.size(); ++d) {
-      sizes[d] = std::max(sizes[d], part.size(static_cast<std::int64_t>(d)));
-    }
-  }
-  sizes[0] = 0;
-  for (const at::Tensor& part : parts) sizes[0] += part.size(0);
-  at::Tensor all = filled_tensor(sizes, kIgnoredLabel, parts.front().options());
-  std::int64_t begin = 0;
-  for (const at::Tensor& part : parts) {
-    put_into(all.narrow(0, begin, part.size(0)), part);
-    begin += part.size(0);
-  }
-  return all;
-}
-
-at::Tensor gather_in_order(Communicator& group, const at::Tensor& local, std::int64_t samples) {
-  at::Tensor shape = torch::zeros({kMostDimensions + 2}, torch::kLong);
-  if (local.defined()) {
-    if (local.dim() > kMostDimensions) {
-      throw Error("outputs of " + std::to_string(local.dim()) + " dimensions", "evaluation",
-                  "return outputs of at most 8 dimensions");
-    }
-    shape[0] = static_cast<std::int64_t>(local.scalar_type());
-    shape[1] = local.dim();
-    for (std::int64_t d = 1; d < local.dim(); ++d) shape[d + 1] = local.size(d);
-  }
-  group.all_reduce(shape, ReduceOp::Max);
-  const std::int64_t dims = shape[1].item<std::int64_t>();
-  if (dims == 0) return {};
-  const auto dtype = static_cast<at::ScalarType>(shape[0].item<std::int64_t>());
-  const std::int64_t share = (samples + group.world_size() - 1) / group.world_size();
-  std::vector<std::int64_t> sizes{share};
-  for (std::int64_t d = 1; d < dims; ++d) sizes.push_back(shape[d + 1].item<std::int64_t>());
-  const at::Tensor mine = filled_tensor(sizes, kIgnoredLabel, at::TensorOptions(dtype));
-  if (local.defined()) put_into(mine, local);
-  sizes[0] = share * group.world_size();
-  at::Tensor all = at::empty(sizes, dtype);
-  group.all_gather(all, mine);
-  sizes[0] = group.world_size();
-  sizes.insert(sizes.begin() + 1, share);
-  return all.view(sizes).transpose(0, 1).flatten(0, 1).slice(0, 0, samples).contiguous();
-}
 
 EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<const Dataset>& dataset,
                                   const EvaluationOptions& options, const std::shared_ptr<Communicator>& group) {
   const auto start = std::chrono::steady_clock::now();
-  ExactDistributedSamplerOptions share;
-  share.num_replicas = group ? group->world_size() : 1;
-  share.rank = group ? group->rank() : 0;
-  DataLoaderOptions reading;
-  reading.batch_size = options.batch_size;
-  reading.collate = options.collate;
-  reading.num_workers = options.num_workers;
-  DataLoader loader(dataset, reading, std::make_shared<ExactDistributedSampler>(dataset->size(), share));
-
-  LocalSums sums;
+  const SampleShares shares = shares_of_rank(options.virtual_shards, group.get());
+  std::vector<DataLoader> loaders = loaders_of_shares(dataset, options, shares);
+  std::vector<LocalSums> of_shares;
   {
+    const ShardThreads threads(options.virtual_shards > 0);
     std::optional<LongWork> work;  // the other ranks may finish long before
     if (group) work.emplace(group->membership(), "evaluating", WorkLog::Quiet);
-    sums = run_batches(model, loader, options);
+    of_shares = run_batches(model, loaders, options);
   }
   EvaluationResult result;
   result.samples = dataset->size();
-  result.predictions = concatenate_padded(sums.predictions);
-  result.label_ids = concatenate_padded(sums.labels);
-  if (group && group->world_size() > 1) {
-    reduce_sums(*group, sums);
-    result.predictions = gather_in_order(*group, result.predictions, result.samples);
-    result.label_ids = gather_in_order(*group, result.label_ids, result.samples);
+  std::vector<at::Tensor> predictions, labels;
+  for (const LocalSums& sums : of_shares) {
+    predictions.push_back(concatenate_padded(sums.predictions));
+    labels.push_back(concatenate_padded(sums.labels));
   }
+  const LocalSums sums = add_sums(of_shares, options, group.get());
+  result.predictions = gather_in_order(predictions, shares, result.samples, group.get());
+  result.label_ids = gather_in_order(labels, shares, result.samples, group.get());
   result.has_labels = sums.has_labels;
   result.loss =
       sums.count == 0 ? std::numeric_limits<double>::quiet_NaN() : sums.loss / static_cast<double>(sums.count);

@@ -18,6 +18,9 @@ struct EvaluationOptions {
   int num_workers = 0;                ///< as DataLoaderOptions
   bool keep_predictions = true;       ///< false: only the loss
   double label_smoothing_factor = 0;  ///< above 0: smooth the labels of the loss, as in training
+  /// Above 0: each of so many virtual shards has its own samples and batches, and the bits of the result do not depend
+  /// on the number of ranks.
+  std::int64_t virtual_shards = 0;
   /// Devices of copies of the model, which take batches in turn. Fewer than two: the model itself runs. Otherwise it
   /// must have a module.
   std::vector<ReplicaDevice> replicas{};
@@ -43,13 +46,5 @@ struct EvaluationResult {
 /// @throws Error  as the model, the dataset and the communicator do
 EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<const Dataset>& dataset,
                                   const EvaluationOptions& options, const std::shared_ptr<Communicator>& group);
-
-/// Joins `local` [n, ...] of all ranks into one tensor in the dataset's order; rank r has samples r, r + world_size,
-/// ... Other dimensions are padded with -100 to the longest. Collective.
-at::Tensor gather_in_order(Communicator& group, const at::Tensor& local, std::int64_t samples);
-
-/// Concatenates tensors [n_i, ...]; other dimensions are padded with -100 to the longest. Undefined if `parts` is
-/// empty.
-at::Tensor concatenate_padded(const std::vector<at::Tensor>& parts);
 
 }  // namespace lockstep

@@ -16,22 +16,10 @@
 #include "lockstep/replicas/parallel_loss.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/loop/replica_trace.h"
+#include "lockstep/train/shards/shard_engine.h"
 
 namespace lockstep {
 namespace {
-
-void backward_scaled(const at::Tensor& sum, const GradientEngine::MicroBatch& how) {
-  (how.loss_scale == 1 ? sum : sum.mul(how.loss_scale)).backward();
-}
-
-// Without ranks, nobody else records it.
-void traced_backward(const at::Tensor& sum, const GradientEngine::MicroBatch& how) {
-  {
-    const trace_recorder::Scope trace(TraceKind::Backward);
-    backward_scaled(sum, how);
-  }
-  if (how.is_last) trace_recorder::end_step();
-}
 
 Batch without_samples(const Batch& batch) {
   Batch none;
@@ -48,9 +36,24 @@ bool meets_ranks_in_forward(TrainableModel& model) {
   return false;
 }
 
-class SingleEngine : public GradientEngine {
- public:
+// An engine of one process.
+class EngineAlone : public GradientEngine {
+ protected:
   using GradientEngine::GradientEngine;
+
+  // Without ranks, nobody else records it.
+  static void traced_backward(const at::Tensor& sum, const MicroBatch& how) {
+    {
+      const trace_recorder::Scope trace(TraceKind::Backward);
+      backward_scaled(sum, how);
+    }
+    if (how.is_last) trace_recorder::end_step();
+  }
+};
+
+class SingleEngine : public EngineAlone {
+ public:
+  using EngineAlone::EngineAlone;
 
   LossSum run(const Batch& batch, const MicroBatch& how) override {
     const LossSum result = [&] {
@@ -163,11 +166,11 @@ class DdpEngine : public GradientEngine {
   double world_size_ = ddp_.process_group().world_size();
 };
 
-class ReplicaEngine : public GradientEngine {
+class ReplicaEngine : public EngineAlone {
  public:
   ReplicaEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
                 std::vector<ReplicaDevice> devices)
-      : GradientEngine(model, label_smoothing_factor), dp_(model->module(), std::move(devices)) {
+      : EngineAlone(model, label_smoothing_factor), dp_(model->module(), std::move(devices)) {
     for (const ReplicaDevice& device : dp_.device_ids()) devices_.push_back(device.name());
   }
 
@@ -218,7 +221,29 @@ std::int64_t default_replicas(const TrainingArguments& args, TrainableModel& mod
   return args.parallel_mode == "dp" ? static_cast<std::int64_t>(all_replica_devices().size()) : 1;
 }
 
+ParallelChoice choose_shards(const TrainingArguments& args, const Communicator* group) {
+  const int ranks = group == nullptr ? 1 : group->world_size();
+  const auto refuse = [](const std::string& what, const std::string& fix) {
+    throw UsageError(what, "training arguments", fix);
+  };
+  if (args.parallel_mode == "dp" || args.replicas > 1) {
+    refuse(fmt::format("virtual_shards with parallel_mode {} and {} replicas", args.parallel_mode, args.replicas),
+           "leave both out: ranks share the shards (lockstep run --nproc-per-node N)");
+  }
+  if (args.virtual_shards < ranks) {
+    refuse(fmt::format("virtual_shards {} for {} ranks: a rank would have nothing to do", args.virtual_shards, ranks),
+           "start fewer ranks, or take more shards, which changes the batch of an update");
+  }
+  return {EngineKind::VirtualShards, 1,
+          fmt::format("DistributedDataParallel: {} virtual shards on {} rank{}{}", args.virtual_shards, ranks,
+                      ranks == 1 ? "" : "s", group == nullptr ? "" : fmt::format(", engine {}", group->engine()))};
+}
+
 }  // namespace
+
+void GradientEngine::run_shards(std::uint64_t, const std::function<void(std::int64_t)>&) {
+  throw Error("this engine has no virtual shards", "GradientEngine", "set virtual_shards");
+}
 
 std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, TrainableModel& model) {
   const std::string kind = device_of(model).is_cuda() ? "cuda:" : "cpu:";
@@ -229,6 +254,7 @@ std::vector<ReplicaDevice> replica_devices(const ParallelChoice& choice, Trainab
 
 ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group) {
   const int world_size = group == nullptr ? 1 : group->world_size();
+  if (args.virtual_shards > 0) return choose_shards(args, group);
   if (world_size > 1) {
     if (args.parallel_mode == "single" || args.parallel_mode == "dp" || args.replicas > 1) {
       throw UsageError(fmt::format("parallel_mode {} and replicas {} in a job of {} ranks", args.parallel_mode,
@@ -265,6 +291,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
   if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
   }
+  if (choice.kind == EngineKind::VirtualShards) return make_shard_engine(args, model, group);
   DistributedDataParallelOptions options;
   options.process_group = group;
   if (args.bf16) options.compute_dtype = at::kBFloat16;

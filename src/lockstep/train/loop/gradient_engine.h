@@ -17,7 +17,7 @@ namespace lockstep {
 
 /// How one process, or the ranks of a job, share the work of an update. (OSLO already has a ParallelMode, in
 /// parallel_context.h.)
-enum class EngineKind { Single, DataParallel, DistributedDataParallel };
+enum class EngineKind { Single, DataParallel, DistributedDataParallel, VirtualShards };
 
 struct ParallelChoice {
   EngineKind kind = EngineKind::Single;
@@ -25,8 +25,8 @@ struct ParallelChoice {
   std::string text;           ///< one line: the choice and its reason
 };
 
-/// With ranks: DistributedDataParallel. In one process, if several replicas are requested or the model is on the first
-/// of several CUDA devices: DataParallel. Else neither.
+/// With virtual shards: these, on one rank or several. Otherwise with ranks: DistributedDataParallel. In one process,
+/// if several replicas are requested or the model is on the first of several CUDA devices: DataParallel. Else neither.
 /// @param group  null: one process
 /// @throws UsageError  if the arguments request something impossible
 ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& model, const Communicator* group);
@@ -54,6 +54,10 @@ class GradientEngine {
   /// zero. No model is run, unless ranks communicate in its forward (SyncBatchNorm) or in its loss.
   /// @param stand_in  makes a batch for a model that must be run; its values have no effect
   virtual void run_without_samples(const std::function<Batch()>& /*stand_in*/, const MicroBatch& /*how*/) {}
+  /// With virtual shards, one update is one call of this in place of the above: calls `body` for each shard of this
+  /// rank, and `body` calls `run` if the shard has samples. Collective. @param update  as
+  /// DistributedDataParallel::run_shards
+  virtual void run_shards(std::uint64_t update, const std::function<void(std::int64_t shard)>& body);
   /// The factor that turns the gradients into those of Σloss / Σcount, where `count` is the sum over all ranks.
   virtual double gradient_factor(std::int64_t count) const { return count == 0 ? 0 : 1 / static_cast<double>(count); }
   /// Lets ranks share the optimizer's work if they can. @return  how, as one line; empty if nothing is shared
@@ -64,6 +68,9 @@ class GradientEngine {
   virtual void finish() {}
 
  protected:
+  static void backward_scaled(const at::Tensor& sum, const MicroBatch& how) {
+    (how.loss_scale == 1 ? sum : sum.mul(how.loss_scale)).backward();
+  }
   TrainableModel& model() const { return *model_; }
   /// The loss of an output of the model, or of a replica. May be called from any thread.
   LossSum loss_of(const at::Tensor& output, const Batch& batch) const {

@@ -15,7 +15,11 @@ using Lines = std::vector<std::string>;
 std::string batch_arithmetic(const TrainingArguments& args, const TrainingPlan& plan) {
   std::string text = fmt::format("{} per device", args.per_device_train_batch_size);
   if (plan.replicas > 1) text += fmt::format(" x {} replicas", plan.replicas);
-  if (plan.world_size > 1) text += fmt::format(" x {} ranks", plan.world_size);
+  if (plan.has_shards) {
+    text = fmt::format("{} per shard x {} virtual shards", args.per_device_train_batch_size, plan.world_size);
+  } else if (plan.world_size > 1) {
+    text += fmt::format(" x {} ranks", plan.world_size);
+  }
   if (plan.accumulation > 1) text += fmt::format(" x {} accumulated", plan.accumulation);
   return text + fmt::format(" = {} samples", plan.global_batch_size);
 }
@@ -33,8 +37,8 @@ Lines facts_of(const TrainingArguments& args, const TrainingPlan& plan, const Pa
                                   : fmt::format(", the last one of {} samples", plan.last_update_samples)));
   facts.push_back(fmt::format("Total optimization steps = {}", plan.max_steps));
   facts.push_back(fmt::format("Number of trainable parameters = {}", parameters));
-  facts.push_back(
-      fmt::format("Threads = {} of {} cores, BLAS {}", at::get_num_threads(), available_cores(), loaded_blas().name));
+  facts.push_back(fmt::format("Threads = {} of {} cores, BLAS {}", plan.has_shards ? 1 : at::get_num_threads(),
+                              available_cores(), loaded_blas().name));
   return facts;
 }
 
@@ -54,7 +58,8 @@ void warn_of_data(const TrainingPlan& plan, Lines& warnings) {
                     plan.last_micro_batches, plan.accumulation));
   }
   if (plan.samples < plan.world_size) {
-    warnings.push_back(fmt::format("{} ranks share {} samples: some have none", plan.world_size, plan.samples));
+    warnings.push_back(fmt::format("{} {} share {} samples: some have none", plan.world_size,
+                                   plan.has_shards ? "virtual shards" : "ranks", plan.samples));
   }
 }
 
@@ -85,7 +90,7 @@ void warn_of_machine(const TrainingPlan& plan, Lines& warnings) {
   if (loaded_blas().is_reference()) {
     warnings.push_back("the reference BLAS is loaded: matrix products are many times slower than with OpenBLAS");
   }
-  if (plan.world_size == 1) return;
+  if (plan.world_size == 1 || plan.has_shards) return;  // a shard is computed with one thread
   const int threads = at::get_num_threads();
   if (threads * plan.world_size > available_cores() * 2 && threads > 1) {
     warnings.push_back(
@@ -102,6 +107,14 @@ std::string StartupAdvice::text() const {
   for (const std::string& fact : facts) text += "  " + fact + "\n";
   for (const std::string& warning : warnings) text += "  warning: " + warning + "\n";
   return text;
+}
+
+std::int64_t trainable_numbers(TrainableModel& model) {
+  std::int64_t numbers = 0;
+  for (const NamedTensor& parameter : model.tensors().parameters) {
+    if (parameter.tensor.requires_grad()) numbers += parameter.tensor.numel();
+  }
+  return numbers;
 }
 
 StartupAdvice startup_advice(const TrainingArguments& args, const TrainingPlan& plan, const ParallelChoice& choice,

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/loop/training_plan.h"
+#include "lockstep/train/trainable_model.h"
 
 namespace lockstep {
 
@@ -15,6 +17,8 @@ struct StartupAdvice {
   /// One block, one line for each entry.
   std::string text() const;
 };
+
+std::int64_t trainable_numbers(TrainableModel& model);
 
 /// @param parameters  number of trainable numbers in the model
 /// @param has_eval    whether there is a dataset for evaluation

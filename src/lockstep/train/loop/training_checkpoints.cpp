@@ -129,8 +129,9 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   checkpoint.load_weights(weights);
   parts_.updater.load(checkpoint);
 
-  const ResumeState own =
-      resume_state(checkpoint, context_.rank(), context_.world_size(), args.allow_world_size_change);
+  const ResumeState own = parts_.plan.has_shards ? state_of_shards(checkpoint, context_.rank())
+                                                 : resume_state(checkpoint, context_.rank(), context_.world_size(),
+                                                                args.allow_world_size_change);
   if (own.is_remapped) context_.print(own.notice);
   if (!own.generators.empty()) generators_.load_state(own.generators);
   take_up_place(checkpoint, own);
@@ -140,15 +141,15 @@ void TrainingCheckpoints::take_up(const Checkpoint& checkpoint) {
   if (context_.world_size() > 1) {
     check_replicas_equal(*context_.group, weights, "weights after loading " + checkpoint.path());
   }
-  context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by rank 0.",
+  context_.print(fmt::format("Continuing from {}: step {}, epoch {}, {} samples of it taken by {} 0.",
                              checkpoint.path(), state.global_step, parts_.progress.epoch(),
-                             parts_.progress.state().position));
+                             parts_.progress.state().position, parts_.plan.has_shards ? "shard" : "rank"));
 }
 
 void TrainingCheckpoints::take_up_place(const Checkpoint& checkpoint, const ResumeState& own) {
   const SamplerState where = training_position(own.samplers, checkpoint, context_.rank());
   require_same_samples(where, parts_.plan.samples, checkpoint.path());
-  // If the number of ranks changed, all ranks are at the same position.
+  // If the number of ranks changed, all ranks are at the same position. With virtual shards `where` is rank 0's.
   const SamplerState of_rank_0 = own.is_remapped ? where : training_position(checkpoint.samplers(0), checkpoint, 0);
   parts_.progress.load_state(where, of_rank_0);
   bool ended = own.is_remapped && parts_.progress.is_epoch_done();

@@ -26,10 +26,11 @@ void plan_epoch(const TrainingArguments& args, TrainingPlan& plan) {
   const std::int64_t all = divided_up(divided_up(plan.samples, plan.world_size), plan.rank_batch_size);
   plan.micro_batches_per_epoch = args.dataloader_drop_last ? whole : all;
   if (plan.micro_batches_per_epoch == 0) {
-    throw UsageError(fmt::format("{} samples make no whole batch of {} on {} ranks, and dataloader_drop_last leaves "
-                                 "out what is smaller",
-                                 plan.samples, plan.rank_batch_size, plan.world_size),
-                     "training data", "take a smaller per_device_train_batch_size, or leave dataloader_drop_last out");
+    throw UsageError(
+        fmt::format("{} samples make no whole batch of {} on {} {}, and dataloader_drop_last leaves "
+                    "out what is smaller",
+                    plan.samples, plan.rank_batch_size, plan.world_size, plan.has_shards ? "virtual shards" : "ranks"),
+        "training data", "take a smaller per_device_train_batch_size, or leave dataloader_drop_last out");
   }
   plan.dropped_samples = args.dataloader_drop_last ? plan.samples - whole * per_micro_batch : 0;
   plan.updates_per_epoch = updates_of(plan.micro_batches_per_epoch, plan);
@@ -45,7 +46,8 @@ TrainingPlan make_training_plan(const TrainingArguments& args, std::int64_t samp
   if (samples < 1) throw UsageError("there are no samples to train on", "training data", "give a file with rows");
   TrainingPlan plan;
   plan.samples = samples;
-  plan.world_size = world_size;
+  plan.has_shards = args.virtual_shards > 0;
+  plan.world_size = plan.has_shards ? args.virtual_shards : world_size;
   plan.replicas = replicas;
   plan.rank_batch_size = args.per_device_train_batch_size * replicas;
   plan.accumulation = args.gradient_accumulation_steps;

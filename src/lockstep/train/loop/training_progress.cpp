@@ -4,6 +4,9 @@
 
 namespace lockstep {
 
+TrainingProgress::TrainingProgress(std::vector<DataLoader> loaders, const TrainingPlan& plan)
+    : loaders_(std::move(loaders)), plan_(plan), batches_(loaders_.size()) {}
+
 std::int64_t TrainingProgress::next_window() const {
   return std::min(plan_.accumulation, plan_.micro_batches_per_epoch - micro_batch_);
 }
@@ -13,26 +16,35 @@ double TrainingProgress::epochs() const {
          static_cast<double>(micro_batch_) / static_cast<double>(plan_.micro_batches_per_epoch);
 }
 
-std::optional<Batch> TrainingProgress::next_micro_batch() {
-  ++micro_batch_;
-  if (!batches_) {
-    batches_.emplace(loader_.begin());
-  } else if (*batches_ != loader_.end()) {
-    ++*batches_;
+std::optional<Batch> TrainingProgress::next_micro_batch(std::size_t loader) {
+  if (loader == 0) ++micro_batch_;
+  DataLoader& source = loaders_[loader];
+  std::optional<DataLoader::Iterator>& batches = batches_[loader];
+  if (!batches) {
+    batches.emplace(source.begin());
+  } else if (*batches != source.end()) {
+    ++*batches;
   }
-  if (*batches_ == loader_.end()) return std::nullopt;
-  return std::move(**batches_);
+  if (*batches == source.end()) return std::nullopt;
+  return std::move(**batches);
 }
 
 void TrainingProgress::end_epoch() {
-  batches_.reset();
   micro_batch_ = 0;
-  loader_.sampler()->set_epoch(epoch() + 1);
+  const std::int64_t next = epoch() + 1;
+  for (std::size_t i = 0; i < loaders_.size(); ++i) {
+    batches_[i].reset();
+    loaders_[i].sampler()->set_epoch(next);
+  }
 }
 
 void TrainingProgress::load_state(const SamplerState& own, const SamplerState& of_rank_0) {
-  batches_.reset();
-  loader_.load_state(own);
+  for (std::size_t i = 0; i < loaders_.size(); ++i) {
+    batches_[i].reset();
+    SamplerState state = own;
+    if (plan_.has_shards) state.position = std::min(own.position, loaders_[i].sampler()->size());
+    loaders_[i].load_state(state);
+  }
   const std::int64_t largest_share = (plan_.samples + plan_.world_size - 1) / plan_.world_size;
   // Counted from the end: if the saved run had batches of another size, its position is not a multiple of this one's.
   const std::int64_t used = std::min(largest_share, plan_.micro_batches_per_epoch * plan_.rank_batch_size);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "lockstep/data/data_loader.h"
 #include "lockstep/train/loop/training_plan.h"
@@ -15,10 +16,11 @@ namespace lockstep {
 /// have no batch left while rank 0 has one more; it then takes part in that micro-batch without samples.
 class TrainingProgress {
  public:
-  /// @param plan  outlives this object
-  TrainingProgress(DataLoader loader, const TrainingPlan& plan) : loader_(std::move(loader)), plan_(plan) {}
+  /// @param loaders  one; with virtual shards: one for each shard of this rank, in order
+  /// @param plan     outlives this object
+  TrainingProgress(std::vector<DataLoader> loaders, const TrainingPlan& plan);
 
-  std::int64_t epoch() const { return loader_.state().epoch; }
+  std::int64_t epoch() const { return loaders_.front().state().epoch; }
   std::int64_t micro_batch() const { return micro_batch_; }  ///< number of those that are done in this epoch
   bool is_epoch_done() const { return micro_batch_ >= plan_.micro_batches_per_epoch; }
   /// Number of micro-batches in the next update: the epoch's last one may have fewer.
@@ -27,23 +29,25 @@ class TrainingProgress {
   double epochs() const;
 
   /// Moves to the next micro-batch and returns this rank's part of it; nothing if this rank has no batch left.
-  std::optional<Batch> next_micro_batch();
+  /// @param loader  with virtual shards: 0 to the last in turn, each for one shard's part of the same micro-batch
+  std::optional<Batch> next_micro_batch(std::size_t loader = 0);
   /// Moves to the start of the next epoch, from anywhere in this one.
   void end_epoch();
 
-  /// For a checkpoint: as DataLoader::state().
-  SamplerState state() const { return loader_.state(); }
+  /// For a checkpoint: as DataLoader::state(), of the first loader.
+  SamplerState state() const { return loaders_.front().state(); }
   /// Continues at a saved place.
-  /// @param own       this rank's state
+  /// @param own       this rank's state; with virtual shards: of the first shard of all
   /// @param of_rank_0  the state of rank 0 in the same checkpoint, whose share is the largest: a rank that had no batch
   /// left cannot know from its own position whether the epoch's last micro-batch is done
   /// @throws Error  as DataLoader::load_state
   void load_state(const SamplerState& own, const SamplerState& of_rank_0);
 
  private:
-  DataLoader loader_;
+  std::vector<DataLoader> loaders_;
   const TrainingPlan& plan_;
-  std::optional<DataLoader::Iterator> batches_;  // of this epoch; nothing before its first micro-batch
+  // By loader, of this epoch; nothing before its first micro-batch.
+  std::vector<std::optional<DataLoader::Iterator>> batches_;
   std::int64_t micro_batch_ = 0;
 };
 

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/file_system.h"
+#include "lockstep/base/mix_bits.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/files/output_folder.h"
 #include "lockstep/train/batch_device.h"
@@ -26,14 +26,6 @@
 
 namespace lockstep {
 namespace {
-
-std::int64_t trainable_numbers(TrainableModel& model) {
-  std::int64_t numbers = 0;
-  for (const NamedTensor& parameter : model.tensors().parameters) {
-    if (parameter.tensor.requires_grad()) numbers += parameter.tensor.numel();
-  }
-  return numbers;
-}
 
 Batch batch_of_first_sample(const Dataset& dataset, const Collate& collate) {
   if (!collate) return dataset.get_batch({0});
@@ -135,8 +127,7 @@ void TrainingSession::run_epoch() {
 
 void TrainingSession::run_update() {
   context_.notify(&TrainerCallback::on_step_begin);
-  UpdateTotals totals = run_micro_batches();
-  reduce(totals);
+  const UpdateTotals totals = reduce(parts_.plan.has_shards ? run_shards() : run_micro_batches());
   context_.notify(&TrainerCallback::on_pre_optimizer_step);
   const bool is_updated = parts_.updater.step(engine_->gradient_factor(totals.count));
   waited_s_ += engine_->waited_s();
@@ -158,16 +149,29 @@ void TrainingSession::run_update() {
   log_evaluate_save();
 }
 
-TrainingSession::UpdateTotals TrainingSession::run_micro_batches() {
-  UpdateTotals totals;
+PartOfUpdate TrainingSession::run_micro_batches() {
+  PartOfUpdate part;
   for (std::int64_t left = parts_.progress.next_window(); left > 0; --left) {
     GradientEngine::MicroBatch how;
     how.is_last = left == 1;
     how.loss_scale = parts_.updater.loss_scale();
-    run_micro_batch(how, totals);
+    run_micro_batch(how, part.totals);
     if (!how.is_last) context_.notify(&TrainerCallback::on_substep_end);
   }
-  return totals;
+  return part;
+}
+
+// A shard's random numbers are a function of the seed, the update and the shard.
+PartOfUpdate TrainingSession::run_shards() {
+  PartOfUpdate part;
+  GradientEngine::MicroBatch how;
+  how.loss_scale = parts_.updater.loss_scale();
+  const std::uint64_t of_seed = mix_bits(static_cast<std::uint64_t>(args_.seed) + 1);
+  engine_->run_shards(of_seed + static_cast<std::uint64_t>(context_.state.global_step), [&](std::int64_t) {
+    const std::optional<Batch> read = parts_.progress.next_micro_batch(part.shards.size());
+    part.shards.push_back(read ? run_batch(on_device(*read, device_), how) : UpdateTotals());
+  });
+  return part;
 }
 
 void TrainingSession::run_micro_batch(const GradientEngine::MicroBatch& how, UpdateTotals& totals) {
@@ -180,34 +184,27 @@ void TrainingSession::run_micro_batch(const GradientEngine::MicroBatch& how, Upd
     engine_->run_without_samples(stand_in, how);
     return;
   }
-  const Batch batch = on_device(*read, device_);
-  const LossSum loss = engine_->run(batch, how);
-  totals.loss += loss.sum.item<double>();
-  totals.count += loss.count.item<std::int64_t>();
-  totals.samples += batch_size(batch);
-  totals.operations += model_->floating_point_ops(batch);
+  totals.add(run_batch(on_device(*read, device_), how));
 }
 
-void TrainingSession::reduce(UpdateTotals& totals) {
-  const double loss_of_rank = totals.loss;
-  int stop_signal = signal_ ? signal_->received() : 0;
-  if (context_.world_size() > 1) {
-    at::Tensor sums =
-        torch::tensor({totals.loss, static_cast<double>(totals.count), static_cast<double>(totals.samples),
-                       stop_signal != 0 ? 1.0 : 0.0, totals.operations, stop_signal == SIGINT ? 1.0 : 0.0},
-                      torch::kDouble);
-    const auto start = std::chrono::steady_clock::now();
-    context_.group->all_reduce(sums);
-    waited_s_ += seconds_since(start);
-    const auto* sum = sums.data_ptr<double>();
-    totals.loss = sum[0];
-    totals.count = static_cast<std::int64_t>(sum[1]);
-    totals.samples = static_cast<std::int64_t>(sum[2]);
-    totals.operations = sum[4];
-    stop_signal = sum[3] == 0 ? 0 : sum[5] != 0 ? SIGINT : SIGTERM;
-  }
-  if (stop_signal_ == 0) stop_signal_ = stop_signal;
-  numbers_.check_loss(totals.loss, loss_of_rank);
+UpdateTotals TrainingSession::run_batch(const Batch& batch, const GradientEngine::MicroBatch& how) {
+  const LossSum loss = engine_->run(batch, how);
+  return {loss.sum.item<double>(), loss.count.item<std::int64_t>(), batch_size(batch),
+          model_->floating_point_ops(batch)};
+}
+
+UpdateTotals TrainingSession::reduce(PartOfUpdate own) {
+  own.stop_signal = signal_ ? signal_->received() : 0;
+  double loss_of_rank = own.totals.loss;
+  for (const UpdateTotals& shard : own.shards) loss_of_rank += shard.loss;
+  const auto start = std::chrono::steady_clock::now();
+  Communicator* const group = context_.group.get();
+  const PartOfUpdate all = parts_.plan.has_shards ? add_over_shards(own, ShardTree(parts_.plan.world_size), group)
+                                                  : add_over_ranks(own, group);
+  if (group != nullptr) waited_s_ += seconds_since(start);
+  if (stop_signal_ == 0) stop_signal_ = all.stop_signal;
+  numbers_.check_loss(all.totals.loss, loss_of_rank);
+  return all.totals;
 }
 
 // A weight that is NaN or infinite never recovers: to continue is useless, and each further checkpoint would replace a

@@ -10,6 +10,7 @@
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/loop/training_checkpoints.h"
 #include "lockstep/train/loop/training_parts.h"
+#include "lockstep/train/shards/update_totals.h"
 #include "lockstep/train/stop_signal.h"
 #include "lockstep/train/train_output.h"
 
@@ -25,13 +26,6 @@ class TrainingSession {
   TrainOutput run();
 
  private:
-  // Sums of one update: of this rank, and after `reduce` of all ranks.
-  struct UpdateTotals {
-    double loss = 0;
-    std::int64_t count = 0;
-    std::int64_t samples = 0;
-    double operations = 0;  // as total_flos counts them
-  };
   // No checkpoint contains the model before the first update, so that evaluation is not compared with the best model.
   enum class Evaluate { ToLook, ToCompare };
 
@@ -41,9 +35,11 @@ class TrainingSession {
 
   void run_epoch();
   void run_update();
-  UpdateTotals run_micro_batches();
+  PartOfUpdate run_micro_batches();
+  PartOfUpdate run_shards();
   void run_micro_batch(const GradientEngine::MicroBatch& how, UpdateTotals& totals);
-  void reduce(UpdateTotals& totals);
+  UpdateTotals run_batch(const Batch& batch, const GradientEngine::MicroBatch& how);
+  UpdateTotals reduce(PartOfUpdate own);
   void require_sound_weights(const UpdateTotals& totals);
   void note_loss(const UpdateTotals& totals);
 

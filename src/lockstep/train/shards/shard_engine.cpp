@@ -1,0 +1,103 @@
+#include "lockstep/train/shards/shard_engine.h"
+
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/single.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/sync_batch_norm.h"
+
+namespace lockstep {
+namespace {
+
+class ShardedDdp : public DistributedDataParallelBase {
+ public:
+  ShardedDdp(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options)
+      : DistributedDataParallelBase(model->tensors(), std::move(options)), model_(std::move(model)) {}
+
+  at::Tensor forward(const Batch& batch) {
+    before_forward();
+    at::Tensor output = model_->forward(batch);
+    watch_output(output);
+    return output;
+  }
+
+ private:
+  std::shared_ptr<TrainableModel> model_;
+};
+
+class ShardEngine : public GradientEngine {
+ public:
+  ShardEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
+              DistributedDataParallelOptions options, bool fuse)
+      : GradientEngine(model, label_smoothing_factor),
+        shards_(static_cast<double>(options.virtual_shards)),
+        ddp_(model, std::move(options)),
+        wants_fuse_(fuse) {}
+
+  void run_shards(std::uint64_t update, const std::function<void(std::int64_t)>& body) override {
+    ddp_.run_shards(update, body);
+  }
+
+  LossSum run(const Batch& batch, const MicroBatch& how) override {
+    const LossSum result = loss_of(ddp_.forward(batch), batch);
+    backward_scaled(result.sum, how);
+    return {result.sum.detach(), result.count};
+  }
+
+  // The gradients are averages over the shards.
+  double gradient_factor(std::int64_t count) const override {
+    return count == 0 ? 0 : shards_ / static_cast<double>(count);
+  }
+
+  std::string fuse(FlatOptimizer& optimizer) override {
+    if (!wants_fuse_) return "";
+    const FuseMode mode = ddp_.fuse(optimizer);
+    return mode == FuseMode::Off ? "" : to_string(mode);
+  }
+
+  double waited_s() const override { return ddp_.last_step().waited_s; }
+  void finish() override { ddp_.unfuse(); }
+
+ private:
+  double shards_;
+  ShardedDdp ddp_;
+  bool wants_fuse_;
+};
+
+std::shared_ptr<Communicator> group_of_one() {
+  Membership alone;
+  alone.peers.emplace_back();
+  return make_single_communicator(std::move(alone));
+}
+
+void check_model(TrainableModel& model) {
+  const auto refuse = [](const std::string& what, const std::string& fix) {
+    throw UsageError("virtual_shards with " + what + ": no shard could be computed by itself", "training arguments",
+                     fix);
+  };
+  if (model.meets_ranks_in_loss()) {
+    refuse("a loss over the samples of all ranks", "take a loss whose samples do not depend on each other");
+  }
+  const auto module = model.module();
+  if (!module) return;
+  for (const auto& part : module->modules()) {
+    if (part->as<SyncBatchNorm>() != nullptr) refuse("SyncBatchNorm", "use BatchNorm, which sees one shard at a time");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<GradientEngine> make_shard_engine(const TrainingArguments& args,
+                                                  const std::shared_ptr<TrainableModel>& model,
+                                                  const std::shared_ptr<Communicator>& group) {
+  check_model(*model);
+  DistributedDataParallelOptions options;
+  options.process_group = group ? group : group_of_one();
+  options.virtual_shards = args.virtual_shards;
+  if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
+  if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
+  return std::make_unique<ShardEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse);
+}
+
+}  // namespace lockstep

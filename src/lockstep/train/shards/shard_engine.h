@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+
+#include "lockstep/train/loop/gradient_engine.h"
+
+namespace lockstep {
+
+/// The engine of virtual shards: the update's micro-batches are its shards, whichever ranks compute them.
+/// @param group  null: one process
+/// @throws UsageError  if the model's forward or loss depends on which samples other ranks have
+std::unique_ptr<GradientEngine> make_shard_engine(const TrainingArguments& args,
+                                                  const std::shared_ptr<TrainableModel>& model,
+                                                  const std::shared_ptr<Communicator>& group);
+
+}  // namespace lockstep
