@@ -1,44 +1,22 @@
 #pragma once
 
-#include <c10/core/Device.h>
-
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
-#include <vector>
 
 #include "lockstep/data/data_loader.h"
+#include "lockstep/detail/train/loader_share.h"
 
 namespace lockstep {
 
-/// Tells the Accelerator the position of the batch that a prepared loader returned last.
-struct LoaderPosition {
-  std::int64_t samples_before = 0;  ///< this rank's samples before the batch; -1: samples are not dealt one by one
-  std::int64_t batches_left = 0;    ///< batches after it
-  std::int64_t dataset_size = 0;
-  bool repeats_samples = false;  ///< the sampler fills the ranks' last batches with earlier samples
-  std::int64_t unrepeated = -1;  ///< samples at the begin of the batch that are not repeated; -1: unknown
-  bool is_kept = true;           ///< save_state saves the position
-};
-
-/// The loaders that are being read; the last one returned a batch most recently.
-using ActiveLoaders = std::vector<const LoaderPosition*>;
-
-struct LoaderShare {
-  int rank = 0;
-  int world_size = 1;
-  /// true: every rank gets the same number of batches, by repeating samples at the end of an epoch. false: no sample is
-  /// repeated, and some ranks may have one batch less (see Accelerator::join_uneven_inputs).
-  bool even_batches = true;
-  bool split_batches = false;     ///< the loader's batch size is the total of all ranks
-  c10::Device device{c10::kCPU};  ///< device of the returned batches; batches on the CPU are moved there
-};
+class LoaderReading;
 
 /// This rank's share of a loader: its dataset and options, with a DistributedSampler. Each range-for is the next epoch,
 /// in another order. Copies refer to one loader. One thread at a time.
 class PreparedLoader {
  public:
   class Iterator;
-  class Reading;
   using End = DataLoader::End;
 
   /// @throws Error  if the loader has a sampler other than the one of `shuffle`, or if the batch size cannot be split
@@ -62,39 +40,10 @@ class PreparedLoader {
   /// The next range-for skips the first `batches` of its epoch without reading them.
   void skip_first_batches(std::int64_t batches);
 
-  /// The state that copies share. Internal.
-  const std::shared_ptr<Reading>& reading() const { return reading_; }
-
  private:
-  std::shared_ptr<Reading> reading_;
-};
+  friend class AcceleratorState;
 
-/// Reads batches, for a PreparedLoader and its copies. Internal.
-class PreparedLoader::Reading {
- public:
-  Reading(const DataLoader& loader, const LoaderShare& share, std::shared_ptr<ActiveLoaders> active);
-  ~Reading() { finished(); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-
-  SamplerState state() const;
-  void load_state(const SamplerState& state);
-
- private:
-  friend class PreparedLoader;
-  std::int64_t batch_size() const { return loader_.options().batch_size; }
-  void handed_out(std::int64_t index);
-  void ended();
-  void finished();
-
-  int world_size_;
-  c10::Device device_;
-  DataLoader loader_;
-  LoaderPosition position_;
-  std::shared_ptr<ActiveLoaders> active_;  // of the Accelerator: its loaders in use
-  std::int64_t next_epoch_ = 0;
-  bool is_within_epoch_ = false;  // the epoch has batches left, or had when its loop ended
-  bool is_loaded_ = false;        // the next range-for begins at the sampler's position
+  std::shared_ptr<LoaderReading> reading_;  // which copies share
 };
 
 class PreparedLoader::Iterator {
@@ -113,10 +62,10 @@ class PreparedLoader::Iterator {
 
  private:
   friend class PreparedLoader;
-  Iterator(Reading& reading, DataLoader::Iterator inner, std::int64_t index);
+  Iterator(LoaderReading& reading, DataLoader::Iterator inner, std::int64_t index);
   void tell();
 
-  Reading* reading_;
+  LoaderReading* reading_;
   DataLoader::Iterator inner_;
   std::int64_t index_;
 };

@@ -14,6 +14,11 @@
 #include "lockstep/data/text/token_id.h"
 
 namespace lockstep {
+namespace text {
+
+class TokenizerCore;
+
+}  // namespace text
 
 /// The tokens with a special meaning, under the names of Hugging Face's configuration; unset if the tokenizer does not
 /// have them.
@@ -45,10 +50,6 @@ struct DecodeOptions {
 ///     const Encoding encoding = tokenizer.encode("How are you?");
 class Tokenizer {
  public:
-  /// The tables of a tokenizer. Internal.
-  class Core;
-  explicit Tokenizer(std::shared_ptr<const Core> core);
-
   /// Encodes one text.
   /// @throws Error  if the text has 2^31 bytes or more, if truncation cannot reach its length, or if padding is
   /// requested and there is no padding token
@@ -119,10 +120,14 @@ class Tokenizer {
   void save(const std::string& dir) const;
 
  private:
+  friend class text::TokenizerCore;  // makes it
+
+  explicit Tokenizer(std::shared_ptr<const text::TokenizerCore> core);
+
   void pad(const EncodeOptions& options, Encoding* encodings, std::size_t count) const;
   std::optional<TokenId> id_of(const std::optional<std::string>& token) const;
 
-  std::shared_ptr<const Core> core_;
+  std::shared_ptr<const text::TokenizerCore> core_;
   SpecialTokens special_;
   EncodeOptions defaults_;
   std::optional<std::int64_t> model_max_length_;

@@ -21,14 +21,14 @@ constexpr std::int64_t kLongestPadding = std::int64_t{1} << 31;
 
 /// Runs `encode_one(i, scratch)` for each i below `count` on several threads. If several fail, the exception of the
 /// lowest i is thrown.
-void for_each_text(const Tokenizer::Core& core, std::size_t count, int threads,
+void for_each_text(const text::TokenizerCore& core, std::size_t count, int threads,
                    const std::function<void(std::size_t, text::EncoderScratch&)>& encode_one) {
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> failed_at{count};
   std::mutex mutex;
   std::exception_ptr failure;
   const auto work = [&] {
-    const Tokenizer::Core::Lease lease(core);
+    const text::TokenizerCore::Lease lease(core);
     for (std::size_t first; (first = next.fetch_add(kTextsAtATime)) < count;) {
       for (std::size_t i = first; i < std::min(first + kTextsAtATime, count); ++i) {
         if (i > failed_at.load()) return;
@@ -68,7 +68,7 @@ void for_each_text(const Tokenizer::Core& core, std::size_t count, int threads,
 
 }  // namespace
 
-Tokenizer::Tokenizer(std::shared_ptr<const Core> core)
+Tokenizer::Tokenizer(std::shared_ptr<const text::TokenizerCore> core)
     : core_(std::move(core)),
       special_(core_->document().special),
       model_max_length_(core_->document().model_max_length) {
@@ -79,7 +79,7 @@ Tokenizer::Tokenizer(std::shared_ptr<const Core> core)
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   Encoding encoding;
   {
-    const Core::Lease lease(*core_);
+    const text::TokenizerCore::Lease lease(*core_);
     encoding = core_->encode(text, nullptr, options, lease.scratch());
   }
   pad(options, &encoding, 1);
@@ -89,7 +89,7 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
 Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second, const EncodeOptions& options) const {
   Encoding encoding;
   {
-    const Core::Lease lease(*core_);
+    const text::TokenizerCore::Lease lease(*core_);
     encoding = core_->encode(first, &second, options, lease.scratch());
   }
   pad(options, &encoding, 1);
@@ -148,7 +148,7 @@ void Tokenizer::pad(const EncodeOptions& options, Encoding* encodings, std::size
 }
 
 void Tokenizer::append_ids(std::string_view text, std::vector<TokenId>& ids) const {
-  const Core::Lease lease(*core_);
+  const text::TokenizerCore::Lease lease(*core_);
   text::EncoderScratch& scratch = lease.scratch();
   scratch.ids.clear();
   scratch.spans.clear();
@@ -194,9 +194,7 @@ void Tokenizer::set_model_max_length(std::int64_t tokens) {
 
 namespace text {
 
-Tokenizer make_tokenizer(TokenizerDocument document) {
-  return Tokenizer(std::make_shared<const Tokenizer::Core>(std::move(document)));
-}
+Tokenizer make_tokenizer(TokenizerDocument document) { return TokenizerCore::make_tokenizer(std::move(document)); }
 
 }  // namespace text
 }  // namespace lockstep

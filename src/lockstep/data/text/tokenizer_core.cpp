@@ -10,44 +10,39 @@
 #include "lockstep/data/text/unicode/unicode_class.h"
 #include "lockstep/data/text/unicode/utf8.h"
 
-namespace lockstep {
+namespace lockstep::text {
 namespace {
-
-using text::AddedToken;
-using text::EncoderScratch;
-using text::TextSegment;
-using text::TokenizerDocument;
 
 constexpr std::size_t kLargestTextBytes = std::numeric_limits<std::int32_t>::max();
 
-std::unique_ptr<text::TextEncoder> make_encoder(const TokenizerDocument& document) {
+std::unique_ptr<TextEncoder> make_encoder(const TokenizerDocument& document) {
   if (is_word_piece(document)) {
-    return text::make_bert_encoder(document.vocabulary, word_piece_options(document), normalizer_options(document));
+    return make_bert_encoder(document.vocabulary, word_piece_options(document), normalizer_options(document));
   }
-  const text::BytePairOptions model = byte_pair_options(document);  // first: its errors name other kinds of BPE
-  return text::make_byte_level_encoder(document.vocabulary, document.merges, model, byte_level_options(document));
+  const BytePairOptions model = byte_pair_options(document);  // first: its errors name other kinds of BPE
+  return make_byte_level_encoder(document.vocabulary, document.merges, model, byte_level_options(document));
 }
 
 /// The span of an added token in the text. If blanks are trimmed, white space that the token took is not part of its
 /// offsets.
-text::TokenSpan span_of(std::string_view found, std::int32_t begin, std::int32_t end) {
-  text::TokenSpan span = {begin, end, 0, 0};
+TokenSpan span_of(std::string_view found, std::int32_t begin, std::int32_t end) {
+  TokenSpan span = {begin, end, 0, 0};
   std::size_t at = 0;
-  while (at < found.size() && text::is_white_space(text::decode_char(found.data(), &at))) ++span.leading_blanks;
+  while (at < found.size() && is_white_space(decode_char(found.data(), &at))) ++span.leading_blanks;
   for (std::size_t last = found.size(); last > 0; ++span.trailing_blanks) {
     std::size_t start = last - 1;
     while (start > 0 && (static_cast<unsigned char>(found[start]) & 0xC0) == 0x80) --start;
     last = start;
-    if (!text::is_white_space(text::decode_char(found.data(), &start))) break;
+    if (!is_white_space(decode_char(found.data(), &start))) break;
   }
   return span;
 }
 
-std::int32_t chars_in(std::string_view text) { return static_cast<std::int32_t>(text::count_chars(text)); }
+std::int32_t chars_in(std::string_view text) { return static_cast<std::int32_t>(count_chars(text)); }
 
 }  // namespace
 
-Tokenizer::Core::Core(TokenizerDocument document)
+TokenizerCore::TokenizerCore(TokenizerDocument document)
     : document_(std::move(document)),
       encoder_(make_encoder(document_)),
       processor_(post_processor(document_)),
@@ -64,7 +59,11 @@ Tokenizer::Core::Core(TokenizerDocument document)
   make_finders();
 }
 
-void Tokenizer::Core::check_added_tokens() const {
+Tokenizer TokenizerCore::make_tokenizer(TokenizerDocument document) {
+  return Tokenizer(std::make_shared<const TokenizerCore>(std::move(document)));
+}
+
+void TokenizerCore::check_added_tokens() const {
   const Vocabulary& vocabulary = document_.vocabulary;
   const std::string where = document_.where + ": added tokens";
   std::unordered_set<std::string> contents;
@@ -95,7 +94,7 @@ void Tokenizer::Core::check_added_tokens() const {
   }
 }
 
-void Tokenizer::Core::make_finders() {
+void TokenizerCore::make_finders() {
   std::vector<std::string> raw, normalized;
   std::vector<const AddedToken*> raw_tokens, normalized_tokens;
   for (const AddedToken& token : document_.added_tokens) {
@@ -105,8 +104,8 @@ void Tokenizer::Core::make_finders() {
       continue;
     }
     std::string pattern = token.content;
-    if (const text::BertNormalizer* normalizer = encoder_->normalizer()) {
-      text::NormalizedText text;
+    if (const BertNormalizer* normalizer = encoder_->normalizer()) {
+      NormalizedText text;
       normalizer->normalize(token.content, 0, false, text);
       pattern = text.bytes;
       if (pattern != token.content) normalized_content_[token.id] = pattern;
@@ -119,42 +118,42 @@ void Tokenizer::Core::make_finders() {
     normalized.push_back(pattern);
     normalized_tokens.push_back(&token);
   }
-  raw_tokens_ = text::AddedTokenFinder(raw, raw_tokens);
-  normalized_tokens_ = text::AddedTokenFinder(normalized, normalized_tokens);
+  raw_tokens_ = AddedTokenFinder(raw, raw_tokens);
+  normalized_tokens_ = AddedTokenFinder(normalized, normalized_tokens);
 }
 
-const std::string* Tokenizer::Core::token(TokenId id) const {
+const std::string* TokenizerCore::token(TokenId id) const {
   if (const auto added = added_.find(id); added != added_.end()) return &added->second->content;
   return document_.vocabulary.contains(id) ? &document_.vocabulary.token(id) : nullptr;
 }
 
-Encoding Tokenizer::Core::encode(std::string_view first, const std::string_view* second, const EncodeOptions& options,
-                                 EncoderScratch& scratch) const {
+Encoding TokenizerCore::encode(std::string_view first, const std::string_view* second, const EncodeOptions& options,
+                               EncoderScratch& scratch) const {
   scratch.ids.clear();
   scratch.spans.clear();
   append(first, options.offsets, scratch);
   const std::size_t first_count = scratch.ids.size();
   if (second != nullptr) append(*second, options.offsets, scratch);
 
-  const text::TokenSpan* spans = options.offsets ? scratch.spans.data() : nullptr;
-  text::TokenRange first_range = {scratch.ids.data(), spans, static_cast<std::int64_t>(first_count)};
-  text::TokenRange second_range = {scratch.ids.data() + first_count, spans != nullptr ? spans + first_count : nullptr,
-                                   static_cast<std::int64_t>(scratch.ids.size() - first_count)};
-  text::TokenRange* pair = second != nullptr ? &second_range : nullptr;
+  const TokenSpan* spans = options.offsets ? scratch.spans.data() : nullptr;
+  TokenRange first_range = {scratch.ids.data(), spans, static_cast<std::int64_t>(first_count)};
+  TokenRange second_range = {scratch.ids.data() + first_count, spans != nullptr ? spans + first_count : nullptr,
+                             static_cast<std::int64_t>(scratch.ids.size() - first_count)};
+  TokenRange* pair = second != nullptr ? &second_range : nullptr;
   if (options.truncation) {
     const std::int64_t added = options.add_special_tokens ? processor_.added(pair != nullptr) : 0;
-    text::truncate(*options.truncation, added, first_range, pair);
+    truncate(*options.truncation, added, first_range, pair);
   }
-  return text::assemble(processor_, options, first_range, pair);
+  return assemble(processor_, options, first_range, pair);
 }
 
-void Tokenizer::Core::append(std::string_view text, bool spans, EncoderScratch& scratch) const {
+void TokenizerCore::append(std::string_view text, bool spans, EncoderScratch& scratch) const {
   if (text.size() >= kLargestTextBytes) {
     throw Error("the text has " + std::to_string(text.size()) + " bytes", "tokenizer", "cut it into parts below 2 GiB");
   }
   std::string replaced;
-  if (!text::is_valid_utf8(text)) {
-    replaced = text::replace_invalid_utf8(text);
+  if (!is_valid_utf8(text)) {
+    replaced = replace_invalid_utf8(text);
     text = replaced;
   }
   if (raw_tokens_.may_find(text)) {
@@ -164,8 +163,8 @@ void Tokenizer::Core::append(std::string_view text, bool spans, EncoderScratch& 
   }
 }
 
-void Tokenizer::Core::append_segments(const text::AddedTokenFinder& finder, std::string_view text,
-                                      std::int32_t first_char, bool spans, EncoderScratch& scratch) const {
+void TokenizerCore::append_segments(const AddedTokenFinder& finder, std::string_view text, std::int32_t first_char,
+                                    bool spans, EncoderScratch& scratch) const {
   std::size_t counted = 0;
   for (const TextSegment& segment : finder.split(text)) {
     const std::string_view part = text.substr(segment.begin, segment.end - segment.begin);
@@ -186,8 +185,8 @@ void Tokenizer::Core::append_segments(const text::AddedTokenFinder& finder, std:
   }
 }
 
-void Tokenizer::Core::append_text(std::string_view text, std::int32_t first_char, bool spans,
-                                  EncoderScratch& scratch) const {
+void TokenizerCore::append_text(std::string_view text, std::int32_t first_char, bool spans,
+                                EncoderScratch& scratch) const {
   if (!normalized_tokens_.empty() && encoder_->normalizer() != nullptr) {
     append_normalized(text, first_char, scratch);
   } else if (normalized_tokens_.may_find(text)) {
@@ -199,8 +198,8 @@ void Tokenizer::Core::append_text(std::string_view text, std::int32_t first_char
   }
 }
 
-void Tokenizer::Core::append_normalized(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const {
-  text::NormalizedText normalized;
+void TokenizerCore::append_normalized(std::string_view text, std::int32_t first_char, EncoderScratch& scratch) const {
+  NormalizedText normalized;
   encoder_->normalizer()->normalize(text, static_cast<std::uint32_t>(first_char), true, normalized);
   for (const TextSegment& segment : normalized_tokens_.split(normalized.bytes)) {
     if (segment.token == nullptr) {
@@ -214,7 +213,7 @@ void Tokenizer::Core::append_normalized(std::string_view text, std::int32_t firs
   }
 }
 
-std::string Tokenizer::Core::decode(const std::vector<TokenId>& ids, const DecodeOptions& options) const {
+std::string TokenizerCore::decode(const std::vector<TokenId>& ids, const DecodeOptions& options) const {
   std::vector<std::string> tokens;
   tokens.reserve(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -230,13 +229,13 @@ std::string Tokenizer::Core::decode(const std::vector<TokenId>& ids, const Decod
     tokens.push_back(normalized != normalized_content_.end() ? normalized->second : *content);
   }
   if (!options.clean_up) return decoder_.decode(tokens);
-  text::TokenDecoder plain = decoder_;
+  TokenDecoder plain = decoder_;
   plain.cleanup = false;
   const std::string text = plain.decode(tokens);
-  return *options.clean_up ? text::clean_up_text(text) : text;
+  return *options.clean_up ? clean_up_text(text) : text;
 }
 
-std::unique_ptr<EncoderScratch> Tokenizer::Core::take_scratch() const {
+std::unique_ptr<EncoderScratch> TokenizerCore::take_scratch() const {
   {
     std::lock_guard<std::mutex> lock(pool_mutex_);
     if (!pool_.empty()) {
@@ -250,9 +249,9 @@ std::unique_ptr<EncoderScratch> Tokenizer::Core::take_scratch() const {
   return std::make_unique<EncoderScratch>();
 }
 
-void Tokenizer::Core::give_back(std::unique_ptr<EncoderScratch> scratch) const noexcept {
+void TokenizerCore::give_back(std::unique_ptr<EncoderScratch> scratch) const noexcept {
   std::lock_guard<std::mutex> lock(pool_mutex_);
   if (pool_.size() < pool_.capacity()) pool_.push_back(std::move(scratch));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::text

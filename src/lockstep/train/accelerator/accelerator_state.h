@@ -15,6 +15,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/train/accelerator/loader_reading.h"
 #include "lockstep/train/accelerator/update_state.h"
 #include "lockstep/train/checkpointable.h"
 #include "lockstep/train/prepared_loader.h"
@@ -37,7 +38,7 @@ class AcceleratorState {
   }
   void add_optimizer(torch::optim::Optimizer& optimizer) { optimizers_.push_back(&optimizer); }
   void add_scheduler(torch::optim::LRScheduler& scheduler) { schedulers_.push_back(&scheduler); }
-  void add_loader(const PreparedLoader& loader) { loaders_.emplace_back(loader.reading()); }
+  void add_loader(const PreparedLoader& loader) { loaders_.emplace_back(loader.reading_); }
   void add_object(Checkpointable object) { objects_.push_back(std::move(object)); }
 
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
@@ -75,7 +76,7 @@ class AcceleratorState {
   std::vector<std::function<DistributedDataParallelBase&()>> wrappers_;  // of each model
   std::vector<torch::optim::Optimizer*> optimizers_;
   std::vector<torch::optim::LRScheduler*> schedulers_;
-  std::vector<std::weak_ptr<PreparedLoader::Reading>> loaders_;
+  std::vector<std::weak_ptr<LoaderReading>> loaders_;
   std::vector<Checkpointable> objects_;
 };
 
