@@ -4,37 +4,20 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/launch.h"
+#include "tests/e2e/train/review_classification.h"
 
 namespace lockstep {
 namespace {
 
 TEST(Trace, OfATrainingIsCompleteAndSummarised) {
   const TemporaryFolder folder;
-  const std::string file = folder / "trace.json", data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
+  const std::string file = folder / "trace.json";
   Changes one_thread = kNoThreads;
   one_thread["OMP_NUM_THREADS"] = "1";
-  const ProgramEnd end = run({"--nproc-per-node=2", "--trace", file, "--trace-steps", "2-4"},
-                             {kBin + "/lockstep",
-                              "train",
-                              "--task",
-                              "text-classification",
-                              "--model",
-                              "bert-tiny",
-                              "--tokenizer",
-                              data + "reviews-vocab",
-                              "--train-file",
-                              data + "reviews.csv",
-                              "--label-column",
-                              "division",
-                              "--max-train-samples",
-                              "64",
-                              "--max-length",
-                              "16",
-                              "--max-steps",
-                              "6",
-                              "--output-dir",
-                              folder / "out"},
-                             one_thread);
+  const ProgramEnd end = run(
+      {"--nproc-per-node=2", "--trace", file, "--trace-steps", "2-4"},
+      review_classification(folder / "out", {"--max-train-samples", "64", "--max-length", "16", "--max-steps", "6"}),
+      one_thread);
   ASSERT_EQ(end.code, 0) << end.err;
   const auto trace = nlohmann::json::parse(content(file));
   EXPECT_EQ(trace["otherData"]["complete"], true) << trace["otherData"];
@@ -53,34 +36,11 @@ TEST(Trace, OfATrainingIsCompleteAndSummarised) {
 
 TEST(Trace, OfOneProcessHasDataParallelsParts) {
   const TemporaryFolder folder;
-  const std::string file = folder / "trace.json", data = std::string(LOCKSTEP_SOURCE_DIR) + "/data/";
-  const ProgramEnd end = run_program({kBin + "/lockstep",
-                                      "train",
-                                      "--task",
-                                      "text-classification",
-                                      "--model",
-                                      "bert-tiny",
-                                      "--tokenizer",
-                                      data + "reviews-vocab",
-                                      "--train-file",
-                                      data + "reviews.csv",
-                                      "--label-column",
-                                      "division",
-                                      "--max-train-samples",
-                                      "64",
-                                      "--max-length",
-                                      "16",
-                                      "--max-steps",
-                                      "5",
-                                      "--replicas",
-                                      "2",
-                                      "--output-dir",
-                                      folder / "out",
-                                      "--trace",
-                                      file,
-                                      "--trace-steps",
-                                      "2-3"},
-                                     {});
+  const std::string file = folder / "trace.json";
+  const ProgramEnd end = run_program(
+      review_classification(folder / "out", {"--max-train-samples", "64", "--max-length", "16", "--max-steps", "5",
+                                             "--replicas", "2", "--trace", file, "--trace-steps", "2-3"}),
+      {});
   ASSERT_EQ(end.code, 0) << end.err;
   std::map<std::string, int> spans;
   const auto trace = nlohmann::json::parse(content(file));

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/train/bad_input.h"
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {
@@ -58,32 +59,11 @@ std::string as_python_list(const LabelledText& row) {
 class TrainLabels : public ::testing::Test {
  protected:
   BadInputWords train(const std::string& file, const BadInputWords& more) const {
-    BadInputWords words{kBadInputBin,
-                        "run",
-                        "--nproc-per-node",
-                        "2",
-                        kBadInputBin,
-                        "train",
-                        "--task",
-                        "text-classification",
-                        "--model",
-                        "bert-tiny",
-                        "--tokenizer",
-                        kBadInputData + "reviews-vocab",
-                        "--train-file",
-                        file,
-                        "--validation-file",
-                        file,
-                        "--max-steps",
-                        "4",
-                        "--per-device-train-batch-size",
-                        "4",
-                        "--save-strategy",
-                        "no",
-                        "--output-dir",
-                        out_};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+    return on_two_ranks(
+        text_classification(file, out_,
+                            joined_words({"--validation-file", file, "--max-steps", "4",
+                                          "--per-device-train-batch-size", "4", "--save-strategy", "no"},
+                                         more)));
   }
   nlohmann::json results() const { return nlohmann::json::parse(read_file(out_ + "/eval_results.json")); }
 

@@ -32,28 +32,8 @@ TEST(TrainNumbers, AsLabelsAreLearnedEvaluatedAndPredicted) {
   double eval_mse = 0;
   for (const char* name : {"rows.csv", "rows.jsonl"}) {
     const std::string file = folder / name, out = folder / (std::string("out-") + name);
-    const ProgramEnd end = run_bad({kBadInputBin,
-                                    "run",
-                                    "--nproc-per-node",
-                                    "2",
-                                    kBadInputBin,
-                                    "train",
-                                    "--task",
-                                    "text-classification",
-                                    "--model",
-                                    "bert-tiny",
-                                    "--tokenizer",
-                                    kBadInputData + "reviews-vocab",
-                                    "--train-file",
-                                    file,
-                                    "--validation-file",
-                                    file,
-                                    "--max-steps",
-                                    "4",
-                                    "--save-strategy",
-                                    "no",
-                                    "--output-dir",
-                                    out});
+    const ProgramEnd end = run_bad(on_two_ranks(
+        text_classification(file, out, {"--validation-file", file, "--max-steps", "4", "--save-strategy", "no"})));
     ASSERT_EQ(end.code, 0) << end.out << end.err;
     const auto config = nlohmann::json::parse(read_file(out + "/config.json"));
     EXPECT_EQ(config.at("problem_type"), "regression");

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/e2e/train/review_classification.h"
 #include "tests/support/running_program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -60,26 +61,8 @@ TEST_F(Verify, TrainsOnRealTexts) {
 TEST_F(Verify, TakesTheFolderOfATrainedModel) {
   const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data";
   const std::string trained = folder_ / "trained";
-  const ProgramEnd training = run_program({kProgram,
-                                           "train",
-                                           "--task",
-                                           "text-classification",
-                                           "--model",
-                                           "bert-tiny",
-                                           "--tokenizer",
-                                           data + "/reviews-vocab",
-                                           "--train-file",
-                                           data + "/reviews.csv",
-                                           "--label-column",
-                                           "division",
-                                           "--max-length",
-                                           "24",
-                                           "--max-train-samples",
-                                           "32",
-                                           "--max-steps",
-                                           "2",
-                                           "--output-dir",
-                                           trained});
+  const ProgramEnd training = run_program(
+      review_classification(trained, {"--max-length", "24", "--max-train-samples", "32", "--max-steps", "2"}));
   ASSERT_EQ(training.code, 0) << training.err;
   const ProgramEnd end =
       verify({"--model", trained, "--data", data + "/reviews-test.csv", "--label", "division", "--seq", "24", "--batch",
