@@ -43,6 +43,21 @@ TEST(SlurmTaskCounts, ExpandFactors) {
   }
 }
 
+// A list is bounded as a whole: many items, many ranges in one bracket, and long names.
+TEST(SlurmHostList, IsBounded) {
+  EXPECT_EQ(expand_host_list("n[1-65536]").size(), 65536U);
+  EXPECT_EQ(expand_host_list("n[1-32768],m[1-32768]").size(), 65536U);
+  EXPECT_EQ(expand_host_list(std::string(255, 'n')).size(), 1U);
+  const std::string zeros(300, '0');
+  for (const std::string& text :
+       {std::string("n[1-65537]"), std::string("n[1-32768],m[1-32769]"), std::string("n[1-32768,1-32769]"),
+        std::string("n[1-256]m[1-257]"), std::string(256, 'n'), "n[" + zeros + "1]", "n[1]" + std::string(255, 'm')}) {
+    EXPECT_THROW(expand_host_list(text), Error) << text;
+  }
+  EXPECT_EQ(expand_task_counts("1(x65536)").size(), 65536U);
+  EXPECT_THROW(expand_task_counts("1(x65535),1,1"), Error);
+}
+
 class SlurmEnvironment : public ::testing::Test {
  protected:
   // Rank 4 of 5: the second task of the third host.

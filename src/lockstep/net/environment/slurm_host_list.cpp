@@ -1,7 +1,7 @@
 // Slurm's short forms of lists: hosts with numbers in brackets, counts with a factor.
 #include <fmt/format.h>
 
-#include <cctype>
+#include <algorithm>
 #include <charconv>
 
 #include "lockstep/base/error.h"
@@ -10,7 +10,10 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kMaxHosts = 1 << 20;  // far above any cluster: a mistyped range must not fill the memory
+// Of a list as a whole. Far above any cluster: a mistyped list must not fill the memory.
+constexpr std::size_t kMaxHosts = 1 << 16;
+constexpr std::size_t kMaxName = 255;        // bytes of a host's name
+constexpr std::int64_t kMaxTasks = 1 << 20;  // of one host
 
 [[noreturn]] void refuse_list(const std::string& text, const std::string& reason) {
   throw Error(fmt::format("\"{}\" is not a list of Slurm's: {}", text, reason), "SLURM_* of the environment",
@@ -55,7 +58,9 @@ std::vector<std::string> numbers_of(const std::string& ranges, const std::string
     const std::int64_t end = list_number(last, text);
     const std::int64_t begin = list_number(first, text);
     if (begin > end) refuse_list(text, range + " runs backwards");
-    if (static_cast<std::uint64_t>(end - begin) >= kMaxHosts) refuse_list(text, range + " is too long");
+    if (first.size() > kMaxName) refuse_list(text, "a number has too many digits");
+    if (static_cast<std::uint64_t>(end - begin) >= kMaxHosts - numbers.size())
+      refuse_list(text, ranges + " is too long");
     for (std::int64_t i = begin; i <= end; ++i) numbers.push_back(fmt::format("{:0{}}", i, first.size()));
   }
   return numbers;
@@ -65,20 +70,19 @@ std::vector<std::string> numbers_of(const std::string& ranges, const std::string
 std::vector<std::string> hosts_of(const std::string& item, const std::string& text) {
   std::vector<std::string> hosts(1);
   for (std::size_t at = 0; at < item.size();) {
-    if (item[at] != '[') {
-      for (std::string& host : hosts) host += item[at];
-      ++at;
-      continue;
-    }
-    const std::size_t close = item.find(']', at);
-    const std::vector<std::string> numbers = numbers_of(item.substr(at + 1, close - at - 1), text);
-    if (hosts.size() * numbers.size() > kMaxHosts) refuse_list(text, "it names too many hosts");
+    const bool has_numbers = item[at] == '[';
+    const std::size_t end = std::min(item.find(has_numbers ? ']' : '[', at), item.size());
+    const std::vector<std::string> parts = has_numbers ? numbers_of(item.substr(at + 1, end - at - 1), text)
+                                                       : std::vector<std::string>{item.substr(at, end - at)};
+    if (hosts.size() * parts.size() > kMaxHosts) refuse_list(text, "it names too many hosts");
+    if (hosts.front().size() + parts.front().size() > kMaxName) refuse_list(text, "a name in it is too long");
     std::vector<std::string> product;
+    product.reserve(hosts.size() * parts.size());
     for (const std::string& host : hosts) {
-      for (const std::string& number : numbers) product.push_back(host + number);
+      for (const std::string& part : parts) product.push_back(host + part);
     }
     hosts = std::move(product);
-    at = close + 1;
+    at = end + (has_numbers ? 1 : 0);
   }
   return hosts;
 }
@@ -89,6 +93,7 @@ std::vector<std::string> expand_host_list(const std::string& text) {
   std::vector<std::string> hosts;
   for (const std::string& item : items_of(text)) {
     for (std::string& host : hosts_of(item, text)) hosts.push_back(std::move(host));
+    if (hosts.size() > kMaxHosts) refuse_list(text, "it names too many hosts");
   }
   return hosts;
 }
@@ -101,7 +106,7 @@ std::vector<int> expand_task_counts(const std::string& text) {
     if (repeated && item.back() != ')') refuse_list(text, "\"" + item + "\" is not a count");
     const std::int64_t times = repeated ? list_number(item.substr(open + 2, item.size() - open - 3), text) : 1;
     const std::int64_t count = list_number(item.substr(0, open), text);
-    if (times > static_cast<std::int64_t>(kMaxHosts) || count > static_cast<std::int64_t>(kMaxHosts)) {
+    if (times > static_cast<std::int64_t>(kMaxHosts - counts.size()) || count > kMaxTasks) {
       refuse_list(text, "\"" + item + "\" is too large");
     }
     counts.insert(counts.end(), static_cast<std::size_t>(times), static_cast<int>(count));
