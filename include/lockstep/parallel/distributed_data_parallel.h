@@ -109,7 +109,7 @@ class DistributedDataParallelBase {
   /// adds up the ranks' gradients, clips, updates and publishes the weights in one pass. Each rank updates a share of
   /// every bucket, and keeps that share of the optimizer's state. Ranks that share memory have one copy of the weights;
   /// other ranks send their shares to each other (ZeRO, stage 1). If neither is possible, nothing changes, and
-  /// `fuse_reason` and a warning say why. Collective.
+  /// `fuse_reason` and a warning say why. With FuseOptions::stage 2 the ranks share out the gradients too. Collective.
   ///
   /// After a step the weights are those of an unfused step. These things differ: `grad` holds this rank's gradients
   /// instead of the average, which only the step computes; every step averages, even after backwards in no_sync; and if
@@ -145,6 +145,9 @@ class DistributedDataParallelBase {
   /// @throws Error  between backward and step
   void own_weights();
   FuseMode fuse_mode() const;
+  /// Whether `grad` of some parameter stands for a gradient that this rank has sent to its owner (FuseOptions::stage
+  /// 2).
+  bool has_sent_gradients() const;
   /// Why the last `fuse` changed nothing, or what it left out; else empty.
   const std::string& fuse_reason() const { return fuse_reason_; }
   /// The whole state of an optimizer by the module's names, on every rank, fused or not. Any number of ranks can load

@@ -2,6 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <cstddef>
 #include <optional>
 
 namespace lockstep {
@@ -28,6 +29,13 @@ struct FuseOptions {
   /// results have the bits that they have without it. One copy serves all ranks that share weights (engines shm and
   /// thread, and one rank). With other engines layers cast as before, and `fuse_reason` says so.
   std::optional<c10::ScalarType> compute_dtype;
+  /// What the ranks share out, as ZeRO counts: 1, the state of the optimizer; 2, the gradients too. With 2 a gradient
+  /// belongs to the rank that updates its weight as soon as its bucket is reduced, and the bucket's memory is used
+  /// again. What a program then sees in `grad` stands for that gradient: LibTorch refuses to write to it, and reading
+  /// gives NaN. Each synchronised backward of a step sends gradients.
+  int stage = 1;
+  /// With stage 2: how many buckets of gradients each rank has memory for. A backward waits if all are being sent.
+  std::size_t slots = 4;
 };
 
 /// Sets each mark to the largest of all ranks' marks. Collective.

@@ -71,6 +71,10 @@ DistributedDataParallelBase::~DistributedDataParallelBase() = default;
 
 FuseMode DistributedDataParallelBase::fuse_mode() const { return fused_ ? fused_->mode() : FuseMode::Off; }
 
+bool DistributedDataParallelBase::has_sent_gradients() const {
+  return fuse_mode() != FuseMode::Off && fused_->has_sent_gradients();
+}
+
 void DistributedDataParallelBase::watch_output(const at::Tensor& output) { reducer_->watch_output(output); }
 
 void DistributedDataParallelBase::check_parameters() {

@@ -1,5 +1,6 @@
 #include "lockstep/parallel/sibling_group.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -30,6 +31,11 @@ class Siblings {
     const auto found = siblings_.find(of.get());
     return found == siblings_.end() ? nullptr : found->second.group;
   }
+  bool any() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::any_of(siblings_.begin(), siblings_.end(),
+                       [](const auto& entry) { return !entry.second.of.expired(); });
+  }
   void add(const std::shared_ptr<Communicator>& of, std::shared_ptr<Communicator> group) {
     const std::lock_guard<std::mutex> lock(mutex_);
     siblings_[of.get()] = {of, std::move(group)};
@@ -40,14 +46,21 @@ class Siblings {
   std::map<const Communicator*, Sibling> siblings_;
 };
 
+// All ranks that are threads of this process use it; each rank finds its own.
+Siblings& siblings() {
+  static Siblings all;
+  return all;
+}
+
 }  // namespace
 
 std::shared_ptr<Communicator> sibling_group(const std::shared_ptr<Communicator>& group) {
-  static Siblings siblings;  // of all ranks that are threads of this process; each rank finds its own
-  if (auto found = siblings.find(group)) return found;
+  if (auto found = siblings().find(group)) return found;
   std::shared_ptr<Communicator> made = group->split(0, group->rank());
-  siblings.add(group, made);
+  siblings().add(group, made);
   return made;
 }
+
+bool has_sibling_groups() { return siblings().any(); }
 
 }  // namespace lockstep

@@ -11,4 +11,7 @@ namespace lockstep {
 /// The first call for a group is collective.
 std::shared_ptr<Communicator> sibling_group(const std::shared_ptr<Communicator>& group);
 
+/// Whether there is a sibling of any group: ranks may meet within forward and backward.
+bool has_sibling_groups();
+
 }  // namespace lockstep

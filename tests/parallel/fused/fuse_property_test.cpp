@@ -158,8 +158,9 @@ void take_fuse_step(const FuseOptionsUnderTest& options, FlatOptimizer& optimize
   }
 }
 
-FuseResult run_fuse_steps(const FuseOptionsUnderTest& options, const std::shared_ptr<Communicator>& group, bool fused,
-                          bool share_weights) {
+// @param how  null: not fused
+FuseResult run_fuse_steps(const FuseOptionsUnderTest& options, const std::shared_ptr<Communicator>& group,
+                          const FuseOptions* how) {
   FuseNet net = make_fuse_net(options);
   DistributedDataParallelOptions ddp_options;
   ddp_options.process_group = group;
@@ -168,11 +169,7 @@ FuseResult run_fuse_steps(const FuseOptionsUnderTest& options, const std::shared
   DistributedDataParallel ddp(net, ddp_options);
   const auto optimizer = make_fuse_optimizer(options, net);
   FuseResult result;
-  if (fused) {
-    FuseOptions how;
-    how.share_weights = share_weights;
-    result.mode = ddp.fuse(*optimizer, how);
-  }
+  if (how != nullptr) result.mode = ddp.fuse(*optimizer, *how);
   const auto backward = [&](int step, int micro) {
     const bool branch = fuse_takes_branch(options.graph, group->rank(), step);
     const at::Tensor output = ddp(fuse_input(group->rank(), step, micro, options), options.graph, branch);
@@ -249,6 +246,7 @@ struct FuseWay {
   bool share_weights;
   int combinations;
   int hosts = 1;
+  int stage = 1;
 };
 
 class FuseProperty : public ::testing::TestWithParam<std::tuple<FuseWay, int>> {};
@@ -270,8 +268,12 @@ TEST_P(FuseProperty, EqualsTheUnfusedStep) {
                               : FuseMode::ShardedState;
     for (const auto& options : all) {
       SCOPED_TRACE(options.text());
-      const FuseResult plain = run_fuse_steps(options, group, false, true);
-      const FuseResult fused = run_fuse_steps(options, group, true, way.share_weights);
+      FuseOptions how;
+      how.share_weights = way.share_weights;
+      how.stage = way.stage;
+      how.slots = 1 + static_cast<std::size_t>(&options - all.data()) % 3;
+      const FuseResult plain = run_fuse_steps(options, group, nullptr);
+      const FuseResult fused = run_fuse_steps(options, group, &how);
       // A single bucket with the weight that is not plain memory is not fused.
       if (!options.channels_last || options.small_buckets) {
         EXPECT_EQ(fused.mode, want);
@@ -292,18 +294,24 @@ std::string name_of_way(const ::testing::TestParamInfo<std::tuple<FuseWay, int>>
 
 INSTANTIATE_TEST_SUITE_P(TwoHosts, FuseProperty,
                          ::testing::Combine(::testing::Values(FuseWay{"two_hosts", "", true, 30, 2},
+                                                              FuseWay{"two_hosts_stage_2", "", true, 30, 2, 2},
                                                               FuseWay{"two_hosts_apart", "", false, 10, 2}),
                                             ::testing::Values(4, 6)),
                          name_of_way);
 INSTANTIATE_TEST_SUITE_P(ThreeHosts, FuseProperty,
-                         ::testing::Combine(::testing::Values(FuseWay{"three_hosts", "", true, 30, 3}),
+                         ::testing::Combine(::testing::Values(FuseWay{"three_hosts", "", true, 30, 3},
+                                                              FuseWay{"three_hosts_stage_2", "", true, 20, 3, 2}),
                                             ::testing::Values(6)),
                          name_of_way);
 INSTANTIATE_TEST_SUITE_P(Ways, FuseProperty,
                          ::testing::Combine(::testing::Values(FuseWay{"thread", "thread", true, 60},
                                                               FuseWay{"thread_apart", "thread", false, 30},
                                                               FuseWay{"shm", "shm", true, 30},
-                                                              FuseWay{"gloo", "gloo", true, 30}),
+                                                              FuseWay{"gloo", "gloo", true, 30},
+                                                              FuseWay{"thread_stage_2", "thread", true, 40, 1, 2},
+                                                              FuseWay{"apart_stage_2", "thread", false, 20, 1, 2},
+                                                              FuseWay{"shm_stage_2", "shm", true, 20, 1, 2},
+                                                              FuseWay{"gloo_stage_2", "gloo", true, 30, 1, 2}),
                                             ::testing::Values(1, 2, 3, 4)),
                          name_of_way);
 

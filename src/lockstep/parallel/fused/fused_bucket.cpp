@@ -1,5 +1,6 @@
 #include "lockstep/parallel/fused/fused_bucket.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -15,7 +16,7 @@ bool can_be_fused(const at::Tensor& parameter) {
          parameter.device().is_cpu() && parameter.layout() == at::kStrided && parameter.is_leaf();
 }
 
-std::unordered_set<const c10::TensorImpl*> parameters_of(const FlatOptimizer& optimizer) {
+std::unordered_set<const c10::TensorImpl*> updated_by(const FlatOptimizer& optimizer) {
   std::unordered_set<const c10::TensorImpl*> result;
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) result.insert(parameter.unsafeGetTensorImpl());
@@ -36,7 +37,7 @@ FusedBucket bucket_over(const BucketMemory& gradients) {
 
 std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, const FlatOptimizer& optimizer,
                                               const Communicator& communicator) {
-  const auto known = parameters_of(optimizer);
+  const auto known = updated_by(optimizer);
   std::vector<FusedBucket> chosen;
   bool any_known = false;
   for (std::size_t index = 0; index < gradients.size(); ++index) {
@@ -55,6 +56,21 @@ std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, 
                 "build the optimizer over the parameters of the module that is wrapped");
   }
   return chosen;
+}
+
+std::size_t position_of(const std::vector<FusedBucket>& buckets, std::size_t index) {
+  const auto found =
+      std::find_if(buckets.begin(), buckets.end(), [&](const FusedBucket& bucket) { return bucket.index == index; });
+  return static_cast<std::size_t>(found - buckets.begin());
+}
+
+std::vector<std::size_t> parameters_of(const std::vector<FusedBucket>& buckets) {
+  std::vector<std::size_t> result;
+  for (const FusedBucket& bucket : buckets) {
+    result.insert(result.end(), bucket.parameters.begin(), bucket.parameters.end());
+  }
+  std::sort(result.begin(), result.end());
+  return result;
 }
 
 at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes) {

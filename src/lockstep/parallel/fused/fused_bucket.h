@@ -30,6 +30,12 @@ struct FusedBucket {
 std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, const FlatOptimizer& optimizer,
                                               const Communicator& communicator);
 
+/// The place in `buckets` of the bucket that GradientBuckets counts as `index`.
+std::size_t position_of(const std::vector<FusedBucket>& buckets, std::size_t index);
+
+/// All buckets' parameters, in ascending order.
+std::vector<std::size_t> parameters_of(const std::vector<FusedBucket>& buckets);
+
 /// The place of the bucket's parameter `index` in its weights, as a tensor of these sizes.
 at::Tensor weights_place(const FusedBucket& bucket, std::size_t index, at::IntArrayRef sizes);
 

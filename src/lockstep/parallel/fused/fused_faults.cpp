@@ -25,6 +25,19 @@ FaultText text_of(FusedFault fault, const std::string& parameter) {
           "write lockstep::clip_grad_norm_(model->parameters(), max_norm), which clips by the norm of the average, "
           "or set StepOptions::max_norm; to clip by value, leave out fuse; to multiply by the same factor on every "
           "rank, write parameter.mutable_grad().mul_(factor), without data()"};
+    case FusedFault::GradientWritten:
+      return {
+          "the gradient of " + name +
+              " was written after backward had sent it: with stage 2 its owner has the sum of all ranks' gradients, "
+              "and grad only stands for it",
+          "write lockstep::clip_grad_norm_(model->parameters(), max_norm), or set StepOptions::max_norm or "
+          "gradient_factor; if the program must read or write gradients, fuse with stage 1"};
+    case FusedFault::GradientDropped:
+      return {"the gradient of " + name +
+                  " was dropped after backward had sent it, and other parameters' gradients were not: with stage 2 its "
+                  "owner has the sum of all ranks' gradients, and cannot take this rank's out again",
+              "call zero_grad() for all parameters of the fused optimizer; to leave a parameter out of a step, freeze "
+              "it before forward, or fuse with stage 1"};
     case FusedFault::WeightWritten:
       return {name + " was written between backward and the step of the fused optimizer",
               "call step() of the optimizer that fuse was given, and of no other over the same parameters; to write "

@@ -23,32 +23,16 @@ bool FusedUpdate::covers(const at::Tensor& parameter) const {
   return is_active() && covered_.count(parameter.unsafeGetTensorImpl()) != 0;
 }
 
+bool FusedUpdate::has_sent_gradients() const {
+  return parts_->stand_ins.any_sum() && !parts_->watch.gradients_are_gone();
+}
+
 StepResult FusedUpdate::step(const StepOptions& options) {
   return guarded([&] {
     UpdateRequest request;
     request.options = options;
     agree(&request);
     return run_update();
-  });
-}
-
-double FusedUpdate::gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) {
-  return guarded([&] {
-    UpdateRequest request;
-    request.kind = UpdateRequest::Kind::Norm;
-    request.norm_type = norm_type;
-    agree_on(request, parameters);
-    return run_norm();
-  });
-}
-
-void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
-  guarded([&] {
-    UpdateRequest request;
-    request.kind = UpdateRequest::Kind::Scale;
-    request.factor = factor;
-    agree_on(request, parameters);
-    run_scale();
   });
 }
 
@@ -78,19 +62,20 @@ bool FusedUpdate::shadow_update() {
 void FusedUpdate::look() {
   FusedWatch& watch = parts_->watch;
   agreement_.clear();
-  if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) watch.drop_gradients();
+  if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) drop_gradients();
+  parts_->gradients->notice_drop();
   if (!watch.is_waiting()) watch.note_writes();
   const std::vector<std::size_t> unsummed =
-      shards_ != nullptr ? parts_->gradients.without_shard_sum() : std::vector<std::size_t>();
+      shards_ != nullptr ? parts_->gradients->without_shard_sum() : std::vector<std::size_t>();
   const bool has_fault = parts_->faults.find() || parts_->faults.find_stale_copies();
   if (has_fault || !unsummed.empty()) {
     parts_->faults.add(unsummed, FusedFault::NoShardSum);
     agreement_.set_faulty();
   } else {
-    parts_->gradients.collect(agreement_.contributed());
+    parts_->gradients->collect(agreement_.contributed());
   }
   if (parts_->written.any()) agreement_.set_moved();
-  if (!parts_->gradients.are_summed()) agreement_.set_stale();
+  if (!parts_->gradients->are_summed()) agreement_.set_stale();
   if (!reducer_.all_left()) return;
   const std::uint32_t bits = reducer_.replica_watch().look();
   if (!reducer_.join_period().is_on()) agreement_.set_bits(bits);  // a rank without inputs has older weights
@@ -102,6 +87,7 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   look();
   if (request != nullptr) {
     agreement_.set_request(*request);
+    if (const auto kept = parts_->gradients->kept_sums()) agreement_.set_kept_sums(*kept);
   } else {
     agreement_.set_joined(communicator_->rank());
   }
@@ -109,7 +95,17 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   agreement_.exchange(*communicator_);
   reducer_.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) parts_->faults.throw_agreed();
-  if (agreement_.moved()) parts_->written.take_up(/*computes=*/request != nullptr);
+  if (agreement_.sums_differ()) {
+    throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
+                      communicator_->membership().where() + ", fused optimizer of stage 2",
+                      "call zero_grad() on every rank, or on none, between two backwards");
+  }
+  take_up_agreement(/*computes=*/request != nullptr);
+}
+
+// What the ranks have told each other. @param computes  this rank has inputs
+void FusedUpdate::take_up_agreement(bool computes) {
+  if (agreement_.moved()) parts_->written.take_up(computes);
   reducer_.replica_watch().compare(*communicator_, agreement_.differing_bits());
   reducer_.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
   const int active = agreement_.active_ranks();
@@ -122,10 +118,18 @@ void FusedUpdate::agree(const UpdateRequest* request) {
       selection_.broadcast(*communicator_, agreement_.lowest_active_rank());
     }
   }
+  reduce_rest();
+}
+
+// Adds up what backward has not.
+void FusedUpdate::reduce_rest() {
+  parts_->gradients->set_kept_sums(agreement_.kept_sums());
   // Scaling needs no sums: existing sums are scaled too, and otherwise the update computes them later.
-  if (!agreement_.stale() || agreement_.request().kind == UpdateRequest::Kind::Scale) return;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) parts_->memory->begin_reduction(i, reduce_op());
-  if (shards_ != nullptr) parts_->gradients.sums_begun();
+  const bool can_wait = agreement_.request().kind == UpdateRequest::Kind::Scale && !plan_.gives_buckets_back;
+  if (!agreement_.stale() || can_wait) return;
+  parts_->gradients->reduce(reduce_op(), agreement_.active_ranks());
+  if (plan_.gives_buckets_back) count_reduction();
+  if (shards_ != nullptr) parts_->gradients->sums_begun();
 }
 
 StepResult FusedUpdate::run_update() {
@@ -158,12 +162,12 @@ StepResult FusedUpdate::run_update() {
       optimizer_->step_local(rest);
     }
   }
-  if (options.zero_grad && (result.skipped || !memory.zeroes_buckets())) zero_buckets();
-  if (parts_->copies && !parts_->copies->end_update(*communicator_)) withdraw_copies();
   count_update(waited_s);
+  if (options.zero_grad) parts_->gradients->zero(!result.skipped && memory.zeroes_buckets());
+  if (parts_->copies && !parts_->copies->end_update(*communicator_)) withdraw_copies();
   parts_->watch.start_over();
   zeroed_ = options.zero_grad;
-  zeroed_writes_ = parts_->gradients.writes();
+  zeroed_writes_ = parts_->gradients->writes();
   return result;
 }
 
@@ -188,10 +192,6 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
   }
 }
 
-void FusedUpdate::zero_buckets() {
-  for (const FusedBucket& bucket : buckets_) bucket.gradients.zero_();
-}
-
 void FusedUpdate::zero_others() {
   for (const at::Tensor& parameter : other_parameters()) {
     if (parameter.grad().defined()) parameter.mutable_grad().zero_();
@@ -200,53 +200,20 @@ void FusedUpdate::zero_others() {
 
 void FusedUpdate::count_update(double waited_s) {
   StepStatistics& statistics = reducer_.statistics();
-  statistics.unused_parameters += parts_->gradients.end_update(agreement_.contributed());
+  statistics.unused_parameters += parts_->gradients->end_update(agreement_.contributed());
   statistics.waited_s += waited_s;
-  if (!agreement_.stale()) return;  // counted in backward
+  if (agreement_.stale() && !plan_.gives_buckets_back) count_reduction();  // else counted where it was made
+}
+
+void FusedUpdate::count_reduction() {
+  StepStatistics& statistics = reducer_.statistics();
+  const double waited_s = parts_->gradients->take_waited_s();
+  statistics.waited_s += waited_s;
+  statistics.waited_for_slot_s += waited_s;
   for (const FusedBucket& bucket : buckets_) {
     statistics.bytes += static_cast<std::int64_t>(bucket.gradients.nbytes());
     ++statistics.buckets;
   }
-}
-
-double FusedUpdate::run_norm() {
-  const double p = agreement_.request().norm_type;
-  double norm = 0;
-  if (p == 0) {
-    // Known on every rank since the agreement.
-    const auto& contributed = agreement_.contributed();
-    for (std::size_t i = 0; i < contributed.size(); ++i) norm += selection_.contains(i) ? contributed[i] : 0;
-  } else {
-    std::vector<OwnedGradients> parts;
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      const auto selected = selection_.cut(owned_gradients(b), buckets_[b], gradients_);
-      parts.insert(parts.end(), selected.begin(), selected.end());
-    }
-    norm = shards_ != nullptr && std::isfinite(p) ? whole_norm(selected_)
-                                                  : norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
-  }
-  parts_->memory->finish();
-  return norm;
-}
-
-void FusedUpdate::run_scale() {
-  const double factor = agreement_.request().factor;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const FusedBucket& bucket = buckets_[b];
-    void* memory = bucket.gradients.data_ptr();
-    GradientSource source;
-    source.sources = &memory;
-    element_type_of(bucket.gradients.scalar_type(), source.type);
-    source.factor = factor;
-    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      if (!selection_.contains(bucket.parameters[i])) continue;
-      const std::int64_t begin = bucket.offsets[i];
-      const std::int64_t end = begin + gradients_.parameter(bucket.parameters[i]).numel();
-      scale_in_place(source, static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
-      parts_->memory->follow_scaling(b, begin, end, factor);
-    }
-  }
-  parts_->watch.take_gradients();
 }
 
 // How messages reduce the gradients of this update. A backward that has started to reduce is not part of a join.
@@ -261,7 +228,8 @@ int FusedUpdate::divisor() const {
 OwnedGradients FusedUpdate::owned_gradients(std::size_t bucket) {
   OwnedGradients part;
   part.source = parts_->memory->gradients(bucket);
-  const bool is_averaged = plan_.sources == UpdatePlan::Sources::Messages && reduce_op() == ReduceOp::Avg;
+  const bool is_averaged =
+      plan_.gives_buckets_back || (plan_.sources == UpdatePlan::Sources::Messages && reduce_op() == ReduceOp::Avg);
   part.source.divisor = is_averaged || shards_ != nullptr ? 1 : divisor();
   part.begin = static_cast<std::size_t>(buckets_[bucket].own.begin);
   part.end = static_cast<std::size_t>(buckets_[bucket].own.end);

@@ -15,9 +15,11 @@
 #include "lockstep/optim/flat_optimizer.h"
 #include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/fused/fused_faults.h"
-#include "lockstep/parallel/fused/fused_gradients.h"
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/gradient_selection.h"
+#include "lockstep/parallel/fused/gradients/fused_gradients.h"
+#include "lockstep/parallel/fused/gradients/gradient_pool.h"
+#include "lockstep/parallel/fused/gradients/stand_ins.h"
 #include "lockstep/parallel/fused/memory/fused_memory.h"
 #include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/update_agreement.h"
@@ -48,6 +50,7 @@ class FusedUpdate final : public StepDelegate {
   bool is_active() const { return optimizer_ != nullptr; }  ///< not collective
   FuseMode mode() const;                                    ///< not collective
   bool covers(const at::Tensor& parameter) const override;  ///< not collective
+  bool has_sent_gradients() const;                          ///< not collective
 
   StepResult step(const StepOptions& options) override;
   bool gradients_are_zero() const override;
@@ -66,7 +69,7 @@ class FusedUpdate final : public StepDelegate {
   void own_weights();
 
   /// The gradients of virtual shards are complete on this rank. Not collective.
-  void shards_ended() { parts_->gradients.take_shard_sums(); }
+  void shards_ended() { parts_->gradients->take_shard_sums(); }
 
   /// Takes part in one update of the other ranks without gradients. @return  true if no rank has inputs left
   bool shadow_update();
@@ -77,26 +80,32 @@ class FusedUpdate final : public StepDelegate {
   /// What exists while the update is in force. Each part uses those before it.
   struct Parts {
     std::unique_ptr<FusedMemory> memory;
+    StandIns stand_ins;
     FusedWatch watch;
     std::unique_ptr<PublishedCopies> copies;  // null without compute_dtype
-    FusedGradients gradients;
     FusedFaults faults;
     WrittenWeights written;
+    std::unique_ptr<FusedGradients> gradients;
 
-    Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> memory, std::vector<at::Tensor> watched,
+    Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> memory, const std::vector<at::Tensor>& watched,
           GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, Communicator& communicator);
   };
 
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
 
-  void take_over(FuseOptions options, std::string& reason);
+  void take_over(const FuseOptions& options, std::string& reason);
   void place_gradients(at::ScalarType dtype);
-  void share_out(bool may_share);
+  void share_out(const FuseOptions& options);
+  std::unique_ptr<FusedGradients> make_gradients(GradientPool pool);
   void publish_copies(std::string& reason);
   void withdraw_copies();
   void release() noexcept;
+  void show_averages(const std::vector<at::Tensor>& averages);
   void look();
+  void drop_gradients();
   void agree(const UpdateRequest* request);
+  void take_up_agreement(bool computes);
+  void reduce_rest();
   void agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters);
   StepResult run_update();
   double run_norm();
@@ -114,9 +123,9 @@ class FusedUpdate final : public StepDelegate {
   static std::string refusal_with_shards(const FlatOptimizer& optimizer, const GradientBuckets& gradients,
                                          const std::vector<FusedBucket>& buckets, FuseOptions options);
   void update_buckets(double factor, bool zero);
-  void zero_buckets();
   void zero_others();
   void count_update(double waited_s);
+  void count_reduction();
   std::vector<at::Tensor> other_parameters() const;
   /// Runs `body`. If it throws on this rank only, the group ends, because the others would wait.
   template <typename Body>

@@ -10,6 +10,8 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_state.h"
 #include "lockstep/parallel/fused/fused_update.h"
+#include "lockstep/parallel/fused/gradients/placed_gradients.h"
+#include "lockstep/parallel/fused/gradients/pooled_gradients.h"
 #include "lockstep/parallel/fused/memory/tree_memory.h"
 
 namespace lockstep {
@@ -26,12 +28,26 @@ const char* to_string(FuseMode mode) {
   return "off";
 }
 
+namespace {
+
+void check_stage(const FuseOptions& options, const Communicator& communicator) {
+  const std::string where = communicator.membership().where() + ", fuse";
+  if (options.stage != 1 && options.stage != 2) {
+    throw Error(fmt::format("stage is {}", options.stage), where,
+                "choose 1, which shards the optimizer's state, or 2, which shards gradients too; weights in shards "
+                "(stage 3) are not there yet");
+  }
+  if (options.slots < 1) throw Error("slots is 0", where, "choose at least 1; 4 is the default");
+}
+
+}  // namespace
+
 FusedUpdate::Parts::Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> with_memory,
-                          std::vector<at::Tensor> watched, GradientBuckets& buckets_of_all,
+                          const std::vector<at::Tensor>& watched, GradientBuckets& buckets_of_all,
                           const std::vector<FusedBucket>& buckets, Communicator& communicator)
     : memory(std::move(with_memory)),
-      watch(std::move(watched)),
-      gradients(plan, buckets_of_all, buckets, *memory, watch),
+      stand_ins(watched),
+      watch(watched, stand_ins),
       faults(buckets_of_all, buckets, watch, copies, communicator),
       written(plan, buckets_of_all, buckets, watch, copies, communicator) {}
 
@@ -58,6 +74,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
     throw Error(fmt::format("compute_dtype is {}", c10::toString(computed)),
                 communicator->membership().where() + ", fuse", "choose Float or BFloat16");
   }
+  check_stage(options, *communicator);
   const GradientBuckets& gradients = reducer.buckets();
   std::vector<FusedBucket> buckets = choose_fused_buckets(gradients, optimizer, *communicator);
   std::vector<at::Tensor> chosen;
@@ -90,9 +107,14 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   return fused;
 }
 
-void FusedUpdate::take_over(FuseOptions options, std::string& reason) {
-  place_gradients(options.gradient_dtype);
-  share_out(options.share_weights);
+void FusedUpdate::take_over(const FuseOptions& options, std::string& reason) {
+  GradientPool pool;
+  if (options.stage == 2) {
+    pool = GradientPool(buckets_, options.gradient_dtype, options.slots, gradients_, *communicator_);
+  } else {
+    place_gradients(options.gradient_dtype);
+  }
+  share_out(options);
   auto memory = make_fused_memory(plan_, buckets_, gradients_, *communicator_);
   if (shards_ != nullptr) memory = make_tree_memory(plan_, buckets_, *shards_, *communicator_, std::move(memory));
   std::vector<std::size_t> indices;
@@ -108,11 +130,21 @@ void FusedUpdate::take_over(FuseOptions options, std::string& reason) {
     }
     segments.push_back(std::move(segment));
   }
-  parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(watched), gradients_, buckets_, *communicator_);
+  parts_ = std::make_unique<Parts>(plan_, std::move(memory), watched, gradients_, buckets_, *communicator_);
+  parts_->gradients = make_gradients(std::move(pool));
   if (options.compute_dtype == at::ScalarType::BFloat16) publish_copies(reason);
   optimizer_->shard(std::move(segments));
   optimizer_->set_step_delegate(this);
-  reducer_.hand_over(indices, parts_->gradients);
+  reducer_.hand_over(indices, *parts_->gradients);
+}
+
+std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
+  if (!plan_.gives_buckets_back) {
+    return std::make_unique<PlacedGradients>(plan_, gradients_, buckets_, *parts_->memory, parts_->watch);
+  }
+  const PooledGradients::Parts parts{communicator_,   gradients_,        buckets_,
+                                     *parts_->memory, parts_->stand_ins, parts_->watch};
+  return std::make_unique<PooledGradients>(parts, std::move(pool));
 }
 
 // Only where ranks share one copy of the weights: elsewhere each rank would make a copy for itself, which is what
@@ -148,10 +180,10 @@ void FusedUpdate::place_gradients(at::ScalarType dtype) {
 }
 
 // Makes the plan, and gives each bucket this rank's parts.
-void FusedUpdate::share_out(bool may_share) {
+void FusedUpdate::share_out(const FuseOptions& options) {
   std::vector<at::Tensor> memory;
   for (const FusedBucket& bucket : buckets_) memory.push_back(bucket.gradients);
-  plan_ = plan_update(memory, *communicator_, may_share);
+  plan_ = plan_update(memory, *communicator_, options.share_weights, options.stage == 2);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     buckets_[i].own = plan_.region(i, communicator_->rank());
     buckets_[i].filled = plan_.filled_part(i, communicator_->rank());
@@ -171,13 +203,17 @@ void FusedUpdate::before_forward() {
 // Weights that were loaded since backward are as valid as weights that are loaded now.
 void FusedUpdate::gradients_dropped() {
   FusedWatch& watch = parts_->watch;
-  if (!watch.is_waiting()) return;
-  if (!watch.allows_drop()) guarded([&] { parts_->faults.throw_own(); });
-  watch.drop_gradients();
+  if (watch.is_waiting() && !watch.allows_drop()) guarded([&] { parts_->faults.throw_own(); });
+  drop_gradients();
+}
+
+void FusedUpdate::drop_gradients() {
+  if (parts_->watch.is_waiting()) parts_->watch.drop_gradients();
+  parts_->gradients->drop();
 }
 
 bool FusedUpdate::gradients_are_zero() const {
-  return zeroed_ && other_parameters().empty() && parts_->gradients.writes() == zeroed_writes_;
+  return zeroed_ && other_parameters().empty() && parts_->gradients->writes() == zeroed_writes_;
 }
 
 void FusedUpdate::own_weights() {
@@ -188,7 +224,7 @@ void FusedUpdate::own_weights() {
                 communicator_->membership().where() + ", fused optimizer",
                 "call it before backward, after step(), or after zero_grad()");
   }
-  gradients_dropped();
+  if (watch.is_waiting()) gradients_dropped();
   parts_->written.move_to_own_memory();
 }
 
@@ -198,6 +234,7 @@ void FusedUpdate::release() noexcept {
   optimizer_ = nullptr;
   try {
     const at::NoGradGuard no_grad;
+    if (parts_ && parts_->gradients) parts_->gradients->leave();
     reducer_.take_back();
     if (parts_ && plan_.shares_weights()) {
       for (const FusedBucket& bucket : buckets_) leave_shared_weights(bucket, gradients_);
@@ -206,6 +243,16 @@ void FusedUpdate::release() noexcept {
     log_warning("the weights stay in memory that the ranks share: {}", error.what());
   }
   parts_.reset();
+}
+
+// As after a backward without `fuse`: the averages, and what this rank has added since.
+void FusedUpdate::show_averages(const std::vector<at::Tensor>& averages) {
+  for (std::size_t i = 0; i < averages.size(); ++i) {
+    if (!averages[i].defined()) continue;
+    gradients_.take(i);
+    gradients_.place(i).add_(averages[i]);
+    gradients_.show(i);
+  }
 }
 
 void FusedUpdate::optimizer_destroyed() noexcept {
@@ -218,7 +265,9 @@ void FusedUpdate::unfuse() {
     FlatOptimizer& optimizer = *optimizer_;
     const NamedParameters names = numbered_parameters(optimizer);
     const NamedState state = gather_optimizer_state(*communicator_, optimizer, names);
+    const std::vector<at::Tensor> averages = parts_->gradients->gather();
     release();
+    show_averages(averages);
     optimizer.unshard(names, state);
     // No rank may write its weights before all ranks have their own.
     if (communicator_->world_size() > 1) communicator_->barrier();

@@ -9,6 +9,7 @@ namespace lockstep {
 
 std::string FusedUpdate::refusal_with_shards(const FlatOptimizer& optimizer, const GradientBuckets& gradients,
                                              const std::vector<FusedBucket>& buckets, FuseOptions options) {
+  if (options.stage != 1) return "with virtual shards each rank adds gradients up in buckets, which stage 2 gives back";
   if (options.gradient_dtype != at::ScalarType::Float) {
     return fmt::format("gradient_dtype is {}, which rounds each rank's part of a sum over virtual shards",
                        c10::toString(options.gradient_dtype));

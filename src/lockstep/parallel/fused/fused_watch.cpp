@@ -5,11 +5,13 @@
 
 namespace lockstep {
 
-FusedWatch::FusedWatch(std::vector<at::Tensor> parameters)
+FusedWatch::FusedWatch(std::vector<at::Tensor> parameters, const StandIns& stand_ins)
     : parameters_(std::move(parameters)),
+      stand_ins_(stand_ins),
       weights_(parameters_.size()),
       gradients_(parameters_.size()),
-      writes_(parameters_.size(), WeightWrite::None) {
+      writes_(parameters_.size(), WeightWrite::None),
+      kept_faults_(parameters_.size(), FusedFault::None) {
   take_weights();
 }
 
@@ -23,11 +25,24 @@ void FusedWatch::gradient_arrived(std::size_t index) {
 
 bool FusedWatch::gradients_are_gone() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!gradients_[i].is_set()) continue;
-    const at::Tensor& gradient = parameters_[i].grad();
-    if (gradient.defined() && !gradients_[i].was_zeroed(gradient)) return false;
+    if (!is_gone(i)) return false;
   }
   return true;
+}
+
+bool FusedWatch::is_gone(std::size_t index) const {
+  const bool is_sent = stand_ins_.means(index) == StandIns::Means::Sum;
+  if (!is_sent && !gradients_[index].is_set()) return true;
+  const at::Tensor& gradient = parameters_[index].grad();
+  if (!gradient.defined()) return true;
+  if (is_sent && stand_ins_.state(index) == StandIns::State::Zeroed) return true;
+  return gradients_[index].is_set() && gradients_[index].was_zeroed(gradient);
+}
+
+void FusedWatch::keep_gradient_faults() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].defined() && kept_faults_[i] == FusedFault::None) kept_faults_[i] = gradient_fault(i);
+  }
 }
 
 bool FusedWatch::allows_drop() {
@@ -43,6 +58,7 @@ void FusedWatch::forget_gradients() {
   is_waiting_ = false;
   turn_ += 7919;  // a prime: selects other elements each time
   for (GradientSample& sample : gradients_) sample.reset();
+  std::fill(kept_faults_.begin(), kept_faults_.end(), FusedFault::None);
 }
 
 void FusedWatch::drop_gradients() {
@@ -104,6 +120,27 @@ FusedFault FusedWatch::weight_fault(std::size_t index) const {
 }
 
 FusedFault FusedWatch::gradient_fault(std::size_t index) const {
+  if (kept_faults_[index] != FusedFault::None) return kept_faults_[index];
+  const StandIns::Means means = stand_ins_.means(index);
+  if (means == StandIns::Means::Nothing) return sample_fault(index);
+  switch (stand_ins_.state(index)) {
+    case StandIns::State::Intact:
+      return FusedFault::None;
+    case StandIns::State::Gone:
+    case StandIns::State::Zeroed:
+      return means == StandIns::Means::Sum ? FusedFault::GradientDropped : FusedFault::None;
+    case StandIns::State::Written:
+      return FusedFault::GradientWritten;
+    case StandIns::State::Other:
+      break;
+  }
+  // A later backward that was not synchronised may have put a gradient there, which counts in addition.
+  const bool is_known = gradients_[index].is_set() && gradients_[index].is_in_place(parameters_[index].grad());
+  if (means == StandIns::Means::Sum && !is_known) return FusedFault::GradientWritten;
+  return sample_fault(index);
+}
+
+FusedFault FusedWatch::sample_fault(std::size_t index) const {
   const GradientSample& sample = gradients_[index];
   const at::Tensor& gradient = parameters_[index].grad();
   if (!sample.is_set() || !gradient.defined() || gradient.layout() != at::kStrided) return FusedFault::None;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lockstep/parallel/fused/gradients/stand_ins.h"
 #include "lockstep/parallel/fused/tensor_sample.h"
 
 namespace lockstep {
@@ -14,11 +15,13 @@ namespace lockstep {
 enum class FusedFault : std::uint8_t {
   None = 0,
   GradientChanged = 1,  ///< since backward, without autograd's knowledge, as LibTorch's clipping does, or by a clamp
-  WeightWritten = 2,    ///< since backward, by something other than the fused update
-  WeightMoved = 3,      ///< to other memory, since backward
-  WeightConverted = 4,  ///< to another dtype, shape or device
-  CopyStale = 5,        ///< forward has read a bf16 copy without a write that the watch had not seen
-  NoShardSum = 6,       ///< the gradient is no sum of virtual shards, though they are in use
+  GradientWritten = 2,  ///< after it was sent, so that only a stand-in was written
+  GradientDropped = 3,  ///< after it was sent, and not together with all other gradients
+  WeightWritten = 4,    ///< since backward, by something other than the fused update
+  WeightMoved = 5,      ///< to other memory, since backward
+  WeightConverted = 6,  ///< to another dtype, shape or device
+  CopyStale = 7,        ///< forward has read a bf16 copy without a write that the watch had not seen
+  NoShardSum = 8,       ///< the gradient is no sum of virtual shards, though they are in use
 };
 
 /// How weights were written between two updates, while no gradient waited for its update.
@@ -39,10 +42,15 @@ enum class WeightWrite : std::uint8_t {
 class FusedWatch {
  public:
   /// @param parameters  in the order of the indices below; undefined ones are not watched
-  explicit FusedWatch(std::vector<at::Tensor> parameters);
+  /// @param stand_ins   of the same parameters' gradients; must outlive this object
+  FusedWatch(std::vector<at::Tensor> parameters, const StandIns& stand_ins);
 
   /// Backward has added to the gradient of parameter `index`.
   void gradient_arrived(std::size_t index);
+  /// The gradient of parameter `index` was taken away and sent.
+  void gradient_sent(std::size_t index) { gradients_[index].reset(); }
+  /// Keeps what is wrong with gradients now: the next backward adds to them.
+  void keep_gradient_faults();
   /// Whether gradients of a backward wait for an update.
   bool is_waiting() const { return is_waiting_; }
   /// Whether all waiting gradients are zero or undefined. This is the effect of `zero_grad` of the module or of
@@ -74,13 +82,17 @@ class FusedWatch {
 
  private:
   void forget_gradients();
+  bool is_gone(std::size_t index) const;
   FusedFault weight_fault(std::size_t index) const;
   FusedFault gradient_fault(std::size_t index) const;
+  FusedFault sample_fault(std::size_t index) const;
 
   std::vector<at::Tensor> parameters_;
+  const StandIns& stand_ins_;
   std::vector<WeightSample> weights_;
   std::vector<GradientSample> gradients_;
   std::vector<WeightWrite> writes_;
+  std::vector<FusedFault> kept_faults_;
   std::uint64_t turn_ = 0;
   bool is_waiting_ = false;
   bool has_updated_ = false;  // since the last drop of gradients whose weights had been written

@@ -81,6 +81,8 @@ void UpdateAgreement::clear() {
   std::fill(joined_.begin(), joined_.end(), std::uint8_t{0});
   stale_ = faulty_ = moved_ = false;
   bits_.reset();
+  kept_sums_.reset();
+  sums_differ_ = false;
   has_request_ = false;
   request_ = UpdateRequest();
 }
@@ -95,8 +97,8 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   const std::size_t stale_at = contributed_.size() + joined_.size();
   const std::size_t request_at = stale_at + 3;
   const std::size_t bits_at = request_at + 2 * request_bytes;
-  at::Tensor message =
-      at::empty({static_cast<std::int64_t>(bits_at + 2 * sizeof(std::uint32_t))}, at::TensorOptions().dtype(at::kByte));
+  const std::size_t sums_at = bits_at + 2 * sizeof(std::uint32_t);
+  at::Tensor message = at::empty({static_cast<std::int64_t>(sums_at + 2)}, at::TensorOptions().dtype(at::kByte));
   std::uint8_t* bytes = message.data_ptr<std::uint8_t>();
   std::copy(contributed_.begin(), contributed_.end(), bytes);
   std::copy(joined_.begin(), joined_.end(), bytes + contributed_.size());
@@ -106,6 +108,7 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   std::fill(bytes + request_at, bytes + message.numel(), std::uint8_t{0});
   if (has_request_) write_with_complement(numbers_of(request_), bytes + request_at);
   if (bits_) write_with_complement(*bits_, bytes + bits_at);
+  if (kept_sums_) write_with_complement(*kept_sums_, bytes + sums_at);
   if (communicator.world_size() > 1) communicator.all_reduce(message, ReduceOp::Max);
   std::copy(bytes, bytes + contributed_.size(), contributed_.begin());
   std::copy(bytes + contributed_.size(), bytes + stale_at, joined_.begin());
@@ -116,6 +119,8 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   for (std::size_t i = 0; i < sizeof(std::uint32_t); ++i) {
     if (differs(bytes + bits_at + i, sizeof(std::uint32_t))) differing_bits_ |= std::uint32_t{0xff} << (8 * i);
   }
+  sums_differ_ = differs(bytes + sums_at, 1);
+  kept_sums_ = bytes[sums_at];
   if (active_ranks() == 0 || faulty_) return;  // a rank that has found a fault names it
   for (std::size_t i = 0; i < request_bytes; ++i) {
     if (!differs(bytes + request_at + i, request_bytes)) continue;

@@ -36,6 +36,8 @@ class UpdateAgreement {
   void set_stale() { stale_ = true; }
   /// This rank has found a fault.
   void set_faulty() { faulty_ = true; }
+  /// How often this rank, as an owner, has added to the sums that it keeps. Must be equal on all ranks that say it.
+  void set_kept_sums(std::uint8_t number) { kept_sums_ = number; }
   /// Parameters of this rank have other memory, or the program has written them since the last update.
   void set_moved() { moved_ = true; }
   /// Bits that must be equal on all ranks that set them.
@@ -51,6 +53,8 @@ class UpdateAgreement {
   bool stale() const { return stale_; }    ///< on any rank
   bool faulty() const { return faulty_; }  ///< on any rank
   bool moved() const { return moved_; }    ///< on any rank
+  bool sums_differ() const { return sums_differ_; }
+  std::uint8_t kept_sums() const { return kept_sums_.value_or(0); }  ///< of the ranks that said it
   /// The bits in whose byte the ranks that set them differ.
   std::uint32_t differing_bits() const { return differing_bits_; }
   bool joined(int rank) const { return joined_[static_cast<std::size_t>(rank)] != 0; }
@@ -65,6 +69,8 @@ class UpdateAgreement {
   bool moved_ = false;
   std::optional<std::uint32_t> bits_;
   std::uint32_t differing_bits_ = 0;
+  std::optional<std::uint8_t> kept_sums_;
+  bool sums_differ_ = false;
   bool has_request_ = false;
   UpdateRequest request_;
 };

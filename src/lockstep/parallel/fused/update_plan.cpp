@@ -51,10 +51,12 @@ Region UpdatePlan::filled_part(std::size_t bucket, int rank) const {
   return {rank, begin, begin + share};
 }
 
-UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share) {
+UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share,
+                       bool gives_buckets_back) {
   UpdatePlan plan;
+  plan.gives_buckets_back = gives_buckets_back;
   if (may_share && all_shared(gradients, communicator)) {
-    plan.sources = UpdatePlan::Sources::InPlace;
+    if (!gives_buckets_back) plan.sources = UpdatePlan::Sources::InPlace;
     plan.copies = UpdatePlan::Copies::PerHost;
     place_on_one_host(plan, communicator.world_size());
   } else if (may_share && can_share_on_hosts(communicator)) {

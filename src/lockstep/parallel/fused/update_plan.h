@@ -28,6 +28,8 @@ struct UpdatePlan {
   enum class Copies { PerHost, PerRank };
 
   Sources sources = Sources::Messages;
+  /// Owners keep sums, and the memory of a bucket is used again when it is reduced. Only by messages.
+  bool gives_buckets_back = false;
   Copies copies = Copies::PerRank;
   std::vector<std::vector<Region>> regions;  ///< by bucket and owner: equal shares, one for each rank, in rank order
 
@@ -52,6 +54,8 @@ struct UpdatePlan {
 /// weights of its own, and rank 0 logs why.
 /// @param gradients  the memory of each bucket
 /// @param may_share  false: every rank keeps weights of its own, even if the engine could share them
-UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share);
+/// @param gives_buckets_back  see UpdatePlan
+UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share,
+                       bool gives_buckets_back);
 
 }  // namespace lockstep

@@ -73,6 +73,7 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> parameters, std::share
     buckets_.push_back(std::move(bucket));
   }
   is_private_.resize(buckets_.size(), false);
+  is_lent_.resize(buckets_.size(), false);
 }
 
 void GradientBuckets::use_memory(BucketMemory& bucket, const at::Tensor& message) {
@@ -133,14 +134,22 @@ void GradientBuckets::use_dtype(std::size_t index, at::ScalarType dtype) {
   is_private_[index] = false;
 }
 
+void GradientBuckets::lend(std::size_t index, const at::Tensor& memory) {
+  const at::NoGradGuard no_grad;
+  use_memory(buckets_[index], memory.narrow(0, 0, buckets_[index].message.numel()));
+  is_private_[index] = false;
+  is_lent_[index] = true;
+}
+
 void GradientBuckets::use_own_dtype() {
   const at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
     BucketMemory& bucket = buckets_[index];
     const at::ScalarType dtype = bucket.contents.parameters.front().scalar_type();
-    if (bucket.memory.scalar_type() == dtype) continue;
+    if (bucket.memory.scalar_type() == dtype && !is_lent_[index]) continue;
     use_memory(bucket, at::empty({bucket.message.numel()}, bucket.message.options().dtype(dtype)));
     is_private_[index] = true;  // other ranks may not call this, and allocating from the communicator is collective
+    is_lent_[index] = false;
     for (const std::size_t i : bucket.parameters) {
       if (parameters_[i].tensor.grad().defined()) take(i);
     }

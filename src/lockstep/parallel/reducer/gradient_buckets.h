@@ -66,7 +66,10 @@ class GradientBuckets {
   /// Gives the bucket memory of the communicator and of this dtype, if it has other memory. Collective.
   /// @throws Error  if memory is short on some rank; use_own_dtype then restores everything
   void use_dtype(std::size_t bucket, at::ScalarType dtype);
-  /// Keeps the gradients of every bucket in its parameters' dtype again, in memory of this rank. Not collective.
+  /// Lets the bucket's gradients lie at the beginning of `memory`, which other buckets use too. What is there is lost;
+  /// `place` and `take` mean that memory from now on.
+  void lend(std::size_t bucket, const at::Tensor& memory);
+  /// Keeps the gradients of every bucket in its parameters' dtype again, in memory of the bucket's own. Not collective.
   void use_own_dtype();
 
  private:
@@ -82,6 +85,7 @@ class GradientBuckets {
   std::vector<Place> places_;  // by parameter
   std::vector<BucketMemory> buckets_;
   std::vector<bool> is_private_;  // by bucket: the memory is not the communicator's
+  std::vector<bool> is_lent_;     // by bucket: other buckets use the memory too
 };
 
 }  // namespace lockstep

@@ -50,12 +50,12 @@ std::size_t GradientHooks::follow() {
 // A hook on the tensor itself stays when the tensor gets other memory, and sees the gradient before it is accumulated.
 // But it prevents functions from adding to large gradients in place (gradient_in_place.h), so matrices get no such hook
 // unless there are no other parameters: one hook that is called is enough for all.
-void GradientHooks::set_tripwires(const Call& reached) {
+void GradientHooks::set_tripwires(const Call& reached, bool everywhere) {
   const auto is_small = [](const at::Tensor& parameter) { return parameter.dim() <= 1; };
   const bool any_small = std::any_of(parameters_.begin(), parameters_.end(), is_small);
   tripwires_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (any_small && !is_small(parameters_[i])) continue;
+    if (tripwires_[i] || (!everywhere && any_small && !is_small(parameters_[i]))) continue;
     tripwires_[i] = parameters_[i].register_hook([reached, i](const at::Tensor&) { reached(i); });
   }
 }

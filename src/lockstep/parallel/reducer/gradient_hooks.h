@@ -36,8 +36,8 @@ class GradientHooks {
 
   /// Without a forward through the wrapper nothing calls `follow`: if all parameters got other memory, backward does
   /// not call `arrived`. From now on, backward calls `reached` before it adds to the gradients of some parameters, at
-  /// least one of them if there are any.
-  void set_tripwires(const Call& reached);
+  /// least one of them if there are any. @param everywhere  of all parameters
+  void set_tripwires(const Call& reached, bool everywhere);
   /// Calls `call` at the end of the backward that runs now, if it has changed the gradient of the parameter by then.
   void at_end_if_changed(std::size_t index, const std::function<void()>& call) const;
 

@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <utility>
@@ -78,6 +77,7 @@ void Reducer::hand_over(const std::vector<std::size_t>& buckets, LaterReduction&
     progress_[index].is_left = true;
     for (const std::size_t i : buckets_[index].parameters) replica_watch_.set_left_out(i, true);
   }
+  set_tripwires();
 }
 
 void Reducer::take_back() {
@@ -126,107 +126,13 @@ void Reducer::follow_parameters() {
             dense + sparse, hooks_.size() + sparse_hooks_.size());
 }
 
-void Reducer::watch_output(const at::Tensor& output) {
-  trace_->end_forward(output, synchronise_);
-  if (!synchronise_ || !output.defined() || !output.requires_grad()) return;
-  if (backward_ == Backward::None) backward_ = Backward::Awaited;
-  // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
-  // (activation checkpointing) see only the inner one, whose end is not the end of the step.
-  output.register_hook([weak = weak_from_this()](const at::Tensor&) {
-    const auto self = weak.lock();
-    if (!self) {
-      throw Error(
-          "backward goes through an output of a DistributedDataParallel that is destroyed, so that nobody would "
-          "average its gradients",
-          "DistributedDataParallel", "keep the wrapper until backward has returned");
-    }
-    const std::lock_guard<std::mutex> lock(self->mutex_);
-    if (self->in_backward() && self->engine_task_.expired()) self->drop_backward();
-    if (self->synchronise_ && !self->in_backward()) self->begin_backward();
-  });
-}
-
-void Reducer::follow_backward(std::function<void()> at_begin, std::function<void()> at_end) {
-  const bool has_tripwires = at_begin_ != nullptr;
-  at_begin_ = std::move(at_begin);
-  at_end_ = std::move(at_end);
-  if (has_tripwires) return;
-  GradientHooks& hooks = hooks_.size() > 0 ? hooks_ : sparse_hooks_;
-  hooks.set_tripwires([weak = weak_from_this(), &hooks](std::size_t index) {
-    if (const auto self = weak.lock()) self->on_tripwire(hooks, index);
-  });
-}
-
-// @param hooks  of the parameter
-void Reducer::on_tripwire(const GradientHooks& hooks, std::size_t index) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (hooks.is_current(index)) return;
-  at_begin_();
-  follow_parameters();
-  // LibTorch 1 looks for hooks behind the accumulation before it calls this hook, so a hook added here is too late for
-  // this parameter. Its gradient may also go elsewhere (torch::autograd::grad) and then does not change.
-  hooks.at_end_if_changed(index, [weak = weak_from_this(), is_sparse = &hooks == &sparse_hooks_, index] {
-    const auto self = weak.lock();
-    if (!self) return;
-    if (is_sparse) {
-      self->on_sparse_gradient();
-    } else {
-      self->on_gradient(index);
-    }
-  });
-}
-
-void Reducer::on_gradient(std::size_t index) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  note_gradient(index);
-}
-
-void Reducer::on_sparse_gradient() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (synchronise_) reach_parameters();  // the end of the backward combines the gradients
-}
-
-void Reducer::reach_parameters() {
-  if (in_backward() && engine_task_.expired()) drop_backward();
-  if (!in_backward()) begin_backward();
-  if (backward_ == Backward::Begun) backward_ = Backward::Reached;
-}
-
-void Reducer::begin_backward() {
-  if (at_begin_) {
-    at_begin_();
-    follow_parameters();
-  }
-  backward_ = Backward::Begun;
-  next_launch_ = 0;
-  flags_.clear();
-  if (moved_) flags_.set_moved();
-  std::fill(parameters_.begin(), parameters_.end(), ParameterState());
-  std::fill(fired_.begin(), fired_.end(), false);
-  for (std::size_t i = 0; i < progress_.size(); ++i) {
-    progress_[i].pending = buckets_[i].parameters.size();
-    progress_[i].launched = false;
-    progress_[i].work.reset();
-  }
-  // The engine destroys the callback and its captures with the backward: at its end or at an exception.
-  const auto task = std::make_shared<char>();
-  engine_task_ = task;
-  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
-    if (const auto self = weak.lock()) self->finish_backward();
-  });
-  if (!graph_.is_known()) return;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // So that it does not delay its bucket.
-    if (!graph_.expects(i) && leaves_in_backward(buckets_.bucket_of(i))) mark_ready(i);
-  }
-}
-
 void Reducer::note_gradient(std::size_t index) {
+  begin_for_later();
   const BucketProgress& bucket = progress_[buckets_.bucket_of(index)];
+  if (synchronise_) reach_parameters();
   if (bucket.is_left && !bucket.launched) later_->gradient_arrived(index);
   if (arrived_) arrived_(index);
   if (!synchronise_) return;
-  reach_parameters();
   if (!graph_.expects(index)) {
     end_group(
         *communicator_,
@@ -239,16 +145,17 @@ void Reducer::note_gradient(std::size_t index) {
   if (bucket.launched) {
     keep_late_gradient(index);
   } else if (parameters_[index].ready) {
-    if (buckets_.take(index)) flags_.set_contributed(index);  // a second part: already added, perhaps in other memory
+    // A second part: already added, perhaps in other memory.
+    if (!bucket.is_left && buckets_.take(index)) flags_.set_contributed(index);
   } else {
     mark_ready(index);
-    launch_ready_buckets();
+    launch_ready_buckets(false);
     communicator_->progress();
   }
 }
 
 void Reducer::mark_ready(std::size_t index) {
-  if (buckets_.take(index)) flags_.set_contributed(index);
+  if (!is_left(index) && buckets_.take(index)) flags_.set_contributed(index);
   parameters_[index].ready = true;
   const std::size_t bucket = buckets_.bucket_of(index);
   if (--progress_[bucket].pending == 0) trace_->ready(bucket);
@@ -263,22 +170,25 @@ void Reducer::keep_late_gradient(std::size_t index) {
   late = late.defined() ? late.add(grad) : grad;
 }
 
-void Reducer::launch_ready_buckets() {
+// @param at_end  of backward
+void Reducer::launch_ready_buckets(bool at_end) {
   // The last bucket carries the flags, which are complete only at the end, when finish_backward launches it.
   for (; next_launch_ + 1 < progress_.size(); ++next_launch_) {
     if (!leaves_in_backward(next_launch_)) continue;
     if (progress_[next_launch_].pending != 0) return;
+    if (!at_end && progress_[next_launch_].is_left && !later_->can_start(next_launch_)) return;
     launch(next_launch_);
   }
 }
 
 void Reducer::launch(std::size_t index) {
-  for (const std::size_t i : buckets_[index].parameters) parameters_[i].held = buckets_.take_off(i).defined();
   BucketProgress& bucket = progress_[index];
-  trace_->launch(index);
   if (bucket.is_left) {
     bucket.work = later_->start(index);
+    trace_->launch(index);
   } else {
+    for (const std::size_t i : buckets_[index].parameters) buckets_.take_off(i);
+    trace_->launch(index);
     bucket.work = hook_ ? hook_->start(buckets_.for_hook(index), *communicator_)
                         : communicator_->all_reduce_async(buckets_[index].message, reduce_op());
   }

@@ -125,7 +125,6 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   struct ParameterState {
     at::Tensor late;     // the part of the gradient that arrived after the bucket was launched
     bool ready = false;  // in this backward
-    bool held = false;   // this rank had a gradient at launch
   };
   struct BucketProgress {
     std::size_t pending = 0;  // parameters not ready yet
@@ -141,6 +140,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void on_gradient(std::size_t index);
   void on_sparse_gradient();
   void on_tripwire(const GradientHooks& hooks, std::size_t index);
+  void set_tripwires();
+  void watch_for_later(const at::Tensor& output);
+  void begin_for_later();
   bool in_backward() const { return backward_ >= Backward::Begun; }
   void begin_backward();
   void reach_parameters();
@@ -148,7 +150,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void note_gradient(std::size_t index);
   void mark_ready(std::size_t index);
   void keep_late_gradient(std::size_t index);
-  void launch_ready_buckets();
+  void launch_ready_buckets(bool at_end);
   void launch(std::size_t bucket);
   void finish_backward();
   void check_static_graph();
@@ -161,7 +163,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void reduce_late_gradients();
   void scale_by_active_ranks();
   void restore_gradients();
-  void restore_for_later(std::size_t index);
+  void give_back_to_later(std::size_t index);
   void average_sparse(bool has_inputs);
   ReduceOp reduce_op() const { return join_.divides_by_active_ranks() ? ReduceOp::Sum : ReduceOp::Avg; }
   bool is_left(std::size_t parameter) const { return progress_[buckets_.bucket_of(parameter)].is_left; }
@@ -190,6 +192,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::mutex mutex_;  // guards what follows
   Backward backward_ = Backward::None;
   std::weak_ptr<void> engine_task_;  // of this backward: expires when the engine drops it
+  std::weak_ptr<void> later_task_;   // of the backward that `later_` knows of
   std::vector<ParameterState> parameters_;
   std::vector<bool> fired_;               // by parameter: this backward has added to its gradient
   std::vector<BucketProgress> progress_;  // by bucket

@@ -51,7 +51,7 @@ void Reducer::check_static_graph() {
 
 // From the buckets that still wait for others to the averages of all.
 void Reducer::reduce_buckets() {
-  launch_ready_buckets();
+  launch_ready_buckets(true);
   statistics_ = StepStatistics();
   launch_last_bucket();
   wait_for_buckets();
@@ -99,7 +99,8 @@ void Reducer::wait_for_buckets() {
     statistics_.bytes += static_cast<std::int64_t>(buckets_[i].contents.buffer.nbytes());
     ++statistics_.buckets;
   }
-  statistics_.waited_s = seconds_since(start);
+  if (later_ != nullptr) statistics_.waited_for_slot_s = later_->take_waited_s();
+  statistics_.waited_s = seconds_since(start) + statistics_.waited_for_slot_s;
   statistics_.overlapped_s = std::max(0.0, busy_s - statistics_.waited_s);
 }
 
@@ -153,7 +154,7 @@ void Reducer::restore_gradients() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (is_left(i)) {
       any_late_for_later = any_late_for_later || parameters_[i].late.defined();
-      if (progress_[buckets_.bucket_of(i)].launched) restore_for_later(i);
+      if (progress_[buckets_.bucket_of(i)].launched) give_back_to_later(i);
       continue;
     }
     parameters_[i].late.reset();
@@ -170,16 +171,10 @@ void Reducer::restore_gradients() {
   }
 }
 
-// Gives the parameter back what this rank has computed.
-void Reducer::restore_for_later(std::size_t index) {
-  ParameterState& parameter = parameters_[index];
-  const bool is_late = parameter.late.defined();
-  if (is_late) {
-    buckets_.place(index).add_(std::exchange(parameter.late, at::Tensor()));
-    ++statistics_.late_gradients;
-  }
-  if (is_late || parameter.held) buckets_.show(index);
-  if (is_late) later_->gradient_arrived(index);
+void Reducer::give_back_to_later(std::size_t index) {
+  const at::Tensor late = std::exchange(parameters_[index].late, at::Tensor());
+  if (late.defined()) ++statistics_.late_gradients;
+  later_->give_back(index, late);
 }
 
 void Reducer::average_sparse(bool has_inputs) {

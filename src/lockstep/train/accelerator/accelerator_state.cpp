@@ -79,6 +79,11 @@ int AcceleratorState::cuda_device() const {
 NamedTensors AcceleratorState::gradients_of_open_window() const {
   const GradientAccumulation& accumulation = update_->accumulation;
   if (accumulation.position() == 0) return {};
+  for (const auto& wrapper : wrappers_) {
+    if (!wrapper().has_sent_gradients()) continue;
+    throw Error("gradients of the open window were sent to the ranks that update them, and grad only stands for them",
+                "Accelerator, save_state", "save after the update, or fuse with stage 1");
+  }
   NamedTensors tensors{
       {kWindow, torch::tensor({accumulation.position(), accumulation.window(), update_->open_backwards}, at::kLong)}};
   for (const auto& [name, parameter] : parameter_names()) {
@@ -191,7 +196,8 @@ void AcceleratorState::load_window(const NamedTensors& saved) {
   for (const auto& [name, parameter] : parameter_names()) {
     const auto gradient = by_name.find(kGradient + name);
     if (gradient == by_name.end()) continue;
-    if (!parameter.grad().defined()) {
+    // What stands for a gradient that was set to zero cannot be written.
+    if (!parameter.grad().defined() || !parameter.grad().is_non_overlapping_and_dense()) {
       parameter.mutable_grad() = gradient->second.to(parameter.device(), parameter.scalar_type(), false, /*copy=*/true);
     } else {
       parameter.grad().copy_(gradient->second);

@@ -68,7 +68,7 @@ std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vect
     case UpdatePlan::Sources::Messages:
       break;
   }
-  return make_message_memory(buckets, communicator, std::move(shared));
+  return make_message_memory(plan, buckets, communicator, std::move(shared));
 }
 
 }  // namespace lockstep

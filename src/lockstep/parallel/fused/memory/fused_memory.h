@@ -14,6 +14,13 @@
 
 namespace lockstep {
 
+/// How a bucket's gradients are reduced.
+struct GradientReduction {
+  ReduceOp op = ReduceOp::Avg;  ///< Sum or Avg
+  bool adds = false;            ///< to the sums that are there already, if messages reduce
+  int divisor = 1;              ///< of the result, if messages reduce
+};
+
 /// Moves gradients and weights of fused buckets between ranks. Calls in one update, in one order on every rank:
 /// `begin_reduction` for each bucket; `gradients` for each bucket, any number of times; `publish` for each bucket whose
 /// owned weights were updated, the same buckets on every rank; `finish` once.
@@ -21,9 +28,15 @@ class FusedMemory {
  public:
   virtual ~FusedMemory() = default;
   /// This rank has filled the bucket: starts to collect all ranks' gradients. Called in one order on every rank.
-  /// @param op  Sum or Avg: what `gradients` is then the source of, if messages collect
+  /// @param how  what `gradients` is then the source of, if messages collect
   /// @return  null if there is nothing to wait for
-  virtual std::shared_ptr<Work> begin_reduction(std::size_t bucket, ReduceOp op) = 0;
+  virtual std::shared_ptr<Work> begin_reduction(std::size_t bucket, const GradientReduction& how) = 0;
+  /// Whether the bucket's memory may be written again. Does not wait.
+  virtual bool is_reduced(std::size_t bucket) = 0;
+  /// Waits for the bucket's reduction, if one has begun: its memory may be written again.
+  virtual void end_reduction(std::size_t bucket) = 0;
+  /// The sums that messages have collected in the owned elements; undefined if the update reads gradients in place.
+  virtual at::Tensor sum(std::size_t bucket) = 0;
   /// The source of the sum of all ranks' gradients in the owned elements (or of their average: see `begin_reduction`):
   /// `sources` point to element 0.
   virtual GradientSource gradients(std::size_t bucket) = 0;

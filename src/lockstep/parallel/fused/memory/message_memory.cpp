@@ -1,6 +1,7 @@
 #include "lockstep/parallel/fused/memory/message_memory.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <utility>
@@ -12,12 +13,15 @@ namespace lockstep {
 namespace {
 
 /// Every rank gets the reduced gradients of its share, and sends its weights to the others (Rajbhandari et al., 2020,
-/// arXiv:1910.02054, stage 1). Each rank, or each host, has a copy of all weights.
+/// arXiv:1910.02054). Each rank, or each host, has a copy of all weights; with one host, a barrier is all that is sent.
 class MessageMemory : public FusedMemory {
  public:
   /// @param shared  the weights' memory, by bucket, if the ranks of a host have one copy; empty otherwise
-  MessageMemory(const std::vector<FusedBucket>& buckets, Communicator& communicator, std::vector<HostMemory> shared)
-      : communicator_(communicator), shared_(std::move(shared)) {
+  MessageMemory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets, Communicator& communicator,
+                std::vector<HostMemory> shared)
+      : communicator_(communicator), has_one_copy_(plan.has_one_copy()), shared_(std::move(shared)) {
+    if (!shared_.empty()) guard_ = shared_.front().parts;
+    if (has_one_copy_) guard_ = communicator.symmetric_memory(buckets.front().gradients);
     auto* engine = dynamic_cast<HostMemoryEngine*>(&communicator);
     for (const FusedBucket& bucket : buckets) {
       const at::Tensor& memory = bucket.gradients;
@@ -37,20 +41,33 @@ class MessageMemory : public FusedMemory {
     }
   }
 
-  std::shared_ptr<Work> begin_reduction(std::size_t bucket, ReduceOp op) override {
+  std::shared_ptr<Work> begin_reduction(std::size_t bucket, const GradientReduction& how) override {
     Part& part = parts_[bucket];
-    return part.reduction = communicator_.reduce_scatter_async(part.sum, part.gradients, op);
+    if (how.adds) part.addend = at::empty_like(part.sum);
+    part.divisor = how.divisor;
+    return part.reduction =
+               communicator_.reduce_scatter_async(how.adds ? part.addend : part.sum, part.gradients, how.op);
   }
-  GradientSource gradients(std::size_t bucket) override {
+  bool is_reduced(std::size_t bucket) override {
+    return !parts_[bucket].reduction || parts_[bucket].reduction->is_completed();
+  }
+  void end_reduction(std::size_t bucket) override {
     Part& part = parts_[bucket];
-    if (part.reduction) std::exchange(part.reduction, nullptr)->wait();
-    return source_of(part.sources, part.sum);
+    if (!part.reduction) return;
+    std::exchange(part.reduction, nullptr)->wait();
+    if (part.divisor != 1) (part.addend.defined() ? part.addend : part.sum).div_(part.divisor);
+    if (part.addend.defined()) part.sum.add_(std::exchange(part.addend, at::Tensor()));
   }
+  at::Tensor sum(std::size_t bucket) override {
+    end_reduction(bucket);
+    return parts_[bucket].sum;
+  }
+  GradientSource gradients(std::size_t bucket) override { return source_of(parts_[bucket].sources, sum(bucket)); }
   void access(const std::function<void()>& body) override {
-    if (shared_.empty()) return body();
+    if (!guard_) return body();
     bool is_inside = false;
     try {
-      shared_.front().parts->access([&] {
+      guard_->access([&] {
         is_inside = true;
         body();
       });
@@ -68,12 +85,14 @@ class MessageMemory : public FusedMemory {
     if (begin < end) part.sum.narrow(0, begin, end - begin).mul_(factor);
   }
   void publish(std::size_t bucket) override {
+    if (has_one_copy_) return;
     Part& part = parts_[bucket];
     part.publication = communicator_.all_gather_async(part.weights, part.owned);
   }
   void finish() override {
+    for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) end_reduction(bucket);
+    if (has_one_copy_ && communicator_.world_size() > 1) communicator_.barrier();
     for (Part& part : parts_) {
-      if (part.reduction) std::exchange(part.reduction, nullptr)->wait();
       if (part.publication) std::exchange(part.publication, nullptr)->wait();
     }
   }
@@ -88,18 +107,22 @@ class MessageMemory : public FusedMemory {
     std::vector<void*> sources;
     std::shared_ptr<Work> reduction;
     std::shared_ptr<Work> publication;
+    at::Tensor addend = {};  // what the present reduction adds to the sum; undefined if it replaces the sum
+    int divisor = 1;         // of the present reduction
   };
   Communicator& communicator_;
+  const bool has_one_copy_;
   std::vector<HostMemory> shared_;
+  std::shared_ptr<SymmetricMemory> guard_;                  // of the weights; null if no other rank sees them
   std::vector<std::shared_ptr<SymmetricMemory>> readable_;  // keeps reductions in place
   std::vector<Part> parts_;
 };
 
 }  // namespace
 
-std::unique_ptr<FusedMemory> make_message_memory(const std::vector<FusedBucket>& buckets, Communicator& communicator,
-                                                 std::vector<HostMemory> shared) {
-  return std::make_unique<MessageMemory>(buckets, communicator, std::move(shared));
+std::unique_ptr<FusedMemory> make_message_memory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets,
+                                                 Communicator& communicator, std::vector<HostMemory> shared) {
+  return std::make_unique<MessageMemory>(plan, buckets, communicator, std::move(shared));
 }
 
 }  // namespace lockstep

@@ -8,9 +8,10 @@
 
 namespace lockstep {
 
-/// For ranks that send each other gradients and weights. What is given must outlive the result.
+/// For ranks that send each other gradients, and weights unless all ranks have one copy. What is given must outlive the
+/// result.
 /// @param shared  the weights' memory, by bucket, if the ranks of a host have one copy; empty otherwise
-std::unique_ptr<FusedMemory> make_message_memory(const std::vector<FusedBucket>& buckets, Communicator& communicator,
-                                                 std::vector<HostMemory> shared);
+std::unique_ptr<FusedMemory> make_message_memory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets,
+                                                 Communicator& communicator, std::vector<HostMemory> shared);
 
 }  // namespace lockstep

@@ -24,7 +24,10 @@ class SharedMemory : public FusedMemory {
     }
   }
 
-  std::shared_ptr<Work> begin_reduction(std::size_t, ReduceOp) override { return nullptr; }
+  std::shared_ptr<Work> begin_reduction(std::size_t, const GradientReduction&) override { return nullptr; }
+  bool is_reduced(std::size_t) override { return true; }
+  void end_reduction(std::size_t) override {}
+  at::Tensor sum(std::size_t) override { return {}; }
   GradientSource gradients(std::size_t bucket) override { return source_of(sources_[bucket], memory_[bucket]); }
   void access(const std::function<void()>& body) override {
     if (symmetric_.empty()) {

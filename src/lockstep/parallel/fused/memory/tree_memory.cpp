@@ -36,10 +36,16 @@ class TreeMemory : public FusedMemory {
     }
   }
 
-  std::shared_ptr<Work> begin_reduction(std::size_t bucket, ReduceOp) override {
+  std::shared_ptr<Work> begin_reduction(std::size_t bucket, const GradientReduction&) override {
     Part& part = parts_[bucket];
     part.is_summed = false;
     return part.exchange ? part.exchange->start() : nullptr;
+  }
+  bool is_reduced(std::size_t bucket) override { return parts_[bucket].is_summed; }
+  void end_reduction(std::size_t bucket) override { gradients(bucket); }
+  at::Tensor sum(std::size_t bucket) override {
+    gradients(bucket);
+    return parts_[bucket].sum;
   }
   GradientSource gradients(std::size_t bucket) override {
     Part& part = parts_[bucket];

@@ -1,0 +1,64 @@
+// FusedUpdate: norm and scaling of the average of all ranks' gradients, for clip_grad_norm_.
+#include <cmath>
+
+#include "lockstep/parallel/fused/fused_update.h"
+#include "lockstep/parallel/fused/norm_over_ranks.h"
+
+namespace lockstep {
+
+double FusedUpdate::gradient_norm(const std::vector<at::Tensor>& parameters, double norm_type) {
+  return guarded([&] {
+    UpdateRequest request;
+    request.kind = UpdateRequest::Kind::Norm;
+    request.norm_type = norm_type;
+    agree_on(request, parameters);
+    return run_norm();
+  });
+}
+
+void FusedUpdate::scale_gradients(const std::vector<at::Tensor>& parameters, double factor) {
+  guarded([&] {
+    UpdateRequest request;
+    request.kind = UpdateRequest::Kind::Scale;
+    request.factor = factor;
+    agree_on(request, parameters);
+    run_scale();
+  });
+}
+
+double FusedUpdate::run_norm() {
+  const double p = agreement_.request().norm_type;
+  double norm = 0;
+  if (p == 0) {
+    // Known on every rank since the agreement.
+    const auto& contributed = agreement_.contributed();
+    for (std::size_t i = 0; i < contributed.size(); ++i) norm += selection_.contains(i) ? contributed[i] : 0;
+  } else {
+    std::vector<OwnedGradients> parts;
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      const auto selected = selection_.cut(owned_gradients(b), buckets_[b], gradients_);
+      parts.insert(parts.end(), selected.begin(), selected.end());
+    }
+    norm = shards_ != nullptr && std::isfinite(p) ? whole_norm(selected_)
+                                                  : norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
+  }
+  parts_->memory->finish();
+  return norm;
+}
+
+void FusedUpdate::run_scale() {
+  const double factor = agreement_.request().factor;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const FusedBucket& bucket = buckets_[b];
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      if (!selection_.contains(bucket.parameters[i])) continue;
+      const std::int64_t begin = bucket.offsets[i];
+      const std::int64_t end = begin + gradients_.parameter(bucket.parameters[i]).numel();
+      parts_->gradients->scale(b, begin, end, factor);
+      parts_->memory->follow_scaling(b, begin, end, factor);
+    }
+  }
+  parts_->watch.take_gradients();
+}
+
+}  // namespace lockstep

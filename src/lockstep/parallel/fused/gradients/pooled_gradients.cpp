@@ -1,0 +1,258 @@
+#include "lockstep/parallel/fused/gradients/pooled_gradients.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <chrono>
+#include <utility>
+
+#include "lockstep/base/seconds_since.h"
+#include "lockstep/optim/memory_piece.h"
+#include "lockstep/parallel/fused/fused_faults.h"
+#include "lockstep/parallel/sibling_group.h"
+
+namespace lockstep {
+namespace {
+
+using Means = StandIns::Means;
+using State = StandIns::State;
+
+// The slot has another bucket's values between the gradients, and norms read whole shares.
+void zero_gaps(const FusedBucket& bucket, const GradientBuckets& gradients) {
+  std::int64_t end = 0;
+  const auto zero_until = [&](std::int64_t begin) {
+    if (begin > end) bucket.gradients.narrow(0, end, begin - end).zero_();
+  };
+  for (std::size_t k = 0; k < bucket.parameters.size(); ++k) {
+    zero_until(bucket.offsets[k]);
+    end = bucket.offsets[k] + gradients.place(bucket.parameters[k]).numel();
+  }
+  zero_until(bucket.gradients.numel());
+}
+
+void add_to(at::Tensor& gradient, const at::Tensor& more) {
+  if (more.defined()) gradient = gradient.defined() ? gradient.add(more) : more;
+}
+
+}  // namespace
+
+PooledGradients::PooledGradients(Parts parts, GradientPool pool)
+    : parts_(std::move(parts)),
+      pool_(std::move(pool)),
+      parameters_(parameters_of(parts_.buckets)),
+      late_(parts_.gradients.num_parameters()) {}
+
+// Until now the program may have dropped the gradients of earlier backwards by LibTorch's zero_grad.
+void PooledGradients::backward_begins() {
+  if (std::exchange(in_backward_, true)) return;
+  if (parts_.watch.is_waiting() && parts_.watch.gradients_are_gone() && parts_.watch.allows_drop()) {
+    parts_.watch.drop_gradients();
+  }
+  notice_drop();
+  parts_.watch.keep_gradient_faults();
+  for (const std::size_t i : parameters_) {
+    if (parts_.stand_ins.means(i) == Means::Zeros && parts_.stand_ins.state(i) != State::Zeroed) {
+      parts_.stand_ins.set_means(i, Means::Nothing);
+    }
+    parts_.stand_ins.take_off(i);
+  }
+}
+
+void PooledGradients::backward_left() {
+  if (in_backward_) show_all();
+}
+
+void PooledGradients::show_all() {
+  in_backward_ = false;
+  for (const std::size_t i : parameters_) parts_.stand_ins.show(i, parts_.stand_ins.means(i));
+}
+
+void PooledGradients::gradient_arrived(std::size_t parameter) {
+  ++arrivals_;
+  parts_.watch.gradient_arrived(parameter);
+}
+
+// Collectives within backward, such as those of SyncBatchNorm, keep a rank waiting for others. If this rank waited for
+// them with a bucket that they hold back for an unused parameter, nobody would get on.
+bool PooledGradients::can_start(std::size_t bucket) {
+  const std::size_t index = position_of(parts_.buckets, bucket);
+  return !has_sibling_groups() || !pool_.occupant(index) || parts_.memory.is_reduced(*pool_.occupant(index));
+}
+
+std::shared_ptr<Work> PooledGradients::start(std::size_t bucket) {
+  return send(position_of(parts_.buckets, bucket), ReduceOp::Avg, 0);
+}
+
+std::shared_ptr<Work> PooledGradients::send(std::size_t index, ReduceOp op, int active) {
+  wait_for_slot(index);
+  fill(parts_.buckets[index]);
+  pool_.occupy(index);
+  return parts_.memory.begin_reduction(index, {op, kept_sums_ != 0, op == ReduceOp::Sum ? active : 1});
+}
+
+void PooledGradients::wait_for_slot(std::size_t index) {
+  const auto occupant = pool_.occupant(index);
+  if (!occupant) return;
+  const auto start = std::chrono::steady_clock::now();
+  parts_.memory.end_reduction(*occupant);
+  pool_.leave(*occupant);
+  waited_s_ += seconds_since(start);
+}
+
+void PooledGradients::fill(const FusedBucket& bucket) {
+  const at::NoGradGuard no_grad;
+  for (const std::size_t i : bucket.parameters) {
+    parts_.stand_ins.take_off(i);
+    at::Tensor& grad = parts_.gradients.parameter(i).mutable_grad();
+    add_to(grad, std::exchange(late_[i], at::Tensor()));
+    const bool has_gradient = parts_.gradients.take(i);
+    parts_.gradients.take_off(i);
+    if (has_gradient || parts_.stand_ins.means(i) == Means::Zeros) parts_.stand_ins.set_means(i, Means::Sum);
+    if (has_gradient) parts_.watch.gradient_sent(i);
+  }
+  zero_gaps(bucket, parts_.gradients);
+}
+
+void PooledGradients::give_back(std::size_t parameter, const at::Tensor& late) {
+  if (!late.defined()) return;
+  add_to(late_[parameter], late);
+  parts_.stand_ins.set_means(parameter, Means::Sum);
+}
+
+void PooledGradients::backward_ended(bool) {
+  end_reductions();
+  show_all();
+}
+
+// Also counts what was sent since the last call as one reduction, of all buckets.
+void PooledGradients::end_reductions() {
+  bool any = false;
+  for (std::size_t index = 0; index < parts_.buckets.size(); ++index) {
+    const auto occupant = pool_.occupant(index);
+    if (!occupant) continue;
+    any = true;
+    parts_.memory.end_reduction(*occupant);
+    pool_.leave(*occupant);
+  }
+  if (!any) return;
+  kept_sums_ = kept_sums_ == 255 ? 1 : static_cast<std::uint8_t>(kept_sums_ + 1);
+  has_dropped_ = false;
+}
+
+double PooledGradients::take_waited_s() { return std::exchange(waited_s_, 0); }
+
+// Whether this rank has a gradient that is in no sum.
+bool PooledGradients::has_more(std::size_t parameter) const {
+  return late_[parameter].defined() || parts_.stand_ins.state(parameter) == State::Other;
+}
+
+void PooledGradients::collect(std::vector<std::uint8_t>& contributed) {
+  for (const std::size_t i : parameters_) {
+    const bool is_zero = parts_.stand_ins.means(i) == Means::Zeros && parts_.stand_ins.state(i) == State::Zeroed;
+    contributed[i] = parts_.stand_ins.means(i) == Means::Sum || is_zero || has_more(i) ? 1 : 0;
+  }
+}
+
+bool PooledGradients::are_summed() const {
+  if (kept_sums_ == 0) return false;
+  for (const std::size_t i : parameters_) {
+    if (has_more(i)) return false;
+  }
+  return true;
+}
+
+void PooledGradients::reduce(ReduceOp op, int active) {
+  for (std::size_t index = 0; index < parts_.buckets.size(); ++index) send(index, op, active);
+  end_reductions();
+  show_all();
+}
+
+std::size_t PooledGradients::end_update(const std::vector<std::uint8_t>& contributed) {
+  std::size_t unused = 0;
+  for (const std::size_t i : parameters_) {
+    if (contributed[i] != 0) {
+      parts_.stand_ins.show(i, Means::Sum);
+    } else {
+      ++unused;
+    }
+  }
+  return unused;
+}
+
+void PooledGradients::zero(bool) {
+  kept_sums_ = 0;
+  has_dropped_ = true;
+  for (const std::size_t i : parameters_) {
+    if (parts_.stand_ins.means(i) != Means::Nothing) parts_.stand_ins.show(i, Means::Zeros);
+  }
+}
+
+std::optional<std::uint8_t> PooledGradients::kept_sums() const {
+  if (parts_.stand_ins.any_sum()) return kept_sums_;
+  return has_dropped_ ? std::optional<std::uint8_t>(0) : std::nullopt;
+}
+
+void PooledGradients::notice_drop() {
+  if (parts_.stand_ins.any_sum() && parts_.watch.gradients_are_gone()) drop();
+}
+
+void PooledGradients::drop() {
+  kept_sums_ = 0;
+  has_dropped_ = true;
+  for (const std::size_t i : parameters_) {
+    late_[i].reset();
+    if (parts_.stand_ins.means(i) == Means::Nothing) continue;
+    const State state = parts_.stand_ins.state(i);
+    const bool is_shown = state != State::Gone && state != State::Other;
+    if (is_shown) {
+      parts_.stand_ins.show(i, Means::Zeros);
+    } else {
+      parts_.stand_ins.set_means(i, Means::Nothing);
+    }
+  }
+}
+
+std::uint64_t PooledGradients::writes() const {
+  std::uint64_t count = arrivals_;
+  for (const std::size_t i : parameters_) {
+    const at::Tensor& grad = parts_.gradients.parameter(i).grad();
+    // Another tensor counts as new.
+    if (grad.defined()) count += parts_.stand_ins.state(i) == State::Other ? std::uint64_t{1} << 32 : grad._version();
+  }
+  return count;
+}
+
+std::vector<at::Tensor> PooledGradients::gather() {
+  notice_drop();
+  const std::size_t count = parts_.gradients.num_parameters();
+  std::vector<std::uint8_t> summed(count + 1, 0);  // by parameter; then how many reductions there are
+  for (const std::size_t i : parameters_) summed[i] = parts_.stand_ins.means(i) == Means::Sum ? 1 : 0;
+  summed[count] = kept_sums().value_or(0);
+  reduce_marks(*parts_.communicator, summed);
+  std::vector<at::Tensor> averages(count);
+  if (summed[count] == 0) return averages;
+  for (std::size_t index = 0; index < parts_.buckets.size(); ++index) {
+    const FusedBucket& bucket = parts_.buckets[index];
+    const at::Tensor own = parts_.memory.sum(index);
+    at::Tensor whole = at::empty({bucket.gradients.numel()}, own.options());
+    parts_.communicator->all_gather(whole, own);
+    for (std::size_t k = 0; k < bucket.parameters.size(); ++k) {
+      const std::size_t i = bucket.parameters[k];
+      if (summed[i] != 0) averages[i] = memory_piece(whole, bucket.offsets[k], parts_.gradients.parameter(i).sizes());
+    }
+  }
+  return averages;
+}
+
+// What is not sent stays with the parameters.
+void PooledGradients::leave() {
+  const at::NoGradGuard no_grad;
+  in_backward_ = false;
+  for (const std::size_t i : parameters_) {
+    parts_.stand_ins.take_off(i);
+    parts_.stand_ins.set_means(i, Means::Nothing);
+    add_to(parts_.gradients.parameter(i).mutable_grad(), std::exchange(late_[i], at::Tensor()));
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,139 @@
+// Reducer: from forward to the first gradient of a backward.
+#include <torch/csrc/autograd/engine.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/parallel/reducer/reducer.h"
+
+namespace lockstep {
+
+void Reducer::watch_output(const at::Tensor& output) {
+  trace_->end_forward(output, synchronise_);
+  if (!output.defined() || !output.requires_grad()) return;
+  if (!synchronise_) return watch_for_later(output);
+  if (backward_ == Backward::None) backward_ = Backward::Awaited;
+  // The backward that starts at the output is the outermost one. Hooks of parameters inside a re-entrant backward
+  // (activation checkpointing) see only the inner one, whose end is not the end of the step.
+  output.register_hook([weak = weak_from_this()](const at::Tensor&) {
+    const auto self = weak.lock();
+    if (!self) {
+      throw Error(
+          "backward goes through an output of a DistributedDataParallel that is destroyed, so that nobody would "
+          "average its gradients",
+          "DistributedDataParallel", "keep the wrapper until backward has returned");
+    }
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    self->begin_for_later();
+    if (self->in_backward() && self->engine_task_.expired()) self->drop_backward();
+    if (self->synchronise_ && !self->in_backward()) self->begin_backward();
+  });
+}
+
+// No rank waits for a backward that is not synchronised, so it may outlive the reducer.
+void Reducer::watch_for_later(const at::Tensor& output) {
+  if (later_ == nullptr || !later_->wants_every_backward()) return;
+  output.register_hook([weak = weak_from_this()](const at::Tensor&) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    self->begin_for_later();
+  });
+}
+
+void Reducer::begin_for_later() {
+  if (later_ == nullptr || !later_->wants_every_backward() || !later_task_.expired()) return;
+  later_->backward_begins();
+  // The engine destroys the callback and its captures with the backward: at its end or at an exception.
+  const std::shared_ptr<void> task(nullptr, [weak = weak_from_this()](void*) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    if (self->later_ != nullptr) self->later_->backward_left();
+  });
+  later_task_ = task;
+  torch::autograd::Engine::get_default_engine().queue_callback([task] {});
+}
+
+void Reducer::follow_backward(std::function<void()> at_begin, std::function<void()> at_end) {
+  at_begin_ = std::move(at_begin);
+  at_end_ = std::move(at_end);
+  set_tripwires();
+}
+
+void Reducer::set_tripwires() {
+  if (!at_begin_) return;
+  GradientHooks& hooks = hooks_.size() > 0 ? hooks_ : sparse_hooks_;
+  const auto call = [weak = weak_from_this(), &hooks](std::size_t index) {
+    if (const auto self = weak.lock()) self->on_tripwire(hooks, index);
+  };
+  hooks.set_tripwires(call, later_ != nullptr && later_->wants_every_backward());
+}
+
+// @param hooks  of the parameter
+void Reducer::on_tripwire(const GradientHooks& hooks, std::size_t index) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  begin_for_later();
+  if (hooks.is_current(index)) return;
+  at_begin_();
+  follow_parameters();
+  // LibTorch 1 looks for hooks behind the accumulation before it calls this hook, so a hook added here is too late for
+  // this parameter. Its gradient may also go elsewhere (torch::autograd::grad) and then does not change.
+  hooks.at_end_if_changed(index, [weak = weak_from_this(), is_sparse = &hooks == &sparse_hooks_, index] {
+    const auto self = weak.lock();
+    if (!self) return;
+    if (is_sparse) {
+      self->on_sparse_gradient();
+    } else {
+      self->on_gradient(index);
+    }
+  });
+}
+
+void Reducer::on_gradient(std::size_t index) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  note_gradient(index);
+}
+
+void Reducer::on_sparse_gradient() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (synchronise_) reach_parameters();  // the end of the backward combines the gradients
+}
+
+void Reducer::reach_parameters() {
+  if (in_backward() && engine_task_.expired()) drop_backward();
+  if (!in_backward()) begin_backward();
+  if (backward_ == Backward::Begun) backward_ = Backward::Reached;
+}
+
+void Reducer::begin_backward() {
+  if (at_begin_) {
+    at_begin_();
+    follow_parameters();
+  }
+  backward_ = Backward::Begun;
+  next_launch_ = 0;
+  flags_.clear();
+  if (moved_) flags_.set_moved();
+  std::fill(parameters_.begin(), parameters_.end(), ParameterState());
+  std::fill(fired_.begin(), fired_.end(), false);
+  for (std::size_t i = 0; i < progress_.size(); ++i) {
+    progress_[i].pending = buckets_[i].parameters.size();
+    progress_[i].launched = false;
+    progress_[i].work.reset();
+  }
+  // The engine destroys the callback and its captures with the backward: at its end or at an exception.
+  const auto task = std::make_shared<char>();
+  engine_task_ = task;
+  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
+    if (const auto self = weak.lock()) self->finish_backward();
+  });
+  if (!graph_.is_known()) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    // So that it does not delay its bucket.
+    if (!graph_.expects(i) && leaves_in_backward(buckets_.bucket_of(i))) mark_ready(i);
+  }
+}
+
+}  // namespace lockstep
