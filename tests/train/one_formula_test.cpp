@@ -23,6 +23,7 @@ struct WayToTrain {
   bool fuse;
   double label_smoothing;
   std::int64_t samples;
+  bool shards_gradients = false;
   friend std::ostream& operator<<(std::ostream& out, const WayToTrain& way) { return out << way.name; }
 };
 
@@ -74,6 +75,7 @@ at::Tensor weights_of_trainer(const WayToTrain& way, int epochs, const std::shar
   options.args.gradient_accumulation_steps = way.accumulation;
   options.args.label_smoothing_factor = way.label_smoothing;
   options.args.fuse = way.fuse;
+  if (way.shards_gradients) options.args.fsdp = std::vector<std::string>{"shard_grad_op"};
   options.args.replicas = way.replicas > 1 ? way.replicas : 0;
   options.args.save_strategy = "no";
   Trainer(options).train();
@@ -116,6 +118,9 @@ INSTANTIATE_TEST_SUITE_P(
                       WayToTrain{"three_ranks", 3, 1, 6, 1, false, 0, kFormulaSamples},
                       WayToTrain{"three_ranks_accumulating_fused", 3, 1, 2, 3, true, 0, kFormulaSamples},
                       WayToTrain{"three_ranks_one_without_samples", 3, 1, 6, 1, false, 0, 2},
+                      WayToTrain{"two_ranks_sharded", 2, 1, 9, 1, true, 0, kFormulaSamples, true},
+                      WayToTrain{"three_ranks_accumulating_sharded", 3, 1, 2, 3, true, 0, kFormulaSamples, true},
+                      WayToTrain{"three_ranks_one_without_samples_sharded", 3, 1, 6, 1, true, 0, 2, true},
                       WayToTrain{"smoothed_labels_one_process", 1, 1, 18, 1, true, 0.1, kFormulaSamples},
                       WayToTrain{"smoothed_labels_two_ranks", 2, 1, 9, 1, true, 0.1, kFormulaSamples}),
     [](const auto& test) { return test.param.name; });

@@ -23,6 +23,7 @@ struct StoppedRun {
   bool fuse;
   std::int64_t samples = 23;
   std::int64_t batch_size = 2;
+  bool shards_gradients = false;
   friend std::ostream& operator<<(std::ostream& out, const StoppedRun& run) { return out << run.name; }
 };
 
@@ -54,6 +55,7 @@ RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communicator>& 
   options.args.gradient_accumulation_steps = run.accumulation;
   options.args.group_by_length = run.group_by_length;
   options.args.fuse = run.fuse;
+  if (run.shards_gradients) options.args.fsdp = std::vector<std::string>{"shard_grad_op"};
   options.args.logging_steps = 3;
   options.args.eval_strategy = "epoch";
   options.args.save_strategy = "steps";
@@ -111,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Table, Resume,
                                            StoppedRun{"grouped_by_length", 1, 2, 5, true, true},
                                            StoppedRun{"two_ranks_fused", 2, 1, 4, false, true},
                                            StoppedRun{"two_ranks_plain", 2, 2, 4, false, false},
+                                           StoppedRun{"two_ranks_sharded", 2, 2, 4, false, true, 23, 2, true},
                                            StoppedRun{"three_ranks_grouped", 3, 1, 3, true, true},
                                            // Shares of 13 and 12: one rank has no part of the epoch's last batch.
                                            StoppedRun{"before_a_batch_of_one_rank", 2, 1, 6, false, true, 25}),

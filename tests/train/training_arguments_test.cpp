@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/arguments/fsdp_arguments.h"
+#include "lockstep/train/arguments/training_argument_table.h"
 #include "lockstep/train/training_flags.h"
 #include "tests/support/temporary_folder.h"
 
@@ -172,13 +174,61 @@ TEST(TrainingArguments, FilesOfHuggingFaceAreRead) {
   const TemporaryFolder folder;
   const auto document = nlohmann::json::parse(std::ifstream(recorded));
   for (const auto& [name, value] : std::vector<std::pair<std::string, nlohmann::json>>{
-           {"fsdp", "full_shard"}, {"neftune_noise_alpha", 5}, {"accelerator_config", {{"split_batches", true}}}}) {
+           {"deepspeed", "zero.json"}, {"neftune_noise_alpha", 5}, {"accelerator_config", {{"split_batches", true}}}}) {
     nlohmann::json changed = document;
     changed[name] = value;
     std::ofstream(folder / "changed.json") << changed.dump();
     const std::string text = refusal_of([&] { read_training_arguments(args, folder / "changed.json"); });
     EXPECT_NE(text.find(name), std::string::npos) << text;
   }
+}
+
+int stage_of(const std::string& fsdp, const nlohmann::json& config = nullptr) {
+  TrainingArguments args;
+  set_training_argument(args, "fsdp", fsdp, "args.json");
+  set_training_argument(args, "fsdp_config", config, "args.json");
+  return sharding_stage(args, "args.json");
+}
+
+TEST(TrainingArguments, FsdpSharesOutGradients) {
+  EXPECT_EQ(sharding_stage({}, ""), 1);
+  EXPECT_EQ(stage_of("no_shard"), 1);
+  EXPECT_EQ(stage_of("shard_grad_op"), 2);
+  EXPECT_EQ(stage_of("SHARD_GRAD_OP auto_wrap"), 2);
+  EXPECT_EQ(stage_of("true", {{"reshard_after_forward", false}}), 2);
+  // Options that ask for nothing, and those that make no difference.
+  EXPECT_EQ(stage_of("shard_grad_op", {{"fsdp_version", 2},
+                                       {"min_num_params", 0},
+                                       {"backward_prefetch", "NO_PREFETCH"},
+                                       {"cpu_ram_efficient_loading", false},
+                                       {"state_dict_type", "FULL_STATE_DICT"},
+                                       {"use_orig_params", true}}),
+            2);
+  TrainingArguments args;
+  set_training_argument(args, "fsdp", nlohmann::json({"shard_grad_op", "auto_wrap"}), "args.json");
+  EXPECT_EQ(sharding_stage(args, ""), 2);
+  set_training_argument(args, "fsdp", nlohmann::json(nullptr), "args.json");
+  EXPECT_EQ(sharding_stage(args, ""), 1);
+}
+
+TEST(TrainingArguments, OtherWaysOfFsdpAreRefusedWithTheReason) {
+  const auto refusal = [](const std::string& fsdp, const nlohmann::json& config = nullptr) {
+    return refusal_of([&] { stage_of(fsdp, config); });
+  };
+  EXPECT_NE(refusal("full_shard").find("weights in shards are not there yet"), std::string::npos);
+  EXPECT_NE(refusal("true").find("weights in shards are not there yet"), std::string::npos);
+  EXPECT_NE(refusal("hybrid_shard_zero2").find("hybrid_shard_zero2"), std::string::npos);
+  EXPECT_NE(refusal("shard_grad_op offload").find("weights are where the model is"), std::string::npos);
+  EXPECT_NE(refusal("shard_grad").find("did you mean 'shard_grad_op'"), std::string::npos);
+  EXPECT_NE(refusal("shard_grad_op", {{"transformer_layer_cls_to_wrap", {"BertLayer"}}}).find("ddp_bucket_cap_mb"),
+            std::string::npos);
+  EXPECT_NE(refusal("shard_grad_op", {{"state_dict_type", "SHARDED_STATE_DICT"}}).find("weights are saved whole"),
+            std::string::npos);
+  EXPECT_NE(refusal("shard_grad_op", {{"bananas", 1}}).find("has no such option"), std::string::npos);
+  TrainingArguments args;
+  args.fsdp = std::vector<std::string>{"shard_grad_op"};
+  args.fuse = false;
+  EXPECT_NE(refusal_of([&] { check_training_arguments(args, "program"); }).find("with fuse false"), std::string::npos);
 }
 
 TEST(TrainingArguments, AreReadFromYaml) {

@@ -85,6 +85,10 @@ struct TrainingArguments {
   /// Above 0: an update has this many virtual shards of per_device_train_batch_size samples each, shared by the ranks,
   /// and the training has the same bits for every number of ranks.
   std::int64_t virtual_shards = 0;
+  /// ddp: "shard_grad_op" shares gradients out too (FuseOptions::stage 2), "no_shard" does not; "auto_wrap" beside it
+  /// changes nothing. Other ways of FullyShardedDataParallel are refused.
+  std::optional<std::vector<std::string>> fsdp;
+  nlohmann::json fsdp_config;  ///< FSDP's options: reshard_after_forward false with fsdp true is "shard_grad_op"
 
   // What is displayed.
   std::optional<bool> disable_tqdm;  ///< nothing: no progress bar unless stderr is a terminal

@@ -46,7 +46,8 @@ class EstimateMemory : public Subcommand {
         ->check(CLI::Range(1, 1000000));
     app.add_option("--stage", stages_,
                    "what is shared out over the ranks, as ZeRO counts: 0 nothing (DDP), 1 the "
-                   "optimizer's state (fused steps), 2 and gradients, 3 and weights; default: all")
+                   "optimizer's state (fused steps), 2 and gradients (--fsdp shard_grad_op), 3 and weights "
+                   "(computed only); default: all")
         ->delimiter(',')
         ->check(CLI::Range(0, 3));
     app.add_option("--dtypes", dtypes_, "float32, or bf16: float32 weights, computed with in bf16 by autocast")
@@ -130,8 +131,11 @@ class EstimateMemory : public Subcommand {
     if (std::find(stages_.begin(), stages_.end(), 1) != stages_.end() && world_size_ > 1) {
       fmt::print("Stage 1 is what fused steps do; ranks of one host then also share one copy of the weights.\n");
     }
-    if (std::any_of(stages_.begin(), stages_.end(), [](int stage) { return stage > 1; })) {
-      fmt::print("Stages 2 and 3 are computed only: Lockstep divides no gradients and no weights.\n");
+    if (std::find(stages_.begin(), stages_.end(), 2) != stages_.end() && world_size_ > 1) {
+      fmt::print("Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
+    }
+    if (std::find(stages_.begin(), stages_.end(), 3) != stages_.end()) {
+      fmt::print("Stage 3 is computed only: Lockstep does not share out weights.\n");
     }
   }
 

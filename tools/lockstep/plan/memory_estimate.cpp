@@ -12,6 +12,7 @@
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
+#include "lockstep/parallel/fuse_options.h"
 #include "lockstep/parallel/reducer/bucket_layout.h"
 #include "tools/lockstep/allocated_bytes.h"
 #include "tools/lockstep/progress_line.h"
@@ -23,7 +24,7 @@ namespace {
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kLargestDryRun = std::int64_t{1} << 30;
 constexpr std::int64_t kGpt3Positions = 2048;
-constexpr std::int64_t kBucketBytes = 25 << 20;  // DistributedDataParallel's default
+constexpr std::int64_t kBucketBytes = 2 << 20;  // Trainer's, if gradients are shared out
 
 // The memory that a forward pass keeps for backward.
 std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
@@ -204,9 +205,14 @@ RankMemory memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes
   rank.gradients = stage >= 2 ? divided(model.weights, world_size) : model.weights;
   rank.optimizer = model.parameters * optimizer_bytes;
   if (stage >= 1) rank.optimizer = divided(rank.optimizer, world_size);
-  // The gradients of DistributedDataParallel are in their buckets. If only a share is kept, one bucket is filled at a
-  // time, and if weights are sharded, a layer's weights are gathered.
-  if (stage >= 2) rank.buckets += std::min(model.weights, std::max(kBucketBytes, model.largest_layer));
+  // The gradients of DistributedDataParallel are in their buckets. If only a share is kept, a few buckets have memory,
+  // one of them as long as the largest layer, and so much is still where autograd made it until a bucket is full. If
+  // weights are sharded, a layer's weights are gathered.
+  if (stage >= 2) {
+    const auto slots = static_cast<std::int64_t>(FuseOptions().slots);
+    const std::int64_t longest = std::max(kBucketBytes, model.largest_layer);
+    rank.buckets += std::min(2 * model.weights, (slots - 1) * kBucketBytes + 2 * longest);
+  }
   if (stage >= 3) rank.buckets += model.largest_layer;
   rank.activations = model.activations;
   return rank;

@@ -77,6 +77,21 @@ void refuse_foreign(const Entry& entry, const std::string& what) {
                "remove " + entry.key + ", or answer no to its question in `lockstep config`");
 }
 
+// Sharding is a matter of the program: the launcher could not make one that ignores it do so.
+void refuse_sharding(const Entry& entry, const std::string& what) {
+  entry.refuse("asks for " + what + ", which a program asks for itself here",
+               "give --fsdp shard_grad_op to lockstep train, or set FuseOptions::stage to 2 in a program, which share "
+               "out gradients and the optimizer's state; then remove " +
+                   entry.key + (entry.key == "distributed_type" ? ", or write MULTI_CPU or MULTI_GPU" : ""));
+}
+
+void read_distributed_type(AccelerateConfig& config, const Entry& entry) {
+  const std::string text = entry.text();
+  if (text == "FSDP") refuse_sharding(entry, "FullyShardedDataParallel");
+  if (text == "DEEPSPEED") refuse_sharding(entry, "DeepSpeed");
+  config.distributed_type = choice_of(entry, text, {"NO", "MULTI_CPU", "MULTI_GPU"}, ", which Lockstep has not");
+}
+
 void read_dynamo(const Entry& entry) {
   if (entry.node.IsMap() && entry.node["dynamo_backend"] && !asks_for_something(entry.node["dynamo_backend"])) return;
   refuse_foreign(entry, "torch dynamo, a compiler of Python code");
@@ -101,16 +116,18 @@ const std::map<std::string, Reader>& readers() {
   static const auto foreign = [](const char* what) {
     return [what](Config&, const Entry& entry) { refuse_foreign(entry, what); };
   };
+  static const auto sharding = [](const char* what) {
+    return [what](Config&, const Entry& entry) {
+      if (asks_for_something(entry.node)) refuse_sharding(entry, what);
+    };
+  };
   static const std::map<std::string, Reader> all{
       {"compute_environment",
        [](Config& c, const Entry& e) {
          c.compute_environment = choice_of(e, e.text(), {"LOCAL_MACHINE"}, ", where Lockstep does not run");
        }},
       {"debug", [](Config& c, const Entry& e) { c.debug = switch_of(e); }},
-      {"distributed_type",
-       [](Config& c, const Entry& e) {
-         c.distributed_type = choice_of(e, e.text(), {"NO", "MULTI_CPU", "MULTI_GPU"}, ", which Lockstep has not");
-       }},
+      {"distributed_type", [](Config& c, const Entry& e) { read_distributed_type(c, e); }},
       {"downcast_bf16",
        [](Config&, const Entry& e) {
          if (switch_of(e)) e.refuse("is for TPUs, which Lockstep does not drive", "write 'no'");
@@ -138,8 +155,8 @@ const std::map<std::string, Reader>& readers() {
        }},
       {"same_network", [](Config& c, const Entry& e) { c.same_network = switch_of(e); }},
       {"use_cpu", [](Config& c, const Entry& e) { c.use_cpu = switch_of(e); }},
-      {"deepspeed_config", foreign("DeepSpeed")},
-      {"fsdp_config", foreign("FullyShardedDataParallel")},
+      {"deepspeed_config", sharding("DeepSpeed")},
+      {"fsdp_config", sharding("FullyShardedDataParallel")},
       {"megatron_lm_config", foreign("Megatron-LM")},
       {"parallelism_config", foreign("parallelism beyond that of the data")},
       {"fp8_config", foreign("fp8")},

@@ -137,6 +137,8 @@ std::vector<TrainingArgumentRow> data_and_ranks() {
           "parts of each update; above 0: the same bits on any number of ranks")
           .at_least(0)
           .at_most(65536),
+      Row("fsdp", &Args::fsdp, "shard_grad_op: ranks share out gradients too, and use each bucket's memory again"),
+      Row("fsdp_config", &Args::fsdp_config, "options of FullyShardedDataParallel, as JSON; most have no counterpart"),
       Row("disable_tqdm", &Args::disable_tqdm, "no progress bar; default: none off a terminal"),
       Row("report_to", &Args::report_to, "what else records the logs").one_of({"none", "tensorboard", "all"}),
       Row("logging_dir", &Args::logging_dir, "folder of TensorBoard's files"),
@@ -157,8 +159,7 @@ const std::map<std::string, std::string>& unsupported_reasons() {
   static const char* const kAlways = "it always holds here";
   static const char* const kService = "it is of another library or service";
   static const char* const kSharded =
-      "Lockstep divides no gradients and no weights; a training on several ranks divides the optimizer's state by "
-      "itself";
+      "Lockstep shares out gradients with fsdp shard_grad_op, which is DeepSpeed's stage 2, and weights not yet";
   static const std::map<std::string, std::string> reasons{
       {"fp16_full_eval", kEvaluation},
       {"bf16_full_eval", kEvaluation},
@@ -190,8 +191,6 @@ const std::map<std::string, std::string>& unsupported_reasons() {
       {"train_sampling_strategy", "it is group_by_length here"},
       {"remove_unused_columns", "a model ignores tensors that it does not know"},
       {"deepspeed", kSharded},
-      {"fsdp", kSharded},
-      {"fsdp_config", kSharded},
       {"push_to_hub", kService},
       {"hub_model_id", kService},
       {"torch_compile", kService},

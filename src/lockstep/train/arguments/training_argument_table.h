@@ -15,7 +15,7 @@ using TrainingArgumentMember =
                  double TrainingArguments::*, std::optional<std::string> TrainingArguments::*,
                  std::optional<bool> TrainingArguments::*, std::optional<std::int64_t> TrainingArguments::*,
                  std::optional<double> TrainingArguments::*, std::vector<std::string> TrainingArguments::*,
-                 nlohmann::json TrainingArguments::*>;
+                 std::optional<std::vector<std::string>> TrainingArguments::*, nlohmann::json TrainingArguments::*>;
 
 /// Everything about one argument except its default, which is the member's own.
 struct TrainingArgumentRow {

@@ -16,6 +16,7 @@
 #include "lockstep/base/text/flag_name.h"
 #include "lockstep/base/text/nearest_name.h"
 #include "lockstep/base/text/printable.h"
+#include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/arguments/huggingface_defaults.h"
 #include "lockstep/train/arguments/training_argument_table.h"
 #include "lockstep/train/arguments/unknown_arguments.h"
@@ -220,6 +221,7 @@ void check_together(const TrainingArguments& args, const std::string& where) {
                                  args.gradient_accumulation_steps),
                      where, "leave the latter out and take more shards: each is a micro-batch of the update");
   }
+  check_sharding(args, where);
   if (args.parallel_mode == "single" && args.replicas > 1) {
     throw UsageError(fmt::format("parallel_mode single with {} replicas", args.replicas), where,
                      "set parallel_mode to dp, or leave replicas out");
@@ -233,7 +235,8 @@ bool takes_texts(const std::string& name) {
                                  using Value = std::decay_t<decltype(std::declval<TrainingArguments>().*member)>;
                                  return std::is_same_v<Value, std::string> ||
                                         std::is_same_v<Value, std::optional<std::string>> ||
-                                        std::is_same_v<Value, std::vector<std::string>>;
+                                        std::is_same_v<Value, std::vector<std::string>> ||
+                                        std::is_same_v<Value, std::optional<std::vector<std::string>>>;
                                },
                                row->member);
 }

@@ -14,6 +14,7 @@
 #include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/replicas/data_parallel.h"
 #include "lockstep/replicas/parallel_loss.h"
+#include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/loop/replica_trace.h"
 #include "lockstep/train/shards/shard_engine.h"
@@ -84,7 +85,9 @@ class AdaptedDdp : public DistributedDataParallelBase {
     before_forward();
     if (!reached_.defined() || !reached_.requires_grad())
       reached_ = first_parameter([](const at::Tensor&) { return true; });
-    reached_.backward(at::zeros_like(reached_));
+    const at::Tensor output = reached_.view_as(reached_);
+    watch_output(output);
+    output.backward(at::zeros_like(output));
   }
   void note_reached() {
     if (reached_.defined()) return;
@@ -107,11 +110,13 @@ class AdaptedDdp : public DistributedDataParallelBase {
 class DdpEngine : public GradientEngine {
  public:
   DdpEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
-            DistributedDataParallelOptions options, bool fuse)
+            DistributedDataParallelOptions options, bool fuse, int stage)
       : GradientEngine(model, label_smoothing_factor),
         meets_in_forward_(meets_ranks_in_forward(*model)),
         ddp_(model, std::move(options)),
-        wants_fuse_(fuse) {}
+        wants_fuse_(fuse) {
+    how_.stage = stage;
+  }
 
   LossSum run(const Batch& batch, const MicroBatch& how) override {
     if (how.is_last) return forward_backward(batch, how);
@@ -144,8 +149,13 @@ class DdpEngine : public GradientEngine {
 
   std::string fuse(FlatOptimizer& optimizer) override {
     if (!wants_fuse_) return "";
-    const FuseMode mode = ddp_.fuse(optimizer);
-    return mode == FuseMode::Off ? "" : to_string(mode);
+    const FuseMode mode = ddp_.fuse(optimizer, how_);
+    if (mode == FuseMode::Off && how_.stage > 1) {
+      throw Error("fsdp shard_grad_op is not possible: " + ddp_.fuse_reason(),
+                  ddp_.process_group().membership().where(), "leave fsdp out");
+    }
+    if (mode == FuseMode::Off) return "";
+    return std::string(to_string(mode)) + (how_.stage > 1 ? " and sharded gradients" : "");
   }
 
   double waited_s() const override { return ddp_.last_step().waited_s; }
@@ -163,6 +173,7 @@ class DdpEngine : public GradientEngine {
   bool meets_in_forward_;
   AdaptedDdp ddp_;
   bool wants_fuse_;
+  FuseOptions how_;
   double world_size_ = ddp_.process_group().world_size();
 };
 
@@ -287,6 +298,11 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group) {
+  const int stage = sharding_stage(args, "training arguments");
+  if (stage > 1 && choice.kind != EngineKind::DistributedDataParallel) {
+    throw UsageError("fsdp shard_grad_op in a process that is alone", "training arguments",
+                     "start it with lockstep run --nproc-per-node N, or leave fsdp out");
+  }
   if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model, args.label_smoothing_factor);
   if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
@@ -295,9 +311,11 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
   DistributedDataParallelOptions options;
   options.process_group = group;
   if (args.bf16) options.compute_dtype = at::kBFloat16;
+  // Slots are as long as buckets: small ones take little memory, which can stay in the processor's cache.
+  if (stage > 1) options.bucket_cap_mb = 2;
   if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
   if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
-  return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse);
+  return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse, stage);
 }
 
 }  // namespace lockstep

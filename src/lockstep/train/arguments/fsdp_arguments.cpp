@@ -1,0 +1,153 @@
+#include "lockstep/train/arguments/fsdp_arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <sstream>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text/nearest_name.h"
+#include "lockstep/base/text/printable.h"
+
+namespace lockstep {
+namespace {
+
+using FsdpJson = nlohmann::json;
+
+const char* const kNoUnits =
+    "it is for layers that are wrapped one by one; with shard_grad_op gradients are sent by buckets, whose size "
+    "ddp_bucket_cap_mb says";
+const char* const kNoGather = "it is for weights that are gathered, and with shard_grad_op every host has all weights";
+const char* const kWeights =
+    "weights in shards are not there yet; shard_grad_op shares out gradients and the optimizer's state";
+
+[[noreturn]] void refuse_fsdp(const std::string& what, const std::string& why, const std::string& where,
+                              const std::string& fix = "leave it out") {
+  throw UsageError(what + ": " + why, where, fix);
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// Hugging Face takes a text of several words, or a list of them.
+std::vector<std::string> words_of(const std::vector<std::string>& items) {
+  std::vector<std::string> words;
+  for (const std::string& item : items) {
+    std::string text = lower(item);
+    std::replace(text.begin(), text.end(), ',', ' ');
+    std::istringstream in(text);
+    for (std::string word; in >> word;) words.push_back(word);
+  }
+  return words;
+}
+
+// Whether a value asks for nothing: null, false, 0, empty, or what FSDP calls so.
+bool asks_for_nothing(const FsdpJson& value) {
+  if (value.is_null() || value == false || value == 0) return true;
+  if (value.is_string()) {
+    const std::string text = lower(value.get<std::string>());
+    return text.empty() || text == "false" || text == "none" || text == "no_prefetch" || text == "no_wrap";
+  }
+  return value.is_array() && value.empty();
+}
+
+bool is_true(const FsdpJson& value) {
+  return value == true || (value.is_string() && lower(value.get<std::string>()) == "true");
+}
+
+// Options of FSDP that change nothing here, or that have another name; the others ask for what is not there.
+const std::map<std::string, std::string>& refused_options() {
+  static const std::map<std::string, std::string> reasons{
+      {"min_num_params", kNoUnits},
+      {"transformer_layer_cls_to_wrap", kNoUnits},
+      {"auto_wrap_policy", kNoUnits},
+      {"ignored_modules", kNoUnits},
+      {"backward_prefetch", kNoGather},
+      {"forward_prefetch", kNoGather},
+      {"limit_all_gathers", kNoGather},
+      {"cpu_ram_efficient_loading", "every rank loads the model itself"},
+      {"offload_params", "weights are where the model is"},
+      {"cpu_offload", "weights are where the model is"},
+      {"activation_checkpointing", "it is gradient_checkpointing here"},
+      {"mixed_precision_policy", "it is bf16 or fp16 here"},
+      {"xla", "it is for TPUs"},
+      {"xla_fsdp_v2", "it is for TPUs"},
+      {"xla_fsdp_grad_ckpt", "it is for TPUs"},
+      {"xla_fsdp_settings", "it is for TPUs"},
+  };
+  return reasons;
+}
+
+// Always so, or of a kind that makes no difference: replicas start equal, parameters keep their names, and weights are
+// saved whole.
+bool is_harmless(const std::string& name, const FsdpJson& value) {
+  if (name == "version" || name == "use_orig_params" || name == "sync_module_states") return true;
+  return name == "state_dict_type" && value.is_string() && lower(value.get<std::string>()) == "full_state_dict";
+}
+
+// @return  what reshard_after_forward says, if it is there
+std::optional<bool> read_config(const FsdpJson& config, const std::string& where) {
+  std::optional<bool> reshards;
+  if (!config.is_object()) return reshards;
+  for (const auto& [key, value] : config.items()) {
+    const std::string name = key.rfind("fsdp_", 0) == 0 ? key.substr(5) : key;
+    if (name == "reshard_after_forward" && !value.is_null()) {
+      reshards = is_true(value);
+      continue;
+    }
+    if (is_harmless(name, value) || asks_for_nothing(value)) continue;
+    const auto reason = refused_options().find(name);
+    if (reason != refused_options().end()) refuse_fsdp("fsdp_config: " + key, reason->second, where);
+    if (name == "state_dict_type") refuse_fsdp("fsdp_config: " + key, "weights are saved whole", where);
+    refuse_fsdp("fsdp_config: " + printable(key), "FullyShardedDataParallel has no such option", where);
+  }
+  return reshards;
+}
+
+}  // namespace
+
+int sharding_stage(const TrainingArguments& arguments, const std::string& where) {
+  const std::optional<bool> reshards = read_config(arguments.fsdp_config, where);
+  int stage = 1;
+  for (const std::string& word : words_of(arguments.fsdp.value_or(std::vector<std::string>()))) {
+    if (word == "false" || word == "no_shard" || word == "auto_wrap") continue;
+    if (word == "shard_grad_op" || (word == "true" && reshards == false)) {
+      stage = 2;
+    } else if (word == "full_shard" || word == "hybrid_shard" || word == "true") {
+      refuse_fsdp("fsdp: " + word, kWeights, where, "write fsdp: shard_grad_op, or leave it out");
+    } else if (word == "hybrid_shard_zero2") {
+      refuse_fsdp("fsdp: " + word, "gradients are shared out over all ranks, and over the ranks of a host nothing more",
+                  where, "write fsdp: shard_grad_op, or leave it out");
+    } else if (word == "offload") {
+      refuse_fsdp("fsdp: " + word, "weights are where the model is", where);
+    } else {
+      refuse_fsdp(fmt::format("fsdp: there is no '{}'{}", printable(word),
+                              did_you_mean(word, {"shard_grad_op", "no_shard", "auto_wrap"})),
+                  "it is no way to shard", where, "write fsdp: shard_grad_op, or leave it out");
+    }
+  }
+  if (stage == 2 && !arguments.fuse) {
+    throw UsageError("fsdp shard_grad_op with fuse false: it is the fused update that shares gradients out", where,
+                     "leave one of them out");
+  }
+  return stage;
+}
+
+void check_sharding(const TrainingArguments& arguments, const std::string& where) {
+  const int stage = sharding_stage(arguments, where);
+  if (stage > 1 && arguments.virtual_shards > 0) {
+    throw UsageError(fmt::format("fsdp shard_grad_op with virtual_shards {}", arguments.virtual_shards), where,
+                     "leave one of them out: each rank adds its shards' gradients up in memory that fsdp gives back");
+  }
+  if (stage > 1 && (arguments.parallel_mode == "single" || arguments.parallel_mode == "dp")) {
+    throw UsageError(fmt::format("fsdp shard_grad_op with parallel_mode {}", arguments.parallel_mode), where,
+                     "leave one of them out: gradients are shared out among ranks");
+  }
+}
+
+}  // namespace lockstep
