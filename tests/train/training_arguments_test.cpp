@@ -183,6 +183,17 @@ TEST(TrainingArguments, FilesOfHuggingFaceAreRead) {
   }
 }
 
+// Every name in what transformers' to_json_string() writes: known, or refused with a reason.
+TEST(TrainingArguments, EveryNameOfHuggingFaceHasAnAnswer) {
+  const std::string recorded = std::string(LOCKSTEP_SOURCE_DIR) + "/tests/train/huggingface/training_arguments.json";
+  const auto document = nlohmann::json::parse(std::ifstream(recorded));
+  ASSERT_GT(document.size(), 100U);
+  for (const auto& item : document.items()) {
+    const bool is_known = find_training_argument(item.key()) != nullptr;
+    EXPECT_NE(is_known, !unsupported_training_argument(item.key()).empty()) << item.key();
+  }
+}
+
 int stage_of(const std::string& fsdp, const nlohmann::json& config = nullptr) {
   TrainingArguments args;
   set_training_argument(args, "fsdp", fsdp, "args.json");

@@ -153,55 +153,6 @@ std::vector<TrainingArgumentRow> all_rows() {
   return rows;
 }
 
-const std::map<std::string, std::string>& unsupported_reasons() {
-  static const char* const kEvaluation = "evaluation computes in the precision of the training";
-  static const char* const kProducts = "it is LibTorch's to say: at::globalContext().setAllowTF32CuBLAS";
-  static const char* const kAlways = "it always holds here";
-  static const char* const kService = "it is of another library or service";
-  static const char* const kSharded =
-      "Lockstep shares out gradients with fsdp shard_grad_op, which is DeepSpeed's stage 2, and weights not yet";
-  static const std::map<std::string, std::string> reasons{
-      {"fp16_full_eval", kEvaluation},
-      {"bf16_full_eval", kEvaluation},
-      {"tf32", kProducts},
-      {"half_precision_backend", "it is LibTorch's autocast"},
-      {"average_tokens_across_devices", kAlways},
-      {"ddp_find_unused_parameters", kAlways},
-      {"restore_callback_states_from_checkpoint", kAlways},
-      {"eval_do_concat_batches", kAlways},
-      {"dataloader_persistent_workers", kAlways},
-      {"dataloader_pin_memory", "give the loader page-locked memory where the program makes it"},
-      {"ignore_data_skip", "skipping costs nothing here"},
-      {"auto_find_batch_size", "give the batch size"},
-      {"torch_empty_cache_steps", "PYTORCH_CUDA_ALLOC_CONF tells the allocator when to give memory back"},
-      {"eval_accumulation_steps", "outputs are on the CPU after each batch"},
-      {"batch_eval_metrics", "metrics see all outputs at once"},
-      {"include_for_metrics", "metrics see outputs and labels"},
-      {"eval_use_gather_object", "outputs are tensors"},
-      {"save_on_each_node", "all ranks write into one folder"},
-      {"full_determinism", "the same seed, ranks and threads give the same bits"},
-      {"length_column_name", "lengths are counted from the tokens"},
-      {"label_names", "the labels are the tensor \"labels\""},
-      {"log_level", "LOCKSTEP_LOG_LEVEL says it"},
-      {"log_level_replica", "ranks but the first are quiet"},
-      {"log_on_each_node", "ranks but the first are quiet"},
-      {"skip_memory_metrics", "memory is in metrics.jsonl"},
-      {"local_rank", "the launcher's environment says it"},
-      {"overwrite_output_dir", "checkpoints that are there stay until save_total_limit takes them"},
-      {"train_sampling_strategy", "it is group_by_length here"},
-      {"remove_unused_columns", "a model ignores tensors that it does not know"},
-      {"deepspeed", kSharded},
-      {"push_to_hub", kService},
-      {"hub_model_id", kService},
-      {"torch_compile", kService},
-      {"accelerator_config", "give its values as arguments of their own, such as dataloader_drop_last"},
-      {"do_train", "the subcommand says it: lockstep train"},
-      {"do_eval", "the subcommand says it: lockstep evaluate"},
-      {"do_predict", "the subcommand says it: lockstep predict"},
-  };
-  return reasons;
-}
-
 }  // namespace
 
 const std::vector<TrainingArgumentRow>& training_argument_table() {
@@ -235,17 +186,6 @@ std::string script_flag(const std::string& name) {
                                                         {"ignore_mismatched_sizes", "--ignore-mismatched-sizes"}};
   const auto found = flags.find(name);
   return found == flags.end() ? "" : found->second;
-}
-
-std::string unsupported_training_argument(const std::string& name) {
-  const auto found = unsupported_reasons().find(name);
-  return found == unsupported_reasons().end() ? "" : found->second;
-}
-
-std::vector<std::string> unsupported_training_arguments() {
-  std::vector<std::string> names;
-  for (const auto& [name, reason] : unsupported_reasons()) names.push_back(name);
-  return names;
 }
 
 }  // namespace lockstep

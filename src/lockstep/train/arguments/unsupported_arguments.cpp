@@ -1,0 +1,101 @@
+// Hugging Face's arguments that this Trainer has not, and why.
+#include <map>
+
+#include "lockstep/train/arguments/training_argument_table.h"
+
+namespace lockstep {
+namespace {
+
+const std::map<std::string, std::string>& unsupported_reasons() {
+  static const char* const kEvaluation = "evaluation computes in the precision of the training";
+  static const char* const kProducts = "it is LibTorch's to say: at::globalContext().setAllowTF32CuBLAS";
+  static const char* const kAlways = "it always holds here";
+  static const char* const kService = "it is of another library or service";
+  static const char* const kHub = "nothing is uploaded: output_dir is the folder that one would upload";
+  static const char* const kCompiler = "it compiles Python, and the models here are C++";
+  static const char* const kLiger = "its kernels are Triton programs for GPUs";
+  static const char* const kSharded =
+      "Lockstep shares out gradients with fsdp shard_grad_op, which is DeepSpeed's stage 2, and weights not yet";
+  static const std::map<std::string, std::string> reasons{
+      {"fp16_full_eval", kEvaluation},
+      {"bf16_full_eval", kEvaluation},
+      {"tf32", kProducts},
+      {"half_precision_backend", "it is LibTorch's autocast"},
+      {"average_tokens_across_devices", kAlways},
+      {"ddp_find_unused_parameters", kAlways},
+      {"restore_callback_states_from_checkpoint", kAlways},
+      {"eval_do_concat_batches", kAlways},
+      {"dataloader_persistent_workers", kAlways},
+      {"dataloader_pin_memory", "give the loader page-locked memory where the program makes it"},
+      {"ignore_data_skip", "skipping costs nothing here"},
+      {"auto_find_batch_size", "give the batch size"},
+      {"torch_empty_cache_steps", "PYTORCH_CUDA_ALLOC_CONF tells the allocator when to give memory back"},
+      {"eval_accumulation_steps", "outputs are on the CPU after each batch"},
+      {"batch_eval_metrics", "metrics see all outputs at once"},
+      {"include_for_metrics", "metrics see outputs and labels"},
+      {"eval_use_gather_object", "outputs are tensors"},
+      {"save_on_each_node", "all ranks write into one folder"},
+      {"full_determinism", "the same seed, ranks and threads give the same bits"},
+      {"length_column_name", "lengths are counted from the tokens"},
+      {"label_names", "the labels are the tensor \"labels\""},
+      {"log_level", "LOCKSTEP_LOG_LEVEL says it"},
+      {"log_level_replica", "ranks but the first are quiet"},
+      {"log_on_each_node", "ranks but the first are quiet"},
+      {"skip_memory_metrics", "memory is in metrics.jsonl"},
+      {"local_rank", "the launcher's environment says it"},
+      {"overwrite_output_dir", "checkpoints that are there stay until save_total_limit takes them"},
+      {"train_sampling_strategy", "it is group_by_length here"},
+      {"remove_unused_columns", "a model ignores tensors that it does not know"},
+      {"deepspeed", kSharded},
+      {"push_to_hub", kHub},
+      {"hub_model_id", kHub},
+      {"hub_token", kHub},
+      {"hub_private_repo", kHub},
+      {"hub_strategy", kHub},
+      {"hub_always_push", kHub},
+      {"hub_revision", kHub},
+      {"run_name", "output_dir tells runs apart, in TensorBoard too"},
+      {"project", kService},
+      {"trackio_space_id", kService},
+      {"trackio_bucket_id", kService},
+      {"trackio_static_space_id", kService},
+      {"torch_compile", kCompiler},
+      {"torch_compile_backend", kCompiler},
+      {"torch_compile_mode", kCompiler},
+      {"use_liger_kernel", kLiger},
+      {"liger_kernel_config", kLiger},
+      {"optim_args", "give the optimizer's numbers as arguments of their own, such as adam_beta1 and weight_decay"},
+      {"optim_target_modules", "it is for optimizers that Lockstep has not: GaLore, APOLLO, LOMO"},
+      {"activation_checkpointing", "it is gradient_checkpointing here"},
+      {"activation_checkpointing_kwargs", "gradient_checkpointing has one way here"},
+      {"gradient_checkpointing_kwargs", "gradient_checkpointing has one way here"},
+      {"use_cache", "training keeps no keys and values of earlier tokens"},
+      {"neftune_noise_alpha", "no noise is added to embeddings"},
+      {"include_num_input_tokens_seen", "tokens are not counted in the logs"},
+      {"parallelism_config", "Lockstep splits data alone, among all ranks"},
+      {"debug", "a loss that is NaN or infinite is reported with its rank without it, and there are no TPUs"},
+      {"dataloader_multiprocessing_context", "workers are threads"},
+      {"dataloader_in_order", kAlways},
+      {"ddp_static_graph", "parameters without a gradient are found without it"},
+      {"accelerator_config", "give its values as arguments of their own, such as dataloader_drop_last"},
+      {"do_train", "the subcommand says it: lockstep train"},
+      {"do_eval", "the subcommand says it: lockstep evaluate"},
+      {"do_predict", "the subcommand says it: lockstep predict"},
+  };
+  return reasons;
+}
+
+}  // namespace
+
+std::string unsupported_training_argument(const std::string& name) {
+  const auto found = unsupported_reasons().find(name);
+  return found == unsupported_reasons().end() ? "" : found->second;
+}
+
+std::vector<std::string> unsupported_training_arguments() {
+  std::vector<std::string> names;
+  for (const auto& [name, reason] : unsupported_reasons()) names.push_back(name);
+  return names;
+}
+
+}  // namespace lockstep
