@@ -48,15 +48,16 @@ class BenchStep : public Subcommand {
         ->capture_default_str();
     app.add_option(
            "--modes", modes_,
-           "how ours steps. fused: ddp.fuse(optimizer); unfused: all-reduce, then our optimizer; libtorch: "
+           "how ours steps. fused: ddp.fuse(optimizer); stage-2: as fused, and owners keep the gradients; unfused: "
+           "all-reduce, then our optimizer; libtorch: "
            "all-reduce, then LibTorch's optimizer; alone: our optimizer, and the ranks never communicate; barrier: as "
            "alone, but they wait for each other in each step, which bounds what any way of averaging can reach; "
            "fused-casts: as fused, but in bf16 every forward casts the weights, and the step publishes no bf16 copy; "
            "fused-traced, unfused-traced: as these, and a trace records every step")
         ->delimiter(',')
         ->capture_default_str()
-        ->check(CLI::IsMember(
-            {"fused", "fused-casts", "unfused", "fused-traced", "unfused-traced", "libtorch", "alone", "barrier"}));
+        ->check(CLI::IsMember({"fused", "fused-casts", "stage-2", "unfused", "fused-traced", "unfused-traced",
+                               "libtorch", "alone", "barrier"}));
     app.add_option("--peer", peers_,
                    "Python's DDP over Gloo in turn with ours. pytorch: our layers, fused Adam and attention if the "
                    "version has them, with the threads and environment of ours; pytorch-default: plain Adam, as "

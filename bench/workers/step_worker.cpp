@@ -66,7 +66,9 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
   const torch::optim::AdamOptions options(1e-4);
   if (args.mode == "libtorch") return std::make_unique<torch::optim::Adam>(parameters, options);
   auto optimizer = std::make_unique<ls::Adam>(parameters, options);
-  if (args.mode.rfind("fused", 0) == 0) ddp.fuse(*optimizer);
+  ls::FuseOptions how;
+  how.stage = args.mode == "stage-2" ? 2 : 1;
+  if (how.stage == 2 || args.mode.rfind("fused", 0) == 0) ddp.fuse(*optimizer, how);
   if (args.mode == "alone" || args.mode == "barrier") ddp.register_comm_hook(ls::noop_hook());
   return optimizer;
 }
@@ -101,6 +103,7 @@ void run(const Arguments& args) {
   const auto model = ls::make_model(registered_name(args.model));
   ls::DistributedDataParallelOptions options;
   if (args.dtype == "bf16" && args.mode != "fused-casts") options.compute_dtype = at::kBFloat16;
+  if (args.mode == "stage-2") options.bucket_cap_mb = 2;  // as Trainer
   ls::DistributedDataParallel ddp(model, options);
   const auto optimizer = make_optimizer(args, ddp, model->parameters());
   ls::RandomBatchOptions shape;
@@ -137,8 +140,8 @@ int main(int argc, char** argv) {
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
   app.add_option("--mode", args.mode)
-      ->check(CLI::IsMember(
-          {"fused", "fused-casts", "unfused", "fused-traced", "unfused-traced", "libtorch", "alone", "barrier"}));
+      ->check(CLI::IsMember({"fused", "fused-casts", "stage-2", "unfused", "fused-traced", "unfused-traced", "libtorch",
+                             "alone", "barrier"}));
   app.add_option("--dtype", args.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
   return ls::run_worker(app, argc, argv, [&] { run(args); });
 }
