@@ -7,12 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/checkpoint_search.h"
 #include "lockstep/checkpoint/checkpoint_writer.h"
 #include "tests/checkpoint/sample_content.h"
@@ -133,6 +135,23 @@ TEST(FullDisk, LosesNothingWhenFilesMayNotGrow) {
   });
   EXPECT_EQ(code, 0);
   EXPECT_TRUE(hidden_names_in(folder.path()).empty());
+}
+
+// As under ulimit -n 24.
+class NoDescriptorLeft : public FileSystem {
+ public:
+  int create(const std::string&, mode_t) override {
+    errno = EMFILE;
+    return -1;
+  }
+};
+
+TEST(LimitOfOpenFiles, IsNamedInTheFixAndNotThePermissions) {
+  const TemporaryFolder folder;
+  NoDescriptorLeft files;
+  const std::string error = save_until_it_fails(folder.path(), files);
+  EXPECT_NE(error.find("Too many open files"), std::string::npos) << error;
+  EXPECT_NE(error.find("fix: raise the limit of open files (ulimit -n)"), std::string::npos) << error;
 }
 
 }  // namespace

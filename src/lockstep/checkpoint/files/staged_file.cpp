@@ -13,15 +13,25 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 1 << 20;  // small enough to be in the cache for both checksum and write
 
+const char* advice_for(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free space on this file system, or keep fewer checkpoints (save_total_limit); the ones that were written "
+             "before are whole";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files (ulimit -n)";
+    default:
+      return "check that the folder exists and that you may write to it";
+  }
+}
+
 }  // namespace
 
 void fail_to(const std::string& action, const std::string& path) {
   const int code = errno;
-  const bool is_full = code == ENOSPC || code == EDQUOT;
-  throw Error(fmt::format("cannot {} {}: {}", action, path, errno_text(code)), path,
-              is_full ? "free space on this file system, or keep fewer checkpoints (save_total_limit); the ones that "
-                        "were written before are whole"
-                      : "check that the folder exists and that you may write to it");
+  throw Error(fmt::format("cannot {} {}: {}", action, path, errno_text(code)), path, advice_for(code));
 }
 
 StagedFile::StagedFile(FileSystem& files, std::string path, std::uint64_t size_bytes)
