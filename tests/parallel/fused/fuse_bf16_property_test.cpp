@@ -49,7 +49,7 @@ struct CopyTraining {
     small_buckets = below(2) == 0;
     two_groups = below(2) == 0;
     if (below(4) == 0) gradients = below(2) == 0 ? at::kBFloat16 : at::kHalf;
-    width = below(2) == 0 ? 24 : 20;  // matrices of 20 rows are no whole cache lines
+    width = below(2) == 0 ? 24 : 20;  // matrices of 20 rows do not fill cache lines
   }
   std::string text() const {
     std::ostringstream out;

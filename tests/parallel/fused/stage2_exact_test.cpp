@@ -16,7 +16,7 @@ namespace lockstep {
 namespace {
 
 // Runs `body` over an engine; over "hosts", four ranks are on two pretended hosts.
-void on_ranks(const std::string& engine, const std::function<void(const Group&)>& body) {
+void on_group_ranks(const std::string& engine, const std::function<void(const Group&)>& body) {
   if (engine != "hosts") return fuse_ranks(engine, 3, body);
   run_ranks_as_threads(4, [&](const Membership& membership) { body(make_communicator("", on_two_hosts(membership))); });
 }
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, Stage2Exact, ::testing::Values("thread", "shm"
 // Each synchronised backward is reduced by itself, and the owner adds the averages: (a + b) / n + (c + d) / n. The
 // oracle makes these averages by plain all-reduces of gradients of a model that is not wrapped, and updates it by them.
 TEST_P(Stage2Exact, HasTheBitsOfTheSumOfAverages) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     const FuseOptions how = stage_2();
     Stage2Subject<AdamW> it(group, &how);
     const torch::nn::Linear alone = make_linear(20, 4);
@@ -54,7 +54,7 @@ TEST_P(Stage2Exact, HasTheBitsOfTheSumOfAverages) {
 
 // no_sync leaves gradients with autograd, so that the sum is rounded as without fuse.
 TEST_P(Stage2Exact, HasTheBitsOfPlainStepsWithinNoSync) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     std::vector<at::Tensor> ends;
     for (const bool fused : {false, true}) {
       const FuseOptions how = stage_2(1);
@@ -74,7 +74,7 @@ TEST_P(Stage2Exact, HasTheBitsOfPlainStepsWithinNoSync) {
 // Both buckets use one slot. Between and behind the gradients of the shorter one lie values of the longer one, of the
 // step before, which belong to no gradient.
 TEST_P(Stage2Exact, CountsNoValuesOfOtherBucketsInTheNorm) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     const FuseOptions how = stage_2(1);
     Stage2Subject<SGD> it(group, &how), plain(group, nullptr);
     for (int step = 0; step < 3; ++step) {
@@ -92,7 +92,7 @@ TEST_P(Stage2Exact, CountsNoValuesOfOtherBucketsInTheNorm) {
 
 // What comes after the last synchronised backward is sent by the step.
 TEST_P(Stage2Exact, SendsInTheStepWhatNoBackwardHasSent) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     const FuseOptions how = stage_2(1);
     for (const bool synchronised_first : {false, true}) {
       Stage2Subject<SGD> it(group, &how);
@@ -115,7 +115,7 @@ TEST_P(Stage2Exact, SendsInTheStepWhatNoBackwardHasSent) {
 
 // Without zero_grad, gradients stay for the next step, as in LibTorch.
 TEST_P(Stage2Exact, KeepsGradientsUntilTheyAreDropped) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     const FuseOptions how = stage_2();
     Stage2Subject<SGD> it(group, &how);
     it.backward(group->rank(), 0);
@@ -129,7 +129,7 @@ TEST_P(Stage2Exact, KeepsGradientsUntilTheyAreDropped) {
 
 // Every kind of zero_grad, before forward and between forward and backward.
 TEST_P(Stage2Exact, DropsGradientsByEveryKindOfZeroGrad) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     for (int kind = 0; kind < 5; ++kind) {
       for (const bool after_forward : {false, true}) {
         const FuseOptions how = stage_2();
@@ -159,7 +159,7 @@ TEST_P(Stage2Exact, DropsGradientsByEveryKindOfZeroGrad) {
 }
 
 TEST_P(Stage2Exact, JoinsAsStage1) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     for (const bool divide_by_all : {true, false}) {
       std::vector<at::Tensor> ends;
       for (const int stage : {1, 2}) {
@@ -190,7 +190,7 @@ TEST_P(Stage2Exact, JoinsAsStage1) {
 
 // The averages that owners keep become gradients of every rank again, as a backward without fuse leaves them.
 TEST_P(Stage2Exact, GivesAveragesBackWhenItIsUndone) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     const FuseOptions how = stage_2(1);
     Stage2Subject<Adam> it(group, &how), plain(group, nullptr);
     for (auto* each : {&it, &plain}) {
@@ -220,7 +220,7 @@ TEST_P(Stage2Exact, GivesAveragesBackWhenItIsUndone) {
 }
 
 TEST_P(Stage2Exact, LeavesStepsOutThatAreNotFinite) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     const FuseOptions how = stage_2();
     Stage2Subject<SGD> it(group, &how);
     GradScaler scaler;
@@ -241,7 +241,7 @@ TEST_P(Stage2Exact, LeavesStepsOutThatAreNotFinite) {
 
 // In 16 bits an average is rounded once, in each of the two backwards: three digits of it are right.
 TEST_P(Stage2Exact, SendsGradientsIn16Bits) {
-  on_ranks(GetParam(), [](const Group& group) {
+  on_group_ranks(GetParam(), [](const Group& group) {
     FuseOptions how = stage_2();
     how.gradient_dtype = c10::ScalarType::BFloat16;
     Stage2Subject<SGD> it(group, &how), plain(group, nullptr);

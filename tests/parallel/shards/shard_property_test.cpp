@@ -87,7 +87,7 @@ ShardNet make_shard_net(const ShardCase& options) {
 }
 
 template <typename Optimizer, typename Options>
-std::unique_ptr<FlatOptimizer> optimizer_of(const ShardCase& options, ShardNet& net, Options first) {
+std::unique_ptr<FlatOptimizer> made_optimizer(const ShardCase& options, ShardNet& net, Options first) {
   if (!options.two_groups) return std::make_unique<Optimizer>(net->parameters(), first);
   std::vector<at::Tensor> weights, others;
   for (auto& parameter : net->parameters()) (parameter.dim() > 1 ? weights : others).push_back(parameter);
@@ -100,13 +100,13 @@ std::unique_ptr<FlatOptimizer> optimizer_of(const ShardCase& options, ShardNet& 
 std::unique_ptr<FlatOptimizer> make_shard_optimizer(const ShardCase& options, ShardNet& net) {
   switch (options.rule) {
     case ShardRule::Momentum:
-      return optimizer_of<SGD>(options, net, torch::optim::SGDOptions(0.05).momentum(0.9));
+      return made_optimizer<SGD>(options, net, torch::optim::SGDOptions(0.05).momentum(0.9));
     case ShardRule::Adam:
-      return optimizer_of<Adam>(options, net, torch::optim::AdamOptions(0.01));
+      return made_optimizer<Adam>(options, net, torch::optim::AdamOptions(0.01));
     case ShardRule::AdamW:
       break;
   }
-  return optimizer_of<AdamW>(options, net, torch::optim::AdamWOptions(0.01));
+  return made_optimizer<AdamW>(options, net, torch::optim::AdamWOptions(0.01));
 }
 
 // Some shards have no samples, and some a single one less than others.

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Of a list as a whole. Far above any cluster: a mistyped list must not fill the memory.
+// Bounds a list as a whole, far above any cluster: a mistyped list must not fill the memory.
 constexpr std::size_t kMaxHosts = 1 << 16;
 constexpr std::size_t kMaxName = 255;        // bytes of a host's name
 constexpr std::int64_t kMaxTasks = 1 << 20;  // of one host

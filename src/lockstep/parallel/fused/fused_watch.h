@@ -21,7 +21,7 @@ enum class FusedFault : std::uint8_t {
   WeightMoved = 5,      ///< to other memory, since backward
   WeightConverted = 6,  ///< to another dtype, shape or device
   CopyStale = 7,        ///< forward has read a bf16 copy without a write that the watch had not seen
-  NoShardSum = 8,       ///< the gradient is no sum of virtual shards, though they are in use
+  NoShardSum = 8,       ///< the gradient is not a sum of virtual shards, though they are in use
 };
 
 /// How weights were written between two updates, while no gradient waited for its update.

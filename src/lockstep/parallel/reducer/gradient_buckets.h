@@ -66,7 +66,7 @@ class GradientBuckets {
   /// Gives the bucket memory of the communicator and of this dtype, if it has other memory. Collective.
   /// @throws Error  if memory is short on some rank; use_own_dtype then restores everything
   void use_dtype(std::size_t bucket, at::ScalarType dtype);
-  /// Lets the bucket's gradients lie at the beginning of `memory`, which other buckets use too. What is there is lost;
+  /// Lets the bucket's gradients lie at the beginning of `memory`, which other buckets use too. Its content is lost;
   /// `place` and `take` mean that memory from now on.
   void lend(std::size_t bucket, const at::Tensor& memory);
   /// Keeps the gradients of every bucket in its parameters' dtype again, in memory of the bucket's own. Not collective.

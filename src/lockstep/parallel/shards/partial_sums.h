@@ -25,8 +25,8 @@ class PartialSums {
   /// The buckets hold the next shard's gradient: adds it to the sums. The buckets' content is unspecified afterwards,
   /// except after the last shard.
   void add_shard();
-  /// Memory of the rank's term `index` of a bucket, laid out as the bucket; after the last shard it has the term. Of
-  /// `plan.most_terms()`, as many as some rank has: what this rank has no term for has unspecified content.
+  /// Memory of the rank's term `index` of a bucket, laid out as the bucket; after the last shard it has the term.
+  /// There are `plan.most_terms()`, as many as some rank has: without a term of this rank, the content is unspecified.
   const at::Tensor& term(std::size_t bucket, std::size_t index) const;
   /// Memory beside the bucket that all ranks allocated together, `index` below most_terms() - 1. A rank's terms but its
   /// last one are there, in order.

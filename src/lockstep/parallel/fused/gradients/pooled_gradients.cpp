@@ -30,7 +30,7 @@ void zero_gaps(const FusedBucket& bucket, const GradientBuckets& gradients) {
   zero_until(bucket.gradients.numel());
 }
 
-void add_to(at::Tensor& gradient, const at::Tensor& more) {
+void add_gradient(at::Tensor& gradient, const at::Tensor& more) {
   if (more.defined()) gradient = gradient.defined() ? gradient.add(more) : more;
 }
 
@@ -104,7 +104,7 @@ void PooledGradients::fill(const FusedBucket& bucket) {
   for (const std::size_t i : bucket.parameters) {
     parts_.stand_ins.take_off(i);
     at::Tensor& grad = parts_.gradients.parameter(i).mutable_grad();
-    add_to(grad, std::exchange(late_[i], at::Tensor()));
+    add_gradient(grad, std::exchange(late_[i], at::Tensor()));
     const bool has_gradient = parts_.gradients.take(i);
     parts_.gradients.take_off(i);
     if (has_gradient || parts_.stand_ins.means(i) == Means::Zeros) parts_.stand_ins.set_means(i, Means::Sum);
@@ -115,7 +115,7 @@ void PooledGradients::fill(const FusedBucket& bucket) {
 
 void PooledGradients::give_back(std::size_t parameter, const at::Tensor& late) {
   if (!late.defined()) return;
-  add_to(late_[parameter], late);
+  add_gradient(late_[parameter], late);
   parts_.stand_ins.set_means(parameter, Means::Sum);
 }
 
@@ -251,7 +251,7 @@ void PooledGradients::leave() {
   for (const std::size_t i : parameters_) {
     parts_.stand_ins.take_off(i);
     parts_.stand_ins.set_means(i, Means::Nothing);
-    add_to(parts_.gradients.parameter(i).mutable_grad(), std::exchange(late_[i], at::Tensor()));
+    add_gradient(parts_.gradients.parameter(i).mutable_grad(), std::exchange(late_[i], at::Tensor()));
   }
 }
 

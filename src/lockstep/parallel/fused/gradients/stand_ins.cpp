@@ -30,7 +30,7 @@ void set_value(const at::Tensor& element, double value) {
 }
 
 // No view, because LibTorch's zero_grad detaches gradients in place, which views do not allow.
-at::Tensor spread(const at::Tensor& element, const at::Tensor& parameter) {
+at::Tensor spread_element(const at::Tensor& element, const at::Tensor& parameter) {
   const std::vector<std::int64_t> strides(static_cast<std::size_t>(parameter.dim()), 0);
   return at::from_blob(
       element.data_ptr(), parameter.sizes(), strides, [element](void*) {}, element.options());
@@ -76,7 +76,7 @@ void StandIns::show(std::size_t index, Means means) {
   set_value(entry.element, !is_sum                  ? 0
                            : parameter.numel() == 1 ? largest_number(parameter.scalar_type())
                                                     : std::numeric_limits<double>::quiet_NaN());
-  const at::Tensor tensor = spread(entry.element, parameter);
+  const at::Tensor tensor = spread_element(entry.element, parameter);
   entry.version = static_cast<std::uint64_t>(tensor._version());
   parameter.mutable_grad() = tensor;
 }
