@@ -150,14 +150,14 @@ std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
 // Only where ranks share one copy of the weights: elsewhere each rank would make a copy for itself, which is what
 // layers do without this.
 void FusedUpdate::publish_copies(std::string& reason) {
-  if (plan_.has_one_copy()) {
+  if (plan_.has_one_copy() && !plan_.gives_buckets_back) {
     parts_->copies =
         std::make_unique<PublishedCopies>(buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
     return;
   }
-  reason =
-      "no bf16 copies are published, because the ranks do not share one copy of the weights; each layer casts its "
-      "own";
+  reason = plan_.has_one_copy() ? "no bf16 copies are published with stage 2; each layer casts its own"
+                                : "no bf16 copies are published, because the ranks do not share one copy of the "
+                                  "weights; each layer casts its own";
   if (communicator_->rank() == 0) log_info("fuse: {}", reason);
 }
 
