@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <limits>
 
 #include "lockstep/optim/adam.h"
@@ -10,6 +11,7 @@
 #include "lockstep/optim/sgd.h"
 #include "lockstep/parallel/sync_batch_norm.h"
 #include "tests/parallel/fused/stage2.h"
+#include "tests/replicas/recompute.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
@@ -251,6 +253,48 @@ TEST_P(Stage2Exact, SendsGradientsIn16Bits) {
     }
     EXPECT_TRUE(torch::allclose(it.weights(), plain.weights(), 1e-2, 1e-2));
     EXPECT_FALSE(torch::equal(it.weights(), plain.weights()));
+  });
+}
+
+// Gradients of `middle` arrive twice in one backward: the second time after its bucket has left.
+struct RecomputedNetImpl : torch::nn::Module {
+  RecomputedNetImpl() {
+    first = register_module("first", make_linear(6, 6));
+    middle = register_module("middle", make_linear(6, 6));
+    last = register_module("last", make_linear(6, 4));
+    body = [this](torch::Tensor x) { return torch::tanh(middle->forward(x)); };
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    x = Recompute::apply(torch::tanh(first->forward(x)), &body);
+    return last->forward(Recompute::apply(x, &body));
+  }
+  torch::nn::Linear first{nullptr}, middle{nullptr}, last{nullptr};
+  std::function<torch::Tensor(torch::Tensor)> body;
+};
+TORCH_MODULE(RecomputedNet);
+
+// The late part is sent by the step and added, as plain DistributedDataParallel reduces it by itself and adds it.
+TEST_P(Stage2Exact, AddsGradientsThatArriveAfterTheirBucketHasLeft) {
+  on_group_ranks(GetParam(), [](const Group& group) {
+    std::vector<at::Tensor> ends;
+    for (const bool fused : {false, true}) {
+      RecomputedNet net;
+      DistributedDataParallelOptions options = fuse_on(group);
+      options.bucket_cap_mb = 0.00001;
+      DistributedDataParallel ddp(net, options);
+      Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.01));
+      if (fused) {
+        ASSERT_NE(ddp.fuse(optimizer, stage_2(1)), FuseMode::Off);
+      }
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        ddp(fuse_batch(group->rank(), step, 6)).pow(2).mean().backward();
+        EXPECT_EQ(ddp.last_step().late_gradients, 2U);
+        optimizer.step();
+      }
+      ends.push_back(torch::cat({net->middle->weight.detach().flatten(), net->first->weight.detach().flatten()}));
+    }
+    EXPECT_TRUE(torch::equal(ends[0], ends[1])) << (ends[0] - ends[1]).abs().max().item<double>();
   });
 }
 

@@ -174,6 +174,10 @@ TEST(ShardRules, WhatCannotBeFusedSaysWhy) {
   options.gradient_dtype = torch::kBFloat16;
   EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::Off);
   EXPECT_NE(ddp.fuse_reason().find("gradient_dtype is BFloat16"), std::string::npos);
+  options.gradient_dtype = torch::kFloat;
+  options.stage = 2;
+  EXPECT_EQ(ddp.fuse(optimizer, options), FuseMode::Off);
+  EXPECT_NE(ddp.fuse_reason().find("stage 2 gives back"), std::string::npos);
 }
 
 }  // namespace
