@@ -404,7 +404,7 @@ INSTANTIATE_TEST_SUITE_P(
                   },
                   "model-00002"},
         BadFolder{"shard_elsewhere", [](const std::string& f) { set_shard(f, "../../etc/passwd"); },
-                  "not a file name beside the index"},
+                  "no file name beside the index"},
         BadFolder{"tensor_in_another_shard",
                   [](const std::string& f) {
                     write_safetensors(f + "/other.safetensors", {{"x", torch::zeros({1})}});
