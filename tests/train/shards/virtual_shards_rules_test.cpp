@@ -90,6 +90,12 @@ TEST(VirtualShardsRefusals, NameWhatCannotKeepItsBits) {
     training.options.args.virtual_shards = 4;
     EXPECT_NE(shard_refusal(training).find("SyncBatchNorm"), std::string::npos);
   }
+  {
+    TokenTraining training;
+    training.options.args.virtual_shards = 4;
+    training.options.args.fsdp = std::vector<std::string>{"shard_grad_op"};
+    EXPECT_NE(shard_refusal(training).find("fsdp shard_grad_op with virtual_shards"), std::string::npos);
+  }
   run_ranks_as_threads(2, [&](const Membership& membership) {
     TokenTraining training;
     training.options.process_group = make_communicator("thread", membership);

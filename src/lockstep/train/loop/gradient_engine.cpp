@@ -8,6 +8,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/processor/core_count.h"
 #include "lockstep/base/trace/trace_recorder.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
@@ -299,10 +300,12 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group) {
   const int stage = sharding_stage(args, "training arguments");
-  if (stage > 1 && choice.kind != EngineKind::DistributedDataParallel) {
-    throw UsageError("fsdp shard_grad_op in a process that is alone", "training arguments",
-                     "start it with lockstep run --nproc-per-node N, or leave fsdp out");
+  if (stage > 1 && choice.kind == EngineKind::VirtualShards) {
+    throw UsageError("fsdp shard_grad_op with virtual_shards", "training arguments",
+                     "leave one of them out: a rank that adds up its virtual shards keeps all gradients");
   }
+  if (stage > 1 && choice.kind != EngineKind::DistributedDataParallel)  // FSDP becomes NO_SHARD, too
+    log_warning("fsdp shard_grad_op: this job has one rank, so no gradients are shared out");
   if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model, args.label_smoothing_factor);
   if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
