@@ -66,6 +66,7 @@ Bf16Forward::Bf16Forward(torch::nn::Module& module) : autocast_(c10::DeviceType:
   std::vector<at::Tensor*> members;
   add_members(module, members);
   for (const auto& part : module.modules(/*include_self=*/false)) add_members(*part, members);
+  const CopiesForGraphs copies;
   // One node for each parameter, also if layers share it: its gradients are then added up as under plain autocast.
   std::unordered_map<const c10::TensorImpl*, at::Tensor> made;
   for (at::Tensor* member : members) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -19,6 +20,8 @@ struct Offers {
   std::atomic<std::size_t> count{0};  // of sources: most programs have none and take no lock
 };
 
+thread_local bool casts = false;
+
 // Never destroyed: a static model may end after everything else.
 Offers& offers() {
   static auto& all = *new Offers;
@@ -28,7 +31,7 @@ Offers& offers() {
 // Undefined if nobody keeps a copy that is up to date.
 at::Tensor kept_copy(const at::Tensor& parameter, at::ScalarType type) {
   Offers& all = offers();
-  if (type != at::kBFloat16 || all.count.load(std::memory_order_acquire) == 0) return {};
+  if (casts || type != at::kBFloat16 || all.count.load(std::memory_order_acquire) == 0) return {};
   ComputeCopySource* source = nullptr;
   {
     const std::shared_lock<std::shared_mutex> lock(all.mutex);
@@ -75,6 +78,10 @@ ComputeCopyOffer::~ComputeCopyOffer() {
   for (const c10::TensorImpl* parameter : parameters_) all.sources.erase(parameter);
   all.count.store(all.sources.size(), std::memory_order_release);
 }
+
+CopiesForGraphs::CopiesForGraphs() : before_(std::exchange(casts, casts || !c10::GradMode::is_enabled())) {}
+
+CopiesForGraphs::~CopiesForGraphs() { casts = before_; }
 
 at::Tensor compute_copy(const at::Tensor& parameter, at::ScalarType type) {
   if (parameter.scalar_type() == type) return parameter;

@@ -28,6 +28,20 @@ class [[nodiscard]] ComputeCopyOffer {
   std::vector<const c10::TensorImpl*> parameters_;
 };
 
+/// While it lives, and autograd does not record where it was made, `compute_copy` casts on this thread. An update
+/// notices afterwards that a forward has read a copy that was out of date in an element that nobody looked at; a
+/// forward without a graph, as in an evaluation, would get another result and nobody would notice.
+class [[nodiscard]] CopiesForGraphs {
+ public:
+  CopiesForGraphs();
+  ~CopiesForGraphs();
+  CopiesForGraphs(const CopiesForGraphs&) = delete;
+  CopiesForGraphs& operator=(const CopiesForGraphs&) = delete;
+
+ private:
+  bool before_;
+};
+
 /// `parameter` as a tensor of `type`, for a computation without a graph: itself, a copy that somebody keeps (a fused
 /// update publishes one), or a cast. Nobody may write to it. If autograd records a graph, it is a cast within the
 /// graph.

@@ -251,5 +251,43 @@ TEST(FuseBf16, MatricesOfOneSizeAreNeighbours) {
   });
 }
 
+// own_weights gives the weights other memory. Two backwards of one step then read what was written, and so does an
+// evaluation between them.
+TEST_P(FuseBf16Write, AfterOwnWeightsReachesEveryForwardOfTheStep) {
+  expect_as_with_casts(GetParam(), 2, [](CopiedModel& it, std::vector<double>& losses) {
+    it.train(0);
+    it.ddp.own_weights();
+    it.write([](at::Tensor& parameter) { parameter.mul_(1.5); });
+    it.optimizer.zero_grad();
+    for (const int micro : {1, 2}) {
+      const at::Tensor loss = it.loss(micro);
+      losses.push_back(loss.item<double>());
+      loss.backward();
+    }
+    {
+      const torch::NoGradGuard no_grad;
+      losses.push_back(it.loss(3).item<double>());
+    }
+    it.optimizer.step();
+    it.train(4);
+  });
+}
+
+// An evaluation with other weights, which are put back: no update sees them.
+TEST_P(FuseBf16Write, OfElementsThatAreNoSampleReachesAnEvaluation) {
+  expect_as_with_casts(GetParam(), 1, [](CopiedModel& it, std::vector<double>& losses) {
+    it.train(0);
+    const std::vector<at::Tensor> before = it.values();
+    it.write([](at::Tensor& parameter) { parameter.data().flatten().narrow(0, 1, 1).mul_(3); });
+    {
+      const torch::NoGradGuard no_grad;
+      losses.push_back(it.loss(1).item<double>());
+    }
+    std::size_t i = 0;
+    it.write([&](at::Tensor& parameter) { parameter.data().copy_(before[i++]); });
+    it.train(2);
+  });
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -251,5 +251,25 @@ TEST_P(Stage2Grad, RefusesUnknownStages) {
   });
 }
 
+// Zeros are a gradient: momentum moves the weights after unfuse, as it does without fuse.
+TEST_P(Stage2Grad, UnfuseLeavesZerosWhereZeroGradWroteThem) {
+  fuse_ranks(GetParam(), 2, [](Group group) {
+    std::vector<at::Tensor> ends;
+    for (const bool is_fused : {false, true}) {
+      torch::nn::Linear model = make_linear(20, 4);
+      DistributedDataParallel ddp(model, Stage2Subject<SGD>::small_buckets(Group(group->split(0))));
+      SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+      if (is_fused) ddp.fuse(optimizer, stage_2());
+      ddp(fuse_batch(group->rank(), 0, 20)).pow(2).mean().backward();
+      optimizer.step();
+      optimizer.zero_grad();
+      if (is_fused) ddp.unfuse();
+      optimizer.step();
+      ends.push_back(model->weight.detach().clone());
+    }
+    EXPECT_TRUE(ends[0].equal(ends[1]));
+  });
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <set>
+#include <stdexcept>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
@@ -75,6 +76,34 @@ TEST(ShardRules, RunningAveragesAreTheMeanOverShardsWithSamples) {
   EXPECT_FLOAT_EQ(model->running_mean.item<float>(), 0.1F * (1 + 2 + 6) / 3);
   EXPECT_FLOAT_EQ(model->running_var.item<float>(), 0.9F + 0.1F * (2 + 8 + 0) / 3);
   EXPECT_EQ(model->num_batches_tracked.item<std::int64_t>(), 1);
+}
+
+// A rank that catches an exception and leaves its update out would add gradients of the next one to the others'.
+TEST(ShardRules, RanksInDifferentUpdatesAreNamed) {
+  fuse_ranks("thread", 2, [](const Group& group) {
+    torch::nn::Linear model = make_linear(1, 1);
+    DistributedDataParallel ddp(model, with_shards(2, group));
+    const std::uint64_t update = group->rank() == 0 ? 1 : 2;
+    const std::string text = fuse_error([&] {
+      ddp.run_shards(update, [&](std::int64_t) { ddp(torch::ones({1, 1})).sum().backward(); });
+    });
+    EXPECT_NE(text.find("ranks are in different updates of run_shards"), std::string::npos) << text;
+  });
+}
+
+// A program may catch what a shard throws and go on with the next update: the failed one leaves no trace.
+TEST(ShardRules, AnExceptionLeavesTheBuffersOfTheLastUpdate) {
+  torch::nn::BatchNorm1d model(1);
+  DistributedDataParallel ddp(model, with_shards(2));
+  const auto throwing = [&] {
+    ddp.run_shards(0, [&](std::int64_t shard) {
+      ddp(torch::tensor({{1.0F}, {3.0F}})).sum().backward();
+      if (shard == 1) throw std::runtime_error("from a shard");
+    });
+  };
+  EXPECT_THROW(throwing(), std::runtime_error);
+  EXPECT_EQ(model->running_mean.item<float>(), 0);
+  EXPECT_EQ(model->running_var.item<float>(), 1);
 }
 
 void expect_shard_refusal(const std::function<void()>& body, const std::string& what) {

@@ -181,12 +181,14 @@ at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
   const std::optional<at::ScalarType> type = shortcut_type(x);
   if (!type || x.dim() != 2) return product(x, weight, bias, layout);
   const at::Tensor input = x.to(*type);
+  const CopiesForGraphs copies;
   return bias.defined() ? DenseFunction::apply(input, weight, bias, layout)
                         : DenseFunction::apply(input, weight, layout);
 }
 
 at::Tensor dense_beside(const at::Tensor& x, const std::array<at::Tensor, 3>& weights,
                         const std::array<at::Tensor, 3>& biases) {
+  const CopiesForGraphs copies;
   return DenseBesideFunction::apply(x.to(*shortcut_type(x)), weights[0], biases[0], weights[1], biases[1], weights[2],
                                     biases[2]);
 }

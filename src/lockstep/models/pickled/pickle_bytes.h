@@ -43,7 +43,7 @@ class PickleBytes {
   std::string take_line() {
     const std::size_t end = bytes_.find('\n', at_);
     if (end == std::string_view::npos) take(bytes_.size() - at_ + 1);
-    const std::string line(take(end - at_));
+    std::string line(take(end - at_));
     take(1);
     return line;
   }

@@ -85,6 +85,8 @@ void FusedWatch::note_writes() {
       } else {
         continue;
       }
+    } else {
+      writes_[i] = WeightWrite::Known;  // to other memory, with whatever is there
     }
     sample.take(parameter);
   }

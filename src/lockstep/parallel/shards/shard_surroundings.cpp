@@ -1,6 +1,7 @@
 #include "lockstep/parallel/shards/shard_surroundings.h"
 
 #include <ATen/Parallel.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include "lockstep/base/mix_bits.h"
 #include "lockstep/base/processor/compute_threads.h"
@@ -11,7 +12,10 @@ namespace lockstep {
 ShardSurroundings::ShardSurroundings() { set_blas_threads(1); }
 
 ShardSurroundings::Scope::Scope(std::vector<ReplicaRandom>& random, std::uint64_t seed)
-    : threads_before_(at::get_num_threads()), seed_(random, 1, seed) {
+    : threads_before_(at::get_num_threads()),
+      fused_scripts_before_(torch::jit::getGraphExecutorOptimize()),
+      seed_(random, 1, seed) {
+  torch::jit::setGraphExecutorOptimize(false);
   if (threads_before_ != 1) at::set_num_threads(1);
   seed_.draw();
   guard_.emplace(random.front(), seed_, true);
@@ -19,6 +23,7 @@ ShardSurroundings::Scope::Scope(std::vector<ReplicaRandom>& random, std::uint64_
 
 ShardSurroundings::Scope::~Scope() {
   guard_.reset();
+  torch::jit::setGraphExecutorOptimize(fused_scripts_before_);
   if (threads_before_ != 1) at::set_num_threads(threads_before_);
 }
 

@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-/// What a shard's computation depends on besides weights and samples: the random numbers that it draws, and the number
-/// of threads, because sums over elements are cut by threads.
+/// What a shard's computation depends on besides weights and samples: the random numbers that it draws, the number of
+/// threads, because sums over elements are cut by threads, and how often a TorchScript module has run, because LibTorch
+/// fuses operators after the first forwards.
 class ShardSurroundings {
  public:
   ShardSurroundings();
@@ -25,6 +26,7 @@ class ShardSurroundings {
 
    private:
     int threads_before_;
+    bool fused_scripts_before_;
     ReplicaSeed seed_;
     std::optional<ReplicaRandomGuard> guard_;
   };

@@ -37,6 +37,7 @@ class VirtualShards {
 
  private:
   void run_shard(std::uint64_t update, std::int64_t shard, const std::function<void(std::int64_t)>& body);
+  void check_update(std::uint64_t update);
   void average();
 
   ShardPlan plan_;

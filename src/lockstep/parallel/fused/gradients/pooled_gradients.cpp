@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <chrono>
 #include <utility>
@@ -249,9 +250,13 @@ void PooledGradients::leave() {
   const at::NoGradGuard no_grad;
   in_backward_ = false;
   for (const std::size_t i : parameters_) {
+    const at::Tensor& parameter = parts_.gradients.parameter(i);
+    const bool is_zero = parts_.stand_ins.means(i) == Means::Zeros && parts_.stand_ins.state(i) == State::Zeroed;
     parts_.stand_ins.take_off(i);
     parts_.stand_ins.set_means(i, Means::Nothing);
-    add_gradient(parts_.gradients.parameter(i).mutable_grad(), std::exchange(late_[i], at::Tensor()));
+    at::Tensor& grad = parameter.mutable_grad();
+    add_gradient(grad, std::exchange(late_[i], at::Tensor()));
+    if (is_zero && !grad.defined()) grad = at::zeros_like(parameter);  // an update by zeros is not none
   }
 }
 
