@@ -91,7 +91,7 @@ TEST(ShardRules, RanksInDifferentUpdatesAreNamed) {
   });
 }
 
-// A program may catch what a shard throws and go on with the next update: the failed one leaves no trace.
+// A program may catch what a shard throws and continue with the next update: the failed one leaves no trace.
 TEST(ShardRules, AnExceptionLeavesTheBuffersOfTheLastUpdate) {
   torch::nn::BatchNorm1d model(1);
   DistributedDataParallel ddp(model, with_shards(2));

@@ -58,7 +58,7 @@ void VirtualShards::run(std::uint64_t update, bool are_zero, const std::function
       run_shard(update, shard, body);
     } catch (...) {
       const at::NoGradGuard no_grad;
-      if (buffers_) buffers_->restore();  // of the shard that failed: the program may go on with the next update
+      if (buffers_) buffers_->restore();  // of the shard that failed: the program may continue with the next update
       throw;
     }
     reducer_.take_gradients();
