@@ -38,7 +38,7 @@ TEST(SlurmHostList, RefusesWhatIsNone) {
 TEST(SlurmTaskCounts, ExpandFactors) {
   EXPECT_EQ(expand_task_counts("4"), (std::vector<int>{4}));
   EXPECT_EQ(expand_task_counts("2(x3),1"), (std::vector<int>{2, 2, 2, 1}));
-  for (const char* text : {"", "x", "2(x", "2(x3", "2(3)", "2(x99999999999)", "-1"}) {
+  for (const char* text : {"", "x", "2(x", "2(x3", "2(3)", "2(x99999999999)", "2(x0)", "-1"}) {
     EXPECT_THROW(expand_task_counts(text), Error) << text;
   }
 }

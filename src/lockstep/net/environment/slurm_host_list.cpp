@@ -106,6 +106,7 @@ std::vector<int> expand_task_counts(const std::string& text) {
     if (repeated && item.back() != ')') refuse_list(text, "\"" + item + "\" is not a count");
     const std::int64_t times = repeated ? list_number(item.substr(open + 2, item.size() - open - 3), text) : 1;
     const std::int64_t count = list_number(item.substr(0, open), text);
+    if (times == 0) refuse_list(text, "\"" + item + "\" counts no node");
     if (times > static_cast<std::int64_t>(kMaxHosts - counts.size()) || count > kMaxTasks) {
       refuse_list(text, "\"" + item + "\" is too large");
     }
