@@ -11,12 +11,12 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/core_count.h"
 #include "lockstep/base/trace/trace_recorder.h"
-#include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/replicas/data_parallel.h"
 #include "lockstep/replicas/parallel_loss.h"
 #include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/batch_device.h"
+#include "lockstep/train/loop/adapted_ddp.h"
 #include "lockstep/train/loop/replica_trace.h"
 #include "lockstep/train/shards/shard_engine.h"
 
@@ -67,18 +67,10 @@ class SingleEngine : public EngineAlone {
   }
 };
 
-// DistributedDataParallel for a model of any kind.
-class AdaptedDdp : public DistributedDataParallelBase {
+// Keeps step with the other ranks when this rank has no samples.
+class UnevenDdp : public AdaptedDdp {
  public:
-  AdaptedDdp(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options)
-      : DistributedDataParallelBase(model->tensors(), std::move(options)), model_(std::move(model)) {}
-
-  at::Tensor forward(const Batch& batch) {
-    before_forward();
-    at::Tensor output = model_->forward(batch);
-    watch_output(output);
-    return output;
-  }
+  using AdaptedDdp::AdaptedDdp;
 
   // Starts the averaging by a gradient of zeros for one parameter; this rank contributes no gradient for the others.
   // The parameter is one that batches reach, so that parameters which no rank uses stay without a gradient.
@@ -98,13 +90,12 @@ class AdaptedDdp : public DistributedDataParallelBase {
  private:
   template <typename Predicate>
   at::Tensor first_parameter(const Predicate& is_meant) {
-    for (const NamedTensor& parameter : model_->tensors().parameters) {
+    for (const NamedTensor& parameter : model().tensors().parameters) {
       if (parameter.tensor.requires_grad() && is_meant(parameter.tensor)) return parameter.tensor;
     }
     return {};
   }
 
-  std::shared_ptr<TrainableModel> model_;
   at::Tensor reached_;  // a parameter that got a gradient from a batch
 };
 
@@ -172,7 +163,7 @@ class DdpEngine : public GradientEngine {
   }
 
   bool meets_in_forward_;
-  AdaptedDdp ddp_;
+  UnevenDdp ddp_;
   bool wants_fuse_;
   FuseOptions how_;
   double world_size_ = ddp_.process_group().world_size();

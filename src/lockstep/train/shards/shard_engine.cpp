@@ -4,27 +4,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/single.h"
-#include "lockstep/parallel/distributed_data_parallel.h"
 #include "lockstep/parallel/sync_batch_norm.h"
+#include "lockstep/train/loop/adapted_ddp.h"
 
 namespace lockstep {
 namespace {
-
-class ShardedDdp : public DistributedDataParallelBase {
- public:
-  ShardedDdp(std::shared_ptr<TrainableModel> model, DistributedDataParallelOptions options)
-      : DistributedDataParallelBase(model->tensors(), std::move(options)), model_(std::move(model)) {}
-
-  at::Tensor forward(const Batch& batch) {
-    before_forward();
-    at::Tensor output = model_->forward(batch);
-    watch_output(output);
-    return output;
-  }
-
- private:
-  std::shared_ptr<TrainableModel> model_;
-};
 
 class ShardEngine : public GradientEngine {
  public:
@@ -61,7 +45,7 @@ class ShardEngine : public GradientEngine {
 
  private:
   double shards_;
-  ShardedDdp ddp_;
+  AdaptedDdp ddp_;
   bool wants_fuse_;
 };
 
