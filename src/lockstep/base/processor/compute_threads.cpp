@@ -56,7 +56,10 @@ int openmp_threads() {
 }
 
 void set_blas_threads(int threads) {
-  if (openblas().set_threads != nullptr) openblas().set_threads(threads);
+  const OpenBlas& library = openblas();
+  if (library.set_threads == nullptr) return;
+  // In the build with OpenMP, setting frees memory that products of other threads may be using.
+  if (library.threads == nullptr || library.threads() != threads) library.set_threads(threads);
 }
 
 void set_openmp_threads(int threads) {

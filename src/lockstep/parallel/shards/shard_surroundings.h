@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "lockstep/parallel/shards/one_thread.h"
 #include "lockstep/replicas/replication/replica_random.h"
 
 namespace lockstep {
@@ -13,8 +14,6 @@ namespace lockstep {
 /// fuses operators after the first forwards.
 class ShardSurroundings {
  public:
-  ShardSurroundings();
-
   /// While it lives, the calling thread computes with one thread and draws random numbers that are a function of
   /// (update, shard).
   class Scope {
@@ -25,7 +24,7 @@ class ShardSurroundings {
     Scope& operator=(const Scope&) = delete;
 
    private:
-    int threads_before_;
+    OneThread one_thread_;
     bool fused_scripts_before_;
     ReplicaSeed seed_;
     std::optional<ReplicaRandomGuard> guard_;

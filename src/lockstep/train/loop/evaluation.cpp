@@ -1,6 +1,5 @@
 #include "lockstep/train/loop/evaluation.h"
 
-#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -11,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/base/processor/compute_threads.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/data/data_loader.h"
 #include "lockstep/data/exact_distributed_sampler.h"
 #include "lockstep/net/long_work.h"
+#include "lockstep/parallel/shards/one_thread.h"
 #include "lockstep/replicas/parallel_inference.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/shards/gathered_outputs.h"
@@ -193,24 +192,6 @@ std::vector<DataLoader> loaders_of_shares(const std::shared_ptr<const Dataset>& 
   return loaders;
 }
 
-// While it lives, virtual shards are computed with one thread: sums over elements are cut by threads.
-class ShardThreads {
- public:
-  explicit ShardThreads(bool has_shards) : before_(at::get_num_threads()) {
-    if (!has_shards) return;
-    set_blas_threads(1);
-    at::set_num_threads(1);
-  }
-  ~ShardThreads() {
-    if (at::get_num_threads() != before_) at::set_num_threads(before_);
-  }
-  ShardThreads(const ShardThreads&) = delete;
-  ShardThreads& operator=(const ShardThreads&) = delete;
-
- private:
-  int before_;
-};
-
 }  // namespace
 
 EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<const Dataset>& dataset,
@@ -220,7 +201,8 @@ EvaluationResult evaluate_dataset(TrainableModel& model, const std::shared_ptr<c
   std::vector<DataLoader> loaders = loaders_of_shares(dataset, options, shares);
   std::vector<LocalSums> of_shares;
   {
-    const ShardThreads threads(options.virtual_shards > 0);
+    std::optional<OneThread> one_thread;
+    if (options.virtual_shards > 0) one_thread.emplace();
     std::optional<LongWork> work;  // the other ranks may finish long before
     if (group) work.emplace(group->membership(), "evaluating", WorkLog::Quiet);
     of_shares = run_batches(model, loaders, options);
