@@ -33,6 +33,7 @@ ReducerOptions reducer_options(const DistributedDataParallelOptions& options, co
   ReducerOptions result;
   if (!membership.on_one_host()) result.bucket_caps = BucketCaps::between_hosts();
   result.static_graph = options.static_graph;
+  result.counts_updates = options.virtual_shards != 0;
   if (options.bucket_cap_mb != 0) {
     const auto cap_bytes = static_cast<std::int64_t>(options.bucket_cap_mb * 1024 * 1024);
     result.bucket_caps = {cap_bytes, cap_bytes};

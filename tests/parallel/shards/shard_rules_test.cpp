@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <set>
 #include <stdexcept>
 
@@ -79,16 +80,53 @@ TEST(ShardRules, RunningAveragesAreTheMeanOverShardsWithSamples) {
 }
 
 // A rank that catches an exception and leaves its update out would add gradients of the next one to the others'.
+template <typename Ddp>
+void run_other_update(const Group& group, Ddp& ddp) {
+  const std::uint64_t update = 7 + (group->rank() == 0 ? std::uint64_t{1} << 40 : 0);
+  ddp.run_shards(update, [&](std::int64_t) { ddp(torch::ones({2, 1})).sum().backward(); });
+}
+
+void expect_update_difference(const std::string& text) {
+  EXPECT_NE(text.find("ranks are in different updates of run_shards"), std::string::npos) << text;
+  EXPECT_NE(text.find(" 7 and 1099511627783 elsewhere"), std::string::npos) << text;
+}
+
 TEST(ShardRules, RanksInDifferentUpdatesAreNamed) {
   fuse_ranks("thread", 2, [](const Group& group) {
     torch::nn::Linear model = make_linear(1, 1);
     DistributedDataParallel ddp(model, with_shards(2, group));
-    const std::uint64_t update = group->rank() == 0 ? 1 : 2;
-    const std::string text = fuse_error([&] {
-      ddp.run_shards(update, [&](std::int64_t) { ddp(torch::ones({1, 1})).sum().backward(); });
-    });
-    EXPECT_NE(text.find("ranks are in different updates of run_shards"), std::string::npos) << text;
+    expect_update_difference(fuse_error([&] { run_other_update(group, ddp); }));
+    ddp.run_shards(9, [&](std::int64_t) { ddp(torch::ones({1, 1})).sum().backward(); });  // they may continue
+    EXPECT_EQ(model->weight.grad().item<float>(), 1);
   });
+}
+
+TEST(ShardRules, RanksInDifferentUpdatesAreNamedByAFusedStep) {
+  fuse_ranks("thread", 2, [](const Group& group) {
+    torch::nn::Linear model = make_linear(1, 1);
+    DistributedDataParallel ddp(model, with_shards(2, group));
+    SGD optimizer(model->parameters(), SGDOptions(0.1));
+    ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+    const torch::Tensor before = model->weight.detach().clone();
+    run_other_update(group, ddp);  // sends nothing
+    expect_update_difference(fuse_error([&] { clip_grad_norm_(optimizer, 1.0); }));
+    expect_update_difference(fuse_error([&] { optimizer.step(); }));
+    EXPECT_TRUE(torch::equal(model->weight, before));
+  });
+}
+
+TEST(ShardRules, RanksInDifferentUpdatesMixNoBuffers) {
+  for (const bool fused : {false, true}) {
+    fuse_ranks("thread", 2, [fused](const Group& group) {
+      torch::nn::BatchNorm1d model(1);
+      DistributedDataParallel ddp(model, with_shards(2, group));
+      SGD optimizer(model->parameters(), SGDOptions(0.1));
+      if (fused) ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+      expect_update_difference(fuse_error([&] { run_other_update(group, ddp); }));
+      EXPECT_EQ(model->running_mean.item<float>(), 0);
+      EXPECT_EQ(model->num_batches_tracked.item<std::int64_t>(), 0);
+    });
+  }
 }
 
 // A program may catch what a shard throws and continue with the next update: the failed one leaves no trace.

@@ -11,6 +11,8 @@
 #include "lockstep/optim/update/gradient_memory.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/fused/norm_over_ranks.h"
+#include "lockstep/parallel/shards/update_difference.h"
+#include "lockstep/parallel/shards/virtual_shards.h"
 
 namespace lockstep {
 
@@ -91,10 +93,12 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   } else {
     agreement_.set_joined(communicator_->rank());
   }
+  if (shards_ != nullptr) agreement_.set_update(shards_->update());
   const auto start = std::chrono::steady_clock::now();
   agreement_.exchange(*communicator_);
   reducer_.statistics().waited_s += seconds_since(start);
   if (agreement_.faulty()) parts_->faults.throw_agreed();
+  if (agreement_.updates_differ()) throw_different_updates(*communicator_, shards_->update());
   if (agreement_.sums_differ()) {
     throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
                       communicator_->membership().where() + ", fused optimizer of stage 2",

@@ -71,6 +71,14 @@ bool differs(const std::uint8_t* byte, std::size_t distance) {
   return is_written && byte[0] != static_cast<std::uint8_t>(~byte[distance]);
 }
 
+// The same of a value of `size` bytes.
+bool any_differs(const std::uint8_t* value, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    if (differs(value + i, size)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 UpdateAgreement::UpdateAgreement(std::size_t parameters, int world_size)
@@ -83,6 +91,8 @@ void UpdateAgreement::clear() {
   bits_.reset();
   kept_sums_.reset();
   sums_differ_ = false;
+  update_.reset();
+  updates_differ_ = false;
   has_request_ = false;
   request_ = UpdateRequest();
 }
@@ -98,7 +108,9 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   const std::size_t request_at = stale_at + 3;
   const std::size_t bits_at = request_at + 2 * request_bytes;
   const std::size_t sums_at = bits_at + 2 * sizeof(std::uint32_t);
-  at::Tensor message = at::empty({static_cast<std::int64_t>(sums_at + 2)}, at::TensorOptions().dtype(at::kByte));
+  const std::size_t update_at = sums_at + 2;
+  const std::size_t end = update_at + 2 * sizeof(std::uint64_t);
+  at::Tensor message = at::empty({static_cast<std::int64_t>(end)}, at::TensorOptions().dtype(at::kByte));
   std::uint8_t* bytes = message.data_ptr<std::uint8_t>();
   std::copy(contributed_.begin(), contributed_.end(), bytes);
   std::copy(joined_.begin(), joined_.end(), bytes + contributed_.size());
@@ -109,6 +121,7 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   if (has_request_) write_with_complement(numbers_of(request_), bytes + request_at);
   if (bits_) write_with_complement(*bits_, bytes + bits_at);
   if (kept_sums_) write_with_complement(*kept_sums_, bytes + sums_at);
+  if (update_) write_with_complement(*update_, bytes + update_at);
   if (communicator.world_size() > 1) communicator.all_reduce(message, ReduceOp::Max);
   std::copy(bytes, bytes + contributed_.size(), contributed_.begin());
   std::copy(bytes + contributed_.size(), bytes + stale_at, joined_.begin());
@@ -121,16 +134,20 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   }
   sums_differ_ = differs(bytes + sums_at, 1);
   kept_sums_ = bytes[sums_at];
+  updates_differ_ = any_differs(bytes + update_at, sizeof(std::uint64_t));
   if (active_ranks() == 0 || faulty_) return;  // a rank that has found a fault names it
-  for (std::size_t i = 0; i < request_bytes; ++i) {
-    if (!differs(bytes + request_at + i, request_bytes)) continue;
+  read_request(bytes + request_at, communicator);
+}
+
+void UpdateAgreement::read_request(const std::uint8_t* bytes, const Communicator& communicator) {
+  if (any_differs(bytes, sizeof(RequestNumbers))) {
     throw_caused(Error("the ranks of a fused optimizer disagree; here: " + describe(request_),
                        communicator.membership().where() + ", fused optimizer",
                        "make the same calls with the same options on every rank"),
                  {FailureCause::Kind::Disagreement, -1});
   }
   RequestNumbers agreed;
-  std::memcpy(agreed.data(), bytes + request_at, request_bytes);
+  std::memcpy(agreed.data(), bytes, sizeof(agreed));
   request_ = request_of(agreed);
 }
 

@@ -42,6 +42,8 @@ class UpdateAgreement {
   void set_moved() { moved_ = true; }
   /// Bits that must be equal on all ranks that set them.
   void set_bits(std::uint32_t bits) { bits_ = bits; }
+  /// A number of the update that must be equal on all ranks that set it.
+  void set_update(std::uint64_t update) { update_ = update; }
   /// This rank has run out of inputs and follows the others' request.
   void set_joined(int rank) { joined_[static_cast<std::size_t>(rank)] = 1; }
 
@@ -54,6 +56,7 @@ class UpdateAgreement {
   bool faulty() const { return faulty_; }  ///< on any rank
   bool moved() const { return moved_; }    ///< on any rank
   bool sums_differ() const { return sums_differ_; }
+  bool updates_differ() const { return updates_differ_; }
   std::uint8_t kept_sums() const { return kept_sums_.value_or(0); }  ///< of the ranks that said it
   /// The bits in whose byte the ranks that set them differ.
   std::uint32_t differing_bits() const { return differing_bits_; }
@@ -62,6 +65,8 @@ class UpdateAgreement {
   int lowest_active_rank() const;
 
  private:
+  void read_request(const std::uint8_t* bytes, const Communicator& communicator);
+
   std::vector<std::uint8_t> contributed_;
   std::vector<std::uint8_t> joined_;
   bool stale_ = false;
@@ -71,6 +76,8 @@ class UpdateAgreement {
   std::uint32_t differing_bits_ = 0;
   std::optional<std::uint8_t> kept_sums_;
   bool sums_differ_ = false;
+  std::optional<std::uint64_t> update_;
+  bool updates_differ_ = false;
   bool has_request_ = false;
   UpdateRequest request_;
 };

@@ -14,25 +14,25 @@ at::Tensor as_tensor(std::vector<float>& values) {
 
 }  // namespace
 
-BackwardFlags::BackwardFlags(std::size_t parameters, int world_size)
+BackwardFlags::BackwardFlags(std::size_t parameters, int world_size, bool counts_updates)
     : parameters_(parameters),
       moved_at_(2 * parameters + static_cast<std::size_t>(world_size)),
-      values_(moved_at_ + 1 + 2 * kBits, 0.0F) {}
+      values_(update_at() + (counts_updates ? 2 * kUpdateBits : 0), 0.0F) {}
 
 void BackwardFlags::clear() { std::fill(values_.begin(), values_.end(), 0.0F); }
 
-void BackwardFlags::set_bits(std::uint32_t bits) {
-  for (std::size_t i = 0; i < kBits; ++i) {
+void BackwardFlags::write_bits(std::size_t at, std::size_t count, std::uint64_t bits) {
+  for (std::size_t i = 0; i < count; ++i) {
     const bool is_set = ((bits >> i) & 1) != 0;
-    values_[moved_at_ + 1 + 2 * i] = is_set ? 1 : 0;
-    values_[moved_at_ + 2 + 2 * i] = is_set ? 0 : 1;
+    values_[at + 2 * i] = is_set ? 1 : 0;
+    values_[at + 2 * i + 1] = is_set ? 0 : 1;
   }
 }
 
-std::uint32_t BackwardFlags::differing_bits() const {
-  std::uint32_t result = 0;
-  for (std::size_t i = 0; i < kBits; ++i) {
-    if (values_[moved_at_ + 1 + 2 * i] > 0 && values_[moved_at_ + 2 + 2 * i] > 0) result |= std::uint32_t{1} << i;
+std::uint64_t BackwardFlags::differing_bits(std::size_t at, std::size_t count) const {
+  std::uint64_t result = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (values_[at + 2 * i] > 0 && values_[at + 2 * i + 1] > 0) result |= std::uint64_t{1} << i;
   }
   return result;
 }

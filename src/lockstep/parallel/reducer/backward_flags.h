@@ -12,7 +12,8 @@ namespace lockstep {
 /// bucket and reduced with them, so they need no message of their own. A fact is true if any rank set it.
 class BackwardFlags {
  public:
-  BackwardFlags(std::size_t parameters, int world_size);
+  /// @param counts_updates  there is a number of the update, too
+  BackwardFlags(std::size_t parameters, int world_size, bool counts_updates = false);
 
   /// Number of elements of the flags.
   std::int64_t numel() const { return static_cast<std::int64_t>(values_.size()); }
@@ -25,7 +26,9 @@ class BackwardFlags {
   /// This rank's parameters got other memory, and perhaps other values, since the last step.
   void set_moved() { values_[moved_at_] = 1; }
   /// Bits that must be equal on all ranks that set them.
-  void set_bits(std::uint32_t bits);
+  void set_bits(std::uint32_t bits) { write_bits(bits_at(), kBits, bits); }
+  /// A number of the update that must be equal on all ranks.
+  void set_update(std::uint64_t update) { write_bits(update_at(), kUpdateBits, update); }
   /// This rank has run out of inputs.
   void set_joined(int rank) { values_[2 * parameters_ + static_cast<std::size_t>(rank)] = 1; }
 
@@ -34,7 +37,8 @@ class BackwardFlags {
   bool joined(int rank) const { return values_[2 * parameters_ + static_cast<std::size_t>(rank)] > 0; }
   bool moved() const { return values_[moved_at_] > 0; }
   /// The bits that are not equal on all ranks that set them.
-  std::uint32_t differing_bits() const;
+  std::uint32_t differing_bits() const { return static_cast<std::uint32_t>(differing_bits(bits_at(), kBits)); }
+  bool updates_differ() const { return differing_bits(update_at(), kUpdateBits) != 0; }
   bool any_late() const;
 
   /// Copies the flags into `memory` [numel()], of a floating-point dtype, before its sum or average over the ranks.
@@ -44,10 +48,17 @@ class BackwardFlags {
 
  private:
   static constexpr std::size_t kBits = 32;
+  static constexpr std::size_t kUpdateBits = 64;
+
+  std::size_t bits_at() const { return moved_at_ + 1; }
+  std::size_t update_at() const { return bits_at() + 2 * kBits; }
+  void write_bits(std::size_t at, std::size_t count, std::uint64_t bits);
+  std::uint64_t differing_bits(std::size_t at, std::size_t count) const;
 
   std::size_t parameters_;
   std::size_t moved_at_;
-  std::vector<float> values_;  // contributed, late, joined, moved; for each bit: a rank has it, a rank has it not
+  // contributed, late, joined, moved; for each bit, also of the update's number: a rank has it, a rank has it not
+  std::vector<float> values_;
 };
 
 }  // namespace lockstep

@@ -32,7 +32,7 @@ std::vector<NamedTensor> all_of(const ReducerParameters& parameters) {
 Reducer::Reducer(const ReducerParameters& parameters, std::shared_ptr<Communicator> communicator,
                  const ReducerOptions& options)
     : communicator_(std::move(communicator)),
-      flags_(parameters.dense.size(), communicator_->world_size()),
+      flags_(parameters.dense.size(), communicator_->world_size(), options.counts_updates),
       buckets_(parameters.dense, communicator_, {options.bucket_caps, flags_.numel()}),
       sparse_(parameters.sparse, communicator_),
       replica_watch_(all_of(parameters)),

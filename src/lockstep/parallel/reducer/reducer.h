@@ -29,6 +29,7 @@ namespace lockstep {
 struct ReducerOptions {
   BucketCaps bucket_caps;
   bool static_graph = false;
+  bool counts_updates = false;  ///< with virtual shards: the ranks compare the number of the update
 };
 
 /// A module's parameters, by how their gradients are averaged.
@@ -102,8 +103,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void begin_shard_sums();
   /// The buckets hold averages over all shards or, if they are handed over, what `later` needs. Tells the ranks about
   /// each other as the end of a backward does, and sets `grad`. Collective.
+  /// @param update       of run_shards: equal on all ranks
   /// @param contributed  by parameter: this rank has a gradient
-  void end_shard_sums(const std::vector<std::uint8_t>& contributed, double waited_s);
+  /// @throws AgreedError  if nothing is handed over, and ranks are in different updates
+  void end_shard_sums(std::uint64_t update, const std::vector<std::uint8_t>& contributed, double waited_s);
 
   GradientBuckets& buckets() { return buckets_; }
   /// Whether `later` has all buckets. Then nothing is sent in backward that could carry what `replica_watch` sees, and

@@ -2,6 +2,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lockstep/parallel/reducer/reducer.h"
+#include "lockstep/parallel/shards/update_difference.h"
 
 namespace lockstep {
 
@@ -23,7 +24,7 @@ void Reducer::begin_shard_sums() {
   if (moved_) flags_.set_moved();
 }
 
-void Reducer::end_shard_sums(const std::vector<std::uint8_t>& contributed, double waited_s) {
+void Reducer::end_shard_sums(std::uint64_t update, const std::vector<std::uint8_t>& contributed, double waited_s) {
   const at::NoGradGuard no_grad;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -31,7 +32,9 @@ void Reducer::end_shard_sums(const std::vector<std::uint8_t>& contributed, doubl
   }
   if (!all_left()) {
     flags_.set_bits(replica_watch_.look());
+    flags_.set_update(update);
     send_flags();
+    if (flags_.updates_differ()) throw_different_updates(*communicator_, update);
     check_moved_parameters();
     replica_watch_.compare(*communicator_, flags_.differing_bits());
     statistics_.waited_s = waited_s;

@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/shards/term_exchange.h"
+#include "lockstep/parallel/shards/update_difference.h"
 
 namespace lockstep {
 namespace {
@@ -87,14 +89,24 @@ void ShardBuffers::add_shard(std::int64_t shard, bool had_forward) {
   }
 }
 
-void ShardBuffers::finish() {
-  const at::NoGradGuard no_grad;
-  if (!floats_.empty()) write(sum_of_terms(plan_, sums_.terms(), communicator_));
-  if (integers_.empty()) return;
-  std::vector<at::Tensor> parts;
+// The integers' largest values on any rank, one after the other. The update's number travels in front of them.
+at::Tensor ShardBuffers::largest_of_ranks(std::uint64_t update) {
+  const auto number = static_cast<std::int64_t>(update);
+  std::vector<at::Tensor> parts = {at::tensor({number, ~number}, at::TensorOptions().dtype(at::kLong))};
   for (const at::Tensor& each : largest_) parts.push_back(each.flatten().to(at::kLong));
   const at::Tensor all = at::cat(parts);
   communicator_.all_reduce(all, ReduceOp::Max);
+  if (all[0].item<std::int64_t>() != ~all[1].item<std::int64_t>()) {
+    restore();
+    throw_different_updates(communicator_, update);
+  }
+  return all.narrow(0, 2, all.numel() - 2);
+}
+
+void ShardBuffers::finish(std::uint64_t update) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor all = largest_of_ranks(update);
+  if (!floats_.empty()) write(sum_of_terms(plan_, sums_.terms(), communicator_));
   std::int64_t begin = 0;
   for (const at::Tensor& buffer : integers_) {
     const at::Tensor values = all.narrow(0, begin, buffer.numel()).view(buffer.sizes()).to(buffer.scalar_type());

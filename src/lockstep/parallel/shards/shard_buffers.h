@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -27,10 +28,12 @@ class ShardBuffers {
   /// A shard has ended. @param had_forward  it had samples
   void add_shard(std::int64_t shard, bool had_forward);
   /// After the last shard: gives the buffers their new values, the same on all ranks. Collective.
-  void finish();
+  /// @throws AgreedError  if ranks are in different updates; the buffers then have their values from before
+  void finish(std::uint64_t update);
 
  private:
   at::Tensor row(bool had_forward) const;
+  at::Tensor largest_of_ranks(std::uint64_t update);
   void write(const at::Tensor& sums);
 
   const ShardPlan& plan_;

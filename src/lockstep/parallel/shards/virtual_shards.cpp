@@ -1,14 +1,11 @@
 #include "lockstep/parallel/shards/virtual_shards.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/seconds_since.h"
 
 namespace lockstep {
@@ -65,24 +62,9 @@ void VirtualShards::run(std::uint64_t update, bool are_zero, const std::function
     sums_.add_shard();
     if (buffers_) buffers_->add_shard(shard, had_forward_);
   }
-  check_update(update);
-  if (buffers_) buffers_->finish();
+  update_ = update;
+  if (buffers_) buffers_->finish(update);
   average();
-}
-
-// A rank that has left out an update after an exception would add gradients of different updates to the others'.
-void VirtualShards::check_update(std::uint64_t update) {
-  if (communicator_.world_size() == 1) return;
-  const auto number = static_cast<std::int64_t>(update);
-  at::Tensor largest = at::tensor({number, ~number}, at::TensorOptions().dtype(at::kLong));
-  communicator_.all_reduce(largest, ReduceOp::Max);
-  const std::int64_t most = largest[0].item<std::int64_t>(), least = ~largest[1].item<std::int64_t>();
-  if (most == least) return;
-  throw Error(
-      fmt::format("ranks are in different updates of run_shards: update {} here, {} and {} elsewhere", update,
-                  static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most)),
-      communicator_.membership().where() + ", run_shards",
-      "make the same updates on every rank; if a rank catches an exception, let all ranks leave the update out");
 }
 
 void VirtualShards::run_shard(std::uint64_t update, std::int64_t shard, const std::function<void(std::int64_t)>& body) {
@@ -110,7 +92,7 @@ void VirtualShards::average() {
     }
     for (const auto& work : gathers) work->wait();
   }
-  reducer_.end_shard_sums(contributed_, seconds_since(start));
+  reducer_.end_shard_sums(update_, contributed_, seconds_since(start));
 }
 
 }  // namespace lockstep

@@ -26,18 +26,19 @@ class VirtualShards {
 
   const ShardPlan& plan() const { return plan_; }
   const PartialSums& sums() const { return sums_; }
+  std::uint64_t update() const { return update_; }  ///< whose gradients these sums are
   bool is_in_shard() const { return is_in_shard_; }
   void note_forward() { had_forward_ = true; }
 
   /// Calls `body` for each shard of this rank. Then the gradients are averages over all shards, or, of buckets that the
   /// reducer has handed over, this rank's terms. Collective.
-  /// @param update    identifies the update: see ShardSurroundings
+  /// @param update    identifies the update: see ShardSurroundings. Equal on all ranks, which compare it here or, of
+  /// buckets that are handed over, in their update; with buffers always here
   /// @param are_zero  the buckets' gradients are known to be zero
   void run(std::uint64_t update, bool are_zero, const std::function<void(std::int64_t)>& body);
 
  private:
   void run_shard(std::uint64_t update, std::int64_t shard, const std::function<void(std::int64_t)>& body);
-  void check_update(std::uint64_t update);
   void average();
 
   ShardPlan plan_;
@@ -48,6 +49,7 @@ class VirtualShards {
   std::optional<ShardBuffers> buffers_;
   std::vector<TermExchange> exchanges_;    // by bucket; made when they are first needed
   std::vector<std::uint8_t> contributed_;  // by parameter: some shard of this rank has a gradient
+  std::uint64_t update_ = 0;
   bool is_in_shard_ = false;
   bool had_forward_ = false;
 };
