@@ -13,8 +13,9 @@ const std::string kReport = kBin + "/start_report";
 
 Changes without_choices(const Changes& more = {}) {
   Changes changes = kNoThreads;
-  for (const char* name : {"OPENBLAS_CORETYPE", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES",
-                           "LOCKSTEP_CHOSEN", "LOCKSTEP_MALLOC", "LOCAL_WORLD_SIZE"}) {
+  for (const char* name :
+       {"OPENBLAS_CORETYPE", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LOCKSTEP_CHOSEN",
+        "LOCKSTEP_MALLOC", "LOCAL_WORLD_SIZE", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}) {
     changes[name] = std::nullopt;
   }
   for (const auto& [name, value] : more) changes[name] = value;
@@ -130,8 +131,8 @@ TEST_F(Start, SharesTheCoresAmongTheRanksOfTheHost) {
 TEST_F(Start, ChoosesAnewWhereItWasChosenForAnotherNumberOfRanks) {
   auto alone = report();
   Changes inherited{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1000000"}, {"LAST_WORD", "kept"}};
-  for (const char* name :
-       {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "LOCKSTEP_CHOSEN"}) {
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE",
+                           "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "LOCKSTEP_CHOSEN"}) {
     if (alone[name] != "unset") inherited[name] = alone[name];
   }
   auto lines = report(inherited);
@@ -145,6 +146,29 @@ TEST_F(Start, ChoosesAnewWhereItWasChosenForAnotherNumberOfRanks) {
   EXPECT_EQ(lines["auxiliary_vector"], "whole");
   inherited["OMP_NUM_THREADS"] = "3";
   EXPECT_EQ(report(inherited)["openmp_threads"], "3") << "changed since: the user's";
+}
+
+// What GNU's OpenMP read in its constructor; empty if another one, or none, is loaded.
+std::string spins_of(const Words& command, Changes changes) {
+  changes["OMP_DISPLAY_ENV"] = "verbose";
+  const ProgramEnd end = run_program(command, without_choices(changes));
+  EXPECT_EQ(end.code, 0) << end.err;
+  const std::string name = "GOMP_SPINCOUNT = '";
+  const std::size_t at = end.err.rfind(name);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + name.size();
+  return end.err.substr(begin, end.err.find('\'', begin) - begin);
+}
+
+// Threads that spin keep those for which they wait from computing if other programs want the cores.
+TEST_F(Start, LetsIdleThreadsSleepSoon) {
+  if (spins_of({kReport}, {}).empty()) GTEST_SKIP() << "this LibTorch does not use GNU's OpenMP";
+  EXPECT_EQ(spins_of({kReport}, {}), "20000");
+  EXPECT_EQ(spins_of({"env", "-i", "OMP_DISPLAY_ENV=verbose", kReport}, {}), "20000");
+  EXPECT_EQ(spins_of(launch({"--nproc-per-node=1"}, {kReport}), {}), "20000");
+  EXPECT_EQ(spins_of({kReport}, {{"GOMP_SPINCOUNT", "7"}}), "7") << "the user chose";
+  EXPECT_NE(spins_of({kReport}, {{"OMP_WAIT_POLICY", "active"}}), "20000") << "the user chose";
+  EXPECT_EQ(report()["auxiliary_vector"], "whole");
 }
 
 TEST_F(Start, LeavesTheUsersThreadsAndAloneTakesAllCores) {

@@ -65,7 +65,7 @@ int run(int argc, char** argv) {
   say("openmp_threads", std::to_string(lockstep::openmp_threads()));
   say("torch_threads", std::to_string(at::get_num_threads()));
   for (const char* name : {"OPENBLAS_CORETYPE", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
-                           "LOCKSTEP_CHOSEN", "LAST_WORD"}) {
+                           "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "LOCKSTEP_CHOSEN", "LAST_WORD"}) {
     say(name, variable(name));
   }
   say("heap", keeps_freed_memory() ? "keeps" : "gives back");

@@ -19,7 +19,8 @@ class StartVariablesOf : public ::testing::Test {
   static constexpr const char* kNames[] = {"OMP_NUM_THREADS",   "OPENBLAS_NUM_THREADS",   "MKL_NUM_THREADS",
                                            "OPENBLAS_CORETYPE", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
                                            "GLIBC_TUNABLES",    "LOCKSTEP_CHOSEN",        "LOCKSTEP_MALLOC",
-                                           "LOCAL_WORLD_SIZE",  "ONEDNN_MAX_CPU_ISA",     "DNNL_MAX_CPU_ISA"};
+                                           "LOCAL_WORLD_SIZE",  "ONEDNN_MAX_CPU_ISA",     "DNNL_MAX_CPU_ISA",
+                                           "OMP_WAIT_POLICY",   "GOMP_SPINCOUNT",         "KMP_BLOCKTIME"};
   void SetUp() override { clear(); }
   void TearDown() override { clear(); }
   static void clear() {
@@ -44,6 +45,7 @@ TEST_F(StartVariablesOf, LeaveTheUsersChoice) {
   ::setenv("OMP_NUM_THREADS", "5", 1);
   ::setenv("OPENBLAS_CORETYPE", "Haswell", 1);
   ::setenv("ONEDNN_MAX_CPU_ISA", "ALL", 1);
+  ::setenv("OMP_WAIT_POLICY", "active", 1);
   ::setenv("GLIBC_TUNABLES", "", 1);
   EXPECT_EQ(map_of(variables_for_rank(3, 1)), (Map{{"LOCKSTEP_CHOSEN", ""}})) << "the others follow OMP_NUM_THREADS";
   ::unsetenv("OMP_NUM_THREADS");
@@ -143,6 +145,18 @@ TEST_F(StartVariablesOf, LeaveTheUsersChoiceOfInstructionsUnderEitherName) {
   const auto older = [](const std::string& name) { return name == "DNNL_MAX_CPU_ISA"; };
   EXPECT_TRUE(onednn_variables(Amx::Undescribed, newer).empty());
   EXPECT_TRUE(onednn_variables(Amx::Undescribed, older).empty());
+}
+
+TEST_F(StartVariablesOf, LetIdleThreadsSleepUnlessTheUserChose) {
+  const Map both{{"GOMP_SPINCOUNT", "20000"}, {"KMP_BLOCKTIME", "1"}};
+  EXPECT_EQ(map_of(spin_variables([](const std::string&) { return false; })), both);
+  EXPECT_TRUE(spin_variables([](const std::string& name) { return name == "OMP_WAIT_POLICY"; }).empty());
+  const Map one{{"KMP_BLOCKTIME", "1"}};
+  EXPECT_EQ(map_of(spin_variables([](const std::string& name) { return name == "GOMP_SPINCOUNT"; })), one);
+  ::setenv("GOMP_SPINCOUNT", "5", 1);
+  const Map variables = map_of(variables_for_this_process(/*heap=*/false));
+  EXPECT_EQ(variables.count("GOMP_SPINCOUNT"), 0U);
+  EXPECT_EQ(variables.at("KMP_BLOCKTIME"), "1");
 }
 
 TEST_F(StartVariablesOf, SayWhichVariableCannotBeRead) {

@@ -61,7 +61,10 @@ Json threads() {
   Json out{{"torch", at::get_num_threads()},
            {"torch_inter_op", at::get_num_interop_threads()},
            {"ranks_on_this_host", ranks_on_host()}};
-  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}) out[name] = with_origin(name);
+  for (const char* name :
+       {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}) {
+    out[name] = with_origin(name);
+  }
   return out;
 }
 

@@ -16,7 +16,8 @@
 //     before   A=1  B=2  NULL        | {AT_SYSINFO_EHDR, address} {type, value} ...
 //     during   A=1  B=2  OMP_..=2    | {OPENBLAS_..=.., NULL}     {type, value} ...
 //
-// The first constructor of the program itself restores the entry, and sets the variables in the usual way.
+// Newer kernels have AT_MINSIGSTKSZ behind it, which the linker has read as well: two more variables take its place.
+// The first constructor of the program itself restores the entries, and sets the variables in the usual way.
 //
 // A variable that exists already, chosen by Lockstep for another process, needs no room: its text is replaced.
 #include <elf.h>
@@ -35,7 +36,12 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kRoom = 2;
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+
+constexpr std::size_t kEntries = 2;          // of the auxiliary vector that may be replaced
+constexpr std::size_t kRoom = 2 * kEntries;  // for variables: an entry has the size of two pointers
 
 // Not freed: libraries may keep the pointers that getenv(3) returned.
 StartVariables* chosen = nullptr;
@@ -44,12 +50,20 @@ char* texts[kRoom] = {};
 // The end of the environment on the stack, while it is extended.
 struct ExtendedEnvironment {
   char** end = nullptr;
-  ElfW(auxv_t) replaced{};
+  std::size_t entries = 0;
+  ElfW(auxv_t) replaced[kEntries] = {};
 };
 ExtendedEnvironment extended;
 
 bool may_be_replaced(const ElfW(auxv_t) & entry) {
-  return entry.a_type == AT_SYSINFO_EHDR || entry.a_type == AT_IGNORE;  // valgrind leaves AT_IGNORE
+  return entry.a_type == AT_SYSINFO_EHDR || entry.a_type == AT_MINSIGSTKSZ ||
+         entry.a_type == AT_IGNORE;  // valgrind leaves AT_IGNORE
+}
+
+// Variables that libraries read in their constructors, the most important ones first. OpenBLAS follows OMP_NUM_THREADS
+// if its own variable is not set.
+bool is_read_by_constructors(const std::string& name) {
+  return name == "OPENBLAS_CORETYPE" || name == "OMP_NUM_THREADS" || name == "GOMP_SPINCOUNT";
 }
 
 bool is_of(const char* entry, const std::string& name) {
@@ -76,20 +90,23 @@ void extend(char** environment) {
   char** end = environment;
   while (*end != nullptr) ++end;
   auto* const first = reinterpret_cast<ElfW(auxv_t)*>(end + 1);
-  if (!may_be_replaced(*first)) return;
-  // OpenBLAS follows OMP_NUM_THREADS if its own variable is not set.
+  std::size_t replaceable = 0;
+  while (replaceable < kEntries && may_be_replaced(first[replaceable])) ++replaceable;
   std::size_t used = 0;
   for (const auto& [name, value] : *chosen) {
-    if (used == kRoom || (name != "OPENBLAS_CORETYPE" && name != "OMP_NUM_THREADS") || has(environment, name)) continue;
+    if (used == 2 * replaceable || !is_read_by_constructors(name) || has(environment, name)) continue;
     char* const text = ::strdup((name + "=" + value).c_str());
     if (text == nullptr) return;
     texts[used++] = text;
   }
   if (used == 0) return;
-  extended = {end, *first};
-  // Uses all of the room: a vector whose first type is zero would look empty. The first of two equal entries counts.
-  for (std::size_t i = 0; i < kRoom; ++i) end[i] = texts[i < used ? i : 0];
-  end[kRoom] = nullptr;
+  extended.end = end;
+  extended.entries = (used + 1) / 2;
+  std::memcpy(extended.replaced, first, extended.entries * sizeof(*first));
+  // Uses all of the room: a vector whose next type is zero would look as if it ended. The first of two equal entries
+  // counts.
+  for (std::size_t i = 0; i < 2 * extended.entries; ++i) end[i] = texts[i < used ? i : 0];
+  end[2 * extended.entries] = nullptr;
 }
 
 // The heap and the standard streams need no variables.
@@ -113,7 +130,7 @@ void prepare_process(int, char**, char** environment) {
 __attribute__((constructor(101))) void finish_environment() {
   if (extended.end != nullptr) {
     *extended.end = nullptr;
-    std::memcpy(extended.end + 1, &extended.replaced, sizeof(extended.replaced));
+    std::memcpy(extended.end + 1, extended.replaced, extended.entries * sizeof(*extended.replaced));
     extended.end = nullptr;
   }
   if (chosen == nullptr) return;

@@ -113,6 +113,7 @@ StartVariables choose(int threads, bool heap, bool (*stays)(const std::string& n
   for (auto& variable : onednn_variables(amx_of_processor(), stays)) variables.push_back(std::move(variable));
   for (auto& variable : thread_variables(threads, stays)) variables.push_back(std::move(variable));
   follow_the_user(variables);
+  for (auto& variable : spin_variables(stays)) variables.push_back(std::move(variable));
   if (heap) {
     for (auto& variable : heap_variables(stays)) variables.push_back(std::move(variable));
   }
@@ -169,6 +170,14 @@ StartVariables thread_variables(int threads, bool (*is_set)(const std::string& n
   for (const char* name : kThreadVariables) {
     if (!is_set(name)) variables.emplace_back(name, std::to_string(threads));
   }
+  return variables;
+}
+
+StartVariables spin_variables(bool (*is_set)(const std::string& name)) {
+  StartVariables variables;
+  if (is_set("OMP_WAIT_POLICY")) return variables;
+  if (!is_set("GOMP_SPINCOUNT")) variables.emplace_back("GOMP_SPINCOUNT", "20000");
+  if (!is_set("KMP_BLOCKTIME")) variables.emplace_back("KMP_BLOCKTIME", "1");
   return variables;
 }
 

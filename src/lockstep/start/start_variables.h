@@ -9,9 +9,9 @@
 namespace lockstep {
 
 /// The variables with which a computing process should start: kernels of OpenBLAS and oneDNN that fit the processor,
-/// the process's share of the cores as threads, and a heap that keeps freed memory. Libraries read such settings from
-/// the environment once, when they are loaded. This file is the only place that lists these variables. Three ways to
-/// start use it:
+/// the process's share of the cores as threads, which spin for a short time only, and a heap that keeps freed memory.
+/// Libraries read such settings from the environment once, when they are loaded. This file is the only place that lists
+/// these variables. Three ways to start use it:
 ///   - `lockstep run` and `lockstep launch`, for their ranks;
 ///   - the command `lockstep`, before it becomes `lockstep-torch` or `lockstep-bench`;
 ///   - any other program that is linked with the library, before the constructors of its libraries (preinit.cpp).
@@ -54,6 +54,15 @@ int inherited_threads();
 /// as they are; if OMP_NUM_THREADS is set, the other two libraries follow it by themselves.
 /// @param is_set  whether the environment has a variable that stays
 StartVariables thread_variables(int threads, bool (*is_set)(const std::string& name));
+
+/// How long an idle thread of OpenMP spins before it sleeps: GOMP_SPINCOUNT (GNU's, in rounds) and KMP_BLOCKTIME
+/// (LLVM's and Intel's, in milliseconds). Variables that are set stay as they are; if OMP_WAIT_POLICY is set, the
+/// libraries follow it by themselves.
+///
+/// By default GNU's threads spin 300 000 rounds, about 10 ms, and the others' 200 ms. While other programs want the
+/// cores, a thread that spins keeps the one that it waits for from computing.
+/// @param is_set  whether the environment has a variable that stays
+StartVariables spin_variables(bool (*is_set)(const std::string& name));
 
 /// The variable that limits oneDNN's instructions, under its name and its older name.
 constexpr const char* kOnednnVariables[] = {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
