@@ -17,6 +17,7 @@ namespace {
 
 using FsdpJson = nlohmann::json;
 
+const char* const kNoOffload = "weights and gradients stay on the model's device and are not moved to the CPU";
 const char* const kNoUnits =
     "it is for layers that are wrapped one by one; with shard_grad_op gradients are sent by buckets, whose size "
     "ddp_bucket_cap_mb says";
@@ -71,8 +72,8 @@ const std::map<std::string, std::string>& refused_options() {
       {"forward_prefetch", kNoGather},
       {"limit_all_gathers", kNoGather},
       {"cpu_ram_efficient_loading", "every rank loads the model itself"},
-      {"offload_params", "weights are where the model is"},
-      {"cpu_offload", "weights are where the model is"},
+      {"offload_params", kNoOffload},
+      {"cpu_offload", kNoOffload},
       {"activation_checkpointing", "it is gradient_checkpointing here"},
       {"mixed_precision_policy", "it is bf16 or fp16 here"},
       {"xla", "it is for TPUs"},
@@ -124,11 +125,11 @@ int sharding_stage(const TrainingArguments& arguments, const std::string& where)
       refuse_fsdp("fsdp: " + word, "gradients are shared out over all ranks, and over the ranks of a host nothing more",
                   where, "write fsdp: shard_grad_op, or leave it out");
     } else if (word == "offload") {
-      refuse_fsdp("fsdp: " + word, "weights are where the model is", where);
+      refuse_fsdp("fsdp: " + word, kNoOffload, where);
     } else {
       refuse_fsdp(fmt::format("fsdp: there is no '{}'{}", printable(word),
                               did_you_mean(word, {"shard_grad_op", "no_shard", "auto_wrap"})),
-                  "it is no way to shard", where, "write fsdp: shard_grad_op, or leave it out");
+                  "the word names nothing that FSDP can shard", where, "write fsdp: shard_grad_op, or leave it out");
     }
   }
   if (stage == 2 && !arguments.fuse) {
