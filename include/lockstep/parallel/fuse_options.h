@@ -26,8 +26,8 @@ struct FuseOptions {
   /// Float or BFloat16; not set: DistributedDataParallelOptions::compute_dtype. BFloat16 is for forwards under autocast
   /// in bf16: the step writes each new fp32 weight a second time, rounded to bf16, and layers read that copy in place
   /// of casting the weight in every forward. Weights, sums of gradients and the optimizer's state stay fp32, and
-  /// results have the bits that they have without it. One copy serves all ranks that share weights (engines shm and
-  /// thread, and one rank). With other engines layers cast as before, and `fuse_reason` says so.
+  /// results have the bits that they have without it. One copy serves all ranks that share weights. What other ranks
+  /// send is rounded when it arrives. Weights get a copy in the step after a forward has asked for one.
   std::optional<c10::ScalarType> compute_dtype;
   /// What the ranks share out, as ZeRO counts: 1, the state of the optimizer; 2, the gradients too. With 2 a gradient
   /// belongs to the rank that updates its weight as soon as its bucket is reduced, and the bucket's memory is used

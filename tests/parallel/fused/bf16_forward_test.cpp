@@ -139,6 +139,11 @@ TEST(Bf16Forward, LayersReadTheCopyAndGetTheirParametersBack) {
     FuseOptions options;
     options.compute_dtype = at::kBFloat16;
     ddp.fuse(optimizer, options);
+    {
+      const Bf16Forward bf16(*model);
+      ddp(plain_images(0, 0)).sum().backward();
+    }
+    optimizer.step();  // what has been read gets a copy
     const at::Tensor weight = model->last->weight;
     try {
       const Bf16Forward bf16(*model);

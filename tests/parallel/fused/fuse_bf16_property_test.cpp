@@ -13,6 +13,8 @@
 #include "lockstep/tensor/compute_copy.h"
 #include "tests/parallel/fused/bf16_net.h"
 #include "tests/parallel/fused/fuse_ranks.h"
+#include "tests/support/mpi_places.h"
+#include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
 namespace {
@@ -82,6 +84,15 @@ std::unique_ptr<FlatOptimizer> copy_optimizer(const CopyTraining& training, Bf16
   return copy_groups<AdamW>(training, net, torch::optim::AdamWOptions(0.002).weight_decay(0.1).amsgrad(true));
 }
 
+/// Where the ranks are, and what they share.
+struct CopyWay {
+  const char* engine;  // "hosts": threads on two pretended hosts
+  int world_size;
+  int combinations;
+  int stage = 1;
+  bool shares_weights = true;
+};
+
 struct CopyResult {
   std::vector<at::Tensor> numbers;
   std::vector<double> norms;
@@ -90,8 +101,9 @@ struct CopyResult {
 /// One training on one rank.
 class CopyRun {
  public:
-  CopyRun(const CopyTraining& training, const Group& group, bool publishes)
-      : training_(training),
+  CopyRun(const CopyWay& way, const CopyTraining& training, const Group& group, bool publishes)
+      : way_(way),
+        training_(training),
         group_(group),
         publishes_(publishes),
         net_(std::make_shared<Bf16Net>(training.width)),
@@ -128,7 +140,9 @@ class CopyRun {
     FuseOptions options;
     options.gradient_dtype = training_.gradients;
     if (publishes_) options.compute_dtype = at::kBFloat16;
-    ASSERT_EQ(ddp_.fuse(*optimizer_, options), FuseMode::SharedWeights);
+    options.stage = way_.stage;
+    options.share_weights = way_.shares_weights;
+    ASSERT_NE(ddp_.fuse(*optimizer_, options), FuseMode::Off);
     EXPECT_EQ(ddp_.fuse_reason(), "");
   }
   void backward(int step, int micro) {
@@ -169,16 +183,20 @@ class CopyRun {
       fuse();
     }
   }
-  // Layers have found copies to read, and these are what a cast gives.
+  // Layers have found copies to read, and these are what a cast gives. What no layer reads in bf16 has none.
   void expect_copies() {
     const torch::NoGradGuard no_grad;
+    const at::Tensor unread = net_->norm->parameters()[0];
+    EXPECT_NE(compute_copy(unread, at::kBFloat16).data_ptr(), compute_copy(unread, at::kBFloat16).data_ptr());
     for (const at::Tensor& parameter : net_->parameters()) {
+      if (parameter.is_same(unread) || parameter.is_same(net_->norm->parameters()[1])) continue;
       const at::Tensor copy = compute_copy(parameter, at::kBFloat16);
       EXPECT_EQ(copy.data_ptr(), compute_copy(parameter, at::kBFloat16).data_ptr()) << "this is a cast, not a copy";
       EXPECT_TRUE(torch::equal(copy, parameter.to(at::kBFloat16)));
     }
   }
 
+  const CopyWay& way_;
   const CopyTraining& training_;
   Group group_;
   bool publishes_;
@@ -188,23 +206,34 @@ class CopyRun {
   CopyResult result_;
 };
 
-struct CopyWay {
-  const char* engine;
-  int world_size;
-  int combinations;
-};
+void copy_ranks(const CopyWay& way, const std::function<void(const Group&)>& body) {
+  const std::string engine = way.engine;
+  if (engine == "hosts") {
+    run_ranks_as_threads(way.world_size,
+                         [&](const Membership& membership) { body(make_communicator("", on_two_hosts(membership))); });
+  } else if (engine == "mpi") {
+    RanksOptions how;
+    how.mpi = true;
+    run_ranks_as_processes(
+        way.world_size, [&](const Membership& membership) { body(make_communicator("mpi", membership)); }, how);
+  } else {
+    fuse_ranks(engine, way.world_size, body);
+  }
+}
 
 class FuseBf16Property : public ::testing::TestWithParam<CopyWay> {};
 
 TEST_P(FuseBf16Property, HasTheBitsOfCastingInEveryForward) {
+  const bool is_mpi = std::string(GetParam().engine) == "mpi";
+  if (is_mpi && MpiPlaces::why_not()) GTEST_SKIP() << *MpiPlaces::why_not();
   std::mt19937 random(static_cast<unsigned>(GetParam().world_size));
   std::vector<CopyTraining> all;
   for (int i = 0; i < GetParam().combinations; ++i) all.emplace_back(random);
-  fuse_ranks(GetParam().engine, GetParam().world_size, [&](const Group& group) {
+  copy_ranks(GetParam(), [&](const Group& group) {
     for (const CopyTraining& training : all) {
       SCOPED_TRACE(training.text());
-      const CopyResult want = CopyRun(training, group, false).run();
-      const CopyResult got = CopyRun(training, group, true).run();
+      const CopyResult want = CopyRun(GetParam(), training, group, false).run();
+      const CopyResult got = CopyRun(GetParam(), training, group, true).run();
       EXPECT_EQ(got.norms, want.norms);
       ASSERT_EQ(got.numbers.size(), want.numbers.size());
       for (std::size_t i = 0; i < want.numbers.size(); ++i) {
@@ -217,9 +246,16 @@ TEST_P(FuseBf16Property, HasTheBitsOfCastingInEveryForward) {
 INSTANTIATE_TEST_SUITE_P(Engines, FuseBf16Property,
                          ::testing::Values(CopyWay{"thread", 1, 30}, CopyWay{"thread", 2, 40}, CopyWay{"thread", 3, 20},
                                            CopyWay{"thread", 4, 20}, CopyWay{"shm", 1, 10}, CopyWay{"shm", 2, 20},
-                                           CopyWay{"shm", 3, 10}),
+                                           CopyWay{"shm", 3, 10}, CopyWay{"thread", 2, 20, 1, false},
+                                           CopyWay{"shm", 3, 10, 1, false}, CopyWay{"gloo", 2, 20},
+                                           CopyWay{"gloo", 3, 10}, CopyWay{"tcp", 3, 10}, CopyWay{"mpi", 2, 4},
+                                           CopyWay{"hosts", 3, 10}, CopyWay{"hosts", 4, 20},
+                                           CopyWay{"thread", 2, 20, 2}, CopyWay{"shm", 3, 10, 2},
+                                           CopyWay{"gloo", 2, 10, 2}, CopyWay{"hosts", 4, 10, 2}),
                          [](const auto& test) {
-                           return std::string(test.param.engine) + "_" + std::to_string(test.param.world_size);
+                           const CopyWay& way = test.param;
+                           return std::string(way.engine) + "_" + std::to_string(way.world_size) + "_stage_" +
+                                  std::to_string(way.stage) + (way.shares_weights ? "" : "_own_weights");
                          });
 
 }  // namespace

@@ -226,18 +226,6 @@ TEST_P(Stage2Grad, LeavesNoStandInWhenTheWrapperOrTheOptimizerGoes) {
   });
 }
 
-TEST_P(Stage2Grad, LeavesCastingToTheLayers) {
-  fuse_ranks(GetParam(), 2, [](Group group) {
-    const torch::nn::Linear model = make_linear(20, 4);
-    DistributedDataParallel ddp(model, fuse_on(group));
-    SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
-    FuseOptions how = stage_2();
-    how.compute_dtype = torch::kBFloat16;
-    EXPECT_NE(ddp.fuse(optimizer, how), FuseMode::Off);
-    expect_part(ddp.fuse_reason(), "no bf16 copies are published");
-  });
-}
-
 TEST_P(Stage2Grad, RefusesUnknownStages) {
   fuse_ranks(GetParam(), 2, [](Group group) {
     const torch::nn::Linear model = make_linear(20, 4);

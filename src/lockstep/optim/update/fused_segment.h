@@ -26,7 +26,8 @@ struct SegmentUpdate {
   /// Parameters of the segment that keep weights and state, because no rank has a gradient for them; empty: all are
   /// updated.
   std::vector<bool> skip;
-  /// By parameter: the bf16 copy of its element 0, which gets the new weights too. Empty: there are no copies.
+  /// By parameter: the bf16 copy of its element 0, which gets the new weights too, if it has one. Empty: there are no
+  /// copies.
   std::vector<WeightCopy> copies;
 };
 

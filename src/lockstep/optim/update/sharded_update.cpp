@@ -119,7 +119,7 @@ UpdateRun ShardedUpdate::run_of(std::size_t index, std::size_t i, const SegmentU
   run.param_out = static_cast<std::byte*>(update.weights_out) + at * element_size_bytes(run.type);
   if (!update.copies.empty()) {
     run.copy = update.copies[i];
-    run.copy.out += slot.begin;
+    if (run.copy.out != nullptr) run.copy.out += slot.begin;
   }
   for (std::size_t b = 0; b < slot.buffers.size(); ++b) {
     if (slot.buffers[b].defined()) run.buffers[b] = static_cast<std::byte*>(slot.buffers[b].data_ptr());

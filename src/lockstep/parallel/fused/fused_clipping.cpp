@@ -42,7 +42,7 @@ double FusedUpdate::run_norm() {
     norm = shards_ != nullptr && std::isfinite(p) ? whole_norm(selected_)
                                                   : norm_over_ranks(*communicator_, *parts_->memory, parts, 0, p);
   }
-  parts_->memory->finish();
+  parts_->memory->finish({});
   return norm;
 }
 

@@ -77,6 +77,7 @@ void FusedUpdate::look() {
     parts_->gradients->collect(agreement_.contributed());
   }
   if (parts_->written.any()) agreement_.set_moved();
+  if (parts_->copies && parts_->copies->are_wanted()) agreement_.set_wants_copies();
   if (!parts_->gradients->are_summed()) agreement_.set_stale();
   if (!reducer_.all_left()) return;
   const std::uint32_t bits = reducer_.replica_watch().look();
@@ -110,6 +111,7 @@ void FusedUpdate::agree(const UpdateRequest* request) {
 // What the ranks have told each other. @param computes  this rank has inputs
 void FusedUpdate::take_up_agreement(bool computes) {
   if (agreement_.moved()) parts_->written.take_up(computes);
+  if (parts_->copies) publish_copies();
   reducer_.replica_watch().compare(*communicator_, agreement_.differing_bits());
   reducer_.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
   const int active = agreement_.active_ranks();
@@ -152,12 +154,12 @@ StepResult FusedUpdate::run_update() {
   const bool has_inputs = !agreement_.joined(communicator_->rank());
   double waited_s = 0;
   if (result.skipped) {
-    memory.finish();
+    memory.finish({});
     if (options.zero_grad) zero_others();
   } else {
     update_buckets(factor, options.zero_grad);
     const auto start = std::chrono::steady_clock::now();
-    memory.finish();
+    receive_weights();
     waited_s = seconds_since(start);
     if (has_inputs) {
       StepOptions rest;
@@ -168,7 +170,6 @@ StepResult FusedUpdate::run_update() {
   }
   count_update(waited_s);
   if (options.zero_grad) parts_->gradients->zero(!result.skipped && memory.zeroes_buckets());
-  if (parts_->copies && !parts_->copies->end_update(*communicator_)) withdraw_copies();
   parts_->watch.start_over();
   zeroed_ = options.zero_grad;
   zeroed_writes_ = parts_->gradients->writes();
@@ -194,6 +195,12 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     parts_->memory->access([&] { optimizer_->update_segment(i, update); });
     parts_->memory->publish(i);
   }
+}
+
+void FusedUpdate::receive_weights() {
+  if (!parts_->copies) return parts_->memory->finish({});
+  parts_->memory->finish([this](std::size_t bucket) { parts_->copies->round_received(bucket); });
+  parts_->copies->end_update();
 }
 
 void FusedUpdate::zero_others() {

@@ -93,12 +93,11 @@ class FusedUpdate final : public StepDelegate {
 
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);
 
-  void take_over(const FuseOptions& options, std::string& reason);
+  void take_over(const FuseOptions& options);
   void place_gradients(at::ScalarType dtype);
   void share_out(const FuseOptions& options);
   std::unique_ptr<FusedGradients> make_gradients(GradientPool pool);
-  void publish_copies(std::string& reason);
-  void withdraw_copies();
+  void publish_copies();
   void release() noexcept;
   void show_averages(const std::vector<at::Tensor>& averages);
   void look();
@@ -123,6 +122,7 @@ class FusedUpdate final : public StepDelegate {
   static std::string refusal_with_shards(const FlatOptimizer& optimizer, const GradientBuckets& gradients,
                                          const std::vector<FusedBucket>& buckets, FuseOptions options);
   void update_buckets(double factor, bool zero);
+  void receive_weights();
   void zero_others();
   void count_update(double waited_s);
   void count_reduction();
@@ -157,6 +157,7 @@ class FusedUpdate final : public StepDelegate {
   std::vector<std::size_t> selected_;  // the same with virtual shards, in the order of the call
   bool zeroed_ = false;                // the last update left zeros
   std::uint64_t zeroed_writes_ = 0;    // FusedGradients::writes at that time
+  bool has_missed_copies_ = false;     // the log says that nobody reads bf16 copies
 };
 
 }  // namespace lockstep

@@ -97,7 +97,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   fused->shards_ = shards;
   fused->buckets_ = std::move(buckets);
   try {
-    fused->take_over(options, reason);
+    fused->take_over(options);
   } catch (const Error& error) {
     // Memory is short on some rank, and all ranks know it. If instead the group has ended, the next call reports that.
     reason = error.happened();
@@ -107,7 +107,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   return fused;
 }
 
-void FusedUpdate::take_over(const FuseOptions& options, std::string& reason) {
+void FusedUpdate::take_over(const FuseOptions& options) {
   GradientPool pool;
   if (options.stage == 2) {
     pool = GradientPool(buckets_, options.gradient_dtype, options.slots, gradients_, *communicator_);
@@ -132,7 +132,10 @@ void FusedUpdate::take_over(const FuseOptions& options, std::string& reason) {
   }
   parts_ = std::make_unique<Parts>(plan_, std::move(memory), watched, gradients_, buckets_, *communicator_);
   parts_->gradients = make_gradients(std::move(pool));
-  if (options.compute_dtype == at::ScalarType::BFloat16) publish_copies(reason);
+  if (options.compute_dtype == at::ScalarType::BFloat16) {
+    parts_->copies =
+        std::make_unique<PublishedCopies>(plan_, buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
+  }
   optimizer_->shard(std::move(segments));
   optimizer_->set_step_delegate(this);
   reducer_.hand_over(indices, *parts_->gradients);
@@ -147,27 +150,16 @@ std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
   return std::make_unique<PooledGradients>(parts, std::move(pool));
 }
 
-// Only where ranks share one copy of the weights: elsewhere each rank would make a copy for itself, which is what
-// layers do without this.
-void FusedUpdate::publish_copies(std::string& reason) {
-  if (plan_.has_one_copy() && !plan_.gives_buckets_back) {
-    parts_->copies =
-        std::make_unique<PublishedCopies>(buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
-    return;
+// After an agreement.
+void FusedUpdate::publish_copies() {
+  PublishedCopies& copies = *parts_->copies;
+  if (agreement_.wants_copies()) {
+    copies.make_wanted();
+  } else if (copies.are_unused() && !std::exchange(has_missed_copies_, true) && communicator_->rank() == 0) {
+    log_info(
+        "fuse: no bf16 copies are published, because no forward has asked for one: layers read them under autocast in "
+        "bf16, LibTorch's own if a Bf16Forward is there");
   }
-  reason = plan_.has_one_copy() ? "no bf16 copies are published with stage 2; each layer casts its own"
-                                : "no bf16 copies are published, because the ranks do not share one copy of the "
-                                  "weights; each layer casts its own";
-  if (communicator_->rank() == 0) log_info("fuse: {}", reason);
-}
-
-void FusedUpdate::withdraw_copies() {
-  parts_->copies.reset();
-  if (communicator_->rank() != 0) return;
-  log_info(
-      "fuse: no bf16 copies are published any more, because no forward has read one: layers read them under autocast "
-      "in "
-      "bf16, LibTorch's own if a Bf16Forward is there");
 }
 
 // fp64 weights keep gradients in fp64.

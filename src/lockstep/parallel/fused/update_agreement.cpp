@@ -87,7 +87,7 @@ UpdateAgreement::UpdateAgreement(std::size_t parameters, int world_size)
 void UpdateAgreement::clear() {
   std::fill(contributed_.begin(), contributed_.end(), std::uint8_t{0});
   std::fill(joined_.begin(), joined_.end(), std::uint8_t{0});
-  stale_ = faulty_ = moved_ = false;
+  stale_ = faulty_ = moved_ = wants_copies_ = false;
   bits_.reset();
   kept_sums_.reset();
   sums_differ_ = false;
@@ -105,7 +105,7 @@ void UpdateAgreement::set_request(const UpdateRequest& request) {
 void UpdateAgreement::exchange(Communicator& communicator) {
   const std::size_t request_bytes = sizeof(RequestNumbers);
   const std::size_t stale_at = contributed_.size() + joined_.size();
-  const std::size_t request_at = stale_at + 3;
+  const std::size_t request_at = stale_at + 4;
   const std::size_t bits_at = request_at + 2 * request_bytes;
   const std::size_t sums_at = bits_at + 2 * sizeof(std::uint32_t);
   const std::size_t update_at = sums_at + 2;
@@ -117,6 +117,7 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   bytes[stale_at] = stale_ ? 1 : 0;
   bytes[stale_at + 1] = faulty_ ? 1 : 0;
   bytes[stale_at + 2] = moved_ ? 1 : 0;
+  bytes[stale_at + 3] = wants_copies_ ? 1 : 0;
   std::fill(bytes + request_at, bytes + message.numel(), std::uint8_t{0});
   if (has_request_) write_with_complement(numbers_of(request_), bytes + request_at);
   if (bits_) write_with_complement(*bits_, bytes + bits_at);
@@ -128,6 +129,7 @@ void UpdateAgreement::exchange(Communicator& communicator) {
   stale_ = bytes[stale_at] != 0;
   faulty_ = bytes[stale_at + 1] != 0;
   moved_ = bytes[stale_at + 2] != 0;
+  wants_copies_ = bytes[stale_at + 3] != 0;
   differing_bits_ = 0;
   for (std::size_t i = 0; i < sizeof(std::uint32_t); ++i) {
     if (differs(bytes + bits_at + i, sizeof(std::uint32_t))) differing_bits_ |= std::uint32_t{0xff} << (8 * i);

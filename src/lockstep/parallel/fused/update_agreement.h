@@ -40,6 +40,8 @@ class UpdateAgreement {
   void set_kept_sums(std::uint8_t number) { kept_sums_ = number; }
   /// Parameters of this rank have other memory, or the program has written them since the last update.
   void set_moved() { moved_ = true; }
+  /// A forward of this rank has asked for bf16 copies of weights that have none.
+  void set_wants_copies() { wants_copies_ = true; }
   /// Bits that must be equal on all ranks that set them.
   void set_bits(std::uint32_t bits) { bits_ = bits; }
   /// A number of the update that must be equal on all ranks that set it.
@@ -52,9 +54,10 @@ class UpdateAgreement {
   void exchange(Communicator& communicator);
 
   const UpdateRequest& request() const { return request_; }
-  bool stale() const { return stale_; }    ///< on any rank
-  bool faulty() const { return faulty_; }  ///< on any rank
-  bool moved() const { return moved_; }    ///< on any rank
+  bool stale() const { return stale_; }                ///< on any rank
+  bool faulty() const { return faulty_; }              ///< on any rank
+  bool moved() const { return moved_; }                ///< on any rank
+  bool wants_copies() const { return wants_copies_; }  ///< on any rank
   bool sums_differ() const { return sums_differ_; }
   bool updates_differ() const { return updates_differ_; }
   std::uint8_t kept_sums() const { return kept_sums_.value_or(0); }  ///< of the ranks that said it
@@ -72,6 +75,7 @@ class UpdateAgreement {
   bool stale_ = false;
   bool faulty_ = false;
   bool moved_ = false;
+  bool wants_copies_ = false;
   std::optional<std::uint32_t> bits_;
   std::uint32_t differing_bits_ = 0;
   std::optional<std::uint8_t> kept_sums_;

@@ -79,6 +79,7 @@ std::unique_ptr<GradientEngine> make_shard_engine(const TrainingArguments& args,
   DistributedDataParallelOptions options;
   options.process_group = group ? group : group_of_one();
   options.virtual_shards = args.virtual_shards;
+  if (args.bf16) options.compute_dtype = at::kBFloat16;
   if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
   if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
   return std::make_unique<ShardEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse);

@@ -48,7 +48,8 @@ class FusedMemory {
   virtual void follow_scaling(std::size_t bucket, std::int64_t begin, std::int64_t end, double factor) = 0;
   virtual void publish(std::size_t bucket) = 0;
   /// Returns when all weights are up to date on this rank, and no rank reads this rank's gradients any more.
-  virtual void finish() = 0;
+  /// @param received  if set, called for each bucket whose weights other ranks have sent, when they are here
+  virtual void finish(const std::function<void(std::size_t bucket)>& received) = 0;
 };
 
 /// The gradients that these pointers to element 0 have; `sources` must outlive it. @param like  of their type

@@ -89,11 +89,13 @@ class MessageMemory : public FusedMemory {
     Part& part = parts_[bucket];
     part.publication = communicator_.all_gather_async(part.weights, part.owned);
   }
-  void finish() override {
+  void finish(const std::function<void(std::size_t bucket)>& received) override {
     for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) end_reduction(bucket);
     if (has_one_copy_ && communicator_.world_size() > 1) communicator_.barrier();
-    for (Part& part : parts_) {
-      if (part.publication) std::exchange(part.publication, nullptr)->wait();
+    for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) {
+      if (!parts_[bucket].publication) continue;
+      std::exchange(parts_[bucket].publication, nullptr)->wait();
+      if (received) received(bucket);
     }
   }
 

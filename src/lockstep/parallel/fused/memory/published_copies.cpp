@@ -1,8 +1,11 @@
 #include "lockstep/parallel/fused/memory/published_copies.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/comm/host_memory.h"
 #include "lockstep/optim/memory_piece.h"
 #include "lockstep/parallel/fused/fused_faults.h"
 #include "lockstep/parallel/fused/memory/one_copy.h"
@@ -16,68 +19,108 @@ std::int64_t whole_lines(std::int64_t numel) { return (numel + kLineElements - 1
 
 }  // namespace
 
-PublishedCopies::PublishedCopies(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
-                                 FusedMemory& memory, const FusedWatch& watch, Communicator& communicator)
-    : gradients_(gradients), memory_(memory), watch_(watch), slots_(gradients.num_parameters()) {
-  place(buckets, gradients, communicator);
-  for (const FusedBucket& bucket : buckets) {
-    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) round_again(bucket, i);
-  }
-  if (communicator.world_size() > 1) communicator.barrier();
+PublishedCopies::PublishedCopies(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets,
+                                 const GradientBuckets& gradients, FusedMemory& memory, const FusedWatch& watch,
+                                 Communicator& communicator)
+    : plan_(plan),
+      buckets_(buckets),
+      gradients_(gradients),
+      memory_(memory),
+      watch_(watch),
+      communicator_(communicator),
+      slots_(gradients.num_parameters()) {
   std::vector<at::Tensor> offered;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (!slots_[i].copy.defined()) continue;
-    offered.push_back(gradients.parameter(i));
-    indices_.emplace(offered.back().unsafeGetTensorImpl(), i);
+  for (const FusedBucket& bucket : buckets) {
+    if (bucket.weights.scalar_type() != at::ScalarType::Float) continue;
+    for (const std::size_t i : bucket.parameters) {
+      offered.push_back(gradients.parameter(i));
+      indices_.emplace(offered.back().unsafeGetTensorImpl(), i);
+    }
   }
   offer_.emplace(offered, *this);
 }
 
-void PublishedCopies::place(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
-                            Communicator& communicator) {
-  std::vector<std::size_t> order;
-  for (const FusedBucket& bucket : buckets) {
-    if (bucket.weights.scalar_type() != at::ScalarType::Float) continue;
-    order.insert(order.end(), bucket.parameters.begin(), bucket.parameters.end());
+at::Tensor PublishedCopies::current_copy(const at::Tensor& parameter) {
+  const auto found = indices_.find(parameter.unsafeGetTensorImpl());
+  if (found == indices_.end()) return {};
+  Slot& slot = slots_[found->second];
+  if (!slot.copy.defined()) {
+    slot.is_wanted.store(true, std::memory_order_relaxed);
+    are_wanted_.store(true, std::memory_order_relaxed);
+    return {};
   }
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const bool a_is_matrix = gradients.parameter(a).dim() > 1, b_is_matrix = gradients.parameter(b).dim() > 1;
-    return a_is_matrix != b_is_matrix ? a_is_matrix : a < b;
-  });
+  return watch_.is_as_updated(found->second) ? slot.copy : at::Tensor();
+}
+
+std::vector<std::uint8_t> PublishedCopies::wanted_by_any() {
+  are_wanted_.store(false, std::memory_order_relaxed);  // first: what is asked for meanwhile is made next time
+  std::vector<std::uint8_t> marks;
+  for (const Slot& slot : slots_) marks.push_back(slot.is_wanted.load(std::memory_order_relaxed) ? 1 : 0);
+  reduce_marks(communicator_, marks);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].copy.defined()) marks[i] = 0;
+  }
+  return marks;
+}
+
+void PublishedCopies::make_wanted() {
+  const std::vector<std::uint8_t> wanted = wanted_by_any();
+  try {
+    place(wanted);
+  } catch (const Error& error) {
+    // All ranks know that memory is short. If instead the group has ended, the next call reports that.
+    is_short_ = true;
+    log_warning("fuse: layers cast weights that have no bf16 copy yet, because there is no memory for one: {}",
+                error.happened());
+    return;
+  }
+  for (const FusedBucket& bucket : buckets_) {
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      if (wanted[bucket.parameters[i]] != 0) round_again(bucket, i);
+    }
+  }
+  if (communicator_.world_size() > 1) communicator_.barrier();
+  log_debug("fuse: {} of {} parameters have a bf16 copy, which forward reads", num_copies_, indices_.size());
+}
+
+// Matrices come first, in the order of registration, so that those that are multiplied together are neighbours.
+void PublishedCopies::place(const std::vector<std::uint8_t>& wanted) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] != 0) order.push_back(i);
+  }
+  std::stable_partition(order.begin(), order.end(), [&](std::size_t i) { return gradients_.parameter(i).dim() > 1; });
   std::int64_t numel = 0;
-  for (const std::size_t i : order) numel += whole_lines(gradients.parameter(i).numel());
-  const std::int64_t share = kLineElements * communicator.world_size();
-  numel = std::max<std::int64_t>(1, (numel + share - 1) / share) * share;
-  const at::Tensor all = allocate_one_copy(communicator, numel, at::TensorOptions().dtype(at::kBFloat16));
+  for (const std::size_t i : order) numel += whole_lines(gradients_.parameter(i).numel());
+  const std::int64_t share = kLineElements * communicator_.world_size();
+  const at::Tensor all = allocate(std::max<std::int64_t>(1, (numel + share - 1) / share) * share);
   std::int64_t offset = 0;
   for (const std::size_t i : order) {
-    const at::Tensor& parameter = gradients.parameter(i);
+    const at::Tensor& parameter = gradients_.parameter(i);
     slots_[i].copy = memory_piece(all, offset, parameter.sizes());
     offset += whole_lines(parameter.numel());
   }
+  num_copies_ += order.size();
+}
+
+at::Tensor PublishedCopies::allocate(std::int64_t numel) {
+  const auto options = at::TensorOptions().dtype(at::kBFloat16);
+  if (!plan_.shares_weights()) return allocate_own_copy(numel, options);
+  if (plan_.has_one_copy()) return allocate_one_copy(communicator_, numel, options);
+  return dynamic_cast<HostMemoryEngine&>(communicator_).allocate_for_host(numel, at::kBFloat16).memory;
 }
 
 std::uint16_t* PublishedCopies::bits(std::size_t parameter) const {
   return static_cast<std::uint16_t*>(slots_[parameter].copy.data_ptr());
 }
 
-at::Tensor PublishedCopies::current_copy(const at::Tensor& parameter) {
-  const auto found = indices_.find(parameter.unsafeGetTensorImpl());
-  if (found == indices_.end() || !watch_.is_as_updated(found->second)) return {};
-  was_read_.store(true, std::memory_order_relaxed);
-  return slots_[found->second].copy;
-}
-
 void PublishedCopies::forgive() {
   for (Slot& slot : slots_) slot.was_stale.store(false, std::memory_order_relaxed);
 }
 
-bool PublishedCopies::end_update(Communicator& communicator) {
-  if (!is_wanted_) {
-    std::vector<std::uint8_t> marks{was_read_.load(std::memory_order_relaxed) ? std::uint8_t{1} : std::uint8_t{0}};
-    reduce_marks(communicator, marks);
-    is_wanted_ = marks[0] != 0;
-  }
+void PublishedCopies::end_update() {
+  // Each rank of a host has rounded a part of what the other hosts have sent.
+  if (std::exchange(has_received_, false) && plan_.shares_weights()) communicator_.barrier();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!was_stale(i)) continue;
     log_warning(
@@ -86,22 +129,48 @@ bool PublishedCopies::end_update(Communicator& communicator) {
         "past autograd, as by data(); the next step is an Error",
         gradients_.name(i));
   }
-  return is_wanted_;
 }
 
 std::vector<WeightCopy> PublishedCopies::targets(const FusedBucket& bucket) {
-  std::vector<WeightCopy> result;
-  if (bucket.weights.scalar_type() != at::ScalarType::Float) return result;
-  for (const std::size_t i : bucket.parameters) result.push_back({bits(i), &slots_[i].was_stale});
+  std::vector<WeightCopy> result(bucket.parameters.size());
+  bool any = false;
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const std::size_t parameter = bucket.parameters[i];
+    if (!slots_[parameter].copy.defined()) continue;
+    result[i] = {bits(parameter), &slots_[parameter].was_stale};
+    any = true;
+  }
+  if (!any) result.clear();
   return result;
 }
 
 bool PublishedCopies::round_again(const FusedBucket& bucket, std::size_t place) {
+  return round(bucket, place, bucket.filled.begin, bucket.filled.end);
+}
+
+void PublishedCopies::round_received(std::size_t bucket) {
+  has_received_ = true;
+  const FusedBucket& it = buckets_[bucket];
+  const auto is_elsewhere = [&](int owner) {
+    const auto host_of = [&](int rank) { return plan_.places[static_cast<std::size_t>(rank)].host; };
+    return plan_.shares_weights() ? host_of(owner) != host_of(communicator_.rank()) : owner != communicator_.rank();
+  };
+  for (int owner = 0; owner < communicator_.world_size(); ++owner) {
+    if (!is_elsewhere(owner)) continue;
+    const Region& region = plan_.region(bucket, owner);
+    const std::int64_t begin = std::max(region.begin, it.filled.begin);
+    const std::int64_t end = std::min(region.end, it.filled.end);
+    for (std::size_t i = 0; i < it.parameters.size(); ++i) round(it, i, begin, end);
+  }
+}
+
+// @param begin, end  in the bucket
+bool PublishedCopies::round(const FusedBucket& bucket, std::size_t place, std::int64_t begin, std::int64_t end) {
   const std::size_t parameter = bucket.parameters[place];
   if (!slots_[parameter].copy.defined()) return false;
   const std::int64_t offset = bucket.offsets[place];
-  const std::int64_t begin = std::max<std::int64_t>(0, bucket.filled.begin - offset);
-  const std::int64_t end = std::min(slots_[parameter].copy.numel(), bucket.filled.end - offset);
+  begin = std::max<std::int64_t>(0, begin - offset);
+  end = std::min(slots_[parameter].copy.numel(), end - offset);
   if (begin >= end) return false;
   const float* weights = static_cast<const float*>(bucket.weights.data_ptr()) + offset;
   bool has_changed = false;

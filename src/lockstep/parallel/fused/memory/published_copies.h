@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -15,52 +14,75 @@
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/memory/fused_memory.h"
+#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 #include "lockstep/tensor/compute_copy.h"
 
 namespace lockstep {
 
-/// The bf16 copies of a fused update's fp32 weights: one for all ranks, in memory that they share. The update writes
-/// them in its pass over the weights, and `compute_copy` hands them out as long as nobody else has written the weights.
+/// The bf16 copies of a fused update's fp32 weights. There are as many as there are copies of the weights: one for all
+/// ranks, one on each host, or one on each rank. The update writes them in its pass over the weights, what other ranks
+/// have updated is rounded when it arrives, and `compute_copy` hands them out as long as nobody else has written the
+/// weights.
 ///
-/// Matrices come first, in the order of registration, so that those that are multiplied together are neighbours.
+/// A weight gets a copy in the first update after a forward has asked for one. So weights that are read in fp32 alone,
+/// as embeddings are, cost nothing.
 class PublishedCopies final : public ComputeCopySource {
  public:
-  /// Allocates the copies, fills them, and offers them to `compute_copy`. What is given must outlive this object.
-  /// Collective. @throws Error  if memory is short on some rank
-  PublishedCopies(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients, FusedMemory& memory,
-                  const FusedWatch& watch, Communicator& communicator);
+  /// Offers copies to `compute_copy`. What is given must outlive this object.
+  PublishedCopies(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients,
+                  FusedMemory& memory, const FusedWatch& watch, Communicator& communicator);
 
   at::Tensor current_copy(const at::Tensor& parameter) override;
 
-  /// Where an update of the bucket writes its parameters' copies, by place in the bucket; empty for fp64 weights.
+  /// Whether a forward of this rank has asked for a copy that does not exist.
+  bool are_wanted() const { return !is_short_ && are_wanted_.load(std::memory_order_relaxed); }
+  /// Makes the copies that forwards of any rank have asked for; if memory is short on a rank, warns, and never makes
+  /// more. Collective.
+  void make_wanted();
+  /// Whether no forward has ever asked for a copy.
+  bool are_unused() const { return num_copies_ == 0 && !is_short_; }
+
+  /// Where an update of the bucket writes its parameters' copies, by place in the bucket; empty if none has one.
   std::vector<WeightCopy> targets(const FusedBucket& bucket);
   /// Makes this rank's part of the parameter's copy again. @return  true if it has changed
   bool round_again(const FusedBucket& bucket, std::size_t place);
+  /// Makes the copies of what other ranks have updated and sent: this rank's part of it. @param bucket  its place
+  void round_received(std::size_t bucket);
+  /// Returns when the copies that this rank reads are up to date. Warns of stale copies that the update has found.
+  /// Collective.
+  void end_update();
 
   /// An update found that forward had read another value than the parameter's: it was written past the watch.
   bool was_stale(std::size_t parameter) const { return slots_[parameter].was_stale.load(std::memory_order_relaxed); }
   /// All ranks have been told of the stale copies, which the update has made right.
   void forgive();
-  /// Warns of stale copies that the update has found. Collective. @return  false if no rank has ever read a copy
-  bool end_update(Communicator& communicator);
 
  private:
   struct Slot {
     at::Tensor copy;  // undefined: the parameter has none
+    std::atomic<bool> is_wanted{false};
     std::atomic<bool> was_stale{false};
   };
 
-  void place(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients, Communicator& communicator);
+  std::vector<std::uint8_t> wanted_by_any();
+  void place(const std::vector<std::uint8_t>& wanted);
+  at::Tensor allocate(std::int64_t numel);
   std::uint16_t* bits(std::size_t parameter) const;
+  bool round(const FusedBucket& bucket, std::size_t place, std::int64_t begin, std::int64_t end);
 
+  const UpdatePlan& plan_;
+  const std::vector<FusedBucket>& buckets_;
   const GradientBuckets& gradients_;
   FusedMemory& memory_;
   const FusedWatch& watch_;
+  Communicator& communicator_;
   std::vector<Slot> slots_;                                          // by parameter
-  std::unordered_map<const c10::TensorImpl*, std::size_t> indices_;  // of the parameters that have a copy
-  std::atomic<bool> was_read_{false};
-  bool is_wanted_ = false;                 // some rank has read a copy
+  std::unordered_map<const c10::TensorImpl*, std::size_t> indices_;  // of the fp32 parameters
+  std::atomic<bool> are_wanted_{false};
+  std::size_t num_copies_ = 0;
+  bool is_short_ = false;                  // of memory; equal on all ranks
+  bool has_received_ = false;              // in this update; equal on all ranks
   std::optional<ComputeCopyOffer> offer_;  // last: the first to go
 };
 

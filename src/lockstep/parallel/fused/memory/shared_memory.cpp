@@ -39,7 +39,7 @@ class SharedMemory : public FusedMemory {
   bool zeroes_buckets() const override { return true; }
   void follow_scaling(std::size_t, std::int64_t, std::int64_t, double) override {}
   void publish(std::size_t) override {}
-  void finish() override {
+  void finish(const std::function<void(std::size_t bucket)>&) override {
     if (!symmetric_.empty()) communicator_.barrier();
   }
 

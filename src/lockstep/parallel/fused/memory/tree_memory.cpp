@@ -62,7 +62,7 @@ class TreeMemory : public FusedMemory {
     if (begin < end) part.sum.narrow(0, begin, end - begin).mul_(factor);
   }
   void publish(std::size_t bucket) override { weights_->publish(bucket); }
-  void finish() override { weights_->finish(); }
+  void finish(const std::function<void(std::size_t bucket)>& received) override { weights_->finish(received); }
 
  private:
   struct Part {
