@@ -12,7 +12,7 @@ import transformers
 
 
 def make_batch(model, size, length):
-    """The batch of `make_model_batch` in bench/tables/model_batch.cpp."""
+    """The batch of `make_model_batch` in bench/measure/model_batch.cpp."""
     is_classifier = model.config.model_type == "bert"
     ids = (torch.arange(size * length).view(size, length) * 7919 + 1000) % model.config.vocab_size
     lengths = length - torch.arange(size) * length // (4 * size)

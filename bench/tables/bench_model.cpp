@@ -14,7 +14,7 @@
 
 #include "bench/measure/bench_folder.h"
 #include "bench/measure/measurement.h"
-#include "bench/tables/model_batch.h"
+#include "bench/measure/model_batch.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/processor/process_memory.h"

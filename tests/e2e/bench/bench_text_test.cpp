@@ -1,5 +1,5 @@
-// Tests that `lockstep bench tokenize`, `model`, `csv` and `safetensors` measure, compare the computed results, and
-// report a missing peer.
+// Tests that `lockstep bench tokenize`, `model`, `csv`, `safetensors` and `products` measure, compare the computed
+// results, and report a missing peer.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -102,6 +102,25 @@ TEST(BenchSafetensors, OpensAFileThatItMade) {
   EXPECT_GT(out["bytes"], 8'000'000);
   EXPECT_GE(out["tensor_ms"], out["open_ms"]);
   EXPECT_EQ(bench({"safetensors", "/no/file.safetensors"}).code, 2);
+}
+
+TEST(BenchProducts, MeasuresEachProductOfALayerInBothTypes) {
+  const ProgramEnd end = bench({"products", "--sizes", "32x64x96", "--rounds", "3", "--json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const auto rows = nlohmann::json::parse(end.out);
+  ASSERT_EQ(rows.size(), 3U);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["in"], 64);
+    for (const std::string type : {"fp32", "bf16"}) {
+      const double operations = row[type + "_ms"].get<double>() * 1e6 * row[type + "_gflops"].get<double>();
+      EXPECT_NEAR(operations, 2.0 * 32 * 64 * 96, 1) << row;
+      const auto& bound = row[type + "_bound_gflops"];  // null if the processor's is not known
+      EXPECT_TRUE(bound.is_null() || bound.get<double>() > 0) << row;
+    }
+  }
+  const ProgramEnd wrong = bench({"products", "--sizes", "32x64"});
+  EXPECT_NE(wrong.code, 0);
+  EXPECT_NE(wrong.err.find("write ROWSxINxOUT"), std::string::npos) << wrong.err;
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ std::vector<TrainingArgumentRow> optimizer_and_loss() {
       Row("lr_scheduler_kwargs", &Args::lr_scheduler_kwargs, "the schedule's own arguments, as a JSON object"),
       Row("warmup_steps", &Args::warmup_steps, "updates of warm-up; below 1: that part of all updates").at_least(0),
       Row("warmup_ratio", &Args::warmup_ratio, "part of all updates that is warm-up").at_least(0).at_most(1),
-      Row("bf16", &Args::bf16, "compute in bf16 where that is safe; weights stay as they are"),
+      Row("bf16", &Args::bf16, "compute in bf16 where that is safe; weights stay fp32, and small models gain little"),
       Row("fp16", &Args::fp16, "the same in fp16, with a scaled loss"),
       Row("label_smoothing_factor", &Args::label_smoothing_factor, "share of each label that all classes get")
           .at_least(0)

@@ -1,4 +1,4 @@
-#include "bench/tables/model_batch.h"
+#include "bench/measure/model_batch.h"
 
 #include <ATen/Functions.h>
 
