@@ -192,7 +192,10 @@ TEST(Shard, KeepsThePartOfEarlierState) {
   job.check();
 }
 
-TEST(Shard, LoadsMergedStateInAnotherCut) {
+class LoadedState : public ::testing::TestWithParam<bool> {};
+
+TEST_P(LoadedState, IsCutAgain) {
+  const bool joins_first = GetParam();
   AdamWJob two(2, AdamWOptions(0.1), torch::kFloat);
   two.shard();
   for (int step = 0; step < 5; ++step) two.step(step, 1);
@@ -206,11 +209,29 @@ TEST(Shard, LoadsMergedStateInAnotherCut) {
   three.weights_.copy_(two.weights_);
   for (std::size_t i = 0; i < three.whole_.size(); ++i) three.whole_[i].detach().copy_(two.whole_[i].detach());
   for (int rank = 0; rank < 3; ++rank) {
-    three.optimizers_[rank]->load_named_state(three.names(three.parameters_[rank]), saved);
+    const auto names = three.names(three.parameters_[rank]);
+    joins_first ? three.optimizers_[rank]->load_named_state(names, saved)
+                : three.optimizers_[rank]->load_named_state(names, parts);
   }
   three.one_->load_named_state(three.names(three.whole_), saved);
   for (int step = 0; step < 5; ++step) three.step(step, 1);
   three.check();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LoadedState, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "joined" : "in_parts"; });
+
+TEST(Shard, TakesFromPartsWhatItUpdatesAndRefusesGaps) {
+  AdamWJob two(2, AdamWOptions(0.1), torch::kFloat);
+  two.shard();
+  for (int step = 0; step < 2; ++step) two.step(step, 1);
+  const auto names = two.names(two.parameters_[0]);
+  const NamedState mine = two.optimizers_[0]->named_state(names);
+  const NamedState others = two.optimizers_[1]->named_state(two.names(two.parameters_[1]));
+  two.optimizers_[0]->load_named_state(names, std::vector<NamedState>{mine});  // needs no other rank's part
+  for (const auto& [name, state] : two.optimizers_[0]->named_state(names)) EXPECT_EQ(state.end, mine.at(name).end);
+  EXPECT_THROW(two.optimizers_[0]->load_named_state(names, std::vector<NamedState>{others}), Error);
+  EXPECT_THROW(two.optimizers_[0]->load_named_state(names, std::vector<NamedState>{mine, mine}), Error);
 }
 
 TEST(Shard, UpdatesTheOthersByTheirGradients) {

@@ -87,6 +87,9 @@ class FlatOptimizer : public torch::optim::Optimizer {
   /// state. Partition and order may differ from those at the time of saving.
   /// @throws Error  if shapes differ or a part that belongs to this rank is missing
   void load_named_state(const NamedParameters& names, const NamedState& state);
+  /// The same from the parts that several ranks saved: of each part only the elements that belong to this rank are
+  /// read, so the whole state is never in memory. @throws Error  also if parts leave a gap, overlap or do not fit
+  void load_named_state(const NamedParameters& names, const std::vector<NamedState>& parts);
   /// The options of each parameter group by name ("lr", "beta1", ...); switches are 0 or 1.
   std::vector<std::map<std::string, double>> group_options() const;
   /// Sets the options that `group_options` returned. @throws Error  if the number of groups or the names differ

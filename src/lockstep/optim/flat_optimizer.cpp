@@ -103,6 +103,10 @@ void FlatOptimizer::load_named_state(const NamedParameters& names, const NamedSt
   parts_->state.load_named(names, state);
 }
 
+void FlatOptimizer::load_named_state(const NamedParameters& names, const std::vector<NamedState>& parts) {
+  parts_->state.load_named(names, parts);
+}
+
 bool FlatOptimizer::is_sharded() const { return !parts_->sharded.is_empty(); }
 
 void FlatOptimizer::shard(std::vector<FusedSegment> segments) {

@@ -36,4 +36,10 @@ using NamedState = std::map<std::string, ParameterState>;
 /// @throws Error  that names the parameter, if parts leave a gap, overlap, or differ in shape, step or kind of state
 NamedState merge_states(const std::vector<NamedState>& parts);
 
+/// Elements [begin, end) of one parameter's state, from the parts of it that ranks hold; the order of `parts` is free.
+/// The tensors have the shape [end - begin]. They are views of a part that has all of these elements, else copies.
+/// @throws Error  as `merge_states`, and if an element is in no part
+ParameterState cut_state(const std::string& name, const std::vector<const ParameterState*>& parts, std::int64_t begin,
+                         std::int64_t end);
+
 }  // namespace lockstep

@@ -41,13 +41,36 @@ at::Tensor part_for(const StateSlot& slot, const ParameterState& saved, const at
   return flat.slice(0, slot.begin - saved.begin, slot.end - saved.begin);
 }
 
-void check_fits(const std::string& name, const StateSlot& slot, const ParameterState& saved) {
-  if (!std::equal(saved.sizes.begin(), saved.sizes.end(), slot.parameter.sizes().begin(),
-                  slot.parameter.sizes().end())) {
-    throw Error(fmt::format("{} has shape [{}] here and [{}] in the state", name,
-                            fmt::join(slot.parameter.sizes().vec(), ", "), fmt::join(saved.sizes, ", ")),
-                kWhere, "load state that was saved for this model");
+using Parts = std::vector<const ParameterState*>;
+
+// The parts that ranks hold of each parameter. A parameter that ranks do not share out is whole on each of them, and
+// the first one counts.
+std::map<std::string, Parts> parts_by_name(const std::vector<NamedState>& states) {
+  std::map<std::string, Parts> all;
+  for (const NamedState& states_of_rank : states) {
+    for (const auto& [name, state] : states_of_rank) {
+      if (state.begin == state.end && !state.is_whole()) continue;
+      Parts& parts = all[name];
+      const bool is_known = !parts.empty() && parts.front()->is_whole();
+      if (!parts.empty() && is_known != state.is_whole()) {
+        throw Error(fmt::format("optimizer state of {} is there whole and in parts", name), kWhere,
+                    "load another checkpoint");
+      }
+      if (!is_known) parts.push_back(&state);
+    }
   }
+  return all;
+}
+
+void check_shape(const std::string& name, const StateSlot& slot, const ParameterState& saved) {
+  if (saved.sizes == slot.parameter.sizes().vec()) return;
+  throw Error(fmt::format("{} has shape [{}] here and [{}] in the state", name,
+                          fmt::join(slot.parameter.sizes().vec(), ", "), fmt::join(saved.sizes, ", ")),
+              kWhere, "load state that was saved for this model");
+}
+
+void check_fits(const std::string& name, const StateSlot& slot, const ParameterState& saved) {
+  check_shape(name, slot, saved);
   if (saved.begin > slot.begin || saved.end < slot.end) {
     throw Error(fmt::format("elements [{}, {}) of {} are wanted here, [{}, {}) are in the state", slot.begin, slot.end,
                             name, saved.begin, saved.end),
@@ -192,20 +215,36 @@ NamedState OptimizerState::named(const NamedParameters& names) const {
   return result;
 }
 
-void OptimizerState::load_named(const NamedParameters& names, const NamedState& state) {
+void OptimizerState::for_each_slot(const NamedParameters& names, const LoadSlot& load_slot) {
   const at::NoGradGuard no_grad;
   const auto known = names_by_tensor(names);
   for (const auto& group : optimizer_.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
-      const std::string& name = name_of(known, parameter);
       StateSlot& slot = slots_.get(parameter);
       forget(slot);
-      const auto saved = state.find(name);
-      if (saved == state.end() || slot.numel() == 0) continue;
-      check_fits(name, slot, saved->second);
-      load(slot, name, saved->second, rule_->num_buffers(group.options()));
+      const std::string& name = name_of(known, parameter);
+      if (slot.numel() > 0) load_slot(slot, name, rule_->num_buffers(group.options()));
     }
   }
+}
+
+void OptimizerState::load_named(const NamedParameters& names, const NamedState& state) {
+  for_each_slot(names, [&](StateSlot& slot, const std::string& name, std::size_t needed) {
+    const auto saved = state.find(name);
+    if (saved == state.end()) return;
+    check_fits(name, slot, saved->second);
+    load(slot, name, saved->second, needed);
+  });
+}
+
+void OptimizerState::load_named(const NamedParameters& names, const std::vector<NamedState>& states) {
+  const auto all = parts_by_name(states);
+  for_each_slot(names, [&](StateSlot& slot, const std::string& name, std::size_t needed) {
+    const auto saved = all.find(name);
+    if (saved == all.end()) return;
+    check_shape(name, slot, *saved->second.front());
+    load(slot, name, cut_state(name, saved->second, slot.begin, slot.end), needed);
+  });
 }
 
 void OptimizerState::load(StateSlot& slot, const std::string& name, const ParameterState& saved, std::size_t needed) {

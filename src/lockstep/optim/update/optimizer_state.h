@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,8 +47,13 @@ class OptimizerState {
   std::vector<std::string> names() const;
   NamedState named(const NamedParameters& names) const;
   void load_named(const NamedParameters& names, const NamedState& state);
+  void load_named(const NamedParameters& names, const std::vector<NamedState>& states);
 
  private:
+  using LoadSlot = std::function<void(StateSlot& slot, const std::string& name, std::size_t needed_buffers)>;
+
+  /// Forgets the state of every parameter, and calls `load_slot` for those of which this rank updates something.
+  void for_each_slot(const NamedParameters& names, const LoadSlot& load_slot);
   void set_buffers(StateSlot& slot, const StateBuffers& values);
   void show(StateSlot& slot);
   void forget(StateSlot& slot);
