@@ -124,6 +124,7 @@
 #include "lockstep/checkpoint/replica_check.h"       // whether the ranks' weights are equal
 #include "lockstep/checkpoint/resume_state.h"        // a rank's part of a checkpoint, after a change of ranks too
 #include "lockstep/checkpoint/schedule_state.h"      // schedules and gradient scalers as JSON text
+#include "lockstep/checkpoint/tensor_parts.h"        // parts of tensors, which each rank saves for itself
 #include "lockstep/checkpoint/trainer_state.h"       // Hugging Face's trainer_state.json
 
 #include "lockstep/seeing/progress_bar_options.h"  // how a progress bar is drawn

@@ -222,6 +222,19 @@ TEST(TrainingArguments, FsdpSharesOutGradients) {
   EXPECT_EQ(sharding_stage(args, ""), 1);
 }
 
+TEST(TrainingArguments, FsdpSaysWhetherEachRankSavesAPartOfTheWeights) {
+  const auto saves_shards = [](const nlohmann::json& config) {
+    TrainingArguments args;
+    set_training_argument(args, "fsdp_config", config, "args.json");
+    return saves_weights_in_shards(args, "args.json");
+  };
+  EXPECT_FALSE(saves_weights_in_shards({}, ""));
+  EXPECT_FALSE(saves_shards({{"fsdp_version", 2}}));
+  EXPECT_FALSE(saves_shards({{"state_dict_type", "FULL_STATE_DICT"}}));
+  EXPECT_TRUE(saves_shards({{"state_dict_type", "SHARDED_STATE_DICT"}}));
+  EXPECT_TRUE(saves_shards({{"fsdp_state_dict_type", "sharded_state_dict"}}));
+}
+
 TEST(TrainingArguments, OtherWaysOfFsdpAreRefusedWithTheReason) {
   const auto refusal = [](const std::string& fsdp, const nlohmann::json& config = nullptr) {
     return refusal_of([&] { stage_of(fsdp, config); });
@@ -233,7 +246,9 @@ TEST(TrainingArguments, OtherWaysOfFsdpAreRefusedWithTheReason) {
   EXPECT_NE(refusal("shard_grad").find("did you mean 'shard_grad_op'"), std::string::npos);
   EXPECT_NE(refusal("shard_grad_op", {{"transformer_layer_cls_to_wrap", {"BertLayer"}}}).find("ddp_bucket_cap_mb"),
             std::string::npos);
-  EXPECT_NE(refusal("shard_grad_op", {{"state_dict_type", "SHARDED_STATE_DICT"}}).find("weights are saved whole"),
+  EXPECT_NE(refusal("shard_grad_op", {{"fsdp_state_dict_type", "LOCAL_STATE_DICT"}}).find("one number of ranks"),
+            std::string::npos);
+  EXPECT_NE(refusal("shard_grad_op", {{"state_dict_type", "WHOLE"}}).find("not a type of state dict"),
             std::string::npos);
   EXPECT_NE(refusal("shard_grad_op", {{"bananas", 1}}).find("has no such option"), std::string::npos);
   TrainingArguments args;

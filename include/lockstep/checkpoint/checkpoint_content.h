@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/tensor_parts.h"
 #include "lockstep/checkpoint/trainer_state.h"
 #include "lockstep/data/sampler.h"
 #include "lockstep/detail/optim/named_state.h"
@@ -38,6 +39,10 @@ struct CheckpointContent {
   std::map<std::string, std::string> files;
 
   // Read on every rank.
+  /// In place of `weights` and `further_weights`: this rank's parts of each model's weights, which it writes itself, so
+  /// that no rank writes or holds all of them. All ranks together give each element once (`parts_of_rank`); all give
+  /// equally many models. Empty: rank 0 writes the weights whole.
+  std::vector<TensorParts> weight_parts;
   OptimizerContent optimizer;
   std::vector<OptimizerContent> further_optimizers;  ///< `optimizer_1.safetensors`, ...
   NamedTensors generators;                           ///< state of this rank's generators: see Generators

@@ -1,6 +1,7 @@
 #include "lockstep/checkpoint/checkpoint.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,11 +15,21 @@
 #include "lockstep/checkpoint/files/checkpoint_files.h"
 #include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/checkpoint/files/optimizer_file.h"
+#include "lockstep/checkpoint/files/saved_weights.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kMaxPositionBytes = 16 << 20;
+
+void require_fit(const SavedWeights& saved, const std::string& name, at::IntArrayRef sizes, at::ScalarType type) {
+  const SavedWeights::Tensor& tensor = saved.tensor(name);
+  if (tensor.sizes == sizes.vec() && tensor.type == type) return;
+  throw Error(
+      fmt::format("\"{}\" is {} of shape [{}] in the checkpoint and {} of shape [{}] in the model", name, tensor.dtype,
+                  fmt::join(tensor.sizes, ", "), c10::toString(type), fmt::join(sizes.vec(), ", ")),
+      saved.path(), "resume with the model of the saved run");
+}
 
 }  // namespace
 
@@ -44,35 +55,57 @@ TrainerState Checkpoint::trainer_state() const {
 
 SafetensorsFile Checkpoint::weights(std::size_t index) const {
   if (has_file(weights_file(index))) return SafetensorsFile(folder_ + "/" + weights_file(index));
+  if (!weights_shard_names(*manifest_, index).empty()) {
+    throw Error(folder_ + " has its weights in the parts of ranks", folder_,
+                fmt::format("lockstep merge-weights {} FOLDER writes them as one file", folder_));
+  }
   throw Error(folder_ + " has no weights", folder_, "resume from a checkpoint that has them");
 }
 
 void Checkpoint::load_weights(const NamedTensors& targets, std::size_t index) const {
-  const SafetensorsFile saved = weights(index);
-  for (const auto& [name, target] : targets) {
-    const auto& entry = saved.entry(name);
-    if (entry.shape == target.sizes().vec() && dtype_of_safetensors(entry.dtype) == target.scalar_type()) continue;
-    throw Error(fmt::format("\"{}\" is {} of shape [{}] in the checkpoint and {} of shape {} in the model", name,
-                            entry.dtype, fmt::join(entry.shape, ", "), c10::toString(target.scalar_type()),
-                            fmt::format("[{}]", fmt::join(target.sizes(), ", "))),
-                saved.path(), "resume with the model of the saved run");
-  }
-  if (saved.entries().size() != targets.size()) {
-    throw Error(fmt::format("the checkpoint has {} tensors, the model {}", saved.entries().size(), targets.size()),
+  const SavedWeights saved(folder_, *manifest_, index);
+  for (const auto& [name, target] : targets) require_fit(saved, name, target.sizes(), target.scalar_type());
+  if (saved.tensors().size() != targets.size()) {
+    throw Error(fmt::format("the checkpoint has {} tensors, the model {}", saved.tensors().size(), targets.size()),
                 saved.path(), "resume with the model of the saved run");
   }
   const at::NoGradGuard no_grad;
-  for (const auto& [name, target] : targets) target.detach().copy_(saved.tensor(name));
+  for (const auto& [name, target] : targets) {
+    const bool is_flat = target.is_contiguous();
+    at::Tensor flat = is_flat ? target.detach().view({-1}) : at::empty({target.numel()}, target.options());
+    saved.copy(name, 0, target.numel(), flat);
+    if (!is_flat) target.detach().copy_(flat.view(target.sizes()));
+  }
   saved.require_whole();
 }
 
-OptimizerContent Checkpoint::optimizer(std::size_t index) const {
-  std::vector<OptimizerContent> parts;
-  for (const std::string& name : optimizer_file_names(*manifest_, index)) {
-    parts.push_back(read_optimizer_file(SafetensorsFile(folder_ + "/" + name)));
+void Checkpoint::load_weight_parts(const TensorParts& targets, std::size_t index) const {
+  const SavedWeights saved(folder_, *manifest_, index);
+  for (const TensorPart& part : targets) require_fit(saved, part.name, part.sizes, part.tensor.scalar_type());
+  const at::NoGradGuard no_grad;
+  for (const TensorPart& part : targets) {
+    at::Tensor flat = part.tensor.detach().view({-1});
+    saved.copy(part.name, part.begin, part.end, flat);
   }
-  if (parts.empty()) throw Error(folder_ + " has no optimizer state", folder_, "resume from a checkpoint that has one");
-  return join_optimizer_files(parts);
+  saved.require_whole();
+}
+
+Checkpoint::OptimizerParts Checkpoint::optimizer_parts(std::size_t index) const {
+  OptimizerParts parts;
+  for (const std::string& name : optimizer_file_names(*manifest_, index)) {
+    OptimizerContent content = read_optimizer_file(SafetensorsFile(folder_ + "/" + name));
+    if (parts.groups.empty()) parts.groups = std::move(content.groups);
+    parts.states.push_back(std::move(content.state));
+  }
+  if (!parts.states.empty()) return parts;
+  throw Error(folder_ + " has no optimizer state", folder_, "resume from a checkpoint that has one");
+}
+
+OptimizerContent Checkpoint::optimizer(std::size_t index) const {
+  OptimizerParts parts = optimizer_parts(index);
+  OptimizerContent joined = join_optimizer_states(parts.states);
+  joined.groups = std::move(parts.groups);
+  return joined;
 }
 
 NamedTensors Checkpoint::tensors_of(const std::string& file) const {

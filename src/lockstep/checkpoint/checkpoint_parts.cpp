@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/files/checkpoint_files.h"
 #include "lockstep/checkpoint/files/optimizer_file.h"
+#include "lockstep/checkpoint/files/part_metadata.h"
 #include "lockstep/checkpoint/files/staged_file.h"
 
 namespace lockstep {
@@ -27,6 +28,33 @@ PartFile tensor_file(const std::string& name, const NamedTensors& tensors,
 PartFile text_file(const std::string& name, std::string text) {
   const std::uint64_t size = text.size();
   return {name, size, [text = std::move(text)](const auto& sink) { sink(text); }};
+}
+
+// This rank's parts of one model's weights.
+PartFile weight_shard(const std::string& name, const TensorParts& parts) {
+  NamedTensors tensors;
+  PartPlaces places;
+  for (const TensorPart& part : parts) {
+    if (part.tensor.numel() != part.end - part.begin) {
+      throw Error(fmt::format("{} values stand for elements [{}, {}) of {}", part.tensor.numel(), part.begin, part.end,
+                              part.name),
+                  "CheckpointWriter::save", "give each part with its own elements");
+    }
+    tensors.emplace_back(part.name, part.tensor.reshape({-1}));
+    places[part.name] = {part.sizes, part.begin, part.end};
+  }
+  return tensor_file(name, tensors, {{"format", "pt"}, {kPartsKey, part_places_json(places)}});
+}
+
+void add_weight_shards(const CheckpointContent& content, int rank, int world_size, std::vector<PartFile>& parts) {
+  if (content.weight_parts.empty()) return;
+  if (!content.weights.empty() || !content.further_weights.empty()) {
+    throw Error("weights are given whole and in parts", "CheckpointWriter::save",
+                "give CheckpointContent::weights or weight_parts");
+  }
+  for (std::size_t i = 0; i < content.weight_parts.size(); ++i) {
+    parts.push_back(weight_shard(weights_shard_file(i, rank, world_size), content.weight_parts[i]));
+  }
 }
 
 void add_shared_files(const CheckpointContent& content, std::vector<PartFile>& parts) {
@@ -69,6 +97,7 @@ void check_space(FileSystem& files, const std::string& folder, const std::vector
 std::vector<PartFile> part_files(const CheckpointContent& content, int rank, int world_size) {
   std::vector<PartFile> parts;
   if (rank == 0) add_shared_files(content, parts);
+  add_weight_shards(content, rank, world_size, parts);
   for (std::size_t i = 0; i <= content.further_optimizers.size(); ++i) {
     const OptimizerContent& optimizer = i == 0 ? content.optimizer : content.further_optimizers[i - 1];
     const bool is_there = optimizer.is_sharded || !optimizer.groups.empty() || !optimizer.state.empty();

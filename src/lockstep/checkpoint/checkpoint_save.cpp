@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/checkpoint_parts.h"
@@ -40,6 +41,16 @@ LongWork writing(const CheckpointSave& save, std::int64_t step) {
   return {save.membership, "writing " + save.names.of(step), WorkLog::Quiet};
 }
 
+// Rank 0: looks for all ranks' files.
+void check_parts(const CheckpointSave& save, const std::string& staging, const Manifest& manifest) {
+  try {
+    check_files(staging, manifest, false);
+  } catch (const Error& error) {
+    throw Error(fmt::format("a rank has written its part, and rank 0 does not see it: {}", error.happened()),
+                save.membership.where(), "give an output folder on a file system that all hosts share");
+  }
+}
+
 // Rank 0: does everything that must be done once.
 void lead(const CheckpointSave& save, const CheckpointContent& content, PartExchange& exchange) {
   OutputFolder folder(save.files, save.output_dir, save.names);
@@ -58,7 +69,7 @@ void lead(const CheckpointSave& save, const CheckpointContent& content, PartExch
     }
     add_parts(exchange.collect_parts(), save, manifest);
     const LongWork work = writing(save, content.step);
-    check_files(staging, manifest, false);  // includes files from other hosts: detects a file system that is not shared
+    check_parts(save, staging, manifest);
     const std::string text = manifest_json(manifest);
     StagedFile file(save.files, staging + "/" + kManifestFile, text.size());
     file.write(text);
@@ -83,6 +94,10 @@ void follow(const CheckpointSave& save, const CheckpointContent& content, PartEx
   part.step = content.step;
   try {
     const LongWork work = writing(save, content.step);
+    if (!std::filesystem::is_directory(staging)) {
+      throw Error(fmt::format("rank 0 writes its part into {}, which is not there on this rank", staging),
+                  save.membership.where(), "give an output folder on a file system that all hosts share");
+    }
     part.files = write_parts(save.files, staging, parts);
     if (save.files.sync_folder(staging) != 0) fail_to("sync folder", staging);
   } catch (const std::exception&) {

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/safetensors/safetensors.h"
+#include "lockstep/safetensors/safetensors_layout.h"
 
 namespace lockstep {
 namespace {
@@ -85,16 +87,26 @@ std::string header_of(const std::string& path, const std::vector<Item>& items,
 
 }  // namespace
 
-SafetensorsStream::SafetensorsStream(const std::string& path, const NamedTensors& tensors,
-                                     const std::map<std::string, std::string>& metadata) {
+SafetensorsLayout lay_out_safetensors(const std::string& path, const NamedTensors& tensors,
+                                      const std::map<std::string, std::string>& metadata) {
   const std::vector<Item> items = sorted_items(path, tensors);
   const std::string text = header_of(path, items, metadata);
-  for (unsigned i = 0; i < 8; ++i) prefix_ += static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
-  prefix_ += text;
+  SafetensorsLayout layout;
+  for (unsigned i = 0; i < 8; ++i) layout.prefix += static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
+  layout.prefix += text;
   for (const Item& item : items) {
-    tensors_.push_back(*item.tensor);
-    data_bytes_ += item.tensor->nbytes();
+    layout.tensors.emplace_back(*item.name, *item.tensor);
+    layout.data_bytes += item.tensor->nbytes();
   }
+  return layout;
+}
+
+SafetensorsStream::SafetensorsStream(const std::string& path, const NamedTensors& tensors,
+                                     const std::map<std::string, std::string>& metadata) {
+  SafetensorsLayout layout = lay_out_safetensors(path, tensors, metadata);
+  prefix_ = std::move(layout.prefix);
+  data_bytes_ = layout.data_bytes;
+  for (auto& item : layout.tensors) tensors_.push_back(std::move(item.second));
 }
 
 void SafetensorsStream::write(const std::function<void(std::string_view)>& sink) const {

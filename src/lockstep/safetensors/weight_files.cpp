@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kRankPart = "model_shard-";  // of a checkpoint: model_shard-00001-of-00002.safetensors
 constexpr std::uint64_t kMaxIndexBytes = 256 << 20;
 
 std::string weights_in(const std::string& folder) {
@@ -33,6 +34,11 @@ std::string weights_in(const std::string& folder) {
     throw Error(fmt::format("{} has its weights as {}, which is not read", folder, name), folder,
                 (is_pytorch ? "`lockstep model convert " + folder + "` writes model.safetensors beside it; or " : "") +
                     "save them as safetensors: in Python, model.save_pretrained(folder, safe_serialization=True)");
+  }
+  for (const auto& item : fs::directory_iterator(folder)) {
+    if (!starts_with(item.path().filename().string(), kRankPart)) continue;
+    throw Error("the weights in " + folder + " are in the parts that ranks have saved", folder,
+                fmt::format("write them as one file: lockstep merge-weights {} MERGED; then give MERGED", folder));
   }
   throw Error("no weights in " + folder, folder, fmt::format("give a folder that holds {} or {}", kWeights, kIndex));
 }

@@ -28,6 +28,19 @@ std::string rank_tensors_file(int rank) { return fmt::format("rank_state_{}.safe
 
 std::string weights_file(std::size_t index) { return numbered("model", index) + kTensorFile; }
 
+std::string weights_shard_file(std::size_t index, int rank, int world_size) {
+  return fmt::format("{}_shard-{:05}-of-{:05}{}", numbered("model", index), rank + 1, world_size, kTensorFile);
+}
+
+std::vector<std::string> weights_shard_names(const Manifest& manifest, std::size_t index) {
+  const std::string begin = numbered("model", index) + "_shard-";
+  std::vector<std::string> names;
+  for (const auto& item : manifest.files) {  // sorted; numbers have leading zeros
+    if (starts_with(item.first, begin) && ends_with(item.first, kTensorFile)) names.push_back(item.first);
+  }
+  return names;
+}
+
 std::string optimizer_file(std::size_t index, bool is_sharded, int rank, int world_size) {
   const std::string name = numbered("optimizer", index);
   if (!is_sharded) return name + kTensorFile;

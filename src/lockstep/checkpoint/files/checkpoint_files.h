@@ -17,6 +17,11 @@ constexpr const char* kTrainerStateFile = "trainer_state.json";
 
 /// model.safetensors, model_1.safetensors, ...
 std::string weights_file(std::size_t index);
+/// model_shard-0000R-of-0000W.safetensors, model_1_shard-..., if each rank writes its parts. Not Hugging Face's
+/// "model-00001-of-0000N.safetensors", whose tensors are whole.
+std::string weights_shard_file(std::size_t index, int rank, int world_size);
+/// The names of one model's shards in a checkpoint, in the order of ranks; empty if its weights are in one file.
+std::vector<std::string> weights_shard_names(const Manifest& manifest, std::size_t index);
 std::string generators_file(int rank);    ///< rng_state_RANK.safetensors
 std::string positions_file(int rank);     ///< position_RANK.json
 std::string rank_tensors_file(int rank);  ///< rank_state_RANK.safetensors

@@ -57,13 +57,12 @@ OptimizerContent read_optimizer_file(const SafetensorsFile& file) {
   return content;
 }
 
-OptimizerContent join_optimizer_files(const std::vector<OptimizerContent>& parts) {
+OptimizerContent join_optimizer_states(const std::vector<NamedState>& parts) {
   OptimizerContent joined;
   std::vector<NamedState> pieces;
-  for (const OptimizerContent& part : parts) {
-    if (joined.groups.empty()) joined.groups = part.groups;
+  for (const NamedState& part : parts) {
     NamedState& rest = pieces.emplace_back();
-    for (const auto& [name, state] : part.state) {
+    for (const auto& [name, state] : part) {
       if (state.is_whole()) {
         joined.state.emplace(name, state);
       } else if (state.begin != state.end) {
@@ -73,7 +72,7 @@ OptimizerContent join_optimizer_files(const std::vector<OptimizerContent>& parts
   }
   for (auto& [name, state] : merge_states(pieces)) {
     if (!joined.state.emplace(name, std::move(state)).second) {
-      throw Error(fmt::format("optimizer state of {} is there whole and in parts", name), "join_optimizer_files",
+      throw Error(fmt::format("optimizer state of {} is there whole and in parts", name), "join_optimizer_states",
                   "resume from another checkpoint");
     }
   }

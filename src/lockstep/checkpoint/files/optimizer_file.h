@@ -22,8 +22,9 @@ OptimizerTensors optimizer_tensors(const OptimizerContent& content);
 /// The state in one file, as views of the file. @throws Error  if the file does not hold an optimizer's state
 OptimizerContent read_optimizer_file(const SafetensorsFile& file);
 
-/// Joins the files of all ranks. A parameter that several ranks hold whole is taken from the first of them.
+/// Joins the states of all ranks' files; parts are copied. A parameter that several ranks hold whole is taken from the
+/// first of them.
 /// @throws Error  if a parameter's parts leave a gap or do not fit
-OptimizerContent join_optimizer_files(const std::vector<OptimizerContent>& parts);
+OptimizerContent join_optimizer_states(const std::vector<NamedState>& parts);
 
 }  // namespace lockstep

@@ -32,6 +32,9 @@ void visit_tensors_in(CheckpointContent& content, const std::function<void(at::T
   for (NamedTensors& weights : content.further_weights) {
     for (auto& item : weights) visit(item.second);
   }
+  for (TensorParts& parts : content.weight_parts) {
+    for (TensorPart& part : parts) visit(part.tensor);
+  }
   visit_optimizer(content.optimizer);
   for (OptimizerContent& optimizer : content.further_optimizers) visit_optimizer(optimizer);
   for (auto& item : content.generators) visit(item.second);

@@ -179,8 +179,8 @@ void AcceleratorState::load_optimizer(std::size_t index, const Checkpoint& check
     set_rates(*optimizers_[index], summary.at(kRates).at(index).get<std::vector<double>>());
     return;
   }
-  const OptimizerContent saved = checkpoint.optimizer(index);
-  flat->load_named_state(parameter_names(), saved.state);
+  const Checkpoint::OptimizerParts saved = checkpoint.optimizer_parts(index);
+  flat->load_named_state(parameter_names(), saved.states);
   flat->load_group_options(saved.groups);
 }
 

@@ -84,36 +84,55 @@ const std::map<std::string, std::string>& refused_options() {
   return reasons;
 }
 
-// Always so, or of a kind that makes no difference: replicas start equal, parameters keep their names, and weights are
-// saved whole.
-bool is_harmless(const std::string& name, const FsdpJson& value) {
-  if (name == "version" || name == "use_orig_params" || name == "sync_module_states") return true;
-  return name == "state_dict_type" && value.is_string() && lower(value.get<std::string>()) == "full_state_dict";
+// Always so, or of a kind that makes no difference: replicas start equal, and parameters keep their names.
+bool is_harmless(const std::string& name) {
+  return name == "version" || name == "use_orig_params" || name == "sync_module_states";
 }
 
-// @return  what reshard_after_forward says, if it is there
-std::optional<bool> read_config(const FsdpJson& config, const std::string& where) {
-  std::optional<bool> reshards;
-  if (!config.is_object()) return reshards;
+struct FsdpConfig {
+  std::optional<bool> reshards;  // reshard_after_forward
+  bool saves_shards = false;     // state_dict_type
+};
+
+bool is_sharded_state_dict(const std::string& key, const FsdpJson& value, const std::string& where) {
+  const std::string type = value.is_string() ? lower(value.get<std::string>()) : value.dump();
+  if (type == "sharded_state_dict") return true;
+  if (type == "full_state_dict") return false;
+  const bool is_local = type == "local_state_dict";
+  refuse_fsdp(fmt::format("fsdp_config: {} {}", key, printable(type)),
+              is_local ? "such files fit one number of ranks alone" : "it is not a type of state dict", where,
+              "write FULL_STATE_DICT, for one file of weights, or SHARDED_STATE_DICT, for one of each rank");
+}
+
+FsdpConfig read_config(const FsdpJson& config, const std::string& where) {
+  FsdpConfig asked;
+  if (!config.is_object()) return asked;
   for (const auto& [key, value] : config.items()) {
     const std::string name = key.rfind("fsdp_", 0) == 0 ? key.substr(5) : key;
     if (name == "reshard_after_forward" && !value.is_null()) {
-      reshards = is_true(value);
+      asked.reshards = is_true(value);
       continue;
     }
-    if (is_harmless(name, value) || asks_for_nothing(value)) continue;
+    if (is_harmless(name) || asks_for_nothing(value)) continue;
+    if (name == "state_dict_type") {
+      asked.saves_shards = is_sharded_state_dict(key, value, where);
+      continue;
+    }
     const auto reason = refused_options().find(name);
     if (reason != refused_options().end()) refuse_fsdp("fsdp_config: " + key, reason->second, where);
-    if (name == "state_dict_type") refuse_fsdp("fsdp_config: " + key, "weights are saved whole", where);
     refuse_fsdp("fsdp_config: " + printable(key), "FullyShardedDataParallel has no such option", where);
   }
-  return reshards;
+  return asked;
 }
 
 }  // namespace
 
+bool saves_weights_in_shards(const TrainingArguments& arguments, const std::string& where) {
+  return read_config(arguments.fsdp_config, where).saves_shards;
+}
+
 int sharding_stage(const TrainingArguments& arguments, const std::string& where) {
-  const std::optional<bool> reshards = read_config(arguments.fsdp_config, where);
+  const std::optional<bool> reshards = read_config(arguments.fsdp_config, where).reshards;
   int stage = 1;
   for (const std::string& word : words_of(arguments.fsdp.value_or(std::vector<std::string>()))) {
     if (word == "false" || word == "no_shard" || word == "auto_wrap") continue;

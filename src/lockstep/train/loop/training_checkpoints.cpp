@@ -16,6 +16,7 @@
 #include "lockstep/checkpoint/replica_check.h"
 #include "lockstep/checkpoint/schedule_state.h"
 #include "lockstep/train/arguments/argument_changes.h"
+#include "lockstep/train/arguments/fsdp_arguments.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/resume_checks.h"
 
@@ -40,6 +41,20 @@ at::Tensor loss_memory(const LossMemory& losses, bool epoch_ended) {
   return torch::tensor({sum.losses, static_cast<double>(sum.updates), epoch_ended ? 1.0 : 0.0}, torch::kDouble);
 }
 
+// The part of the weights that this rank saves. Buffers are saved whole, by rank 0: other ranks may have other values
+// in them.
+TensorParts weight_share(TrainableModel& model, int rank, int world_size) {
+  const ModuleTensors tensors = model.tensors();
+  NamedTensors parameters;
+  for (const NamedTensor& parameter : tensors.parameters) parameters.emplace_back(parameter.name, parameter.tensor);
+  TensorParts share = parts_of_rank(parameters, rank, world_size);
+  if (rank != 0) return share;
+  for (const NamedTensor& buffer : tensors.buffers()) {
+    share.push_back({buffer.name, buffer.tensor.sizes().vec(), 0, buffer.tensor.numel(), buffer.tensor});
+  }
+  return share;
+}
+
 }  // namespace
 
 TrainingCheckpoints::TrainingCheckpoints(TrainerContext& context, TrainingParts& parts)
@@ -50,8 +65,12 @@ CheckpointContent TrainingCheckpoints::content(bool epoch_ended) {
   CheckpointContent content;
   content.step = context_.state.global_step;
   content.trainer_state = context_.state;
-  if (is_rank_0) {
+  if (saves_weights_in_shards(context_.args(), context_.where())) {
+    content.weight_parts = {weight_share(*context_.options.model, context_.rank(), context_.world_size())};
+  } else if (is_rank_0) {
     content.weights = weights_of(*context_.options.model);
+  }
+  if (is_rank_0) {
     content.files = context_.options.model->files();
     content.files[kArgumentsFile] = to_json(context_.args()).dump(2) + "\n";
     content.files[kDataArgumentsFile] = context_.options.data_arguments.dump(2) + "\n";

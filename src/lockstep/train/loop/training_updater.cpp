@@ -47,8 +47,8 @@ void TrainingUpdater::save(CheckpointContent& content, bool is_rank_0) const {
 }
 
 void TrainingUpdater::load(const Checkpoint& checkpoint) {
-  const OptimizerContent saved = checkpoint.optimizer();
-  optimizer_->load_named_state(names_, saved.state);
+  const Checkpoint::OptimizerParts saved = checkpoint.optimizer_parts();
+  optimizer_->load_named_state(names_, saved.states);
   optimizer_->load_group_options(saved.groups);
   if (!scaler_ || !checkpoint.has_file(kScalerFile)) return;
   scaler_->load_state(parse_scaler(checkpoint.file(kScalerFile), checkpoint.path() + "/" + kScalerFile));

@@ -1,73 +1,17 @@
 // Tests that a stopped and resumed training ends with the weights of an uninterrupted one, bit for bit.
 #include <gtest/gtest.h>
+
 #include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/checkpoint/files/manifest.h"
 #include "lockstep/comm/spawn.h"
-#include "lockstep/train/early_stopping.h"
-#include "lockstep/train/trainer.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/train/token_task.h"
+#include "tests/train/resume/stopped_run.h"
 
 namespace lockstep {
 namespace {
-
-struct StoppedRun {
-  const char* name;
-  int ranks;
-  std::int64_t accumulation;
-  std::int64_t saved_step;
-  bool group_by_length;
-  bool fuse;
-  std::int64_t samples = 23;
-  std::int64_t batch_size = 2;
-  bool shards_gradients = false;
-  friend std::ostream& operator<<(std::ostream& out, const StoppedRun& run) { return out << run.name; }
-};
-
-struct RunEnd {
-  at::Tensor weights;
-  std::vector<LogEntry> history;
-  TrainerState state;
-};
-
-// An empty `resume_from` starts from the beginning. Dropout only with one rank, because ranks that are threads share a
-// generator.
-RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communicator>& group, const std::string& folder,
-                    const std::string& resume_from, bool allow_world_size_change = false) {
-  const auto net = make_token_net(run.ranks == 1 ? 0.3 : 0.0);
-  const auto data = std::make_shared<TokenTaskDataset>(run.samples);
-  TrainerOptions options;
-  options.model = adapt_token_net(net);
-  options.train_dataset = data;
-  options.eval_dataset = std::make_shared<TokenTaskDataset>(9, 4);
-  options.data_collator = pad_tokens;
-  options.lengths = data->lengths();
-  options.process_group = group;
-  options.print = nullptr;
-  options.args.output_dir = folder;
-  options.args.learning_rate = 0.02;
-  options.args.weight_decay = 0.1;
-  options.args.num_train_epochs = 3;
-  options.args.per_device_train_batch_size = run.batch_size;
-  options.args.gradient_accumulation_steps = run.accumulation;
-  options.args.group_by_length = run.group_by_length;
-  options.args.fuse = run.fuse;
-  if (run.shards_gradients) options.args.fsdp = std::vector<std::string>{"shard_grad_op"};
-  options.args.logging_steps = 3;
-  options.args.eval_strategy = "epoch";
-  options.args.save_strategy = "steps";
-  options.args.save_steps = static_cast<double>(run.saved_step);
-  options.args.metric_for_best_model = "loss";
-  options.args.allow_world_size_change = allow_world_size_change;
-  options.callbacks = {std::make_shared<EarlyStoppingCallback>(100)};
-  if (!resume_from.empty()) options.args.resume_from_checkpoint = resume_from;
-  Trainer trainer(options);
-  trainer.train();
-  return {flat_weights(*net), trainer.state().log_history, trainer.state()};
-}
 
 // Times differ; everything else must be equal.
 std::vector<LogEntry> without_times(std::vector<LogEntry> history) {
@@ -114,6 +58,8 @@ INSTANTIATE_TEST_SUITE_P(Table, Resume,
                                            StoppedRun{"two_ranks_fused", 2, 1, 4, false, true},
                                            StoppedRun{"two_ranks_plain", 2, 2, 4, false, false},
                                            StoppedRun{"two_ranks_sharded", 2, 2, 4, false, true, 23, 2, true},
+                                           StoppedRun{"two_ranks_in_shards", 2, 2, 4, false, true, 23, 2, true, true},
+                                           StoppedRun{"one_rank_in_shards", 1, 1, 5, false, true, 23, 2, false, true},
                                            StoppedRun{"three_ranks_grouped", 3, 1, 3, true, true},
                                            // Shares of 13 and 12: one rank has no part of the epoch's last batch.
                                            StoppedRun{"before_a_batch_of_one_rank", 2, 1, 6, false, true, 25}),
