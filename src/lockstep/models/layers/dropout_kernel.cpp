@@ -5,6 +5,7 @@
 
 #include "lockstep/base/mix_bits.h"
 #include "lockstep/base/processor/instruction_set.h"
+#include "lockstep/models/layers/value_blocks.h"
 
 namespace lockstep {
 namespace {
@@ -12,9 +13,6 @@ namespace {
 #if defined(__x86_64__)
 #define LOCKSTEP_X86_TARGETS 1
 #endif
-
-// A block has a constant length, so that the compiler turns the loop into vector code at -O2.
-constexpr std::int64_t kBlock = 64;
 
 struct Keys {
   std::uint32_t first;
@@ -47,36 +45,6 @@ struct Draw {
   double scale;
 };
 
-// Blocks are copied through local arrays, which tell the compiler that input and output do not overlap partly.
-template <typename T>
-inline __attribute__((always_inline)) void load_block(const T* from, T (&values)[kBlock]) {
-  std::memcpy(values, from, sizeof(values));
-}
-inline __attribute__((always_inline)) void load_block(const c10::BFloat16* from, float (&values)[kBlock]) {
-  std::uint16_t halves[kBlock];
-  std::uint32_t bits[kBlock];
-  std::memcpy(halves, from, sizeof(halves));
-  for (std::int64_t i = 0; i < kBlock; ++i) bits[i] = static_cast<std::uint32_t>(halves[i]) << 16;
-  std::memcpy(values, bits, sizeof(values));
-}
-
-template <typename T>
-inline __attribute__((always_inline)) void store_block(const T (&values)[kBlock], T* to) {
-  std::memcpy(to, values, sizeof(values));
-}
-// Rounds to nearest, and to even if two are as near; a NaN stays one.
-inline __attribute__((always_inline)) void store_block(const float (&values)[kBlock], c10::BFloat16* to) {
-  std::uint32_t bits[kBlock];
-  std::uint16_t halves[kBlock];
-  std::memcpy(bits, values, sizeof(bits));
-  for (std::int64_t i = 0; i < kBlock; ++i) {
-    const std::uint32_t near = (bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16;
-    const bool is_nan = (bits[i] & 0x7fffffff) > 0x7f800000;
-    halves[i] = static_cast<std::uint16_t>(is_nan ? bits[i] >> 16 | 0x40 : near);
-  }
-  std::memcpy(static_cast<void*>(to), halves, sizeof(halves));
-}
-
 // The type in which values of In and Out are computed.
 template <typename In>
 using Computed = std::conditional_t<std::is_same_v<In, double>, double, float>;
@@ -86,11 +54,11 @@ inline __attribute__((always_inline)) void run_block(const In* x, const Out* res
                                                      const Draw& draw) {
   using T = Computed<In>;
   const T scale = static_cast<T>(draw.scale);
-  T values[kBlock];
-  T sums[kBlock];
+  T values[kValueBlock];
+  T sums[kValueBlock];
   load_block(x, values);
   if (kHasResidual) load_block(residual, sums);
-  for (std::int64_t i = 0; i < kBlock; ++i) {
+  for (std::int64_t i = 0; i < kValueBlock; ++i) {
     const bool stays = bits_of(position + static_cast<std::uint32_t>(i), draw.keys) >= draw.threshold;
     const T kept = stays ? values[i] * scale : T(0);
     values[i] = kHasResidual ? kept + sums[i] : kept;
@@ -103,14 +71,14 @@ template <bool kHasResidual, typename In, typename Out>
 inline __attribute__((always_inline)) void run_stretch(const In* x, const Out* residual, Out* out, std::int64_t count,
                                                        const Draw& draw) {
   std::int64_t i = 0;
-  for (; i + kBlock <= count; i += kBlock) {
+  for (; i + kValueBlock <= count; i += kValueBlock) {
     run_block<kHasResidual>(x + i, residual + (kHasResidual ? i : 0), out + i, static_cast<std::uint32_t>(i), draw);
   }
   const auto rest = static_cast<std::size_t>(count - i);
   if (rest == 0) return;
-  In values[kBlock] = {};
-  Out sums[kBlock] = {};
-  Out results[kBlock];
+  In values[kValueBlock] = {};
+  Out sums[kValueBlock] = {};
+  Out results[kValueBlock];
   std::memcpy(static_cast<void*>(values), x + i, rest * sizeof(In));
   if (kHasResidual) std::memcpy(static_cast<void*>(sums), residual + i, rest * sizeof(Out));
   run_block<kHasResidual>(values, sums, results, static_cast<std::uint32_t>(i), draw);

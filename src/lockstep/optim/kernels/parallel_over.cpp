@@ -1,4 +1,4 @@
-// The only file that is compiled with OpenMP: without it LibTorch's at::parallel_for is a plain call.
+// Compiled with OpenMP: without it LibTorch's at::parallel_for is a plain call.
 #include "lockstep/optim/kernels/parallel_over.h"
 
 #include <ATen/Parallel.h>
