@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "tests/support/running_program.h"
 
@@ -100,6 +101,39 @@ TEST(EstimateMemory, IsWhatATrainingTakesMore) {
   EXPECT_NEAR(estimated / measured, 1, 0.25) << estimated << " MiB estimated, " << measured << " MiB measured";
 }
 
+// Two ranks on each host. Their own and shared memory are measured, beyond what was there before the model.
+class MemoryOfHosts : public ::testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(MemoryOfHosts, IsWithinATenthOfWhatTheirRanksHold) {
+  const auto [hosts, stage] = GetParam();
+  const std::string ranks = std::to_string(2 * hosts);
+  const std::vector<std::string> model{"bert-small", "--batch", "1", "--seq", "16"};
+  std::vector<std::string> words = model;
+  for (const std::string& word : {std::string("--world-size"), ranks, std::string("--nproc-per-node"), std::string("2"),
+                                  std::string("--stage"), std::to_string(stage)}) {
+    words.push_back(word);
+  }
+  const double estimated = estimate(words).at("bytes_per_host")[0].at("total");
+  std::vector<std::string> run{
+      kEstimateBin, "run", "--nproc-per-node", ranks, std::string(LOCKSTEP_BIN_DIR) + "/memory_rank", "--model"};
+  run.insert(run.end(), model.begin(), model.end());
+  for (const std::string& word : {std::string("--hosts"), std::to_string(hosts), std::string("--stage"),
+                                  std::to_string(stage), std::string("--bucket-mb"), std::string("2")}) {
+    run.push_back(word);
+  }
+  const ProgramEnd end = run_program(run, {}, std::chrono::seconds(240));
+  ASSERT_EQ(end.code, 0) << end.err;
+  const auto measured = nlohmann::json::parse(end.out).at("host_bytes");
+  ASSERT_EQ(measured.size(), static_cast<std::size_t>(hosts));
+  for (const double bytes : measured) EXPECT_NEAR(bytes / estimated, 1, 0.1) << bytes << " " << estimated;
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, MemoryOfHosts, ::testing::Combine(::testing::Values(1, 2), ::testing::Values(0, 1, 2)),
+                         [](const auto& test) {
+                           return "hosts" + std::to_string(std::get<0>(test.param)) + "stage" +
+                                  std::to_string(std::get<1>(test.param));
+                         });
+
 TEST(EstimateMemory, RefusesWhatItDoesNotKnowAndWhatTheModelDoesNotHave) {
   const auto refusal = [](std::vector<std::string> words) {
     words.insert(words.begin(), {kEstimateBin, "estimate-memory"});
@@ -112,6 +146,8 @@ TEST(EstimateMemory, RefusesWhatItDoesNotKnowAndWhatTheModelDoesNotHave) {
   EXPECT_NE(refusal({"convnet", "--seq", "5"}).find("--seq"), std::string::npos);
   EXPECT_NE(refusal({"mlp", "--gradient-checkpointing"}).find("gradient_checkpointing"), std::string::npos);
   EXPECT_NE(refusal({"bert-tiny", "--fit"}).find("--fit"), std::string::npos);
+  EXPECT_NE(refusal({"bert-tiny", "--world-size", "3", "--nproc-per-node", "2"}).find("--nproc-per-node 2"),
+            std::string::npos);
   EXPECT_NE(refusal({"bert-tiny", "--seq", "600"}).find("512"), std::string::npos);
 }
 

@@ -41,6 +41,33 @@ TEST(Plan, ForecastsMoreHostsFromOne) {
   EXPECT_TRUE(has(content(chart), "best hook")) << content(chart);
 }
 
+// 31.6 MB of weights, P, on each of two hosts: 4 P with DDP, 3.5 P in stage 1 (weights, gradients, half of their sums
+// and of the state), 2.5 P and the buckets' pool in stage 2.
+TEST(Plan, ChoosesTheFastestStageThatFits) {
+  const auto row = [](const std::string& memory) {
+    const ProgramEnd end = plan({"--hosts", "2", "--link", "1gbit", "--memory", memory, "--json"});
+    EXPECT_EQ(end.code, 0) << end.err;
+    return nlohmann::json::parse(end.out).at("rows")[0];
+  };
+  const auto roomy = row("1gb");
+  ASSERT_EQ(roomy.at("stages").size(), 3U);
+  const double weights = 4 * (122 * 1602 + 1602 + 3 * (1602 * 1602 + 1602) + 1602 * 2 + 2);
+  const auto bytes = [&](std::size_t stage) { return roomy.at("stages")[stage].at("bytes_per_host").get<double>(); };
+  const double activations = bytes(0) - 4 * weights;
+  EXPECT_GT(activations, 0);
+  EXPECT_NEAR(bytes(1) - activations, 3.5 * weights, 8);
+  EXPECT_GT(bytes(2) - activations, 2.5 * weights);
+  EXPECT_LT(bytes(2), bytes(1) + weights);
+  double fastest = 1e9;
+  for (const auto& stage : roomy.at("stages")) {
+    EXPECT_TRUE(stage.at("fits"));
+    fastest = std::min(fastest, stage.at("step_ms").get<double>());
+  }
+  EXPECT_EQ(roomy.at("choice").at("step_ms"), fastest);
+  EXPECT_TRUE(row("1mb").at("choice").is_null());
+  EXPECT_NE(row("115mb").at("choice").at("stage"), 0) << "126 MB do not fit";
+}
+
 TEST(Plan, SaysThatRanksShareCores) {
   const ProgramEnd end =
       run_program({kBin + "/lockstep", "plan", "--model", "mlp", "--steps", "5", "--nproc-per-node", "4", "--threads",

@@ -15,7 +15,8 @@ namespace {
 struct EstimateRow {
   std::string dtype;
   int stage = 0;
-  RankMemory memory;
+  MemoryParts rank;
+  MemoryParts host;
 };
 
 const char* stage_text(int stage) {
@@ -44,6 +45,8 @@ class EstimateMemory : public Subcommand {
     app.add_option("--world-size", world_size_, "ranks that share the work")
         ->capture_default_str()
         ->check(CLI::Range(1, 1000000));
+    app.add_option("--nproc-per-node", ranks_per_host_, "ranks of each host; default: all are on one")
+        ->check(CLI::Range(1, 1024));
     app.add_option("--stage", stages_,
                    "what is shared out over the ranks, as ZeRO counts: 0 nothing (DDP), 1 the "
                    "optimizer's state (fused steps), 2 and gradients (--fsdp shard_grad_op), 3 and weights "
@@ -74,6 +77,11 @@ class EstimateMemory : public Subcommand {
   }
 
   int run() override {
+    if (ranks_per_host_ == 0) ranks_per_host_ = world_size_;
+    if (world_size_ % ranks_per_host_ != 0) {
+      throw UsageError(fmt::format("--world-size {} with --nproc-per-node {}", world_size_, ranks_per_host_),
+                       "command line", "give a number of ranks that all hosts can have");
+    }
     if (stages_.empty()) stages_ = world_size_ == 1 ? std::vector<int>{0} : std::vector<int>{0, 1, 2, 3};
     const std::int64_t optimizer_bytes = optimizer_ == "adamw" ? 8 : optimizer_ == "momentum" ? 4 : 0;
     std::vector<EstimateRow> rows;
@@ -82,7 +90,8 @@ class EstimateMemory : public Subcommand {
       question_.bf16 = dtype == "bf16";
       model = measure_model_memory(question_);
       for (const int stage : stages_) {
-        rows.push_back({dtype, stage, memory_of_rank(model, optimizer_bytes, stage, world_size_)});
+        rows.push_back({dtype, stage, memory_of_rank(model, optimizer_bytes, stage, world_size_),
+                        memory_of_host(model, optimizer_bytes, stage, hosts(), ranks_per_host_)});
       }
     }
     json_ ? print_json(model, rows) : print_table(model, rows);
@@ -98,17 +107,34 @@ class EstimateMemory : public Subcommand {
                                {"batch", question_.batch},
                                {"optim", optimizer_},
                                {"activations", model.activations_are_fitted ? "fitted" : "measured"}};
+    out["nproc_per_node"] = ranks_per_host_;
     for (const EstimateRow& row : rows) {
-      out["bytes_per_rank"].push_back({{"dtype", row.dtype},
-                                       {"stage", row.stage},
-                                       {"weights", row.memory.weights},
-                                       {"gradients", row.memory.gradients},
-                                       {"optimizer", row.memory.optimizer},
-                                       {"buckets", row.memory.buckets},
-                                       {"activations", row.memory.activations},
-                                       {"total", row.memory.total()}});
+      out["bytes_per_rank"].push_back(json_of(row, row.rank));
+      out["bytes_per_host"].push_back(json_of(row, row.host));
     }
     fmt::print("{}\n", out.dump(2));
+  }
+
+  static nlohmann::ordered_json json_of(const EstimateRow& row, const MemoryParts& memory) {
+    return {{"dtype", row.dtype},
+            {"stage", row.stage},
+            {"weights", memory.weights},
+            {"gradients", memory.gradients},
+            {"optimizer", memory.optimizer},
+            {"buckets", memory.buckets},
+            {"activations", memory.activations},
+            {"total", memory.total()}};
+  }
+
+  static void print_rows(const std::vector<EstimateRow>& rows, MemoryParts EstimateRow::*which) {
+    fmt::print("{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "dtype", "stage", "weights", "gradients",
+               "optimizer", "buckets", "activations", "total");
+    for (const EstimateRow& row : rows) {
+      const MemoryParts& m = row.*which;
+      fmt::print("{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", row.dtype, stage_text(row.stage),
+                 memory_text(m.weights), memory_text(m.gradients), memory_text(m.optimizer),
+                 m.buckets == 0 ? "-" : memory_text(m.buckets), memory_text(m.activations), memory_text(m.total()));
+    }
   }
 
   void print_table(const ModelMemory& model, const std::vector<EstimateRow>& rows) const {
@@ -117,30 +143,35 @@ class EstimateMemory : public Subcommand {
                                          : fmt::format("{:.1f} million", static_cast<double>(model.parameters) / 1e6),
                memory_text(model.weights), memory_text(model.largest_layer));
     fmt::print("on each of {} rank(s), {} sample(s) each, {}\n\n", world_size_, question_.batch, optimizer_);
-    fmt::print("{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "dtype", "stage", "weights", "gradients",
-               "optimizer", "buckets", "activations", "total");
-    for (const EstimateRow& row : rows) {
-      const RankMemory& m = row.memory;
-      fmt::print("{:<8} {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", row.dtype, stage_text(row.stage),
-                 memory_text(m.weights), memory_text(m.gradients), memory_text(m.optimizer),
-                 m.buckets == 0 ? "-" : memory_text(m.buckets), memory_text(m.activations), memory_text(m.total()));
+    print_rows(rows, &EstimateRow::rank);
+    if (world_size_ > 1) {
+      fmt::print(
+          "\non each of {} host(s), its {} rank(s) together, which share one copy of the weights from stage 1 on\n\n",
+          hosts(), ranks_per_host_);
+      print_rows(rows, &EstimateRow::host);
     }
+    print_notes(model);
+  }
+
+  void print_notes(const ModelMemory& model) const {
     fmt::print("\nActivations: what a forward pass leaves for backward, {}.\n",
                model.activations_are_fitted ? "by a fit to dry runs of small models of this kind" : "by a dry run");
     fmt::print("Not in it: the program itself, and what operators take for a moment.\n");
-    if (std::find(stages_.begin(), stages_.end(), 1) != stages_.end() && world_size_ > 1) {
-      fmt::print("Stage 1 is what fused steps do; ranks of one host then also share one copy of the weights.\n");
-    }
-    if (std::find(stages_.begin(), stages_.end(), 2) != stages_.end() && world_size_ > 1) {
-      fmt::print("Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
-    }
+    const auto shows = [&](int stage) {
+      return world_size_ > 1 && std::find(stages_.begin(), stages_.end(), stage) != stages_.end();
+    };
+    if (shows(1)) fmt::print("Stage 1 is what fused steps do.\n");
+    if (shows(2)) fmt::print("Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
     if (std::find(stages_.begin(), stages_.end(), 3) != stages_.end()) {
       fmt::print("Stage 3 is computed only: Lockstep does not share out weights.\n");
     }
   }
 
+  int hosts() const { return world_size_ / ranks_per_host_; }
+
   MemoryQuestion question_;
   int world_size_ = 1;
+  int ranks_per_host_ = 0;
   std::vector<int> stages_;
   std::vector<std::string> dtypes_{"float32"};
   std::string optimizer_ = "adamw";

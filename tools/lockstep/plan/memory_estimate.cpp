@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <numeric>
 
 #include "lockstep/base/error.h"
 #include "lockstep/detail/tensor/autocast.h"
@@ -25,6 +26,7 @@ constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kLargestDryRun = std::int64_t{1} << 30;
 constexpr std::int64_t kGpt3Positions = 2048;
 constexpr std::int64_t kBucketBytes = 2 << 20;  // Trainer's, if gradients are shared out
+constexpr std::int64_t kUnits = 2;              // whose weights are gathered at a time in stage 3
 
 // The memory that a forward pass keeps for backward.
 std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
@@ -152,6 +154,33 @@ std::int64_t largest_layer_of(const torch::nn::Module& module, bool is_layer = f
 
 std::int64_t divided(std::int64_t bytes, int ranks) { return (bytes + ranks - 1) / ranks; }
 
+// The slots that stage 2's buckets use in turn: each is as long as the longest of its buckets.
+std::int64_t pool_of_rank(const ModelMemory& model) {
+  std::vector<GradientSize> sizes;
+  for (const std::int64_t bytes : model.parameter_bytes) sizes.push_back({bytes, c10::kFloat});
+  std::vector<std::int64_t> slots(FuseOptions().slots);
+  std::size_t turn = 0;
+  for (const BucketLayout& bucket : make_buckets(sizes, {kBucketBytes, kBucketBytes})) {
+    std::int64_t& slot = slots[turn++ % slots.size()];
+    slot = std::max(slot, bucket.bytes);
+  }
+  return std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
+}
+
+// Sizes of a GPT-2's parameters, in the order of registration.
+std::vector<std::int64_t> parameter_bytes_of(const GPT2Config& config) {
+  const std::int64_t h = config.n_embd;
+  std::vector<std::int64_t> numbers{config.vocab_size * h, config.n_positions * h};
+  for (std::int64_t layer = 0; layer < config.n_layer; ++layer) {
+    for (const std::int64_t count : {h, h, 3 * h * h, 3 * h, h * h, h, h, h, 4 * h * h, 4 * h, 4 * h * h, h}) {
+      numbers.push_back(count);
+    }
+  }
+  numbers.insert(numbers.end(), {h, h});
+  for (std::int64_t& number : numbers) number *= kFloatBytes;
+  return numbers;
+}
+
 }  // namespace
 
 const std::vector<Gpt3Size>& gpt3_sizes() {
@@ -172,6 +201,7 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
     if (question.fit || memory.weights > kLargestDryRun) {
       memory.largest_layer =
           std::max(parameters_of_block(config.n_embd), config.vocab_size * config.n_embd) * kFloatBytes;
+      memory.parameter_bytes = parameter_bytes_of(config);
       memory.activations = fitted_activations(config, question);
       memory.activations_are_fitted = true;
       return memory;
@@ -187,7 +217,10 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
     throw UsageError("--seq with " + question.model + ", which takes no texts", "command line", "leave it out");
   }
   memory.parameters = 0;
-  for (const at::Tensor& parameter : model->parameters()) memory.parameters += parameter.numel();
+  for (const at::Tensor& parameter : model->parameters()) {
+    memory.parameters += parameter.numel();
+    memory.parameter_bytes.push_back(parameter.numel() * kFloatBytes);
+  }
   memory.weights = memory.parameters * kFloatBytes;
   memory.largest_layer = largest_layer_of(*model) * kFloatBytes;
   // Activations are linear in the batch, so two small batches are enough.
@@ -199,23 +232,33 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
   return memory;
 }
 
-RankMemory memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size) {
-  RankMemory rank;
+MemoryParts memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size) {
+  MemoryParts rank;
   rank.weights = stage >= 3 ? divided(model.weights, world_size) : model.weights;
   rank.gradients = stage >= 2 ? divided(model.weights, world_size) : model.weights;
   rank.optimizer = model.parameters * optimizer_bytes;
   if (stage >= 1) rank.optimizer = divided(rank.optimizer, world_size);
-  // The gradients of DistributedDataParallel are in their buckets. If only a share is kept, a few buckets have memory,
-  // one of them as long as the largest layer, and so much is still where autograd made it until a bucket is full. If
-  // weights are sharded, a layer's weights are gathered.
-  if (stage >= 2) {
-    const auto slots = static_cast<std::int64_t>(FuseOptions().slots);
-    const std::int64_t longest = std::max(kBucketBytes, model.largest_layer);
-    rank.buckets += std::min(2 * model.weights, (slots - 1) * kBucketBytes + 2 * longest);
-  }
-  if (stage >= 3) rank.buckets += model.largest_layer;
+  if (stage >= 2) rank.buckets = pool_of_rank(model);
+  if (stage >= 3) rank.buckets += kUnits * model.largest_layer;
   rank.activations = model.activations;
   return rank;
+}
+
+MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int hosts,
+                           int ranks_per_host) {
+  const std::int64_t ranks = ranks_per_host;
+  const std::int64_t state = model.parameters * optimizer_bytes;
+  MemoryParts host;
+  host.activations = ranks * model.activations;
+  host.weights = stage == 0 ? ranks * model.weights : stage >= 3 ? divided(model.weights, hosts) : model.weights;
+  host.optimizer = stage == 0 ? ranks * state : divided(state, hosts);
+  if (stage <= 1) host.gradients = ranks * model.weights;
+  // One host's update reads gradients where they lie. Otherwise owners keep the sums that messages bring.
+  const bool has_sums = ranks * hosts > 1 && (stage >= 2 || (stage == 1 && hosts > 1));
+  if (has_sums) host.gradients += divided(model.weights, hosts);
+  if (stage >= 2) host.buckets = ranks * pool_of_rank(model);
+  if (stage >= 3) host.buckets += kUnits * model.largest_layer;
+  return host;
 }
 
 }  // namespace lockstep

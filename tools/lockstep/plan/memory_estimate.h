@@ -21,17 +21,18 @@ struct MemoryQuestion {
 struct ModelMemory {
   std::int64_t parameters = 0;  ///< number, not bytes
   std::int64_t weights = 0;
-  std::int64_t largest_layer = 0;       ///< weights of the largest block, gathered at a time if weights are sharded
-  std::int64_t activations = 0;         ///< what forward keeps for backward, with autocast's copies of weights
+  std::int64_t largest_layer = 0;  ///< weights of the largest block, gathered at a time if weights are sharded
+  std::vector<std::int64_t> parameter_bytes;  ///< of each parameter, in the order of registration
+  std::int64_t activations = 0;               ///< what forward keeps for backward, with autocast's copies of weights
   bool activations_are_fitted = false;  ///< from dry runs of smaller models of this kind, because this one is too large
 };
 
-/// Bytes that one rank holds.
-struct RankMemory {
+/// Bytes that one rank holds, or the ranks of one host together, when a forward has ended.
+struct MemoryParts {
   std::int64_t weights = 0;
-  std::int64_t gradients = 0;
+  std::int64_t gradients = 0;  ///< also sums of them that an owner keeps
   std::int64_t optimizer = 0;
-  std::int64_t buckets = 0;
+  std::int64_t buckets = 0;  ///< that are used again and again, and weights that are gathered
   std::int64_t activations = 0;
   std::int64_t total() const { return weights + gradients + optimizer + buckets + activations; }
 };
@@ -53,6 +54,11 @@ ModelMemory measure_model_memory(const MemoryQuestion& question);
 /// @param optimizer_bytes  for each parameter: 8 for Adam, 4 for SGD with momentum, 0 for SGD
 /// @param stage  what is divided among `world_size` ranks: 0 nothing, 1 the optimizer's state, 2 gradients too, 3
 /// weights too (Rajbhandari et al., 2020, arXiv:1910.02054)
-RankMemory memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size);
+MemoryParts memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size);
+
+/// What the ranks of one host hold together with Lockstep, whose fused steps (stages from 1 on) keep one copy of the
+/// weights on a host. With engines "shm" and "hierarchical".
+MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int hosts,
+                           int ranks_per_host);
 
 }  // namespace lockstep

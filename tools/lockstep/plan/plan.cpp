@@ -12,6 +12,7 @@
 #include "lockstep/seeing/chart/chart_sheet.h"
 #include "tools/lockstep/charts/chart_file.h"
 #include "tools/lockstep/plan/plan_profile.h"
+#include "tools/lockstep/plan/stage_plan.h"
 #include "tools/lockstep/subcommand.h"
 
 namespace lockstep {
@@ -81,6 +82,9 @@ class Plan : public Subcommand {
                                           CLI::AsNumberWithUnit::UNIT_REQUIRED))
         ->default_str("50us")
         ->check(CLI::Range(0.0, kLongestLatency));
+    app.add_option("--memory", host_bytes_, "of each host, for a training: 16gb; default: this host's")
+        ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+        ->check(CLI::PositiveNumber);
     app.add_option("--steps", question_.steps, "measured steps")->capture_default_str()->check(CLI::Range(3, 100000));
     app.add_flag("--json", json_, "print one JSON object");
     app.add_option("--plot", plot_, "write a chart of samples per second against hosts to this file, .svg or .png");
@@ -102,6 +106,7 @@ class Plan : public Subcommand {
     hosts_.erase(std::unique(hosts_.begin(), hosts_.end()), hosts_.end());
     if (is_crowded()) fmt::print(stderr, "warning: {}\n", crowded());
     profile_ = measure_host(question_);
+    measure_memory();
     std::vector<PlanRow> rows;
     for (const int hosts : hosts_) rows.push_back(row_of(hosts));
     if (!plot_.empty()) write_chart(plot_, chart(rows));
@@ -136,6 +141,12 @@ class Plan : public Subcommand {
         "is not what hosts with a core for each would do",
         question_.ranks_per_host, question_.threads, available_cores());
   }
+
+  void measure_memory() {
+    if (host_bytes_ == 0) host_bytes_ = static_cast<std::uint64_t>(memory_of_this_host());
+    memory_ = measure_model_memory({question_.model, question_.batch, question_.sequence_length});
+  }
+  StageQuestion stages() const { return {profile_, memory_, link(), static_cast<std::int64_t>(host_bytes_)}; }
 
   LinkSpeed link() const { return {bits_per_s_ / 8, latency_s_}; }
 
@@ -202,6 +213,7 @@ class Plan : public Subcommand {
                {"ns_per_byte", profile_.engine.byte_cpu_s * 1e9},
                {"local_ns_per_byte", profile_.engine.local_byte_s * 1e9},
                {"load", load_average()}}},
+             {"memory_of_host", host_bytes_},
              {"rows", Json::array()},
              {"extrapolation", extrapolation()}};
     if (is_crowded()) out["warning"] = crowded();
@@ -212,6 +224,7 @@ class Plan : public Subcommand {
                              {"default", json_of(row, row.plain, {})},
                              {"best_buckets", json_of(row, row.bucketed, row.buckets)},
                              {"best_hook", json_of(row, row.with_hook, row.best)}});
+      out["rows"].back().update(json_of_stages(stages(), row.shape));
     }
     fmt::print("{}\n", out.dump(2));
   }
@@ -241,6 +254,9 @@ class Plan : public Subcommand {
           100 * efficiency(row.bucketed), hook_name(row.best.compression), mebibytes(row.best.caps.other_bytes),
           row.with_hook.step_s * 1e3, 100 * efficiency(row.with_hook), row.shape.hosts > kCheckedHosts ? " *" : "");
     }
+    std::vector<ClusterShape> shapes;
+    for (const PlanRow& row : rows) shapes.push_back(row.shape);
+    fmt::print("\n{}", table_of_stages(stages(), shapes));
     fmt::print("\nexposed: what communication adds to the step. eff.: samples per second of a rank, of one host's.\n");
     fmt::print("* {}\n", extrapolation());
   }
@@ -269,7 +285,9 @@ class Plan : public Subcommand {
   double latency_s_ = 50e-6;
   bool json_ = false;
   std::string plot_;
+  std::uint64_t host_bytes_ = 0;
   HostProfile profile_;
+  ModelMemory memory_;
 };
 
 }  // namespace

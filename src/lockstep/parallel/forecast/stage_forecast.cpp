@@ -1,0 +1,83 @@
+#include "lockstep/parallel/forecast/stage_forecast.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kStage2BucketBytes = std::int64_t{2} << 20;
+
+double bytes_of(const StepProfile& step) {
+  double bytes = 0;
+  for (const GradientTime& gradient : step.gradients) bytes += static_cast<double>(gradient.bytes);
+  return std::max(1.0, bytes);
+}
+
+// Reduce-scatter and all-gather are the halves of an all-reduce.
+OperationCost half_of(const OperationCost& whole) { return {whole.seconds / 2, whole.cpu_s / 2}; }
+
+// Sending a bucket, updating this rank's share of it, and publishing its weights.
+BucketCost cost_of(std::int64_t bytes, const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link,
+                   int stage) {
+  const OperationCost whole = all_reduce_cost(bytes, shape, link, profile.engine);
+  const OperationCost half = half_of(whole);
+  const double update_s = profile.step.update_s * static_cast<double>(bytes) / bytes_of(profile.step) / shape.ranks();
+  BucketCost cost;
+  if (stage == 0) {
+    cost.leaving = whole;
+    return cost;
+  }
+  if (shape.hosts == 1 && stage == 1) {
+    cost.finish_s = update_s + half.seconds;  // the sum is made by the update, from all ranks' gradients
+    return cost;
+  }
+  cost.leaving = half;
+  if (shape.hosts == 1) {
+    cost.finish_s = update_s;  // ranks share the weights, so nothing is published
+    return cost;
+  }
+  cost.middle_s = update_s;
+  cost.coming = half;
+  return cost;
+}
+
+// The sum of the parts, which were measured separately.
+StepForecast parts_of_stage(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link, int stage) {
+  std::vector<GradientSize> sizes;
+  for (const GradientTime& gradient : profile.step.gradients) sizes.push_back({gradient.bytes, c10::kFloat});
+  const BucketCaps caps = stage == 2 ? BucketCaps{kStage2BucketBytes, kStage2BucketBytes} : BucketCaps::between_hosts();
+  std::vector<ForecastBucket> buckets;
+  for (BucketLayout& bucket : make_buckets(sizes, caps)) {
+    buckets.push_back({std::move(bucket.params), cost_of(bucket.bytes, profile, shape, link, stage)});
+  }
+  StepProfile step = profile.step;
+  if (stage > 0) step.update_s = 0;  // it is in the buckets' costs
+  return forecast_step(step, buckets);
+}
+
+}  // namespace
+
+StepForecast forecast_stage(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link, int stage) {
+  if (stage < 0 || stage > 2) {
+    throw Error(fmt::format("no step of stage {} can be forecast", stage), "forecast_stage", "give 0, 1 or 2");
+  }
+  if (stage == 0) return forecast_cluster(profile, shape, link, {});
+  StepForecast forecast = parts_of_stage(profile, shape, link, stage);
+  // What the host's ranks take beyond their parts, they take in every stage.
+  const StepForecast host = parts_of_stage(profile, {1, shape.ranks_per_host}, link, 0);
+  const StepProfile& step = profile.step;
+  const double more_s = std::max(0.0, profile.host_step_s - host.step_s);
+  forecast.step_s = std::max(forecast.step_s + more_s, step.forward_s + step.backward_s);
+  forecast.exposed_s =
+      std::max(0.0, forecast.step_s - step.forward_s - step.backward_s - step.update_s / shape.ranks());
+  return forecast;
+}
+
+}  // namespace lockstep
