@@ -226,8 +226,8 @@ def zero_stages():
             y += 46
     picture.text(20, 246, "Full boxes: every rank has all of it. Quarter boxes: every rank has a quarter, and the parts are"
                  " collected when they are needed.", size=12, color=GREY)
-    picture.text(20, 268, "Lockstep has stages 0 and 1 (ddp.fuse). Stages 2 and 3 stand here because the literature has them;"
-                 "\nlockstep estimate-memory computes all four.", size=12, color=GREY)
+    picture.text(20, 268, "Lockstep has stages 0, 1 (ddp.fuse) and 2 (shard_grad_op). Stage 3 stands here because the"
+                 " literature has it;\nlockstep estimate-memory computes all four.", size=12, color=GREY)
     return picture
 
 
@@ -462,10 +462,43 @@ def negatives():
     return picture
 
 
+def shards_on_hosts():
+    """What two ranks on each of two hosts keep with Lockstep, in stages 0, 1 and 2, to scale."""
+    picture = Picture("Two hosts with two ranks each, Adam: what one host holds, in copies of the weights", 860, 372)
+    rows = (("stage 0: DDP", (("weights", WEIGHTS, 2), ("gradients", GRADIENTS, 2), ("optimizer state", STATE, 4))),
+            ("stage 1: fuse", (("weights", WEIGHTS, 1), ("gradients", GRADIENTS, 2), ("sums", GRADIENTS, .5),
+                               ("state", STATE, 1))),
+            ("stage 2: shard_grad_op", (("weights", WEIGHTS, 1), ("sums", GRADIENTS, .5), ("state", STATE, 1),
+                                        ("pool", WORK, .25))))
+    left, unit, top = 204, 72, 62
+    for index, (title, parts) in enumerate(rows):
+        y = top + index * 78
+        picture.text(16, y + 30, title, bold=True)
+        x = left
+        for words, fill, copies in parts:
+            picture.box(x, y, copies * unit, 46, "", fill)
+            short = words if copies >= 1 else ""
+            if copies == int(copies):
+                for copy in range(int(copies) - 1, 0, -1):
+                    picture.box(x, y, copy * unit, 46, "", fill)
+            picture.text(x + copies * unit / 2, y + 28, short, size=12, anchor="middle")
+            if not short:
+                picture.text(x + copies * unit / 2, y + 62, words, size=11, anchor="middle", color=GREY)
+            x += copies * unit
+        total = sum(copies for words, fill, copies in parts if words != "pool")
+        picture.text(x + 12, y + 28, f"{total:g} copies" + (" and the pool" if index == 2 else ""), color=GREY)
+    picture.text(16, 312, "Each unit is one copy of all weights in fp32. From stage 1 on the ranks of a host share one copy"
+                 " of the weights, and hosts share out the\noptimizer's state. In stage 2 a bucket's memory is used again"
+                 " as soon as its sums have gone to their owner: a small pool of each rank\nremains of all gradients."
+                 " Activations are not in the picture: they are each rank's own.", size=12, color=GREY)
+    return picture
+
+
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
             "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
             "sentence-pair": sentence_pair, "parallel-context": parallel_context, "nodes": nodes, "join": joined,
-            "accumulation": accumulation, "padding": padding, "negatives": negatives}
+            "accumulation": accumulation, "padding": padding, "negatives": negatives,
+            "shards-on-hosts": shards_on_hosts}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
