@@ -12,10 +12,11 @@
 namespace lockstep {
 namespace {
 
-// The weights at the end on `ranks` ranks, and the checkpoints that are left in the folder.
-std::pair<at::Tensor, std::vector<std::string>> end_of(StoppedRun run, int ranks, const std::string& folder,
+// The weights at the end on `ranks` ranks, and the checkpoints that are left in the folder. `run.ranks` stays above 1,
+// so that there is no dropout: ranks that are threads share a generator, and one that continues alone would have its
+// state.
+std::pair<at::Tensor, std::vector<std::string>> end_of(const StoppedRun& run, int ranks, const std::string& folder,
                                                        const std::string& resume_from) {
-  run.ranks = ranks;
   at::Tensor weights;
   spawn_threads(ranks, [&](const std::shared_ptr<Communicator>& group) {
     const RunEnd end = train_tokens(run, group, folder, resume_from, true);
