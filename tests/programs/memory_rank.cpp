@@ -114,6 +114,8 @@ void run(const Arguments& args) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // One arena, because malloc_trim does not give back the top of another thread's.
+  ::mallopt(M_ARENA_MAX, 1);
   Arguments args;
   CLI::App app("One rank of a training whose memory is measured.");
   app.add_option("--model", args.model);
