@@ -140,5 +140,24 @@ TEST(RosterTest, RoundsAndGenerationsAreApart) {
   EXPECT_EQ(again.round, 1);
 }
 
+TEST(RosterTest, AProcessEntersTheNewestRoundThatIsComplete) {
+  Roster roster;
+  const Peer new_one{2, "host-9", "id", 900, 0};
+  EXPECT_EQ(roster.enter({30, 1}, 0, new_one).kind, Kind::Failed) << "the ranks have not met";
+  roster.join({10, 1}, join_request(0, 2));
+  EXPECT_EQ(roster.enter({30, 1}, 0, new_one).kind, Kind::Failed) << "not all ranks are there";
+  roster.join({11, 1}, join_request(1, 2));
+  EXPECT_EQ(roster.enter({30, 1}, 0, {1, "host-9", "id", 900, 0}).kind, Kind::Failed) << "rank 1 has a process";
+  const JoinOutcome outcome = roster.enter({30, 1}, 0, new_one);
+  EXPECT_EQ(outcome.kind, Kind::Complete);
+  EXPECT_EQ(outcome.round, 0);
+  EXPECT_EQ(connections(outcome), (std::vector<ConnectionId>{30}));
+  EXPECT_EQ(roster.enter({31, 1}, 0, new_one).kind, Kind::Failed) << "the number is taken";
+  const auto gone = roster.remove(30);
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(gone->peer.global_rank, 2);
+  EXPECT_EQ(gone->round, 0);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -132,6 +132,32 @@ JoinOutcome Roster::join(RequestId id, const JoinRequest& request) {
   return complete(request.generation);
 }
 
+JoinOutcome Roster::enter(RequestId id, std::int64_t generation, const Peer& self) {
+  const auto refuse = [&](const std::string& what, const std::string& fix) {
+    return JoinOutcome{JoinOutcome::Kind::Failed, {id}, {}, 0, what, fix};
+  };
+  if (find(id.connection) != nullptr) return refuse("this connection has joined already", "join once per connection");
+  const auto found = generations_.find(generation);
+  if (found == generations_.end() || found->second.rounds == 0) {
+    return refuse(fmt::format("{} wants to take a lost rank's place, and the ranks have not met yet", describe(self)),
+                  "start it after the ranks of its job have met");
+  }
+  if (holders_.count({generation, self.global_rank}) != 0) {
+    return refuse(fmt::format("two processes claim rank {}", self.global_rank),
+                  "give each process a number that no process of the job has had");
+  }
+  Member member;
+  member.generation = generation;
+  member.round = found->second.rounds - 1;
+  member.request = id;
+  member.waiting = false;
+  member.peer = self;
+  JoinOutcome outcome{JoinOutcome::Kind::Complete, {id}, {self}, member.round, "", ""};
+  holders_[{generation, self.global_rank}] = id.connection;
+  members_[id.connection] = std::move(member);
+  return outcome;
+}
+
 JoinOutcome Roster::complete(std::int64_t generation) {
   JoinOutcome outcome;
   outcome.kind = JoinOutcome::Kind::Complete;

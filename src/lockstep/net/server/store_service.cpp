@@ -37,7 +37,7 @@ void StoreService::handle(ConnectionId connection, std::string_view frame, Clock
   WireReader fields(frame);
   const auto operation = static_cast<StoreOperation>(fields.u8());
   const RequestId id{connection, fields.u64()};
-  if (operation == StoreOperation::Join) heard_[connection].last = now;
+  if (operation == StoreOperation::Join || operation == StoreOperation::Enter) heard_[connection].last = now;
   try {
     dispatch(id, operation, fields, now);
   } catch (const WireError&) {
@@ -73,6 +73,8 @@ void StoreService::dispatch(RequestId id, StoreOperation operation, WireReader& 
       return answer(id, StoreStatus::Ok, lost_field(lost_ranks_seen_by(id.connection)));
     case StoreOperation::Join:
       return handle_join(id, fields);
+    case StoreOperation::Enter:
+      return handle_enter(id, fields);
     case StoreOperation::Goodbye:
       return handle_goodbye(id, fields);
     case StoreOperation::Push:
@@ -111,6 +113,14 @@ void StoreService::handle_join(RequestId id, WireReader& fields) {
     lost_.replaced(member->generation, member->round, member->peer.global_rank);
   }
   publish(outcome);
+}
+
+void StoreService::handle_enter(RequestId id, WireReader& fields) {
+  const std::int64_t generation = fields.i64();
+  const Peer self = read_peer(fields);
+  fields.end();
+  joiners_.insert(id.connection);
+  publish(roster_.enter(id, generation, self));
 }
 
 void StoreService::publish(const JoinOutcome& outcome) {

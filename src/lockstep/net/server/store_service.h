@@ -66,6 +66,7 @@ class StoreService {
   void handle_delete(RequestId id, WireReader& fields);
   void handle_wait(RequestId id, WireReader& fields);
   void handle_join(RequestId id, WireReader& fields);
+  void handle_enter(RequestId id, WireReader& fields);
   void handle_goodbye(RequestId id, WireReader& fields);
   void handle_cancel(RequestId id, WireReader& fields);
   void handle_push(RequestId id, WireReader& fields);

@@ -15,6 +15,15 @@ namespace {
 
 constexpr std::size_t kMostAskedAtOnceBytes = std::size_t{1} << 20;  // of keys: below the limits of a frame and a wait
 
+JoinResult join_result(const std::string& answer) {
+  WireReader reader(answer);
+  JoinResult result;
+  result.round = static_cast<int>(reader.u32());
+  const std::uint32_t count = reader.u32();
+  for (std::uint32_t i = 0; i < count; ++i) result.peers.push_back(read_peer(reader));
+  return result;
+}
+
 }  // namespace
 
 using AtDeadline = RequestChannel::AtDeadline;
@@ -72,13 +81,14 @@ JoinResult StoreClient::join(const JoinRequest& request, Deadline deadline) {
   fields.i64(request.generation);
   fields.u32(static_cast<std::uint32_t>(request.world_size));
   write_peer(fields, request.self);
-  const std::string answer = implementation_->await(StoreOperation::Join, fields, deadline, "joining");
-  WireReader reader(answer);
-  JoinResult result;
-  result.round = static_cast<int>(reader.u32());
-  const std::uint32_t count = reader.u32();
-  for (std::uint32_t i = 0; i < count; ++i) result.peers.push_back(read_peer(reader));
-  return result;
+  return join_result(implementation_->await(StoreOperation::Join, fields, deadline, "joining"));
+}
+
+JoinResult StoreClient::enter(const JoinRequest& request, Deadline deadline) {
+  WireWriter fields;
+  fields.i64(request.generation);
+  write_peer(fields, request.self);
+  return join_result(implementation_->await(StoreOperation::Enter, fields, deadline, "entering"));
 }
 
 std::int64_t StoreClient::push(const std::string& queue, const std::string& value) {

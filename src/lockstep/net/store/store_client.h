@@ -63,6 +63,12 @@ class StoreClient : public Store, public KeyedStore {
   /// @throws TimeoutError  on all ranks, naming those that did not arrive, if one rank reaches its deadline
   JoinResult join(const JoinRequest& request, Deadline deadline);
 
+  /// Registers this process in the place where the ranks of `request.generation` met last, under the rank of
+  /// `request.self`, which may be beyond their world size. It is watched as a rank that joined, and does not wait.
+  /// @return  the round of that meeting, and this process alone as peer
+  /// @throws Error  if they have not met, or another process has that rank
+  JoinResult enter(const JoinRequest& request, Deadline deadline);
+
   /// Appends `value` to a queue: the first value is stored under key "queue/1", and so on. @return  its number
   std::int64_t push(const std::string& queue, const std::string& value);
   /// From now on, if this connection ends without `finish`, or is silent for longer than `limit`, the server pushes

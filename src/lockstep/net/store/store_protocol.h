@@ -26,7 +26,8 @@ enum class StoreOperation : std::uint8_t {
   Cancel = 13,     ///< has no answer of its own; the request that it names is answered at once
   Push = 14,
   Will = 15,
-  TryGetAll = 16
+  TryGetAll = 16,
+  Enter = 17
 };
 
 /// How a request ended. An answer is: number of the request (64 bits), status (8 bits), fields. For Failed and TimedOut

@@ -1,0 +1,44 @@
+#include "lockstep/net/worlds/enter_job.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "lockstep/base/environment.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/failure_record.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/net/secret.h"
+#include "lockstep/net/store/job_store.h"
+#include "lockstep/net/store/store_client.h"
+
+namespace lockstep {
+
+bool is_replacement() { return env_string("LOCKSTEP_MEMBER").has_value(); }
+
+JobEntrance enter_job(Deadline deadline) {
+  const auto member = env_int("LOCKSTEP_MEMBER");
+  const auto address = env_string("LOCKSTEP_STORE");
+  if (!member || !address) {
+    throw Error("LOCKSTEP_MEMBER or LOCKSTEP_STORE is not set", "a process that takes a lost rank's place",
+                "let lockstep run start it");
+  }
+  JoinRequest request;
+  request.generation = env_int("LOCKSTEP_GENERATION").value_or(0);
+  request.self.global_rank = static_cast<int>(*member);
+  request.self.host = host_name();
+  request.self.host_id = host_id();
+  request.self.pid = ::getpid();
+  request.self.local_rank = static_cast<int>(env_int("LOCAL_RANK").value_or(0));
+  StoreClientOptions options;
+  options.where = fmt::format("rank {} of the job on {}", *member, request.self.host);
+  auto client =
+      std::make_shared<StoreClient>(SocketAddress::parse(*address), secret_from_environment(), deadline, options);
+  const JoinResult entered = client->enter(request, deadline);
+  record_failures_as(request.self.global_rank);
+  const std::string prefix = fmt::format("g{}.r{}/default", request.generation, entered.round);
+  return {request.self, std::make_shared<JobStore>(nullptr, std::move(client), prefix, nullptr)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/net/membership.h"
+
+namespace lockstep {
+
+/// The ranks that train together for a while. A job that survives lost ranks lives through a sequence of worlds: number
+/// 0 is the one that the launcher started. A member is known by `Peer::global_rank`, which no other process of the job
+/// ever has: a process that takes a lost rank's place gets a number of its own.
+struct RankWorld {
+  std::int64_t number = 0;
+  std::vector<Peer> members;  ///< by rank in this world
+
+  /// The rank of a member in this world; -1 if it is not in it.
+  int rank_of(int global_rank) const;
+};
+
+std::string encode(const RankWorld& world);
+/// @throws Error  if `text` is not the text of a world
+RankWorld decode_world(const std::string& text);
+
+/// What one member knows when it decides what follows its world.
+struct WorldView {
+  RankWorld current;
+  std::optional<RankWorld> next;  ///< the world after `current`, if a member has proposed one
+  std::set<int> gone;             ///< global ranks that are lost or have left
+  std::vector<Peer> waiting;      ///< processes that want to join
+  bool admits = false;            ///< all members have agreed to let them in now
+  bool must_change = false;       ///< the present world cannot continue, even if no member of it is gone
+};
+
+struct WorldStep {
+  enum class Kind {
+    Wait,     ///< nothing has changed yet: look again
+    Propose,  ///< store `world` as the next one, unless another member was faster; then look again
+    Adopt     ///< `world` is the next one, for every member
+  };
+  Kind kind = Kind::Wait;
+  RankWorld world;
+};
+
+/// One step of the agreement on the next world. The first proposal that is stored counts for all members, so a proposal
+/// need not be the best one: a member that is found to be gone later leads to one more world.
+WorldStep next_step(const WorldView& view);
+
+}  // namespace lockstep

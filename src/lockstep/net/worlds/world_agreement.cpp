@@ -1,0 +1,182 @@
+#include "lockstep/net/worlds/world_agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/net/store/store_protocol.h"
+#include "lockstep/net/store/wire.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A member that waits looks this often. Each look is two requests.
+constexpr milliseconds kLook{2};
+// A process that waits to be let in has time.
+constexpr milliseconds kLookAtTheDoor{100};
+constexpr const char* kAsked = "asked";
+constexpr const char* kClosed = "closed";
+constexpr const char* kLeft = "left";
+
+std::string world_key(std::int64_t number) { return fmt::format("world/{}", number); }
+std::string ready_key(const RankWorld& world, int global_rank) {
+  return fmt::format("ready/{}/{}", world.number, global_rank);
+}
+std::string request_key(std::int64_t number) { return fmt::format("ask/{}", number); }
+
+std::string text_of(const Peer& peer) {
+  WireWriter text;
+  write_peer(text, peer);
+  return text.bytes();
+}
+
+Peer peer_of(const std::string& text) {
+  WireReader reader(text);
+  return read_peer(reader);
+}
+
+std::string where_of(const Peer& self) {
+  return fmt::format("rank {} of the job, process {} on {}", self.global_rank, self.pid, self.host);
+}
+
+}  // namespace
+
+WorldAgreement::WorldAgreement(std::shared_ptr<Store> store, Peer self)
+    : store_(std::move(store)), self_(std::move(self)) {}
+
+std::set<int> WorldAgreement::gone() {
+  std::set<int> gone = given_up_;
+  for (const LostRank& lost : store_->lost_ranks()) {
+    if (!lost.silent) gone.insert(lost.rank);
+  }
+  const std::optional<std::string> left = store_->try_get(kLeft);
+  for (std::size_t i = 0; left && i < left->size();) {
+    const std::size_t end = left->find(' ', i);
+    gone.insert(std::stoi(left->substr(i, end - i)));
+    i = end == std::string::npos ? left->size() : end + 1;
+  }
+  gone.erase(self_.global_rank);
+  return gone;
+}
+
+RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool admits, Deadline deadline) {
+  WorldView view;
+  view.current = current;
+  view.must_change = must_change;
+  view.admits = admits;
+  if (admits) view.waiting = waiting(current, asked());
+  for (;;) {
+    if (const auto text = store_->try_get(world_key(current.number + 1))) {
+      view.next = decode_world(*text);
+    } else {
+      view.gone = gone();
+    }
+    const WorldStep step = next_step(view);
+    if (step.kind == WorldStep::Kind::Adopt) {
+      if (step.world.rank_of(self_.global_rank) >= 0) return step.world;
+      throw Error("the other ranks continue without this one: it was not heard of for longer than the timeout",
+                  where_of(self_), "raise the timeout (ddp_timeout) if ranks may stand still for so long");
+    }
+    if (step.kind == WorldStep::Kind::Propose) {
+      store_->compare_set(world_key(step.world.number), "", encode(step.world));
+      continue;
+    }
+    if (deadline.passed()) {
+      throw TimeoutError("no rank of the group is lost, so there is nothing to continue without", where_of(self_),
+                         "see the failure that came before this one");
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+bool WorldAgreement::meet(const RankWorld& world, Deadline deadline) {
+  store_->set(ready_key(world, self_.global_rank), "1");
+  std::vector<std::string> keys{world_key(world.number + 1)};
+  for (const Peer& peer : world.members) keys.push_back(ready_key(world, peer.global_rank));
+  for (;;) {
+    const auto values = store_->try_get_all(keys);
+    if (values.front()) return false;
+    if (std::all_of(values.begin() + 1, values.end(), [](const auto& value) { return value.has_value(); })) return true;
+    for (const int lost : gone()) {
+      if (world.rank_of(lost) >= 0) return false;
+    }
+    if (deadline.passed()) {
+      std::string missing;
+      for (std::size_t i = 1; i < values.size(); ++i) {
+        if (!values[i]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", describe(world.members[i - 1]));
+      }
+      throw TimeoutError("these ranks live, and did not arrive to form the next group: " + missing, where_of(self_),
+                         "read their logs; raise the timeout (ddp_timeout) if they were only slow");
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+std::int64_t WorldAgreement::asked() {
+  const auto text = store_->try_get(kAsked);
+  return text ? std::stoll(*text) : 0;
+}
+
+// Those whose request is complete, and who are neither lost nor members.
+std::vector<Peer> WorldAgreement::waiting(const RankWorld& current, std::int64_t asked) {
+  std::vector<std::string> keys;
+  for (std::int64_t i = settled_ + 1; i <= asked; ++i) keys.push_back(request_key(i));
+  std::vector<Peer> found;
+  if (keys.empty()) return found;
+  const std::set<int> gone = this->gone();
+  bool all_are_settled = true;
+  for (const auto& text : store_->try_get_all(keys)) {
+    const std::optional<Peer> peer = text ? std::optional<Peer>(peer_of(*text)) : std::nullopt;
+    const bool is_settled = peer && (gone.count(peer->global_rank) != 0 || current.rank_of(peer->global_rank) >= 0);
+    if (peer && !is_settled) found.push_back(*peer);
+    all_are_settled = all_are_settled && is_settled;
+  }
+  if (all_are_settled) settled_ = asked;
+  return found;
+}
+
+bool WorldAgreement::someone_waits(const RankWorld& current) {
+  const std::int64_t requests = asked();
+  return requests > settled_ && !waiting(current, requests).empty();
+}
+
+RankWorld WorldAgreement::wait_for_admission(Deadline deadline) {
+  const std::int64_t number = store_->add(kAsked, 1);
+  store_->set(request_key(number), text_of(self_));
+  for (std::int64_t world = 1;;) {
+    if (const auto text = store_->try_get(world_key(world))) {
+      RankWorld found = decode_world(*text);
+      if (found.rank_of(self_.global_rank) >= 0) return found;
+      ++world;
+      continue;
+    }
+    if (store_->try_get(kClosed)) {
+      throw Error("the training ended before this rank could join it", where_of(self_),
+                  "nothing is to be done: the other ranks have its result");
+    }
+    if (deadline.passed()) {
+      throw TimeoutError("the ranks of the job did not let this one join", where_of(self_),
+                         "see whether they still train; they look for new ranks at the start of each update");
+    }
+    std::this_thread::sleep_for(std::min(kLookAtTheDoor, deadline.remaining()));
+  }
+}
+
+void WorldAgreement::leave() {
+  for (std::string before = store_->try_get(kLeft).value_or("");;) {
+    const std::string after =
+        before.empty() ? std::to_string(self_.global_rank) : fmt::format("{} {}", before, self_.global_rank);
+    const std::string now = store_->compare_set(kLeft, before, after);
+    if (now == after) return;
+    before = now;
+  }
+}
+
+void WorldAgreement::close() { store_->set(kClosed, "1"); }
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/deadline.h"
+#include "lockstep/net/worlds/world.h"
+
+namespace lockstep {
+
+/// One process's part in the agreement on worlds: what `next_step` decides, over the job's store. No process leads: any
+/// member may propose, and the store, which is outside of the ranks, keeps the first proposal. One thread at a time.
+class WorldAgreement {
+ public:
+  /// @param store  of the job, equal on all its processes
+  /// @param self   this process
+  WorldAgreement(std::shared_ptr<Store> store, Peer self);
+
+  /// The next world of `current`'s members; waits until one of them is gone, or until a world was proposed.
+  /// @param must_change  propose one even if no member is gone
+  /// @param admits       let waiting processes in: all members must say so at the same place of their work
+  /// @throws TimeoutError  if nothing has changed by the deadline
+  /// @throws Error  if the other members continue without this process
+  RankWorld next(const RankWorld& current, bool must_change, bool admits, Deadline deadline);
+  /// Reports that this process is ready to connect `world`, and waits for its other members.
+  /// @return  false if one of them is gone, or another world has been proposed meanwhile
+  /// @throws TimeoutError  naming the members that did not arrive
+  bool meet(const RankWorld& world, Deadline deadline);
+
+  /// From now on these members of the present world count as gone, although their processes may live: they were not
+  /// heard of within the timeout.
+  void give_up(int global_rank) { given_up_.insert(global_rank); }
+
+  /// A member's look for processes that want to join.
+  bool someone_waits(const RankWorld& current);
+  /// A new process asks to be let in, and waits until it is a member of a world, which may not be the newest any more.
+  /// @throws Error  if the members need no others any more
+  /// @throws TimeoutError  at the deadline
+  RankWorld wait_for_admission(Deadline deadline);
+  /// This process needs the others no more, and is not to be taken for lost.
+  void leave();
+  /// The members need no more processes.
+  void close();
+
+ private:
+  std::set<int> gone();
+  std::vector<Peer> waiting(const RankWorld& current, std::int64_t asked);
+  std::int64_t asked();
+
+  std::shared_ptr<Store> store_;
+  Peer self_;
+  std::set<int> given_up_;
+  std::int64_t settled_ = 0;  // requests to join that need no answer any more
+};
+
+}  // namespace lockstep

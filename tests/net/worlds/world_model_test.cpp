@@ -1,0 +1,238 @@
+// Explores every order in which the members of a world can read, propose, meet and be killed, with the decision that
+// the ranks use. The store is a few numbers here; each access to it is one step, and a kill or its discovery may come
+// between any two steps.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/net/worlds/world.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kProcesses = 4;
+using Set = unsigned;  // of processes, one bit each
+Set one(int process) { return 1U << static_cast<unsigned>(process); }
+bool holds(Set set, int process) { return (set & one(process)) != 0; }
+
+enum class Phase { Working, Reading, Looking, Proposing, Meeting, Formed, AtTheDoor, Dead };
+
+struct Process {
+  Phase phase = Phase::Dead;
+  int world = 0;     // the one it is in, or has adopted
+  Set proposal = 0;  // what it is about to store
+  bool admits = false;
+};
+
+struct Model {
+  std::array<Process, kProcesses> processes;
+  std::vector<Set> worlds;   // the store's; number 0 is the launcher's
+  std::map<int, Set> ready;  // by world
+  Set lost = 0;              // the store's list
+  Set waiting = 0;           // requests to join
+  int kills_left = 0;
+
+  std::string key() const {
+    std::string text;
+    for (const Process& each : processes) {
+      for (const unsigned number : {static_cast<unsigned>(each.phase), static_cast<unsigned>(each.world), each.proposal,
+                                    each.admits ? 1U : 0U}) {
+        text += std::to_string(number) + ",";
+      }
+    }
+    for (const Set world : worlds) text += std::to_string(world) + ";";
+    for (const auto& [world, set] : ready) text += std::to_string(world) + ":" + std::to_string(set) + ";";
+    return text + std::to_string(lost) + "/" + std::to_string(waiting) + "/" + std::to_string(kills_left);
+  }
+};
+
+RankWorld world_of(std::int64_t number, Set members) {
+  RankWorld world;
+  world.number = number;
+  for (int process = 0; process < kProcesses; ++process) {
+    if (holds(members, process)) world.members.push_back({process, "host", "id", 100 + process, process});
+  }
+  return world;
+}
+
+Set members_of(const RankWorld& world) {
+  Set members = 0;
+  for (const Peer& peer : world.members) members |= one(peer.global_rank);
+  return members;
+}
+
+class Explorer {
+ public:
+  void explore(const Model& model) {
+    if (!seen_.insert(model.key()).second || ::testing::Test::HasFailure()) return;
+    std::vector<Model> after;
+    for (int process = 0; process < kProcesses; ++process) add_steps(model, process, after);
+    add_discoveries(model, after);
+    if (after.empty()) check_end(model);
+    // A kill is always possible, and never needed.
+    if (model.kills_left > 0) {
+      for (int process = 0; process < kProcesses; ++process) add_kill(model, process, after);
+    }
+    for (const Model& next : after) explore(next);
+  }
+  std::size_t states() const { return seen_.size(); }
+
+ private:
+  static bool has_next(const Model& model, int world) { return world + 1 < static_cast<int>(model.worlds.size()); }
+
+  static void adopt(Model& model, int process) {
+    Process& self = model.processes[static_cast<std::size_t>(process)];
+    const RankWorld next = world_of(self.world + 1, model.worlds[static_cast<std::size_t>(self.world) + 1]);
+    const WorldStep step = next_step({world_of(self.world, 0), next, {}, {}, false, false});
+    ASSERT_EQ(step.kind, WorldStep::Kind::Adopt);
+    ASSERT_TRUE(holds(members_of(step.world), process)) << "a process that lives was left out";
+    ++self.world;
+    self.phase = Phase::Meeting;
+    self.admits = false;
+    model.ready[self.world] |= one(process);
+  }
+
+  static void look(Model& model, int process) {
+    Process& self = model.processes[static_cast<std::size_t>(process)];
+    WorldView view{
+        world_of(self.world, model.worlds[static_cast<std::size_t>(self.world)]), {}, {}, {}, self.admits, self.admits};
+    for (int other = 0; other < kProcesses; ++other) {
+      if (holds(model.lost, other)) view.gone.insert(other);
+    }
+    view.waiting = world_of(0, model.waiting).members;
+    const WorldStep step = next_step(view);
+    self.phase = step.kind == WorldStep::Kind::Propose ? Phase::Proposing : Phase::Reading;
+    self.proposal = members_of(step.world);
+  }
+
+  // At most one step for each process, because a process that waits for others makes none.
+  static void add_steps(const Model& model, int process, std::vector<Model>& after) {
+    Model next = model;
+    Process& self = next.processes[static_cast<std::size_t>(process)];
+    const Set own_world =
+        self.world < static_cast<int>(model.worlds.size()) ? model.worlds[static_cast<std::size_t>(self.world)] : 0;
+    const bool member_is_lost = (own_world & model.lost) != 0;
+    const bool may_continue = member_is_lost || self.admits || has_next(model, self.world);
+    switch (self.phase) {
+      case Phase::Working:  // notices by itself, or by the others' leaving
+      case Phase::Formed:
+        if (!member_is_lost && !self.admits && !has_next(model, self.world)) return;
+        self.phase = Phase::Reading;
+        break;
+      case Phase::Reading:
+        if (!may_continue) return;
+        if (has_next(model, self.world)) {
+          adopt(next, process);
+        } else {
+          self.phase = Phase::Looking;
+        }
+        break;
+      case Phase::Looking:
+        look(next, process);
+        break;
+      case Phase::Proposing:
+        if (!has_next(model, self.world)) next.worlds.push_back(self.proposal);
+        self.phase = Phase::Reading;
+        break;
+      case Phase::Meeting:
+        if (has_next(model, self.world) || member_is_lost) {
+          self.phase = Phase::Reading;
+        } else if (next.ready[self.world] == own_world) {
+          self.phase = Phase::Formed;
+        } else {
+          return;
+        }
+        break;
+      case Phase::AtTheDoor: {
+        int found = 0;
+        for (std::size_t world = 1; world < model.worlds.size() && found == 0; ++world) {
+          if (holds(model.worlds[world], process)) found = static_cast<int>(world);
+        }
+        if (found == 0) return;
+        self.phase = Phase::Meeting;
+        self.world = found;
+        next.ready[found] |= one(process);
+        break;
+      }
+      case Phase::Dead:
+        return;
+    }
+    after.push_back(std::move(next));
+  }
+
+  static void add_discoveries(const Model& model, std::vector<Model>& after) {
+    for (int process = 0; process < kProcesses; ++process) {
+      const bool was_there = process < kProcesses - 1 || holds(model.waiting, process);
+      if (!was_there || model.processes[static_cast<std::size_t>(process)].phase != Phase::Dead ||
+          holds(model.lost, process)) {
+        continue;
+      }
+      Model next = model;
+      next.lost |= one(process);
+      after.push_back(std::move(next));
+    }
+  }
+
+  static void add_kill(const Model& model, int process, std::vector<Model>& after) {
+    if (model.processes[static_cast<std::size_t>(process)].phase == Phase::Dead) return;
+    Model next = model;
+    next.processes[static_cast<std::size_t>(process)].phase = Phase::Dead;
+    --next.kills_left;
+    after.push_back(std::move(next));
+  }
+
+  // Nothing moves any more: those that live are in one world, which they have formed, and it has no others.
+  static void check_end(const Model& model) {
+    Set alive = 0;
+    for (int process = 0; process < kProcesses; ++process) {
+      const Phase phase = model.processes[static_cast<std::size_t>(process)].phase;
+      if (phase != Phase::Dead && phase != Phase::AtTheDoor) alive |= one(process);
+    }
+    if (alive == 0) return;
+    const auto newest = static_cast<int>(model.worlds.size()) - 1;
+    EXPECT_EQ(model.worlds.back(), alive) << model.key();
+    for (int process = 0; process < kProcesses; ++process) {
+      if (!holds(alive, process)) continue;
+      const Process& self = model.processes[static_cast<std::size_t>(process)];
+      EXPECT_TRUE(self.phase == Phase::Formed || self.phase == Phase::Working) << model.key();
+      EXPECT_EQ(self.world, newest) << model.key();
+    }
+  }
+
+  std::set<std::string> seen_;
+};
+
+Model three_members(int kills) {
+  Model model;
+  for (std::size_t process = 0; process < 3; ++process) model.processes[process].phase = Phase::Working;
+  model.worlds = {7};
+  model.kills_left = kills;
+  return model;
+}
+
+TEST(WorldModel, SurvivorsOfAnyKillsFormOneWorldOfThemselves) {
+  for (const int kills : {0, 1, 2}) {
+    Explorer explorer;
+    explorer.explore(three_members(kills));
+    EXPECT_GT(explorer.states(), kills == 0 ? 0U : 50U);
+  }
+}
+
+TEST(WorldModel, AProcessIsLetInOrDiesWhoeverIsKilledMeanwhile) {
+  for (const int kills : {0, 1, 2}) {
+    Model model = three_members(kills);
+    for (std::size_t process = 0; process < 3; ++process) model.processes[process].admits = true;
+    model.processes[3].phase = Phase::AtTheDoor;
+    model.waiting = 8;
+    Explorer explorer;
+    explorer.explore(model);
+    EXPECT_GT(explorer.states(), 50U);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
