@@ -14,6 +14,7 @@
 #include "lockstep/base/group_place.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/heap.h"
+#include "lockstep/comm/default_group.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/host_threads.h"
 #include "lockstep/comm/local_device.h"
@@ -145,6 +146,15 @@ void init_process_group(const std::string& backend, const std::string& init_meth
   options.rank = rank;
   options.timeout = timeout;
   init_process_group(options);
+}
+
+void replace_default_group(std::shared_ptr<Communicator> group, std::shared_ptr<Store> store) {
+  Default& current = the_default();
+  const std::lock_guard<std::mutex> lock(current.mutex);
+  set_log_rank(group->rank());
+  set_default_place(GroupPlace{group->rank(), group->world_size()});
+  current.group = std::move(group);
+  if (store) current.store = std::move(store);
 }
 
 bool is_initialized() {

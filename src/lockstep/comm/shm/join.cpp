@@ -19,7 +19,7 @@
 namespace lockstep::shm {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(200);  // between checks whether the awaited rank still lives
+constexpr std::chrono::milliseconds kLook(50);  // between checks whether the awaited ranks still live
 
 Token random_token(const std::string& where) {
   Token token{};
@@ -118,12 +118,17 @@ Segment await_block(const Membership& membership, MemorySharing& sharing, const 
   const std::string where = membership.where();
   const Recipient me{sharing.inbox(), {random_token(where), kBlockNumber}};
   membership.store->set(inbox_key(membership.rank), to_text(me, sharing.inbox_folder()));
+  // Whichever rank is lost, rank 0 gives up, and may live on.
+  std::vector<int> others;
+  for (int rank = 0; rank < membership.world_size; ++rank) {
+    if (rank != membership.rank) others.push_back(rank);
+  }
   Segment block;
   for (;;) {
     block = sharing.accept(me.label, layout.total_bytes(),
                            std::min<std::chrono::milliseconds>(deadline.remaining(), kLook));
     if (block.mapping) break;
-    throw_if_lost(membership, watch, {0});
+    throw_if_lost(membership, watch, others);
     if (deadline.passed()) throw_missing(membership, {0}, "has not set up the shared memory");
   }
   const auto& header = *reinterpret_cast<const GroupHeader*>(block.mapping->data());
