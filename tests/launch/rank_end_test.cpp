@@ -33,6 +33,10 @@ INSTANTIATE_TEST_SUITE_P(
         RankEndCase{"victim_ends_first", {end_of(0, 1, 0, kVictim), end_of(1, 1, 0, {"ValueError: x"})}, 1},
         RankEndCase{"only_victims", {end_of(3, 1, 0, kVictim), end_of(1, 1, 0, kVictim)}, 3},
         RankEndCase{"asked_ones_do_not_count", {end_of(0, 1, 0, kVictim), asked(end_of(1, 0, SIGTERM))}, 0},
+        RankEndCase{"what_was_survived_is_no_cause", {survived(end_of(2, 0, SIGKILL)), end_of(0, 1)}, 0},
+        RankEndCase{"unless_the_last_ones_died_of_it",
+                    {survived(end_of(2, 0, SIGKILL)), with_file(end_of(0, 1), Kind::LostPeer, 2)},
+                    2},
         RankEndCase{"a_signal_is_a_cause", {end_of(0, 0, SIGKILL, kVictim), end_of(1, 1)}, 0},
         RankEndCase{
             "the_file_says_who_left", {with_file(end_of(0, 1, 0, {"giving up"}), Kind::PeerLeft, 3), end_of(3, 1)}, 3},

@@ -32,6 +32,11 @@ inline RankEnd asked(RankEnd end) {
   return end;
 }
 
+inline RankEnd survived(RankEnd end) {
+  end.survived = true;
+  return end;
+}
+
 // The last words of a rank that lost a peer over Gloo.
 inline const std::vector<std::string> kVictim{
     "RuntimeError: [pair.cc:598] Connection closed by peer [127.0.0.1]:40113"};

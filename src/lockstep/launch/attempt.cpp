@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lockstep/base/log.h"
+#include "lockstep/base/processor/topology.h"
 #include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/ranks/failure_report.h"
 
@@ -56,10 +57,59 @@ std::string Attempt::story_of_other_node() const {
   return outcome_->story;
 }
 
-void Attempt::take_end(const RankEnd& end) {
+void Attempt::start(const std::vector<RankPlace>& places) {
+  restarts_ = places.front().restart_count;
+  next_member_ = places.front().world_size;
+  ranks_.start(places);
+}
+
+// Ranks that have announced it continue without one that fails, as long as one of them is there or has succeeded.
+bool Attempt::is_survived(const RankEnd& end) const {
+  if (failed_ || has_reported_ || outcome_ || signal_ || end.status.success() || end.was_asked) return false;
+  return ranks_.last_announced_survival() && (ranks_.running_members() > 0 || ranks_.a_member_succeeded());
+}
+
+void Attempt::continue_without(const RankEnd& end) {
+  ranks_.note_survived();
+  const int left = ranks_.running_members();
+  const std::string who =
+      fmt::format("rank {} (local rank {}, pid {}) on {}", end.rank, end.local_rank, end.pid, host_name());
+  if (!end.was_member) {
+    log_warning("{}, which was to take a lost rank's place, ended: {}", who, end.status.describe());
+  } else {
+    const std::string others = left > 0
+                                   ? fmt::format("continue with {} rank{} on this host", left, left == 1 ? "" : "s")
+                                   : std::string("had finished their work");
+    log_warning("{} ended: {}. The others {}", who, end.status.describe(), others);
+  }
+  // A process that was not let in, and ended by itself, would do so again.
+  if (left > 0 && (end.was_member || end.status.signal != 0)) replace(end);
+}
+
+void Attempt::replace(const RankEnd& end) {
+  if (!nodes_.replaces_ranks() || restarts_ >= parts_.plan.max_restarts) return;
+  ++restarts_;
+  nodes_.note_replacement();
+  try {
+    ranks_.replace_last(next_member_++);
+  } catch (const Error& error) {
+    log_warning("no process takes the place of rank {}: {}", end.rank, error.happened());
+  }
+}
+
+void Attempt::take_end(const RankEnd& last) {
+  const RankEnd end = last;  // a process that takes its place may end at once, too
   if (!end.status.success() && !end.was_asked) {
-    failed_ = true;
-    nodes_.mark_lost(end.rank, end.status.describe());
+    nodes_.mark_lost(end.member, end.status.describe());
+    if (is_survived(end)) {
+      continue_without(end);
+    } else {
+      failed_ = true;
+    }
+  }
+  // Nobody is left to let the others in.
+  if (!failed_ && !signal_ && ranks_.running_members() == 0 && ranks_.a_member_succeeded() && !ranks_.all_ended()) {
+    ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
   }
   if (failed_) {
     const bool is_stopping = has_reported_ || outcome_ || signal_;

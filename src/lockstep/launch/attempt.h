@@ -19,7 +19,7 @@ class Attempt {
   Attempt& operator=(const Attempt&) = delete;
 
   /// @throws Error  if a rank cannot be started
-  void start(const std::vector<RankPlace>& places) { ranks_.start(places); }
+  void start(const std::vector<RankPlace>& places);
   /// Returns when all ranks of this node have ended, and the outcome of all nodes' ranks is known.
   void run();
   /// Ends the processes that ranks left running.
@@ -35,6 +35,9 @@ class Attempt {
 
  private:
   void take_end(const RankEnd& end);
+  bool is_survived(const RankEnd& end) const;
+  void continue_without(const RankEnd& end);
+  void replace(const RankEnd& end);
   void report_once_cause_is_known();
   void report_failure();
   void take_outcome();
@@ -47,6 +50,8 @@ class Attempt {
   RankGroup ranks_;
   EventLoop::Token signal_watch_ = 0;
   EventLoop::Token outcome_watch_ = 0;
+  int restarts_ = 0;     // before this attempt, and ranks that were replaced in it
+  int next_member_ = 0;  // number of the next process that takes a lost rank's place
   bool failed_ = false;
   bool has_reported_ = false;  // a failure, to the other nodes
   bool urgent_ = false;

@@ -54,9 +54,10 @@ JobFolder::~JobFolder() {
   std::filesystem::remove_all(private_path_, ignored);
 }
 
-std::string JobFolder::rank_path(std::int64_t attempt, int local_rank) const {
+std::string JobFolder::rank_path(std::int64_t attempt, int local_rank, int member) const {
   const std::string& base = log_path_.empty() ? private_path_ : log_path_;
   std::string path = base + "/attempt_" + std::to_string(attempt) + "/" + std::to_string(local_rank);
+  if (member >= 0) path += "/member_" + std::to_string(member);
   make_folder(path);
   return path;
 }

@@ -21,7 +21,8 @@ class JobFolder {
 
   /// "attempt_<attempt>/<local_rank>" in the log folder, in torchrun's naming, or in the private folder; created if
   /// missing.
-  std::string rank_path(std::int64_t attempt, int local_rank) const;
+  /// @param member  of a process that takes a lost rank's place, which has a folder of its own; -1: a rank of the start
+  std::string rank_path(std::int64_t attempt, int local_rank, int member = -1) const;
 
  private:
   std::string private_path_;

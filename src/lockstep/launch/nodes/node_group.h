@@ -34,6 +34,9 @@ class NodeGroup {
   /// Reports to the ranks of all nodes, if this node serves the store, that a rank is gone; earlier than its socket
   /// shows it.
   virtual void mark_lost(int rank, const std::string& cause) = 0;
+  /// Whether a lost rank whose loss the others survive gets a successor, which counts as a restart.
+  virtual bool replaces_ranks() const { return false; }
+  virtual void note_replacement() {}
   /// Reports to the other nodes that a rank has failed here, and how; the first report counts.
   /// @param blames_a_peer  the rank reported that it had lost another one
   virtual void report_failure(const std::string& story, bool blames_a_peer) = 0;

@@ -21,7 +21,8 @@ Agreement OneNode::agree() {
   outcome_.reset();
   server_.forget_generations_before(attempt_);
   Agreement agreement;
-  agreement.generation = agreement.restarts = attempt_;
+  agreement.generation = attempt_;
+  agreement.restarts = attempt_ + replacements_;
   agreement.world_size = plan_.local_ranks;
   if (plan_.master_port == 0) port_.emplace();  // a new port: a process of the last attempt may still use the old one
   agreement.master_port = port_ ? port_->number() : plan_.master_port;
@@ -33,7 +34,7 @@ void OneNode::mark_lost(int rank, const std::string& cause) {
 }
 
 void OneNode::report_failure(const std::string& story, bool /*blames_a_peer*/) {
-  outcome_.publish(Outcome::of_failure(story, attempt_, plan_.max_restarts));
+  outcome_.publish(Outcome::of_failure(story, attempt_ + replacements_, plan_.max_restarts));
 }
 
 void OneNode::report_leaving(const std::string& why) { outcome_.publish({false, true, false, why}); }

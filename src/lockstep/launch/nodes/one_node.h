@@ -21,6 +21,8 @@ class OneNode : public NodeGroup {
 
   Agreement agree() override;
   void mark_lost(int rank, const std::string& cause) override;
+  bool replaces_ranks() const override { return true; }
+  void note_replacement() override { ++replacements_; }
   void report_failure(const std::string& story, bool blames_a_peer) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;
@@ -33,6 +35,7 @@ class OneNode : public NodeGroup {
   StoreServer server_;
   std::optional<HeldPort> port_;  // of this attempt
   int attempt_ = 0;
+  int replacements_ = 0;  // of lost ranks, in all attempts
 };
 
 }  // namespace lockstep

@@ -81,11 +81,17 @@ bool is_consequence(const RankEnd& end) {
 int blamed_by(const RankEnd& end) { return end.error.cause ? end.error.cause->rank : -1; }
 
 const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
-  const RankEnd* first = nullptr;
-  for (const RankEnd& end : ends) {
-    if (!failed(end)) continue;
-    if (first == nullptr || distance_from_cause(end) < distance_from_cause(*first)) first = &end;
-  }
+  const auto nearest = [&](bool with_survived) {
+    const RankEnd* first = nullptr;
+    for (const RankEnd& end : ends) {
+      if (!failed(end) || (end.survived && !with_survived)) continue;
+      if (first == nullptr || distance_from_cause(end) < distance_from_cause(*first)) first = &end;
+    }
+    return first;
+  };
+  // A loss that the others survived counts only if nothing else explains their end.
+  const RankEnd* first = nearest(false);
+  if (first == nullptr || is_consequence(*first)) first = nearest(true);
   if (first == nullptr || !is_consequence(*first)) return first;
   const auto reported = std::find_if(ends.begin(), ends.end(), had_reported_failure);
   return reported != ends.end() ? &*reported : follow_blame(first, ends);

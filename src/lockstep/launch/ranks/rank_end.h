@@ -25,7 +25,10 @@ struct RankEnd {
   int local_rank = 0;
   pid_t pid = -1;
   ExitStatus status;
-  bool was_asked = false;               ///< it was running when the launcher asked it to end
+  int member = 0;          ///< as LOCKSTEP_MEMBER; of a rank from the start: its rank
+  bool was_member = true;  ///< false: it was to take a lost rank's place, and the others had not let it in yet
+  bool survived = false;   ///< the other ranks continued without it
+  bool was_asked = false;  ///< it was running when the launcher asked it to end
   std::vector<std::string> last_lines;  ///< of its stderr
   ErrorFile error;
 };
@@ -42,7 +45,8 @@ int blamed_by(const RankEnd& end);
 /// The rank that failed first by cause, among `ends`, which are in the order of the ranks' ends. A rank that failed by
 /// itself precedes a timeout or a disagreement, and these precede ranks whose failure another one explains. If there
 /// are only such ranks, it is the rank to which their blame leads; if the blame forms a circle, it is the rank of the
-/// circle that ended first. A rank that was asked to end counts only if it had reported a failure before. Null if no
+/// circle that ended first. A rank that the others survived counts only if nothing else explains their failure. A rank
+/// that was asked to end counts only if it had reported a failure before. Null if no
 /// rank failed by itself.
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 

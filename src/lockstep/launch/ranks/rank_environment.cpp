@@ -42,6 +42,10 @@ Variables rank_variables(const RankPlace& place) {
       {"LOCKSTEP_GENERATION", std::to_string(place.generation)},
       {kJobMarkVariable, place.job_mark},
   };
+  if (!place.survival_file.empty()) variables.emplace_back("LOCKSTEP_SURVIVAL_FILE", place.survival_file);
+  // A job inside of such a process has ranks of its own.
+  if (place.member >= 0 || std::getenv("LOCKSTEP_MEMBER") != nullptr)
+    variables.emplace_back("LOCKSTEP_MEMBER", place.member >= 0 ? number(place.member) : "");
   if (!place.secret.empty()) variables.emplace_back("LOCKSTEP_SECRET", place.secret);
   if (!place.collective_timeout_s.empty()) variables.emplace_back("LOCKSTEP_TIMEOUT_S", place.collective_timeout_s);
   if (!place.trace_file.empty()) variables.emplace_back("LOCKSTEP_TRACE", place.trace_file);

@@ -22,9 +22,11 @@ struct RankPlace {
   int restart_count = 0;          ///< number of restarts after failures
   int max_restarts = 0;
   std::string run_id;
-  std::string error_file;            ///< path at which the rank may write a JSON object about its failure
-  std::string store;                 ///< address of the job's store
-  std::string secret;                ///< empty: no secret
+  int member = -1;            ///< number of a process that takes a lost rank's place; -1: it is a rank from the start
+  std::string survival_file;  ///< path of a file that the rank makes if it survives the loss of others
+  std::string error_file;     ///< path at which the rank may write a JSON object about its failure
+  std::string store;          ///< address of the job's store
+  std::string secret;         ///< empty: no secret
   std::string collective_timeout_s;  ///< empty: not given
   std::string trace_file;            ///< empty: no trace
   std::string trace_steps;           ///< empty: not given

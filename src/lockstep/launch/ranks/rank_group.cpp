@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/ranks/group_rank.h"
 #include "lockstep/launch/ranks/last_words.h"
 #include "lockstep/launch/ranks/written_cause.h"
 #include "lockstep/start/start_variables.h"
@@ -20,8 +22,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLastLines = 20;
-// Starting ranks need the cores more than spares that are being loaded.
-constexpr std::chrono::seconds kSpareDelay{1};
 
 UniqueFd open_file(const std::string& path, int flags) {
   UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
@@ -68,24 +68,6 @@ bool look_at(const ChildProcess& process, siginfo_t& info, int flags) {
 }
 
 }  // namespace
-
-struct RankGroup::Rank {
-  RankPlace place;
-  ChildCommand command;
-  ChildProcess process;
-  bool ended = false;
-  bool was_asked = false;  // it was running when `stop` asked it to end
-  EventLoop::Token watch = 0;
-  std::unique_ptr<OutputStream> out;  // null: stdout does not pass through the launcher
-  std::unique_ptr<OutputStream> err;
-  UniqueFd out_file;  // if the stream is written directly to a file
-  UniqueFd err_file;
-  std::string err_path;
-
-  std::size_t index() const { return static_cast<std::size_t>(place.local_rank); }
-  // The end of its stderr, from the pipe or the file.
-  TextTail tail() const { return err ? err->tail() : tail_of_file(err_path); }
-};
 
 RankGroup::RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end)
     : parts_(parts), on_end_(std::move(on_end)) {
@@ -164,12 +146,14 @@ int RankGroup::connect_stderr(Rank& rank, const std::string& folder) {
   return rank.err->write_end();
 }
 
-void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
+RankGroup::Rank& RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   ranks_.push_back(std::make_unique<Rank>());
   Rank& rank = *ranks_.back();
   rank.place = place;
-  const std::string folder = parts_.folder.rank_path(place.generation, place.local_rank);
+  rank.is_member = place.member < 0;
+  const std::string folder = parts_.folder.rank_path(place.generation, place.local_rank, place.member);
   rank.place.error_file = folder + "/error.json";
+  rank.place.survival_file = folder + "/survives";
 
   rank.command.arguments = with_local_rank(parts_.plan.command, place.local_rank);
   Variables variables = rank_variables(rank.place);
@@ -192,6 +176,12 @@ void RankGroup::start_rank(const RankPlace& place, const NodeCores& node) {
   }
   rank.out_file.reset();
   rank.err_file.reset();
+  return rank;
+}
+
+Deadline RankGroup::next_deadline() const {
+  const auto by_time = [](const Deadline& a, const Deadline& b) { return a.at() < b.at(); };
+  return std::min({act_at_, prepare_at_, look_at_}, by_time);
 }
 
 void RankGroup::take_end(Rank& rank) {
@@ -208,6 +198,8 @@ void RankGroup::take_end(Rank& rank) {
   end.local_rank = rank.place.local_rank;
   end.pid = rank.process.pid;
   end.status = status_of(info);
+  end.member = rank.place.member < 0 ? rank.place.rank : rank.place.member;
+  end.was_member = rank.is_member || std::filesystem::exists(rank.place.survival_file);
   end.was_asked = rank.was_asked;
   end.last_lines = last_words(rank.tail(), kLastLines);
   end.error = read_error_file(rank.place.error_file);
@@ -248,6 +240,7 @@ void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
 
 void RankGroup::act_on_time() {
   if (prepare_at_.passed()) prepare_spares();
+  if (look_at_.passed()) look_for_members();
   if (!act_at_.passed()) return;
   signal_all(SIGKILL);
   // Soon again: a process may have joined the group in between.

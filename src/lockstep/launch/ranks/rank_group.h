@@ -53,14 +53,25 @@ class RankGroup {
   /// Sends `signal` to the ranks that still run and to the processes that they started; SIGKILL after `grace`. A second
   /// call can only shorten the time.
   void stop(int signal, std::chrono::milliseconds grace);
+  /// Starts a process that takes the place of the rank that ended last, whose end the others survive: a warm spare if
+  /// there is one. @throws Error  if it cannot be started
+  void replace_last(int member);
+  /// The others have survived the end of the rank that ended last.
+  void note_survived() { ends_.back().survived = true; }
   /// Does what is due now.
   void act_on_time();
-  Deadline next_deadline() const { return act_at_.at() < prepare_at_.at() ? act_at_ : prepare_at_; }
+  Deadline next_deadline() const;
   /// The signal that `stop` sent and its receivers, and when SIGKILL is due; empty and never if `stop` was not called.
   const SentSignal& sent() const { return sent_; }
   Deadline kill_at() const { return kill_at_; }
 
   bool all_ended() const { return running_ == 0; }
+  /// Ranks that run, without those that the others have not let in yet.
+  int running_members() const;
+  /// Whether a member has ended well: then it has the whole result.
+  bool a_member_succeeded() const;
+  /// Whether the rank that ended last had announced that the ranks survive each other.
+  bool last_announced_survival() const;
   bool is_running(pid_t pid) const;
   /// @param rank  rank in the job
   bool is_running_rank(int rank) const;
@@ -71,7 +82,8 @@ class RankGroup {
 
  private:
   struct Rank;
-  void start_rank(const RankPlace& place, const NodeCores& node);
+  Rank& start_rank(const RankPlace& place, const NodeCores& node);
+  void look_for_members();
   int connect_stdout(Rank& rank, const std::string& folder);
   int connect_stderr(Rank& rank, const std::string& folder);
   void take_end(Rank& rank);
@@ -90,6 +102,7 @@ class RankGroup {
   Deadline kill_at_ = Deadline::never();
   Deadline act_at_ = Deadline::never();
   Deadline prepare_at_ = Deadline::never();  // when to load spares for the next start
+  Deadline look_at_ = Deadline::never();     // when to see whether a new rank is a member
 };
 
 }  // namespace lockstep

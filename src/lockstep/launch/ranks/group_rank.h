@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "lockstep/launch/ranks/rank_group.h"
+
+namespace lockstep {
+
+// Starting ranks need the cores more than spares that are being loaded.
+constexpr std::chrono::seconds kSpareDelay{1};
+
+/// One rank of a RankGroup, for its sources only.
+struct RankGroup::Rank {
+  RankPlace place;
+  ChildCommand command;
+  ChildProcess process;
+  bool ended = false;
+  bool was_asked = false;  // it was running when `stop` asked it to end
+  bool is_member = true;   // false: it is to take a lost rank's place
+  EventLoop::Token watch = 0;
+  std::unique_ptr<OutputStream> out;  // null: stdout does not pass through the launcher
+  std::unique_ptr<OutputStream> err;
+  UniqueFd out_file;  // if the stream is written directly to a file
+  UniqueFd err_file;
+  std::string err_path;
+
+  std::size_t index() const { return static_cast<std::size_t>(place.local_rank); }
+  // The end of its stderr, from the pipe or the file.
+  TextTail tail() const { return err ? err->tail() : tail_of_file(err_path); }
+};
+
+}  // namespace lockstep
