@@ -106,6 +106,7 @@
 #include "lockstep/parallel/communication_hook.h"         // hooks: how a bucket is reduced
 #include "lockstep/parallel/contrastive_loss.h"           // negatives from all ranks
 #include "lockstep/parallel/distributed_data_parallel.h"  // DistributedDataParallel: one replica for each rank
+#include "lockstep/parallel/elastic_loop.h"               // a loop that survives lost ranks
 #include "lockstep/parallel/functional.h"                 // collectives that autograd differentiates
 #include "lockstep/parallel/fuse_options.h"               // how ranks share an optimizer's step
 #include "lockstep/parallel/local_sgd.h"                  // post-local SGD and DiLoCo

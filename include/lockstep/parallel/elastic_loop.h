@@ -1,0 +1,71 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/process_group.h"
+
+namespace lockstep {
+
+class ElasticGroup;
+
+/// All that a rank gives another one that is behind it, or has taken a lost rank's place.
+struct ElasticState {
+  std::vector<at::Tensor> tensors;  ///< parameters and buffers, alike on all ranks; written in place
+  std::vector<torch::optim::Optimizer*> optimizers;
+  std::function<std::string()> save{};                   ///< everything else, as bytes; may be empty
+  std::function<void(const std::string& bytes)> load{};  ///< takes over what `save` returned
+};
+
+/// The steps of an elastic loop, for its body.
+class ElasticSteps {
+ public:
+  /// The ranks that there are now.
+  const std::shared_ptr<Communicator>& group() const;
+  /// The step to be made, from 0.
+  std::int64_t step() const;
+  /// Call it before each step: the step before it is done then. Collective.
+  /// @return  false if the body must return: all steps are done, or new ranks are let in
+  bool next();
+
+  /// For elastic_loop itself.
+  class Progress;
+  explicit ElasticSteps(Progress& progress) : progress_(progress) {}
+
+ private:
+  Progress& progress_;
+};
+
+/// Makes `steps` steps on ranks that may be lost, and replaced, while the process lives.
+///
+///     lockstep::elastic_loop(1000, {tensors, {&optimizer}}, [&](lockstep::ElasticSteps& steps) {
+///       lockstep::DistributedDataParallelOptions options;
+///       options.process_group = steps.group();
+///       options.virtual_shards = 8;
+///       lockstep::DistributedDataParallel ddp(model, options);
+///       while (steps.next()) {
+///         ddp.run_shards(steps.step(), [&](std::int64_t shard) { ... });
+///         optimizer.step();
+///       }
+///     });
+///
+/// If a rank is lost, what the body waits for throws. The other ranks then form a group; those that have done fewer
+/// steps get the state of one that has done the most; and the body is called again. So it builds on the group all that
+/// belongs to a group, changes the state only after the last exchange of a step, and lets the errors of exchanges pass.
+/// An optimizer must not be fused. With virtual shards no sample is lost, and the bits are those of the undisturbed
+/// loop. See docs/reference/survival.md.
+///
+/// Joins the job if the process has not yet (init_process_group), or takes a lost rank's place if `lockstep run`
+/// started it for that.
+/// @throws UsageError  without `lockstep run`
+/// @throws Error  what the body throws, if no rank is lost
+void elastic_loop(std::int64_t steps, const ElasticState& state, const std::function<void(ElasticSteps&)>& body,
+                  const ProcessGroupOptions& options = {});
+
+}  // namespace lockstep

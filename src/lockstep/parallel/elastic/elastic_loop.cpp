@@ -1,0 +1,143 @@
+#include "lockstep/parallel/elastic_loop.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/broadcast_text.h"
+#include "lockstep/comm/elastic/elastic_group.h"
+#include "lockstep/net/worlds/enter_job.h"
+#include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/agreement/module_sync.h"
+#include "lockstep/parallel/agreement/optimizer_sync.h"
+#include "lockstep/parallel/elastic/standing.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{50};
+
+std::unique_ptr<ElasticGroup> join_job(const ProcessGroupOptions& options) {
+  if (is_replacement()) {
+    auto group =
+        std::make_unique<ElasticGroup>(options.backend, options.timeout.value_or(default_timeout(options.backend)));
+    group->join();
+    return group;
+  }
+  if (!is_initialized()) init_process_group(options);
+  return std::make_unique<ElasticGroup>(default_group(), options.backend);
+}
+
+}  // namespace
+
+class ElasticSteps::Progress {
+ public:
+  Progress(std::int64_t steps, const ElasticState& state, std::unique_ptr<ElasticGroup> group)
+      : steps_(steps), state_(state), group_(std::move(group)) {
+    if (is_replacement()) position_ = -1;
+  }
+
+  ElasticGroup& group() { return *group_; }
+  std::int64_t step() const { return position_; }
+  bool is_done() const { return position_ >= steps_; }
+
+  // Before the body is called.
+  void begin() {
+    const Standing standing = compare_positions(*group_->group(), position_, false);
+    if (!standing.all_equal) take_over(standing);
+    has_begun_ = false;
+    lets_in_ = false;
+  }
+
+  bool next() {
+    if (std::exchange(has_begun_, true)) {
+      ++position_;
+      lets_in_ = someone_waits();
+    }
+    return !lets_in_ && !is_done();
+  }
+  bool lets_in() const { return lets_in_ && !is_done(); }
+
+ private:
+  // The ranks must agree on it.
+  bool someone_waits() {
+    Communicator& ranks = *group_->group();
+    const auto now = std::chrono::steady_clock::now();
+    bool waits = false;
+    if (ranks.rank() == 0 && now - looked_at_ >= kBetweenLooks) {
+      looked_at_ = now;
+      waits = group_->someone_waits();
+    }
+    if (ranks.world_size() == 1) return waits;
+    const at::Tensor flag = at::tensor({waits ? 1 : 0}, at::TensorOptions().dtype(at::kInt));
+    ranks.all_reduce(flag, ReduceOp::Max);
+    return flag.data_ptr<int>()[0] != 0;
+  }
+
+  void take_over(const Standing& standing) {
+    const at::NoGradGuard no_grad;
+    Communicator& ranks = *group_->group();
+    const bool is_behind = position_ < standing.newest;
+    const bool saves = ranks.rank() == standing.source && state_.save;
+    const std::string text = broadcast_text(ranks, saves ? state_.save() : "", standing.source);
+    if (is_behind) position_ = -1;  // half of a state is of no use, if the source is lost now
+    broadcast_coalesced(ranks, state_.tensors, standing.source);
+    for (torch::optim::Optimizer* optimizer : state_.optimizers)
+      broadcast_optimizer(ranks, *optimizer, standing.source);
+    if (!is_behind) return;
+    if (state_.load) state_.load(text);
+    position_ = standing.newest;
+  }
+
+  const std::int64_t steps_;
+  const ElasticState& state_;
+  std::unique_ptr<ElasticGroup> group_;
+  std::int64_t position_ = 0;
+  bool has_begun_ = false;  // the body has made its first call of next
+  bool lets_in_ = false;
+  std::chrono::steady_clock::time_point looked_at_{};
+};
+
+const std::shared_ptr<Communicator>& ElasticSteps::group() const { return progress_.group().group(); }
+std::int64_t ElasticSteps::step() const { return progress_.step(); }
+bool ElasticSteps::next() { return progress_.next(); }
+
+void elastic_loop(std::int64_t steps, const ElasticState& state, const std::function<void(ElasticSteps&)>& body,
+                  const ProcessGroupOptions& options) {
+  for (const torch::optim::Optimizer* optimizer : state.optimizers) {
+    const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
+    if (flat == nullptr || !flat->has_step_delegate()) continue;
+    throw UsageError("elastic_loop with a fused optimizer", "this process",
+                     "leave fuse out: what a fused update has half done when a rank is lost, the others cannot finish");
+  }
+  ElasticSteps::Progress progress(steps, state, join_job(options));
+  progress.group().announce();
+  for (;;) {
+    try {
+      progress.begin();
+      ElasticSteps now(progress);
+      body(now);
+      if (progress.lets_in()) {
+        progress.group().admit();
+        continue;
+      }
+      if (!progress.is_done()) {
+        throw UsageError(fmt::format("the body of elastic_loop returned in step {} of {}", progress.step(), steps),
+                         progress.group().group()->membership().where(),
+                         "return when ElasticSteps::next returns false");
+      }
+      progress.group().group()->barrier();
+      break;
+    } catch (...) {
+      progress.group().recover(std::current_exception());
+    }
+  }
+  progress.group().close();
+  progress.group().leave();
+}
+
+}  // namespace lockstep

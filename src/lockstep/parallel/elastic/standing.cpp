@@ -1,0 +1,34 @@
+#include "lockstep/parallel/elastic/standing.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+Standing compare_positions(Communicator& group, std::int64_t position, bool is_late) {
+  const auto longs = at::TensorOptions().dtype(at::kLong);
+  at::Tensor all = at::tensor({position, std::int64_t{is_late ? 1 : 0}}, longs);
+  if (group.world_size() > 1) {
+    const at::Tensor mine = all;
+    all = at::empty({group.world_size(), 2}, longs);
+    group.all_gather(all, mine);
+  }
+  const auto* const numbers = all.data_ptr<std::int64_t>();
+  Standing standing;
+  standing.newest = -1;
+  for (int rank = 0; rank < group.world_size(); ++rank) {
+    const std::int64_t of_rank = numbers[2 * rank];
+    standing.all_equal = standing.all_equal && of_rank == numbers[0];
+    if (of_rank <= standing.newest) continue;
+    standing.newest = of_rank;
+    standing.source = rank;
+    standing.is_late = numbers[2 * rank + 1] != 0;
+  }
+  if (standing.newest >= 0) return standing;
+  throw Error("all ranks that had the training's state are lost", group.membership().where(),
+              "resume from the last checkpoint");
+}
+
+}  // namespace lockstep

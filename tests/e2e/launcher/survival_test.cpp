@@ -1,0 +1,74 @@
+// Tests lockstep::elastic_loop under `lockstep run`: ranks that kill themselves at chosen places of a step.
+#include <string>
+
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+ProgramEnd train(const Words& flags, const Words& deaths) {
+  Words program{kBin + "/elastic_rank", "12"};
+  program.insert(program.end(), deaths.begin(), deaths.end());
+  return run(flags, program, {{"OMP_NUM_THREADS", "1"}});
+}
+
+// "bits 0123456789abcdef"
+std::string bits_in(const ProgramEnd& end) { return end.out.substr(0, 21); }
+
+const std::string& undisturbed() {
+  static const std::string bits = bits_in(train({"--nproc-per-node=2"}, {}));
+  return bits;
+}
+
+struct DeathsCase {
+  const char* name;
+  int ranks;
+  Words deaths;
+  std::string seen;  // of the ranks
+  friend std::ostream& operator<<(std::ostream& out, const DeathsCase& c) { return out << c.name; }
+};
+class ElasticLoop : public ::testing::TestWithParam<DeathsCase> {};
+
+TEST_P(ElasticLoop, TheOthersFinishWithTheBitsOfTheUndisturbedLoop) {
+  const DeathsCase& c = GetParam();
+  const ProgramEnd end = train({"--nproc-per-node=" + std::to_string(c.ranks)}, c.deaths);
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_EQ(bits_in(end), undisturbed()) << end.out << end.err;
+  EXPECT_TRUE(has(end.out, c.seen)) << end.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Places, ElasticLoop,
+    ::testing::Values(DeathsCase{"nobody", 4, {}, "ranks 4 to 4"},
+                      DeathsCase{"before_the_first_step", 2, {"1", "0", "start"}, "ranks 1 to 2"},
+                      DeathsCase{"at_the_start_of_a_step", 2, {"0", "5", "start"}, "ranks 1 to 2"},
+                      DeathsCase{"in_a_shard", 2, {"1", "5", "shard"}, "ranks 1 to 2"},
+                      DeathsCase{"with_all_gradients", 2, {"0", "5", "gradients"}, "ranks 1 to 2"},
+                      DeathsCase{"after_the_update", 2, {"1", "5", "update"}, "ranks 1 to 2"},
+                      DeathsCase{"in_the_last_step", 2, {"0", "11", "update"}, "ranks 1 to 2"},
+                      DeathsCase{"two_at_once", 4, {"0", "5", "gradients", "2", "5", "shard"}, "ranks 2 to 4"},
+                      DeathsCase{"one_after_the_other",
+                                 4,
+                                 {"0", "4", "shard", "1", "5", "gradients", "3", "6", "update"},
+                                 "ranks 1 to 4"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(ElasticLoopJobs, ALostRankIsReplacedAndTheLauncherReportsBoth) {
+  Words program{kBin + "/elastic_rank", "3000", "1", "5", "shard"};
+  const ProgramEnd end = run({"--nproc-per-node=2", "--max-restarts=1"}, program, {{"OMP_NUM_THREADS", "1"}});
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_TRUE(has(end.err, "killed by SIGKILL (Killed). The others continue with 1 rank on this host")) << end.err;
+  EXPECT_TRUE(has(end.err, "has joined in the place of rank 1: 2 ranks on this host")) << end.err;
+  EXPECT_TRUE(has(end.out, "ranks 1 to 2")) << end.out;
+  const ProgramEnd calm = run({"--nproc-per-node=1"}, {kBin + "/elastic_rank", "3000"}, {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(bits_in(end), bits_in(calm)) << "a new process has another state than the others";
+}
+
+TEST(ElasticLoopJobs, IfAllRanksDieTheyAreStartedAgainAsBefore) {
+  const ProgramEnd end = train({"--nproc-per-node=2"}, {"0", "5", "shard", "1", "5", "shard"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "failed first: killed by SIGKILL")) << end.err;
+}
+
+}  // namespace
+}  // namespace lockstep

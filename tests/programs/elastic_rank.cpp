@@ -1,0 +1,112 @@
+// A rank of a small training in lockstep::elastic_loop, on four virtual shards.
+//   elastic_rank STEPS [RANK STEP PLACE]...
+// Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
+// (it has them, and has not updated) or update (it has updated). Rank 0 of the end prints the bits of weights and
+// optimizer as a number, and how many ranks there were.
+#include <signal.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/process_group.h"
+#include "lockstep/models/mlp.h"
+#include "lockstep/optim/adam.h"
+#include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/parallel/elastic_loop.h"
+
+namespace {
+
+struct Death {
+  std::string rank;
+  std::int64_t step = 0;
+  std::string place;
+};
+std::vector<Death> deaths;
+
+void maybe_die(std::int64_t step, const std::string& place) {
+  if (std::getenv("LOCKSTEP_MEMBER") != nullptr) return;  // it took a lost rank's place
+  for (const Death& death : deaths) {
+    if (death.rank == std::getenv("RANK") && death.step == step && death.place == place) ::raise(SIGKILL);
+  }
+}
+
+std::uint64_t mixed(std::uint64_t hash, const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.detach().contiguous();
+  const auto* const bytes = static_cast<const unsigned char*>(plain.data_ptr());
+  for (std::size_t i = 0; i < plain.nbytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211ULL;
+  return hash;
+}
+
+int run(std::int64_t steps) {
+  torch::manual_seed(1);
+  lockstep::MlpOptions sizes;
+  sizes.features = 8;
+  sizes.hidden = {16};
+  sizes.classes = 3;
+  lockstep::Mlp model(sizes);
+  lockstep::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-2));
+  std::int64_t made = 0;  // what no tensor holds
+  int most_ranks = 0, least_ranks = 100;
+  lockstep::ElasticState state;
+  state.tensors = model->parameters();
+  state.optimizers = {&optimizer};
+  state.save = [&] { return std::to_string(made); };
+  state.load = [&](const std::string& bytes) { made = std::stoll(bytes); };
+  int last_rank = -1;
+  lockstep::elastic_loop(steps, state, [&](lockstep::ElasticSteps& now) {
+    most_ranks = std::max(most_ranks, now.group()->world_size());
+    least_ranks = std::min(least_ranks, now.group()->world_size());
+    last_rank = now.group()->rank();
+    lockstep::DistributedDataParallelOptions options;
+    options.process_group = now.group();
+    options.virtual_shards = 4;
+    lockstep::DistributedDataParallel ddp(model, options);
+    while (now.next()) {
+      const std::int64_t step = now.step();
+      maybe_die(step, "start");
+      ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {
+        if (shard + 1 == ddp.shards().end) maybe_die(step, "shard");
+        const at::Tensor numbers = torch::arange(step * 4 + shard, step * 4 + shard + 16).fmod(7).view({2, 8});
+        const at::Tensor labels = torch::tensor({(step + shard) % 3, (step * shard) % 3}, torch::kLong);
+        torch::nn::functional::cross_entropy(ddp(numbers.to(torch::kFloat)), labels).backward();
+      });
+      maybe_die(step, "gradients");
+      optimizer.step();
+      ++made;
+      maybe_die(step, "update");
+    }
+  });
+  if (made != steps) throw std::runtime_error("made " + std::to_string(made) + " updates");
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const at::Tensor& parameter : model->parameters()) hash = mixed(hash, parameter);
+  lockstep::NamedParameters names;
+  for (const auto& parameter : model->named_parameters()) names.emplace_back(parameter.key(), parameter.value());
+  for (const auto& [name, of_parameter] : optimizer.named_state(names)) {
+    for (const auto& [kind, tensor] : of_parameter.tensors) hash = mixed(hash, tensor);
+  }
+  if (last_rank == 0) {
+    std::printf("bits %016llx, ranks %d to %d\n", static_cast<unsigned long long>(hash), least_ranks, most_ranks);
+  }
+  lockstep::destroy_process_group();
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    for (int i = 2; i + 2 < count; i += 3) deaths.push_back({words[i], std::stoll(words[i + 1]), words[i + 2]});
+    return run(std::stoll(words[1]));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
