@@ -85,6 +85,10 @@ struct TrainingArguments {
   /// Above 0: an update has this many virtual shards of per_device_train_batch_size samples each, shared by the ranks,
   /// and the training has the same bits for every number of ranks.
   std::int64_t virtual_shards = 0;
+  /// If a rank is lost, the others finish the training without it, and let a new rank join that `lockstep run` starts
+  /// in its place. Needs virtual_shards, so that the result has the bits of the undisturbed training. `fuse` has no
+  /// effect then, and each checkpoint is awaited. See docs/reference/survival.md.
+  bool survive_lost_ranks = false;
   /// ddp: "shard_grad_op" shares gradients out too (FuseOptions::stage 2), "no_shard" does not; "auto_wrap" beside it
   /// changes nothing. Other ways of FullyShardedDataParallel are refused.
   std::optional<std::vector<std::string>> fsdp;

@@ -21,34 +21,19 @@
 #include "lockstep/checkpoint/agreement.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/local_device.h"
-#include "lockstep/comm/process_group.h"
-#include "lockstep/net/launcher_environment.h"
 #include "lockstep/start/kernel_choice.h"
 #include "lockstep/train/autocast_model.h"
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/early_stopping.h"
+#include "lockstep/train/joined_ranks.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/training_session.h"
 #include "lockstep/train/output_folder_lock.h"
+#include "lockstep/train/survival/survival.h"
 #include "lockstep/train/trainer_context.h"
 
 namespace lockstep {
 namespace {
-
-// The ranks of this job; null if this process is alone.
-std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
-  if (options.process_group) return options.process_group;
-  if (is_initialized()) return default_group();
-  adopt_launcher_environment();
-  if (env_int("WORLD_SIZE").value_or(1) < 2) return nullptr;  // if RANK is missing, joining reports it
-  ProcessGroupOptions how;
-  how.backend = options.args.ddp_backend.value_or("");
-  if (options.args.ddp_timeout) {
-    how.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*options.args.ddp_timeout * 1000));
-  }
-  init_process_group(how);
-  return default_group();
-}
 
 MixedPrecision precision_of(const TrainingArguments& args) {
   if (args.bf16 || args.fp16) return mixed_precision_named(args.bf16 ? "bf16" : "fp16", "training arguments");
@@ -139,8 +124,23 @@ struct Trainer::Implementation {
   // Runs `body` on rank 0 while the others wait. They throw what it throws.
   template <typename Body>
   void on_rank_0(const std::string& what, const Body& body) {
-    run_together(context.group, what, [&] {
-      if (context.rank() == 0) body();
+    section(
+        [&] {
+          run_together(context.group, what, [&] {
+            if (context.rank() == 0) body();
+          });
+        },
+        [] {});
+  }
+  // A call that the ranks make together, and repeat if one of them is lost meanwhile. @param alone  what a rank does
+  // that has missed its end
+  void section(const std::function<void()>& body, const std::function<void()>& alone) {
+    context.survival ? context.survival->section(context, body, alone) : body();
+  }
+  void evaluate(const std::function<void()>& body) {
+    section(body, [&] {
+      const HiddenGroup alone(context);
+      body();
     });
   }
   // Rank 0 takes the folder that this training writes into. If it cannot, no rank starts. If nothing is saved, the
@@ -148,10 +148,12 @@ struct Trainer::Implementation {
   void take_output_folder() {
     if (std::exchange(output_folder_is_taken, true)) return;
     const std::string& folder = context.args().output_dir;
-    on_rank_0("taking " + folder, [&] {
-      const bool may_be_closed = context.args().save_strategy == "no" && ::access(folder.c_str(), W_OK) != 0;
-      if (!may_be_closed) output_folder = OutputFolderLock::take(folder);
-    });
+    on_rank_0("taking " + folder, [&] { lock_output_folder(); });
+  }
+  void lock_output_folder() {
+    const std::string& folder = context.args().output_dir;
+    const bool may_be_closed = context.args().save_strategy == "no" && ::access(folder.c_str(), W_OK) != 0;
+    if (!may_be_closed && !output_folder) output_folder = OutputFolderLock::take(folder);
   }
 
   TrainerContext context;
@@ -166,8 +168,7 @@ Trainer::Trainer(TrainerOptions options) {
   implementation_ = std::make_unique<Implementation>(std::move(options));
   TrainerContext& context = implementation_->context;
   context.precision = precision_of(context.args());
-  context.group = joined_group(context.options);
-  if (context.group && context.group->world_size() == 1) context.group = nullptr;
+  join_ranks(context);
   place_on_device(*context.options.model, context.args().use_cpu);
   context.options.model = with_precision(context.options.model, context.precision);
   context.state.is_world_process_zero = context.rank() == 0;
@@ -177,7 +178,9 @@ Trainer::Trainer(TrainerOptions options) {
   context.notify(&TrainerCallback::on_init_end);
 }
 
-Trainer::~Trainer() = default;
+Trainer::~Trainer() {
+  if (implementation_ && implementation_->context.survival) implementation_->context.survival->leave();
+}
 
 TrainOutput Trainer::train() {
   TrainerContext& context = implementation_->context;
@@ -190,7 +193,12 @@ TrainOutput Trainer::train() {
                                  context.options.train_dataset->size()),
                      "Trainer", "give TrainerOptions::lengths, or leave group_by_length out");
   }
-  implementation_->take_output_folder();
+  if (context.survival && context.survival->is_joining()) {
+    context.survival->join(context);
+  } else {
+    implementation_->take_output_folder();
+  }
+  if (context.survival) context.take_output_folder = [this] { implementation_->lock_output_folder(); };
   return TrainingSession(context).run();
 }
 
@@ -199,7 +207,10 @@ Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string
   if (!dataset) dataset = context.options.eval_dataset;
   if (!dataset) throw UsageError("evaluate without data", "Trainer", "give TrainerOptions::eval_dataset");
   Logs metrics;
-  context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_evaluate, metrics);
+  implementation_->evaluate([&] {
+    metrics.clear();
+    context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_evaluate, metrics);
+  });
   metrics.emplace_back("epoch", context.state.epoch);
   return metrics;
 }
@@ -207,8 +218,12 @@ Logs Trainer::evaluate(std::shared_ptr<const Dataset> dataset, const std::string
 PredictionOutput Trainer::predict(const std::shared_ptr<const Dataset>& dataset, const std::string& metric_key_prefix) {
   if (!dataset) throw UsageError("predict without data", "Trainer", "give a dataset");
   PredictionOutput output;
-  const EvaluationResult result =
-      implementation_->context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_predict, output.metrics);
+  EvaluationResult result;
+  implementation_->evaluate([&] {
+    output.metrics.clear();
+    result =
+        implementation_->context.evaluate(dataset, metric_key_prefix, &TrainerCallback::on_predict, output.metrics);
+  });
   output.predictions = result.predictions;
   output.label_ids = result.label_ids;
   return output;

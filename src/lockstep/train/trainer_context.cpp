@@ -40,10 +40,12 @@ void TrainerContext::notify_prediction_step(std::int64_t done, std::int64_t batc
   for (const auto& callback : options.callbacks) callback->on_prediction_step(seen);
 }
 
-void TrainerContext::agree_on_control() {
+void TrainerContext::agree_on_control(bool* further) {
   if (world_size() == 1) return;
-  const std::array<bool*, 5> flags{&control.should_training_stop, &control.should_epoch_stop, &control.should_save,
-                                   &control.should_evaluate, &control.should_log};
+  bool unused = false;
+  const std::array<bool*, 6> flags{&control.should_training_stop, &control.should_epoch_stop,
+                                   &control.should_save,          &control.should_evaluate,
+                                   &control.should_log,           further != nullptr ? further : &unused};
   at::Tensor values = torch::zeros({static_cast<std::int64_t>(flags.size())}, torch::kInt);
   auto* value = values.data_ptr<int>();
   for (std::size_t i = 0; i < flags.size(); ++i) value[i] = *flags[i] ? 1 : 0;

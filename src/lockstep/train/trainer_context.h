@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,17 +12,22 @@
 
 namespace lockstep {
 
+class Survival;
+
 /// The state that the parts of one Trainer share. Internal.
 struct TrainerContext {
   TrainerOptions options;
   MixedPrecision precision;
-  std::shared_ptr<Communicator> group;  ///< null: one process
+  std::shared_ptr<Communicator> group;       ///< null: one process
+  int rank_alone = 0;                        ///< what `rank` returns if there is no group
+  std::shared_ptr<Survival> survival;        ///< null unless lost ranks are to be survived
+  std::function<void()> take_output_folder;  ///< to be called by the first rank, if it was not the first before
   TrainerState state;
   TrainerControl control;
   std::shared_ptr<TrainerCallback> flow;  ///< precedes all others; null if nothing trains
   double other_time_s = 0;                ///< seconds of evaluating and saving since the training began
 
-  int rank() const { return group ? group->rank() : 0; }
+  int rank() const { return group ? group->rank() : rank_alone; }
   int world_size() const { return group ? group->world_size() : 1; }
   const TrainingArguments& args() const { return options.args; }
   /// "rank 1 of 2, step 30", for errors and warnings.
@@ -31,7 +37,8 @@ struct TrainerContext {
   void notify(Event event, const Logs* logs = nullptr, const std::string& folder = "");
   void notify_prediction_step(std::int64_t done, std::int64_t batches);
   /// A flag that a callback sets on one rank is set on every rank. Collective.
-  void agree_on_control();
+  /// @param further  a flag of the trainer itself; null: there is none
+  void agree_on_control(bool* further = nullptr);
   /// Stores the callbacks' states, and `seen`, in the trainer's state, as Hugging Face's "stateful_callbacks".
   void keep_callback_states(const TrainerControl& seen);
   /// Adds "epoch" and the step, appends it to the history, and notifies callbacks.

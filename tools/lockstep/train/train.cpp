@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/files/create_folders.h"
 #include "lockstep/base/files/file_system.h"
 #include "lockstep/checkpoint/files/output_folder.h"
@@ -70,6 +71,10 @@ class Train : public Subcommand {
     options.callbacks.push_back(outlook_callback(args));
     options.callbacks.push_back(log_callback(args));
 
+    if (!trace_file_.empty() && args.survive_lost_ranks) {
+      throw UsageError("--trace with --survive-lost-ranks", "lockstep train",
+                       "leave one of them out: a trace needs the ranks with which it began");
+    }
     Trainer trainer(options);
     std::unique_ptr<Trace> trace;
     if (!trace_file_.empty()) trace = std::make_unique<Trace>(trace_options(trace_file_, trace_steps_));

@@ -137,6 +137,8 @@ std::vector<TrainingArgumentRow> data_and_ranks() {
           "parts of each update; above 0: the same bits on any number of ranks")
           .at_least(0)
           .at_most(65536),
+      Row("survive_lost_ranks", &Args::survive_lost_ranks,
+          "if a rank is lost, the others continue; needs virtual_shards and lockstep run"),
       Row("fsdp", &Args::fsdp, "shard_grad_op: ranks share out gradients too, and use each bucket's memory again"),
       Row("fsdp_config", &Args::fsdp_config, "options of FullyShardedDataParallel, as JSON; most have no counterpart"),
       Row("disable_tqdm", &Args::disable_tqdm, "no progress bar; default: none off a terminal"),

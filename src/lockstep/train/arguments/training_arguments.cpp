@@ -221,6 +221,12 @@ void check_together(const TrainingArguments& args, const std::string& where) {
                                  args.gradient_accumulation_steps),
                      where, "leave the latter out and take more shards: each is a micro-batch of the update");
   }
+  if (args.survive_lost_ranks && args.virtual_shards == 0) {
+    throw UsageError("survive_lost_ranks without virtual_shards: the update would have other samples on fewer ranks",
+                     where,
+                     "set virtual_shards, to the number of ranks or a multiple of it; or leave survive_lost_ranks out: "
+                     "lockstep run --max-restarts N starts all ranks again");
+  }
   check_sharding(args, where);
   if (args.parallel_mode == "single" && args.replicas > 1) {
     throw UsageError(fmt::format("parallel_mode single with {} replicas", args.replicas), where,

@@ -34,6 +34,9 @@ class LossMemory {
   /// For a checkpoint.
   const Sum& unlogged() const { return unlogged_; }
   void set_unlogged(const Sum& sum) { unlogged_ = sum; }
+  /// For a rank that takes over another one's state.
+  const Sum& session() const { return session_; }
+  void set_session(const Sum& sum) { session_ = sum; }
 
  private:
   Sum unlogged_;

@@ -33,6 +33,11 @@ class TrainingCheckpoints {
   };
   /// Saves the present state, unless this step's is saved already. Collective.
   void save(SaveOptions options);
+  /// The ranks have changed: the next checkpoint is written by those that are there now.
+  void forget_ranks() { writer_.reset(); }
+  /// The last step that was saved, which all ranks must know alike; -1: none.
+  std::int64_t saved_step() const { return saved_step_; }
+  void set_saved_step(std::int64_t step) { saved_step_ = step; }
   /// Waits for a checkpoint that is being written, and throws its error.
   void wait();
 

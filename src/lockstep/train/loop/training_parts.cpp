@@ -31,6 +31,8 @@ std::shared_ptr<Sampler> training_sampler(const TrainerContext& context, const T
   return std::make_shared<ExactDistributedSampler>(plan.samples, options);
 }
 
+}  // namespace
+
 std::vector<DataLoader> training_loaders(const TrainerContext& context, const TrainingPlan& plan) {
   const TrainingArguments& args = context.args();
   DataLoaderOptions reading;
@@ -47,8 +49,6 @@ std::vector<DataLoader> training_loaders(const TrainerContext& context, const Tr
   }
   return loaders;
 }
-
-}  // namespace
 
 TrainingParts::TrainingParts(TrainerContext& context, std::int64_t replicas)
     : plan(make_training_plan(context.args(), context.options.train_dataset->size(), context.world_size(), replicas)),

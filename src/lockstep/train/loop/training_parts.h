@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "lockstep/train/loop/best_model.h"
 #include "lockstep/train/loop/loss_memory.h"
@@ -26,5 +27,8 @@ struct TrainingParts {
   LossMemory losses;
   BestModel best;
 };
+
+/// The loaders of the training samples that this rank has: one or, with virtual shards, one for each of its shards.
+std::vector<DataLoader> training_loaders(const TrainerContext& context, const TrainingPlan& plan);
 
 }  // namespace lockstep

@@ -38,6 +38,18 @@ void TrainingProgress::end_epoch() {
   }
 }
 
+void TrainingProgress::move_to(std::vector<DataLoader> loaders, std::int64_t epoch, std::int64_t micro_batch) {
+  loaders_ = std::move(loaders);
+  batches_ = std::vector<std::optional<DataLoader::Iterator>>(loaders_.size());
+  micro_batch_ = micro_batch;
+  for (DataLoader& loader : loaders_) {
+    SamplerState state = loader.state();
+    state.epoch = epoch;
+    state.position = std::min(micro_batch * plan_.rank_batch_size, loader.sampler()->size());
+    loader.load_state(state);
+  }
+}
+
 void TrainingProgress::load_state(const SamplerState& own, const SamplerState& of_rank_0) {
   for (std::size_t i = 0; i < loaders_.size(); ++i) {
     batches_[i].reset();

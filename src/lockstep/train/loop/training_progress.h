@@ -34,6 +34,10 @@ class TrainingProgress {
   /// Moves to the start of the next epoch, from anywhere in this one.
   void end_epoch();
 
+  /// Continues in micro-batch `micro_batch` of an epoch, of which nothing is taken yet, with other loaders: with
+  /// virtual shards, those that this rank has now.
+  void move_to(std::vector<DataLoader> loaders, std::int64_t epoch, std::int64_t micro_batch);
+
   /// For a checkpoint: as DataLoader::state(), of the first loader.
   SamplerState state() const { return loaders_.front().state(); }
   /// Continues at a saved place.

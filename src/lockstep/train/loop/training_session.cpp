@@ -23,6 +23,7 @@
 #include "lockstep/train/loop/default_flow.h"
 #include "lockstep/train/loop/slow_rank.h"
 #include "lockstep/train/loop/startup_advice.h"
+#include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
 namespace {
@@ -62,22 +63,27 @@ TrainOutput TrainingSession::run() {
   const auto start = std::chrono::steady_clock::now();
   // Dropout differs from rank to rank.
   torch::manual_seed(static_cast<std::uint64_t>(args_.seed) + static_cast<std::uint64_t>(context_.rank()));
-  checkpoints_.resume();
+  is_new_ = must_settle_ = context_.survival && context_.survival->position() < 0;
+  if (!is_new_) checkpoints_.resume();
   if (!checkpoints_.taken_up().empty() && context_.state.global_step >= parts_.plan.max_steps) return end_at_once();
-  engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
-  print_advice(engine_->fuse(parts_.updater.optimizer()));
-
   context_.flow = std::make_shared<DefaultFlowCallback>(parts_.plan);
   model_->set_training(true);
-  first_step_ = context_.state.global_step;
-  context_.notify(&TrainerCallback::on_train_begin);
-  if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
-  while (!stops()) run_epoch();
+  if (!is_new_) {
+    engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
+    // What a fused update has half done when a rank is lost, the others could not finish.
+    print_advice(args_.survive_lost_ranks ? "" : engine_->fuse(parts_.updater.optimizer()));
+    first_step_ = context_.state.global_step;
+    begun_as_first_ = context_.rank() == 0;
+    context_.notify(&TrainerCallback::on_train_begin);
+    if (args_.eval_on_start && context_.options.eval_dataset) evaluate(Evaluate::ToLook);
+  }
+  run_stages();
   return finish(seconds_since(start));
 }
 
 void TrainingSession::print_advice(const std::string& fused_update) {
   if (!fused_update.empty()) choice_.text += ", fused update with " + fused_update;
+  if (args_.survive_lost_ranks) choice_.text += ", survives lost ranks (so the update is not fused)";
   const bool has_eval = context_.options.eval_dataset != nullptr;
   StartupAdvice advice = startup_advice(args_, parts_.plan, choice_, trainable_numbers(*model_), has_eval);
   if (context_.precision.autocast) advice.facts.push_back("Mixed precision = " + context_.precision.name());
@@ -111,20 +117,6 @@ TrainOutput TrainingSession::end_at_once() {
   return output;
 }
 
-void TrainingSession::run_epoch() {
-  if (context_.options.set_epoch) context_.options.set_epoch(parts_.progress.epoch());
-  context_.control.should_epoch_stop = false;
-  context_.notify(&TrainerCallback::on_epoch_begin);
-  while (!parts_.progress.is_epoch_done() && !stops() && !context_.control.should_epoch_stop) run_update();
-  if (stop_was_asked()) return;
-  context_.notify(&TrainerCallback::on_epoch_end);
-  context_.agree_on_control();
-  epoch_ended_ = true;
-  log_evaluate_save();
-  epoch_ended_ = false;
-  parts_.progress.end_epoch();
-}
-
 void TrainingSession::run_update() {
   context_.notify(&TrainerCallback::on_step_begin);
   const UpdateTotals totals = reduce(parts_.plan.has_shards ? run_shards() : run_micro_batches());
@@ -141,12 +133,9 @@ void TrainingSession::run_update() {
   state.total_flos += totals.operations;
   note_loss(totals);
   context_.notify(&TrainerCallback::on_step_end);
-  if (stop_was_asked()) {
-    context_.control.should_save = args_.save_strategy != "no" || args_.enable_jit_checkpoint;
-    context_.control.should_training_stop = true;
-  }
-  context_.agree_on_control();
-  log_evaluate_save();
+  if (!stop_was_asked()) return;
+  context_.control.should_save = args_.save_strategy != "no" || args_.enable_jit_checkpoint;
+  context_.control.should_training_stop = true;
 }
 
 PartOfUpdate TrainingSession::run_micro_batches() {
@@ -229,14 +218,10 @@ void TrainingSession::note_loss(const UpdateTotals& totals) {
   parts_.losses.note(mean);
 }
 
-void TrainingSession::log_evaluate_save() {
-  TrainerControl& control = context_.control;
-  if (std::exchange(control.should_log, false)) log_training_loss();
-  if (std::exchange(control.should_evaluate, false) && context_.options.eval_dataset) evaluate(Evaluate::ToCompare);
-  if (!std::exchange(control.should_save, false)) return;
+void TrainingSession::save() {
   TrainingCheckpoints::SaveOptions how;
   how.epoch_ended = epoch_ended_;
-  how.wait = stop_was_asked();
+  how.wait = stop_was_asked() || args_.survive_lost_ranks;
   checkpoints_.save(how);
 }
 
@@ -250,18 +235,20 @@ void TrainingSession::log_training_loss() {
 void TrainingSession::evaluate(Evaluate purpose) {
   Logs metrics;
   context_.evaluate(context_.options.eval_dataset, "eval", &TrainerCallback::on_evaluate, metrics);
-  // If one rank alone stopped early, the others would wait for it.
-  context_.agree_on_control();
   if (purpose == Evaluate::ToLook || !parts_.best.is_sought()) return;
   const double value = parts_.best.value_in(metrics);
   parts_.updater.step_plateau(value);
   parts_.best.compare(value);
 }
 
+void TrainingSession::load_best() {
+  if (!args_.load_best_model_at_end || stop_was_asked()) return;
+  std::optional<HiddenGroup> alone;
+  if (others_are_done_) alone.emplace(context_);
+  parts_.best.load();
+}
+
 TrainOutput TrainingSession::finish(double runtime_s) {
-  engine_->finish();
-  checkpoints_.wait();
-  if (args_.load_best_model_at_end && !stop_was_asked()) parts_.best.load();
   // If one checkpoint is kept, it is the best one; the last one was kept only for resuming.
   const std::optional<std::int64_t> best = context_.state.best_global_step;
   if (args_.save_total_limit == 1 && best && context_.rank() == 0 && !stop_was_asked()) {

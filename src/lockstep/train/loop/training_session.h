@@ -3,8 +3,11 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "lockstep/train/checks/number_check.h"
 #include "lockstep/train/loop/gradient_engine.h"
@@ -12,9 +15,12 @@
 #include "lockstep/train/loop/training_parts.h"
 #include "lockstep/train/shards/update_totals.h"
 #include "lockstep/train/stop_signal.h"
+#include "lockstep/train/survival/training_stage.h"
 #include "lockstep/train/train_output.h"
 
 namespace lockstep {
+
+struct Standing;
 
 /// One call of Trainer::train: the loop over epochs, updates and micro-batches, and what follows each. Internal.
 class TrainingSession {
@@ -33,7 +39,25 @@ class TrainingSession {
   void print_advice(const std::string& fused_update);
   TrainOutput end_at_once();
 
-  void run_epoch();
+  // training_session_stages.cpp
+  void run_stages();
+  void begin_stage();
+  void run_stage();
+  void begin_epoch();
+  void end_epoch();
+  StageView view() const;
+  /// What the other ranks need to continue like this one, beside weights and optimizer, as text; and its use.
+  std::string passed_on();
+  void take_over(const std::string& text);
+  void recover(const std::exception_ptr& failure);
+  void settle();
+  bool settle_late(const Standing& standing);
+  void begin_as_after_checkpoint();
+  void load_callback_states();
+  std::vector<at::Tensor> copies_of_buffers() const;
+  void restore_buffers();
+  void receive_state(const Standing& standing);
+
   void run_update();
   PartOfUpdate run_micro_batches();
   PartOfUpdate run_shards();
@@ -43,9 +67,10 @@ class TrainingSession {
   void require_sound_weights(const UpdateTotals& totals);
   void note_loss(const UpdateTotals& totals);
 
-  void log_evaluate_save();
   void log_training_loss();
   void evaluate(Evaluate purpose);
+  void save();
+  void load_best();
   TrainOutput finish(double runtime_s);
   bool stops() const { return context_.control.should_training_stop; }
   bool stop_was_asked() const { return stop_signal_ != 0; }
@@ -60,6 +85,19 @@ class TrainingSession {
   NumberCheck numbers_;
   std::unique_ptr<GradientEngine> engine_;
   std::unique_ptr<StopSignal> signal_;  // null unless enable_jit_checkpoint is set
+
+  Stage stage_ = Stage::Begin;  // the one that comes next, or is under way
+  // As they were when the stage began.
+  std::int64_t epoch_before_ = 0;
+  std::int64_t micro_batch_before_ = 0;
+  std::vector<at::Tensor> buffers_before_;
+  TrainerControl control_before_;
+  bool evaluated_ = false;        // in this round of stages
+  bool begun_as_first_ = false;   // callbacks have seen on_train_begin on the first rank
+  bool must_settle_ = false;      // the ranks have changed
+  bool is_new_ = false;           // this process takes a lost rank's place, and has no state yet
+  bool others_are_done_ = false;  // with the present stage
+  bool joiner_waits_ = false;     // a process wants to join
 
   std::int64_t first_step_ = 0;  // first step of this session
   std::int64_t samples_of_session_ = 0;

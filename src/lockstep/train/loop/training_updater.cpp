@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lockstep/checkpoint/schedule_state.h"
+#include "lockstep/train/survival/exact_number.h"
 
 namespace lockstep {
 namespace {
@@ -52,6 +53,22 @@ void TrainingUpdater::load(const Checkpoint& checkpoint) {
   optimizer_->load_group_options(saved.groups);
   if (!scaler_ || !checkpoint.has_file(kScalerFile)) return;
   scaler_->load_state(parse_scaler(checkpoint.file(kScalerFile), checkpoint.path() + "/" + kScalerFile));
+}
+
+nlohmann::json TrainingUpdater::passed_on() const {
+  nlohmann::json json{
+      {"schedule", schedule_->state()}, {"norm", exact_number(norm_)}, {"learning_rate", exact_number(learning_rate_)}};
+  if (scaler_) json["scaler"] = scaler_json(scaler_->state());
+  return json;
+}
+
+void TrainingUpdater::take_over(const nlohmann::json& from, const TrainingPlan& plan) {
+  const std::string where = "the state of another rank";
+  schedule_ = std::make_unique<TrainingSchedule>(args_, plan, *optimizer_);
+  schedule_->load_state(from.at("schedule").get<std::string>(), where);
+  if (scaler_) scaler_->load_state(parse_scaler(from.at("scaler").get<std::string>(), where));
+  norm_ = number_of_exact(from.at("norm"));
+  learning_rate_ = number_of_exact(from.at("learning_rate"));
 }
 
 void TrainingUpdater::load_schedule(const Checkpoint& checkpoint, const TrainingPlan& plan) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lockstep/checkpoint/checkpoint.h"
@@ -39,6 +40,11 @@ class TrainingUpdater {
   void save(CheckpointContent& content, bool is_rank_0) const;
   /// Loads optimizer and scale. @throws Error  naming what does not fit
   void load(const Checkpoint& checkpoint);
+  /// What another rank needs, beside the optimizer, to continue like this one: schedule, scale, and the last update's
+  /// numbers.
+  nlohmann::json passed_on() const;
+  /// Takes that over. The optimizer must have taken over its state and its options before.
+  void take_over(const nlohmann::json& from, const TrainingPlan& plan);
   /// Loads the schedule, for the number of updates that `plan` has now.
   void load_schedule(const Checkpoint& checkpoint, const TrainingPlan& plan);
 

@@ -1,0 +1,192 @@
+// Tests `lockstep train --survive-lost-ranks`: real processes that are killed while they train. The weights and the
+// optimizer's state must be those of the undisturbed training.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/files/atomic_file.h"
+#include "tests/e2e/train/review_classification.h"
+#include "tests/support/running_program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kSteps = 24;
+
+std::vector<std::string> job(int ranks, const std::string& output, const std::vector<std::string>& launcher_flags,
+                             const std::vector<std::string>& more) {
+  std::vector<std::string> words =
+      review_classification(output, {"--virtual-shards",
+                                     "4",
+                                     "--per-device-train-batch-size",
+                                     "4",
+                                     "--max-length",
+                                     "32",
+                                     "--max-train-samples",
+                                     "80",
+                                     "--max-steps",
+                                     std::to_string(kSteps),
+                                     "--save-steps",
+                                     "8",
+                                     "--logging-steps",
+                                     "1",
+                                     "--eval-strategy",
+                                     "steps",
+                                     "--eval-steps",
+                                     "10",
+                                     "--max-eval-samples",
+                                     "20",
+                                     "--validation-file",
+                                     std::string(LOCKSTEP_SOURCE_DIR) + "/data/reviews-test.csv"});
+  words = joined_words(std::move(words), more);
+  std::vector<std::string> all{std::string(LOCKSTEP_BIN_DIR) + "/lockstep", "run", "--nproc-per-node",
+                               std::to_string(ranks)};
+  all = joined_words(std::move(all), launcher_flags);
+  return joined_words(std::move(all), words);
+}
+
+std::string result_in(const std::string& output) {
+  const std::string last = output + "/checkpoint-" + std::to_string(kSteps);
+  return read_file(output + "/model.safetensors") + read_file(last + "/model.safetensors") +
+         read_file(last + "/optimizer.safetensors");
+}
+
+// The undisturbed training, on another number of ranks, fused.
+const std::string& undisturbed() {
+  static const std::string result = [] {
+    const TemporaryFolder folder;
+    const ProgramEnd end = run_program(job(2, folder / "out", {}, {}), {}, std::chrono::seconds(300));
+    if (end.code != 0) throw std::runtime_error(end.out + end.err);
+    return result_in(folder / "out");
+  }();
+  return result;
+}
+
+// The process of a rank from the start; nothing if it has ended.
+std::optional<pid_t> process_of(pid_t launcher, int rank) {
+  const std::string tasks = "/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) + "/children";
+  std::ifstream children(tasks);
+  for (pid_t pid = 0; children >> pid;) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/environ");
+    std::stringstream content;
+    content << '\0' << file.rdbuf();
+    const std::string variables = content.str();
+    const std::string wanted = std::string(1, '\0') + "RANK=" + std::to_string(rank) + std::string(1, '\0');
+    const std::string replaces = std::string(1, '\0') + "LOCKSTEP_MEMBER=";
+    if (variables.find(wanted) != std::string::npos && variables.find(replaces) == std::string::npos) return pid;
+  }
+  return std::nullopt;
+}
+
+Deadline in_time() { return Deadline::after(std::chrono::seconds(240)); }
+
+// Waits until the training has logged `step` updates in all.
+bool wait_for_step(RunningProgram& program, int step) {
+  const auto logged = [&] {
+    int count = 0;
+    for (std::size_t at = 0; (at = program.out().find("{'loss'", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  while (logged() < step) {
+    if (!program.wait_for_more(in_time())) return false;
+  }
+  return true;
+}
+
+void kill_rank(const RunningProgram& program, int rank) {
+  const auto pid = process_of(program.pid(), rank);
+  ASSERT_TRUE(pid) << "rank " << rank << " has ended already";
+  ::kill(*pid, SIGKILL);
+}
+
+void expect_undisturbed(RunningProgram& program, const std::string& output) {
+  const ProgramEnd end = program.wait(in_time());
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_TRUE(result_in(output) == undisturbed()) << end.out << end.err;
+}
+
+const std::vector<std::string> kSurvive{"--survive-lost-ranks", "true"};
+
+TEST(Survival, TheOtherRankContinuesWhicheverIsKilled) {
+  for (const int victim : {0, 1}) {
+    const TemporaryFolder folder;
+    RunningProgram program(job(2, folder / "out", {}, kSurvive));
+    ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+    kill_rank(program, victim);
+    expect_undisturbed(program, folder / "out");
+    EXPECT_NE(program.err().find("rank " + std::to_string(victim) + " (local rank"), std::string::npos);
+    EXPECT_NE(program.err().find("The others continue with 1 rank"), std::string::npos) << program.err();
+  }
+}
+
+TEST(Survival, FourBecomeThreeAndASpareMakesThemFourAgain) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(4, folder / "out", {"--max-restarts", "2", "--warm-spares"}, kSurvive));
+  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+  kill_rank(program, 2);
+  ASSERT_TRUE(program.wait_for("has joined in the place of rank 2: 4 ranks", in_time())) << program.err();
+  kill_rank(program, 0);
+  expect_undisturbed(program, folder / "out");
+}
+
+TEST(Survival, TwoDeathsInARow) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(4, folder / "out", {}, kSurvive));
+  ASSERT_TRUE(wait_for_step(program, 4)) << program.out() << program.err();
+  kill_rank(program, 0);
+  kill_rank(program, 3);
+  ASSERT_TRUE(wait_for_step(program, 8)) << program.out() << program.err();
+  kill_rank(program, 1);
+  expect_undisturbed(program, folder / "out");
+}
+
+// Moments that no test chooses: in the gradients' exchange, the update, an evaluation, a checkpoint, and while a group
+// forms or lets a new process in.
+TEST(Survival, KillsAtAnyMoment) {
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    const TemporaryFolder folder;
+    RunningProgram program(job(3, folder / "out", {"--max-restarts", "9", "--warm-spares"}, kSurvive));
+    ASSERT_TRUE(wait_for_step(program, 2)) << program.out() << program.err();
+    std::mt19937 random(seed);
+    for (int kills = 0; kills < 2; ++kills) {
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 60000));
+      if (const auto pid = process_of(program.pid(), static_cast<int>(random() % 3))) ::kill(*pid, SIGKILL);
+    }
+    SCOPED_TRACE(seed);
+    expect_undisturbed(program, folder / "out");
+  }
+}
+
+TEST(Survival, AFailureOfAllRanksIsReportedAsBefore) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = run_program(
+      job(2, folder / "out", {}, joined_words(kSurvive, {"--learning-rate", "1e30", "--max-grad-norm", "0"})), {},
+      std::chrono::seconds(240));
+  EXPECT_EQ(end.code, 1);
+  EXPECT_NE(end.err.find("the weights contain NaN or infinity"), std::string::npos) << end.err;
+}
+
+TEST(Survival, NeedsVirtualShardsAndTheLauncher) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> train =
+      review_classification(folder / "out", joined_words(kSurvive, {"--max-steps", "1"}));
+  const ProgramEnd without_shards = run_program(train);
+  EXPECT_EQ(without_shards.code, 2);
+  EXPECT_NE(without_shards.err.find("survive_lost_ranks without virtual_shards"), std::string::npos)
+      << without_shards.err;
+  const ProgramEnd alone = run_program(joined_words(train, {"--virtual-shards", "2"}));
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("start it with lockstep run"), std::string::npos) << alone.err;
+}
+
+}  // namespace
+}  // namespace lockstep
