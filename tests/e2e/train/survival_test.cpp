@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,11 +61,11 @@ std::string result_in(const std::string& output) {
          read_file(last + "/optimizer.safetensors");
 }
 
-// The undisturbed training, on another number of ranks, fused.
+// The undisturbed training, which writes the optimizer into one file, too, if the update is not fused.
 const std::string& undisturbed() {
   static const std::string result = [] {
     const TemporaryFolder folder;
-    const ProgramEnd end = run_program(job(2, folder / "out", {}, {}), {}, std::chrono::seconds(300));
+    const ProgramEnd end = run_program(job(2, folder / "out", {}, {"--fuse", "false"}), {}, std::chrono::seconds(300));
     if (end.code != 0) throw std::runtime_error(end.out + end.err);
     return result_in(folder / "out");
   }();
