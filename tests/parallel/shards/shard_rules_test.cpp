@@ -121,7 +121,9 @@ TEST(ShardRules, RanksInDifferentUpdatesMixNoBuffers) {
       torch::nn::BatchNorm1d model(1);
       DistributedDataParallel ddp(model, with_shards(2, group));
       SGD optimizer(model->parameters(), SGDOptions(0.1));
-      if (fused) ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+      if (fused) {
+        ASSERT_NE(ddp.fuse(optimizer), FuseMode::Off) << ddp.fuse_reason();
+      }
       expect_update_difference(fuse_error([&] { run_other_update(group, ddp); }));
       EXPECT_EQ(model->running_mean.item<float>(), 0);
       EXPECT_EQ(model->num_batches_tracked.item<std::int64_t>(), 0);
