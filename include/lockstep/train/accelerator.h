@@ -91,6 +91,16 @@ class Accelerator : public PartialState {
   }
   /// Whether an update follows this micro-batch.
   bool sync_gradients() const;
+  /// With AcceleratorOptions::ddp.virtual_shards, makes the gradients of one update: calls `body(shard)` for each of
+  /// this rank's shards, as DistributedDataParallel::run_shards. The body runs `model` and `backward` on the shard's
+  /// samples, which are a function of update and shard alone; `optimizer.step()` follows. Collective.
+  /// @param update  identifies the update, for random numbers: a seed and a step, mixed
+  /// @throws Error  without virtual shards, or with gradient_accumulation_steps above 1
+  template <typename Model>
+  void run_shards(Model& model, std::uint64_t update, const std::function<void(std::int64_t shard)>& body) {
+    check_shards_alone();
+    model.ddp().run_shards(update, body);
+  }
 
   /// Scales the gradients of `parameters` so that their norm together is at most `max_norm`, and returns the norm
   /// before scaling. If no update follows this micro-batch, it does nothing and returns 0, because the norm of
@@ -260,6 +270,7 @@ class Accelerator : public PartialState {
   DistributedDataParallelOptions ddp_options() const;
   void unscale_gradients_of(const std::vector<at::Tensor>* parameters);
   void begin_micro_batch();
+  void check_shards_alone() const;
   AcceleratorOptions options_;
   bool owns_group_ = false;
   MixedPrecision precision_;

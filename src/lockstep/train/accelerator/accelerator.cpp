@@ -97,6 +97,11 @@ void Accelerator::place(const ModuleTensors& tensors) const {
 }
 
 LoaderShare Accelerator::loader_share() const {
+  if (options_.ddp.virtual_shards != 0) {
+    throw Error("a prepared loader with virtual shards: it deals samples to ranks, whose number may change", kHere,
+                "read the samples of (update, shard) in the body of run_shards, from a loader that is not prepared, or "
+                "leave ddp.virtual_shards out");
+  }
   LoaderShare share;
   share.rank = process_index();
   share.world_size = num_processes();
@@ -126,6 +131,14 @@ DistributedDataParallelOptions Accelerator::ddp_options() const {
 void Accelerator::begin_micro_batch() {
   const bool ends_with_loader = options_.sync_with_dataloader && !loaders_->empty();
   state_->accumulation.begin(ends_with_loader ? loaders_->back()->batches_left : -1);
+}
+
+void Accelerator::check_shards_alone() const {
+  if (gradient_accumulation_steps() == 1) return;
+  throw Error(
+      fmt::format("run_shards with gradient_accumulation_steps {}: each shard is a micro-batch",
+                  gradient_accumulation_steps()),
+      kHere, "take more virtual shards, and leave gradient_accumulation_steps at 1");
 }
 
 void Accelerator::backward(const at::Tensor& loss) {
