@@ -1,4 +1,4 @@
-#include "lockstep/train/loop/slow_rank.h"
+#include "lockstep/train/checks/slow_rank.h"
 
 #include <gtest/gtest.h>
 

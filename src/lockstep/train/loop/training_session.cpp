@@ -19,9 +19,9 @@
 #include "lockstep/train/batch_device.h"
 #include "lockstep/train/checks/disk_room.h"
 #include "lockstep/train/checks/flat_loss.h"
+#include "lockstep/train/checks/slow_rank.h"
 #include "lockstep/train/log_text.h"
 #include "lockstep/train/loop/default_flow.h"
-#include "lockstep/train/loop/slow_rank.h"
 #include "lockstep/train/loop/startup_advice.h"
 #include "lockstep/train/survival/survival.h"
 

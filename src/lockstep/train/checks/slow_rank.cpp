@@ -1,4 +1,4 @@
-#include "lockstep/train/loop/slow_rank.h"
+#include "lockstep/train/checks/slow_rank.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
