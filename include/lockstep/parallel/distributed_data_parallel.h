@@ -24,6 +24,7 @@ namespace lockstep {
 class FusedUpdate;
 class ParameterWatch;
 class Reducer;
+class ShardedWeights;
 class VirtualShards;
 
 /// The arguments of PyTorch's DistributedDataParallel that make sense here, under their names.
@@ -109,7 +110,8 @@ class DistributedDataParallelBase {
   /// adds up the ranks' gradients, clips, updates and publishes the weights in one pass. Each rank updates a share of
   /// every bucket, and keeps that share of the optimizer's state. Ranks that share memory have one copy of the weights;
   /// other ranks send their shares to each other (ZeRO, stage 1). If neither is possible, nothing changes, and
-  /// `fuse_reason` and a warning say why. With FuseOptions::stage 2 the ranks share out the gradients too. Collective.
+  /// `fuse_reason` and a warning say why. With FuseOptions::stage 2 the ranks share out the gradients too, and with 3
+  /// the weights. Collective.
   ///
   /// After a step the weights are those of an unfused step. These things differ: `grad` holds this rank's gradients
   /// instead of the average, which only the step computes; every step averages, even after backwards in no_sync; and if
@@ -144,6 +146,16 @@ class DistributedDataParallelBase {
   /// collective. Does nothing if ranks share no weights.
   /// @throws Error  between backward and step
   void own_weights();
+  /// With FuseOptions::stage 3: gathers all weights, so that this rank can read them outside of forward and backward
+  /// until `reshard` or the next step, in memory for all of them. Values that the program writes meanwhile, the same on
+  /// every rank, are used from then on, as after torch::load; the next step compares them. Collective. Without stage 3
+  /// it does nothing.
+  void unshard();
+  /// Frees the weights again. Not collective.
+  void reshard();
+  /// The largest number of bytes of weights that this rank has held at a time since `fuse`, its shares included. 0
+  /// without stage 3.
+  std::int64_t peak_weight_bytes() const;
   FuseMode fuse_mode() const;
   /// Whether `grad` of some parameter stands for a gradient that this rank has sent to its owner (FuseOptions::stage
   /// 2).
@@ -194,10 +206,24 @@ class DistributedDataParallelBase {
 
  protected:
   DistributedDataParallelBase(ModuleTensors tensors, DistributedDataParallelOptions options);
+  /// Lives while the module's forward runs.
+  class [[nodiscard]] InForward {
+   public:
+    explicit InForward(DistributedDataParallelBase& ddp) : ddp_(ddp) { ddp_.before_forward(); }
+    InForward(const InForward&) = delete;
+    InForward& operator=(const InForward&) = delete;
+    ~InForward() { ddp_.after_forward(); }
+
+   private:
+    DistributedDataParallelBase& ddp_;
+  };
   void before_forward();
+  void after_forward() noexcept;
   void watch_output(const at::Tensor& output);
 
  private:
+  void prepare_forward();
+  ShardedWeights* sharded_weights() const;
   void check_parameters();
   void note_forward_of_shard();
   std::vector<at::Tensor> buffers() const;
@@ -257,7 +283,7 @@ class DistributedDataParallel : public DistributedDataParallelBase,
   /// `visit_tensors`, that calls its argument with each tensor.
   template <typename... Args>
   auto forward(Args&&... args) {
-    before_forward();
+    const InForward in_forward(*this);
     auto output = call_forward(module_, std::forward<Args>(args)...);
     visit_tensors(output, [this](const at::Tensor& tensor) { watch_output(tensor); });
     return output;

@@ -3,15 +3,20 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace lockstep {
+
+class Communicator;
 
 /// How the step of an optimizer works.
 enum class FuseMode {
   Off,            ///< gradients are averaged in backward, and every rank updates all weights
   SharedWeights,  ///< one copy of the weights for all ranks of the host; each updates a share
-  ShardedState,   ///< each rank has all weights, updates a share and sends it to the others
+  ShardedState,   ///< each rank has all weights, updates a share and sends it to the others (stage 3: and keeps it)
 };
 /// "off", "shared weights", "sharded state"
 const char* to_string(FuseMode mode);
@@ -33,9 +38,26 @@ struct FuseOptions {
   /// belongs to the rank that updates its weight as soon as its bucket is reduced, and the bucket's memory is used
   /// again. What a program then sees in `grad` stands for that gradient: LibTorch refuses to write to it, and reading
   /// gives NaN. Each synchronised backward of a step sends gradients.
+  ///
+  /// 3, the weights too: each rank keeps its share of them. A layer is gathered when forward or backward first reads
+  /// one of its weights, and freed when two other layers have followed. Elsewhere a read of a weight is an Error: see
+  /// `DistributedDataParallel::unshard`. All ranks must run the same layers in the same order, evaluations included.
+  /// Where all ranks share memory (engines shm and thread, one rank) there is one copy of the weights anyway, and 3 is
+  /// the same as 2. Not with virtual shards, TorchScript or `join`, and without bf16 copies.
   int stage = 1;
-  /// With stage 2: how many buckets of gradients each rank has memory for. A backward waits if all are being sent.
+  /// With stage 2 and 3: how many buckets of gradients each rank has memory for. A backward waits if all are being
+  /// sent; with stage 3 it does not wait, and gradients stay where they are until a slot is free.
   std::size_t slots = 4;
+  /// With stage 3: what is gathered and freed as one unit, as FSDP2's fully_shard counts. Weights outside of all units
+  /// are gathered at the first read and stay until backward ends. Names of submodules, as `named_modules` has them...
+  std::vector<std::string> units = {};
+  /// ...and all submodules of these types, "BertLayer" or "BertLayerImpl" (FSDP's transformer_layer_cls_to_wrap)...
+  std::vector<std::string> unit_types = {};
+  /// ...and the smallest submodules that have at least so many elements of parameters outside of other units (FSDP's
+  /// min_num_params); 0: none. If nothing names a unit, each numbered submodule is one ("layers.0", "layers.1").
+  std::int64_t unit_min_params = 0;
+  /// With stage 3: false keeps what forward has gathered until backward has used it (FSDP2's name).
+  bool reshard_after_forward = true;
 };
 
 /// Sets each mark to the largest of all ranks' marks. Collective.

@@ -77,6 +77,27 @@ bool DistributedDataParallelBase::has_sent_gradients() const {
 
 void DistributedDataParallelBase::watch_output(const at::Tensor& output) { reducer_->watch_output(output); }
 
+void DistributedDataParallelBase::after_forward() noexcept {
+  if (ShardedWeights* const shards = sharded_weights()) shards->leave_forward();
+}
+
+ShardedWeights* DistributedDataParallelBase::sharded_weights() const {
+  return fuse_mode() == FuseMode::Off ? nullptr : fused_->shards();
+}
+
+void DistributedDataParallelBase::unshard() {
+  if (ShardedWeights* const shards = sharded_weights()) shards->gather_all();
+}
+
+void DistributedDataParallelBase::reshard() {
+  if (ShardedWeights* const shards = sharded_weights()) shards->free_all();
+}
+
+std::int64_t DistributedDataParallelBase::peak_weight_bytes() const {
+  const ShardedWeights* const shards = sharded_weights();
+  return shards == nullptr ? 0 : shards->peak_bytes();
+}
+
 void DistributedDataParallelBase::check_parameters() {
   if (const auto change = watch_->look()) end_group(*communicator_, change->what, change->fix);
 }
@@ -92,6 +113,11 @@ void DistributedDataParallelBase::synchronise_buffers(int root) {
 }
 
 void DistributedDataParallelBase::before_forward() {
+  prepare_forward();
+  if (ShardedWeights* const shards = sharded_weights()) shards->enter_forward();
+}
+
+void DistributedDataParallelBase::prepare_forward() {
   if (!at::GradMode::is_enabled()) return;
   check_parameters();
   if (shards_) {
@@ -148,6 +174,12 @@ int DistributedDataParallelBase::join(const std::function<void()>& loop, JoinOpt
     throw Error("the communication hook leaves the ranks apart, so that none learns when another has run out of inputs",
                 communicator_->membership().where() + ", join",
                 "give all ranks the same number of inputs, or take a hook that averages in every step");
+  }
+  if (sharded_weights() != nullptr) {
+    throw Error(
+        "join with weights in shards (stage 3): a rank that has run out of inputs would gather no layer, and "
+        "the others would wait for it",
+        communicator_->membership().where() + ", join", "give all ranks the same number of inputs, or choose stage 2");
   }
   JoinPeriod& period = reducer_->join_period();
   period.begin(!options.divide_by_initial_world_size);
@@ -208,6 +240,13 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
     throw Error("an optimizer is fused already", where, "fuse one optimizer, once; unfuse takes it back");
   }
   fused_.reset();
+  if (options.stage == 3) {
+    if (tensors_.is_script) {
+      throw Error("stage 3 of a TorchScript module, whose operations may read weights past LibTorch's dispatcher",
+                  where, "choose stage 2, or build the module in C++");
+    }
+    options.units = unit_names(options, tensors_);
+  }
   if (!options.compute_dtype) options.compute_dtype = options_.compute_dtype;
   fuse_reason_ = reducer_->has_hook() ? "a communication hook is registered, which the step would pass by" : "";
   if (fuse_reason_.empty()) {

@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
 
+#include <iterator>
 #include <unordered_set>
 #include <utility>
 
@@ -45,6 +46,16 @@ void add_places(const torch::nn::Module& module, ParameterPlaces& places) {
   for (const auto& child : module.children()) add_places(*child, places);
 }
 
+// Not by named_modules, which needs a module that is owned by a shared_ptr.
+std::vector<NamedLayer> layers_of(const torch::nn::Module& module, const std::string& name) {
+  std::vector<NamedLayer> layers{{name, module.name()}};
+  for (const auto& child : module.named_children()) {
+    std::vector<NamedLayer> below = layers_of(*child.value(), name.empty() ? child.key() : name + "." + child.key());
+    layers.insert(layers.end(), std::make_move_iterator(below.begin()), std::make_move_iterator(below.end()));
+  }
+  return layers;
+}
+
 void add_sparse(const torch::nn::Module& module, ParameterPlaces& sparse) {
   if (const auto* table = dynamic_cast<const torch::nn::EmbeddingImpl*>(&module)) {
     if (table->options.sparse()) sparse.push_back(table->weight.unsafeGetTensorImpl());
@@ -59,6 +70,7 @@ void add_sparse(const torch::nn::Module& module, ParameterPlaces& sparse) {
 ModuleTensors module_tensors(torch::nn::Module& module) {
   ModuleTensors result;
   result.parameters = parameters_of_module(module);
+  result.layers = layers_of(module, "");
   add_sparse(module, result.sparse);
   result.current_parameters = [&module] { return parameters_of_module(module); };
   result.list_places = [&module](ParameterPlaces& places) {
@@ -76,6 +88,7 @@ ModuleTensors module_tensors(torch::nn::Module& module) {
 
 ModuleTensors module_tensors(const torch::jit::Module& module) {
   ModuleTensors result;
+  result.is_script = true;
   result.parameters = parameters_of_module(module);
   // The result has its own handles, because the caller's may move.
   result.current_parameters = [module] { return parameters_of_module(module); };

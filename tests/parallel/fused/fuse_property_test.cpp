@@ -189,6 +189,7 @@ FuseResult run_fuse_steps(const FuseOptionsUnderTest& options, const std::shared
     take_fuse_step(options, *optimizer, net, result);
   }
   result.state = ddp.optimizer_state(*optimizer);
+  ddp.unshard();
   for (const auto& parameter : net->parameters()) result.weights.push_back(parameter.detach().clone());
   return result;
 }
@@ -263,15 +264,17 @@ TEST_P(FuseProperty, EqualsTheUnfusedStep) {
   const auto body = [&all, &way = way](const Membership& membership) {
     const std::shared_ptr<Communicator> group =
         make_communicator(way.engine, way.hosts > 1 ? on_hosts(membership, way.hosts) : membership);
-    const FuseMode want = way.share_weights && (group->world_size() == 1 || std::string(way.engine) != "gloo")
-                              ? FuseMode::SharedWeights
-                              : FuseMode::ShardedState;
+    const bool is_one_copy = std::string(way.engine) != "gloo" && way.stage < 3;
+    const FuseMode want = way.share_weights && (group->world_size() == 1 || is_one_copy) ? FuseMode::SharedWeights
+                                                                                         : FuseMode::ShardedState;
     for (const auto& options : all) {
       SCOPED_TRACE(options.text());
       FuseOptions how;
       how.share_weights = way.share_weights;
       how.stage = way.stage;
       how.slots = 1 + static_cast<std::size_t>(&options - all.data()) % 3;
+      if (way.stage == 3) how.units = {"middle", "last"};  // some ranks leave out "branch"
+      how.reshard_after_forward = options.small_buckets != options.two_groups;
       const FuseResult plain = run_fuse_steps(options, group, nullptr);
       const FuseResult fused = run_fuse_steps(options, group, &how);
       // A single bucket with the weight that is not plain memory is not fused.
@@ -295,6 +298,7 @@ std::string name_of_way(const ::testing::TestParamInfo<std::tuple<FuseWay, int>>
 INSTANTIATE_TEST_SUITE_P(TwoHosts, FuseProperty,
                          ::testing::Combine(::testing::Values(FuseWay{"two_hosts", "", true, 30, 2},
                                                               FuseWay{"two_hosts_stage_2", "", true, 30, 2, 2},
+                                                              FuseWay{"two_hosts_stage_3", "", true, 30, 2, 3},
                                                               FuseWay{"two_hosts_apart", "", false, 10, 2}),
                                             ::testing::Values(4, 6)),
                          name_of_way);
@@ -311,7 +315,10 @@ INSTANTIATE_TEST_SUITE_P(Ways, FuseProperty,
                                                               FuseWay{"thread_stage_2", "thread", true, 40, 1, 2},
                                                               FuseWay{"apart_stage_2", "thread", false, 20, 1, 2},
                                                               FuseWay{"shm_stage_2", "shm", true, 20, 1, 2},
-                                                              FuseWay{"gloo_stage_2", "gloo", true, 30, 1, 2}),
+                                                              FuseWay{"gloo_stage_2", "gloo", true, 30, 1, 2},
+                                                              FuseWay{"apart_stage_3", "thread", false, 40, 1, 3},
+                                                              FuseWay{"shm_apart_stage_3", "shm", false, 20, 1, 3},
+                                                              FuseWay{"gloo_stage_3", "gloo", true, 30, 1, 3}),
                                             ::testing::Values(1, 2, 3, 4)),
                          name_of_way);
 

@@ -22,6 +22,12 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
+/// A submodule, or the module itself, whose name is empty.
+struct NamedLayer {
+  std::string name;
+  std::string type;  ///< of C++, demangled
+};
+
 /// The tensor at each position of a module that can hold a parameter, in a fixed order: equal lists mean equal
 /// parameters.
 using ParameterPlaces = std::vector<const c10::TensorImpl*>;
@@ -35,6 +41,8 @@ struct ModuleTensors {
   /// Parameters with sparse gradients, as far as a module declares them: tables of Embedding and EmbeddingBag, not
   /// TorchScript.
   ParameterPlaces sparse;
+  std::vector<NamedLayer> layers;  ///< in registration order, parents first; none of TorchScript
+  bool is_script = false;
   /// Replaces the list's content by the current tensors. Cheap: looks up no names, unlike current_parameters.
   std::function<void(ParameterPlaces&)> list_places;
 };

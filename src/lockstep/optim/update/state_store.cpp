@@ -97,7 +97,12 @@ StateSlot& StateStore::make_part(const at::Tensor& parameter, std::int64_t begin
 }
 
 void StateStore::allocate(std::vector<std::pair<StateSlot*, std::size_t>> wanted) {
-  const auto address = [](const StateSlot& slot) { return static_cast<const std::byte*>(slot.parameter.data_ptr()); };
+  // Weights that other ranks keep have no address: their state stays in the order of the list.
+  const auto address = [](const StateSlot& slot) -> const std::byte* {
+    if (!slot.parameter.has_storage()) return nullptr;
+    return static_cast<const std::byte*>(slot.parameter.data_ptr()) +
+           slot.begin * static_cast<std::int64_t>(slot.parameter.element_size());
+  };
   using Kind = std::tuple<at::ScalarType, c10::Device>;
   for (std::size_t index = 0; index < UpdateRun::kMaxBuffers; ++index) {
     std::vector<std::pair<Kind, std::vector<StateSlot*>>> kinds;
@@ -114,10 +119,8 @@ void StateStore::allocate(std::vector<std::pair<StateSlot*, std::size_t>> wanted
       place->second.push_back(slot);
     }
     for (auto& [kind, slots] : kinds) {
-      std::stable_sort(slots.begin(), slots.end(), [&](const StateSlot* a, const StateSlot* b) {
-        return std::less<>()(address(*a) + a->begin * static_cast<std::int64_t>(a->parameter.element_size()),
-                             address(*b) + b->begin * static_cast<std::int64_t>(b->parameter.element_size()));
-      });
+      std::stable_sort(slots.begin(), slots.end(),
+                       [&](const StateSlot* a, const StateSlot* b) { return std::less<>()(address(*a), address(*b)); });
       allocate_together(slots, index);
     }
   }

@@ -64,6 +64,7 @@ bool FusedUpdate::shadow_update() {
 void FusedUpdate::look() {
   FusedWatch& watch = parts_->watch;
   agreement_.clear();
+  if (parts_->shards) parts_->shards->free_all();  // finds what was written
   if (watch.is_waiting() && watch.gradients_are_gone() && watch.allows_drop()) drop_gradients();
   parts_->gradients->notice_drop();
   if (!watch.is_waiting()) watch.note_writes();
@@ -102,7 +103,7 @@ void FusedUpdate::agree(const UpdateRequest* request) {
   if (agreement_.updates_differ()) throw_different_updates(*communicator_, shards_->update());
   if (agreement_.sums_differ()) {
     throw AgreedError("gradients whose sums are with their owners were dropped on some ranks, but not on all",
-                      communicator_->membership().where() + ", fused optimizer of stage 2",
+                      communicator_->membership().where() + ", fused optimizer that shares out gradients",
                       "call zero_grad() on every rank, or on none, between two backwards");
   }
   take_up_agreement(/*computes=*/request != nullptr);
@@ -190,7 +191,8 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     update.gradient = owned_gradients(i).source;
     update.gradient.factor = factor;
     update.gradient.zero = zero && parts_->memory->zeroes_buckets();
-    update.weights = update.weights_out = bucket.weights.data_ptr();
+    update.weights_out = parts_->shards ? parts_->shards->owned_weights(i) : bucket.weights.data_ptr();
+    update.weights = update.weights_out;
     if (parts_->copies) update.copies = parts_->copies->targets(bucket);
     parts_->memory->access([&] { optimizer_->update_segment(i, update); });
     parts_->memory->publish(i);

@@ -24,6 +24,7 @@
 #include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/update_agreement.h"
 #include "lockstep/parallel/fused/update_plan.h"
+#include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/fused/written_weights.h"
 #include "lockstep/parallel/reducer/reducer.h"
 
@@ -68,6 +69,9 @@ class FusedUpdate final : public StepDelegate {
   /// @throws Error  if gradients wait for their update
   void own_weights();
 
+  /// The weights if they are in shards (stage 3); else null. Not collective.
+  ShardedWeights* shards() { return parts_ ? parts_->shards.get() : nullptr; }
+
   /// The gradients of virtual shards are complete on this rank. Not collective.
   void shards_ended() { parts_->gradients->take_shard_sums(); }
 
@@ -83,12 +87,14 @@ class FusedUpdate final : public StepDelegate {
     StandIns stand_ins;
     FusedWatch watch;
     std::unique_ptr<PublishedCopies> copies;  // null without compute_dtype
+    std::unique_ptr<ShardedWeights> shards;   // null if each rank or host has all weights
     FusedFaults faults;
     WrittenWeights written;
     std::unique_ptr<FusedGradients> gradients;
 
-    Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> memory, const std::vector<at::Tensor>& watched,
-          GradientBuckets& gradients, const std::vector<FusedBucket>& buckets, Communicator& communicator);
+    Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> memory, std::unique_ptr<ShardedWeights> shards,
+          const std::vector<at::Tensor>& watched, GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
+          Communicator& communicator);
   };
 
   FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator);

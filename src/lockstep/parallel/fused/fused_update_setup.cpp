@@ -12,6 +12,7 @@
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/fused/gradients/placed_gradients.h"
 #include "lockstep/parallel/fused/gradients/pooled_gradients.h"
+#include "lockstep/parallel/fused/memory/message_memory.h"
 #include "lockstep/parallel/fused/memory/tree_memory.h"
 
 namespace lockstep {
@@ -32,10 +33,10 @@ namespace {
 
 void check_stage(const FuseOptions& options, const Communicator& communicator) {
   const std::string where = communicator.membership().where() + ", fuse";
-  if (options.stage != 1 && options.stage != 2) {
+  if (options.stage < 1 || options.stage > 3) {
     throw Error(fmt::format("stage is {}", options.stage), where,
-                "choose 1, which shards the optimizer's state, or 2, which shards gradients too; weights in shards "
-                "(stage 3) are not there yet");
+                "choose 1, which shards the optimizer's state, 2, which shards gradients too, or 3, which shards also "
+                "weights");
   }
   if (options.slots < 1) throw Error("slots is 0", where, "choose at least 1; 4 is the default");
 }
@@ -43,13 +44,15 @@ void check_stage(const FuseOptions& options, const Communicator& communicator) {
 }  // namespace
 
 FusedUpdate::Parts::Parts(const UpdatePlan& plan, std::unique_ptr<FusedMemory> with_memory,
-                          const std::vector<at::Tensor>& watched, GradientBuckets& buckets_of_all,
-                          const std::vector<FusedBucket>& buckets, Communicator& communicator)
+                          std::unique_ptr<ShardedWeights> with_shards, const std::vector<at::Tensor>& watched,
+                          GradientBuckets& buckets_of_all, const std::vector<FusedBucket>& buckets,
+                          Communicator& communicator)
     : memory(std::move(with_memory)),
       stand_ins(watched),
       watch(watched, stand_ins),
+      shards(std::move(with_shards)),
       faults(buckets_of_all, buckets, watch, copies, communicator),
-      written(plan, buckets_of_all, buckets, watch, copies, communicator) {}
+      written(plan, buckets_of_all, buckets, watch, copies, shards, communicator) {}
 
 FusedUpdate::FusedUpdate(FlatOptimizer& optimizer, Reducer& reducer, std::shared_ptr<Communicator> communicator)
     : optimizer_(&optimizer),
@@ -98,6 +101,10 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   fused->buckets_ = std::move(buckets);
   try {
     fused->take_over(options);
+    if (fused->plan_.shards_weights && computed == at::ScalarType::BFloat16) {
+      reason = "no bf16 copies are published with weights in shards (stage 3); each layer casts its own";
+      if (communicator->rank() == 0) log_info("fuse: {}", reason);
+    }
   } catch (const Error& error) {
     // Memory is short on some rank, and all ranks know it. If instead the group has ended, the next call reports that.
     reason = error.happened();
@@ -109,13 +116,20 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
 
 void FusedUpdate::take_over(const FuseOptions& options) {
   GradientPool pool;
-  if (options.stage == 2) {
+  if (options.stage >= 2) {
     pool = GradientPool(buckets_, options.gradient_dtype, options.slots, gradients_, *communicator_);
   } else {
     place_gradients(options.gradient_dtype);
   }
   share_out(options);
-  auto memory = make_fused_memory(plan_, buckets_, gradients_, *communicator_);
+  std::unique_ptr<ShardedWeights> weights;
+  if (plan_.shards_weights) {
+    weights = std::make_unique<ShardedWeights>(
+        ShardedWeights::Parts{gradients_, buckets_, communicator_, reducer_.follows_backward()}, options.units,
+        options.reshard_after_forward);
+  }
+  auto memory = weights ? make_message_memory(plan_, buckets_, *communicator_, {})
+                        : make_fused_memory(plan_, buckets_, gradients_, *communicator_);
   if (shards_ != nullptr) memory = make_tree_memory(plan_, buckets_, *shards_, *communicator_, std::move(memory));
   std::vector<std::size_t> indices;
   std::vector<FusedSegment> segments;
@@ -130,9 +144,10 @@ void FusedUpdate::take_over(const FuseOptions& options) {
     }
     segments.push_back(std::move(segment));
   }
-  parts_ = std::make_unique<Parts>(plan_, std::move(memory), watched, gradients_, buckets_, *communicator_);
+  parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(weights), watched, gradients_, buckets_,
+                                   *communicator_);
   parts_->gradients = make_gradients(std::move(pool));
-  if (options.compute_dtype == at::ScalarType::BFloat16) {
+  if (options.compute_dtype == at::ScalarType::BFloat16 && !plan_.shards_weights) {
     parts_->copies =
         std::make_unique<PublishedCopies>(plan_, buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
   }
@@ -145,8 +160,8 @@ std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
   if (!plan_.gives_buckets_back) {
     return std::make_unique<PlacedGradients>(plan_, gradients_, buckets_, *parts_->memory, parts_->watch);
   }
-  const PooledGradients::Parts parts{communicator_,   gradients_,        buckets_,
-                                     *parts_->memory, parts_->stand_ins, parts_->watch};
+  const PooledGradients::Parts parts{communicator_, gradients_,          buckets_, *parts_->memory, parts_->stand_ins,
+                                     parts_->watch, parts_->shards.get()};
   return std::make_unique<PooledGradients>(parts, std::move(pool));
 }
 
@@ -175,7 +190,7 @@ void FusedUpdate::place_gradients(at::ScalarType dtype) {
 void FusedUpdate::share_out(const FuseOptions& options) {
   std::vector<at::Tensor> memory;
   for (const FusedBucket& bucket : buckets_) memory.push_back(bucket.gradients);
-  plan_ = plan_update(memory, *communicator_, options.share_weights, options.stage == 2);
+  plan_ = plan_update(memory, *communicator_, options.share_weights, options.stage);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     buckets_[i].own = plan_.region(i, communicator_->rank());
     buckets_[i].filled = plan_.filled_part(i, communicator_->rank());
@@ -258,6 +273,7 @@ void FusedUpdate::unfuse() {
     const NamedParameters names = numbered_parameters(optimizer);
     const NamedState state = gather_optimizer_state(*communicator_, optimizer, names);
     const std::vector<at::Tensor> averages = parts_->gradients->gather();
+    if (parts_->shards) parts_->shards->give_back();
     release();
     show_averages(averages);
     optimizer.unshard(names, state);

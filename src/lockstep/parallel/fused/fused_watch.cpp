@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/parallel/fused/weights/read_watch.h"
+
 namespace lockstep {
 
 FusedWatch::FusedWatch(std::vector<at::Tensor> parameters, const StandIns& stand_ins)
@@ -75,7 +77,7 @@ void FusedWatch::start_over() {
 void FusedWatch::note_writes() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
-    if (!parameter.defined()) continue;
+    if (!parameter.defined() || is_watched(parameter)) continue;
     WeightSample& sample = weights_[i];
     if (sample.is_in_place(parameter)) {
       if (sample.has_new_version(parameter)) {
@@ -102,7 +104,12 @@ bool FusedWatch::is_as_updated(std::size_t index) const {
 
 void FusedWatch::take_weights() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].defined()) weights_[i].take(parameters_[i]);
+    if (!parameters_[i].defined()) continue;
+    if (is_watched(parameters_[i])) {
+      weights_[i].reset();
+    } else {
+      weights_[i].take(parameters_[i]);
+    }
   }
   std::fill(writes_.begin(), writes_.end(), WeightWrite::None);
 }
@@ -116,6 +123,7 @@ void FusedWatch::take_gradients() {
 FusedFault FusedWatch::weight_fault(std::size_t index) const {
   const at::Tensor& parameter = parameters_[index];
   const WeightSample& sample = weights_[index];
+  if (is_watched(parameter)) return FusedFault::None;  // one that is written gets other memory
   if (!sample.is_in_place(parameter)) return FusedFault::WeightMoved;
   const bool is_written = sample.has_new_version(parameter) || sample.has_new_elements(parameter);
   return is_written ? FusedFault::WeightWritten : FusedFault::None;

@@ -44,6 +44,7 @@ void place_on_hosts(UpdatePlan& plan, const HostLayout& layout, int world_size) 
 }  // namespace
 
 Region UpdatePlan::filled_part(std::size_t bucket, int rank) const {
+  if (shards_weights) return region(bucket, rank);
   const std::int64_t numel = regions[bucket].back().end;
   if (!shares_weights()) return {rank, 0, numel};
   const std::int64_t share = numel / (static_cast<std::int64_t>(places.size()) / hosts);
@@ -52,13 +53,15 @@ Region UpdatePlan::filled_part(std::size_t bucket, int rank) const {
 }
 
 UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share,
-                       bool gives_buckets_back) {
+                       int stage) {
   UpdatePlan plan;
-  plan.gives_buckets_back = gives_buckets_back;
+  plan.gives_buckets_back = stage >= 2;
   if (may_share && all_shared(gradients, communicator)) {
-    if (!gives_buckets_back) plan.sources = UpdatePlan::Sources::InPlace;
+    if (!plan.gives_buckets_back) plan.sources = UpdatePlan::Sources::InPlace;
     plan.copies = UpdatePlan::Copies::PerHost;
     place_on_one_host(plan, communicator.world_size());
+  } else if (stage >= 3) {
+    plan.shards_weights = communicator.world_size() > 1;
   } else if (may_share && can_share_on_hosts(communicator)) {
     plan.copies = UpdatePlan::Copies::PerHost;
     place_on_hosts(plan, HostLayout(communicator.membership()), communicator.world_size());

@@ -31,6 +31,8 @@ struct UpdatePlan {
   /// Owners keep sums, and the memory of a bucket is used again when it is reduced. Only by messages.
   bool gives_buckets_back = false;
   Copies copies = Copies::PerRank;
+  /// Each rank keeps the weights of its regions alone, and gathers others while it reads them.
+  bool shards_weights = false;
   std::vector<std::vector<Region>> regions;  ///< by bucket and owner: equal shares, one for each rank, in rank order
 
   bool shares_weights() const { return copies == Copies::PerHost; }
@@ -54,8 +56,8 @@ struct UpdatePlan {
 /// weights of its own, and rank 0 logs why.
 /// @param gradients  the memory of each bucket
 /// @param may_share  false: every rank keeps weights of its own, even if the engine could share them
-/// @param gives_buckets_back  see UpdatePlan
-UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share,
-                       bool gives_buckets_back);
+/// @param stage  what ranks share out: from 2 on buckets are given back, and from 3 on each rank keeps its weights
+/// alone, unless all ranks have one copy
+UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& communicator, bool may_share, int stage);
 
 }  // namespace lockstep

@@ -20,16 +20,19 @@ constexpr std::uint8_t kMoved = 255;  // moved to other memory; other values are
 
 WrittenWeights::WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients,
                                const std::vector<FusedBucket>& buckets, FusedWatch& watch,
-                               const std::unique_ptr<PublishedCopies>& copies, Communicator& communicator)
+                               const std::unique_ptr<PublishedCopies>& copies,
+                               const std::unique_ptr<ShardedWeights>& shards, Communicator& communicator)
     : plan_(plan),
       gradients_(gradients),
       buckets_(buckets),
       watch_(watch),
       copies_(copies),
+      shards_(shards),
       communicator_(communicator) {}
 
 bool WrittenWeights::is_moved(const FusedBucket& bucket, std::size_t place) const {
   const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
+  if (shards_) return shards_->is_moved(place_of(bucket), place);
   const auto offset = static_cast<std::size_t>(bucket.offsets[place]) * bucket.weights.element_size();
   return parameter.numel() != 0 &&
          parameter.data_ptr() != static_cast<const std::byte*>(bucket.weights.data_ptr()) + offset;
@@ -72,6 +75,7 @@ void WrittenWeights::take_up(bool computes) {
   const std::vector<std::uint8_t> own = marks;
   if (plan_.shares_weights()) warn_of_shared_writes(marks);
   reduce_marks(communicator_, marks);
+  if (shards_) check_all_moved(own, marks);
   check_equal(marks);
   for (const FusedBucket& bucket : buckets_) {
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
@@ -81,6 +85,22 @@ void WrittenWeights::take_up(bool computes) {
   if (copies_) renew_copies(own, marks, computes);
   if (communicator_.world_size() > 1) communicator_.barrier();
   watch_.take_weights();
+}
+
+// Ranks without the write have a share of the parameter alone, which cannot be compared.
+void WrittenWeights::check_all_moved(const std::vector<std::uint8_t>& own_changes,
+                                     const std::vector<std::uint8_t>& changes) {
+  std::vector<std::uint8_t> missing(changes.size(), 0);
+  for (std::size_t i = 0; i < changes.size(); ++i)
+    missing[i] = changes[i] == kMoved && own_changes[i] != kMoved ? 1 : 0;
+  reduce_marks(communicator_, missing);
+  const auto found = std::find(missing.begin(), missing.end(), 1);
+  if (found == missing.end()) return;
+  throw AgreedError(fmt::format("parameter \"{}\" was written or moved to other memory on some ranks, but not on all",
+                                gradients_.name(static_cast<std::size_t>(found - missing.begin()))),
+                    communicator_.membership().where() + ", fused optimizer of stage 3",
+                    "write the same values on every rank, between unshard() and reshard() and without data(), or load "
+                    "the same file on every rank");
 }
 
 // A rank that does not know of a write, as one that another rank made to a few elements, has read the old copy.
@@ -168,7 +188,12 @@ void WrittenWeights::warn_of_shared_writes(const std::vector<std::uint8_t>& chan
   }
 }
 
+std::size_t WrittenWeights::place_of(const FusedBucket& bucket) const {
+  return static_cast<std::size_t>(&bucket - buckets_.data());
+}
+
 void WrittenWeights::adopt(const FusedBucket& bucket, std::size_t place) {
+  if (shards_) return shards_->adopt(place_of(bucket), place);
   at::Tensor parameter = gradients_.parameter(bucket.parameters[place]);
   const std::int64_t offset = bucket.offsets[place];
   const at::Tensor target = weights_place(bucket, place, parameter.sizes());

@@ -10,6 +10,7 @@
 #include "lockstep/parallel/fused/fused_watch.h"
 #include "lockstep/parallel/fused/memory/published_copies.h"
 #include "lockstep/parallel/fused/update_plan.h"
+#include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
@@ -20,7 +21,8 @@ class WrittenWeights {
  public:
   /// What is given must outlive this object.
   WrittenWeights(const UpdatePlan& plan, const GradientBuckets& gradients, const std::vector<FusedBucket>& buckets,
-                 FusedWatch& watch, const std::unique_ptr<PublishedCopies>& copies, Communicator& communicator);
+                 FusedWatch& watch, const std::unique_ptr<PublishedCopies>& copies,
+                 const std::unique_ptr<ShardedWeights>& shards, Communicator& communicator);
 
   /// Whether this rank's program wrote weights since the last update.
   bool any() const;
@@ -36,8 +38,10 @@ class WrittenWeights {
  private:
   bool is_moved(const FusedBucket& bucket, std::size_t place) const;
   std::vector<std::uint8_t> own_changes() const;
+  void check_all_moved(const std::vector<std::uint8_t>& own_changes, const std::vector<std::uint8_t>& changes);
   void check_equal(const std::vector<std::uint8_t>& changes);
   void warn_of_shared_writes(const std::vector<std::uint8_t>& changes);
+  std::size_t place_of(const FusedBucket& bucket) const;
   void adopt(const FusedBucket& bucket, std::size_t place);
   void renew_copies(const std::vector<std::uint8_t>& own_changes, const std::vector<std::uint8_t>& changes,
                     bool computes);
@@ -47,6 +51,7 @@ class WrittenWeights {
   const std::vector<FusedBucket>& buckets_;
   FusedWatch& watch_;
   const std::unique_ptr<PublishedCopies>& copies_;  // null without copies
+  const std::unique_ptr<ShardedWeights>& shards_;   // null if each rank has all weights
   Communicator& communicator_;
   bool has_warned_ = false;  // about writes to shared weights; equal on all ranks
 };

@@ -75,6 +75,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// @param at_end    called on every rank at the end of each backward
   void follow_backward(std::function<void()> at_begin, std::function<void()> at_end);
 
+  bool follows_backward() const { return at_begin_ != nullptr; }
+
   /// @throws Error  if a hook is registered already or a backward has run
   void register_hook(std::unique_ptr<CommunicationHook> hook);
   bool has_hook() const { return hook_ != nullptr; }

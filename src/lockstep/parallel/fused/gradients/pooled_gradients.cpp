@@ -61,6 +61,7 @@ void PooledGradients::backward_begins() {
 
 void PooledGradients::backward_left() {
   if (in_backward_) show_all();
+  if (parts_.shards != nullptr) parts_.shards->leave_backward();
 }
 
 void PooledGradients::show_all() {
@@ -73,11 +74,12 @@ void PooledGradients::gradient_arrived(std::size_t parameter) {
   parts_.watch.gradient_arrived(parameter);
 }
 
-// Collectives within backward, such as those of SyncBatchNorm, keep a rank waiting for others. If this rank waited for
-// them with a bucket that they hold back for an unused parameter, nobody would get on.
+// Collectives within backward, such as those of SyncBatchNorm, and gathering weights keep a rank waiting for others. If
+// this rank waited for them with a bucket that they hold back for an unused parameter, nobody would get on.
 bool PooledGradients::can_start(std::size_t bucket) {
   const std::size_t index = position_of(parts_.buckets, bucket);
-  return !has_sibling_groups() || !pool_.occupant(index) || parts_.memory.is_reduced(*pool_.occupant(index));
+  const bool meets_ranks = has_sibling_groups() || parts_.shards != nullptr;
+  return !meets_ranks || !pool_.occupant(index) || parts_.memory.is_reduced(*pool_.occupant(index));
 }
 
 std::shared_ptr<Work> PooledGradients::start(std::size_t bucket) {

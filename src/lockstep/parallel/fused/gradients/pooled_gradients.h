@@ -13,6 +13,7 @@
 #include "lockstep/parallel/fused/gradients/gradient_pool.h"
 #include "lockstep/parallel/fused/gradients/stand_ins.h"
 #include "lockstep/parallel/fused/memory/fused_memory.h"
+#include "lockstep/parallel/fused/weights/sharded_weights.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
@@ -30,6 +31,7 @@ class PooledGradients final : public FusedGradients {
     FusedMemory& memory;
     StandIns& stand_ins;
     FusedWatch& watch;
+    ShardedWeights* shards;  ///< null if weights are not in shards
   };
   /// What is given must outlive this object.
   PooledGradients(Parts parts, GradientPool pool);

@@ -13,13 +13,17 @@ namespace lockstep {
 namespace {
 
 /// Every rank gets the reduced gradients of its share, and sends its weights to the others (Rajbhandari et al., 2020,
-/// arXiv:1910.02054). Each rank, or each host, has a copy of all weights; with one host, a barrier is all that is sent.
+/// arXiv:1910.02054). Each rank, or each host, has a copy of all weights; with one host, a barrier is all that is sent,
+/// and nothing if each rank keeps its share alone.
 class MessageMemory : public FusedMemory {
  public:
   /// @param shared  the weights' memory, by bucket, if the ranks of a host have one copy; empty otherwise
   MessageMemory(const UpdatePlan& plan, const std::vector<FusedBucket>& buckets, Communicator& communicator,
                 std::vector<HostMemory> shared)
-      : communicator_(communicator), has_one_copy_(plan.has_one_copy()), shared_(std::move(shared)) {
+      : communicator_(communicator),
+        has_one_copy_(plan.has_one_copy()),
+        publishes_(!plan.has_one_copy() && !plan.shards_weights),
+        shared_(std::move(shared)) {
     if (!shared_.empty()) guard_ = shared_.front().parts;
     if (has_one_copy_) guard_ = communicator.symmetric_memory(buckets.front().gradients);
     auto* engine = dynamic_cast<HostMemoryEngine*>(&communicator);
@@ -85,7 +89,7 @@ class MessageMemory : public FusedMemory {
     if (begin < end) part.sum.narrow(0, begin, end - begin).mul_(factor);
   }
   void publish(std::size_t bucket) override {
-    if (has_one_copy_) return;
+    if (!publishes_) return;
     Part& part = parts_[bucket];
     part.publication = communicator_.all_gather_async(part.weights, part.owned);
   }
@@ -114,6 +118,7 @@ class MessageMemory : public FusedMemory {
   };
   Communicator& communicator_;
   const bool has_one_copy_;
+  const bool publishes_;  // owned weights go to other ranks' copies
   std::vector<HostMemory> shared_;
   std::shared_ptr<SymmetricMemory> guard_;                  // of the weights; null if no other rank sees them
   std::vector<std::shared_ptr<SymmetricMemory>> readable_;  // keeps reductions in place

@@ -1,0 +1,177 @@
+#include "lockstep/parallel/fused/weights/read_watch.h"
+
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/optim/kernels/large_pages.h"
+#include "lockstep/parallel/fused/weights/watched_key.h"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void refuse_memory(const char* what, std::size_t bytes) {
+  throw Error(fmt::format("{} of {} bytes for weights that are gathered failed: {}", what, bytes, std::strerror(errno)),
+              "fused optimizer of stage 3", "give the process more memory, or start more ranks");
+}
+
+struct Entry {
+  ReadWatcher* watcher;
+  std::size_t index;
+};
+
+struct Watched {
+  std::shared_mutex mutex;
+  std::unordered_map<const c10::TensorImpl*, Entry> parameters;
+};
+
+// Never destroyed: a static model may end after everything else.
+Watched& watched() {
+  static auto& all = *new Watched;
+  return all;
+}
+
+// A tensor without storage: LibTorch throws when it would read one.
+struct WithoutStorage : c10::TensorImpl {
+  explicit WithoutStorage(const at::Tensor& like)
+      : TensorImpl(like.key_set().add(kWatchedKey), like.dtype(), like.device()) {
+    set_storage_access_should_throw();
+    set_sizes_and_strides(like.sizes(), like.strides());
+  }
+};
+
+}  // namespace
+
+// What the storage of watched tensors refers to.
+struct WatchedMemory::Range {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  std::size_t number = 0;
+  std::atomic<ReadWatcher*> watcher{nullptr};
+
+  ~Range() {
+    if (data != nullptr) ::munmap(data, bytes);
+  }
+};
+
+namespace {
+
+void release_range(void* context) { delete static_cast<std::shared_ptr<WatchedMemory::Range>*>(context); }
+
+// Null if the tensor has other memory.
+WatchedMemory::Range* range_of(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!impl.has_storage()) return nullptr;
+  const c10::DataPtr& data = impl.unsafe_storage().data_ptr();
+  if (data.get_deleter() != &release_range) return nullptr;
+  return static_cast<std::shared_ptr<WatchedMemory::Range>*>(data.get_context())->get();
+}
+
+at::Tensor watched_tensor(const c10::Storage& storage, std::int64_t offset, const at::Tensor& like) {
+  auto impl =
+      c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), like.key_set().add(kWatchedKey), like.dtype());
+  impl->set_sizes_and_strides(like.sizes(), like.strides());
+  impl->set_storage_offset(offset);
+  return at::Tensor(std::move(impl));
+}
+
+[[noreturn]] void refuse_orphan() {
+  throw Error(
+      "a weight was read whose elements were shared out among ranks, and whose DistributedDataParallel, "
+      "optimizer or parameter is gone",
+      "fused optimizer of stage 3",
+      "call unfuse() before the DistributedDataParallel or the optimizer is destroyed: every rank then has "
+      "all weights; and keep no detach() or data() of a weight beyond the forward that made it");
+}
+
+}  // namespace
+
+WatchedMemory::WatchedMemory(ReadWatcher& watcher, std::size_t number, std::int64_t numel, at::ScalarType dtype)
+    : range_(std::make_shared<Range>()) {
+  watch_operations();
+  const std::size_t bytes = static_cast<std::size_t>(numel) * c10::elementSize(dtype);
+  void* data = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) refuse_memory("a mapping", bytes);
+  range_->data = data;
+  range_->bytes = bytes;
+  range_->number = number;
+  range_->watcher = &watcher;
+  advise_large_pages(data, bytes);
+  whole_ = at::from_blob(
+      data, {numel}, [range = range_](void*) {}, at::TensorOptions().dtype(dtype));
+}
+
+// Memory that is open stays so: after an error of the group, an operation may still write to it.
+WatchedMemory::~WatchedMemory() { range_->watcher = nullptr; }
+
+at::Tensor WatchedMemory::view(std::int64_t offset, const at::Tensor& like) const {
+  const c10::Storage storage(
+      c10::Storage::use_byte_size_t(), range_->bytes,
+      c10::DataPtr(range_->data, new std::shared_ptr<Range>(range_), &release_range, c10::Device(c10::kCPU)), nullptr,
+      /*resizable=*/false);
+  return watched_tensor(storage, offset, like);
+}
+
+void WatchedMemory::open() {
+  if (::mprotect(range_->data, range_->bytes, PROT_READ | PROT_WRITE) != 0) refuse_memory("opening", range_->bytes);
+  is_open_ = true;
+}
+
+void WatchedMemory::close() {
+  is_open_ = false;
+  // Pages that were given back read as zeros, which must not happen in silence.
+  if (::madvise(range_->data, range_->bytes, MADV_DONTNEED) != 0) refuse_memory("giving back", range_->bytes);
+  if (::mprotect(range_->data, range_->bytes, PROT_NONE) != 0) refuse_memory("closing", range_->bytes);
+}
+
+at::Tensor watched_without_memory(const at::Tensor& like) {
+  return at::Tensor(c10::make_intrusive<WithoutStorage>(like));
+}
+
+bool is_watched(const at::Tensor& tensor) { return tensor.key_set().has(kWatchedKey); }
+
+void become(const at::Tensor& parameter, const at::Tensor& content) {
+  parameter.unsafeGetTensorImpl()->shallow_copy_from(content.getIntrusivePtr());
+}
+
+void WatchedParameters::add(const at::Tensor& parameter, ReadWatcher& watcher, std::size_t index) {
+  const std::unique_lock<std::shared_mutex> lock(watched().mutex);
+  watched().parameters[parameter.unsafeGetTensorImpl()] = {&watcher, index};
+  parameters_.push_back(parameter);
+}
+
+WatchedParameters::~WatchedParameters() {
+  const std::unique_lock<std::shared_mutex> lock(watched().mutex);
+  for (const at::Tensor& parameter : parameters_) watched().parameters.erase(parameter.unsafeGetTensorImpl());
+}
+
+std::pair<ReadWatcher*, std::size_t> watcher_of(const at::Tensor& tensor) {
+  if (const WatchedMemory::Range* range = range_of(tensor)) {
+    ReadWatcher* watcher = range->watcher;
+    if (watcher == nullptr) refuse_orphan();
+    return {watcher, watcher->parameter_at(range->number, tensor.unsafeGetTensorImpl()->storage_offset())};
+  }
+  if (tensor.unsafeGetTensorImpl()->has_storage()) return {nullptr, 0};
+  const std::shared_lock<std::shared_mutex> lock(watched().mutex);
+  const auto found = watched().parameters.find(tensor.unsafeGetTensorImpl());
+  if (found == watched().parameters.end()) refuse_orphan();
+  return {found->second.watcher, found->second.index};
+}
+
+void watch_view(const at::Tensor& tensor) {
+  if (!tensor.defined() || is_watched(tensor) || range_of(tensor) == nullptr) return;
+  become(tensor, watched_tensor(tensor.unsafeGetTensorImpl()->unsafe_storage(),
+                                tensor.unsafeGetTensorImpl()->storage_offset(), tensor));
+}
+
+}  // namespace lockstep

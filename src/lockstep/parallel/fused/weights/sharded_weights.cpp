@@ -1,0 +1,258 @@
+#include "lockstep/parallel/fused/weights/sharded_weights.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/base/mix_bits.h"
+#include "lockstep/parallel/end_group.h"
+
+namespace lockstep {
+namespace {
+
+bool is_in_backward() { return torch::autograd::get_current_graph_task_exec_info() != nullptr; }
+
+}  // namespace
+
+ShardedWeights::ShardedWeights(const Parts& parts, const std::vector<std::string>& units, bool reshard_after_forward)
+    : gradients_(parts.gradients),
+      buckets_(parts.buckets),
+      communicator_(parts.communicator),
+      gathering_(parts.communicator->split(0, parts.communicator->rank())),
+      follows_backward_(parts.follows_backward),
+      reshards_(reshard_after_forward),
+      plan_(units, parts.buckets, parts.gradients),
+      states_(parts.buckets.size()),
+      units_(plan_.units.size()) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    FusedBucket& bucket = buckets_[index];
+    Bucket& state = states_[index];
+    const at::Tensor& first = gradients_.parameter(bucket.parameters.front());
+    const std::int64_t numel = bucket.gradients.numel();
+    state.memory = std::make_unique<WatchedMemory>(*this, index, numel, first.scalar_type());
+    bucket.weights = state.memory->whole();
+    state.memory->open();  // gaps are zeros
+    for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
+      const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
+      weights_place(bucket, place, parameter.sizes()).copy_(parameter.detach());
+      state.views.push_back(state.memory->view(bucket.offsets[place], parameter));
+      state.absent.push_back(watched_without_memory(parameter));
+    }
+    state.samples.resize(bucket.parameters.size());
+    state.shard = bucket.weights.narrow(0, bucket.own.begin, bucket.own.end - bucket.own.begin).clone();
+    bytes_ += static_cast<std::int64_t>(state.shard.nbytes());
+    state.memory->close();
+    for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
+      const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
+      become(parameter, state.absent[place]);
+      watched_.add(parameter, *this, bucket.parameters[place]);
+    }
+  }
+  peak_bytes_ = bytes_;
+}
+
+ShardedWeights::~ShardedWeights() {
+  const at::NoGradGuard no_grad;
+  try {
+    for (std::size_t index = 0; keeps_all_ && index < buckets_.size(); ++index) own_bucket(index);
+  } catch (const std::exception& error) {
+    log_warning("the weights stay in shards: {}", error.what());
+  }
+  free_quietly();
+}
+
+void* ShardedWeights::owned_weights(std::size_t bucket) const {
+  const at::Tensor& shard = states_[bucket].shard;
+  const auto offset = static_cast<std::uintptr_t>(buckets_[bucket].own.begin) * shard.element_size();
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(shard.data_ptr()) - offset);
+}
+
+// A read that gathers needs all ranks; one rank that prints a weight would wait for the others without end.
+bool ShardedWeights::may_gather() const {
+  return forwards_ > 0 || is_in_backward() || (follows_backward_ && at::GradMode::is_enabled());
+}
+
+std::size_t ShardedWeights::parameter_at(std::size_t bucket, std::int64_t element) const {
+  const std::vector<std::int64_t>& offsets = buckets_[bucket].offsets;
+  const auto after = std::upper_bound(offsets.begin(), offsets.end(), element);
+  return buckets_[bucket].parameters[static_cast<std::size_t>(after - offsets.begin()) - 1];
+}
+
+void ShardedWeights::begin_read(std::size_t parameter) {
+  const std::size_t unit = plan_.of[parameter];
+  if (units_[unit].presence != Presence::Here && !may_gather()) {
+    throw Error(fmt::format("weight \"{}\" was read outside of forward and backward, and this rank has a share of it "
+                            "alone",
+                            gradients_.name(parameter)),
+                communicator_->membership().where() + ", fused optimizer of stage 3",
+                "call unshard() of the DistributedDataParallel on every rank, read or write weights, and call "
+                "reshard(); and run forwards through the DistributedDataParallel");
+  }
+  ++units_[unit].readers;
+  try {
+    enter(unit);
+  } catch (...) {
+    --units_[unit].readers;
+    throw;
+  }
+}
+
+void ShardedWeights::end_read(std::size_t parameter) noexcept { --units_[plan_.of[parameter]].readers; }
+
+bool ShardedWeights::may_free(std::size_t unit) const {
+  const Unit& state = units_[unit];
+  if (unit == 0 || state.presence == Presence::Freed || state.readers > 0) return false;
+  if (reshards_) return true;
+  return is_in_backward() && state.in_backward == backwards_;
+}
+
+// The same units are here afterwards on all ranks, because they enter the same ones.
+void ShardedWeights::enter(std::size_t unit) {
+  Unit& state = units_[unit];
+  if (is_in_backward()) state.in_backward = backwards_;
+  if (state.presence == Presence::Here && (keeps_all_ || unit == current_ || unit == 0)) return;
+  std::optional<std::size_t> next;
+  if (unit != 0) {
+    next = order_.enter(unit);
+    if (next && (*next == unit || *next == 0)) next.reset();
+    const std::size_t other = next.value_or(current_);
+    for (std::size_t i = 1; i < units_.size(); ++i) {
+      if (i != unit && i != other && may_free(i)) free(i);
+    }
+    current_ = unit;
+  }
+  start(unit);
+  if (next) start(*next);
+  finish(unit);
+}
+
+void ShardedWeights::start(std::size_t number) {
+  Unit& unit = units_[number];
+  if (unit.presence != Presence::Freed) return;
+  const at::AutoDispatchBelowADInplaceOrView untracked;
+  unit.presence = Presence::Coming;
+  unit.call = at::empty({2}, at::TensorOptions().dtype(at::kLong));
+  unit.call.data_ptr<std::int64_t>()[0] = static_cast<std::int64_t>(number);
+  unit.call.data_ptr<std::int64_t>()[1] = moved_parameters();
+  unit.calls = at::empty({2 * gathering_->world_size()}, unit.call.options());
+  unit.check = gathering_->all_gather_async(unit.calls, unit.call);
+  for (const std::size_t index : plan_.units[number].buckets) {
+    Bucket& bucket = states_[index];
+    if (bucket.users++ > 0) continue;
+    bucket.memory->open();
+    bytes_ += static_cast<std::int64_t>(bucket.memory->whole().nbytes());
+    bucket.work = gathering_->all_gather_async(bucket.memory->whole(), bucket.shard);
+  }
+  peak_bytes_ = std::max(peak_bytes_, bytes_);
+}
+
+void ShardedWeights::finish(std::size_t number) {
+  Unit& unit = units_[number];
+  if (unit.presence == Presence::Here) return;
+  check_calls(unit, number);
+  for (const std::size_t index : plan_.units[number].buckets) {
+    if (!states_[index].work) continue;
+    std::exchange(states_[index].work, nullptr)->wait();
+    show(index);
+  }
+  unit.presence = Presence::Here;
+}
+
+// A number that differs, in all likelihood, between ranks that have moved different parameters: these do not gather the
+// same units any more.
+std::int64_t ShardedWeights::moved_parameters() const {
+  std::uint64_t digest = 0;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    for (std::size_t place = 0; place < buckets_[index].parameters.size(); ++place) {
+      if (is_moved(index, place)) digest = mix_bits(digest + buckets_[index].parameters[place] + 1);
+    }
+  }
+  return static_cast<std::int64_t>(digest);
+}
+
+// Layers of equal size would take each other's weights in silence.
+void ShardedWeights::check_calls(Unit& unit, std::size_t number) {
+  const std::shared_ptr<Work> check = std::exchange(unit.check, nullptr);
+  if (!check) {
+    throw Error("gathering " + name_of(number) + " has failed before",
+                communicator_->membership().where() + ", fused optimizer of stage 3",
+                "see the first error of this rank");
+  }
+  check->wait();
+  const std::int64_t* calls = unit.calls.data_ptr<std::int64_t>();
+  for (int rank = 0; rank < gathering_->world_size(); ++rank) {
+    const auto theirs = static_cast<std::size_t>(calls[2 * rank]);
+    if (theirs != number) {
+      end_group(*communicator_,
+                fmt::format("rank {} reads {} where rank {} reads {}", rank,
+                            theirs < units_.size() ? name_of(theirs) : "another layer", communicator_->rank(),
+                            name_of(number)),
+                "run the same layers in the same order on every rank, evaluations included; put layers that some ranks "
+                "leave out into one unit with others, by FuseOptions::units");
+    }
+    if (calls[2 * rank + 1] == unit.call.data_ptr<std::int64_t>()[1]) continue;
+    end_group(*communicator_,
+              fmt::format("rank {} and rank {} have not written or loaded the same weights since the last step", rank,
+                          communicator_->rank()),
+              "write the same weights on every rank, between unshard() and reshard() and without data(), or load the "
+              "same file on every rank");
+  }
+}
+
+std::string ShardedWeights::name_of(std::size_t unit) const {
+  return unit == 0 ? "the weights outside of units" : "\"" + plan_.units[unit].name + "\"";
+}
+
+void ShardedWeights::free(std::size_t number) {
+  Unit& unit = units_[number];
+  if (unit.presence == Presence::Freed) return;
+  finish(number);
+  unit.presence = Presence::Freed;
+  for (const std::size_t index : plan_.units[number].buckets) {
+    if (--states_[index].users == 0) close(index);
+  }
+}
+
+void ShardedWeights::free_all() {
+  keeps_all_ = false;
+  order_.end_step();
+  current_ = 0;
+  for (std::size_t i = 0; i < units_.size(); ++i) free(i);
+}
+
+// An Error of the group is reported by the next call that uses it.
+void ShardedWeights::free_quietly() noexcept {
+  try {
+    for (std::size_t i = 0; i < units_.size(); ++i) free(i);
+    current_ = 0;
+  } catch (const std::exception& error) {
+    log_debug("weights stay in memory: {}", error.what());
+  }
+}
+
+void ShardedWeights::leave_forward() noexcept {
+  if (--forwards_ == 0 && !at::GradMode::is_enabled() && !keeps_all_ && !is_in_backward()) free_quietly();
+}
+
+void ShardedWeights::leave_backward() noexcept {
+  ++backwards_;
+  if (!keeps_all_) free_quietly();
+}
+
+void ShardedWeights::gather_all() {
+  for (std::size_t i = 0; i < units_.size(); ++i) start(i);
+  for (std::size_t i = 0; i < units_.size(); ++i) finish(i);
+  keeps_all_ = true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/parallel/fused/fused_bucket.h"
+#include "lockstep/parallel/fused/tensor_sample.h"
+#include "lockstep/parallel/fused/weights/gather_order.h"
+#include "lockstep/parallel/fused/weights/read_watch.h"
+#include "lockstep/parallel/fused/weights/weight_units.h"
+#include "lockstep/parallel/reducer/gradient_buckets.h"
+
+namespace lockstep {
+
+/// The weights of a fused update in shards (Rajbhandari et al., 2020, arXiv:1910.02054, stage 3): each rank keeps the
+/// elements that it updates. A unit is gathered when LibTorch is about to read one of its weights, in a forward or
+/// backward, and freed when others have followed. Besides the unit in use, one other is there: the one that followed it
+/// in the step before, or the one before it. What is in no unit stays until backward ends.
+///
+/// All ranks enter the same units in the same order. Gathering uses a group of its own, because gradients leave in an
+/// order that other things decide.
+class ShardedWeights final : public ReadWatcher {
+ public:
+  struct Parts {
+    const GradientBuckets& gradients;
+    std::vector<FusedBucket>& buckets;  ///< with regions; gets weights
+    const std::shared_ptr<Communicator>& communicator;
+    bool follows_backward;  ///< forwards may begin without `enter_forward`
+  };
+  /// Takes the parameters' memory away. What is given must outlive this object. Collective.
+  ShardedWeights(const Parts& parts, const std::vector<std::string>& units, bool reshard_after_forward);
+  /// After `gather_all`, parameters get memory of their own; otherwise a read is an Error from then on.
+  ~ShardedWeights() override;
+
+  /// The bucket's element 0, if its owned elements lay in a whole bucket: only these may be touched.
+  void* owned_weights(std::size_t bucket) const;
+
+  void enter_forward() { ++forwards_; }
+  void leave_forward() noexcept;
+  /// A backward, with all that it has called, is over.
+  void leave_backward() noexcept;
+  /// Frees everything, before weights change.
+  void free_all();
+  /// Gathers everything, until `free_all`. Collective.
+  void gather_all();
+  /// Gives every parameter memory of its own with all elements. Collective.
+  void give_back();
+
+  /// Whether the program has given the parameter other memory, or has written to it, which does the same.
+  bool is_moved(std::size_t bucket, std::size_t place) const;
+  /// Takes the owned elements of a parameter that was moved, and its memory away.
+  void adopt(std::size_t bucket, std::size_t place);
+
+  std::int64_t peak_bytes() const { return peak_bytes_; }
+
+  std::size_t parameter_at(std::size_t bucket, std::int64_t element) const override;
+  void begin_read(std::size_t parameter) override;
+  void end_read(std::size_t parameter) noexcept override;
+
+ private:
+  struct Bucket {
+    std::unique_ptr<WatchedMemory> memory;
+    at::Tensor shard;
+    std::vector<at::Tensor> views;      // of each parameter: what it is while the bucket is here
+    std::vector<at::Tensor> absent;     // and while it is not
+    std::vector<WeightSample> samples;  // since it was gathered
+    std::shared_ptr<Work> work;
+    int users = 0;  // units that are here or coming
+  };
+  enum class Presence { Freed, Coming, Here };
+  struct Unit {
+    Presence presence = Presence::Freed;
+    std::atomic<int> readers{0};    // operations that run, in evaluation perhaps in several threads
+    std::uint64_t in_backward = 0;  // the last backward that has read it
+    at::Tensor call, calls;         // what this rank gathers and has moved, and the same of all ranks
+    std::shared_ptr<Work> check;
+  };
+
+  bool may_gather() const;
+  bool may_free(std::size_t unit) const;
+  void enter(std::size_t unit);
+  void start(std::size_t unit);
+  void finish(std::size_t unit);
+  void free(std::size_t unit);
+  void check_calls(Unit& unit, std::size_t number);
+  std::int64_t moved_parameters() const;
+  void show(std::size_t bucket);
+  void close(std::size_t bucket);
+  bool is_written(const Bucket& state, const FusedBucket& bucket, std::size_t place) const;
+  void give_own_memory(std::size_t bucket, std::size_t place);
+  void own_bucket(std::size_t bucket);
+  void free_quietly() noexcept;
+  std::string name_of(std::size_t unit) const;
+
+  const GradientBuckets& gradients_;
+  std::vector<FusedBucket>& buckets_;
+  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Communicator> gathering_;
+  const bool follows_backward_;
+  const bool reshards_;
+  WeightUnits plan_;
+  std::vector<Bucket> states_;
+  std::vector<Unit> units_;
+  WatchedParameters watched_;
+  GatherOrder order_;
+  std::size_t current_ = 0;      // the unit that was entered last
+  int forwards_ = 0;             // that run
+  std::uint64_t backwards_ = 1;  // begun
+  bool keeps_all_ = false;       // from gather_all to free_all
+  std::int64_t bytes_ = 0, peak_bytes_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "lockstep/parallel/fused/weights/read_watch.h"
+
+namespace lockstep {
+
+/// The key of watched tensors. LibTorch has it above autograd, gives it no meaning of its own, and registers nothing
+/// for it: "a generic testing tensor type". Keys of autocast, functorch and Python belong to their features, and keys
+/// of other devices would make these tensors no CPU tensors.
+constexpr c10::DispatchKey kWatchedKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
+
+/// From now on, LibTorch calls the fallback for watched tensors. Once is enough.
+void watch_operations();
+
+/// The watcher of this watched tensor, and the parameter that it knows; null if nobody has to be told.
+/// @throws Error  if it has no memory and nobody knows it
+std::pair<ReadWatcher*, std::size_t> watcher_of(const at::Tensor& tensor);
+
+/// Lets a view of watched memory be watched, too. Does nothing to other tensors.
+void watch_view(const at::Tensor& tensor);
+
+}  // namespace lockstep
