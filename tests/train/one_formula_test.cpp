@@ -23,7 +23,7 @@ struct WayToTrain {
   bool fuse;
   double label_smoothing;
   std::int64_t samples;
-  bool shards_gradients = false;
+  const char* fsdp = "no_shard";
   friend std::ostream& operator<<(std::ostream& out, const WayToTrain& way) { return out << way.name; }
 };
 
@@ -75,7 +75,7 @@ at::Tensor weights_of_trainer(const WayToTrain& way, int epochs, const std::shar
   options.args.gradient_accumulation_steps = way.accumulation;
   options.args.label_smoothing_factor = way.label_smoothing;
   options.args.fuse = way.fuse;
-  if (way.shards_gradients) options.args.fsdp = std::vector<std::string>{"shard_grad_op"};
+  options.args.fsdp = std::vector<std::string>{way.fsdp};
   options.args.replicas = way.replicas > 1 ? way.replicas : 0;
   options.args.save_strategy = "no";
   Trainer(options).train();
@@ -94,9 +94,15 @@ TEST_P(OneFormula, GradientsAreThoseOfThePlainLoop) {
     if (way.ranks == 1) {
       got[0] = weights_of_trainer(way, epochs, nullptr, folder.path());
     } else {
-      spawn_threads(way.ranks, [&](const std::shared_ptr<Communicator>& group) {
-        got[static_cast<std::size_t>(group->rank())] = weights_of_trainer(way, epochs, group, folder.path());
-      });
+      SpawnOptions how;
+      // Ranks that share memory have one copy of the weights.
+      if (std::string(way.fsdp) == "full_shard") how.engine = "tcp";
+      spawn_threads(
+          way.ranks,
+          [&](const std::shared_ptr<Communicator>& group) {
+            got[static_cast<std::size_t>(group->rank())] = weights_of_trainer(way, epochs, group, folder.path());
+          },
+          how);
     }
     for (const at::Tensor& weights : got) {
       EXPECT_LE((weights - want).abs().max().item<double>(), 1e-6 * epochs) << epochs << " epochs";
@@ -107,22 +113,26 @@ TEST_P(OneFormula, GradientsAreThoseOfThePlainLoop) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, OneFormula,
-    ::testing::Values(WayToTrain{"one_process", 1, 1, 18, 1, true, 0, kFormulaSamples},
-                      WayToTrain{"one_process_accumulating", 1, 1, 6, 3, true, 0, kFormulaSamples},
-                      WayToTrain{"two_replicas", 1, 2, 9, 1, true, 0, kFormulaSamples},
-                      WayToTrain{"two_replicas_accumulating", 1, 2, 3, 3, true, 0, kFormulaSamples},
-                      WayToTrain{"two_ranks", 2, 1, 9, 1, false, 0, kFormulaSamples},
-                      WayToTrain{"two_ranks_fused", 2, 1, 9, 1, true, 0, kFormulaSamples},
-                      WayToTrain{"two_ranks_accumulating", 2, 1, 3, 3, false, 0, kFormulaSamples},
-                      WayToTrain{"two_ranks_accumulating_fused", 2, 1, 3, 3, true, 0, kFormulaSamples},
-                      WayToTrain{"three_ranks", 3, 1, 6, 1, false, 0, kFormulaSamples},
-                      WayToTrain{"three_ranks_accumulating_fused", 3, 1, 2, 3, true, 0, kFormulaSamples},
-                      WayToTrain{"three_ranks_one_without_samples", 3, 1, 6, 1, false, 0, 2},
-                      WayToTrain{"two_ranks_sharded", 2, 1, 9, 1, true, 0, kFormulaSamples, true},
-                      WayToTrain{"three_ranks_accumulating_sharded", 3, 1, 2, 3, true, 0, kFormulaSamples, true},
-                      WayToTrain{"three_ranks_one_without_samples_sharded", 3, 1, 6, 1, true, 0, 2, true},
-                      WayToTrain{"smoothed_labels_one_process", 1, 1, 18, 1, true, 0.1, kFormulaSamples},
-                      WayToTrain{"smoothed_labels_two_ranks", 2, 1, 9, 1, true, 0.1, kFormulaSamples}),
+    ::testing::Values(
+        WayToTrain{"one_process", 1, 1, 18, 1, true, 0, kFormulaSamples},
+        WayToTrain{"one_process_accumulating", 1, 1, 6, 3, true, 0, kFormulaSamples},
+        WayToTrain{"two_replicas", 1, 2, 9, 1, true, 0, kFormulaSamples},
+        WayToTrain{"two_replicas_accumulating", 1, 2, 3, 3, true, 0, kFormulaSamples},
+        WayToTrain{"two_ranks", 2, 1, 9, 1, false, 0, kFormulaSamples},
+        WayToTrain{"two_ranks_fused", 2, 1, 9, 1, true, 0, kFormulaSamples},
+        WayToTrain{"two_ranks_accumulating", 2, 1, 3, 3, false, 0, kFormulaSamples},
+        WayToTrain{"two_ranks_accumulating_fused", 2, 1, 3, 3, true, 0, kFormulaSamples},
+        WayToTrain{"three_ranks", 3, 1, 6, 1, false, 0, kFormulaSamples},
+        WayToTrain{"three_ranks_accumulating_fused", 3, 1, 2, 3, true, 0, kFormulaSamples},
+        WayToTrain{"three_ranks_one_without_samples", 3, 1, 6, 1, false, 0, 2},
+        WayToTrain{"two_ranks_sharded", 2, 1, 9, 1, true, 0, kFormulaSamples, "shard_grad_op"},
+        WayToTrain{"three_ranks_accumulating_sharded", 3, 1, 2, 3, true, 0, kFormulaSamples, "shard_grad_op"},
+        WayToTrain{"three_ranks_one_without_samples_sharded", 3, 1, 6, 1, true, 0, 2, "shard_grad_op"},
+        WayToTrain{"two_ranks_in_shards", 2, 1, 9, 1, true, 0, kFormulaSamples, "full_shard"},
+        WayToTrain{"three_ranks_accumulating_in_shards", 3, 1, 2, 3, true, 0, kFormulaSamples, "full_shard"},
+        WayToTrain{"three_ranks_one_without_samples_in_shards", 3, 1, 6, 1, true, 0, 2, "full_shard"},
+        WayToTrain{"smoothed_labels_one_process", 1, 1, 18, 1, true, 0.1, kFormulaSamples},
+        WayToTrain{"smoothed_labels_two_ranks", 2, 1, 9, 1, true, 0.1, kFormulaSamples}),
     [](const auto& test) { return test.param.name; });
 
 // LibTorch's own AdamW and clipping; decay groups and the linear schedule by hand.

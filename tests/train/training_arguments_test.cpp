@@ -198,11 +198,11 @@ int stage_of(const std::string& fsdp, const nlohmann::json& config = nullptr) {
   TrainingArguments args;
   set_training_argument(args, "fsdp", fsdp, "args.json");
   set_training_argument(args, "fsdp_config", config, "args.json");
-  return sharding_stage(args, "args.json");
+  return sharding_of(args, "args.json").stage;
 }
 
 TEST(TrainingArguments, FsdpSharesOutGradients) {
-  EXPECT_EQ(sharding_stage({}, ""), 1);
+  EXPECT_EQ(sharding_of({}, "").stage, 1);
   EXPECT_EQ(stage_of("no_shard"), 1);
   EXPECT_EQ(stage_of("shard_grad_op"), 2);
   EXPECT_EQ(stage_of("SHARD_GRAD_OP auto_wrap"), 2);
@@ -217,18 +217,39 @@ TEST(TrainingArguments, FsdpSharesOutGradients) {
             2);
   TrainingArguments args;
   set_training_argument(args, "fsdp", nlohmann::json({"shard_grad_op", "auto_wrap"}), "args.json");
-  EXPECT_EQ(sharding_stage(args, ""), 2);
+  EXPECT_EQ(sharding_of(args, "").stage, 2);
   set_training_argument(args, "fsdp", nlohmann::json(nullptr), "args.json");
-  EXPECT_EQ(sharding_stage(args, ""), 1);
+  EXPECT_EQ(sharding_of(args, "").stage, 1);
+}
+
+TEST(TrainingArguments, FsdpSharesOutWeightsByUnits) {
+  EXPECT_EQ(stage_of("full_shard auto_wrap"), 3);
+  EXPECT_EQ(stage_of("true"), 3);
+  EXPECT_EQ(stage_of("full_shard", {{"backward_prefetch", "BACKWARD_PRE"},
+                                    {"forward_prefetch", true},
+                                    {"limit_all_gathers", "true"},
+                                    {"auto_wrap_policy", "TRANSFORMER_BASED_WRAP"}}),
+            3);
+  TrainingArguments args;
+  args.fsdp = std::vector<std::string>{"full_shard"};
+  const nlohmann::json config{{"fsdp_transformer_layer_cls_to_wrap", "BertLayer,Linear"},
+                              {"min_num_params", 1000},
+                              {"reshard_after_forward", false}};
+  set_training_argument(args, "fsdp_config", config, "args.json");
+  const Sharding sharding = sharding_of(args, "");
+  EXPECT_EQ(sharding.stage, 3);
+  EXPECT_EQ(sharding.unit_types, (std::vector<std::string>{"BertLayer", "Linear"}));
+  EXPECT_EQ(sharding.unit_min_params, 1000);
+  EXPECT_FALSE(sharding.reshard_after_forward);
 }
 
 TEST(TrainingArguments, FsdpSaysWhetherEachRankSavesAPartOfTheWeights) {
   const auto saves_shards = [](const nlohmann::json& config) {
     TrainingArguments args;
     set_training_argument(args, "fsdp_config", config, "args.json");
-    return saves_weights_in_shards(args, "args.json");
+    return sharding_of(args, "args.json").saves_shards;
   };
-  EXPECT_FALSE(saves_weights_in_shards({}, ""));
+  EXPECT_FALSE(sharding_of({}, "").saves_shards);
   EXPECT_FALSE(saves_shards({{"fsdp_version", 2}}));
   EXPECT_FALSE(saves_shards({{"state_dict_type", "FULL_STATE_DICT"}}));
   EXPECT_TRUE(saves_shards({{"state_dict_type", "SHARDED_STATE_DICT"}}));
@@ -239,8 +260,11 @@ TEST(TrainingArguments, OtherWaysOfFsdpAreRefusedWithTheReason) {
   const auto refusal = [](const std::string& fsdp, const nlohmann::json& config = nullptr) {
     return refusal_of([&] { stage_of(fsdp, config); });
   };
-  EXPECT_NE(refusal("full_shard").find("weights in shards are not there yet"), std::string::npos);
-  EXPECT_NE(refusal("true").find("weights in shards are not there yet"), std::string::npos);
+  EXPECT_NE(refusal("hybrid_shard").find("over all ranks"), std::string::npos);
+  EXPECT_NE(refusal("full_shard", {{"backward_prefetch", "BACKWARD_POST"}}).find("backward_pre"), std::string::npos);
+  EXPECT_NE(refusal("full_shard", {{"transformer_layer_cls_to_wrap", 3}}).find("must be a list of names"),
+            std::string::npos);
+  EXPECT_NE(refusal("full_shard", {{"cpu_offload", true}}).find("stay on the model's device"), std::string::npos);
   EXPECT_NE(refusal("hybrid_shard_zero2").find("hybrid_shard_zero2"), std::string::npos);
   EXPECT_NE(refusal("shard_grad_op offload").find("stay on the model's device"), std::string::npos);
   EXPECT_NE(refusal("shard_grad").find("did you mean 'shard_grad_op'"), std::string::npos);

@@ -89,10 +89,12 @@ struct TrainingArguments {
   /// in its place. Needs virtual_shards, so that the result has the bits of the undisturbed training. `fuse` has no
   /// effect then, and each checkpoint is awaited. See docs/reference/survival.md.
   bool survive_lost_ranks = false;
-  /// ddp: "shard_grad_op" shares gradients out too (FuseOptions::stage 2), "no_shard" does not; "auto_wrap" beside it
-  /// changes nothing. Other ways of FullyShardedDataParallel are refused.
+  /// ddp: "shard_grad_op" shares gradients out too (FuseOptions::stage 2), "full_shard" and "true" also weights (stage
+  /// 3), "no_shard" neither; "auto_wrap" beside it changes nothing. Other ways of FullyShardedDataParallel are refused.
   std::optional<std::vector<std::string>> fsdp;
-  nlohmann::json fsdp_config;  ///< FSDP's options: reshard_after_forward false with fsdp true is "shard_grad_op"
+  /// FSDP's options: transformer_layer_cls_to_wrap, min_num_params and reshard_after_forward go with "full_shard";
+  /// reshard_after_forward false with fsdp true is "shard_grad_op".
+  nlohmann::json fsdp_config;
 
   // What is displayed.
   std::optional<bool> disable_tqdm;  ///< nothing: no progress bar unless stderr is a terminal

@@ -46,24 +46,28 @@ TEST_P(Resume, EndsWithTheSameBits) {
   if (run.ranks == 1) {
     both(nullptr, folder.path());
   } else {
-    spawn_threads(run.ranks, [&](const std::shared_ptr<Communicator>& group) { both(group, folder.path()); });
+    SpawnOptions how;
+    if (run.shards_weights) how.engine = "tcp";  // ranks that share memory have one copy of the weights
+    spawn_threads(
+        run.ranks, [&](const std::shared_ptr<Communicator>& group) { both(group, folder.path()); }, how);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Resume,
-                         ::testing::Values(StoppedRun{"mid_epoch", 1, 1, 5, false, true},
-                                           StoppedRun{"at_the_epochs_end", 1, 1, 12, false, true},
-                                           StoppedRun{"accumulating", 1, 5, 4, false, true},
-                                           StoppedRun{"grouped_by_length", 1, 2, 5, true, true},
-                                           StoppedRun{"two_ranks_fused", 2, 1, 4, false, true},
-                                           StoppedRun{"two_ranks_plain", 2, 2, 4, false, false},
-                                           StoppedRun{"two_ranks_sharded", 2, 2, 4, false, true, 23, 2, true},
-                                           StoppedRun{"two_ranks_in_shards", 2, 2, 4, false, true, 23, 2, true, true},
-                                           StoppedRun{"one_rank_in_shards", 1, 1, 5, false, true, 23, 2, false, true},
-                                           StoppedRun{"three_ranks_grouped", 3, 1, 3, true, true},
-                                           // Shares of 13 and 12: one rank has no part of the epoch's last batch.
-                                           StoppedRun{"before_a_batch_of_one_rank", 2, 1, 6, false, true, 25}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Table, Resume,
+    ::testing::Values(
+        StoppedRun{"mid_epoch", 1, 1, 5, false, true}, StoppedRun{"at_the_epochs_end", 1, 1, 12, false, true},
+        StoppedRun{"accumulating", 1, 5, 4, false, true}, StoppedRun{"grouped_by_length", 1, 2, 5, true, true},
+        StoppedRun{"two_ranks_fused", 2, 1, 4, false, true}, StoppedRun{"two_ranks_plain", 2, 2, 4, false, false},
+        StoppedRun{"two_ranks_sharded", 2, 2, 4, false, true, 23, 2, true},
+        StoppedRun{"two_ranks_in_shards", 2, 2, 4, false, true, 23, 2, true, true},
+        StoppedRun{"full_shard", 2, 2, 4, false, true, 23, 2, false, false, false, true},
+        StoppedRun{"full_shard_in_shards", 2, 1, 4, false, true, 25, 2, false, true, false, true},
+        StoppedRun{"one_rank_in_shards", 1, 1, 5, false, true, 23, 2, false, true},
+        StoppedRun{"three_ranks_grouped", 3, 1, 3, true, true},
+        // Shares of 13 and 12: one rank has no part of the epoch's last batch.
+        StoppedRun{"before_a_batch_of_one_rank", 2, 1, 6, false, true, 25}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(Resume, TrueTakesTheNewestAndAnotherWorldSizeMustBeAskedFor) {
   const TemporaryFolder folder;

@@ -24,6 +24,7 @@ struct StoppedRun {
   bool shards_gradients = false;
   bool saves_shards = false;
   bool loads_best = false;
+  bool shards_weights = false;
   friend std::ostream& operator<<(std::ostream& out, const StoppedRun& run) { return out << run.name; }
 };
 
@@ -56,6 +57,7 @@ inline RunEnd train_tokens(const StoppedRun& run, const std::shared_ptr<Communic
   options.args.group_by_length = run.group_by_length;
   options.args.fuse = run.fuse;
   if (run.shards_gradients) options.args.fsdp = std::vector<std::string>{"shard_grad_op"};
+  if (run.shards_weights) options.args.fsdp = std::vector<std::string>{"full_shard"};
   if (run.saves_shards) options.args.fsdp_config = {{"state_dict_type", "SHARDED_STATE_DICT"}};
   options.args.logging_steps = 3;
   options.args.eval_strategy = "epoch";

@@ -80,8 +80,8 @@ void refuse_foreign(const Entry& entry, const std::string& what) {
 // Sharding is a matter of the program: the launcher could not make one that ignores it do so.
 void refuse_sharding(const Entry& entry, const std::string& what) {
   entry.refuse("asks for " + what + ", which a program asks for itself here",
-               "give --fsdp shard_grad_op to lockstep train, or set FuseOptions::stage to 2 in a program, which share "
-               "out gradients and the optimizer's state; then remove " +
+               "give --fsdp shard_grad_op or full_shard to lockstep train, or set FuseOptions::stage to 2 or 3 in a "
+               "program, which share out gradients, and with 3 weights, beside the optimizer's state; then remove " +
                    entry.key + (entry.key == "distributed_type" ? ", or write MULTI_CPU or MULTI_GPU" : ""));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -22,8 +23,6 @@ const char* const kNoUnits =
     "it is for layers that are wrapped one by one; with shard_grad_op gradients are sent by buckets, whose size "
     "ddp_bucket_cap_mb says";
 const char* const kNoGather = "it is for weights that are gathered, and with shard_grad_op every host has all weights";
-const char* const kWeights =
-    "weights in shards are not there yet; shard_grad_op shares out gradients and the optimizer's state";
 
 [[noreturn]] void refuse_fsdp(const std::string& what, const std::string& why, const std::string& where,
                               const std::string& fix = "leave it out") {
@@ -89,11 +88,6 @@ bool is_harmless(const std::string& name) {
   return name == "version" || name == "use_orig_params" || name == "sync_module_states";
 }
 
-struct FsdpConfig {
-  std::optional<bool> reshards;  // reshard_after_forward
-  bool saves_shards = false;     // state_dict_type
-};
-
 bool is_sharded_state_dict(const std::string& key, const FsdpJson& value, const std::string& where) {
   const std::string type = value.is_string() ? lower(value.get<std::string>()) : value.dump();
   if (type == "sharded_state_dict") return true;
@@ -104,69 +98,127 @@ bool is_sharded_state_dict(const std::string& key, const FsdpJson& value, const 
               "write FULL_STATE_DICT, for one file of weights, or SHARDED_STATE_DICT, for one of each rank");
 }
 
-FsdpConfig read_config(const FsdpJson& config, const std::string& where) {
-  FsdpConfig asked;
-  if (!config.is_object()) return asked;
+// The name of an option without FSDP's prefix.
+std::string plain_name(const std::string& key) { return key.rfind("fsdp_", 0) == 0 ? key.substr(5) : key; }
+
+// @return  what reshard_after_forward says, if it is there
+std::optional<bool> reshards(const FsdpJson& config) {
+  if (!config.is_object()) return std::nullopt;
   for (const auto& [key, value] : config.items()) {
-    const std::string name = key.rfind("fsdp_", 0) == 0 ? key.substr(5) : key;
-    if (name == "reshard_after_forward" && !value.is_null()) {
-      asked.reshards = is_true(value);
-      continue;
+    if (plain_name(key) == "reshard_after_forward" && !value.is_null()) return is_true(value);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> types_in(const FsdpJson& value, const std::string& key, const std::string& where) {
+  std::vector<std::string> types;
+  const auto refuse = [&] {
+    refuse_fsdp("fsdp_config: " + key, "it must be a list of names", where, "write [\"BertLayer\"]");
+  };
+  if (value.is_array()) {
+    for (const FsdpJson& type : value) {
+      if (!type.is_string()) refuse();
+      types.push_back(type.get<std::string>());
     }
-    if (is_harmless(name) || asks_for_nothing(value)) continue;
+    return types;
+  }
+  if (!value.is_string()) refuse();
+  std::string text = value.get<std::string>();  // accelerate separates names by commas
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::istringstream in(text);
+  for (std::string type; in >> type;) types.push_back(type);
+  return types;
+}
+
+// Options of units and gathering, which have a meaning where weights are gathered. @return  false if it is another
+bool read_unit_option(const std::string& key, const FsdpJson& value, Sharding& sharding, const std::string& where) {
+  const std::string name = plain_name(key);
+  const std::string text = value.is_string() ? lower(value.get<std::string>()) : "";
+  if (name == "transformer_layer_cls_to_wrap") {
+    sharding.unit_types = types_in(value, key, where);
+  } else if (name == "min_num_params") {
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0) {
+      refuse_fsdp("fsdp_config: " + key, "it must be a number of elements", where);
+    }
+    sharding.unit_min_params = value.get<std::int64_t>();
+  } else if (name == "backward_prefetch") {
+    if (text == "backward_pre") return true;
+    refuse_fsdp("fsdp_config: " + key, "the next layer is gathered while this one computes, as backward_pre says",
+                where);
+  } else if (name == "auto_wrap_policy") {
+    return text == "transformer_based_wrap" || text == "size_based_wrap";  // by the two options above
+  } else {
+    // Always so: one layer ahead, and no more.
+    return (name == "forward_prefetch" || name == "limit_all_gathers") && is_true(value);
+  }
+  return true;
+}
+
+void read_config(const FsdpJson& config, Sharding& sharding, const std::string& where) {
+  if (!config.is_object()) return;
+  for (const auto& [key, value] : config.items()) {
+    const std::string name = plain_name(key);
+    if (name == "reshard_after_forward" || is_harmless(name) || asks_for_nothing(value)) continue;
     if (name == "state_dict_type") {
-      asked.saves_shards = is_sharded_state_dict(key, value, where);
+      sharding.saves_shards = is_sharded_state_dict(key, value, where);
       continue;
     }
+    if (sharding.stage == 3 && read_unit_option(key, value, sharding, where)) continue;
     const auto reason = refused_options().find(name);
     if (reason != refused_options().end()) refuse_fsdp("fsdp_config: " + key, reason->second, where);
     refuse_fsdp("fsdp_config: " + printable(key), "FullyShardedDataParallel has no such option", where);
   }
-  return asked;
+}
+
+[[noreturn]] void refuse_way(const std::string& word, const std::string& where) {
+  const std::string fix = "write fsdp: shard_grad_op or full_shard, or leave it out";
+  if (word == "hybrid_shard" || word == "hybrid_shard_zero2") {
+    refuse_fsdp("fsdp: " + word, "everything is shared out over all ranks, and over the ranks of a host nothing more",
+                where, fix);
+  }
+  if (word == "offload") refuse_fsdp("fsdp: " + word, kNoOffload, where);
+  refuse_fsdp(fmt::format("fsdp: there is no '{}'{}", printable(word),
+                          did_you_mean(word, {"full_shard", "shard_grad_op", "no_shard", "auto_wrap"})),
+              "the word names nothing that FSDP can shard", where, fix);
 }
 
 }  // namespace
 
-bool saves_weights_in_shards(const TrainingArguments& arguments, const std::string& where) {
-  return read_config(arguments.fsdp_config, where).saves_shards;
-}
+const char* fsdp_name(int stage) { return stage == 3 ? "full_shard" : "shard_grad_op"; }
 
-int sharding_stage(const TrainingArguments& arguments, const std::string& where) {
-  const std::optional<bool> reshards = read_config(arguments.fsdp_config, where).reshards;
-  int stage = 1;
+Sharding sharding_of(const TrainingArguments& arguments, const std::string& where) {
+  Sharding sharding;
+  const std::optional<bool> reshard = reshards(arguments.fsdp_config);
   for (const std::string& word : words_of(arguments.fsdp.value_or(std::vector<std::string>()))) {
     if (word == "false" || word == "no_shard" || word == "auto_wrap") continue;
-    if (word == "shard_grad_op" || (word == "true" && reshards == false)) {
-      stage = 2;
-    } else if (word == "full_shard" || word == "hybrid_shard" || word == "true") {
-      refuse_fsdp("fsdp: " + word, kWeights, where, "write fsdp: shard_grad_op, or leave it out");
-    } else if (word == "hybrid_shard_zero2") {
-      refuse_fsdp("fsdp: " + word, "gradients are shared out over all ranks, and over the ranks of a host nothing more",
-                  where, "write fsdp: shard_grad_op, or leave it out");
-    } else if (word == "offload") {
-      refuse_fsdp("fsdp: " + word, kNoOffload, where);
+    if (word == "shard_grad_op" || (word == "true" && reshard == false)) {
+      sharding.stage = 2;
+    } else if (word == "full_shard" || word == "true") {
+      sharding.stage = 3;
     } else {
-      refuse_fsdp(fmt::format("fsdp: there is no '{}'{}", printable(word),
-                              did_you_mean(word, {"shard_grad_op", "no_shard", "auto_wrap"})),
-                  "the word names nothing that FSDP can shard", where, "write fsdp: shard_grad_op, or leave it out");
+      refuse_way(word, where);
     }
   }
-  if (stage == 2 && !arguments.fuse) {
-    throw UsageError("fsdp shard_grad_op with fuse false: it is the fused update that shares gradients out", where,
-                     "leave one of them out");
+  sharding.reshard_after_forward = reshard.value_or(true);
+  read_config(arguments.fsdp_config, sharding, where);
+  if (sharding.stage > 1 && !arguments.fuse) {
+    throw UsageError(
+        fmt::format("fsdp {} with fuse false: it is the fused update that shares out gradients and weights",
+                    fsdp_name(sharding.stage)),
+        where, "leave one of them out");
   }
-  return stage;
+  return sharding;
 }
 
 void check_sharding(const TrainingArguments& arguments, const std::string& where) {
-  const int stage = sharding_stage(arguments, where);
+  const int stage = sharding_of(arguments, where).stage;
   if (stage > 1 && arguments.virtual_shards > 0) {
-    throw UsageError(fmt::format("fsdp shard_grad_op with virtual_shards {}", arguments.virtual_shards), where,
+    throw UsageError(fmt::format("fsdp {} with virtual_shards {}", fsdp_name(stage), arguments.virtual_shards), where,
                      "leave one of them out: each rank adds its shards' gradients up in memory that fsdp gives back");
   }
   if (stage > 1 && (arguments.parallel_mode == "single" || arguments.parallel_mode == "dp")) {
-    throw UsageError(fmt::format("fsdp shard_grad_op with parallel_mode {}", arguments.parallel_mode), where,
-                     "leave one of them out: gradients are shared out among ranks");
+    throw UsageError(fmt::format("fsdp {} with parallel_mode {}", fsdp_name(stage), arguments.parallel_mode), where,
+                     "leave one of them out: gradients and weights are shared out among ranks");
   }
 }
 

@@ -1,22 +1,35 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lockstep/train/training_arguments.h"
 
 namespace lockstep {
 
-/// What the ranks share out in a training with these arguments, as ZeRO counts: 1, the state of the optimizer, which a
-/// training on several ranks does by itself; 2, gradients too (`fsdp` shard_grad_op).
-/// @throws UsageError  if `fsdp` or `fsdp_config` ask for something else, with the reason
-int sharding_stage(const TrainingArguments& arguments, const std::string& where);
+/// What the ranks share out in a training.
+struct Sharding {
+  /// As ZeRO counts: 1, the state of the optimizer, which a training on several ranks does by itself; 2, gradients too
+  /// (`fsdp` shard_grad_op); 3, weights too (full_shard).
+  int stage = 1;
+  // The options of FuseOptions for stage 3, under their names.
+  std::vector<std::string> unit_types;
+  std::int64_t unit_min_params = 0;
+  bool reshard_after_forward = true;
+  /// Each rank saves a part of the weights (`fsdp_config` with state_dict_type SHARDED_STATE_DICT), in place of rank 0
+  /// all of them (FULL_STATE_DICT, the default).
+  bool saves_shards = false;
+};
 
-/// Whether each rank saves a part of the weights (`fsdp_config` with state_dict_type SHARDED_STATE_DICT), or rank 0
-/// saves all of them (FULL_STATE_DICT, the default).
-/// @throws UsageError  as above
-bool saves_weights_in_shards(const TrainingArguments& arguments, const std::string& where);
+/// What `fsdp` and `fsdp_config` ask for.
+/// @throws UsageError  if they ask for what is not there, with the reason
+Sharding sharding_of(const TrainingArguments& arguments, const std::string& where);
 
 /// @throws UsageError  as above, and if other arguments do not go with it
 void check_sharding(const TrainingArguments& arguments, const std::string& where);
+
+/// "shard_grad_op" or "full_shard"
+const char* fsdp_name(int stage);
 
 }  // namespace lockstep

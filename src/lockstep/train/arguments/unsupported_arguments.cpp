@@ -15,7 +15,8 @@ const std::map<std::string, std::string>& unsupported_reasons() {
   static const char* const kCompiler = "it compiles Python, and the models here are C++";
   static const char* const kLiger = "its kernels are Triton programs for GPUs";
   static const char* const kSharded =
-      "Lockstep shares out gradients with fsdp shard_grad_op, which is DeepSpeed's stage 2, and weights not yet";
+      "Lockstep shares out gradients with fsdp shard_grad_op, which is DeepSpeed's stage 2, and weights too with "
+      "full_shard, its stage 3";
   static const std::map<std::string, std::string> reasons{
       {"fp16_full_eval", kEvaluation},
       {"bf16_full_eval", kEvaluation},

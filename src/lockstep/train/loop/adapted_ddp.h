@@ -18,7 +18,7 @@ class AdaptedDdp : public DistributedDataParallelBase {
       : DistributedDataParallelBase(model->tensors(), std::move(options)), model_(std::move(model)) {}
 
   at::Tensor forward(const Batch& batch) {
-    before_forward();
+    const InForward in_forward(*this);
     at::Tensor output = model_->forward(batch);
     watch_output(output);
     return output;

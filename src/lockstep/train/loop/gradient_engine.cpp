@@ -75,7 +75,7 @@ class UnevenDdp : public AdaptedDdp {
   // Starts the averaging by a gradient of zeros for one parameter; this rank contributes no gradient for the others.
   // The parameter is one that batches reach, so that parameters which no rank uses stay without a gradient.
   void backward_of_nothing() {
-    before_forward();
+    const InForward in_forward(*this);
     if (!reached_.defined() || !reached_.requires_grad())
       reached_ = first_parameter([](const at::Tensor&) { return true; });
     const at::Tensor output = reached_.view_as(reached_);
@@ -102,12 +102,15 @@ class UnevenDdp : public AdaptedDdp {
 class DdpEngine : public GradientEngine {
  public:
   DdpEngine(const std::shared_ptr<TrainableModel>& model, double label_smoothing_factor,
-            DistributedDataParallelOptions options, bool fuse, int stage)
+            DistributedDataParallelOptions options, bool fuse, const Sharding& sharding)
       : GradientEngine(model, label_smoothing_factor),
         meets_in_forward_(meets_ranks_in_forward(*model)),
         ddp_(model, std::move(options)),
         wants_fuse_(fuse) {
-    how_.stage = stage;
+    how_.stage = sharding.stage;
+    how_.unit_types = sharding.unit_types;
+    how_.unit_min_params = sharding.unit_min_params;
+    how_.reshard_after_forward = sharding.reshard_after_forward;
   }
 
   LossSum run(const Batch& batch, const MicroBatch& how) override {
@@ -143,12 +146,19 @@ class DdpEngine : public GradientEngine {
     if (!wants_fuse_) return "";
     const FuseMode mode = ddp_.fuse(optimizer, how_);
     if (mode == FuseMode::Off && how_.stage > 1) {
-      throw Error("fsdp shard_grad_op is not possible: " + ddp_.fuse_reason(),
+      throw Error(fmt::format("fsdp {} is not possible: {}", fsdp_name(how_.stage), ddp_.fuse_reason()),
                   ddp_.process_group().membership().where(), "leave fsdp out");
     }
     if (mode == FuseMode::Off) return "";
+    shards_weights_ = ddp_.peak_weight_bytes() > 0;
+    // A rank without samples takes part in gathering.
+    meets_in_forward_ = meets_in_forward_ || shards_weights_;
+    if (shards_weights_) return std::string(to_string(mode)) + ", sharded gradients and weights";
     return std::string(to_string(mode)) + (how_.stage > 1 ? " and sharded gradients" : "");
   }
+
+  void show_weights() override { ddp_.unshard(); }
+  void hide_weights() override { ddp_.reshard(); }
 
   double waited_s() const override { return ddp_.last_step().waited_s; }
 
@@ -165,6 +175,7 @@ class DdpEngine : public GradientEngine {
   bool meets_in_forward_;
   UnevenDdp ddp_;
   bool wants_fuse_;
+  bool shards_weights_ = false;
   FuseOptions how_;
   double world_size_ = ddp_.process_group().world_size();
 };
@@ -290,13 +301,14 @@ ParallelChoice choose_engine(const TrainingArguments& args, TrainableModel& mode
 std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choice, const TrainingArguments& args,
                                                      const std::shared_ptr<TrainableModel>& model,
                                                      const std::shared_ptr<Communicator>& group) {
-  const int stage = sharding_stage(args, "training arguments");
+  const Sharding sharding = sharding_of(args, "training arguments");
+  const int stage = sharding.stage;
   if (stage > 1 && choice.kind == EngineKind::VirtualShards) {
-    throw UsageError("fsdp shard_grad_op with virtual_shards", "training arguments",
+    throw UsageError(fmt::format("fsdp {} with virtual_shards", fsdp_name(stage)), "training arguments",
                      "leave one of them out: a rank that adds up its virtual shards keeps all gradients");
   }
   if (stage > 1 && choice.kind != EngineKind::DistributedDataParallel)  // FSDP becomes NO_SHARD, too
-    log_warning("fsdp shard_grad_op: this job has one rank, so no gradients are shared out");
+    log_warning("fsdp {}: this job has one rank, so nothing is shared out", fsdp_name(stage));
   if (choice.kind == EngineKind::Single) return std::make_unique<SingleEngine>(model, args.label_smoothing_factor);
   if (choice.kind == EngineKind::DataParallel) {
     return std::make_unique<ReplicaEngine>(model, args.label_smoothing_factor, replica_devices(choice, *model));
@@ -309,7 +321,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
   if (stage > 1) options.bucket_cap_mb = 2;
   if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
   if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
-  return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse, stage);
+  return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse, sharding);
 }
 
 }  // namespace lockstep

@@ -64,6 +64,9 @@ class GradientEngine {
   virtual std::string fuse(FlatOptimizer&) { return ""; }
   /// Seconds for which this rank waited for others in the last update's exchanges.
   virtual double waited_s() const { return 0; }
+  /// Lets this rank read all weights outside of `run`, until `hide_weights` or the next update. Collective.
+  virtual void show_weights() {}
+  virtual void hide_weights() {}
   /// Ends the training: every rank gets its own weights, and the optimizer its whole state again. Collective.
   virtual void finish() {}
 

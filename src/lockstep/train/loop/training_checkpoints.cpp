@@ -65,7 +65,7 @@ CheckpointContent TrainingCheckpoints::content(bool epoch_ended) {
   CheckpointContent content;
   content.step = context_.state.global_step;
   content.trainer_state = context_.state;
-  if (saves_weights_in_shards(context_.args(), context_.where())) {
+  if (sharding_of(context_.args(), context_.where()).saves_shards) {
     content.weight_parts = {weight_share(*context_.options.model, context_.rank(), context_.world_size())};
   } else if (is_rank_0) {
     content.weights = weights_of(*context_.options.model);

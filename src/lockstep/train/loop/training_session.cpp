@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/file_system.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/mix_bits.h"
 #include "lockstep/base/seconds_since.h"
 #include "lockstep/checkpoint/files/output_folder.h"
@@ -32,6 +34,24 @@ Batch batch_of_first_sample(const Dataset& dataset, const Collate& collate) {
   if (!collate) return dataset.get_batch({0});
   return collate({dataset.get(0)});
 }
+
+// While it lives, this rank can read all weights.
+class WeightsShown {
+ public:
+  explicit WeightsShown(GradientEngine& engine) : engine_(engine) { engine_.show_weights(); }
+  WeightsShown(const WeightsShown&) = delete;
+  WeightsShown& operator=(const WeightsShown&) = delete;
+  ~WeightsShown() {
+    try {
+      engine_.hide_weights();
+    } catch (const std::exception& error) {
+      log_warning("the weights of all ranks stay in memory until the next update: {}", error.what());
+    }
+  }
+
+ private:
+  GradientEngine& engine_;
+};
 
 }  // namespace
 
@@ -200,6 +220,7 @@ UpdateTotals TrainingSession::reduce(PartOfUpdate own) {
 // good one.
 void TrainingSession::require_sound_weights(const UpdateTotals& totals) {
   if (!args_.stop_on_nan || (std::isfinite(totals.loss) && !parts_.updater.has_suspect_norm())) return;
+  const WeightsShown shown(*engine_);
   const std::string name = numbers_.first_unsound_weight();
   if (name.empty()) return;
   checkpoints_.wait();
@@ -219,6 +240,7 @@ void TrainingSession::note_loss(const UpdateTotals& totals) {
 }
 
 void TrainingSession::save() {
+  const WeightsShown shown(*engine_);
   TrainingCheckpoints::SaveOptions how;
   how.epoch_ended = epoch_ended_;
   how.wait = stop_was_asked() || args_.survive_lost_ranks;
@@ -233,6 +255,7 @@ void TrainingSession::log_training_loss() {
 }
 
 void TrainingSession::evaluate(Evaluate purpose) {
+  const WeightsShown shown(*engine_);
   Logs metrics;
   context_.evaluate(context_.options.eval_dataset, "eval", &TrainerCallback::on_evaluate, metrics);
   if (purpose == Evaluate::ToLook || !parts_.best.is_sought()) return;
