@@ -226,8 +226,8 @@ def zero_stages():
             y += 46
     picture.text(20, 246, "Full boxes: every rank has all of it. Quarter boxes: every rank has a quarter, and the parts are"
                  " collected when they are needed.", size=12, color=GREY)
-    picture.text(20, 268, "Lockstep has stages 0, 1 (ddp.fuse) and 2 (shard_grad_op). Stage 3 stands here because the"
-                 " literature has it;\nlockstep estimate-memory computes all four.", size=12, color=GREY)
+    picture.text(20, 268, "Lockstep has stages 0, 1 (ddp.fuse), 2 (shard_grad_op) and 3 (full_shard);\nlockstep"
+                 " estimate-memory computes all four.", size=12, color=GREY)
     return picture
 
 

@@ -50,7 +50,7 @@ class EstimateMemory : public Subcommand {
     app.add_option("--stage", stages_,
                    "what is shared out over the ranks, as ZeRO counts: 0 nothing (DDP), 1 the "
                    "optimizer's state (fused steps), 2 and gradients (--fsdp shard_grad_op), 3 and weights "
-                   "(computed only); default: all")
+                   "(--fsdp full_shard); default: all")
         ->delimiter(',')
         ->check(CLI::Range(0, 3));
     app.add_option("--dtypes", dtypes_, "float32, or bf16: float32 weights, computed with in bf16 by autocast")
@@ -162,9 +162,7 @@ class EstimateMemory : public Subcommand {
     };
     if (shows(1)) fmt::print("Stage 1 is what fused steps do.\n");
     if (shows(2)) fmt::print("Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
-    if (std::find(stages_.begin(), stages_.end(), 3) != stages_.end()) {
-      fmt::print("Stage 3 is computed only: Lockstep does not share out weights.\n");
-    }
+    if (shows(3)) fmt::print("Stage 3 is --fsdp full_shard; each rank has two layers of weights beside its share.\n");
   }
 
   int hosts() const { return world_size_ / ranks_per_host_; }

@@ -250,14 +250,17 @@ MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_byte
   const std::int64_t state = model.parameters * optimizer_bytes;
   MemoryParts host;
   host.activations = ranks * model.activations;
-  host.weights = stage == 0 ? ranks * model.weights : stage >= 3 ? divided(model.weights, hosts) : model.weights;
+  // The ranks of one host have one copy of the weights, of which nothing is freed. Between hosts each gathers for
+  // itself.
+  const bool shards_weights = stage >= 3 && hosts > 1;
+  host.weights = stage == 0 ? ranks * model.weights : shards_weights ? divided(model.weights, hosts) : model.weights;
   host.optimizer = stage == 0 ? ranks * state : divided(state, hosts);
   if (stage <= 1) host.gradients = ranks * model.weights;
   // One host's update reads gradients where they lie. Otherwise owners keep the sums that messages bring.
   const bool has_sums = ranks * hosts > 1 && (stage >= 2 || (stage == 1 && hosts > 1));
   if (has_sums) host.gradients += divided(model.weights, hosts);
   if (stage >= 2) host.buckets = ranks * pool_of_rank(model);
-  if (stage >= 3) host.buckets += kUnits * model.largest_layer;
+  if (shards_weights) host.buckets += ranks * kUnits * model.largest_layer;
   return host;
 }
 
