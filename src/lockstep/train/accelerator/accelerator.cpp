@@ -135,10 +135,9 @@ void Accelerator::begin_micro_batch() {
 
 void Accelerator::check_shards_alone() const {
   if (gradient_accumulation_steps() == 1) return;
-  throw Error(
-      fmt::format("run_shards with gradient_accumulation_steps {}: each shard is a micro-batch",
-                  gradient_accumulation_steps()),
-      kHere, "take more virtual shards, and leave gradient_accumulation_steps at 1");
+  throw Error(fmt::format("run_shards with gradient_accumulation_steps {}: each shard is a micro-batch",
+                          gradient_accumulation_steps()),
+              kHere, "take more virtual shards, and leave gradient_accumulation_steps at 1");
 }
 
 void Accelerator::backward(const at::Tensor& loss) {
