@@ -232,8 +232,8 @@ TEST_P(Stage2Grad, RefusesUnknownStages) {
     DistributedDataParallel ddp(model, fuse_on(group));
     SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
     FuseOptions how;
-    how.stage = 3;
-    expect_part(fuse_error([&] { ddp.fuse(optimizer, how); }), "stage is 3");
+    how.stage = 4;
+    expect_part(fuse_error([&] { ddp.fuse(optimizer, how); }), "stage is 4");
     expect_part(fuse_error([&] { ddp.fuse(optimizer, stage_2(0)); }), "slots is 0");
     EXPECT_EQ(ddp.fuse_mode(), FuseMode::Off);
   });
