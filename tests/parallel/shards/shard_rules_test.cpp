@@ -1,6 +1,8 @@
 // Tests what a shard is computed with, and what virtual shards refuse.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -127,6 +129,41 @@ TEST(ShardRules, RanksInDifferentUpdatesMixNoBuffers) {
       expect_update_difference(fuse_error([&] { run_other_update(group, ddp); }));
       EXPECT_EQ(model->running_mean.item<float>(), 0);
       EXPECT_EQ(model->num_batches_tracked.item<std::int64_t>(), 0);
+    });
+  }
+}
+
+// LibTorch fuses operators of a script after its first forwards, which are other shards on another number of ranks.
+at::Tensor script_after_shards(const Group& group) {
+  torch::jit::Module model("scripted");
+  const at::Tensor start = torch::linspace(-1, 1, 600).view({20, 30});
+  model.register_parameter("weight", start.clone().requires_grad_(), false);
+  model.define(
+      "def forward(self, x):\n"
+      "  y = torch.mm(x, self.weight)\n"
+      "  y = torch.dropout(y, 0.2, True)\n"
+      "  return torch.sigmoid(y * 1.7 + y.exp() / 3.0) * torch.tanh(y) + torch.erf(y)\n");
+  DistributedDataParallel ddp(model, with_shards(4, group));
+  at::Tensor weight = model.attr("weight").toTensor();
+  for (std::uint64_t update = 0; update < 4; ++update) {
+    ddp.run_shards(update, [&](std::int64_t shard) {
+      EXPECT_FALSE(torch::jit::getGraphExecutorOptimize());
+      const auto rows = static_cast<std::int64_t>(update) + shard + 1;
+      ddp(torch::linspace(-1, 1, 20 * rows).view({rows, 20})).toTensor().sum().backward();
+    });
+    const torch::NoGradGuard no_grad;
+    weight.sub_(weight.grad(), 0.05);
+  }
+  EXPECT_FALSE(weight.detach().equal(start));
+  return weight.detach().clone();
+}
+
+TEST(ShardRules, AScriptHasTheSameBitsOnAnyNumberOfRanks) {
+  const at::Tensor want = script_after_shards(lone_group());
+  EXPECT_TRUE(torch::jit::getGraphExecutorOptimize()) << "as before run_shards";
+  for (const int ranks : {2, 4}) {
+    run_ranks_as_processes(ranks, [&](const Membership& membership) {
+      EXPECT_TRUE(script_after_shards(make_communicator("shm", membership)).equal(want)) << ranks;
     });
   }
 }
