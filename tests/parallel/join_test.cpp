@@ -118,6 +118,79 @@ TEST(Join, EqualsWhatAFusedStepDoesNotCover) {
   });
 }
 
+enum class JoinedBackwards { Synchronised, InNoSync, AfterZeros };
+
+// Rank 0 makes one step, and rank 1 two, of two backwards each. Their gradients are the inputs, which are exact:
+//   step 0: (1/8 + 2/8 + 2/8 + 4/8) / 2 = 9/16
+//   step 1: (2/8 + 4/8) / 2 = 3/8, or, over the ranks with inputs, 3/4; of the last backward alone, 1/4
+// In PyTorch the second backward of step 1 halves the average of the first one again, so that it gets 5/16.
+float weight_after_join(const Group& group, bool fused, bool by_active_ranks, JoinedBackwards kind) {
+  Linear model(torch::nn::LinearOptions(1, 1).bias(false));
+  {
+    const torch::NoGradGuard no_grad;
+    model->weight.fill_(4);
+  }
+  DistributedDataParallel ddp(model, fuse_on(group));
+  SGD optimizer(model->parameters(), torch::optim::SGDOptions(1));
+  if (fused) {
+    EXPECT_NE(ddp.fuse(optimizer), FuseMode::Off);
+  }
+  JoinOptions how;
+  how.divide_by_initial_world_size = !by_active_ranks;
+  const auto backward = [&](float input) { ddp(torch::full({1, 1}, input)).sum().backward(); };
+  ddp.join(
+      [&] {
+        for (int step = 0; step <= group->rank(); ++step) {
+          const float unit = 0.125F * static_cast<float>(1 + group->rank());
+          optimizer.zero_grad();
+          if (kind == JoinedBackwards::InNoSync) {
+            const auto no_sync = ddp.no_sync();
+            backward(unit);
+          } else {
+            backward(unit);
+          }
+          if (kind == JoinedBackwards::AfterZeros && step == 1) model->weight.mutable_grad().zero_();
+          backward(2 * unit);
+          optimizer.step();
+        }
+      },
+      how);
+  return model->weight.item<float>();
+}
+
+TEST(Join, CountsEveryBackwardOfAStepOnce) {
+  for (const char* engine : {"thread", "gloo"}) {
+    for (const bool fused : {false, true}) {
+      SCOPED_TRACE(std::string(engine) + (fused ? ", fused" : ""));
+      fuse_ranks(engine, 2, [fused](const Group& group) {
+        const float first = 4 - 9.0F / 16;
+        EXPECT_EQ(weight_after_join(group, fused, false, JoinedBackwards::Synchronised), first - 3.0F / 8);
+        EXPECT_EQ(weight_after_join(group, fused, false, JoinedBackwards::InNoSync), first - 3.0F / 8);
+        EXPECT_EQ(weight_after_join(group, fused, true, JoinedBackwards::Synchronised), first - 3.0F / 4);
+        if (!fused) {
+          EXPECT_EQ(weight_after_join(group, false, false, JoinedBackwards::AfterZeros), first - 1.0F / 4);
+        }
+      });
+    }
+  }
+}
+
+TEST(Join, RefusesGradientsThatOneRankAloneHasWritten) {
+  fuse_ranks("thread", 2, [](const Group& group) {
+    Linear model = make_linear(20, 4);
+    DistributedDataParallel ddp(model, fuse_on(group));
+    const std::string text = fuse_error([&] {
+      ddp.join([&] {
+        for (int i = 0; i < 2; ++i) {
+          ddp(fuse_batch(group->rank(), i, 20)).pow(2).mean().backward();
+          if (group->rank() == 0) model->weight.mutable_grad().mul_(2);
+        }
+      });
+    });
+    EXPECT_NE(text.find("were written or dropped on some ranks, but not on all"), std::string::npos) << text;
+  });
+}
+
 TEST(Join, WarnsOfAnOptimizerThatItDoesNotKnow) {
   for (const bool is_uneven : {true, false}) {
     ::testing::internal::CaptureStderr();

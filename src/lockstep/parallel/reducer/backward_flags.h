@@ -27,6 +27,8 @@ class BackwardFlags {
   void set_moved() { values_[moved_at_] = 1; }
   /// Bits that must be equal on all ranks that set them.
   void set_bits(std::uint32_t bits) { write_bits(bits_at(), kBits, bits); }
+  /// A number of which averages of earlier backwards this rank has put aside: equal on all ranks that say it.
+  void set_put_aside(std::uint32_t which) { write_bits(aside_at(), kBits, which); }
   /// A number of the update that must be equal on all ranks.
   void set_update(std::uint64_t update) { write_bits(update_at(), kUpdateBits, update); }
   /// This rank has run out of inputs.
@@ -38,6 +40,7 @@ class BackwardFlags {
   bool moved() const { return values_[moved_at_] > 0; }
   /// The bits that are not equal on all ranks that set them.
   std::uint32_t differing_bits() const { return static_cast<std::uint32_t>(differing_bits(bits_at(), kBits)); }
+  bool put_aside_differs() const { return differing_bits(aside_at(), kBits) != 0; }
   bool updates_differ() const { return differing_bits(update_at(), kUpdateBits) != 0; }
   bool any_late() const;
 
@@ -51,13 +54,14 @@ class BackwardFlags {
   static constexpr std::size_t kUpdateBits = 64;
 
   std::size_t bits_at() const { return moved_at_ + 1; }
-  std::size_t update_at() const { return bits_at() + 2 * kBits; }
+  std::size_t aside_at() const { return bits_at() + 2 * kBits; }
+  std::size_t update_at() const { return aside_at() + 2 * kBits; }
   void write_bits(std::size_t at, std::size_t count, std::uint64_t bits);
   std::uint64_t differing_bits(std::size_t at, std::size_t count) const;
 
   std::size_t parameters_;
   std::size_t moved_at_;
-  // contributed, late, joined, moved; for each bit, also of the update's number: a rank has it, a rank has it not
+  // contributed, late, joined, moved; for each bit, also of what follows them: a rank has it, a rank has it not
   std::vector<float> values_;
 };
 

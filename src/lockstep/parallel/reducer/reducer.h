@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -167,6 +168,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void check_moved_parameters();
   void reduce_late_gradients();
   void scale_by_active_ranks();
+  void put_averages_aside();
+  void check_put_aside();
+  void add_put_aside();
+  void note_averages();
   void restore_gradients();
   void give_back_to_later(std::size_t index);
   void average_sparse(bool has_inputs);
@@ -199,6 +204,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::weak_ptr<void> engine_task_;  // of this backward: expires when the engine drops it
   std::weak_ptr<void> later_task_;   // of the backward that `later_` knows of
   std::vector<ParameterState> parameters_;
+  // In a join, by parameter: the version counter of its average, and averages that a backward has put aside.
+  std::vector<std::optional<std::int64_t>> averages_;
+  std::vector<at::Tensor> put_aside_;
   std::vector<bool> fired_;               // by parameter: this backward has added to its gradient
   std::vector<BucketProgress> progress_;  // by bucket
   std::size_t next_launch_ = 0;

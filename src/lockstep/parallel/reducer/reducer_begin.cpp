@@ -118,6 +118,7 @@ void Reducer::begin_backward() {
   if (moved_) flags_.set_moved();
   std::fill(parameters_.begin(), parameters_.end(), ParameterState());
   std::fill(fired_.begin(), fired_.end(), false);
+  put_averages_aside();
   for (std::size_t i = 0; i < progress_.size(); ++i) {
     progress_[i].pending = buckets_[i].parameters.size();
     progress_[i].launched = false;

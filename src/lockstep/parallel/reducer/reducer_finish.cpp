@@ -57,6 +57,7 @@ void Reducer::reduce_buckets() {
   wait_for_buckets();
   if (all_left()) return;
   exchange_flags();
+  check_put_aside();
   check_moved_parameters();
   if (!join_.is_on() && allows_join()) replica_watch_.compare(*communicator_, flags_.differing_bits());
   if (flags_.any_late()) reduce_late_gradients();
@@ -164,6 +165,7 @@ void Reducer::restore_gradients() {
       ++statistics_.unused_parameters;
     }
   }
+  add_put_aside();
   for (auto& bucket : progress_) bucket.launched = false;
   // A late gradient is missing from the sums on all ranks.
   if (later_ != nullptr) {
