@@ -13,6 +13,7 @@
 #include "bench/workers/bench_ranks.h"
 #include "bench/workers/run_worker.h"
 #include "bench/workers/timed_batches.h"
+#include "bench/workers/trace_cost.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/comm/trace.h"
 #include "lockstep/detail/tensor/autocast.h"
@@ -87,10 +88,15 @@ class BenchTrace {
     if (args.mode != "fused-traced" && args.mode != "unfused-traced") return;
     trace_ = std::make_unique<ls::Trace>(ls::TraceOptions{file_, 1, 2 * args.steps + 10});
   }
-  void finish() {
-    if (!trace_) return;
+  // @param steps  that were traced. @return  what it cost, for rank 0's line; empty without a trace
+  std::string finish(int steps, double step_ms) {
+    if (!trace_) return "";
     trace_->finish();
-    if (ls::get_rank() == 0) std::filesystem::remove(file_);
+    const double ns = ls::ns_of_trace_event();
+    if (ls::get_rank() != 0) return "";
+    const double events = static_cast<double>(ls::events_in_trace(file_)) / ls::get_world_size() / steps;
+    std::filesystem::remove(file_);
+    return "; " + ls::trace_cost_text(events, ns, step_ms);
   }
 
  private:
@@ -120,11 +126,12 @@ void run(const Arguments& args) {
     optimizer->step();
     if (args.mode == "barrier") ls::default_group()->barrier();
   }
-  trace.finish();
+  const std::string cost = trace.finish(batches.steps() + measured.warm_up, batches.median_ms());
   const double memory = ls::largest_of_ranks(batches.memory().peak);
   if (ls::get_rank() == 0) {
     std::printf("{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"parameters\": %lld, \"details\": \"%s\"}\n",
-                batches.median_ms(), memory, static_cast<long long>(parameters_of(*model)), details(args).c_str());
+                batches.median_ms(), memory, static_cast<long long>(parameters_of(*model)),
+                (details(args) + cost).c_str());
   }
   ls::destroy_process_group();
 }

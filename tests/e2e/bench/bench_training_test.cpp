@@ -140,6 +140,14 @@ TEST(BenchStep, DrawsItsChart) {
   EXPECT_EQ(times_in(svg, "<circle "), 4U) << "two systems, one and two ranks\n" << svg;
 }
 
+// The events of a rank's step: forward, backward, update, its one bucket's update, and three meetings at its beginning.
+TEST(BenchStep, SaysWhatATraceCosts) {
+  const ProgramEnd end = bench_training({"step", "--model", "mlp-kdd", "--batch", "4", "--ranks", "2", "--modes",
+                                         "fused-traced", "--rounds", "1", "--steps", "3"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(shows(end.out, "; a trace: ")) << end.out;
+}
+
 // Another build takes its turns beside this one, and every row says which LibTorch and precision it stands for.
 TEST(BenchStep, ComparesWithAnotherBuild) {
   const std::string build = std::filesystem::path(LOCKSTEP_BIN_DIR).parent_path().string();
