@@ -32,8 +32,7 @@ inline double ns_of_trace_event() {
   return best;
 }
 
-/// The events of all ranks in a trace's file, which has one span a line; those of a bucket have parts that are no
-/// events of their own.
+/// The events of all ranks in a trace's file, which has one span a line. The parts of a bucket's span are not counted.
 inline std::int64_t events_in_trace(const std::string& path) {
   const auto has = [](const std::string& line, const char* text) { return line.find(text) != std::string::npos; };
   std::int64_t events = 0;

@@ -140,7 +140,7 @@ TEST(BenchStep, DrawsItsChart) {
   EXPECT_EQ(times_in(svg, "<circle "), 4U) << "two systems, one and two ranks\n" << svg;
 }
 
-// The events of a rank's step: forward, backward, update, its one bucket's update, and three meetings at its beginning.
+// Not the figures, which depend on the machine.
 TEST(BenchStep, SaysWhatATraceCosts) {
   const ProgramEnd end = bench_training({"step", "--model", "mlp-kdd", "--batch", "4", "--ranks", "2", "--modes",
                                          "fused-traced", "--rounds", "1", "--steps", "3"});
