@@ -1,0 +1,61 @@
+// One training under `lockstep run`, and what is done to its ranks meanwhile.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tools/lockstep/chaos/launched_job.h"
+
+namespace lockstep {
+
+enum class Fault {
+  Kill,   ///< a rank gets SIGKILL
+  Spare,  ///< a process that waits for, or takes, a lost rank's place gets SIGKILL
+  Pause,  ///< a rank is stopped for less than the timeout of collectives
+  Stop,   ///< a rank is stopped until the others have given it up
+};
+
+/// What was seen of one or several runs.
+struct ChaosCounts {
+  std::map<Fault, int> faults;
+  int runs = 0;
+  int failed = 0;                      ///< runs that failed or stood still
+  int restarts = 0;                    ///< of all ranks
+  int unexplained = 0;                 ///< ranks that ended by themselves and were lost
+  std::vector<double> waited_ms;       ///< of each recovery: from the first rank's notice of a loss until it continued
+  std::deque<std::string> last_lines;  ///< of the log
+  std::string problem;                 ///< of the first failed run; empty: none
+
+  int all_faults() const;
+  /// Faults that did not end in a restart of all ranks, or in a failure.
+  int survived() const { return std::max(0, all_faults() - restarts - failed - unexplained); }
+};
+
+struct DisturbedRun {
+  std::vector<std::string> words;  ///< the launcher's command line
+  std::string log;                 ///< path of a new file
+  std::string metrics;             ///< path of the file that grows with the training's steps
+  int ranks = 0;
+  int faults = 0;  ///< at most; 0: undisturbed
+  std::vector<Fault> kinds;
+  std::chrono::milliseconds interval{};  ///< mean time between faults
+  std::chrono::milliseconds patience{};  ///< without any sign of life, after which the run is ended
+  std::function<void(const ChaosCounts&)> on_fault;
+};
+
+/// Runs the training once, and adds what was seen to `counts`.
+/// @param random  chooses moments, kinds and ranks
+/// @throws Error  after SIGINT or SIGTERM to this process, once `stop_on_signals` was called
+void run_disturbed(const DisturbedRun& run, std::mt19937_64& random, ChaosCounts& counts);
+
+/// From now on SIGINT and SIGTERM end a run by an Error, so that what it started is ended, too.
+void stop_on_signals();
+
+}  // namespace lockstep
