@@ -103,10 +103,10 @@ bool wait_for_step(RunningProgram& program, int step) {
   return true;
 }
 
-void kill_rank(const RunningProgram& program, int rank) {
+void kill_rank(const RunningProgram& program, int rank, int signal = SIGKILL) {
   const auto pid = process_of(program.pid(), rank);
   ASSERT_TRUE(pid) << "rank " << rank << " has ended already";
-  ::kill(*pid, SIGKILL);
+  ::kill(*pid, signal);
 }
 
 void expect_undisturbed(RunningProgram& program, const std::string& output) {
@@ -147,6 +147,15 @@ TEST(Survival, TwoDeathsInARow) {
   kill_rank(program, 3);
   ASSERT_TRUE(wait_for_step(program, 8)) << program.out() << program.err();
   kill_rank(program, 1);
+  expect_undisturbed(program, folder / "out");
+}
+
+// It still holds the output folder's lock when the next rank, which ends it, is ready to take its place.
+TEST(Survival, AFirstRankThatStandsStillIsEndedAndSurvived) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(2, folder / "out", {"--timeout", "2"}, kSurvive));
+  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+  kill_rank(program, 0, SIGSTOP);
   expect_undisturbed(program, folder / "out");
 }
 

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +33,24 @@ constexpr const char* kVariable = "LOCKSTEP_SURVIVAL_FILE";
 constexpr milliseconds kUntilTheStoreKnows{5000};
 // All members are there when they connect, so they need milliseconds, or one of them is lost.
 constexpr milliseconds kToConnect{10000};
+
+// A killed process needs milliseconds to end, or longer on busy cores.
+constexpr milliseconds kToEnd{10000};
+
+// Also waits until it has ended, because until then it holds its locks, such as that of the output folder.
+void end_process(int pid) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  ::kill(pid, SIGKILL);
+  if (!process) return;
+  pollfd ended{process.get(), POLLIN, 0};
+  int count = -1;
+  do {
+    count = ::poll(&ended, 1, static_cast<int>(kToEnd.count()));
+  } while (count < 0 && errno == EINTR);
+  if (count == 0) {
+    log_warning("process {} does not end, not even by SIGKILL: it hangs in the kernel", pid);
+  }
+}
 
 std::string survival_file() {
   const auto file = env_string(kVariable);
@@ -129,7 +149,7 @@ void ElasticGroup::give_up(int global_rank) {
   const int rank = world_.rank_of(global_rank);
   if (rank < 0 || global_rank == self_.global_rank) return;
   const Peer& peer = world_.members[static_cast<std::size_t>(rank)];
-  if (peer.host_id == self_.host_id && peer.pid > 1 && peer.pid != self_.pid) ::kill(peer.pid, SIGKILL);
+  if (peer.host_id == self_.host_id && peer.pid > 1 && peer.pid != self_.pid) end_process(peer.pid);
 }
 
 void ElasticGroup::recover(const std::exception_ptr& failure) {
