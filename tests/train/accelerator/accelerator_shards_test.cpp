@@ -43,7 +43,7 @@ at::Tensor accelerated_samples(std::uint64_t update, std::int64_t shard) {
 
 // The weights and the norms of the gradients after some updates.
 at::Tensor train_accelerated(Accelerator& accelerator, bool fused) {
-  const AcceleratedNet net;
+  AcceleratedNet net;
   Adam adam(net->parameters(), torch::optim::AdamOptions(0.01));
   auto [model, optimizer] = accelerator.prepare(net, adam);
   if (fused) {
