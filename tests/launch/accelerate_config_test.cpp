@@ -158,6 +158,8 @@ TEST_F(AccelerateFile, MustBeUtf8) {
   const std::string text = refusal("distributed_type: NO\nmain_process_ip: 1\xFB.0.0.1\n");
   EXPECT_NE(text.find("byte \\xfb is not UTF-8"), std::string::npos) << text;
   EXPECT_NE(text.find(":2"), std::string::npos) << text;
+  const std::string escape = refusal("distributed_type: NO\nmain_process_ip: \"a\\_b\"\n");
+  EXPECT_NE(escape.find("is not UTF-8"), std::string::npos) << escape;
 }
 
 TEST_F(AccelerateFile, UnderstandsWhatYamlTakesForSomethingElse) {

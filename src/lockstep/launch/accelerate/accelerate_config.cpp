@@ -183,6 +183,13 @@ void refuse_unknown(const std::string& path, const YAML::Node& key) {
               fmt::format("{}:{}", path, key.Mark().line + 1), "correct it or remove it");
 }
 
+// The YAML library turns the escapes \_ and \N into single bytes, which are not UTF-8.
+void refuse_broken_text(const YAML::Node& node, const std::string& path) {
+  if (!node.IsScalar() || !invalid_utf8_at(node.Scalar())) return;
+  throw Error(fmt::format("the text \"{}\" is not UTF-8", printable(node.Scalar())),
+              fmt::format("{}:{}", path, node.Mark().line + 1), "write the character itself in place of an escape");
+}
+
 constexpr int kDeepestConfig = 16;
 constexpr int kMostConfigNodes = 10000;
 
@@ -197,6 +204,8 @@ void refuse_duplicates(const YAML::Node& node, const std::string& path, int dept
   std::map<std::string, int> lines;
   for (const auto& item : node) {
     const YAML::Node value = node.IsMap() ? item.second : YAML::Node(item);
+    if (node.IsMap()) refuse_broken_text(item.first, path);
+    refuse_broken_text(value, path);
     if (node.IsMap() && item.first.IsScalar()) {
       const int line = item.first.Mark().line + 1;
       const auto [first, is_new] = lines.emplace(item.first.Scalar(), line);
