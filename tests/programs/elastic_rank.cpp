@@ -1,5 +1,6 @@
 // A rank of a small training in lockstep::elastic_loop, on four virtual shards.
-//   elastic_rank STEPS [RANK STEP PLACE]...
+//   elastic_rank [fuse] STEPS [RANK STEP PLACE]...
+// With fuse it asks for a fused update, which elastic_loop refuses.
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
 // (it has them, and has not updated) or update (it has updated). Rank 0 of the end prints the bits of weights and
 // optimizer as a number, and how many ranks there were.
@@ -45,7 +46,7 @@ std::uint64_t mixed(std::uint64_t hash, const at::Tensor& tensor) {
   return hash;
 }
 
-int run(std::int64_t steps) {
+int run(std::int64_t steps, bool fuses) {
   torch::manual_seed(1);
   lockstep::MlpOptions sizes;
   sizes.features = 8;
@@ -69,6 +70,7 @@ int run(std::int64_t steps) {
     options.process_group = now.group();
     options.virtual_shards = 4;
     lockstep::DistributedDataParallel ddp(model, options);
+    if (fuses) ddp.fuse(optimizer);
     while (now.next()) {
       const std::int64_t step = now.step();
       maybe_die(step, "start");
@@ -103,8 +105,12 @@ int run(std::int64_t steps) {
 
 int main(int count, char** words) {
   try {
-    for (int i = 2; i + 2 < count; i += 3) deaths.push_back({words[i], std::stoll(words[i + 1]), words[i + 2]});
-    return run(std::stoll(words[1]));
+    const bool fuses = count > 1 && std::strcmp(words[1], "fuse") == 0;
+    const int first = fuses ? 2 : 1;
+    for (int i = first + 1; i + 2 < count; i += 3) {
+      deaths.push_back({words[i], std::stoll(words[i + 1]), words[i + 2]});
+    }
+    return run(std::stoll(words[first]), fuses);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -70,5 +70,12 @@ TEST(ElasticLoopJobs, IfAllRanksDieTheyAreStartedAgainAsBefore) {
   EXPECT_TRUE(has(end.err, "failed first: killed by SIGKILL")) << end.err;
 }
 
+TEST(ElasticLoopJobs, AFusedUpdateIsRefusedAlsoInTheBody) {
+  const ProgramEnd end =
+      run({"--nproc-per-node=2"}, {kBin + "/elastic_rank", "fuse", "12"}, {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "elastic_loop with a fused optimizer")) << end.err;
+}
+
 }  // namespace
 }  // namespace lockstep

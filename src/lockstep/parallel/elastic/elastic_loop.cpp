@@ -32,6 +32,16 @@ std::unique_ptr<ElasticGroup> join_job(const ProcessGroupOptions& options) {
   return std::make_unique<ElasticGroup>(default_group(), options.backend);
 }
 
+// A body may fuse, too, so this is looked at before each step.
+void refuse_fused(const std::vector<torch::optim::Optimizer*>& optimizers) {
+  for (const torch::optim::Optimizer* optimizer : optimizers) {
+    const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
+    if (flat == nullptr || !flat->has_step_delegate()) continue;
+    throw UsageError("elastic_loop with a fused optimizer", "this process",
+                     "leave fuse out: what a fused update has half done when a rank is lost, the others cannot finish");
+  }
+}
+
 }  // namespace
 
 class ElasticSteps::Progress {
@@ -54,6 +64,7 @@ class ElasticSteps::Progress {
   }
 
   bool next() {
+    refuse_fused(state_.optimizers);
     if (std::exchange(has_begun_, true)) {
       ++position_;
       lets_in_ = someone_waits();
@@ -108,12 +119,7 @@ bool ElasticSteps::next() { return progress_.next(); }
 
 void elastic_loop(std::int64_t steps, const ElasticState& state, const std::function<void(ElasticSteps&)>& body,
                   const ProcessGroupOptions& options) {
-  for (const torch::optim::Optimizer* optimizer : state.optimizers) {
-    const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
-    if (flat == nullptr || !flat->has_step_delegate()) continue;
-    throw UsageError("elastic_loop with a fused optimizer", "this process",
-                     "leave fuse out: what a fused update has half done when a rank is lost, the others cannot finish");
-  }
+  refuse_fused(state.optimizers);
   ElasticSteps::Progress progress(steps, state, join_job(options));
   progress.group().announce();
   for (;;) {
