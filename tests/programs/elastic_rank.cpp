@@ -1,6 +1,6 @@
 // A rank of a small training in lockstep::elastic_loop, on four virtual shards.
-//   elastic_rank [fuse] STEPS [RANK STEP PLACE]...
-// With fuse it asks for a fused update, which elastic_loop refuses.
+//   elastic_rank [fuse|twice] STEPS [RANK STEP PLACE]...
+// With fuse it asks for a fused update, and with twice for a second loop, which elastic_loop refuses.
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
 // (it has them, and has not updated) or update (it has updated). Rank 0 of the end prints the bits of weights and
 // optimizer as a number, and how many ranks there were.
@@ -10,6 +10,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -46,7 +47,7 @@ std::uint64_t mixed(std::uint64_t hash, const at::Tensor& tensor) {
   return hash;
 }
 
-int run(std::int64_t steps, bool fuses) {
+int run(std::int64_t steps, const std::string& refused) {
   torch::manual_seed(1);
   lockstep::MlpOptions sizes;
   sizes.features = 8;
@@ -70,7 +71,7 @@ int run(std::int64_t steps, bool fuses) {
     options.process_group = now.group();
     options.virtual_shards = 4;
     lockstep::DistributedDataParallel ddp(model, options);
-    if (fuses) ddp.fuse(optimizer);
+    if (refused == "fuse") ddp.fuse(optimizer);
     while (now.next()) {
       const std::int64_t step = now.step();
       maybe_die(step, "start");
@@ -86,6 +87,7 @@ int run(std::int64_t steps, bool fuses) {
       maybe_die(step, "update");
     }
   });
+  if (refused == "twice") lockstep::elastic_loop(steps, state, [](lockstep::ElasticSteps&) {});
   if (made != steps) throw std::runtime_error("made " + std::to_string(made) + " updates");
   std::uint64_t hash = 14695981039346656037ULL;
   for (const at::Tensor& parameter : model->parameters()) hash = mixed(hash, parameter);
@@ -105,12 +107,12 @@ int run(std::int64_t steps, bool fuses) {
 
 int main(int count, char** words) {
   try {
-    const bool fuses = count > 1 && std::strcmp(words[1], "fuse") == 0;
-    const int first = fuses ? 2 : 1;
+    const std::string refused = count > 2 && std::isdigit(words[1][0]) == 0 ? words[1] : "";
+    const int first = refused.empty() ? 1 : 2;
     for (int i = first + 1; i + 2 < count; i += 3) {
       deaths.push_back({words[i], std::stoll(words[i + 1]), words[i + 2]});
     }
-    return run(std::stoll(words[first]), fuses);
+    return run(std::stoll(words[first]), refused);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -193,6 +193,10 @@ TrainOutput Trainer::train() {
                                  context.options.train_dataset->size()),
                      "Trainer", "give TrainerOptions::lengths, or leave group_by_length out");
   }
+  if (context.survival && context.survival->is_late()) {
+    throw UsageError("a second training of a Trainer with survive_lost_ranks", context.where(),
+                     "start a job for each training");
+  }
   if (context.survival && context.survival->is_joining()) {
     context.survival->join(context);
   } else {

@@ -77,5 +77,13 @@ TEST(ElasticLoopJobs, AFusedUpdateIsRefusedAlsoInTheBody) {
   EXPECT_TRUE(has(end.err, "elastic_loop with a fused optimizer")) << end.err;
 }
 
+// In a second loop the others would count as gone: they have left the first one.
+TEST(ElasticLoopJobs, ASecondLoopIsRefused) {
+  const ProgramEnd end =
+      run({"--nproc-per-node=2"}, {kBin + "/elastic_rank", "twice", "12"}, {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "a second elastic_loop")) << end.err;
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -60,6 +61,14 @@ std::string survival_file() {
       "this process", "start the ranks with lockstep run");
 }
 
+// The store keeps what ranks have agreed on, and who has left.
+void claim_process() {
+  static std::atomic<bool> is_claimed{false};
+  if (!is_claimed.exchange(true)) return;
+  throw UsageError("a second elastic_loop, or Trainer with survive_lost_ranks, in one process", "this process",
+                   "do all steps in one of them, or start a job for each");
+}
+
 }  // namespace
 
 bool may_be_lost_rank(const std::exception& error) {
@@ -77,10 +86,12 @@ ElasticGroup::ElasticGroup(std::shared_ptr<Communicator> group, std::string engi
       world_{0, group->membership().peers},
       group_(std::move(group)) {
   survival_file();
+  claim_process();
 }
 
 ElasticGroup::ElasticGroup(std::string engine, milliseconds timeout) : engine_(std::move(engine)), timeout_(timeout) {
   survival_file();
+  claim_process();
   JobEntrance entrance = enter_job(Deadline::after(kToConnect));
   store_ = std::move(entrance.store);
   self_ = std::move(entrance.self);

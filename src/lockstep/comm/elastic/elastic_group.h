@@ -17,12 +17,13 @@ bool may_be_lost_rank(const std::exception& error);
 
 /// A group whose ranks change while its processes live: the default group of a job that survives lost ranks. After a
 /// failure `recover` forms a group of those that are left, and `admit` one with processes that joined. What the ranks
-/// compute is their own matter; `elastic_loop` and Trainer agree on it. One thread at a time.
+/// compute is their own matter; `elastic_loop` and Trainer agree on it. One in a process, because a rank that has left
+/// does not come back; one thread at a time.
 class ElasticGroup {
  public:
   /// Takes over `group`, which is the default group.
   /// @param engine  of later groups; empty: the fastest that fits
-  /// @throws UsageError  if no launcher is there that lets ranks survive
+  /// @throws UsageError  if no launcher is there that lets ranks survive, or this process has had such a group
   ElasticGroup(std::shared_ptr<Communicator> group, std::string engine);
   /// Enters the job in a process that takes a lost rank's place. `join` makes it a member. @param timeout  of
   /// collectives
