@@ -32,6 +32,7 @@ using std::chrono::milliseconds;
 constexpr const char* kVariable = "LOCKSTEP_SURVIVAL_FILE";
 // A rank's loss is on the store's list within milliseconds. If the list stays empty for this long, none is lost.
 constexpr milliseconds kUntilTheStoreKnows{5000};
+constexpr milliseconds kBetweenLooks{50};
 // All members are there when they connect, so they need milliseconds, or one of them is lost.
 constexpr milliseconds kToConnect{10000};
 
@@ -69,12 +70,20 @@ void claim_process() {
                    "do all steps in one of them, or start a job for each");
 }
 
-}  // namespace
-
 bool may_be_lost_rank(const std::exception& error) {
   const FailureCause* const cause = cause_of(error);
   if (cause == nullptr) return false;
   return cause->is_consequence() || (cause->kind == FailureCause::Kind::Timeout && cause->rank >= 0);
+}
+
+}  // namespace
+
+void require_lost_rank(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    if (!may_be_lost_rank(error)) throw;
+  }
 }
 
 ElasticGroup::ElasticGroup(std::shared_ptr<Communicator> group, std::string engine)
@@ -182,6 +191,13 @@ void ElasticGroup::recover(const std::exception_ptr& failure) {
     std::rethrow_exception(failure);
   }
   form(std::move(*next));
+}
+
+bool ElasticGroup::someone_waits() {
+  const auto now = std::chrono::steady_clock::now();
+  if (group_->rank() != 0 || now - looked_at_ < kBetweenLooks) return false;
+  looked_at_ = now;
+  return agreement_->someone_waits(world_);
 }
 
 void ElasticGroup::admit() { form(agreement_->next(world_, true, true, Deadline::after(kUntilTheStoreKnows))); }

@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-/// Whether `error` says that the group ended because of a rank that is lost, has left, was not heard of, or has failed:
-/// if one is lost, the others can form another group.
-bool may_be_lost_rank(const std::exception& error);
+/// Throws `failure` itself unless it says that the group ended because of a rank that is lost, has left, was not heard
+/// of, or has failed: if one is lost, the others can form another group.
+void require_lost_rank(const std::exception_ptr& failure);
 
 /// A group whose ranks change while its processes live: the default group of a job that survives lost ranks. After a
 /// failure `recover` forms a group of those that are left, and `admit` one with processes that joined. What the ranks
@@ -45,8 +45,9 @@ class ElasticGroup {
   /// Forms the next group after `failure`, with which a call of the present one ended. Throws `failure` itself if no
   /// rank is lost.
   void recover(const std::exception_ptr& failure);
-  /// Whether a process waits to be let in. A request to the store, so not to be asked in each step of a fast loop.
-  bool someone_waits() { return agreement_->someone_waits(world_); }
+  /// Whether a process waits to be let in: what rank 0 sees in the store, which it asks every 50 ms at most. The ranks
+  /// must agree on the answer.
+  bool someone_waits();
   /// Lets those who wait in, and forms a group with them. Collective: all ranks call it at the same place of their
   /// work.
   void admit();
@@ -68,6 +69,7 @@ class ElasticGroup {
   std::unique_ptr<WorldAgreement> agreement_;
   RankWorld world_;
   std::shared_ptr<Communicator> group_;
+  std::chrono::steady_clock::time_point looked_at_{};  // for processes that wait
 };
 
 }  // namespace lockstep

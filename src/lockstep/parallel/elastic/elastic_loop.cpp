@@ -4,7 +4,6 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -18,8 +17,6 @@
 
 namespace lockstep {
 namespace {
-
-constexpr std::chrono::milliseconds kBetweenLooks{50};
 
 std::unique_ptr<ElasticGroup> join_job(const ProcessGroupOptions& options) {
   if (is_replacement()) {
@@ -77,12 +74,7 @@ class ElasticSteps::Progress {
   // The ranks must agree on it.
   bool someone_waits() {
     Communicator& ranks = *group_->group();
-    const auto now = std::chrono::steady_clock::now();
-    bool waits = false;
-    if (ranks.rank() == 0 && now - looked_at_ >= kBetweenLooks) {
-      looked_at_ = now;
-      waits = group_->someone_waits();
-    }
+    const bool waits = group_->someone_waits();
     if (ranks.world_size() == 1) return waits;
     const at::Tensor flag = at::tensor({waits ? 1 : 0}, at::TensorOptions().dtype(at::kInt));
     ranks.all_reduce(flag, ReduceOp::Max);
@@ -110,7 +102,6 @@ class ElasticSteps::Progress {
   std::int64_t position_ = 0;
   bool has_begun_ = false;  // the body has made its first call of next
   bool lets_in_ = false;
-  std::chrono::steady_clock::time_point looked_at_{};
 };
 
 const std::shared_ptr<Communicator>& ElasticSteps::group() const { return progress_.group().group(); }

@@ -100,7 +100,7 @@ void TrainingSession::run_stage() {
       return;
     case Stage::Control:
     case Stage::EpochControl: {
-      bool waits = context_.survival && context_.survival->someone_waits(context_);
+      bool waits = context_.survival && context_.survival->someone_waits();
       context_.agree_on_control(&waits);
       joiner_waits_ = joiner_waits_ || waits;
       epoch_ended_ = stage_ == Stage::EpochControl;
@@ -141,11 +141,7 @@ void TrainingSession::end_epoch() {
 }
 
 void TrainingSession::recover(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    if (!may_be_lost_rank(error)) throw;
-  }
+  require_lost_rank(failure);
   engine_.reset();  // both hold the group, whose end the others may have to notice
   checkpoints_.forget_ranks();
   must_settle_ = true;

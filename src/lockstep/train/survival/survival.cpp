@@ -7,12 +7,6 @@
 #include "lockstep/base/seconds_since.h"
 
 namespace lockstep {
-namespace {
-
-constexpr std::chrono::milliseconds kBetweenLooks{50};
-
-}  // namespace
-
 void Survival::take_group(TrainerContext& context) const {
   context.group = group_->group()->world_size() > 1 ? group_->group() : nullptr;
   context.rank_alone = 0;
@@ -27,11 +21,7 @@ void Survival::join(TrainerContext& context) {
 }
 
 void Survival::recover(TrainerContext& context, const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    if (!may_be_lost_rank(error)) throw;
-  }
+  require_lost_rank(failure);
   if (!noticed_at_) noticed_at_ = std::chrono::steady_clock::now();
   context.group = nullptr;  // others may still wait in it: they notice that it ends
   group_->recover(failure);
@@ -49,14 +39,6 @@ void Survival::admit(TrainerContext& context) {
   context.group = nullptr;
   group_->admit();
   take_group(context);
-}
-
-bool Survival::someone_waits(const TrainerContext& context) {
-  if (context.rank() != 0) return false;
-  const auto now = std::chrono::steady_clock::now();
-  if (now - looked_at_ < kBetweenLooks) return false;
-  looked_at_ = now;
-  return group_->someone_waits();
 }
 
 void Survival::end_training() {

@@ -32,8 +32,8 @@ class Survival {
   void settled(const TrainerContext& context);
   /// Lets new ranks in. Collective.
   void admit(TrainerContext& context);
-  /// Whether a process waits to be let in. Asks the store at most every 50 ms, on rank 0.
-  bool someone_waits(const TrainerContext& context);
+  /// As ElasticGroup::someone_waits.
+  bool someone_waits() { return group_->someone_waits(); }
 
   std::int64_t position() const { return position_; }
   void set_position(std::int64_t position) { position_ = position; }
@@ -56,7 +56,6 @@ class Survival {
   std::unique_ptr<ElasticGroup> group_;
   std::int64_t position_ = 0;
   bool is_late_ = false;
-  std::chrono::steady_clock::time_point looked_at_{};
   std::optional<std::chrono::steady_clock::time_point> noticed_at_;  // a loss that is not survived yet
 };
 
