@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/process/process_table.h"
 #include "lockstep/launch/ranks/rank_environment.h"
 #include "lockstep/launch/ranks/spare_message.h"
 
@@ -38,18 +39,6 @@ std::map<std::string, std::string> variables_of(pid_t pid) {
     if (equals != std::string::npos) variables[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
   return variables;
-}
-
-// State and parent stand behind the program's name, which may contain anything: "17 (a) b) S 16 ...".
-bool is_living_child(pid_t pid, pid_t parent) {
-  const std::string stat = content_of(of_process(pid, "stat"));
-  const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return false;
-  std::istringstream rest(stat.substr(name_end + 1));
-  char state = 0;
-  pid_t ppid = -1;
-  rest >> state >> ppid;
-  return ppid == parent && state != 'Z' && state != 'X';
 }
 
 // So that no process but a rank or spare has a rank's variables, and ranks log how long they waited.
@@ -91,15 +80,10 @@ bool LaunchedJob::ends_within(std::chrono::milliseconds time) {
 }
 
 ExitStatus LaunchedJob::status() {
-  int raw = 0;
-  ::waitpid(std::exchange(launcher_.pid, -1), &raw, 0);
-  ExitStatus status;
-  if (WIFSIGNALED(raw)) {
-    status.signal = WTERMSIG(raw);
-  } else {
-    status.code = WEXITSTATUS(raw);
-  }
-  return status;
+  siginfo_t end{};
+  ::waitid(P_PIDFD, static_cast<id_t>(launcher_.pidfd.get()), &end, WEXITED);
+  launcher_.pid = -1;
+  return exit_status_of(end);
 }
 
 std::vector<ChildOfLauncher> LaunchedJob::processes() const {
@@ -108,7 +92,7 @@ std::vector<ChildOfLauncher> LaunchedJob::processes() const {
       content_of(of_process(launcher_.pid, "task/" + std::to_string(launcher_.pid) + "/children")));
   for (pid_t pid = 0; children >> pid;) {
     const auto variables = variables_of(pid);
-    if (variables.count("RANK") == 0 || !is_living_child(pid, launcher_.pid)) continue;
+    if (variables.count("RANK") == 0 || !is_running_child(pid, launcher_.pid)) continue;
     ChildOfLauncher process;
     process.pid = pid;
     process.is_successor = variables.count("LOCKSTEP_MEMBER") + variables.count(kSpareVariable) > 0;
@@ -122,7 +106,7 @@ std::vector<ChildOfLauncher> LaunchedJob::processes() const {
 // The descriptor stays with the process that was checked, also if its number is used again.
 bool LaunchedJob::send(pid_t pid, int signal) const {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process || !is_living_child(pid, launcher_.pid)) return false;
+  if (!process || !is_running_child(pid, launcher_.pid)) return false;
   return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
 

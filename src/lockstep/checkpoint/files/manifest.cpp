@@ -1,9 +1,7 @@
 #include "lockstep/checkpoint/files/manifest.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -13,7 +11,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/files/json_file.h"
-#include "lockstep/base/files/unique_fd.h"
 #include "lockstep/checkpoint/files/json_number.h"
 #include "lockstep/data/files/sha256.h"
 
@@ -32,20 +29,6 @@ std::string sum_of(nlohmann::json json) {
 
 [[noreturn]] void refuse_manifest(const std::string& path, const std::string& problem) {
   throw Error(fmt::format("{} {}", path, problem), path, kManifestFix);
-}
-
-std::string sha256_of_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) throw Error("cannot open " + path + ": " + errno_text(errno), path, kManifestFix);
-  Sha256 digest;
-  std::vector<char> block(1 << 18);
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Error("cannot read " + path + ": " + errno_text(errno), path, kManifestFix);
-    if (got == 0) return digest.hex();
-    digest.update({block.data(), static_cast<std::size_t>(got)});
-  }
 }
 
 bool is_single_name(const std::string& name) {
@@ -141,7 +124,7 @@ void check_files(const std::string& folder, const Manifest& manifest, bool with_
   }
   if (!with_checksums) return;
   for (const auto& [name, file] : manifest.files) {
-    const std::string found = sha256_of_file(path_of(name));
+    const std::string found = sha256_of_file(path_of(name), kManifestFix);
     if (found == file.sha256) continue;
     throw Error(fmt::format("{} was changed: its SHA-256 is {}, the manifest says {}", name, found, file.sha256),
                 folder, kManifestFix);

@@ -1,12 +1,17 @@
 #include "lockstep/data/files/sha256.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <openssl/evp.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/files/unique_fd.h"
 
 namespace lockstep {
 namespace {
@@ -61,6 +66,20 @@ std::string sha256_hex(std::string_view bytes) {
   Sha256 digest;
   digest.update(bytes);
   return digest.hex();
+}
+
+std::string sha256_of_file(const std::string& path, const std::string& fix) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) throw Error("cannot open " + path + ": " + errno_text(errno), path, fix);
+  Sha256 digest;
+  std::vector<char> block(1 << 18);
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error("cannot read " + path + ": " + errno_text(errno), path, fix);
+    if (got == 0) return digest.hex();
+    digest.update({block.data(), static_cast<std::size_t>(got)});
+  }
 }
 
 }  // namespace lockstep

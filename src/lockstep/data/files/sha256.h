@@ -33,4 +33,8 @@ class Sha256 {
 /// SHA-256 of `bytes` as 64 hexadecimal digits.
 std::string sha256_hex(std::string_view bytes);
 
+/// SHA-256 of a file's bytes, as 64 hexadecimal digits.
+/// @param fix  of the Error, if the file cannot be read
+std::string sha256_of_file(const std::string& path, const std::string& fix);
+
 }  // namespace lockstep

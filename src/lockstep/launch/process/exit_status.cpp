@@ -17,6 +17,17 @@ std::string ExitStatus::describe() const {
                      dumped_core ? ", core dumped" : "");
 }
 
+ExitStatus exit_status_of(const siginfo_t& info) {
+  ExitStatus status;
+  if (info.si_code == CLD_EXITED) {
+    status.code = info.si_status;
+  } else {
+    status.signal = info.si_status;
+    status.dumped_core = info.si_code == CLD_DUMPED;
+  }
+  return status;
+}
+
 namespace {
 
 constexpr const char* kWroteNothing =

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 #include <string>
 
 namespace lockstep {
@@ -14,6 +16,9 @@ struct ExitStatus {
   /// "exit code 3", "killed by SIGSEGV (Segmentation fault), core dumped"
   std::string describe() const;
 };
+
+/// How the process ended of which waitid(2) says so.
+ExitStatus exit_status_of(const siginfo_t& info);
 
 /// Advice for the user after a rank ended with `status`.
 /// @param out_of_memory  whether the kernel's out-of-memory killer killed a process meanwhile

@@ -40,6 +40,8 @@ std::string content(const std::string& path) {
 struct ProcessState {
   char state = 'Z';
   pid_t parent = 0;
+
+  bool runs() const { return state != 'Z' && state != 'X'; }
 };
 
 // From /proc/PID/stat: "12 (name, which may contain anything) S 1 ..."
@@ -86,7 +88,7 @@ std::vector<pid_t> descendants(pid_t ancestor, const std::set<pid_t>& except) {
   std::multimap<pid_t, pid_t> children;
   for (const pid_t pid : all_processes()) {
     const ProcessState process = state_of(pid);
-    if (process.state != 'Z' && process.state != 'X') children.emplace(process.parent, pid);
+    if (process.runs()) children.emplace(process.parent, pid);
   }
   std::vector<pid_t> found{ancestor};
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -97,6 +99,11 @@ std::vector<pid_t> descendants(pid_t ancestor, const std::set<pid_t>& except) {
   }
   found.erase(found.begin());
   return found;
+}
+
+bool is_running_child(pid_t pid, pid_t parent) {
+  const ProcessState process = state_of(pid);
+  return process.runs() && process.parent == parent;
 }
 
 std::vector<pid_t> processes_with(const std::string& name, const std::string& value) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "lockstep/launch/ranks/rank_group.h"
 
@@ -26,6 +28,10 @@ struct RankGroup::Rank {
   UniqueFd err_file;
   std::string err_path;
 
+  bool has_announced_survival() const {
+    std::error_code ignored;
+    return std::filesystem::exists(place.survival_file, ignored);
+  }
   std::size_t index() const { return static_cast<std::size_t>(place.local_rank); }
   // The end of its stderr, from the pipe or the file.
   TextTail tail() const { return err ? err->tail() : tail_of_file(err_path); }

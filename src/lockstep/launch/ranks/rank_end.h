@@ -46,8 +46,7 @@ int blamed_by(const RankEnd& end);
 /// itself precedes a timeout or a disagreement, and these precede ranks whose failure another one explains. If there
 /// are only such ranks, it is the rank to which their blame leads; if the blame forms a circle, it is the rank of the
 /// circle that ended first. A rank that the others survived counts only if nothing else explains their failure. A rank
-/// that was asked to end counts only if it had reported a failure before. Null if no
-/// rank failed by itself.
+/// that was asked to end counts only if it had reported a failure before. Null if no rank failed by itself.
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
 /// Reads the file that PyTorch's `@record` or Lockstep's own record (base/failure_record.h) wrote.

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -48,17 +47,6 @@ std::string line_prefix(const RankPlace& place) {
     }
   }
   return text;
-}
-
-ExitStatus status_of(const siginfo_t& info) {
-  ExitStatus status;
-  if (info.si_code == CLD_EXITED) {
-    status.code = info.si_status;
-  } else {
-    status.signal = info.si_status;
-    status.dumped_core = info.si_code == CLD_DUMPED;
-  }
-  return status;
 }
 
 // True if the process runs, or has ended and waits for `take_end`; `info` tells which.
@@ -197,9 +185,9 @@ void RankGroup::take_end(Rank& rank) {
   end.rank = rank.place.rank;
   end.local_rank = rank.place.local_rank;
   end.pid = rank.process.pid;
-  end.status = status_of(info);
+  end.status = exit_status_of(info);
   end.member = rank.place.member < 0 ? rank.place.rank : rank.place.member;
-  end.was_member = rank.is_member || std::filesystem::exists(rank.place.survival_file);
+  end.was_member = rank.is_member || rank.has_announced_survival();
   end.was_asked = rank.was_asked;
   end.last_lines = last_words(rank.tail(), kLastLines);
   end.error = read_error_file(rank.place.error_file);

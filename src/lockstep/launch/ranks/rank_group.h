@@ -83,6 +83,7 @@ class RankGroup {
  private:
   struct Rank;
   Rank& start_rank(const RankPlace& place, const NodeCores& node);
+  const Rank& last_ended() const;
   void look_for_members();
   int connect_stdout(Rank& rank, const std::string& folder);
   int connect_stderr(Rank& rank, const std::string& folder);

@@ -1,7 +1,5 @@
 // Processes that take the places of lost ranks whose loss the others survive.
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -15,10 +13,13 @@ constexpr std::chrono::milliseconds kLook{20};  // between looks whether a new r
 
 }  // namespace
 
+const RankGroup::Rank& RankGroup::last_ended() const {
+  const auto is_it = [&](const auto& each) { return each->process.pid == ends_.back().pid && each->ended; };
+  return **std::find_if(ranks_.begin(), ranks_.end(), is_it);
+}
+
 void RankGroup::replace_last(int member) {
-  const pid_t before = ends_.back().pid;
-  const auto is_it = [&](const auto& each) { return each->process.pid == before && each->ended; };
-  RankPlace place = (*std::find_if(ranks_.begin(), ranks_.end(), is_it))->place;
+  RankPlace place = last_ended().place;
   place.member = member;
   Rank& rank = start_rank(place, node_cores());
   try {
@@ -37,8 +38,7 @@ void RankGroup::look_for_members() {
   look_at_ = Deadline::never();
   for (const auto& rank : ranks_) {
     if (rank->ended || rank->is_member) continue;
-    std::error_code ignored;
-    rank->is_member = std::filesystem::exists(rank->place.survival_file, ignored);
+    rank->is_member = rank->has_announced_survival();
     if (!rank->is_member) {
       look_at_ = Deadline::after(kLook);
       continue;
@@ -59,10 +59,8 @@ bool RankGroup::a_member_succeeded() const {
 }
 
 bool RankGroup::last_announced_survival() const {
-  std::error_code ignored;
-  const auto is_it = [&](const auto& each) { return each->process.pid == ends_.back().pid && each->ended; };
-  const auto found = std::find_if(ranks_.begin(), ranks_.end(), is_it);
-  return !(*found)->is_member || std::filesystem::exists((*found)->place.survival_file, ignored);
+  const Rank& rank = last_ended();
+  return !rank.is_member || rank.has_announced_survival();
 }
 
 }  // namespace lockstep
