@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +43,10 @@ std::optional<T> whole_number_in(const nlohmann::json& value) {
   const double number = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
   const bool is_whole = number >= least && number <= most && number == std::trunc(number);
   return is_whole ? std::optional(static_cast<T>(number)) : std::nullopt;
+}
+
+std::optional<std::int64_t> integer_in(const nlohmann::json& value) {
+  return value.is_number_integer() ? whole_number_in<std::int64_t>(value) : std::nullopt;
 }
 
 template <typename T>

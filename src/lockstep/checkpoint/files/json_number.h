@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@ std::optional<double> number_in(const nlohmann::json& value);
 /// int, std::int64_t or std::uint64_t.
 template <typename T>
 std::optional<T> whole_number_in(const nlohmann::json& value);
+/// The number in `value` if it is written as a whole number, without a fraction or an exponent; nothing if it is not,
+/// or std::int64_t cannot hold it.
+std::optional<std::int64_t> integer_in(const nlohmann::json& value);
 /// The whole number in the object's field `key`. Throws Error, which names `path`, if there is no such number.
 template <typename T>
 T whole_number_at(const nlohmann::json& object, const char* key, const std::string& path);

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_file.h"
 #include "lockstep/checkpoint/files/json_number.h"
+#include "lockstep/checkpoint/files/part_metadata.h"
 
 namespace lockstep {
 namespace {
@@ -24,20 +25,14 @@ Json json_in(const std::map<std::string, std::string>& metadata, const char* key
   return Json::parse(found->second);
 }
 
-// The library would round a number with a fraction or an exponent.
-std::int64_t integer_in(const Json& value, const std::string& path) {
-  if (value.is_number_integer()) return value.get<std::int64_t>();
+std::int64_t number_of_state(const Json& value, const std::string& path) {
+  if (const auto number = integer_in(value)) return *number;
   throw Error(fmt::format("{} is not an optimizer state: a whole number is missing in its metadata", path), path, kFix);
 }
 
 void check(const std::string& name, const OptimizerMetadata::Parameter& parameter, const std::string& path) {
-  std::int64_t numel = 1;
-  bool fits = true;
-  for (const std::int64_t size : parameter.sizes) {
-    fits = fits && size >= 0 && !__builtin_mul_overflow(numel, size, &numel);
-  }
-  fits = fits && parameter.step >= 0 && parameter.begin >= 0 && parameter.begin <= parameter.end;
-  if (fits && parameter.end <= numel) return;
+  const PartPlace place{parameter.sizes, parameter.begin, parameter.end};
+  if (parameter.step >= 0 && place.is_possible()) return;
   throw Error(fmt::format("the state of {} contradicts itself", name), path, kFix);
 }
 
@@ -45,10 +40,10 @@ std::map<std::string, OptimizerMetadata::Parameter> parameters_in(const Json& al
   std::map<std::string, OptimizerMetadata::Parameter> parameters;
   for (const auto& [name, entry] : all.items()) {
     OptimizerMetadata::Parameter parameter;
-    for (const Json& size : entry.at("sizes")) parameter.sizes.push_back(integer_in(size, path));
-    parameter.begin = integer_in(entry.at("begin"), path);
-    parameter.end = integer_in(entry.at("end"), path);
-    parameter.step = integer_in(entry.at("step"), path);
+    for (const Json& size : entry.at("sizes")) parameter.sizes.push_back(number_of_state(size, path));
+    parameter.begin = number_of_state(entry.at("begin"), path);
+    parameter.end = number_of_state(entry.at("end"), path);
+    parameter.step = number_of_state(entry.at("step"), path);
     parameter.kinds = entry.at("kinds").get<std::vector<std::string>>();
     check(name, parameter, path);
     parameters.emplace(name, std::move(parameter));

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/json_file.h"
+#include "lockstep/checkpoint/files/json_number.h"
 
 namespace lockstep {
 namespace {
@@ -17,25 +18,20 @@ using PartJson = nlohmann::json;
               "resume from another checkpoint, or copy this one again from where it is whole");
 }
 
-// The library would round a number with a fraction or an exponent.
-std::int64_t whole_number(const PartJson& value, const std::string& path) {
-  if (value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= INT64_MAX)) {
-    return value.get<std::int64_t>();
-  }
+std::int64_t number_of_part(const PartJson& value, const std::string& path) {
+  if (const auto number = integer_in(value)) return *number;
   refuse_parts(path, "a whole number is missing in its metadata");
 }
 
-void check_place(const std::string& name, const PartPlace& place, const std::string& path) {
-  std::int64_t numel = 1;
-  bool fits = true;
-  for (const std::int64_t size : place.sizes) {
-    fits = fits && size >= 0 && !__builtin_mul_overflow(numel, size, &numel);
-  }
-  if (fits && place.begin >= 0 && place.begin <= place.end && place.end <= numel) return;
-  refuse_parts(path, fmt::format("the place of {:?} contradicts itself", name));
-}
-
 }  // namespace
+
+bool PartPlace::is_possible() const {
+  std::int64_t numel = 1;
+  for (const std::int64_t size : sizes) {
+    if (size < 0 || __builtin_mul_overflow(numel, size, &numel)) return false;
+  }
+  return begin >= 0 && begin <= end && end <= numel;
+}
 
 std::string part_places_json(const PartPlaces& places) {
   PartJson json = PartJson::object();
@@ -51,10 +47,10 @@ PartPlaces parse_part_places(const std::string& text, const std::string& path) {
   try {
     for (const auto& [name, entry] : json->items()) {
       PartPlace& place = places[name];
-      for (const PartJson& size : entry.at("sizes")) place.sizes.push_back(whole_number(size, path));
-      place.begin = whole_number(entry.at("begin"), path);
-      place.end = whole_number(entry.at("end"), path);
-      check_place(name, place, path);
+      for (const PartJson& size : entry.at("sizes")) place.sizes.push_back(number_of_part(size, path));
+      place.begin = number_of_part(entry.at("begin"), path);
+      place.end = number_of_part(entry.at("end"), path);
+      if (!place.is_possible()) refuse_parts(path, fmt::format("the place of {:?} contradicts itself", name));
     }
   } catch (const PartJson::exception& error) {
     refuse_parts(path, error.what());

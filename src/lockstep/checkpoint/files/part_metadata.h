@@ -13,6 +13,9 @@ struct PartPlace {
   std::vector<std::int64_t> sizes;
   std::int64_t begin = 0;
   std::int64_t end = 0;
+
+  /// Whether a tensor of these sizes can exist, and has these elements.
+  bool is_possible() const;
 };
 using PartPlaces = std::map<std::string, PartPlace>;
 
