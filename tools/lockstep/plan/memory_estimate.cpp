@@ -25,8 +25,7 @@ namespace {
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kLargestDryRun = std::int64_t{1} << 30;
 constexpr std::int64_t kGpt3Positions = 2048;
-constexpr std::int64_t kBucketBytes = 2 << 20;  // Trainer's, if gradients are shared out
-constexpr std::int64_t kUnits = 2;              // whose weights are gathered at a time in stage 3
+constexpr std::int64_t kUnits = 2;  // whose weights are gathered at a time in stage 3
 
 // The memory that a forward pass keeps for backward.
 std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
@@ -160,7 +159,7 @@ std::int64_t pool_of_rank(const ModelMemory& model) {
   for (const std::int64_t bytes : model.parameter_bytes) sizes.push_back({bytes, c10::kFloat});
   std::vector<std::int64_t> slots(FuseOptions().slots);
   std::size_t turn = 0;
-  for (const BucketLayout& bucket : make_buckets(sizes, {kBucketBytes, kBucketBytes})) {
+  for (const BucketLayout& bucket : make_buckets(sizes, BucketCaps::of_shares())) {
     std::int64_t& slot = slots[turn++ % slots.size()];
     slot = std::max(slot, bucket.bytes);
   }

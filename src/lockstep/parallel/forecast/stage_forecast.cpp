@@ -12,8 +12,6 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kStage2BucketBytes = std::int64_t{2} << 20;
-
 double bytes_of(const StepProfile& step) {
   double bytes = 0;
   for (const GradientTime& gradient : step.gradients) bytes += static_cast<double>(gradient.bytes);
@@ -52,7 +50,7 @@ BucketCost cost_of(std::int64_t bytes, const HostProfile& profile, const Cluster
 StepForecast parts_of_stage(const HostProfile& profile, const ClusterShape& shape, const LinkSpeed& link, int stage) {
   std::vector<GradientSize> sizes;
   for (const GradientTime& gradient : profile.step.gradients) sizes.push_back({gradient.bytes, c10::kFloat});
-  const BucketCaps caps = stage == 2 ? BucketCaps{kStage2BucketBytes, kStage2BucketBytes} : BucketCaps::between_hosts();
+  const BucketCaps caps = stage == 2 ? BucketCaps::of_shares() : BucketCaps::between_hosts();
   std::vector<ForecastBucket> buckets;
   for (BucketLayout& bucket : make_buckets(sizes, caps)) {
     buckets.push_back({std::move(bucket.params), cost_of(bucket.bytes, profile, shape, link, stage)});

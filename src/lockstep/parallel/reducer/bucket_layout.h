@@ -22,6 +22,9 @@ struct BucketCaps {
   /// Between hosts the link is the bottleneck: small buckets keep it busy while backward fills the next ones. Buckets
   /// smaller than these lose more to the latency of each all-reduce than they gain.
   static constexpr BucketCaps between_hosts() { return {std::int64_t{1} << 20, std::int64_t{2} << 20}; }
+
+  /// If gradients are shared out, a rank has memory for a few buckets: small ones take little.
+  static constexpr BucketCaps of_shares() { return {std::int64_t{2} << 20, std::int64_t{2} << 20}; }
 };
 
 /// Gradients that are sent in one all-reduce.

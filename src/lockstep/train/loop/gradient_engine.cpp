@@ -11,6 +11,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/processor/core_count.h"
 #include "lockstep/base/trace/trace_recorder.h"
+#include "lockstep/parallel/reducer/bucket_layout.h"
 #include "lockstep/parallel/sync_batch_norm.h"
 #include "lockstep/replicas/data_parallel.h"
 #include "lockstep/replicas/parallel_loss.h"
@@ -318,7 +319,7 @@ std::unique_ptr<GradientEngine> make_gradient_engine(const ParallelChoice& choic
   options.process_group = group;
   if (args.bf16) options.compute_dtype = at::kBFloat16;
   // Slots are as long as buckets: small ones take little memory, which can stay in the processor's cache.
-  if (stage > 1) options.bucket_cap_mb = 2;
+  if (stage > 1) options.bucket_cap_mb = static_cast<double>(BucketCaps::of_shares().other_bytes >> 20);
   if (args.ddp_bucket_cap_mb) options.bucket_cap_mb = *args.ddp_bucket_cap_mb;
   if (args.ddp_broadcast_buffers) options.broadcast_buffers = *args.ddp_broadcast_buffers;
   return std::make_unique<DdpEngine>(model, args.label_smoothing_factor, std::move(options), args.fuse, sharding);

@@ -91,9 +91,10 @@ class ShardedWeights final : public ReadWatcher {
   void free(std::size_t unit);
   void check_calls(Unit& unit, std::size_t number);
   std::int64_t moved_parameters() const;
+  Region own_part(std::size_t bucket, std::size_t place) const;
   void show(std::size_t bucket);
   void close(std::size_t bucket);
-  bool is_written(const Bucket& state, const FusedBucket& bucket, std::size_t place) const;
+  bool is_written(std::size_t bucket, std::size_t place) const;
   void give_own_memory(std::size_t bucket, std::size_t place);
   void own_bucket(std::size_t bucket);
   void free_quietly() noexcept;

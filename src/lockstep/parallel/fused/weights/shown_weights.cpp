@@ -32,7 +32,7 @@ void ShardedWeights::close(std::size_t index) {
   for (std::size_t place = 0; place < state.views.size(); ++place) {
     const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
     if (!is_watched(parameter)) continue;
-    if (is_written(state, bucket, place)) {
+    if (is_written(index, place)) {
       give_own_memory(index, place);
     } else {
       become(parameter, state.absent[place]);
@@ -42,18 +42,29 @@ void ShardedWeights::close(std::size_t index) {
   bytes_ -= static_cast<std::int64_t>(state.memory->whole().nbytes());
 }
 
+// The elements of the bucket that are this rank's and of that parameter. None if `begin` is not below `end`.
+Region ShardedWeights::own_part(std::size_t index, std::size_t place) const {
+  const FusedBucket& bucket = buckets_[index];
+  const std::int64_t offset = bucket.offsets[place];
+  Region part = bucket.own;
+  part.begin = std::max(part.begin, offset);
+  part.end = std::min(part.end, offset + gradients_.parameter(bucket.parameters[place]).numel());
+  return part;
+}
+
 // Autograd counts most writes; the owner of a part sees all writes to it.
-bool ShardedWeights::is_written(const Bucket& state, const FusedBucket& bucket, std::size_t place) const {
+bool ShardedWeights::is_written(std::size_t index, std::size_t place) const {
+  const Bucket& state = states_[index];
+  const FusedBucket& bucket = buckets_[index];
   const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
   const WeightSample& sample = state.samples[place];
   if (parameter.numel() == 0) return false;
   if (sample.has_new_version(parameter) || sample.has_new_elements(parameter)) return true;
-  const std::int64_t offset = bucket.offsets[place];
-  const std::int64_t begin = std::max(bucket.own.begin, offset);
-  const std::int64_t end = std::min(bucket.own.end, offset + parameter.numel());
-  if (begin >= end) return false;
-  const std::size_t bytes = static_cast<std::size_t>(end - begin) * parameter.element_size();
-  return std::memcmp(bytes_at(bucket.weights, begin), bytes_at(state.shard, begin - bucket.own.begin), bytes) != 0;
+  const Region own = own_part(index, place);
+  if (own.begin >= own.end) return false;
+  const std::size_t bytes = static_cast<std::size_t>(own.end - own.begin) * parameter.element_size();
+  return std::memcmp(bytes_at(bucket.weights, own.begin), bytes_at(state.shard, own.begin - bucket.own.begin), bytes) !=
+         0;
 }
 
 // The parameter is then as after torch::load: the next step takes its values over.
@@ -92,12 +103,11 @@ void ShardedWeights::adopt(std::size_t index, std::size_t place) {
   const FusedBucket& bucket = buckets_[index];
   const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
   const std::int64_t offset = bucket.offsets[place];
-  const std::int64_t begin = std::max(bucket.own.begin, offset);
-  const std::int64_t end = std::min(bucket.own.end, offset + parameter.numel());
-  if (begin < end) {
+  const Region own = own_part(index, place);
+  if (own.begin < own.end) {
     states_[index]
-        .shard.narrow(0, begin - bucket.own.begin, end - begin)
-        .copy_(parameter.detach().reshape({-1}).slice(0, begin - offset, end - offset));
+        .shard.narrow(0, own.begin - bucket.own.begin, own.end - own.begin)
+        .copy_(parameter.detach().reshape({-1}).slice(0, own.begin - offset, own.end - offset));
   }
   become(parameter, states_[index].absent[place]);
 }

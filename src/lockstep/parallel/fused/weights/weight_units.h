@@ -13,7 +13,7 @@
 namespace lockstep {
 
 /// The submodules that are units by these options: their names, each once.
-/// @throws Error  if a name or a type is none of the module's
+/// @throws Error  if the module has no submodule of a name or type
 std::vector<std::string> unit_names(const FuseOptions& options, const ModuleTensors& module);
 
 /// Weights that are gathered and freed together.
