@@ -8,10 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cinttypes>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,6 +21,7 @@
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "tests/support/kernel_memory.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace ls = lockstep;
@@ -46,14 +45,8 @@ struct Arguments {
 // Memory of this process that no file backs, in bytes: a page that R processes have touched counts 1/R in each.
 double proportional_bytes(bool keeps_freed) {
   if (!keeps_freed) ::malloc_trim(0);
-  std::ifstream sums("/proc/self/smaps_rollup");
-  double kib = 0;
-  for (std::string line; std::getline(sums, line);) {
-    std::int64_t part = 0;
-    if (std::sscanf(line.c_str(), "Pss_Anon: %" SCNd64, &part) == 1) kib += static_cast<double>(part);
-    if (std::sscanf(line.c_str(), "Pss_Shmem: %" SCNd64, &part) == 1) kib += static_cast<double>(part);
-  }
-  return kib * 1024;
+  const auto mib = [](const char* key) { return std::max(0.0, ls::mib_by_kernel("smaps_rollup", key)); };
+  return (mib("Pss_Anon") + mib("Pss_Shmem")) * (1 << 20);
 }
 
 // By host. Collective.

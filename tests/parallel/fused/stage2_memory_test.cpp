@@ -2,14 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cinttypes>
-#include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <string>
-
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/stage2.h"
+#include "tests/support/kernel_memory.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
@@ -21,14 +16,7 @@ constexpr double kLayerMib = 4.0 * kWidth * kWidth / (1 << 20);
 
 // The shared memory that this process has touched, in MiB; a page that R processes have touched counts 1/R in each.
 // Negative if the kernel does not say.
-double proportional_mib_of_shared_memory() {
-  std::ifstream sums("/proc/self/smaps_rollup");
-  for (std::string line; std::getline(sums, line);) {
-    std::int64_t kib = 0;
-    if (std::sscanf(line.c_str(), "Pss_Shmem: %" SCNd64 " kB", &kib) == 1) return static_cast<double>(kib) / 1024;
-  }
-  return -1;
-}
+double proportional_mib_of_shared_memory() { return mib_by_kernel("smaps_rollup", "Pss_Shmem"); }
 
 double sum_over_ranks(const Group& group, double value) {
   at::Tensor sum = torch::full({1}, value, torch::kDouble);

@@ -4,14 +4,10 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <string>
 
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
+#include "tests/support/kernel_memory.h"
 
 namespace lockstep {
 namespace {
@@ -21,14 +17,7 @@ constexpr int kSide = 512;  // a layer's weights are 1 MiB, and a bucket
 constexpr double kSideMib = 4.0 * kSide * kSide / (1 << 20);
 
 // Memory of this process alone, in MiB; negative if the kernel does not say.
-double private_mib() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    std::int64_t kib = 0;
-    if (std::sscanf(line.c_str(), "RssAnon: %" SCNd64 " kB", &kib) == 1) return static_cast<double>(kib) / 1024;
-  }
-  return -1;
-}
+double private_mib() { return mib_by_kernel("status", "RssAnon"); }
 
 struct DeepNetImpl : torch::nn::Module {
   DeepNetImpl() {
