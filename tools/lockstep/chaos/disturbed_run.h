@@ -22,7 +22,7 @@ enum class Fault {
   Stop,   ///< a rank is stopped until the others have given it up
 };
 
-/// What was seen of one or several runs.
+/// Counts and waits of one run, or the sums of several.
 struct ChaosCounts {
   std::map<Fault, int> faults;
   int runs = 0;

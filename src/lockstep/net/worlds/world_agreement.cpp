@@ -122,7 +122,7 @@ std::int64_t WorldAgreement::asked() {
   return text ? std::stoll(*text) : 0;
 }
 
-// Those whose request is complete, and who are neither lost nor members.
+// The processes whose request is complete, and that are neither lost nor members.
 std::vector<Peer> WorldAgreement::waiting(const RankWorld& current, std::int64_t asked) {
   std::vector<std::string> keys;
   for (std::int64_t i = settled_ + 1; i <= asked; ++i) keys.push_back(request_key(i));
