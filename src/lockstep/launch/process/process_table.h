@@ -15,7 +15,7 @@ namespace lockstep {
 /// and their descendants.
 std::vector<pid_t> descendants(pid_t ancestor, const std::set<pid_t>& except);
 
-/// Whether the process runs (it is no zombie) and is a child of `parent`.
+/// Whether the process runs (a zombie does not) and is a child of `parent`.
 bool is_running_child(pid_t pid, pid_t parent);
 
 /// Processes of this user that started with the variable `name` set to `value`, or to `value` followed by a slash and
