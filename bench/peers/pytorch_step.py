@@ -1,4 +1,5 @@
-"""The peer of `lockstep bench step`: the same model, batch and update in Python's DistributedDataParallel over Gloo.
+"""The peer of `lockstep bench step`: the same model, batch and update in Python's DistributedDataParallel over Gloo, or
+sharded by its fully_shard.
 
 Started by a launcher (RANK and the rest in the environment). Rank 0 prints one JSON object. Attention is PyTorch's fused
 one and so is Adam, where the version has them.
@@ -8,6 +9,7 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 
 import torch
@@ -23,13 +25,58 @@ parser.add_argument("--steps", type=int, required=True)
 parser.add_argument("--layers", choices=["own", "huggingface"], default="own")
 parser.add_argument("--adam", choices=["fused", "default"], default="fused")
 parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
+parser.add_argument("--wrapper", choices=["ddp", "fsdp2"], default="ddp")
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--memory", action="store_true", help="also watch what the ranks hold, which takes time")
 arguments = parser.parse_args()
 
 
 def resident_mib():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
+
+
+def bytes_sent_by_host():
+    """With headers, by any interface but lo."""
+    with open("/proc/self/net/dev") as devices:
+        lines = [line.split(":") for line in devices if ":" in line]
+    return sum(int(fields.split()[8]) for name, fields in lines if name.strip() != "lo")
+
+
+def held_mib():
+    """Memory of this process, and its share of what processes share; without files."""
+    with open("/proc/self/smaps_rollup") as rollup:
+        return sum(int(line.split()[1]) / 1024 for line in rollup if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+
+
+class HeldMemory(threading.Thread):
+    """The most that this process holds once it is started, beyond what it held when the object was made."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.before = self.most = held_mib()
+        self.done = threading.Event()
+
+    def run(self):
+        while not self.done.wait(0.02):
+            self.most = max(self.most, held_mib())
+
+    def stop(self):
+        self.done.set()
+        if self.is_alive():
+            self.join()
+        return self.most - self.before
+
+
+def shard(module, world_size):
+    """A unit for each numbered submodule, as ours has it, and one for the rest."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh("cpu", (world_size,))
+    for name, layer in reversed(list(module.named_modules())):
+        if name.rsplit(".", 1)[-1].isdigit() and any(True for _ in layer.parameters()):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(module, mesh=mesh)
 
 
 def has_fused_adam():
@@ -44,6 +91,8 @@ def details(fused):
         parts.append(f"transformers {transformers.__version__}")
     parts.append(f"{torch.get_num_threads()} thread(s)")
     parts.append("fused Adam" if fused else "Adam")
+    if arguments.wrapper == "fsdp2":
+        parts.append("fully_shard")
     is_bf16 = arguments.dtype == "bf16"
     parts.append("autocast in bf16" if is_bf16 else f"fp32 products: {torch.get_float32_matmul_precision()}")
     return ", ".join(parts)
@@ -53,11 +102,16 @@ if "OMP_NUM_THREADS" in os.environ:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 torch.manual_seed(0)
 world_size = int(os.environ["WORLD_SIZE"])
+os.environ.setdefault("USE_LIBUV", "0")  # Debian 13's PyTorch asks for it, and is built without it
+is_distributed = world_size > 1 or arguments.wrapper == "fsdp2"
+if is_distributed:
+    dist.init_process_group("gloo")
+held = HeldMemory()
 module = huggingface_model(arguments.model) if arguments.layers == "huggingface" else MODELS[arguments.model]()
 model = module
-if world_size > 1:
-    os.environ.setdefault("USE_LIBUV", "0")  # Debian 13's PyTorch asks for it, and is built without it
-    dist.init_process_group("gloo")
+if arguments.wrapper == "fsdp2":
+    model = shard(module, world_size)
+elif world_size > 1:
     model = nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True)
 if arguments.compile:
     model = torch.compile(model)
@@ -66,6 +120,9 @@ optimizer = torch.optim.Adam(module.parameters(), lr=1e-4, **({"fused": True} if
 inputs, labels = module.random_batch(arguments.batch, arguments.seq)
 
 times = []
+if arguments.memory:
+    held.start()
+sent_before = bytes_sent_by_host()
 for step in range(arguments.steps + max(3, arguments.steps // 5)):
     start = time.perf_counter()
     optimizer.zero_grad(set_to_none=True)
@@ -74,15 +131,19 @@ for step in range(arguments.steps + max(3, arguments.steps // 5)):
     module.loss(output.float(), labels).backward()
     optimizer.step()
     times.append(time.perf_counter() - start)
+sent = (bytes_sent_by_host() - sent_before) / len(times)
 times = times[-arguments.steps:]
 memory = torch.tensor([resident_mib()])
-if world_size > 1:
+held_by_all = torch.tensor([held.stop()])
+if is_distributed:
     dist.all_reduce(memory, dist.ReduceOp.MAX)
+    dist.all_reduce(held_by_all)
 if int(os.environ["RANK"]) == 0:
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    print(json.dumps({"median_ms": 1000 * statistics.median(times), "rss_mib": memory.item(), "parameters": parameters,
+    print(json.dumps({"median_ms": 1000 * statistics.median(times), "rss_mib": memory.item(),
+                      "held_mib": held_by_all.item(), "sent_bytes": sent, "parameters": parameters,
                       "details": details(fused)}))
-if world_size > 1:
+if is_distributed:
     dist.destroy_process_group()
 # PyTorch 2.15 now and then ends with "terminate called without an active exception" while the interpreter shuts down.
 # What was measured is printed by then.

@@ -48,7 +48,8 @@ class BenchStep : public Subcommand {
         ->capture_default_str();
     app.add_option(
            "--modes", modes_,
-           "how ours steps. fused: ddp.fuse(optimizer); stage-2: as fused, and owners keep the gradients; unfused: "
+           "how ours steps. fused: ddp.fuse(optimizer); stage-2: as fused, and owners keep the gradients; stage-3: "
+           "and the weights, on engines between which ranks share no memory; unfused: "
            "all-reduce, then our optimizer; libtorch: "
            "all-reduce, then LibTorch's optimizer; alone: our optimizer, and the ranks never communicate; barrier: as "
            "alone, but they wait for each other in each step, which bounds what any way of averaging can reach; "
@@ -56,12 +57,13 @@ class BenchStep : public Subcommand {
            "fused-traced, unfused-traced: as these, and a trace records every step")
         ->delimiter(',')
         ->capture_default_str()
-        ->check(CLI::IsMember({"fused", "fused-casts", "stage-2", "unfused", "fused-traced", "unfused-traced",
-                               "libtorch", "alone", "barrier"}));
+        ->check(CLI::IsMember({"fused", "fused-casts", "stage-2", "stage-3", "unfused", "fused-traced",
+                               "unfused-traced", "libtorch", "alone", "barrier"}));
     app.add_option("--peer", peers_,
                    "Python's DDP over Gloo in turn with ours. pytorch: our layers, fused Adam and attention if the "
                    "version has them, with the threads and environment of ours; pytorch-default: plain Adam, as "
-                   "torchrun starts it; pytorch-compile: as pytorch, by torch.compile; huggingface, "
+                   "torchrun starts it; pytorch-compile: as pytorch, by torch.compile; pytorch-fsdp2: as pytorch, by "
+                   "fully_shard; huggingface, "
                    "huggingface-default, huggingface-compile: the same for its BERT and GPT-2; default: none")
         ->delimiter(',')
         ->check(CLI::IsMember(step_peers()));

@@ -27,6 +27,7 @@ const std::vector<PeerRun>& peer_runs() {
       {"pytorch", "pytorch-ddp", false, ""},
       {"pytorch-default", "pytorch-default", true, " --adam default"},
       {"pytorch-compile", "pytorch-compile", false, " --compile"},
+      {"pytorch-fsdp2", "pytorch-fsdp2", false, " --wrapper fsdp2"},
       {"huggingface", "huggingface-ddp", false, " --layers huggingface"},
       {"huggingface-default", "huggingface-default", true, " --layers huggingface --adam default"},
       {"huggingface-compile", "huggingface-compile", false, " --layers huggingface --compile"}};

@@ -29,6 +29,13 @@ inline double largest_of_ranks(double value) {
   return all.item<double>();
 }
 
+/// The sum of all ranks' `value`. Collective.
+inline double sum_of_ranks(double value) {
+  torch::Tensor all = torch::full({1}, value, torch::kDouble);
+  default_group()->all_reduce(all, ReduceOp::Sum);
+  return all.item<double>();
+}
+
 /// The largest of all ranks' medians. Collective.
 inline double median_of_ranks(const std::vector<double>& values) { return largest_of_ranks(median(values)); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/workers/bench_ranks.h"
+#include "bench/workers/host_figures.h"
 #include "bench/workers/run_worker.h"
 #include "bench/workers/timed_batches.h"
 #include "bench/workers/trace_cost.h"
@@ -33,6 +34,7 @@ struct Arguments {
   int steps = 1;
   std::string mode = "fused";
   std::string dtype = "fp32";
+  bool memory = false;
 };
 
 // In `lockstep bench step`, "mlp" means the one that is large enough to need synchronisation.
@@ -61,6 +63,8 @@ std::string details(const Arguments& args) {
          (args.dtype == "bf16" ? "autocast in bf16" : "fp32 products: " + precision);
 }
 
+int stage_of(const Arguments& args) { return args.mode == "stage-2" ? 2 : args.mode == "stage-3" ? 3 : 1; }
+
 // All modes make the same update.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, ls::DistributedDataParallelBase& ddp,
                                                         const std::vector<torch::Tensor>& parameters) {
@@ -68,8 +72,8 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
   if (args.mode == "libtorch") return std::make_unique<torch::optim::Adam>(parameters, options);
   auto optimizer = std::make_unique<ls::Adam>(parameters, options);
   ls::FuseOptions how;
-  how.stage = args.mode == "stage-2" ? 2 : 1;
-  if (how.stage == 2 || args.mode.rfind("fused", 0) == 0) ddp.fuse(*optimizer, how);
+  how.stage = stage_of(args);
+  if (how.stage > 1 || args.mode.rfind("fused", 0) == 0) ddp.fuse(*optimizer, how);
   if (args.mode == "alone" || args.mode == "barrier") ddp.register_comm_hook(ls::noop_hook());
   return optimizer;
 }
@@ -106,10 +110,11 @@ class BenchTrace {
 
 void run(const Arguments& args) {
   ls::init_bench_rank(args.engine);
+  ls::HeldMemory held;
   const auto model = ls::make_model(registered_name(args.model));
   ls::DistributedDataParallelOptions options;
   if (args.dtype == "bf16" && args.mode != "fused-casts") options.compute_dtype = at::kBFloat16;
-  if (args.mode == "stage-2") options.bucket_cap_mb = 2;  // as Trainer
+  if (stage_of(args) > 1) options.bucket_cap_mb = 2;  // as Trainer
   ls::DistributedDataParallel ddp(model, options);
   const auto optimizer = make_optimizer(args, ddp, model->parameters());
   ls::RandomBatchOptions shape;
@@ -120,6 +125,8 @@ void run(const Arguments& args) {
   measured.most = args.steps;
   ls::TimedBatches batches(model->random_batch(shape), measured);
   BenchTrace trace(args);
+  if (args.memory) held.watch();
+  const std::int64_t sent_before = ls::bytes_sent_by_host();
   for (const ls::Batch& batch : batches) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
     model->loss(output_of(ddp, batch, args), batch).mean().backward();
@@ -127,11 +134,16 @@ void run(const Arguments& args) {
     if (args.mode == "barrier") ls::default_group()->barrier();
   }
   const std::string cost = trace.finish(batches.steps() + measured.warm_up, batches.median_ms());
+  const double sent =
+      static_cast<double>(ls::bytes_sent_by_host() - sent_before) / (batches.steps() + measured.warm_up);
   const double memory = ls::largest_of_ranks(batches.memory().peak);
+  const double held_by_all = ls::sum_of_ranks(held.stop());
   if (ls::get_rank() == 0) {
-    std::printf("{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"parameters\": %lld, \"details\": \"%s\"}\n",
-                batches.median_ms(), memory, static_cast<long long>(parameters_of(*model)),
-                (details(args) + cost).c_str());
+    std::printf(
+        "{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"held_mib\": %.1f, \"sent_bytes\": %.0f, \"parameters\": %lld, "
+        "\"details\": \"%s\"}\n",
+        batches.median_ms(), memory, held_by_all, sent, static_cast<long long>(parameters_of(*model)),
+        (details(args) + cost).c_str());
   }
   ls::destroy_process_group();
 }
@@ -147,8 +159,9 @@ int main(int argc, char** argv) {
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
   app.add_option("--mode", args.mode)
-      ->check(CLI::IsMember({"fused", "fused-casts", "stage-2", "unfused", "fused-traced", "unfused-traced", "libtorch",
-                             "alone", "barrier"}));
+      ->check(CLI::IsMember({"fused", "fused-casts", "stage-2", "stage-3", "unfused", "fused-traced", "unfused-traced",
+                             "libtorch", "alone", "barrier"}));
+  app.add_flag("--memory", args.memory);
   app.add_option("--dtype", args.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
   return ls::run_worker(app, argc, argv, [&] { run(args); });
 }
