@@ -195,6 +195,55 @@ TEST(BenchStep, DrawsItsChartAsPng) {
   EXPECT_GT(png.size(), width * height / 200) << "an empty page has a byte for 1000 pixels or less";
 }
 
+TEST(BenchPrecision, ComparesTheLossesOfEachSeed) {
+  const TemporaryFolder folder;
+  const std::string data = std::string(LOCKSTEP_SOURCE_DIR) + "/data";
+  const ProgramEnd end = bench_training({"precision",
+                                         "--seeds",
+                                         "2",
+                                         "--logging-steps",
+                                         "2",
+                                         "--plot",
+                                         folder / "bands.svg",
+                                         "--json",
+                                         "--",
+                                         "--task",
+                                         "text-classification",
+                                         "--model",
+                                         "bert-tiny",
+                                         "--tokenizer",
+                                         data + "/reviews-vocab",
+                                         "--train-file",
+                                         data + "/reviews.csv",
+                                         "--label-column",
+                                         "division",
+                                         "--max-length",
+                                         "16",
+                                         "--max-steps",
+                                         "4"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const auto out = nlohmann::json::parse(end.out);
+  ASSERT_EQ(out["points"].size(), 2U);
+  for (const auto& point : out["points"]) {
+    for (const char* type : {"fp32", "bf16"}) {
+      const double least = point[type]["least"], most = point[type]["most"];
+      EXPECT_LT(least, most) << "two seeds have two losses";
+      EXPECT_NEAR(point[type]["mean"].get<double>(), (least + most) / 2, 1e-9) << "of two";
+    }
+    const double mean = point["bf16"]["mean"];
+    EXPECT_EQ(point["inside"].get<bool>(), mean >= point["fp32"]["least"] && mean <= point["fp32"]["most"]);
+  }
+  EXPECT_GT(out["largest_difference"], 0) << "bf16 rounds";
+  EXPECT_LT(out["largest_difference"], 0.1);
+  EXPECT_TRUE(shows(read_file(folder / "bands.svg"), "bf16, mean"));
+}
+
+TEST(BenchPrecision, ShowsWhatATrainingSaidThatFailed) {
+  const ProgramEnd end = bench_training({"precision", "--", "--task", "text-classification", "--model", "bert-huge"});
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(shows(end.err, "the training failed; it wrote:")) << end.err;
+}
+
 struct TrainingBenchMistake {
   const char* name;
   std::vector<std::string> flags;
