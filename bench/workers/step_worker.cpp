@@ -21,6 +21,7 @@
 #include "lockstep/models/registry.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
+#include "lockstep/tensor/bf16_forward.h"
 
 namespace ls = lockstep;
 
@@ -80,7 +81,11 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
 
 // Losses are computed in fp32, as Trainer does.
 template <typename Wrapper>
-at::Tensor output_of(Wrapper& ddp, const ls::Batch& batch, const Arguments& args) {
+at::Tensor output_of(Wrapper& ddp, torch::nn::Module& model, const ls::Batch& batch, const Arguments& args) {
+  if (args.dtype == "bf16" && args.mode != "fused-casts") {
+    const ls::Bf16Forward bf16(model);
+    return ddp(batch).to(at::kFloat);
+  }
   const ls::Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, args.dtype == "bf16");
   return ddp(batch).to(at::kFloat);
 }
@@ -129,7 +134,7 @@ void run(const Arguments& args) {
   const std::int64_t sent_before = ls::bytes_sent_by_host();
   for (const ls::Batch& batch : batches) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
-    model->loss(output_of(ddp, batch, args), batch).mean().backward();
+    model->loss(output_of(ddp, *model, batch, args), batch).mean().backward();
     optimizer->step();
     if (args.mode == "barrier") ls::default_group()->barrier();
   }
