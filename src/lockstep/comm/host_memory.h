@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "lockstep/comm/symmetric_memory.h"
+#include "lockstep/comm/transient_memory.h"
 
 namespace lockstep {
 
@@ -26,6 +27,9 @@ class HostMemoryEngine {
   /// @param numel  a multiple of the number of ranks of a host
   /// @throws Error  on every rank, if memory is short on some host
   virtual HostMemory allocate_for_host(std::int64_t numel, at::ScalarType dtype) = 0;
+  /// The same for memory that is there at times, as the `out` of an all_gather on every rank, until every rank of the
+  /// host has left it.
+  virtual TransientMemory allocate_transient_for_host(std::int64_t numel, at::ScalarType dtype) = 0;
   /// Lets reduce_scatter read `memory`, which is from `allocate`, where it lies, while the result lives. From then on a
   /// rank that passes it as `in` promises that every rank of its host passes the memory of the same call of `allocate`.
   virtual std::shared_ptr<SymmetricMemory> read_in_place(const at::Tensor& memory) = 0;

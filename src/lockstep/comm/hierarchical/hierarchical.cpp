@@ -2,6 +2,7 @@
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <exception>
@@ -55,20 +56,22 @@ class HierarchicalCommunicator : public Communicator, public HostMemoryEngine {
 
   HostMemory allocate_for_host(std::int64_t numel, at::ScalarType dtype) override {
     HostMemory shared;
-    std::exception_ptr failure;
-    try {
-      shared = allocate_here(numel, dtype);
-    } catch (const std::exception&) {  // the other hosts wait for this one's answer
-      failure = std::current_exception();
-    }
-    // The ranks of a host agree about memory, but other hosts may have enough.
-    const at::Tensor is_short = at::full({1}, failure ? 1 : 0, at::TensorOptions().dtype(at::kByte));
-    all_reduce(is_short, ReduceOp::Max);
-    if (failure) std::rethrow_exception(failure);
-    if (*is_short.data_ptr<std::uint8_t>() != 0) {
-      throw Error("memory is short on another host", membership().where(), "read the logs of that host's ranks");
-    }
+    on_all_hosts([&] { shared = allocate_here(numel, dtype); });
     parts_->one_copy.add(shared.memory, shared.parts);
+    return shared;
+  }
+
+  TransientMemory allocate_transient_for_host(std::int64_t numel, at::ScalarType dtype) override {
+    TransientMemory shared;
+    on_all_hosts([&] {
+      auto* const engine = dynamic_cast<TransientMemoryEngine*>(parts_->local.get());
+      if (engine == nullptr) {
+        throw Error(fmt::format("engine {} between the ranks of this host shares no memory", parts_->local->engine()),
+                    membership().where(), "start one process for each rank");
+      }
+      shared = engine->allocate_transient(numel, dtype);
+    });
+    parts_->transient.add(shared.memory, shared.parts);
     return shared;
   }
 
@@ -79,6 +82,25 @@ class HierarchicalCommunicator : public Communicator, public HostMemoryEngine {
   }
 
  private:
+  /// Runs `allocate`, which the ranks of each host call together. @throws Error  on every rank, if it throws on one
+  /// host
+  template <typename Allocate>
+  void on_all_hosts(const Allocate& allocate) {
+    std::exception_ptr failure;
+    try {
+      allocate();
+    } catch (const std::exception&) {  // the other hosts wait for this one's answer
+      failure = std::current_exception();
+    }
+    // The ranks of a host agree about memory, but other hosts may have enough.
+    const at::Tensor is_short = at::full({1}, failure ? 1 : 0, at::TensorOptions().dtype(at::kByte));
+    all_reduce(is_short, ReduceOp::Max);
+    if (failure) std::rethrow_exception(failure);
+    if (*is_short.data_ptr<std::uint8_t>() != 0) {
+      throw Error("memory is short on another host", membership().where(), "read the logs of that host's ranks");
+    }
+  }
+
   /// Each rank of the host has a part of the memory, on its node of the machine.
   HostMemory allocate_here(std::int64_t numel, at::ScalarType dtype) {
     const auto ranks = static_cast<std::int64_t>(parts_->layout.here().size());

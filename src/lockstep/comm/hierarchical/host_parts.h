@@ -21,6 +21,7 @@ struct HostParts : public Connections {
   std::unique_ptr<Communicator> lane;   ///< one rank of each host; null on ranks that are in no lane
   std::unique_ptr<Communicator> flat;   ///< all ranks, between hosts: for messages, and for operations without slices
   HostMemories one_copy;                ///< memory of which all ranks of this host have one copy
+  HostMemories transient;               ///< the same, and it is there at times
   HostMemories readable;                ///< memory that the ranks of this host read where it lies
 
   // The parts notice lost connections themselves; the whole group learns of them from their errors, and from the store.

@@ -139,7 +139,8 @@ void HostStages::broadcast(at::Tensor& tensor, int root) {
 }
 
 void HostStages::all_gather(at::Tensor& out, const at::Tensor& in) {
-  if (const auto parts = parts_.one_copy.find(out)) return gather_for_host(out, in, *parts);
+  if (const auto parts = parts_.one_copy.find(out)) return gather_for_host(out, in, *parts, false);
+  if (const auto parts = parts_.transient.find(out)) return gather_for_host(out, in, *parts, true);
   if (!layout_.equal || direct(in)) return parts_.flat->all_gather(out, in);
   const std::int64_t count = in.numel();
   const int hosts = layout_.host_count();
@@ -157,19 +158,39 @@ void HostStages::all_gather(at::Tensor& out, const at::Tensor& in) {
   }
 }
 
-void HostStages::gather_for_host(at::Tensor& out, const at::Tensor& in, const SymmetricMemory& parts) {
-  const std::int64_t count = in.numel();
-  at::Tensor of_lane = at::empty({layout_.host_count() * count}, in.options());
-  parts_.lane->all_gather(of_lane, in);
-  at::Tensor flat = flat_view(out);
+// While the network carries one piece, the one before it is written.
+void HostStages::gather_for_host(at::Tensor& out, const at::Tensor& in, const SymmetricMemory& parts, bool in_turn) {
+  const at::Tensor own = flat_view(in);
+  const at::Tensor flat = flat_view(out);
+  const std::int64_t count = own.numel();
+  const std::int64_t most = std::max<std::int64_t>(1, kStagePieceBytes / own.element_size() / world_size_);
   const std::vector<int> ranks = layout_.lane(layout_.place);
-  parts.access([&] {
-    for (int host = 0; host < layout_.host_count(); ++host) {
-      at::Tensor place = flat.narrow(0, ranks[static_cast<std::size_t>(host)] * count, count);
-      if (place.data_ptr() != in.data_ptr()) place.copy_(of_lane.narrow(0, host * count, count));
-    }
-  });
+  PieceOfLane next = send_in_lane(own.narrow(0, 0, std::min(most, count)), count <= most);
+  if (in_turn) parts_.local->barrier();
+  for (std::int64_t begin = 0; begin < count; begin += most) {
+    const PieceOfLane piece = std::move(next);
+    const std::int64_t length = std::min(most, count - begin);
+    const std::int64_t after = begin + length;
+    if (after < count) next = send_in_lane(own.narrow(0, after, std::min(most, count - after)), false);
+    if (piece.between) piece.between->wait();
+    parts.access([&] {
+      for (int host = 0; host < layout_.host_count(); ++host) {
+        const at::Tensor place = flat.narrow(0, ranks[static_cast<std::size_t>(host)] * count + begin, length);
+        if (place.data_ptr() != piece.own.data_ptr()) place.copy_(piece.of_all.narrow(0, host * length, length));
+      }
+    });
+  }
   parts_.local->barrier();  // the other lanes have written their parts
+}
+
+HostStages::PieceOfLane HostStages::send_in_lane(const at::Tensor& own, bool waits) {
+  PieceOfLane piece{own, at::empty({layout_.host_count() * own.numel()}, own.options()), nullptr};
+  if (waits) {
+    parts_.lane->all_gather(piece.of_all, own);
+  } else {
+    piece.between = parts_.lane->all_gather_async(piece.of_all, own);
+  }
+  return piece;
 }
 
 // Sums have the order of all_reduce, for every size: callers may rely on getting the same bits from either.

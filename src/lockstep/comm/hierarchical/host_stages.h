@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+
 #include "lockstep/comm/hierarchical/host_parts.h"
 
 namespace lockstep {
@@ -20,6 +22,12 @@ class HostStages {
   void barrier();
 
  private:
+  struct PieceOfLane {
+    at::Tensor own;
+    at::Tensor of_all;  ///< of all hosts' ranks in this lane, by host, once `between`, if it is not null, is over
+    std::shared_ptr<Work> between;
+  };
+  PieceOfLane send_in_lane(const at::Tensor& own, bool waits);
   /// Reduces to `root`, or to all ranks if `root` is negative.
   void reduce_to(at::Tensor& tensor, ReduceOp op, int root);
   void reduce_directly(at::Tensor& flat, ReduceOp op, int root);
@@ -31,8 +39,9 @@ class HostStages {
   at::Tensor reduce_for_lane(const at::Tensor& in, std::int64_t count, ReduceOp op);
   /// The same, of memory that this host's ranks can read where it lies.
   void reduce_where_it_lies(at::Tensor& of_lane, const SymmetricMemory& in, ReduceOp op);
-  /// all_gather to memory of which each host has one copy.
-  void gather_for_host(at::Tensor& out, const at::Tensor& in, const SymmetricMemory& parts);
+  /// all_gather to memory of which each host has one copy. @param in_turn  the host's ranks may still use what is there
+  /// until they call this
+  void gather_for_host(at::Tensor& out, const at::Tensor& in, const SymmetricMemory& parts, bool in_turn);
   /// The stage between hosts, in this rank's lane.
   void reduce_between(at::Tensor& slice, ReduceOp op, int root);
   bool receives(int root) const { return root < 0 || layout_.host_of(root) == layout_.host; }

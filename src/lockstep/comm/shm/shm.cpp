@@ -20,9 +20,11 @@
 #include "lockstep/comm/shm/join.h"
 #include "lockstep/comm/shm/memory/allocations.h"
 #include "lockstep/comm/shm/memory/memory_sharing.h"
+#include "lockstep/comm/shm/memory/transient_pages.h"
 #include "lockstep/comm/shm/operation_order.h"
 #include "lockstep/comm/shm/point_to_point.h"
 #include "lockstep/comm/timed_work.h"
+#include "lockstep/comm/transient_memory.h"
 
 namespace lockstep {
 namespace {
@@ -74,7 +76,7 @@ void with_where(bool is_part, const std::string& where, Body&& body) {
 }
 
 /// Both engines: they differ in how ranks share memory and in whether a pointer is valid for all ranks.
-class SharedMemoryCommunicator : public Communicator {
+class SharedMemoryCommunicator : public Communicator, public TransientMemoryEngine {
  public:
   SharedMemoryCommunicator(Membership membership, const char* engine, std::unique_ptr<shm::MemorySharing> sharing)
       : Communicator(std::move(membership)),
@@ -106,11 +108,7 @@ class SharedMemoryCommunicator : public Communicator {
     if (count > 0 && bytes > SIZE_MAX / size) {
       throw Error("allocate: too many elements", where(), "ask for less");
     }
-    std::shared_ptr<shm::SymmetricBuffer> buffer;
-    with_where(membership().is_part(), where() + ", allocate", [&] {
-      core_->order.finish_pending();  // the others may need this rank for them before they arrive here
-      buffer = core_->allocations.allocate(bytes * size, membership().deadline());
-    });
+    const auto buffer = allocate_bytes(bytes * size, shm::Supply::AtOnce);
     return at::from_blob(
         buffer->part(rank()), sizes, [buffer](void*) {}, at::TensorOptions().dtype(dtype));
   }
@@ -132,7 +130,29 @@ class SharedMemoryCommunicator : public Communicator {
     return std::make_shared<SymmetricMemory>(std::move(parts));
   }
 
+  TransientMemory allocate_transient(std::int64_t numel, at::ScalarType dtype) override {
+    const std::size_t bytes = static_cast<std::size_t>(numel) * c10::elementSize(dtype);
+    const auto buffer = allocate_bytes(shm::TransientPages::bytes_of_part(bytes, world_size()), shm::Supply::OnWrite);
+    auto pages = std::make_shared<shm::TransientPages>(*core_->group, buffer, bytes);
+    TransientMemory result;
+    result.memory = at::from_blob(
+        pages->data(), {numel}, [core = core_, pages](void*) {}, at::TensorOptions().dtype(dtype));
+    result.file = buffer->take_file();
+    result.parts = symmetric_memory(at::from_blob(buffer->part(rank()), {1}, at::TensorOptions().dtype(at::kByte)));
+    result.leave = [core = core_, pages] { pages->leave(); };
+    return result;
+  }
+
  private:
+  std::shared_ptr<shm::SymmetricBuffer> allocate_bytes(std::size_t bytes, shm::Supply supply) {
+    std::shared_ptr<shm::SymmetricBuffer> buffer;
+    with_where(membership().is_part(), where() + ", allocate", [&] {
+      core_->order.finish_pending();  // the others may need this rank for them before they arrive here
+      buffer = core_->allocations.allocate(bytes, membership().deadline(), supply);
+    });
+    return buffer;
+  }
+
   /// The part with which started operations may outlive the communicator.
   struct Core {
     Core(const Membership& membership, std::unique_ptr<shm::MemorySharing> how)

@@ -11,7 +11,7 @@
 
 namespace lockstep::shm {
 
-std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadline deadline) {
+std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadline deadline, Supply supply) {
   const std::lock_guard<std::mutex> one_at_a_time(allocate_mutex_);
   const auto ranks = static_cast<std::size_t>(group_.world_size());
   if (bytes > std::numeric_limits<std::size_t>::max() / 2 / ranks) {
@@ -28,7 +28,7 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
   Segment segment;
   if (group_.rank() == 0) {
     try {
-      segment = sharing_.make(total_bytes);
+      segment = supply == Supply::AtOnce ? sharing_.make(total_bytes) : sharing_.make_file(total_bytes);
       for (int rank = 1; rank < group_.world_size(); ++rank) {
         if (sharing_.offer(segment, {group_.load(group_.cell(rank).inbox), label}, deadline)) continue;
         const NamedRank gone = group_.named(rank);
@@ -51,7 +51,8 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
     try {
       if (!segment.mapping) segment = sharing_.accept(label, total_bytes, std::chrono::milliseconds(0));
       if (!segment.mapping) throw Error("rank 0's memory has not arrived", "allocate", "report this");
-      sharing_.reserve(segment, part_bytes * static_cast<std::size_t>(group_.rank()), part_bytes);
+      if (supply == Supply::AtOnce)
+        sharing_.reserve(segment, part_bytes * static_cast<std::size_t>(group_.rank()), part_bytes);
     } catch (const Error& error) {
       mine = error;
     }
@@ -61,7 +62,9 @@ std::shared_ptr<SymmetricBuffer> Allocations::allocate(std::size_t bytes, Deadli
   if (mine) throw Error(*mine);
   throw_if_failed(bytes);
 
-  auto buffer = std::make_shared<SymmetricBuffer>(std::move(segment.mapping), next_segment_++, part_bytes);
+  if (supply == Supply::AtOnce) segment.fd.reset();
+  auto buffer =
+      std::make_shared<SymmetricBuffer>(std::move(segment.mapping), std::move(segment.fd), next_segment_++, part_bytes);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto it = by_address_.begin(); it != by_address_.end();) {
     it = it->second.expired() ? by_address_.erase(it) : std::next(it);
@@ -120,7 +123,7 @@ void Allocations::detach() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [address, weak] : by_address_) {
     const auto buffer = weak.lock();
-    if (!buffer) continue;
+    if (!buffer || buffer->has_file()) continue;  // whoever is stuck there writes what was promised
     const std::size_t offset = buffer->part_bytes() * static_cast<std::size_t>(group_.rank());
     buffer->mapping().make_private(offset, buffer->part_bytes());
   }

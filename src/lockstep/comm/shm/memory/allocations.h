@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "lockstep/base/deadline.h"
+#include "lockstep/base/files/unique_fd.h"
 #include "lockstep/comm/shm/group.h"
 #include "lockstep/comm/shm/memory/control_block.h"
 #include "lockstep/comm/shm/memory/memory_sharing.h"
@@ -17,17 +19,34 @@ namespace lockstep::shm {
 /// rank has released them; a rank's own mapping lives as long as this object.
 class SymmetricBuffer {
  public:
-  SymmetricBuffer(std::shared_ptr<Mapping> mapping, std::uint64_t segment, std::size_t part_bytes)
-      : mapping_(std::move(mapping)), segment_(segment), part_bytes_(part_bytes) {}
+  /// @param file  what `mapping` maps, if its pages come when they are written
+  SymmetricBuffer(std::shared_ptr<Mapping> mapping, UniqueFd file, std::uint64_t segment, std::size_t part_bytes)
+      : mapping_(std::move(mapping)),
+        has_file_(static_cast<bool>(file)),
+        file_(std::move(file)),
+        segment_(segment),
+        part_bytes_(part_bytes) {}
   std::byte* part(int rank) const { return mapping_->data() + static_cast<std::size_t>(rank) * part_bytes_; }
   std::size_t part_bytes() const { return part_bytes_; }
   std::uint64_t segment() const { return segment_; }
   Mapping& mapping() const { return *mapping_; }
+  /// Whether pages come when they are written.
+  bool has_file() const { return has_file_; }
+  /// The file, for the caller to close. Once.
+  UniqueFd take_file() { return std::move(file_); }
 
  private:
   std::shared_ptr<Mapping> mapping_;
+  bool has_file_;
+  UniqueFd file_;
   std::uint64_t segment_;
   std::size_t part_bytes_;
+};
+
+/// When the pages of symmetric memory come.
+enum class Supply {
+  AtOnce,   ///< memory is there when `allocate` returns
+  OnWrite,  ///< in a file that a rank can map once more
 };
 
 /// The symmetric memory of a group. Thread-safe, but `allocate` is collective.
@@ -35,10 +54,10 @@ class Allocations {
  public:
   Allocations(Group& group, MemorySharing& sharing) : group_(group), sharing_(sharing) {}
 
-  /// Collective: every rank requests the same `bytes`.
+  /// Collective: every rank requests the same `bytes` and supply.
   /// @throws Error  if memory is short on any rank (the group stays usable), if the ranks disagree, or if the group
   /// ends
-  std::shared_ptr<SymmetricBuffer> allocate(std::size_t bytes, Deadline deadline);
+  std::shared_ptr<SymmetricBuffer> allocate(std::size_t bytes, Deadline deadline, Supply supply = Supply::AtOnce);
 
   /// The buffer in which this rank's part contains the `bytes` at `data`; null if there is none.
   std::shared_ptr<SymmetricBuffer> find(const std::byte* data, std::size_t bytes);

@@ -1,7 +1,9 @@
 #include "lockstep/comm/shm/memory/memory_sharing.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -9,19 +11,23 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/kernel_call.h"
 
 namespace lockstep::shm {
 namespace {
+
+Segment map_new_file(std::size_t bytes) {
+  UniqueFd fd = create_segment(bytes);
+  auto mapping = Mapping::of_file(fd.get(), bytes);
+  return {std::move(mapping), std::move(fd)};
+}
 
 class BetweenProcesses : public MemorySharing {
  public:
   std::uint64_t inbox() const override { return inbox_.name(); }
   std::string inbox_folder() const override { return shm::inbox_folder(); }
-  Segment make(std::size_t bytes) override {
-    UniqueFd fd = create_segment(bytes);
-    auto mapping = Mapping::of_file(fd.get(), bytes);
-    return {std::move(mapping), std::move(fd)};
-  }
+  Segment make(std::size_t bytes) override { return map_new_file(bytes); }
+  Segment make_file(std::size_t bytes) override { return map_new_file(bytes); }
   bool offer(const Segment& segment, const Recipient& to, Deadline deadline) override {
     return send_descriptor(to.inbox, to.label, segment.fd.get(), deadline);
   }
@@ -46,12 +52,22 @@ struct ThreadOffers {
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t last_inbox = 0;
-  std::map<std::pair<std::uint64_t, Label>, std::shared_ptr<Mapping>> standing;
+  std::map<std::pair<std::uint64_t, Label>, Segment> standing;
 };
 
 ThreadOffers& thread_offers() {
   static ThreadOffers all;
   return all;
+}
+
+Segment same_segment(const Segment& segment) {
+  UniqueFd fd;
+  if (segment.fd) fd = UniqueFd(::fcntl(segment.fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (segment.fd && !fd) {
+    throw_failed_call("cannot share a memory file", "fcntl", errno, "shared memory",
+                      "raise the limit of open files (ulimit -n)");
+  }
+  return {segment.mapping, std::move(fd)};
 }
 
 class BetweenThreads : public MemorySharing {
@@ -68,9 +84,10 @@ class BetweenThreads : public MemorySharing {
   std::uint64_t inbox() const override { return inbox_; }
   std::string inbox_folder() const override { return "this process"; }
   Segment make(std::size_t bytes) override { return {Mapping::anonymous(bytes), UniqueFd()}; }
+  Segment make_file(std::size_t bytes) override { return map_new_file(bytes); }
   bool offer(const Segment& segment, const Recipient& to, Deadline) override {
     const std::lock_guard<std::mutex> lock(thread_offers().mutex);
-    thread_offers().standing[{to.inbox, to.label}] = segment.mapping;
+    thread_offers().standing[{to.inbox, to.label}] = same_segment(segment);
     thread_offers().changed.notify_all();
     return true;
   }
@@ -79,7 +96,7 @@ class BetweenThreads : public MemorySharing {
     auto& standing = thread_offers().standing;
     const std::pair key(inbox_, label);
     if (!thread_offers().changed.wait_for(lock, patience, [&] { return standing.count(key) != 0; })) return Segment();
-    Segment segment{std::move(standing[key]), UniqueFd()};
+    Segment segment = std::move(standing[key]);
     standing.erase(key);
     if (segment.mapping->bytes() != bytes) {
       throw Error(fmt::format("another rank offers {} bytes, not {}", segment.mapping->bytes(), bytes), "engine thread",

@@ -17,7 +17,7 @@ namespace lockstep::shm {
 /// Shared memory as one rank holds it.
 struct Segment {
   std::shared_ptr<Mapping> mapping;
-  UniqueFd fd;  ///< its file, for `reserve`; empty between threads
+  UniqueFd fd;  ///< its file; empty if `make` made it between threads
 };
 
 /// A rank to which memory is offered: its inbox, and the label under which it will look for the memory.
@@ -36,6 +36,8 @@ class MemorySharing {
   virtual std::string inbox_folder() const = 0;
   /// Makes `bytes` of zeroed memory, a multiple of the page size. @throws Error  with the cause
   virtual Segment make(std::size_t bytes) = 0;
+  /// The same, in a file that has pages where somebody has written.
+  virtual Segment make_file(std::size_t bytes) = 0;
   /// Delivers the segment; the recipient need not be waiting. False if the recipient is gone. @throws Error  with the
   /// cause
   virtual bool offer(const Segment& segment, const Recipient& to, Deadline deadline) = 0;
