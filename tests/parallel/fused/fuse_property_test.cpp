@@ -248,6 +248,7 @@ struct FuseWay {
   int combinations;
   int hosts = 1;
   int stage = 1;
+  bool processes = false;  // shm has them always
 };
 
 class FuseProperty : public ::testing::TestWithParam<std::tuple<FuseWay, int>> {};
@@ -284,7 +285,7 @@ TEST_P(FuseProperty, EqualsTheUnfusedStep) {
       expect_same(fused, plain, options);
     }
   };
-  if (std::string(way.engine) == "shm") {
+  if (way.processes || std::string(way.engine) == "shm") {
     run_ranks_as_processes(world_size, body);
   } else {
     run_ranks_as_threads(world_size, body);
@@ -298,13 +299,15 @@ std::string name_of_way(const ::testing::TestParamInfo<std::tuple<FuseWay, int>>
 INSTANTIATE_TEST_SUITE_P(TwoHosts, FuseProperty,
                          ::testing::Combine(::testing::Values(FuseWay{"two_hosts", "", true, 30, 2},
                                                               FuseWay{"two_hosts_stage_2", "", true, 30, 2, 2},
-                                                              FuseWay{"two_hosts_stage_3", "", true, 30, 2, 3},
+                                                              FuseWay{"two_hosts_stage_3", "", true, 30, 2, 3, true},
+                                                              FuseWay{"two_hosts_apart_stage_3", "", false, 10, 2, 3},
                                                               FuseWay{"two_hosts_apart", "", false, 10, 2}),
                                             ::testing::Values(4, 6)),
                          name_of_way);
 INSTANTIATE_TEST_SUITE_P(ThreeHosts, FuseProperty,
                          ::testing::Combine(::testing::Values(FuseWay{"three_hosts", "", true, 30, 3},
-                                                              FuseWay{"three_hosts_stage_2", "", true, 20, 3, 2}),
+                                                              FuseWay{"three_hosts_stage_2", "", true, 20, 3, 2},
+                                                              FuseWay{"three_hosts_stage_3", "", true, 20, 3, 3}),
                                             ::testing::Values(6)),
                          name_of_way);
 INSTANTIATE_TEST_SUITE_P(Ways, FuseProperty,

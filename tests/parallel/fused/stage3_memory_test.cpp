@@ -4,10 +4,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/kernel_memory.h"
+#include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
 namespace {
@@ -28,13 +30,16 @@ struct DeepNetImpl : torch::nn::Module {
   }
   torch::Tensor forward(torch::Tensor x) {
     most_mib = 0;
+    int number = 0;
     for (const auto& layer : *layers) {
       x = layer->as<torch::nn::Linear>()->forward(x);
       most_mib = std::max(most_mib, private_mib());
+      if (after_layer) after_layer(number++);
     }
     return x;
   }
   torch::nn::ModuleList layers{nullptr};
+  std::function<void(int)> after_layer;
   double most_mib = 0;
 };
 TORCH_MODULE(DeepNet);
@@ -78,6 +83,58 @@ TEST(Stage3Memory, IsAShareOfTheWeightsAndTwoLayers) {
     EXPECT_NEAR(two.between_steps - three.between_steps, weights / 2, 2);
     EXPECT_NEAR(three.in_forward - three.between_steps, 2 * kSideMib, 1);
   });
+}
+
+// What this process has of memory that processes share: a page that R of them have mapped counts 1/R in each.
+double shared_mib() { return mib_by_kernel("smaps_rollup", "Pss_Shmem"); }
+
+double shared_mib_of_all(Communicator& group) {
+  group.barrier();
+  const at::Tensor sum = torch::full({1}, shared_mib(), torch::kDouble);
+  group.barrier();
+  group.all_reduce(sum);
+  return sum.item<double>();
+}
+
+struct SharedMib {
+  double in_forward = 0;
+  double at_end_of_forward = 0;
+};
+
+// Beyond what is there between steps. In a first step, in which no rank guesses which layer follows.
+SharedMib shared_mib_of_stage_3(const Group& group, bool reshards) {
+  DeepNet model;
+  DistributedDataParallelOptions options = fuse_on(group);
+  options.bucket_cap_mb = kSideMib;
+  DistributedDataParallel ddp(model, options);
+  SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+  FuseOptions how;
+  how.stage = 3;
+  how.reshard_after_forward = reshards;
+  EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
+  const double before = shared_mib_of_all(*group);
+  SharedMib result;
+  model->after_layer = [&](int layer) {
+    if (layer == kDepth / 2) result.in_forward = shared_mib_of_all(*group) - before;
+    if (layer == kDepth - 1) result.at_end_of_forward = shared_mib_of_all(*group) - before;
+  };
+  ddp(fuse_batch(group->rank(), 0, kSide)).pow(2).mean().backward();
+  optimizer.step();
+  EXPECT_NEAR(shared_mib_of_all(*group) - before, 0, 0.3) << "after a step";
+  return result;
+}
+
+TEST(Stage3Memory, OfAHostIsTwoLayersForAnyNumberOfRanks) {
+  if (shared_mib() < 0) GTEST_SKIP() << "the kernel has no Pss_Shmem in /proc/self/smaps_rollup";
+  for (const int ranks : {2, 3}) {
+    run_ranks_as_processes(2 * ranks, [](const Membership& membership) {
+      const Group group = make_communicator("", on_two_hosts(membership));
+      shared_mib_of_stage_3(group, true);  // pages of the engine itself, which come when they are used
+      EXPECT_NEAR(shared_mib_of_stage_3(group, true).in_forward, 2 * 2 * kSideMib, 0.3) << "two layers on two hosts";
+      const SharedMib kept = shared_mib_of_stage_3(group, false);
+      EXPECT_NEAR(kept.at_end_of_forward, 2 * kDepth * kSideMib, 0.5) << "all layers once on two hosts";
+    });
+  }
 }
 
 }  // namespace

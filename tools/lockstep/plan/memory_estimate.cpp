@@ -249,8 +249,8 @@ MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_byte
   const std::int64_t state = model.parameters * optimizer_bytes;
   MemoryParts host;
   host.activations = ranks * model.activations;
-  // The ranks of one host have one copy of the weights, of which nothing is freed. Between hosts each gathers for
-  // itself.
+  // The ranks of one host have one copy of the weights, of which nothing is freed. On several hosts they have one copy
+  // of what is gathered.
   const bool shards_weights = stage >= 3 && hosts > 1;
   host.weights = stage == 0 ? ranks * model.weights : shards_weights ? divided(model.weights, hosts) : model.weights;
   host.optimizer = stage == 0 ? ranks * state : divided(state, hosts);
@@ -259,7 +259,7 @@ MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_byte
   const bool has_sums = ranks * hosts > 1 && (stage >= 2 || (stage == 1 && hosts > 1));
   if (has_sums) host.gradients += divided(model.weights, hosts);
   if (stage >= 2) host.buckets = ranks * pool_of_rank(model);
-  if (shards_weights) host.buckets += ranks * kUnits * model.largest_layer;
+  if (shards_weights) host.buckets += kUnits * model.largest_layer;
   return host;
 }
 

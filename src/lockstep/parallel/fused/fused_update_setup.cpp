@@ -125,8 +125,8 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   std::unique_ptr<ShardedWeights> weights;
   if (plan_.shards_weights) {
     weights = std::make_unique<ShardedWeights>(
-        ShardedWeights::Parts{gradients_, buckets_, communicator_, reducer_.follows_backward()}, options.units,
-        options.reshard_after_forward);
+        ShardedWeights::Parts{gradients_, buckets_, communicator_, plan_.gathers_for_host, reducer_.follows_backward()},
+        options.units, options.reshard_after_forward);
   }
   auto memory = weights ? make_message_memory(plan_, buckets_, *communicator_, {})
                         : make_fused_memory(plan_, buckets_, gradients_, *communicator_);

@@ -62,6 +62,7 @@ UpdatePlan plan_update(const std::vector<at::Tensor>& gradients, Communicator& c
     place_on_one_host(plan, communicator.world_size());
   } else if (stage >= 3) {
     plan.shards_weights = communicator.world_size() > 1;
+    plan.gathers_for_host = may_share && can_share_on_hosts(communicator);
   } else if (may_share && can_share_on_hosts(communicator)) {
     plan.copies = UpdatePlan::Copies::PerHost;
     place_on_hosts(plan, HostLayout(communicator.membership()), communicator.world_size());

@@ -33,6 +33,8 @@ struct UpdatePlan {
   Copies copies = Copies::PerRank;
   /// Each rank keeps the weights of its regions alone, and gathers others while it reads them.
   bool shards_weights = false;
+  /// What it gathers lies once on each host, for all its ranks.
+  bool gathers_for_host = false;
   std::vector<std::vector<Region>> regions;  ///< by bucket and owner: equal shares, one for each rank, in rank order
 
   bool shares_weights() const { return copies == Copies::PerHost; }

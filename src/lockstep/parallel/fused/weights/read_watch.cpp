@@ -98,15 +98,28 @@ at::Tensor watched_tensor(const c10::Storage& storage, std::int64_t offset, cons
 
 WatchedMemory::WatchedMemory(ReadWatcher& watcher, std::size_t number, std::int64_t numel, at::ScalarType dtype)
     : range_(std::make_shared<Range>()) {
+  watch(watcher, number, numel, dtype, -1);
+  advise_large_pages(range_->data, range_->bytes);
+}
+
+WatchedMemory::WatchedMemory(ReadWatcher& watcher, std::size_t number, TransientMemory of_host)
+    : range_(std::make_shared<Range>()), of_host_(std::move(of_host)) {
+  watch(watcher, number, of_host_.memory.numel(), of_host_.memory.scalar_type(), of_host_.file.get());
+  of_host_.file.reset();
+}
+
+// A private mapping of a file has the file's own pages, but for those that this process writes.
+void WatchedMemory::watch(ReadWatcher& watcher, std::size_t number, std::int64_t numel, at::ScalarType dtype,
+                          int file) {
   watch_operations();
   const std::size_t bytes = static_cast<std::size_t>(numel) * c10::elementSize(dtype);
-  void* data = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int pages = MAP_PRIVATE | MAP_NORESERVE | (file < 0 ? MAP_ANONYMOUS : 0);
+  void* data = ::mmap(nullptr, bytes, PROT_NONE, pages, file, 0);
   if (data == MAP_FAILED) refuse_memory("a mapping", bytes);
   range_->data = data;
   range_->bytes = bytes;
   range_->number = number;
   range_->watcher = &watcher;
-  advise_large_pages(data, bytes);
   whole_ = at::from_blob(
       data, {numel}, [range = range_](void*) {}, at::TensorOptions().dtype(dtype));
 }
@@ -132,6 +145,7 @@ void WatchedMemory::close() {
   // Pages that were given back read as zeros, which must not happen in silence.
   if (::madvise(range_->data, range_->bytes, MADV_DONTNEED) != 0) refuse_memory("giving back", range_->bytes);
   if (::mprotect(range_->data, range_->bytes, PROT_NONE) != 0) refuse_memory("closing", range_->bytes);
+  if (of_host_.leave) of_host_.leave();
 }
 
 at::Tensor watched_without_memory(const at::Tensor& like) {

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/comm/transient_memory.h"
+
 namespace lockstep {
 
 /// Is told before elements of watched parameters are read. Called in the thread that reads.
@@ -32,24 +34,32 @@ class WatchedMemory {
   /// @param number  what the watcher knows it by
   /// @throws Error  if the process may map no more memory
   WatchedMemory(ReadWatcher& watcher, std::size_t number, std::int64_t numel, at::ScalarType dtype);
+  /// With memory that all ranks of this host have once. What this rank's program writes to tensors, the others do not
+  /// see.
+  WatchedMemory(ReadWatcher& watcher, std::size_t number, TransientMemory of_host);
   /// The addresses stay as long as tensors have them. An operation that reads such a tensor is an Error from then on.
   ~WatchedMemory();
   WatchedMemory(const WatchedMemory&) = delete;
   WatchedMemory& operator=(const WatchedMemory&) = delete;
 
-  /// All elements, for whoever writes them; not watched.
+  /// All elements, as this rank's program has them; not watched.
   const at::Tensor& whole() const { return whole_; }
+  /// The memory into which a collective gathers them.
+  const at::Tensor& incoming() const { return of_host_.leave ? of_host_.memory : whole_; }
   /// A watched tensor with these elements. @param like  has its sizes
   at::Tensor view(std::int64_t offset, const at::Tensor& like) const;
   bool is_open() const { return is_open_; }
-  void open();   ///< elements are unspecified
-  void close();  ///< gives the pages back to the kernel
+  void open();   ///< elements are unspecified until they were gathered
+  void close();  ///< gives the pages back to the kernel; if the host has one copy, its last rank does
 
   struct Range;
 
  private:
+  void watch(ReadWatcher& watcher, std::size_t number, std::int64_t numel, at::ScalarType dtype, int file);
+
   std::shared_ptr<Range> range_;
   at::Tensor whole_;
+  TransientMemory of_host_;  // empty if this rank gathers for itself
   bool is_open_ = false;
 };
 

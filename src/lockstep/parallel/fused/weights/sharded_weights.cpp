@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -14,6 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/mix_bits.h"
+#include "lockstep/comm/host_memory.h"
 #include "lockstep/parallel/end_group.h"
 
 namespace lockstep {
@@ -34,31 +36,36 @@ ShardedWeights::ShardedWeights(const Parts& parts, const std::vector<std::string
       states_(parts.buckets.size()),
       units_(plan_.units.size()) {
   const at::NoGradGuard no_grad;
+  // All of it before the first parameter loses its own.
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
-    FusedBucket& bucket = buckets_[index];
-    Bucket& state = states_[index];
-    const at::Tensor& first = gradients_.parameter(bucket.parameters.front());
-    const std::int64_t numel = bucket.gradients.numel();
-    state.memory = std::make_unique<WatchedMemory>(*this, index, numel, first.scalar_type());
-    bucket.weights = state.memory->whole();
-    state.memory->open();  // gaps are zeros
-    for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
-      const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
-      weights_place(bucket, place, parameter.sizes()).copy_(parameter.detach());
-      state.views.push_back(state.memory->view(bucket.offsets[place], parameter));
-      state.absent.push_back(watched_without_memory(parameter));
-    }
-    state.samples.resize(bucket.parameters.size());
-    state.shard = bucket.weights.narrow(0, bucket.own.begin, bucket.own.end - bucket.own.begin).clone();
-    bytes_ += static_cast<std::int64_t>(state.shard.nbytes());
-    state.memory->close();
-    for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
-      const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
-      become(parameter, state.absent[place]);
-      watched_.add(parameter, *this, bucket.parameters[place]);
-    }
+    states_[index].memory = make_memory(index, parts.gathers_for_host);
   }
+  for (std::size_t index = 0; index < buckets_.size(); ++index) share_out(index);
   peak_bytes_ = bytes_;
+}
+
+std::unique_ptr<WatchedMemory> ShardedWeights::make_memory(std::size_t index, bool for_host) {
+  const at::ScalarType dtype = gradients_.parameter(buckets_[index].parameters.front()).scalar_type();
+  const std::int64_t numel = buckets_[index].gradients.numel();
+  if (!for_host) return std::make_unique<WatchedMemory>(*this, index, numel, dtype);
+  auto& engine = dynamic_cast<HostMemoryEngine&>(*gathering_);
+  return std::make_unique<WatchedMemory>(*this, index, engine.allocate_transient_for_host(numel, dtype));
+}
+
+void ShardedWeights::share_out(std::size_t index) {
+  FusedBucket& bucket = buckets_[index];
+  Bucket& state = states_[index];
+  bucket.weights = state.memory->whole();
+  state.shard = at::zeros({bucket.own.end - bucket.own.begin}, bucket.weights.options());
+  bytes_ += static_cast<std::int64_t>(state.shard.nbytes());
+  state.samples.resize(bucket.parameters.size());
+  for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
+    const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
+    state.views.push_back(state.memory->view(bucket.offsets[place], parameter));
+    state.absent.push_back(watched_without_memory(parameter));
+    adopt(index, place);
+    watched_.add(parameter, *this, bucket.parameters[place]);
+  }
 }
 
 ShardedWeights::~ShardedWeights() {
@@ -151,7 +158,7 @@ void ShardedWeights::start(std::size_t number) {
     if (bucket.users++ > 0) continue;
     bucket.memory->open();
     bytes_ += static_cast<std::int64_t>(bucket.memory->whole().nbytes());
-    bucket.work = gathering_->all_gather_async(bucket.memory->whole(), bucket.shard);
+    bucket.work = gathering_->all_gather_async(bucket.memory->incoming(), bucket.shard);
   }
   peak_bytes_ = std::max(peak_bytes_, bytes_);
 }

@@ -20,9 +20,10 @@
 namespace lockstep {
 
 /// The weights of a fused update in shards (Rajbhandari et al., 2020, arXiv:1910.02054, stage 3): each rank keeps the
-/// elements that it updates. A unit is gathered when LibTorch is about to read one of its weights, in a forward or
-/// backward, and freed when others have followed. Besides the unit in use, one other is there: the one that followed it
-/// in the step before, or the one before it. What is in no unit stays until backward ends.
+/// elements that it updates. A unit is gathered, for all ranks of a host together if the engine can, when LibTorch is
+/// about to read one of its weights, in a forward or backward, and freed when others have followed. Besides the unit in
+/// use, one other is there: the one that followed it in the step before, or the one before it. What is in no unit stays
+/// until backward ends.
 ///
 /// All ranks enter the same units in the same order. Gathering uses a group of its own, because gradients leave in an
 /// order that other things decide.
@@ -32,6 +33,7 @@ class ShardedWeights final : public ReadWatcher {
     const GradientBuckets& gradients;
     std::vector<FusedBucket>& buckets;  ///< with regions; gets weights
     const std::shared_ptr<Communicator>& communicator;
+    bool gathers_for_host;  ///< the engine is a HostMemoryEngine, and the ranks of a host have one copy of a unit
     bool follows_backward;  ///< forwards may begin without `enter_forward`
   };
   /// Takes the parameters' memory away. What is given must outlive this object. Collective.
@@ -83,6 +85,8 @@ class ShardedWeights final : public ReadWatcher {
     std::shared_ptr<Work> check;
   };
 
+  std::unique_ptr<WatchedMemory> make_memory(std::size_t bucket, bool for_host);
+  void share_out(std::size_t bucket);
   bool may_gather() const;
   bool may_free(std::size_t unit) const;
   void enter(std::size_t unit);

@@ -1,0 +1,215 @@
+// Tests of weights in shards over hosts with several ranks (stage 3): a layer lies once on each host, for all its
+// ranks.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lockstep/optim/adam.h"
+#include "tests/parallel/fused/fuse_ranks.h"
+#include "tests/support/pretended_hosts.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kHostLayers = 5;
+constexpr int kHostWidth = 48;  // a matrix is longer than a page
+
+struct HostNetImpl : torch::nn::Module {
+  HostNetImpl() {
+    layers = register_module("layers", torch::nn::ModuleList());
+    for (int i = 0; i < kHostLayers; ++i) layers->push_back(make_linear(kHostWidth, kHostWidth));
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    for (int i = 0; i < kHostLayers; ++i) {
+      x = torch::tanh(linear(i)->forward(x));
+      if (after_layer) after_layer(i);
+    }
+    return x;
+  }
+  torch::nn::LinearImpl* linear(int i) { return layers[static_cast<std::size_t>(i)]->as<torch::nn::Linear>(); }
+  torch::nn::ModuleList layers{nullptr};
+  std::function<void(int)> after_layer;
+};
+TORCH_MODULE(HostNet);
+
+struct HostSubject {
+  HostSubject(const Group& group, bool fuses, bool reshards = true) : ddp(model, buckets_of_a_parameter(group)) {
+    if (!fuses) return;
+    FuseOptions how;
+    how.stage = 3;
+    how.reshard_after_forward = reshards;
+    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState) << ddp.fuse_reason();
+    EXPECT_GT(ddp.peak_weight_bytes(), 0);
+  }
+  static DistributedDataParallelOptions buckets_of_a_parameter(const Group& group) {
+    DistributedDataParallelOptions options = fuse_on(group);
+    options.bucket_cap_mb = 0.0001;
+    return options;
+  }
+  void step(int rank, int number) {
+    optimizer.zero_grad();
+    ddp(fuse_batch(rank, number, kHostWidth)).pow(2).mean().backward();
+    optimizer.step();
+  }
+  std::vector<at::Tensor> weights() {
+    ddp.unshard();
+    std::vector<at::Tensor> result;
+    for (const at::Tensor& parameter : model->parameters()) result.push_back(parameter.detach().clone());
+    ddp.reshard();
+    return result;
+  }
+
+  HostNet model;
+  DistributedDataParallel<HostNet> ddp;
+  AdamW optimizer{model->parameters(), torch::optim::AdamWOptions(0.01)};
+};
+
+void expect_bits_on_hosts(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::equal(got[i], want[i])) << i;
+}
+
+struct HostRanks {
+  int ranks;
+  int hosts;
+  bool processes;
+};
+
+class Stage3OnHosts : public ::testing::TestWithParam<HostRanks> {
+ protected:
+  static void run(const std::function<void(const Group&)>& body) {
+    const HostRanks& how = GetParam();
+    const auto rank = [&](const Membership& membership) {
+      body(make_communicator("", on_hosts(membership, how.hosts)));
+    };
+    how.processes ? run_ranks_as_processes(how.ranks, rank) : run_ranks_as_threads(how.ranks, rank);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Stage3OnHosts,
+                         ::testing::Values(HostRanks{4, 2, true}, HostRanks{6, 2, true}, HostRanks{6, 3, true},
+                                           HostRanks{4, 2, false}),
+                         [](const auto& test) {
+                           return std::to_string(test.param.ranks) + "_on_" + std::to_string(test.param.hosts) +
+                                  (test.param.processes ? "_as_processes" : "_as_threads");
+                         });
+
+TEST_P(Stage3OnHosts, HasTheBitsOfPlainSteps) {
+  run([](const Group& group) {
+    for (const bool reshards : {true, false}) {
+      HostSubject sharded(group, true, reshards), plain(group, false);
+      for (int step = 0; step < 4; ++step) {
+        std::vector<at::Tensor> outputs;
+        for (HostSubject* each : {&sharded, &plain}) {
+          each->step(group->rank(), step);
+          const torch::NoGradGuard no_grad;
+          outputs.push_back(each->ddp(fuse_batch(group->rank(), step, kHostWidth)));
+        }
+        EXPECT_TRUE(torch::equal(outputs[0], outputs[1])) << step;
+      }
+      expect_bits_on_hosts(sharded.weights(), plain.weights());
+    }
+  });
+}
+
+// Every rank writes, in place: once for its host would be wrong if the others saw it.
+TEST_P(Stage3OnHosts, TakesOverWhatEachRankWrites) {
+  run([](const Group& group) {
+    HostSubject sharded(group, true), plain(group, false);
+    for (HostSubject* each : {&sharded, &plain}) {
+      each->step(group->rank(), 0);
+      each->optimizer.zero_grad();
+      each->ddp.unshard();
+      {
+        const torch::NoGradGuard no_grad;
+        each->model->linear(3)->weight.mul_(0.5);
+        each->model->linear(1)->bias.data().add_(1);
+      }
+      each->ddp.reshard();
+      for (int step = 1; step < 3; ++step) each->step(group->rank(), step);
+    }
+    expect_bits_on_hosts(sharded.weights(), plain.weights());
+  });
+}
+
+TEST_P(Stage3OnHosts, RefusesWhatOneRankWrites) {
+  run([](const Group& group) {
+    HostSubject it(group, true);
+    it.ddp.unshard();
+    if (group->rank() == 1) {
+      const torch::NoGradGuard no_grad;
+      it.model->linear(0)->weight.mul_(0.5);
+    }
+    it.ddp.reshard();
+    const std::string error = fuse_error([&] { it.ddp(fuse_batch(group->rank(), 0, kHostWidth)); });
+    EXPECT_NE(error.find("have not written or loaded the same weights"), std::string::npos) << error;
+  });
+}
+
+TEST_P(Stage3OnHosts, IsUndone) {
+  run([](const Group& group) {
+    HostSubject sharded(group, true), plain(group, false);
+    for (HostSubject* each : {&sharded, &plain}) each->step(group->rank(), 0);
+    sharded.ddp.unfuse();
+    for (HostSubject* each : {&sharded, &plain}) each->step(group->rank(), 1);
+    std::vector<at::Tensor> weights;
+    for (const at::Tensor& parameter : sharded.model->parameters()) weights.push_back(parameter.detach().clone());
+    expect_bits_on_hosts(weights, plain.weights());
+  });
+}
+
+// Whether a read of this address would not end the process: the kernel looks for itself.
+bool is_readable(const void* address) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe(ends.data()), 0);
+  const bool result = ::write(ends[1], address, 1) == 1;
+  ::close(ends[0]);
+  ::close(ends[1]);
+  return result;
+}
+
+// On every rank for itself, also while another one of the host still uses the layer.
+TEST_P(Stage3OnHosts, FreedWeightsCannotBeRead) {
+  run([](const Group& group) {
+    HostSubject it(group, true);
+    const void* first = nullptr;
+    it.model->after_layer = [&](int layer) {
+      if (layer == 0) {
+        first = it.model->linear(0)->weight.data_ptr();
+        EXPECT_TRUE(is_readable(first));
+      }
+      if (layer == kHostLayers - 1) {
+        EXPECT_FALSE(is_readable(first));
+      }
+    };
+    it.step(group->rank(), 0);
+    EXPECT_FALSE(is_readable(first));
+  });
+}
+
+TEST(Stage3OnTwoHosts, ALostRankEndsTheOthersStep) {
+  const auto ends = ranks_as_processes(4, [](const Membership& membership) {
+    const Group group = make_communicator("", on_two_hosts(membership));
+    HostSubject it(group, true);
+    it.step(group->rank(), 0);
+    it.model->after_layer = [&](int layer) {
+      if (layer == 2 && group->rank() == 3) ::raise(SIGKILL);
+    };
+    it.step(group->rank(), 1);
+  });
+  EXPECT_EQ(ends[3].signal, SIGKILL);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_TRUE(ends[rank].failed) << rank;
+    EXPECT_FALSE(ends[rank].timed_out) << ends[rank].text;
+    EXPECT_NE(ends[rank].text.find("rank 3 on "), std::string::npos) << ends[rank].text;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
