@@ -153,8 +153,8 @@ class DistributedDataParallelBase {
   void unshard();
   /// Frees the weights again. Not collective.
   void reshard();
-  /// The largest number of bytes of weights that this rank has held at a time since `fuse`, its shares included. 0
-  /// without stage 3.
+  /// The largest number of bytes of weights that this rank has held at a time since `fuse`, its shares included, and
+  /// layers in full that it holds together with the other ranks of its host. 0 without stage 3.
   std::int64_t peak_weight_bytes() const;
   FuseMode fuse_mode() const;
   /// Whether `grad` of some parameter stands for a gradient that this rank has sent to its owner (FuseOptions::stage
