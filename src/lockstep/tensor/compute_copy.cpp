@@ -28,10 +28,14 @@ Offers& offers() {
   return all;
 }
 
-// Undefined if nobody keeps a copy that is up to date.
-at::Tensor kept_copy(const at::Tensor& parameter, at::ScalarType type) {
+struct Kept {
+  at::Tensor copy;  // undefined if nobody keeps one that is up to date
+  bool is_gathered = false;
+};
+
+Kept kept_copy(const at::Tensor& parameter, at::ScalarType type) {
   Offers& all = offers();
-  if (casts || type != at::kBFloat16 || all.count.load(std::memory_order_acquire) == 0) return {};
+  if (type != at::kBFloat16 || all.count.load(std::memory_order_acquire) == 0) return {};
   ComputeCopySource* source = nullptr;
   {
     const std::shared_lock<std::shared_mutex> lock(all.mutex);
@@ -39,7 +43,8 @@ at::Tensor kept_copy(const at::Tensor& parameter, at::ScalarType type) {
     if (found == all.sources.end()) return {};
     source = found->second;
   }
-  return source->current_copy(parameter);
+  if (casts && !source->are_gathered()) return {};
+  return {source->current_copy(parameter), source->are_gathered()};
 }
 
 bool is_recorded(const at::Tensor& parameter) { return c10::GradMode::is_enabled() && parameter.requires_grad(); }
@@ -49,9 +54,11 @@ const std::byte* end_of(const at::Tensor& tensor) {
 }
 
 // The copies as one tensor without moving them, or undefined.
-at::Tensor neighbours(const std::array<at::Tensor, 3>& copies) {
-  for (const at::Tensor& copy : copies) {
-    if (!copy.defined() || !copy.is_contiguous() || copy.sizes() != copies[0].sizes()) return {};
+at::Tensor neighbours(const std::array<Kept, 3>& kept) {
+  const std::array<at::Tensor, 3> copies{kept[0].copy, kept[1].copy, kept[2].copy};
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    if (!copies[i].defined() || kept[i].is_gathered) return {};
+    if (!copies[i].is_contiguous() || copies[i].sizes() != copies[0].sizes()) return {};
   }
   if (end_of(copies[0]) != copies[1].data_ptr() || end_of(copies[1]) != copies[2].data_ptr()) return {};
   std::vector<std::int64_t> sizes = copies[0].sizes().vec();
@@ -86,12 +93,12 @@ CopiesForGraphs::~CopiesForGraphs() { casts = before_; }
 at::Tensor compute_copy(const at::Tensor& parameter, at::ScalarType type) {
   if (parameter.scalar_type() == type) return parameter;
   if (is_recorded(parameter)) return parameter.to(type);
-  const at::Tensor kept = kept_copy(parameter, type);
+  const at::Tensor kept = kept_copy(parameter, type).copy;
   return kept.defined() ? kept : parameter.to(type);
 }
 
 at::Tensor compute_copies_joined(const std::array<at::Tensor, 3>& parameters, at::ScalarType type) {
-  std::array<at::Tensor, 3> copies;
+  std::array<Kept, 3> copies;
   for (std::size_t i = 0; i < copies.size(); ++i) copies[i] = kept_copy(parameters[i], type);
   const at::Tensor one = neighbours(copies);
   if (one.defined()) return one;
@@ -101,9 +108,19 @@ at::Tensor compute_copies_joined(const std::array<at::Tensor, 3>& parameters, at
   const at::Tensor joined = at::empty(sizes, parameters[0].options().dtype(type).requires_grad(false));
   for (std::size_t i = 0; i < copies.size(); ++i) {
     at::Tensor place = joined.narrow(0, static_cast<std::int64_t>(i) * rows, rows);
-    place.copy_(copies[i].defined() ? copies[i] : parameters[i]);
+    place.copy_(copies[i].copy.defined() ? copies[i].copy : parameters[i]);
   }
   return joined;
+}
+
+std::vector<at::Tensor> gathered_copies(const std::array<at::Tensor, 3>& parameters, at::ScalarType type) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& parameter : parameters) {
+    Kept kept = kept_copy(parameter, type);
+    if (!kept.is_gathered || !kept.copy.defined()) return {};
+    result.push_back(std::move(kept.copy));
+  }
+  return result;
 }
 
 }  // namespace lockstep

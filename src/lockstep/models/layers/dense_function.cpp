@@ -1,6 +1,7 @@
 #include "lockstep/models/layers/dense_function.h"
 
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
@@ -93,7 +94,12 @@ class DenseBesideFunction : public torch::autograd::Function<DenseBesideFunction
       // The weights lie above each other, because a published copy has them so or a cast puts them so: one product of
       // three.
       const at::Tensor factor = compute_copies_joined({w0, w1, w2}, x.scalar_type());
-      saved.push_back(factor);
+      const variable_list gathered = gathered_copies({w0, w1, w2}, x.scalar_type());
+      if (gathered.empty()) {
+        saved.push_back(factor);
+      } else {
+        saved.insert(saved.end(), gathered.begin(), gathered.end());
+      }
       context->save_for_backward(saved);
       return at::linear(x, factor, compute_copies_joined({b0, b1, b2}, x.scalar_type()));
     }
@@ -114,8 +120,10 @@ class DenseBesideFunction : public torch::autograd::Function<DenseBesideFunction
     const at::Tensor& x = saved[0];
     const std::int64_t size = saved[1].size(0);
     variable_list result(7);
-    const bool has_factor = saved.size() == 8 && !c10::GradMode::is_enabled();
-    if (x.requires_grad() && has_factor) result[0] = at::mm(gradients[0], saved[7]);
+    const bool has_factor = saved.size() > 7 && !c10::GradMode::is_enabled();
+    if (x.requires_grad() && has_factor) {
+      result[0] = at::mm(gradients[0], saved.size() == 8 ? saved[7] : at::cat({saved[7], saved[8], saved[9]}));
+    }
     for (std::size_t i = 0; i < 3; ++i) {
       const at::Tensor &weight = saved[1 + 2 * i], &bias = saved[2 + 2 * i];
       const at::Tensor dy = gradients[0].narrow(1, static_cast<std::int64_t>(i) * size, size);

@@ -79,6 +79,7 @@ void FusedUpdate::look() {
   }
   if (parts_->written.any()) agreement_.set_moved();
   if (parts_->copies && parts_->copies->are_wanted()) agreement_.set_wants_copies();
+  if (sharded_copies() != nullptr && sharded_copies()->are_wanted()) agreement_.set_wants_copies();
   if (!parts_->gradients->are_summed()) agreement_.set_stale();
   if (!reducer_.all_left()) return;
   const std::uint32_t bits = reducer_.replica_watch().look();
@@ -112,7 +113,7 @@ void FusedUpdate::agree(const UpdateRequest* request) {
 // What the ranks have told each other. @param computes  this rank has inputs
 void FusedUpdate::take_up_agreement(bool computes) {
   if (agreement_.moved()) parts_->written.take_up(computes);
-  if (parts_->copies) publish_copies();
+  publish_copies();
   reducer_.replica_watch().compare(*communicator_, agreement_.differing_bits());
   reducer_.join_period().set_lowest_active_rank(agreement_.lowest_active_rank());
   const int active = agreement_.active_ranks();
@@ -194,6 +195,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     update.weights_out = parts_->shards ? parts_->shards->owned_weights(i) : bucket.weights.data_ptr();
     update.weights = update.weights_out;
     if (parts_->copies) update.copies = parts_->copies->targets(bucket);
+    if (sharded_copies() != nullptr) update.copies = sharded_copies()->targets(bucket);
     parts_->memory->access([&] { optimizer_->update_segment(i, update); });
     parts_->memory->publish(i);
   }

@@ -72,6 +72,8 @@ class FusedUpdate final : public StepDelegate {
   /// The weights if they are in shards (stage 3); else null. Not collective.
   ShardedWeights* shards() { return parts_ ? parts_->shards.get() : nullptr; }
 
+  ShardedCopies* sharded_copies() { return shards() == nullptr ? nullptr : shards()->copies(); }
+
   /// The gradients of virtual shards are complete on this rank. Not collective.
   void shards_ended() { parts_->gradients->take_shard_sums(); }
 

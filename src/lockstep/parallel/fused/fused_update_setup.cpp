@@ -101,10 +101,6 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   fused->buckets_ = std::move(buckets);
   try {
     fused->take_over(options);
-    if (fused->plan_.shards_weights && computed == at::ScalarType::BFloat16) {
-      reason = "no bf16 copies are published with weights in shards (stage 3); each layer casts its own";
-      if (communicator->rank() == 0) log_info("fuse: {}", reason);
-    }
   } catch (const Error& error) {
     // Memory is short on some rank, and all ranks know it. If instead the group has ended, the next call reports that.
     reason = error.happened();
@@ -125,7 +121,8 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   std::unique_ptr<ShardedWeights> weights;
   if (plan_.shards_weights) {
     weights = std::make_unique<ShardedWeights>(
-        ShardedWeights::Parts{gradients_, buckets_, communicator_, plan_.gathers_for_host, reducer_.follows_backward()},
+        ShardedWeights::Parts{gradients_, buckets_, communicator_, plan_.gathers_for_host, reducer_.follows_backward(),
+                              plan_, options.compute_dtype == at::ScalarType::BFloat16},
         options.units, options.reshard_after_forward);
   }
   auto memory = weights ? make_message_memory(plan_, buckets_, *communicator_, {})
@@ -167,10 +164,12 @@ std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
 
 // After an agreement.
 void FusedUpdate::publish_copies() {
-  PublishedCopies& copies = *parts_->copies;
-  if (agreement_.wants_copies()) {
-    copies.make_wanted();
-  } else if (copies.are_unused() && !std::exchange(has_missed_copies_, true) && communicator_->rank() == 0) {
+  PublishedCopies* const published = parts_->copies.get();
+  ShardedCopies* const sharded = sharded_copies();
+  if (published == nullptr && sharded == nullptr) return;
+  if (agreement_.wants_copies()) return published != nullptr ? published->make_wanted() : sharded->agree();
+  const bool are_unused = published != nullptr ? published->are_unused() : sharded->are_unused();
+  if (are_unused && !std::exchange(has_missed_copies_, true) && communicator_->rank() == 0) {
     log_info(
         "fuse: no bf16 copies are published, because no forward has asked for one: layers read them under autocast in "
         "bf16, LibTorch's own if a Bf16Forward is there");

@@ -154,6 +154,16 @@ at::Tensor watched_without_memory(const at::Tensor& like) {
 
 bool is_watched(const at::Tensor& tensor) { return tensor.key_set().has(kWatchedKey); }
 
+bool is_absent(const at::Tensor& tensor) {
+  return is_watched(tensor) && !tensor.unsafeGetTensorImpl()->has_storage();
+}
+
+bool has_become(const at::Tensor& parameter, const at::Tensor& content) {
+  const c10::TensorImpl &one = *parameter.unsafeGetTensorImpl(), &other = *content.unsafeGetTensorImpl();
+  if (!one.has_storage() || !other.has_storage()) return false;
+  return one.unsafe_storage().unsafeGetStorageImpl() == other.unsafe_storage().unsafeGetStorageImpl();
+}
+
 void become(const at::Tensor& parameter, const at::Tensor& content) {
   parameter.unsafeGetTensorImpl()->shallow_copy_from(content.getIntrusivePtr());
 }

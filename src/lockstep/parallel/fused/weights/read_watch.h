@@ -15,7 +15,7 @@ namespace lockstep {
 class ReadWatcher {
  public:
   virtual ~ReadWatcher() = default;
-  /// The parameter that has this element of a watched memory.
+  /// What has this element of a watched memory: the watcher's own number of a parameter.
   virtual std::size_t parameter_at(std::size_t memory, std::int64_t element) const = 0;
   /// LibTorch is about to read the parameter, or a view of it. When it returns, the parameter is in memory, and stays
   /// there until `end_read`. @throws Error  if that cannot be
@@ -67,6 +67,10 @@ class WatchedMemory {
 at::Tensor watched_without_memory(const at::Tensor& like);
 /// Whether the tensor is watched.
 bool is_watched(const at::Tensor& tensor);
+/// Whether it is watched and has no memory.
+bool is_absent(const at::Tensor& tensor);
+/// Whether `parameter` has become `content`, or a copy of that tensor's handle: they have one storage.
+bool has_become(const at::Tensor& parameter, const at::Tensor& content);
 /// Lets the parameter be `content` from now on, as set_data does.
 void become(const at::Tensor& parameter, const at::Tensor& content);
 

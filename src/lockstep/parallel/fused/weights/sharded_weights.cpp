@@ -34,11 +34,15 @@ ShardedWeights::ShardedWeights(const Parts& parts, const std::vector<std::string
       reshards_(reshard_after_forward),
       plan_(units, parts.buckets, parts.gradients),
       states_(parts.buckets.size()),
-      units_(plan_.units.size()) {
+      units_((parts.has_copies ? 2 : 1) * plan_.units.size()) {
   const at::NoGradGuard no_grad;
   // All of it before the first parameter loses its own.
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
     states_[index].memory = make_memory(index, parts.gathers_for_host);
+  }
+  if (parts.has_copies) {
+    copies_ = std::make_unique<ShardedCopies>(
+        ShardedCopies::Parts{*this, gradients_, buckets_, plan_, parts.plan, *communicator_});
   }
   for (std::size_t index = 0; index < buckets_.size(); ++index) share_out(index);
   peak_bytes_ = bytes_;
@@ -64,7 +68,12 @@ void ShardedWeights::share_out(std::size_t index) {
     state.views.push_back(state.memory->view(bucket.offsets[place], parameter));
     state.absent.push_back(watched_without_memory(parameter));
     adopt(index, place);
-    watched_.add(parameter, *this, bucket.parameters[place]);
+    const std::size_t i = bucket.parameters[place];
+    if (copies_) {
+      watched_.add(parameter, *copies_, copies_->number_without_memory(i));
+    } else {
+      watched_.add(parameter, *this, i);
+    }
   }
 }
 
@@ -95,8 +104,23 @@ std::size_t ShardedWeights::parameter_at(std::size_t bucket, std::int64_t elemen
   return buckets_[bucket].parameters[static_cast<std::size_t>(after - offsets.begin()) - 1];
 }
 
-void ShardedWeights::begin_read(std::size_t parameter) {
-  const std::size_t unit = plan_.of[parameter];
+std::size_t ShardedWeights::whole_of(std::size_t unit) const {
+  return has_part(unit) ? plan_.units.size() + unit : unit;
+}
+
+const std::vector<std::size_t>& ShardedWeights::buckets_of(std::size_t number) const {
+  return plan_.units[number % plan_.units.size()].buckets;
+}
+
+bool ShardedWeights::has_part(std::size_t number) const {
+  return copies_ && number < plan_.units.size() && copies_->has_part(number);
+}
+
+void ShardedWeights::begin_read(std::size_t parameter) { begin_unit(whole_of(plan_.of[parameter]), parameter); }
+
+void ShardedWeights::end_read(std::size_t parameter) noexcept { end_unit(whole_of(plan_.of[parameter])); }
+
+void ShardedWeights::begin_unit(std::size_t unit, std::size_t parameter) {
   if (units_[unit].presence != Presence::Here && !may_gather()) {
     throw Error(fmt::format("weight \"{}\" was read outside of forward and backward, and this rank has a share of it "
                             "alone",
@@ -114,11 +138,9 @@ void ShardedWeights::begin_read(std::size_t parameter) {
   }
 }
 
-void ShardedWeights::end_read(std::size_t parameter) noexcept { --units_[plan_.of[parameter]].readers; }
-
 bool ShardedWeights::may_free(std::size_t unit) const {
   const Unit& state = units_[unit];
-  if (unit == 0 || state.presence == Presence::Freed || state.readers > 0) return false;
+  if (is_outside(unit) || keeps_all_ || state.presence == Presence::Freed || state.readers > 0) return false;
   if (reshards_) return true;
   return is_in_backward() && state.in_backward == backwards_;
 }
@@ -127,11 +149,11 @@ bool ShardedWeights::may_free(std::size_t unit) const {
 void ShardedWeights::enter(std::size_t unit) {
   Unit& state = units_[unit];
   if (is_in_backward()) state.in_backward = backwards_;
-  if (state.presence == Presence::Here && (keeps_all_ || unit == current_ || unit == 0)) return;
+  if (state.presence == Presence::Here && (keeps_all_ || unit == current_ || is_outside(unit))) return;
   std::optional<std::size_t> next;
-  if (unit != 0) {
+  if (!is_outside(unit)) {
     next = order_.enter(unit);
-    if (next && (*next == unit || *next == 0)) next.reset();
+    if (next && (*next == unit || is_outside(*next))) next.reset();
     const std::size_t other = next.value_or(current_);
     for (std::size_t i = 1; i < units_.size(); ++i) {
       if (i != unit && i != other && may_free(i)) free(i);
@@ -153,24 +175,33 @@ void ShardedWeights::start(std::size_t number) {
   unit.call.data_ptr<std::int64_t>()[1] = moved_parameters();
   unit.calls = at::empty({2 * gathering_->world_size()}, unit.call.options());
   unit.check = gathering_->all_gather_async(unit.calls, unit.call);
-  for (const std::size_t index : plan_.units[number].buckets) {
-    Bucket& bucket = states_[index];
-    if (bucket.users++ > 0) continue;
-    bucket.memory->open();
-    bytes_ += static_cast<std::int64_t>(bucket.memory->whole().nbytes());
-    bucket.work = gathering_->all_gather_async(bucket.memory->incoming(), bucket.shard);
+  if (has_part(number)) {
+    copies_->start(number, *gathering_);
+  } else {
+    for (const std::size_t index : buckets_of(number)) {
+      Bucket& bucket = states_[index];
+      if (bucket.users++ > 0) continue;
+      bucket.memory->open();
+      bytes_ += static_cast<std::int64_t>(bucket.memory->whole().nbytes());
+      bucket.work = gathering_->all_gather_async(bucket.memory->incoming(), bucket.shard);
+    }
   }
-  peak_bytes_ = std::max(peak_bytes_, bytes_);
+  note_peak();
 }
+
+void ShardedWeights::note_peak() { peak_bytes_ = std::max(peak_bytes_, bytes_ + (copies_ ? copies_->bytes() : 0)); }
 
 void ShardedWeights::finish(std::size_t number) {
   Unit& unit = units_[number];
   if (unit.presence == Presence::Here) return;
   check_calls(unit, number);
-  for (const std::size_t index : plan_.units[number].buckets) {
-    if (!states_[index].work) continue;
-    std::exchange(states_[index].work, nullptr)->wait();
-    show(index);
+  if (has_part(number)) {
+    copies_->finish(number);
+  } else {
+    for (const std::size_t index : buckets_of(number)) {
+      if (states_[index].work) std::exchange(states_[index].work, nullptr)->wait();
+    }
+    show_unit(number);
   }
   unit.presence = Presence::Here;
 }
@@ -217,7 +248,9 @@ void ShardedWeights::check_calls(Unit& unit, std::size_t number) {
 }
 
 std::string ShardedWeights::name_of(std::size_t unit) const {
-  return unit == 0 ? "the weights outside of units" : "\"" + plan_.units[unit].name + "\"";
+  const std::size_t count = plan_.units.size();
+  const std::string name = is_outside(unit) ? "the weights outside of units" : "\"" + plan_.units[unit % count].name + "\"";
+  return unit < count ? name : name + " in fp32";
 }
 
 void ShardedWeights::free(std::size_t number) {
@@ -225,8 +258,14 @@ void ShardedWeights::free(std::size_t number) {
   if (unit.presence == Presence::Freed) return;
   finish(number);
   unit.presence = Presence::Freed;
-  for (const std::size_t index : plan_.units[number].buckets) {
-    if (--states_[index].users == 0) close(index);
+  if (copies_) copies_->close_rounded(number);
+  if (has_part(number)) return copies_->close(number);
+  hide_unit(number);
+  for (const std::size_t index : buckets_of(number)) {
+    Bucket& bucket = states_[index];
+    if (--bucket.users > 0) continue;
+    bucket.memory->close();
+    bytes_ -= static_cast<std::int64_t>(bucket.memory->whole().nbytes());
   }
 }
 
@@ -257,8 +296,12 @@ void ShardedWeights::leave_backward() noexcept {
 }
 
 void ShardedWeights::gather_all() {
-  for (std::size_t i = 0; i < units_.size(); ++i) start(i);
-  for (std::size_t i = 0; i < units_.size(); ++i) finish(i);
+  const std::size_t count = plan_.units.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (has_part(i)) free(i);
+    start(whole_of(i));
+  }
+  for (std::size_t i = 0; i < count; ++i) finish(whole_of(i));
   keeps_all_ = true;
 }
 

@@ -12,8 +12,10 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/fused/tensor_sample.h"
+#include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/fused/weights/gather_order.h"
 #include "lockstep/parallel/fused/weights/read_watch.h"
+#include "lockstep/parallel/fused/weights/sharded_copies.h"
 #include "lockstep/parallel/fused/weights/weight_units.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
@@ -35,6 +37,8 @@ class ShardedWeights final : public ReadWatcher {
     const std::shared_ptr<Communicator>& communicator;
     bool gathers_for_host;  ///< the engine is a HostMemoryEngine, and the ranks of a host have one copy of a unit
     bool follows_backward;  ///< forwards may begin without `enter_forward`
+    const UpdatePlan& plan;
+    bool has_copies;  ///< `compute_copy` gets bf16 copies
   };
   /// Takes the parameters' memory away. What is given must outlive this object. Collective.
   ShardedWeights(const Parts& parts, const std::vector<std::string>& units, bool reshard_after_forward);
@@ -60,11 +64,37 @@ class ShardedWeights final : public ReadWatcher {
   /// Takes the owned elements of a parameter that was moved, and its memory away.
   void adopt(std::size_t bucket, std::size_t place);
 
+  /// The bf16 copies; null if there are none.
+  ShardedCopies* copies() { return copies_.get(); }
+
   std::int64_t peak_bytes() const { return peak_bytes_; }
+  void note_peak();
 
   std::size_t parameter_at(std::size_t bucket, std::int64_t element) const override;
   void begin_read(std::size_t parameter) override;
   void end_read(std::size_t parameter) noexcept override;
+
+  /// Units are counted twice: number i is unit i, gathered as forwards read it, and beyond the last unit each has one
+  /// more number, for all of its weights in their own type. @return  this number, which is i itself if forwards read
+  /// all in their own type
+  std::size_t whole_of(std::size_t unit) const;
+  /// The unit is about to be read, because of this parameter. Ends with `end_unit`. @throws Error  as begin_read
+  void begin_unit(std::size_t number, std::size_t parameter);
+  void end_unit(std::size_t number) noexcept { --units_[number].readers; }
+
+  /// The elements of the bucket that are this rank's and of that parameter. None if `begin` is not below `end`.
+  Region own_part(std::size_t bucket, std::size_t place) const;
+
+  /// A parameter in memory.
+  struct Shown {
+    const at::Tensor& view;      ///< what the parameter is then
+    const WeightSample& sample;  ///< since it was gathered
+    const std::byte* elements;
+  };
+  /// Lets the parameter be `view`, if it has no memory.
+  void show(std::size_t bucket, std::size_t place, const at::Tensor& view, WeightSample& sample);
+  /// Takes that memory away from the parameter. If it was written, it gets memory of its own with what is there.
+  void hide(std::size_t bucket, std::size_t place, const Shown& shown);
 
  private:
   struct Bucket {
@@ -95,11 +125,13 @@ class ShardedWeights final : public ReadWatcher {
   void free(std::size_t unit);
   void check_calls(Unit& unit, std::size_t number);
   std::int64_t moved_parameters() const;
-  Region own_part(std::size_t bucket, std::size_t place) const;
-  void show(std::size_t bucket);
-  void close(std::size_t bucket);
-  bool is_written(std::size_t bucket, std::size_t place) const;
-  void give_own_memory(std::size_t bucket, std::size_t place);
+  bool is_outside(std::size_t number) const { return number % plan_.units.size() == 0; }
+  const std::vector<std::size_t>& buckets_of(std::size_t number) const;
+  bool has_part(std::size_t number) const;
+  void show_unit(std::size_t number);
+  void hide_unit(std::size_t number);
+  bool is_written(std::size_t bucket, std::size_t place, const Shown& shown) const;
+  void give_own_memory(std::size_t bucket, std::size_t place, const std::byte* elements);
   void own_bucket(std::size_t bucket);
   void free_quietly() noexcept;
   std::string name_of(std::size_t unit) const;
@@ -113,6 +145,7 @@ class ShardedWeights final : public ReadWatcher {
   WeightUnits plan_;
   std::vector<Bucket> states_;
   std::vector<Unit> units_;
+  std::unique_ptr<ShardedCopies> copies_;
   WatchedParameters watched_;
   GatherOrder order_;
   std::size_t current_ = 0;      // the unit that was entered last

@@ -16,33 +16,45 @@ std::byte* bytes_at(const at::Tensor& memory, std::int64_t offset) {
 
 }  // namespace
 
-void ShardedWeights::show(std::size_t index) {
-  Bucket& state = states_[index];
-  for (std::size_t place = 0; place < state.views.size(); ++place) {
-    const at::Tensor& parameter = gradients_.parameter(buckets_[index].parameters[place]);
-    if (!is_watched(parameter)) continue;
-    become(parameter, state.views[place]);
-    state.samples[place].take(parameter);
-  }
-}
-
-void ShardedWeights::close(std::size_t index) {
-  Bucket& state = states_[index];
-  const FusedBucket& bucket = buckets_[index];
-  for (std::size_t place = 0; place < state.views.size(); ++place) {
-    const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
-    if (!is_watched(parameter)) continue;
-    if (is_written(index, place)) {
-      give_own_memory(index, place);
-    } else {
-      become(parameter, state.absent[place]);
+// Those of the unit alone: another that shares a bucket shows its own when it is read.
+void ShardedWeights::show_unit(std::size_t number) {
+  for (const std::size_t index : buckets_of(number)) {
+    Bucket& state = states_[index];
+    for (std::size_t place = 0; place < state.views.size(); ++place) {
+      const std::size_t unit = plan_.of[buckets_[index].parameters[place]];
+      if (unit == number % plan_.units.size()) show(index, place, state.views[place], state.samples[place]);
     }
   }
-  state.memory->close();
-  bytes_ -= static_cast<std::int64_t>(state.memory->whole().nbytes());
 }
 
-// The elements of the bucket that are this rank's and of that parameter. None if `begin` is not below `end`.
+void ShardedWeights::hide_unit(std::size_t number) {
+  for (const std::size_t index : buckets_of(number)) {
+    const Bucket& state = states_[index];
+    const FusedBucket& bucket = buckets_[index];
+    for (std::size_t place = 0; place < state.views.size(); ++place) {
+      if (plan_.of[bucket.parameters[place]] != number % plan_.units.size()) continue;
+      hide(index, place, {state.views[place], state.samples[place], bytes_at(bucket.weights, bucket.offsets[place])});
+    }
+  }
+}
+
+void ShardedWeights::show(std::size_t index, std::size_t place, const at::Tensor& view, WeightSample& sample) {
+  const at::Tensor& parameter = gradients_.parameter(buckets_[index].parameters[place]);
+  if (!is_absent(parameter)) return;
+  become(parameter, view);
+  sample.take(parameter);
+}
+
+void ShardedWeights::hide(std::size_t index, std::size_t place, const Shown& shown) {
+  const at::Tensor& parameter = gradients_.parameter(buckets_[index].parameters[place]);
+  if (!is_watched(parameter) || !has_become(parameter, shown.view)) return;
+  if (is_written(index, place, shown)) {
+    give_own_memory(index, place, shown.elements);
+  } else {
+    become(parameter, states_[index].absent[place]);
+  }
+}
+
 Region ShardedWeights::own_part(std::size_t index, std::size_t place) const {
   const FusedBucket& bucket = buckets_[index];
   const std::int64_t offset = bucket.offsets[place];
@@ -53,44 +65,45 @@ Region ShardedWeights::own_part(std::size_t index, std::size_t place) const {
 }
 
 // Autograd counts most writes; the owner of a part sees all writes to it.
-bool ShardedWeights::is_written(std::size_t index, std::size_t place) const {
-  const Bucket& state = states_[index];
+bool ShardedWeights::is_written(std::size_t index, std::size_t place, const Shown& shown) const {
   const FusedBucket& bucket = buckets_[index];
   const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
-  const WeightSample& sample = state.samples[place];
   if (parameter.numel() == 0) return false;
-  if (sample.has_new_version(parameter) || sample.has_new_elements(parameter)) return true;
+  if (shown.sample.has_new_version(parameter) || shown.sample.has_new_elements(parameter)) return true;
   const Region own = own_part(index, place);
   if (own.begin >= own.end) return false;
-  const std::size_t bytes = static_cast<std::size_t>(own.end - own.begin) * parameter.element_size();
-  return std::memcmp(bytes_at(bucket.weights, own.begin), bytes_at(state.shard, own.begin - bucket.own.begin), bytes) !=
-         0;
+  const std::size_t size = parameter.element_size();
+  return std::memcmp(shown.elements + static_cast<std::size_t>(own.begin - bucket.offsets[place]) * size,
+                     bytes_at(states_[index].shard, own.begin - bucket.own.begin),
+                     static_cast<std::size_t>(own.end - own.begin) * size) != 0;
 }
 
 // The parameter is then as after torch::load: the next step takes its values over.
-void ShardedWeights::give_own_memory(std::size_t index, std::size_t place) {
+void ShardedWeights::give_own_memory(std::size_t index, std::size_t place, const std::byte* elements) {
   const FusedBucket& bucket = buckets_[index];
   const at::Tensor& parameter = gradients_.parameter(bucket.parameters[place]);
   const at::AutoDispatchBelowADInplaceOrView untracked;
   const at::Tensor own = at::empty(parameter.sizes(), bucket.weights.options());
-  std::memcpy(own.data_ptr(), bytes_at(bucket.weights, bucket.offsets[place]), own.nbytes());
+  std::memcpy(own.data_ptr(), elements, own.nbytes());
   become(parameter, own);
 }
 
 // One unit after the other, so that there are never two copies of everything.
 void ShardedWeights::give_back() {
   free_all();
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    start(unit);
-    finish(unit);
+  for (std::size_t unit = 0; unit < plan_.units.size(); ++unit) {
+    start(whole_of(unit));
+    finish(whole_of(unit));
     for (const std::size_t index : plan_.units[unit].buckets) own_bucket(index);
-    free(unit);
+    free(whole_of(unit));
   }
 }
 
 void ShardedWeights::own_bucket(std::size_t index) {
-  for (std::size_t place = 0; place < buckets_[index].parameters.size(); ++place) {
-    if (is_watched(gradients_.parameter(buckets_[index].parameters[place]))) give_own_memory(index, place);
+  const FusedBucket& bucket = buckets_[index];
+  for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
+    if (!is_watched(gradients_.parameter(bucket.parameters[place]))) continue;
+    give_own_memory(index, place, bytes_at(bucket.weights, bucket.offsets[place]));
   }
 }
 
@@ -110,6 +123,7 @@ void ShardedWeights::adopt(std::size_t index, std::size_t place) {
         .copy_(parameter.detach().reshape({-1}).slice(0, own.begin - offset, own.end - offset));
   }
   become(parameter, states_[index].absent[place]);
+  if (copies_) copies_->round_again(bucket.parameters[place]);
 }
 
 }  // namespace lockstep
