@@ -31,8 +31,8 @@ struct FuseOptions {
   /// Float or BFloat16; not set: DistributedDataParallelOptions::compute_dtype. BFloat16 is for forwards under autocast
   /// in bf16: the step writes each new fp32 weight a second time, rounded to bf16, and layers read that copy in place
   /// of casting the weight in every forward. Weights, sums of gradients and the optimizer's state stay fp32, and
-  /// results have the bits that they have without it. One copy serves all ranks that share weights. What other ranks
-  /// send is rounded when it arrives. Weights get a copy in the step after a forward has asked for one.
+  /// results have the bits that they have without it. One copy serves all ranks that share weights. Weights travel in
+  /// fp32, with stage 3 in bf16. Weights get a copy in the step after a forward has asked for one.
   std::optional<c10::ScalarType> compute_dtype;
   /// What the ranks share out, as ZeRO counts: 1, the state of the optimizer; 2, the gradients too. With 2 a gradient
   /// belongs to the rank that updates its weight as soon as its bucket is reduced, and the bucket's memory is used
@@ -44,7 +44,7 @@ struct FuseOptions {
   /// `DistributedDataParallel::unshard`. All ranks must run the same layers in the same order, evaluations included.
   /// The ranks of a host hold a layer together if weights may be shared, with the engine hierarchical and equally many
   /// ranks on each host. Where all ranks share memory (engines shm and thread, one rank) there is one copy of the
-  /// weights anyway, and 3 is the same as 2. Not with virtual shards, TorchScript or `join`, and without bf16 copies.
+  /// weights anyway, and 3 is the same as 2. Not with virtual shards, TorchScript or `join`.
   int stage = 1;
   /// With stage 2 and 3: how many buckets of gradients each rank has memory for. A backward waits if all are being
   /// sent; with stage 3 it does not wait, and gradients stay where they are until a slot is free.

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <vector>
 
+#include "lockstep/detail/tensor/autocast.h"
+#include "lockstep/models/layers/dense_function.h"
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/kernel_memory.h"
@@ -135,6 +138,63 @@ TEST(Stage3Memory, OfAHostIsTwoLayersForAnyNumberOfRanks) {
       EXPECT_NEAR(kept.at_end_of_forward, 2 * kDepth * kSideMib, 0.5) << "all layers once on two hosts";
     });
   }
+}
+
+constexpr int kBesideDepth = 8;
+
+// Layers of which each has three matrices that are multiplied together, and one more: 2 MiB in bf16.
+struct BesideNetImpl : torch::nn::Module {
+  BesideNetImpl() {
+    layers = register_module("layers", torch::nn::ModuleList());
+    for (int i = 0; i < kBesideDepth; ++i) {
+      torch::nn::ModuleList layer;
+      for (int k = 0; k < 4; ++k) layer->push_back(torch::nn::Linear(kSide, kSide));
+      layers->push_back(layer);
+    }
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    const Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, true);
+    most_mib = 0;
+    for (const auto& layer : *layers) {
+      std::vector<torch::nn::LinearImpl*> parts;
+      for (const auto& part : *layer->as<torch::nn::ModuleList>()) parts.push_back(part->as<torch::nn::Linear>());
+      const at::Tensor beside = dense_beside(x, {parts[0]->weight, parts[1]->weight, parts[2]->weight},
+                                             {parts[0]->bias, parts[1]->bias, parts[2]->bias});
+      x = dense(beside.narrow(1, kSide, kSide), parts[3]->weight, parts[3]->bias, WeightLayout::OutIn);
+      most_mib = std::max(most_mib, private_mib());
+    }
+    return x.to(at::kFloat);
+  }
+  torch::nn::ModuleList layers{nullptr};
+  double most_mib = 0;
+};
+TORCH_MODULE(BesideNet);
+
+// A cast of a weight, or three of them joined, would stay until backward: 16 MiB.
+TEST(Stage3Memory, KeepsNoCopyOfAWeightForBackward) {
+  if (private_mib() < 0) GTEST_SKIP() << "the kernel has no RssAnon in /proc/self/status";
+  run_ranks_as_processes(2, [](const Membership& membership) {
+    ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    const Group group = make_communicator("gloo", membership);
+    BesideNet model;
+    DistributedDataParallelOptions options = fuse_on(group);
+    options.bucket_cap_mb = kSideMib;
+    DistributedDataParallel ddp(model, options);
+    SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+    FuseOptions how;
+    how.stage = 3;
+    how.compute_dtype = at::kBFloat16;
+    EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
+    double between_steps = 0;
+    for (int step = 0; step < 3; ++step) {
+      between_steps = private_mib();
+      ddp(fuse_batch(group->rank(), step, kSide)).pow(2).mean().backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    // The layer, what arrives of the next one, and as much again for what the allocator and the group keep.
+    EXPECT_LT(model->most_mib - between_steps, 8);
+  });
 }
 
 }  // namespace

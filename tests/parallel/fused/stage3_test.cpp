@@ -254,16 +254,6 @@ TEST_P(Stage3, WeightsAreGoneWithTheWrapperUnlessTheyAreGathered) {
   });
 }
 
-TEST_P(Stage3, PublishesNoBf16CopiesAndSaysSo) {
-  fuse_ranks(GetParam(), 2, [](const Group& group) {
-    FuseOptions how = stage_3();
-    how.compute_dtype = c10::ScalarType::BFloat16;
-    Stage3Subject it(group, &how);
-    EXPECT_NE(it.ddp.fuse_reason().find("no bf16 copies"), std::string::npos);
-    it.step(group->rank(), 0);
-  });
-}
-
 TEST_P(Stage3, RefusesJoin) {
   fuse_ranks(GetParam(), 2, [](const Group& group) {
     const FuseOptions how = stage_3();

@@ -154,9 +154,7 @@ at::Tensor watched_without_memory(const at::Tensor& like) {
 
 bool is_watched(const at::Tensor& tensor) { return tensor.key_set().has(kWatchedKey); }
 
-bool is_absent(const at::Tensor& tensor) {
-  return is_watched(tensor) && !tensor.unsafeGetTensorImpl()->has_storage();
-}
+bool is_absent(const at::Tensor& tensor) { return is_watched(tensor) && !tensor.unsafeGetTensorImpl()->has_storage(); }
 
 bool has_become(const at::Tensor& parameter, const at::Tensor& content) {
   const c10::TensorImpl &one = *parameter.unsafeGetTensorImpl(), &other = *content.unsafeGetTensorImpl();

@@ -108,8 +108,7 @@ void ShardedCopies::round_here(std::size_t parameter, std::size_t unit) {
   bytes_ += static_cast<std::int64_t>(weight.copy_memory->whole().nbytes());
   const std::int64_t numel = with_.gradients.parameter(parameter).numel();
   round_to_bfloat16(reinterpret_cast<const float*>(elements_of(parameter)),
-                    reinterpret_cast<std::uint16_t*>(data_of(*weight.copy_memory)), 0,
-                    static_cast<std::size_t>(numel));
+                    reinterpret_cast<std::uint16_t*>(data_of(*weight.copy_memory)), 0, static_cast<std::size_t>(numel));
   with_.weights.note_peak();
 }
 

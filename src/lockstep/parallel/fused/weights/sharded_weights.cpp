@@ -104,18 +104,6 @@ std::size_t ShardedWeights::parameter_at(std::size_t bucket, std::int64_t elemen
   return buckets_[bucket].parameters[static_cast<std::size_t>(after - offsets.begin()) - 1];
 }
 
-std::size_t ShardedWeights::whole_of(std::size_t unit) const {
-  return has_part(unit) ? plan_.units.size() + unit : unit;
-}
-
-const std::vector<std::size_t>& ShardedWeights::buckets_of(std::size_t number) const {
-  return plan_.units[number % plan_.units.size()].buckets;
-}
-
-bool ShardedWeights::has_part(std::size_t number) const {
-  return copies_ && number < plan_.units.size() && copies_->has_part(number);
-}
-
 void ShardedWeights::begin_read(std::size_t parameter) { begin_unit(whole_of(plan_.of[parameter]), parameter); }
 
 void ShardedWeights::end_read(std::size_t parameter) noexcept { end_unit(whole_of(plan_.of[parameter])); }
@@ -249,7 +237,8 @@ void ShardedWeights::check_calls(Unit& unit, std::size_t number) {
 
 std::string ShardedWeights::name_of(std::size_t unit) const {
   const std::size_t count = plan_.units.size();
-  const std::string name = is_outside(unit) ? "the weights outside of units" : "\"" + plan_.units[unit % count].name + "\"";
+  const std::string name =
+      is_outside(unit) ? "the weights outside of units" : "\"" + plan_.units[unit % count].name + "\"";
   return unit < count ? name : name + " in fp32";
 }
 

@@ -77,7 +77,7 @@ class ShardedWeights final : public ReadWatcher {
   /// Units are counted twice: number i is unit i, gathered as forwards read it, and beyond the last unit each has one
   /// more number, for all of its weights in their own type. @return  this number, which is i itself if forwards read
   /// all in their own type
-  std::size_t whole_of(std::size_t unit) const;
+  std::size_t whole_of(std::size_t unit) const { return has_part(unit) ? plan_.units.size() + unit : unit; }
   /// The unit is about to be read, because of this parameter. Ends with `end_unit`. @throws Error  as begin_read
   void begin_unit(std::size_t number, std::size_t parameter);
   void end_unit(std::size_t number) noexcept { --units_[number].readers; }
@@ -126,8 +126,12 @@ class ShardedWeights final : public ReadWatcher {
   void check_calls(Unit& unit, std::size_t number);
   std::int64_t moved_parameters() const;
   bool is_outside(std::size_t number) const { return number % plan_.units.size() == 0; }
-  const std::vector<std::size_t>& buckets_of(std::size_t number) const;
-  bool has_part(std::size_t number) const;
+  const std::vector<std::size_t>& buckets_of(std::size_t number) const {
+    return plan_.units[number % plan_.units.size()].buckets;
+  }
+  bool has_part(std::size_t number) const {
+    return copies_ && number < plan_.units.size() && copies_->has_part(number);
+  }
   void show_unit(std::size_t number);
   void hide_unit(std::size_t number);
   bool is_written(std::size_t bucket, std::size_t place, const Shown& shown) const;

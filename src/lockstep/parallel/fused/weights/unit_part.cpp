@@ -23,8 +23,9 @@ UnitPart::Piece piece_of(const UnitPart::Entry& entry, const Region& region, std
 
 UnitPart::UnitPart(std::vector<Entry> entries, const UpdatePlan& plan, int rank)
     : entries_(std::move(entries)), rank_(static_cast<std::size_t>(rank)) {
-  std::stable_sort(entries_.begin(), entries_.end(),
-                   [](const Entry& a, const Entry& b) { return a.element_size > b.element_size; });  // so all are aligned
+  std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    return a.element_size > b.element_size;
+  });  // so all are aligned
   std::size_t longest = 1;
   for (std::size_t owner = 0; owner < plan.regions.front().size(); ++owner) {
     pieces_.emplace_back();

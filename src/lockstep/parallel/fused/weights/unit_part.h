@@ -48,7 +48,9 @@ class UnitPart {
 
   std::int64_t message_bytes() const { return static_cast<std::int64_t>(message_.nbytes()); }
   /// Of all owners' messages, between `start` and `unpack`; else 0.
-  std::int64_t received_bytes() const { return received_.defined() ? static_cast<std::int64_t>(received_.nbytes()) : 0; }
+  std::int64_t received_bytes() const {
+    return received_.defined() ? static_cast<std::int64_t>(received_.nbytes()) : 0;
+  }
 
  private:
   std::vector<Entry> entries_;
