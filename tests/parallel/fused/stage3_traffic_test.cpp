@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 
 #include "lockstep/optim/sgd.h"
 #include "lockstep/tensor/bf16_forward.h"
@@ -47,7 +48,8 @@ SentBytes bytes_sent(const Group& group, const FuseOptions& how) {
   SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
   EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
   const auto forward = [&](int number) {
-    const Bf16Forward bf16(*model);
+    std::optional<Bf16Forward> bf16;
+    if (how.compute_dtype) bf16.emplace(*model);
     return ddp(fuse_batch(group->rank(), number, kGatheredSide)).to(at::kFloat);
   };
   const auto step = [&](int number) {
