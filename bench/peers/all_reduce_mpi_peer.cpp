@@ -15,9 +15,10 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &me.world_size);
   me.region_bytes = lockstep::bench::region_bytes(std::strtoull(argv[2], nullptr, 10));
   MPI_Alloc_mem(static_cast<MPI_Aint>(me.region_bytes), MPI_INFO_NULL, &me.region);
-  me.all_reduce = [&](std::size_t offset, std::size_t count) {
+  const auto all_reduce = [&](std::size_t offset, std::size_t count) {
     MPI_Allreduce(MPI_IN_PLACE, me.region + offset, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   };
+  me.ways.push_back({all_reduce, me.region});
   me.synchronise = [] { MPI_Barrier(MPI_COMM_WORLD); };
   lockstep::bench::take_turns(me, argv[1]);
   MPI_Free_mem(me.region);

@@ -106,6 +106,7 @@ void BenchContender::start_ranks(std::size_t largest_bytes) {
   std::vector<std::string> worker = {
       program("lockstep-all-reduce-worker"), "--engine", engine, "--folder", folder_, "--largest", largest};
   if (engine_ == "shm-any" || engine_ == "tcp" || engine_ == "gloo-engine") worker.push_back("--any-memory");
+  if (ranks_ > available_cores()) worker.push_back("--shares-cores");
   if (engine_ == "thread") {
     worker.insert(worker.end(), {"--threads", ranks});
     spawn(worker, {{"OMP_NUM_THREADS", "1"}});

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <fstream>
-#include <functional>
 #include <limits>
+#include <string>
 #include <vector>
-
-#include "bench/workers/plain_loops.h"
 
 namespace lockstep::bench {
 namespace {
@@ -22,15 +19,18 @@ constexpr std::size_t kEvictedBytes = std::size_t{32} << 20;  // larger than a c
 constexpr std::size_t kOperationsPerSample = 50;              // for small tensors: reading the clock takes 20 to 30 ns
 
 struct Turn {
-  std::size_t count;      // floats in one operation
-  std::size_t stride;     // floats between two buffers
-  std::size_t positions;  // buffers, each used once
+  std::size_t count;       // floats in one operation
+  std::size_t stride;      // floats between two buffers
+  std::size_t positions;   // buffers, each used once
+  std::size_t per_sample;  // operations between two looks at the clock; divides `positions`
 };
 
 Turn plan(std::size_t bytes, std::size_t region) {
   const std::size_t count = std::max<std::size_t>(1, bytes / sizeof(float));
   const std::size_t stride_bytes = (std::max(bytes, kLeastStrideBytes) + 4095) / 4096 * 4096;
-  return {count, stride_bytes / sizeof(float), std::clamp<std::size_t>(region / stride_bytes, 1, kMostOperations)};
+  const std::size_t room = std::clamp<std::size_t>(region / stride_bytes, 1, kMostOperations);
+  const std::size_t per_sample = room >= 4 * kOperationsPerSample ? kOperationsPerSample : 1;
+  return {count, stride_bytes / sizeof(float), room / per_sample * per_sample, per_sample};
 }
 
 // Small whole numbers, so that every sum is exact.
@@ -45,13 +45,12 @@ void fill(const AllReduceRank& rank, const Turn& turn) {
   }
 }
 
-bool is_right(const AllReduceRank& rank, const Turn& turn) {
-  const int all = rank.world_size * (rank.world_size + 1) / 2;
+bool is_right(const AllReduceRank& rank, const Turn& turn, const float* sums) {
+  const int times = rank.doubles ? 2 * (rank.rank + 1) : rank.world_size * (rank.world_size + 1) / 2;
   for (std::size_t p = 0; p < turn.positions; ++p) {
-    const float* buffer = rank.region + p * turn.stride;
+    const float* buffer = sums + p * turn.stride;
     for (std::size_t i = 0; i < turn.count; ++i) {
-      const float want = rank.all_reduce ? value_at(p, i, 0) * static_cast<float>(all) : value_at(p, i, rank.rank) * 2;
-      if (buffer[i] != want) return false;
+      if (buffer[i] != value_at(p, i, 0) * static_cast<float>(times)) return false;
     }
   }
   return true;
@@ -63,36 +62,39 @@ void evict(std::vector<char>& scratch) {
 }
 
 // Microseconds of one operation: the median over samples of one or several operations.
-double measure(const AllReduceRank& rank, const Turn& turn, const std::function<void(std::size_t offset)>& operation) {
-  const std::size_t per_sample = turn.positions >= 4 * kOperationsPerSample ? kOperationsPerSample : 1;
+double measure(const AllReduceRank& rank, const Turn& turn, const AllReduceWay& way) {
   std::vector<double> samples;
-  for (std::size_t p = 0; p + per_sample <= turn.positions; p += per_sample) {
-    for (std::size_t i = p; rank.touch && i < p + per_sample; ++i) rank.touch(i * turn.stride);
+  for (std::size_t p = 0; p < turn.positions; p += turn.per_sample) {
+    for (std::size_t i = p; rank.touch && i < p + turn.per_sample; ++i) rank.touch(i * turn.stride);
     const auto begin = Clock::now();
-    for (std::size_t i = p; i < p + per_sample; ++i) operation(i * turn.stride);
+    for (std::size_t i = p; i < p + turn.per_sample; ++i) way.run(i * turn.stride, turn.count);
     const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-    samples.push_back(took.count() / static_cast<double>(per_sample));
+    samples.push_back(took.count() / static_cast<double>(turn.per_sample));
   }
   std::sort(samples.begin(), samples.end());
   return samples[samples.size() / 2];
 }
 
-// The operation on each buffer of a turn. All ranks begin together, and none of them has its buffers in its caches.
-double measure_cold(const AllReduceRank& rank, const Turn& turn, std::vector<char>& scratch,
-                    const std::function<void(std::size_t offset)>& operation) {
+// A way on each buffer of a turn. All ranks begin together, and none of them has its buffers in its caches.
+double measure_cold(const AllReduceRank& rank, const Turn& turn, std::vector<char>& scratch, const AllReduceWay& way) {
   fill(rank, turn);
   evict(scratch);
   for (int i = 0; i < 3; ++i) rank.synchronise();
-  return measure(rank, turn, operation);
+  return measure(rank, turn, way);
 }
 
-double measure_bound(const AllReduceRank& rank, const Turn& turn, std::vector<char>& scratch) {
+// The line that answers a turn.
+std::string answer(const AllReduceRank& rank, std::size_t bytes, std::vector<char>& scratch) {
+  const Turn turn = plan(bytes, rank.region_bytes);
+  if (rank.prepare) rank.prepare(turn.count, turn.stride, turn.positions);
   double best_us = std::numeric_limits<double>::max();
-  for (const PlainLoop loop : plain_loops()) {
-    best_us = std::min(best_us, measure_cold(rank, turn, scratch,
-                                             [&](std::size_t offset) { loop(rank.region + offset, turn.count); }));
+  bool right = true;
+  for (const AllReduceWay& way : rank.ways) {
+    if (bytes > way.most_bytes) continue;
+    best_us = std::min(best_us, measure_cold(rank, turn, scratch, way));
+    right = is_right(rank, turn, way.sums) && right;  // after an error too, all ranks measure all ways
   }
-  return best_us;
+  return right ? std::to_string(best_us) : "error: a sum of " + std::to_string(bytes) + " bytes is wrong";
 }
 
 }  // namespace
@@ -109,19 +111,7 @@ void take_turns(const AllReduceRank& rank, const std::string& folder) {
   out << "ready" << std::endl;
   std::vector<char> scratch;
   std::size_t bytes = 0;
-  while (in >> bytes) {
-    const Turn turn = plan(bytes, rank.region_bytes);
-    if (rank.prepare) rank.prepare(turn.count, turn.stride, turn.positions);
-    const double median_us =
-        rank.all_reduce
-            ? measure_cold(rank, turn, scratch, [&](std::size_t offset) { rank.all_reduce(offset, turn.count); })
-            : measure_bound(rank, turn, scratch);
-    if (is_right(rank, turn)) {
-      out << median_us << std::endl;
-    } else {
-      out << "error: a sum of " << bytes << " bytes is wrong" << std::endl;
-    }
-  }
+  while (in >> bytes) out << answer(rank, bytes, scratch) << std::endl;
 }
 
 }  // namespace lockstep::bench

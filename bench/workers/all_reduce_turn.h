@@ -1,10 +1,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace lockstep::bench {
+
+/// A way to do what a turn measures.
+struct AllReduceWay {
+  /// Works on `count` floats at the region's `offset`. All ranks call it with the same values.
+  std::function<void(std::size_t offset, std::size_t count)> run;
+  const float* sums = nullptr;        ///< where `run` writes: as large as the region, and may be it
+  std::size_t most_bytes = SIZE_MAX;  ///< larger tensors are not tried in this way
+};
 
 /// One rank of a contender of `lockstep bench all-reduce`.
 struct AllReduceRank {
@@ -12,10 +22,9 @@ struct AllReduceRank {
   int world_size = 1;
   float* region = nullptr;  ///< memory that the all-reduces work in
   std::size_t region_bytes = 0;
-  /// Sums `count` floats at region + `offset` over all ranks, in place. Empty for the bound,
-  /// which takes the fastest of `plain_loops` instead.
-  std::function<void(std::size_t offset, std::size_t count)> all_reduce;
-  /// Called before `all_reduce` with the same offset, untimed: loads the data's description, not the data, into the
+  std::vector<AllReduceWay> ways;  ///< the fastest of them counts
+  bool doubles = false;            ///< right is twice the rank's own values, as the bound has it, not the ranks' sum
+  /// Called before a way runs, with the same offset, untimed: loads the data's description, not the data, into the
   /// cache.
   std::function<void(std::size_t offset)> touch;
   /// Returns after all ranks have called it, so that a turn's operations begin together.
