@@ -8,6 +8,7 @@
 #include <set>
 
 #include "bench/measure/measurement.h"
+#include "bench/measure/step_profile.h"
 #include "bench/measure/worker_program.h"
 #include "bench/tables/step_contender.h"
 #include "lockstep/base/error.h"
@@ -80,6 +81,9 @@ class BenchStep : public Subcommand {
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     app.add_option("--python", work_.python, "interpreter that has torch")->capture_default_str();
+    app.add_flag("--profile", work_.profile,
+                 "after the measured steps run as many with a clock around every operator, and print what part of "
+                 "ours are matrix products, what they take alone (the bound of a step) and where the rest goes");
     app.add_flag("--json", json_, "print a JSON array");
     app.add_option("--plot", plot_, "write a chart of samples per second against ranks to this file, .svg or .png");
     show_examples(app,
@@ -142,6 +146,7 @@ class BenchStep : public Subcommand {
     contender.details = result.value("details", "a build that does not say");
     contender.median_ms.push_back(result["median_ms"]);
     contender.rss_mib = std::max<double>(contender.rss_mib, result["rss_mib"]);
+    contender.profile = result.value("profile", Json());
   }
 
   double samples_per_s(const StepContender& contender) const {
@@ -178,6 +183,7 @@ class BenchStep : public Subcommand {
                       {"samples_per_s", samples_per_s(contender)},
                       {"rss_mib_per_rank", contender.rss_mib},
                       {"details", contender.details}});
+      if (work_.profile) rows.back()["profile"] = contender.profile;
     }
     if (json_) {
       fmt::print("{}\n", rows.dump(2));
@@ -203,6 +209,9 @@ class BenchStep : public Subcommand {
     std::set<std::string> described;
     for (const StepContender& c : contenders) {
       if (described.insert(c.system).second) fmt::print("{:<20} {}\n", c.system, c.details);
+    }
+    for (const StepContender& c : contenders) {
+      if (!c.profile.is_null()) fmt::print("{}", step_profile_text(c.system, c.ranks, c.profile));
     }
   }
 

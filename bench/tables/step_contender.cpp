@@ -51,7 +51,8 @@ std::string our_command(const std::string& worker, const StepWork& work, int ran
 
 StepContender our_contender(const std::string& system, const StepWork& work, int ranks, const std::string& mode) {
   const std::string worker = companion_program("lockstep-step-worker");
-  return {system, ranks, our_command(worker, work, ranks, mode), {}, {}, 0};
+  const std::string profile = work.profile ? " --profile" : "";
+  return {system, ranks, our_command(worker, work, ranks, mode) + profile, {}, {}, 0, nullptr};
 }
 
 StepContender contender_of_build(const std::string& build, const StepWork& work, int ranks, const std::string& mode) {
@@ -60,7 +61,7 @@ StepContender contender_of_build(const std::string& build, const StepWork& work,
   if (!std::filesystem::exists(worker)) {
     throw UsageError("there is no program " + worker, "--builds", "name the folder of a build that has the benchmarks");
   }
-  return {"lockstep@" + folder.filename().string(), ranks, our_command(worker, work, ranks, mode), {}, {}, 0};
+  return {"lockstep@" + folder.filename().string(), ranks, our_command(worker, work, ranks, mode), {}, {}, 0, nullptr};
 }
 
 std::vector<std::string> step_peers() {
@@ -79,7 +80,7 @@ StepContender peer_contender(const std::string& name, const StepWork& work, int 
                                                    as_the_user_started(), shell_quoted(work.python), ranks)
                                              : run_command(ranks, work.threads) + shell_quoted(work.python) + " ";
   const std::string script = shell_quoted(bench_folder() + "/peers/pytorch_step.py");
-  return {peer.system, ranks, start + script + peer.options + options(work), {}, {}, 0};
+  return {peer.system, ranks, start + script + peer.options + options(work), {}, {}, 0, nullptr};
 }
 
 void check_step_peers(const std::vector<std::string>& names, const StepWork& work) {

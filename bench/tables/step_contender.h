@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -17,15 +18,17 @@ struct StepWork {
   int threads = 0;             // of each rank
   std::string engine;          // of our ranks; empty: the fastest there is
   std::string python = "/usr/bin/python3";
+  bool profile = false;  // of this build's steps
 };
 
 struct StepContender {
   std::string system;  // "lockstep", "lockstep-MODE", "lockstep@BUILD", or a peer's name
   int ranks = 1;
-  std::string command;            // runs its ranks for one turn
-  std::string details;            // versions, threads, precision; known after its first turn
-  std::vector<double> median_ms;  // one per round
-  double rss_mib = 0;             // maximum over its ranks and rounds
+  std::string command;             // runs its ranks for one turn
+  std::string details;             // versions, threads, precision; known after its first turn
+  std::vector<double> median_ms;   // one per round
+  double rss_mib = 0;              // maximum over its ranks and rounds
+  nlohmann::ordered_json profile;  // of its last turn; null if it was not asked for
 };
 
 StepContender our_contender(const std::string& system, const StepWork& work, int ranks, const std::string& mode);

@@ -4,14 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/measure/product_bound.h"
 #include "bench/workers/bench_ranks.h"
 #include "bench/workers/host_figures.h"
+#include "bench/workers/operator_profile.h"
 #include "bench/workers/run_worker.h"
 #include "bench/workers/timed_batches.h"
 #include "bench/workers/trace_cost.h"
@@ -36,6 +40,7 @@ struct Arguments {
   std::string mode = "fused";
   std::string dtype = "fp32";
   bool memory = false;
+  bool profile = false;
 };
 
 // In `lockstep bench step`, "mlp" means the one that is large enough to need synchronisation.
@@ -113,6 +118,23 @@ class BenchTrace {
   std::unique_ptr<ls::Trace> trace_;
 };
 
+// The times of operators in as many steps as were measured before; all ranks run them. Null unless it was asked for.
+template <typename Step>
+nlohmann::ordered_json profile_of(const Arguments& args, const Step& step) {
+  if (!args.profile) return nullptr;
+  ls::OperatorProfile profile;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < args.steps; ++i) step();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  profile.stop();
+  ls::default_group()->barrier();  // all ranks multiply at once, as they do in a step
+  nlohmann::ordered_json report = profile.report(args.steps, took.count() / args.steps);
+  const ls::ProductBound bound = ls::measure_product_bound();
+  const std::optional<double> gflops = args.dtype == "bf16" ? bound.bf16_gflops : bound.fp32_gflops;
+  report["registers_gflops"] = gflops ? nlohmann::ordered_json(*gflops) : nlohmann::ordered_json();
+  return report;
+}
+
 void run(const Arguments& args) {
   ls::init_bench_rank(args.engine);
   ls::HeldMemory held;
@@ -125,30 +147,33 @@ void run(const Arguments& args) {
   ls::RandomBatchOptions shape;
   shape.size = args.batch;
   shape.sequence_length = args.seq;
-  ls::MeasuredSteps measured;
-  measured.warm_up = std::max(3, args.steps / 5);
-  measured.most = args.steps;
-  ls::TimedBatches batches(model->random_batch(shape), measured);
-  BenchTrace trace(args);
-  if (args.memory) held.watch();
-  const std::int64_t sent_before = ls::bytes_sent_by_host();
-  for (const ls::Batch& batch : batches) {
+  const ls::Batch batch = model->random_batch(shape);
+  const auto step = [&] {
     for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();  // as set_to_none does
     model->loss(output_of(ddp, *model, batch, args), batch).mean().backward();
     optimizer->step();
     if (args.mode == "barrier") ls::default_group()->barrier();
-  }
+  };
+  ls::MeasuredSteps measured;
+  measured.warm_up = std::max(3, args.steps / 5);
+  measured.most = args.steps;
+  ls::TimedBatches batches(batch, measured);
+  BenchTrace trace(args);
+  if (args.memory) held.watch();
+  const std::int64_t sent_before = ls::bytes_sent_by_host();
+  for ([[maybe_unused]] const ls::Batch& same : batches) step();
   const std::string cost = trace.finish(batches.steps() + measured.warm_up, batches.median_ms());
   const double sent =
       static_cast<double>(ls::bytes_sent_by_host() - sent_before) / (batches.steps() + measured.warm_up);
   const double memory = ls::largest_of_ranks(batches.memory().peak);
   const double held_by_all = ls::sum_of_ranks(held.stop());
+  const nlohmann::ordered_json profile = profile_of(args, step);
   if (ls::get_rank() == 0) {
     std::printf(
         "{\"median_ms\": %.6f, \"rss_mib\": %.1f, \"held_mib\": %.1f, \"sent_bytes\": %.0f, \"parameters\": %lld, "
-        "\"details\": \"%s\"}\n",
+        "\"details\": \"%s\", \"profile\": %s}\n",
         batches.median_ms(), memory, held_by_all, sent, static_cast<long long>(parameters_of(*model)),
-        (details(args) + cost).c_str());
+        (details(args) + cost).c_str(), profile.dump().c_str());
   }
   ls::destroy_process_group();
 }
@@ -168,5 +193,6 @@ int main(int argc, char** argv) {
                              "libtorch", "alone", "barrier"}));
   app.add_flag("--memory", args.memory);
   app.add_option("--dtype", args.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_flag("--profile", args.profile);
   return ls::run_worker(app, argc, argv, [&] { run(args); });
 }
