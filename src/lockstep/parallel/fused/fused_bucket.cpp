@@ -41,7 +41,7 @@ std::vector<FusedBucket> choose_fused_buckets(const GradientBuckets& gradients, 
   std::vector<FusedBucket> chosen;
   bool any_known = false;
   for (std::size_t index = 0; index < gradients.size(); ++index) {
-    bool takes = true;
+    bool takes = gradients[index].memory.numel() > 0;  // of parameters without elements there is nothing to share out
     for (const std::size_t i : gradients[index].parameters) {
       const at::Tensor& parameter = gradients.parameter(i);
       const bool is_known = known.count(parameter.unsafeGetTensorImpl()) != 0;

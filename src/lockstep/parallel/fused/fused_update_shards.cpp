@@ -15,8 +15,8 @@ std::string FusedUpdate::refusal_with_shards(const FlatOptimizer& optimizer, con
                        c10::toString(options.gradient_dtype));
   }
   if (buckets.size() != gradients.size()) {
-    return "with virtual shards all of the module's gradients must be fused, and some are not contiguous, or their "
-           "parameters are of another optimizer";
+    return "with virtual shards all of the module's gradients must be fused, and some are not contiguous or have no "
+           "elements, or their parameters are of another optimizer";
   }
   std::unordered_map<const c10::TensorImpl*, std::size_t> known;
   for (std::size_t i = 0; i < gradients.num_parameters(); ++i) known[gradients.parameter(i).unsafeGetTensorImpl()] = i;

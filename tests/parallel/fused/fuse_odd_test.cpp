@@ -1,0 +1,91 @@
+// Tests of fused steps of modules and programs that are odd: parameters without elements.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "lockstep/optim/adam.h"
+#include "tests/parallel/fused/fuse_ranks.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kOddWidth = 12;
+
+struct OddNetImpl : torch::nn::Module {
+  OddNetImpl() {
+    layers = register_module("layers", torch::nn::ModuleList());
+    for (int i = 0; i < 3; ++i) layers->push_back(make_linear(kOddWidth, kOddWidth));
+  }
+  torch::nn::LinearImpl& layer(std::size_t i) { return *layers[i]->as<torch::nn::LinearImpl>(); }
+  torch::Tensor forward(torch::Tensor x) {
+    for (std::size_t i = 0; i < layers->size(); ++i) x = torch::tanh(layer(i).forward(x));
+    return empty.defined() ? x + empty.sum() : x;
+  }
+  torch::nn::ModuleList layers{nullptr};
+  torch::Tensor empty;
+};
+TORCH_MODULE(OddNet);
+
+// @param stage  0: not fused
+struct OddSubject {
+  OddSubject(const Group& group, int stage, OddNet net, double bucket_cap_mb = 1)
+      : model(std::move(net)), ddp(model, with_cap(group, bucket_cap_mb)) {
+    if (stage == 0) return;
+    FuseOptions how;
+    how.stage = stage;
+    how.share_weights = stage < 3;
+    mode = ddp.fuse(optimizer, how);
+  }
+  static DistributedDataParallelOptions with_cap(const Group& group, double bucket_cap_mb) {
+    DistributedDataParallelOptions options = fuse_on(group);
+    options.bucket_cap_mb = bucket_cap_mb;
+    return options;
+  }
+  void step(int rank, int number) {
+    optimizer.zero_grad();
+    ddp(fuse_batch(rank, number, kOddWidth)).pow(2).mean().backward();
+    optimizer.step();
+  }
+  at::Tensor weights() {
+    ddp.unshard();
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& parameter : model->parameters()) all.push_back(parameter.detach().flatten().clone());
+    ddp.reshard();
+    return torch::cat(all);
+  }
+
+  OddNet model;
+  DistributedDataParallel<OddNet> ddp;
+  AdamW optimizer{model->parameters(), torch::optim::AdamWOptions(0.01)};
+  FuseMode mode = FuseMode::Off;
+};
+
+class FuseOdd : public ::testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(Stages, FuseOdd, ::testing::Values(1, 2, 3));
+
+OddNet net_with_an_empty_parameter() {
+  OddNet net;
+  net->empty = net->register_parameter("empty", torch::zeros({0, 4}));
+  return net;
+}
+
+// One of them in a bucket of its own, and in a bucket of all parameters.
+TEST_P(FuseOdd, ParametersWithoutElements) {
+  for (const double bucket_cap_mb : {0.0001, 1.0}) {
+    fuse_ranks("thread", 2, [&](const Group& group) {
+      OddSubject fused(group, GetParam(), net_with_an_empty_parameter(), bucket_cap_mb);
+      OddSubject plain(group, 0, net_with_an_empty_parameter(), bucket_cap_mb);
+      EXPECT_NE(fused.mode, FuseMode::Off);
+      for (OddSubject* each : {&fused, &plain}) {
+        for (int step = 0; step < 3; ++step) each->step(group->rank(), step);
+      }
+      EXPECT_TRUE(torch::equal(fused.weights(), plain.weights()));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
