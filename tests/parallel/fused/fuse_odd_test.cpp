@@ -1,4 +1,5 @@
-// Tests of fused steps of modules and programs that are odd: parameters without elements.
+// Tests of fused steps of modules and programs that are odd: parameters without elements, a module that is registered
+// twice.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -85,6 +86,23 @@ TEST_P(FuseOdd, ParametersWithoutElements) {
       EXPECT_TRUE(torch::equal(fused.weights(), plain.weights()));
     });
   }
+}
+
+// LibTorch's parameters() lists a module twice that is registered twice, and its optimizers then update it twice.
+TEST_P(FuseOdd, AModuleThatIsRegisteredTwiceIsNotFused) {
+  fuse_ranks("thread", 2, [&](const Group& group) {
+    const auto make = [] {
+      OddNet net;
+      net->layers->push_back(net->layers->ptr(0));
+      return net;
+    };
+    OddSubject fused(group, GetParam(), make()), plain(group, 0, make());
+    ASSERT_EQ(plain.model->parameters().size(), 8U);
+    EXPECT_EQ(fused.mode, FuseMode::Off);
+    EXPECT_NE(fused.ddp.fuse_reason().find("\"layers.0.weight\" twice"), std::string::npos) << fused.ddp.fuse_reason();
+    for (OddSubject* each : {&fused, &plain}) each->step(group->rank(), 0);
+    EXPECT_TRUE(torch::equal(fused.weights(), plain.weights()));
+  });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "lockstep/optim/update/fused_segment.h"
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_state.h"
+#include "lockstep/parallel/fused/fuse_checks.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/fused/gradients/placed_gradients.h"
 #include "lockstep/parallel/fused/gradients/pooled_gradients.h"
@@ -94,7 +95,8 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
     reason = "no bucket holds nothing but contiguous fp32 or fp64 parameters of the optimizer on the CPU";
     return nullptr;
   }
-  if (shards != nullptr) reason = refusal_with_shards(optimizer, gradients, buckets, options);
+  reason = refusal_of_twice_listed(optimizer, gradients);
+  if (reason.empty() && shards != nullptr) reason = refusal_with_shards(optimizer, gradients, buckets, options);
   if (!reason.empty()) return nullptr;
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
   fused->shards_ = shards;
