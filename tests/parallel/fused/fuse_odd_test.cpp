@@ -1,5 +1,5 @@
 // Tests of fused steps of modules and programs that are odd: parameters without elements, a module that is registered
-// twice.
+// twice, views that are kept.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -103,6 +103,21 @@ TEST_P(FuseOdd, AModuleThatIsRegisteredTwiceIsNotFused) {
     for (OddSubject* each : {&fused, &plain}) each->step(group->rank(), 0);
     EXPECT_TRUE(torch::equal(fused.weights(), plain.weights()));
   });
+}
+
+TEST_P(FuseOdd, WarnsOfViewsThatAreKept) {
+  for (const bool keeps : {true, false}) {
+    ::testing::internal::CaptureStderr();
+    fuse_ranks("thread", 2, [&](const Group& group) {
+      OddNet net;
+      std::vector<at::Tensor> kept;
+      if (keeps) kept = {net->layer(1).weight.detach().t(), net->layer(2).weight.data()};
+      OddSubject fused(group, GetParam(), net);
+    });
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.find("the memory of parameter \"layers.") != std::string::npos, keeps) << log;
+    EXPECT_EQ(log.find("and of 1 more") != std::string::npos, keeps) << log;
+  }
 }
 
 }  // namespace

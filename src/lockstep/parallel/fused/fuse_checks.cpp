@@ -2,10 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
+
+#include "lockstep/base/log.h"
 
 namespace lockstep {
 namespace {
+
+using Owners = std::unordered_map<const c10::StorageImpl*, std::size_t>;
+
+const c10::Storage& storage_of(const at::Tensor& parameter) {
+  return parameter.unsafeGetTensorImpl()->unsafe_storage();
+}
+
+// How many parameters have their elements in each storage.
+Owners owning_parameters(const GradientBuckets& gradients) {
+  Owners owners;
+  for (std::size_t i = 0; i < gradients.num_parameters(); ++i) {
+    const at::Tensor& parameter = gradients.parameter(i);
+    if (parameter.unsafeGetTensorImpl()->has_storage()) ++owners[storage_of(parameter).unsafeGetStorageImpl()];
+  }
+  return owners;
+}
 
 std::string name_of(const at::Tensor& parameter, const GradientBuckets& gradients) {
   for (std::size_t i = 0; i < gradients.num_parameters(); ++i) {
@@ -28,6 +48,23 @@ std::string refusal_of_twice_listed(const FlatOptimizer& optimizer, const Gradie
     }
   }
   return "";
+}
+
+void warn_of_kept_views(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients) {
+  const Owners owners = owning_parameters(gradients);
+  std::vector<std::string> names;
+  for (const FusedBucket& bucket : buckets) {
+    for (const std::size_t i : bucket.parameters) {
+      const c10::Storage& storage = storage_of(gradients.parameter(i));
+      if (storage.use_count() > owners.at(storage.unsafeGetStorageImpl())) names.push_back(gradients.name(i));
+    }
+  }
+  if (names.empty()) return;
+  log_warning(
+      "fuse: something refers to the memory of parameter \"{}\"{}, such as a view (t(), detach(), data()) that the "
+      "program has kept, or the graph of an earlier forward. Weights move to other memory now, and what refers to the "
+      "old memory keeps today's values: take views after fuse, or in each forward",
+      names.front(), names.size() == 1 ? "" : fmt::format(" and of {} more", names.size() - 1));
 }
 
 }  // namespace lockstep

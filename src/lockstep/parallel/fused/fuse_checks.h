@@ -3,6 +3,7 @@
 #include <string>
 
 #include "lockstep/optim/flat_optimizer.h"
+#include "lockstep/parallel/fused/fused_bucket.h"
 #include "lockstep/parallel/reducer/gradient_buckets.h"
 
 namespace lockstep {
@@ -10,5 +11,9 @@ namespace lockstep {
 /// @return  why the ranks cannot share the work of this optimizer, else empty: it updates a parameter twice in a step,
 /// as LibTorch's do if a parameter is listed twice, and a fused update updates each parameter once
 std::string refusal_of_twice_listed(const FlatOptimizer& optimizer, const GradientBuckets& gradients);
+
+/// Logs a warning if something beside a parameter refers to its memory, such as a view that the module keeps: weights
+/// are about to move to other memory, and the view stays as it is. Counts owners of storages, so it reads no element.
+void warn_of_kept_views(const std::vector<FusedBucket>& buckets, const GradientBuckets& gradients);
 
 }  // namespace lockstep

@@ -98,6 +98,7 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   reason = refusal_of_twice_listed(optimizer, gradients);
   if (reason.empty() && shards != nullptr) reason = refusal_with_shards(optimizer, gradients, buckets, options);
   if (!reason.empty()) return nullptr;
+  if (communicator->rank() == 0) warn_of_kept_views(buckets, gradients);
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
   fused->shards_ = shards;
   fused->buckets_ = std::move(buckets);
