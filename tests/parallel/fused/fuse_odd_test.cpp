@@ -1,8 +1,9 @@
-// Tests of fused steps of modules and programs that are odd: parameters without elements, a module that is registered
-// twice, views that are kept.
+// Tests of fused steps of modules and programs that are odd: parameters without elements, views that are kept, a module
+// that is registered twice, files of gathered weights.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,36 @@ TEST_P(FuseOdd, WarnsOfViewsThatAreKept) {
     EXPECT_EQ(log.find("the memory of parameter \"layers.") != std::string::npos, keeps) << log;
     EXPECT_EQ(log.find("and of 1 more") != std::string::npos, keeps) << log;
   }
+}
+
+// torch::save writes whole storages.
+TEST_P(FuseOdd, AFileOfGatheredWeightsHasTheSizeOfPlainOnes) {
+  fuse_ranks("thread", 2, [&](const Group& group) {
+    OddSubject fused(group, GetParam(), OddNet()), plain(group, 0, OddNet());
+    std::vector<std::size_t> sizes;
+    for (OddSubject* each : {&fused, &plain}) {
+      each->step(group->rank(), 0);
+      each->ddp.unshard();
+      std::ostringstream file;
+      torch::save(each->model, file);
+      sizes.push_back(file.str().size());
+      each->ddp.reshard();
+    }
+    EXPECT_LE(sizes[0], sizes[1] + 1024);
+  });
+}
+
+// Elements of another type are counted by their bytes.
+TEST(FuseOddStage3, AViewAsAnotherTypeBelongsToItsWeight) {
+  fuse_ranks("thread", 2, [](const Group& group) {
+    OddSubject it(group, 3, OddNet());
+    it.step(group->rank(), 0);
+    it.ddp.unshard();
+    const at::Tensor halves = it.model->layer(1).weight.detach().view(torch::kShort).slice(0, kOddWidth - 1);
+    EXPECT_EQ(halves.sizes(), (std::vector<std::int64_t>{1, 2 * kOddWidth}));
+    it.ddp.reshard();
+    EXPECT_NE(fuse_error([&] { halves.sum(); }).find("\"layers.1.weight\""), std::string::npos);
+  });
 }
 
 }  // namespace

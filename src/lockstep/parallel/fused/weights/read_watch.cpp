@@ -56,6 +56,7 @@ struct WithoutStorage : c10::TensorImpl {
 struct WatchedMemory::Range {
   void* data = nullptr;
   std::size_t bytes = 0;
+  std::size_t element_size = 1;
   std::size_t number = 0;
   std::atomic<ReadWatcher*> watcher{nullptr};
 
@@ -85,13 +86,22 @@ at::Tensor watched_tensor(const c10::Storage& storage, std::int64_t offset, cons
   return at::Tensor(std::move(impl));
 }
 
+// The element of the range with which the tensor begins.
+std::int64_t first_element(const WatchedMemory::Range& range, const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const auto begin = reinterpret_cast<std::uintptr_t>(impl.unsafe_storage().data_ptr().get());
+  const std::uintptr_t bytes = begin - reinterpret_cast<std::uintptr_t>(range.data) +
+                               static_cast<std::uintptr_t>(impl.storage_offset()) * impl.itemsize();
+  return static_cast<std::int64_t>(bytes / range.element_size);
+}
+
 [[noreturn]] void refuse_orphan() {
   throw Error(
-      "a weight was read whose elements were shared out among ranks, and whose DistributedDataParallel, "
-      "optimizer or parameter is gone",
+      "a weight was read whose elements are shared out among ranks: by data(), before an operation had read the weight "
+      "itself; or after its DistributedDataParallel, optimizer or parameter was gone",
       "fused optimizer of stage 3",
-      "call unfuse() before the DistributedDataParallel or the optimizer is destroyed: every rank then has "
-      "all weights; and keep no detach() or data() of a weight beyond the forward that made it");
+      "write detach() in place of data(), and keep neither beyond the forward that made it; call unfuse() before the "
+      "DistributedDataParallel or the optimizer is destroyed: every rank then has all weights");
 }
 
 }  // namespace
@@ -118,6 +128,7 @@ void WatchedMemory::watch(ReadWatcher& watcher, std::size_t number, std::int64_t
   if (data == MAP_FAILED) refuse_memory("a mapping", bytes);
   range_->data = data;
   range_->bytes = bytes;
+  range_->element_size = c10::elementSize(dtype);
   range_->number = number;
   range_->watcher = &watcher;
   whole_ = at::from_blob(
@@ -127,12 +138,14 @@ void WatchedMemory::watch(ReadWatcher& watcher, std::size_t number, std::int64_t
 // Memory that is open stays so: after an error of the group, an operation may still write to it.
 WatchedMemory::~WatchedMemory() { range_->watcher = nullptr; }
 
+// The storage is that of this tensor alone, because torch::save writes whole storages.
 at::Tensor WatchedMemory::view(std::int64_t offset, const at::Tensor& like) const {
+  auto* const data = static_cast<std::byte*>(range_->data) + static_cast<std::size_t>(offset) * like.element_size();
   const c10::Storage storage(
-      c10::Storage::use_byte_size_t(), range_->bytes,
-      c10::DataPtr(range_->data, new std::shared_ptr<Range>(range_), &release_range, c10::Device(c10::kCPU)), nullptr,
+      c10::Storage::use_byte_size_t(), like.nbytes(),
+      c10::DataPtr(data, new std::shared_ptr<Range>(range_), &release_range, c10::Device(c10::kCPU)), nullptr,
       /*resizable=*/false);
-  return watched_tensor(storage, offset, like);
+  return watched_tensor(storage, 0, like);
 }
 
 void WatchedMemory::open() {
@@ -181,7 +194,7 @@ std::pair<ReadWatcher*, std::size_t> watcher_of(const at::Tensor& tensor) {
   if (const WatchedMemory::Range* range = range_of(tensor)) {
     ReadWatcher* watcher = range->watcher;
     if (watcher == nullptr) refuse_orphan();
-    return {watcher, watcher->parameter_at(range->number, tensor.unsafeGetTensorImpl()->storage_offset())};
+    return {watcher, watcher->parameter_at(range->number, first_element(*range, tensor))};
   }
   if (tensor.unsafeGetTensorImpl()->has_storage()) return {nullptr, 0};
   const std::shared_lock<std::shared_mutex> lock(watched().mutex);
