@@ -206,6 +206,12 @@ std::int64_t ShardedWeights::moved_parameters() const {
   return static_cast<std::int64_t>(digest);
 }
 
+// Other ranks may still wait in either group for this one, and shall learn the reason.
+void ShardedWeights::end_groups(const std::string& what, const std::string& fix) {
+  gathering_->abort(what);
+  end_group(*communicator_, what, fix);
+}
+
 // Layers of equal size would take each other's weights in silence.
 void ShardedWeights::check_calls(Unit& unit, std::size_t number) {
   const std::shared_ptr<Work> check = std::exchange(unit.check, nullptr);
@@ -219,19 +225,18 @@ void ShardedWeights::check_calls(Unit& unit, std::size_t number) {
   for (int rank = 0; rank < gathering_->world_size(); ++rank) {
     const auto theirs = static_cast<std::size_t>(calls[2 * rank]);
     if (theirs != number) {
-      end_group(*communicator_,
-                fmt::format("rank {} reads {} where rank {} reads {}", rank,
-                            theirs < units_.size() ? name_of(theirs) : "another layer", communicator_->rank(),
-                            name_of(number)),
-                "run the same layers in the same order on every rank, evaluations included; put layers that some ranks "
-                "leave out into one unit with others, by FuseOptions::units");
+      end_groups(
+          fmt::format("rank {} reads {} where rank {} reads {}", rank,
+                      theirs < units_.size() ? name_of(theirs) : "another layer", communicator_->rank(),
+                      name_of(number)),
+          "run the same layers in the same order on every rank, evaluations included; put layers that some ranks "
+          "leave out into one unit with others, by FuseOptions::units");
     }
     if (calls[2 * rank + 1] == unit.call.data_ptr<std::int64_t>()[1]) continue;
-    end_group(*communicator_,
-              fmt::format("rank {} and rank {} have not written or loaded the same weights since the last step", rank,
-                          communicator_->rank()),
-              "write the same weights on every rank, between unshard() and reshard() and without data(), or load the "
-              "same file on every rank");
+    end_groups(fmt::format("rank {} and rank {} have not written or loaded the same weights since the last step", rank,
+                           communicator_->rank()),
+               "write the same weights on every rank, between unshard() and reshard() and without data(), or load the "
+               "same file on every rank");
   }
 }
 

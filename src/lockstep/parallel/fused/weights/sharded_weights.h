@@ -124,6 +124,7 @@ class ShardedWeights final : public ReadWatcher {
   void finish(std::size_t unit);
   void free(std::size_t unit);
   void check_calls(Unit& unit, std::size_t number);
+  [[noreturn]] void end_groups(const std::string& what, const std::string& fix);
   std::int64_t moved_parameters() const;
   bool is_outside(std::size_t number) const { return number % plan_.units.size() == 0; }
   const std::vector<std::size_t>& buckets_of(std::size_t number) const {
