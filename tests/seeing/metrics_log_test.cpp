@@ -82,6 +82,20 @@ TEST(MetricsLogCallback, RecordsArgumentsLogsPhasesAndMemory) {
   EXPECT_GE(lines[2].at("peak_resident_bytes"), lines[2].at("resident_bytes"));
 }
 
+// Each virtual shard has a batch, whatever the number of ranks.
+TEST(MetricsLogCallback, CountsTheSamplesOfVirtualShards) {
+  const TemporaryFolder folder;
+  TrainingArguments args;
+  args.output_dir = folder / "out";
+  args.per_device_train_batch_size = 4;
+  args.virtual_shards = 6;
+  TrainerState state;
+  state.max_steps = 3;
+  MetricsLogCallback callback(2);
+  play_training(callback, args, state, 3, 3);
+  EXPECT_EQ(lines_of(folder / "out/metrics.jsonl").at(0).at("samples_per_step"), 24);
+}
+
 TEST(MetricsLogCallback, WritesNothingOnOtherRanks) {
   const TemporaryFolder folder;
   TrainingArguments args;

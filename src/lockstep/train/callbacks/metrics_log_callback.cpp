@@ -31,7 +31,8 @@ void MetricsLogCallback::on_train_begin(TrainerEvent& event) {
   if (!event.state.is_world_process_zero) return;
   if (world_size_ == 0) world_size_ = is_initialized() ? get_world_size() : 1;
   if (samples_per_step_ == 0) {
-    samples_per_step_ = event.args.per_device_train_batch_size * event.args.gradient_accumulation_steps * world_size_ *
+    const std::int64_t shares = event.args.virtual_shards > 0 ? event.args.virtual_shards : world_size_;
+    samples_per_step_ = event.args.per_device_train_batch_size * event.args.gradient_accumulation_steps * shares *
                         std::max<std::int64_t>(1, event.args.replicas);
   }
   create_folders(event.args.output_dir);
