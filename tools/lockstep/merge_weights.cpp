@@ -37,6 +37,15 @@ bool is_inside(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(b.begin(), b.end(), a.begin(), a.end()).first == b.end();
 }
 
+// Names a checkpoint of an output folder; empty if it has none.
+std::string checkpoints_in(const std::string& folder) {
+  std::string found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (fs::exists(entry.path() / "manifest.json")) found = std::max(found, entry.path().string());
+  }
+  return found.empty() ? "" : "a checkpoint in it, such as " + found;
+}
+
 class MergeWeights : public Subcommand {
  public:
   void add(CLI::App& app) override {
@@ -59,8 +68,9 @@ class MergeWeights : public Subcommand {
     for (std::size_t i = 0; i < models; ++i) merge(checkpoint, i);
     copy_files_of_model(checkpoint);
     if (removes_) {
-      fs::remove_all(checkpoint_);
-      fmt::print("removed {}\n", checkpoint_);
+      const fs::path folder = fs::canonical(checkpoint_);  // a link would go, and the checkpoint stay
+      fs::remove_all(folder);
+      fmt::print("removed {}\n", folder.string());
     }
     return 0;
   }
@@ -72,6 +82,15 @@ class MergeWeights : public Subcommand {
           "--unsafe_serialization: a pytorch_model.bin is not written, because it is code that runs when "
           "it is read",
           "command line", "leave it out: model.safetensors is read by every library that reads the other");
+    }
+    if (!fs::is_directory(checkpoint_)) {
+      throw UsageError("there is no folder " + checkpoint_, "checkpoint_directory",
+                       "name a checkpoint of a training, such as out/checkpoint-40");
+    }
+    if (!fs::exists(fs::path(checkpoint_) / "manifest.json")) {
+      const std::string inner = checkpoints_in(checkpoint_);
+      if (!inner.empty())
+        throw UsageError(checkpoint_ + " is not a checkpoint", "checkpoint_directory", "name " + inner);
     }
     if (is_inside(output_, checkpoint_)) {
       throw UsageError(output_ + " is in the checkpoint, of which every file is recorded", "output_path",

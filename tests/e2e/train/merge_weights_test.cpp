@@ -81,6 +81,13 @@ TEST_F(MergeCommand, RemovesTheCheckpointOnlyIfAskedAndOnlyAfterAWholeMerge) {
   EXPECT_EQ(read_file(at("moved/model.safetensors")), read_file(at("kept/model.safetensors")));
 }
 
+TEST_F(MergeCommand, RemovesWhatALinkRefersTo) {
+  std::filesystem::copy(at("parts/checkpoint-3"), at("target"), std::filesystem::copy_options::recursive);
+  std::filesystem::create_directory_symlink(at("target"), at("link"));
+  EXPECT_EQ(merge({at("link"), at("of-link"), "--remove-checkpoint-dir"}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(at("target")));
+}
+
 TEST_F(MergeCommand, RefusesPickledFilesFoldersInTheCheckpointAndFoldersThatAreNone) {
   const auto refusal = [](const std::vector<std::string>& words) {
     const ProgramEnd end = merge(words);
@@ -92,7 +99,9 @@ TEST_F(MergeCommand, RefusesPickledFilesFoldersInTheCheckpointAndFoldersThatAreN
             std::string::npos);
   EXPECT_NE(refusal({at("parts/checkpoint-3"), at("parts/checkpoint-3")}).find("is in the checkpoint"),
             std::string::npos);
-  EXPECT_NE(refusal({at("nothing"), at("x")}).find("manifest.json"), std::string::npos);
+  EXPECT_NE(refusal({at("nothing"), at("x")}).find("there is no folder"), std::string::npos);
+  EXPECT_NE(refusal({at("parts"), at("x")}).find("name a checkpoint in it, such as " + at("parts/checkpoint-3")),
+            std::string::npos);
 }
 
 }  // namespace
