@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <array>
 
 #include "lockstep/base/error.h"
@@ -27,6 +28,14 @@ double per_second(double amount, double seconds) { return rounded(seconds > 0 ? 
 
 std::string TrainerContext::where() const {
   return fmt::format("rank {} of {}, step {}", rank(), world_size(), state.global_step);
+}
+
+bool TrainerContext::is_first_of_host() const {
+  if (!group) return true;
+  const Membership& membership = group->membership();
+  const auto before = membership.peers.begin() + membership.rank;
+  const auto is_here = [&](const Peer& peer) { return peer.host_id == membership.self().host_id; };
+  return std::none_of(membership.peers.begin(), before, is_here);
 }
 
 void TrainerContext::notify(Event event, const Logs* logs, const std::string& folder) {

@@ -29,6 +29,8 @@ struct TrainerContext {
 
   int rank() const { return group ? group->rank() : rank_alone; }
   int world_size() const { return group ? group->world_size() : 1; }
+  /// Whether no lower rank of the group runs on this host. If ranks may be lost, that need not be local rank 0.
+  bool is_first_of_host() const;
   const TrainingArguments& args() const { return options.args; }
   /// "rank 1 of 2, step 30", for errors and warnings.
   std::string where() const;

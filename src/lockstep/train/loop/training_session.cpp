@@ -74,7 +74,7 @@ void TrainingSession::reset_state() {
   context_.state = TrainerState();
   set_planned_numbers(parts_.plan, context_.state);
   context_.state.is_world_process_zero = context_.rank() == 0;
-  context_.state.is_local_process_zero = !context_.group || context_.group->membership().self().local_rank == 0;
+  context_.state.is_local_process_zero = context_.is_first_of_host();
   context_.control = TrainerControl();
   context_.other_time_s = 0;
 }

@@ -11,7 +11,7 @@ void Survival::take_group(TrainerContext& context) const {
   context.group = group_->group()->world_size() > 1 ? group_->group() : nullptr;
   context.rank_alone = 0;
   context.state.is_world_process_zero = context.rank() == 0;
-  context.state.is_local_process_zero = group_->group()->membership().self().local_rank == 0;
+  context.state.is_local_process_zero = context.is_first_of_host();
 }
 
 void Survival::join(TrainerContext& context) {
