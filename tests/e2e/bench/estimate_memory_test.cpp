@@ -128,7 +128,8 @@ TEST_P(MemoryOfHosts, IsWithinATenthOfWhatTheirRanksHold) {
   for (const double bytes : measured) EXPECT_NEAR(bytes / estimated, 1, 0.1) << bytes << " " << estimated;
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, MemoryOfHosts, ::testing::Combine(::testing::Values(1, 2), ::testing::Values(0, 1, 2)),
+INSTANTIATE_TEST_SUITE_P(Stages, MemoryOfHosts,
+                         ::testing::Combine(::testing::Values(1, 2), ::testing::Values(0, 1, 2, 3)),
                          [](const auto& test) {
                            return "hosts" + std::to_string(std::get<0>(test.param)) + "stage" +
                                   std::to_string(std::get<1>(test.param));

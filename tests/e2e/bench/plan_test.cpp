@@ -42,7 +42,7 @@ TEST(Plan, ForecastsMoreHostsFromOne) {
 }
 
 // 31.6 MB of weights, P, on each of two hosts: 4 P with DDP, 3.5 P in stage 1 (weights, gradients, half of their sums
-// and of the state), 2.5 P and the buckets' pool in stage 2.
+// and of the state), 2.5 P and the buckets' pool in stage 2, and in stage 3 half of P less and what is gathered more.
 TEST(Plan, ChoosesTheFastestStageThatFits) {
   const auto row = [](const std::string& memory) {
     const ProgramEnd end = plan({"--hosts", "2", "--link", "1gbit", "--memory", memory, "--json"});
@@ -50,7 +50,7 @@ TEST(Plan, ChoosesTheFastestStageThatFits) {
     return nlohmann::json::parse(end.out).at("rows")[0];
   };
   const auto roomy = row("1gb");
-  ASSERT_EQ(roomy.at("stages").size(), 3U);
+  ASSERT_EQ(roomy.at("stages").size(), 4U);
   const double weights = 4 * (122 * 1602 + 1602 + 3 * (1602 * 1602 + 1602) + 1602 * 2 + 2);
   const auto bytes = [&](std::size_t stage) { return roomy.at("stages")[stage].at("bytes_per_host").get<double>(); };
   const double activations = bytes(0) - 4 * weights;
@@ -58,6 +58,8 @@ TEST(Plan, ChoosesTheFastestStageThatFits) {
   EXPECT_NEAR(bytes(1) - activations, 3.5 * weights, 8);
   EXPECT_GT(bytes(2) - activations, 2.5 * weights);
   EXPECT_LT(bytes(2), bytes(1) + weights);
+  EXPECT_GT(bytes(3), bytes(2) - weights / 2);
+  EXPECT_LE(bytes(3), bytes(2) + weights / 2 + 8);
   double fastest = 1e9;
   for (const auto& stage : roomy.at("stages")) {
     EXPECT_TRUE(stage.at("fits"));

@@ -162,7 +162,10 @@ class EstimateMemory : public Subcommand {
     };
     if (shows(1)) fmt::print("Stage 1 is what fused steps do.\n");
     if (shows(2)) fmt::print("Stage 2 is --fsdp shard_grad_op, or FuseOptions::stage.\n");
-    if (shows(3)) fmt::print("Stage 3 is --fsdp full_shard; each rank has two layers of weights beside its share.\n");
+    if (shows(3)) {
+      fmt::print(
+          "Stage 3 is --fsdp full_shard; each rank also has two layers of weights, and those that are in none.\n");
+    }
   }
 
   int hosts() const { return world_size_ / ranks_per_host_; }

@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <numeric>
 
 #include "lockstep/base/error.h"
 #include "lockstep/detail/tensor/autocast.h"
+#include "lockstep/detail/tensor/module_tensors.h"
 #include "lockstep/models/config_file.h"
 #include "lockstep/models/gpt2.h"
 #include "lockstep/models/registry.h"
 #include "lockstep/parallel/fuse_options.h"
-#include "lockstep/parallel/reducer/bucket_layout.h"
+#include "lockstep/parallel/fused/weights/weight_units.h"
 #include "tools/lockstep/allocated_bytes.h"
 #include "tools/lockstep/progress_line.h"
 #include "tools/lockstep/train/array_model.h"
@@ -25,7 +25,6 @@ namespace {
 constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kLargestDryRun = std::int64_t{1} << 30;
 constexpr std::int64_t kGpt3Positions = 2048;
-constexpr std::int64_t kUnits = 2;  // whose weights are gathered at a time in stage 3
 
 // The memory that a forward pass keeps for backward.
 std::int64_t held_by_forward(Model& model, const MemoryQuestion& question, std::int64_t batch_size) {
@@ -151,19 +150,18 @@ std::int64_t largest_layer_of(const torch::nn::Module& module, bool is_layer = f
   return largest;
 }
 
-std::int64_t divided(std::int64_t bytes, int ranks) { return (bytes + ranks - 1) / ranks; }
-
-// The slots that stage 2's buckets use in turn: each is as long as the longest of its buckets.
-std::int64_t pool_of_rank(const ModelMemory& model) {
-  std::vector<GradientSize> sizes;
-  for (const std::int64_t bytes : model.parameter_bytes) sizes.push_back({bytes, c10::kFloat});
-  std::vector<std::int64_t> slots(FuseOptions().slots);
-  std::size_t turn = 0;
-  for (const BucketLayout& bucket : make_buckets(sizes, BucketCaps::of_shares())) {
-    std::int64_t& slot = slots[turn++ % slots.size()];
-    slot = std::max(slot, bucket.bytes);
+// Adds the parameters and units of a model that was made.
+void add_parameters(const torch::nn::Module& module, ModelMemory& memory) {
+  // It is not changed: module_tensors hands out handles.
+  const ModuleTensors tensors = module_tensors(const_cast<torch::nn::Module&>(module));
+  const std::vector<std::string> units = unit_names({}, tensors);
+  for (const NamedTensor& parameter : tensors.parameters) {
+    memory.parameters += parameter.tensor.numel();
+    memory.parameter_bytes.push_back(parameter.tensor.numel() * kFloatBytes);
+    memory.units.push_back(unit_of(parameter.name, units));
   }
-  return std::accumulate(slots.begin(), slots.end(), std::int64_t{0});
+  memory.weights = memory.parameters * kFloatBytes;
+  memory.largest_layer = largest_layer_of(module) * kFloatBytes;
 }
 
 // Sizes of a GPT-2's parameters, in the order of registration.
@@ -178,6 +176,17 @@ std::vector<std::int64_t> parameter_bytes_of(const GPT2Config& config) {
   numbers.insert(numbers.end(), {h, h});
   for (std::int64_t& number : numbers) number *= kFloatBytes;
   return numbers;
+}
+
+// Layers are units; tables and the last LayerNorm are in none.
+std::vector<std::size_t> units_of(const GPT2Config& config) {
+  constexpr std::size_t kParametersOfLayer = 12;
+  std::vector<std::size_t> units{0, 0};
+  for (std::int64_t layer = 0; layer < config.n_layer; ++layer) {
+    units.insert(units.end(), kParametersOfLayer, static_cast<std::size_t>(layer) + 1);
+  }
+  units.insert(units.end(), {0, 0});
+  return units;
 }
 
 }  // namespace
@@ -201,6 +210,7 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
       memory.largest_layer =
           std::max(parameters_of_block(config.n_embd), config.vocab_size * config.n_embd) * kFloatBytes;
       memory.parameter_bytes = parameter_bytes_of(config);
+      memory.units = units_of(config);
       memory.activations = fitted_activations(config, question);
       memory.activations_are_fitted = true;
       return memory;
@@ -216,12 +226,7 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
     throw UsageError("--seq with " + question.model + ", which takes no texts", "command line", "leave it out");
   }
   memory.parameters = 0;
-  for (const at::Tensor& parameter : model->parameters()) {
-    memory.parameters += parameter.numel();
-    memory.parameter_bytes.push_back(parameter.numel() * kFloatBytes);
-  }
-  memory.weights = memory.parameters * kFloatBytes;
-  memory.largest_layer = largest_layer_of(*model) * kFloatBytes;
+  add_parameters(*model, memory);
   // Activations are linear in the batch, so two small batches are enough.
   progress.show(fmt::format("dry run of {}, 1 sample", question.model));
   const std::int64_t one = held_by_forward(*model, question, 1);
@@ -229,38 +234,6 @@ ModelMemory measure_model_memory(const MemoryQuestion& question) {
   const std::int64_t two = held_by_forward(*model, question, 2);
   memory.activations = one + (question.batch - 1) * (two - one);
   return memory;
-}
-
-MemoryParts memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size) {
-  MemoryParts rank;
-  rank.weights = stage >= 3 ? divided(model.weights, world_size) : model.weights;
-  rank.gradients = stage >= 2 ? divided(model.weights, world_size) : model.weights;
-  rank.optimizer = model.parameters * optimizer_bytes;
-  if (stage >= 1) rank.optimizer = divided(rank.optimizer, world_size);
-  if (stage >= 2) rank.buckets = pool_of_rank(model);
-  if (stage >= 3) rank.buckets += kUnits * model.largest_layer;
-  rank.activations = model.activations;
-  return rank;
-}
-
-MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int hosts,
-                           int ranks_per_host) {
-  const std::int64_t ranks = ranks_per_host;
-  const std::int64_t state = model.parameters * optimizer_bytes;
-  MemoryParts host;
-  host.activations = ranks * model.activations;
-  // The ranks of one host have one copy of the weights, of which nothing is freed. On several hosts they have one copy
-  // of what is gathered.
-  const bool shards_weights = stage >= 3 && hosts > 1;
-  host.weights = stage == 0 ? ranks * model.weights : shards_weights ? divided(model.weights, hosts) : model.weights;
-  host.optimizer = stage == 0 ? ranks * state : divided(state, hosts);
-  if (stage <= 1) host.gradients = ranks * model.weights;
-  // One host's update reads gradients where they lie. Otherwise owners keep the sums that messages bring.
-  const bool has_sums = ranks * hosts > 1 && (stage >= 2 || (stage == 1 && hosts > 1));
-  if (has_sums) host.gradients += divided(model.weights, hosts);
-  if (stage >= 2) host.buckets = ranks * pool_of_rank(model);
-  if (shards_weights) host.buckets += kUnits * model.largest_layer;
-  return host;
 }
 
 }  // namespace lockstep

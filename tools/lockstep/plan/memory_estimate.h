@@ -21,9 +21,11 @@ struct MemoryQuestion {
 struct ModelMemory {
   std::int64_t parameters = 0;  ///< number, not bytes
   std::int64_t weights = 0;
-  std::int64_t largest_layer = 0;  ///< weights of the largest block, gathered at a time if weights are sharded
+  std::int64_t largest_layer = 0;             ///< weights of the largest block
   std::vector<std::int64_t> parameter_bytes;  ///< of each parameter, in the order of registration
-  std::int64_t activations = 0;               ///< what forward keeps for backward, with autocast's copies of weights
+  /// Of each parameter, the unit of stage 3 that it is in if no option names units: a numbered layer. 0: in none.
+  std::vector<std::size_t> units;
+  std::int64_t activations = 0;         ///< what forward keeps for backward, with autocast's copies of weights
   bool activations_are_fitted = false;  ///< from dry runs of smaller models of this kind, because this one is too large
 };
 
@@ -57,7 +59,7 @@ ModelMemory measure_model_memory(const MemoryQuestion& question);
 MemoryParts memory_of_rank(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int world_size);
 
 /// What the ranks of one host hold together with Lockstep, whose fused steps (stages from 1 on) keep one copy of the
-/// weights on a host. With engines "shm" and "hierarchical".
+/// weights on a host (stage 3: of those that are gathered, one on each rank). With engines "shm" and "hierarchical".
 MemoryParts memory_of_host(const ModelMemory& model, std::int64_t optimizer_bytes, int stage, int hosts,
                            int ranks_per_host);
 

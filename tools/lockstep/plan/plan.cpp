@@ -145,6 +145,7 @@ class Plan : public Subcommand {
   void measure_memory() {
     if (host_bytes_ == 0) host_bytes_ = static_cast<std::uint64_t>(memory_of_this_host());
     memory_ = measure_model_memory({question_.model, question_.batch, question_.sequence_length});
+    profile_.step.units = memory_.units;  // both are in the order of registration
   }
   StageQuestion stages() const { return {profile_, memory_, link(), static_cast<std::int64_t>(host_bytes_)}; }
 

@@ -11,6 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kAdamBytes = 8;  // of state for each parameter: the measured step is Adam's
+constexpr std::size_t kStages = 4;
 
 StageRow row_of_stage(const StageQuestion& question, const ClusterShape& shape, int stage, int ranks_per_host) {
   StageRow row;
@@ -24,8 +25,9 @@ StageRow row_of_stage(const StageQuestion& question, const ClusterShape& shape, 
 
 std::vector<StageRow> rows_of(const StageQuestion& question, const ClusterShape& shape, int ranks_per_host) {
   std::vector<StageRow> rows;
-  for (const int stage : {0, 1, 2}) {
+  for (const int stage : {0, 1, 2, 3}) {
     if (stage > 0 && shape.hosts * ranks_per_host == 1) break;  // one rank shares nothing out
+    if (stage > 2 && shape.hosts == 1) break;                   // its ranks have one copy of the weights
     rows.push_back(row_of_stage(question, shape, stage, ranks_per_host));
   }
   return rows;
@@ -75,15 +77,16 @@ nlohmann::ordered_json json_of_stages(const StageQuestion& question, const Clust
 }
 
 std::string table_of_stages(const StageQuestion& question, const std::vector<ClusterShape>& shapes) {
-  std::string text =
-      fmt::format("{:>6} {:>6} | {:^21} | {:^21} | {:^21} | choice for {} a host\n", "", "", "stage 0, nothing",
-                  "1, optimizer", "2, and gradients", text_of_bytes(question.host_bytes));
-  text += fmt::format("{:>6} {:>6} | {:>9} {:>11} | {:>9} {:>11} | {:>9} {:>11} |\n", "hosts", "ranks", "step ms",
-                      "a host", "step ms", "a host", "step ms", "a host");
+  std::string text = fmt::format("{:>6} {:>6} | {:^21} | {:^21} | {:^21} | {:^21} | choice for {} a host\n", "", "",
+                                 "stage 0, nothing", "1, optimizer", "2, and gradients", "3, and weights",
+                                 text_of_bytes(question.host_bytes));
+  text += fmt::format("{:>6} {:>6} |", "hosts", "ranks");
+  for (std::size_t i = 0; i < kStages; ++i) text += fmt::format(" {:>9} {:>11} |", "step ms", "a host");
+  text += "\n";
   for (const ClusterShape& shape : shapes) {
     text += fmt::format("{:>6} {:>6} |", shape.hosts, shape.ranks());
     const std::vector<StageRow> rows = stages_of(question, shape);
-    for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t i = 0; i < kStages; ++i) {
       text += i < rows.size() ? fmt::format(" {:>9.1f} {:>11} |", rows[i].step_s * 1e3, text_of_bytes(rows[i].bytes))
                               : fmt::format(" {:>9} {:>11} |", "-", "-");
     }

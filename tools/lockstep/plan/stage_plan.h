@@ -22,7 +22,7 @@ struct StageQuestion {
 
 /// One way to train on some hosts.
 struct StageRow {
-  int stage = 0;  ///< 0, 1 or 2, as ZeRO counts
+  int stage = 0;  ///< 0 to 3, as ZeRO counts
   int ranks_per_host = 1;
   double step_s = 0;
   std::int64_t bytes = 0;  ///< that the ranks of a host hold together

@@ -54,8 +54,7 @@ class Overlap {
  private:
   double rate() const {
     if (!running_ || !profile_.cores_are_busy) return 1;
-    const OperationCost& cost = buckets_[next_].cost.leaving;
-    return 1 - std::min(kLargestSlowdown, cost.seconds > 0 ? cost.cpu_s / cost.seconds : 0);
+    return rate_beside(buckets_[next_].cost.leaving);
   }
   void advance(double to_s) {
     done_s_ += (to_s - now_s_) * rate();
@@ -85,6 +84,10 @@ class Overlap {
 };
 
 }  // namespace
+
+double rate_beside(const OperationCost& operation) {
+  return 1 - std::min(kLargestSlowdown, operation.seconds > 0 ? operation.cpu_s / operation.seconds : 0);
+}
 
 StepForecast forecast_step(const StepProfile& profile, const std::vector<ForecastBucket>& buckets) {
   Overlap overlap(profile, buckets);

@@ -18,7 +18,9 @@ struct StepProfile {
   double backward_s = 0;
   double update_s = 0;
   std::vector<GradientTime> gradients;  ///< in registration order
-  bool cores_are_busy = true;           ///< all cores compute, so ranks wait for communication's computations
+  /// By gradient, the unit of stage 3 that its weight belongs to; 0: none. Empty: there are no units.
+  std::vector<std::size_t> units;
+  bool cores_are_busy = true;  ///< all cores compute, so ranks wait for communication's computations
 };
 
 /// One operation between ranks.
@@ -55,5 +57,8 @@ struct StepForecast {
 ///
 /// If the cores are busy, an operation slows backward down by the share of its time in which it computes.
 StepForecast forecast_step(const StepProfile& profile, const std::vector<ForecastBucket>& buckets);
+
+/// How fast a busy core computes while the operation runs, as a fraction of its speed alone.
+double rate_beside(const OperationCost& operation);
 
 }  // namespace lockstep

@@ -94,17 +94,6 @@ void add_numbered(const ModuleTensors& module, std::vector<std::string>& units) 
   }
 }
 
-std::size_t unit_of(const std::string& parameter, const std::vector<std::string>& names) {
-  std::size_t best = 0;
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!is_in(parameter, names[i]) || names[i].size() < length) continue;
-    best = i + 1;
-    length = names[i].size();
-  }
-  return best;
-}
-
 }  // namespace
 
 std::vector<std::string> unit_names(const FuseOptions& options, const ModuleTensors& module) {
@@ -116,6 +105,17 @@ std::vector<std::string> unit_names(const FuseOptions& options, const ModuleTens
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
   return units;
+}
+
+std::size_t unit_of(const std::string& parameter, const std::vector<std::string>& names) {
+  std::size_t best = 0;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!is_in(parameter, names[i]) || names[i].size() < length) continue;
+    best = i + 1;
+    length = names[i].size();
+  }
+  return best;
 }
 
 WeightUnits::WeightUnits(const std::vector<std::string>& names, const std::vector<FusedBucket>& buckets,

@@ -16,6 +16,9 @@ namespace lockstep {
 /// @throws Error  if the module has no submodule of a name or type
 std::vector<std::string> unit_names(const FuseOptions& options, const ModuleTensors& module);
 
+/// The innermost of the units with these names that the parameter is in: its place among them and 1. 0: none.
+std::size_t unit_of(const std::string& parameter, const std::vector<std::string>& names);
+
 /// Weights that are gathered and freed together.
 struct WeightUnit {
   std::string name;                  ///< of the submodule; empty for what is in none

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/parallel/reducer/bucket_layout.h"
+
+namespace lockstep {
+
+/// What stage 3 gathers when it computes with a unit: whole buckets, all that have any of its weights.
+class GatheredUnits {
+ public:
+  /// @param units  by parameter, in registration order: the unit that it belongs to, 0 if it is outside of all. Empty:
+  /// all are outside.
+  GatheredUnits(const std::vector<BucketLayout>& buckets, const std::vector<std::size_t>& units);
+
+  /// The units' numbers, as forward is taken to run them: in the order of their first parameters.
+  const std::vector<std::size_t>& order() const { return order_; }
+  /// The bytes of each bucket that has weights outside of units.
+  std::vector<std::int64_t> outside() const;
+  /// The bytes of each bucket that must be gathered for the unit at `place` of the order while the one at `neighbour`,
+  /// and what is outside of units, is here already.
+  std::vector<std::int64_t> beside(std::size_t place, std::size_t neighbour) const;
+  /// The most that is here at a time: what is outside of units, and two neighbours.
+  std::int64_t most_bytes() const;
+
+ private:
+  bool has(std::size_t unit, std::size_t bucket) const { return has_[unit][bucket]; }
+
+  std::vector<std::int64_t> bytes_;     // by bucket
+  std::vector<std::vector<bool>> has_;  // by unit and bucket; [0] is what is outside
+  std::vector<std::size_t> order_;
+};
+
+}  // namespace lockstep
