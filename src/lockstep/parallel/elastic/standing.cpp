@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
+#include <vector>
+
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -16,16 +18,11 @@ Standing compare_positions(Communicator& group, std::int64_t position, bool is_l
     group.all_gather(all, mine);
   }
   const auto* const numbers = all.data_ptr<std::int64_t>();
-  Standing standing;
-  standing.newest = -1;
+  std::vector<MemberPosition> members;
   for (int rank = 0; rank < group.world_size(); ++rank) {
-    const std::int64_t of_rank = numbers[2 * rank];
-    standing.all_equal = standing.all_equal && of_rank == numbers[0];
-    if (of_rank <= standing.newest) continue;
-    standing.newest = of_rank;
-    standing.source = rank;
-    standing.is_late = numbers[2 * rank + 1] != 0;
+    members.push_back({numbers[2 * rank], numbers[2 * rank + 1] != 0});
   }
+  const Standing standing = standing_of(members);
   if (standing.newest >= 0) return standing;
   throw Error("all ranks that had the training's state are lost", group.membership().where(),
               "resume from the last checkpoint");

@@ -1,0 +1,111 @@
+#include "lockstep/net/worlds/world_member.h"
+
+#include <optional>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/failure_cause.h"
+#include "lockstep/base/log.h"
+#include "lockstep/net/store/prefix_store.h"
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A rank's loss is on the store's list within milliseconds. If the list stays empty for this long, none is lost.
+constexpr milliseconds kUntilTheStoreKnows{5000};
+constexpr milliseconds kBetweenLooks{50};
+
+bool may_be_lost_rank(const std::exception& error) {
+  const FailureCause* const cause = cause_of(error);
+  if (cause == nullptr) return false;
+  return cause->is_consequence() || (cause->kind == FailureCause::Kind::Timeout && cause->rank >= 0);
+}
+
+}  // namespace
+
+void require_lost_rank(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    if (!may_be_lost_rank(error)) throw;
+  }
+}
+
+WorldMember::WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld world, milliseconds timeout,
+                         WorldLinks& links)
+    : self_(std::move(self)),
+      agreement_(std::make_shared<PrefixStore>(std::move(store), "worlds"), self_),
+      world_(std::move(world)),
+      timeout_(timeout),
+      links_(links) {}
+
+// @return  false if the members have changed, or one of them is lost
+bool WorldMember::connect() {
+  if (!agreement_.meet(world_, Deadline::after(timeout_))) return false;
+  try {
+    links_.connect(world_);
+  } catch (const std::exception& error) {
+    if (!may_be_lost_rank(error) && dynamic_cast<const TimeoutError*>(&error) == nullptr) throw;
+    log_info("the next group was not formed: {}", error.what());
+    return false;
+  }
+  return true;
+}
+
+void WorldMember::form(RankWorld next) {
+  links_.disconnect();
+  for (world_ = std::move(next); !connect();) {
+    // If nobody is lost, a connection failed: another attempt with the same members.
+    try {
+      world_ = agreement_.next(world_, false, false, Deadline::after(milliseconds(500)));
+    } catch (const TimeoutError&) {
+      world_ = agreement_.next(world_, true, false, Deadline::after(kUntilTheStoreKnows));
+    }
+  }
+}
+
+void WorldMember::join() { form(agreement_.wait_for_admission(Deadline::never())); }
+
+// A rank that stands still may wake up at any time. On this host it is ended, so that the launcher can replace it; on
+// another one it finds that the others have continued without it.
+void WorldMember::give_up(int global_rank) {
+  agreement_.give_up(global_rank);
+  const int rank = world_.rank_of(global_rank);
+  if (rank < 0 || global_rank == self_.global_rank) return;
+  const Peer& peer = world_.members[static_cast<std::size_t>(rank)];
+  if (peer.host_id == self_.host_id && peer.pid > 1 && peer.pid != self_.pid) links_.end_process(peer.pid);
+}
+
+void WorldMember::recover(const std::exception_ptr& failure) {
+  Deadline until = Deadline::after(kUntilTheStoreKnows);
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    if (!may_be_lost_rank(error)) throw;
+    const FailureCause cause = *cause_of(error);
+    if (cause.kind == FailureCause::Kind::Timeout) give_up(cause.rank);
+    // A rank that failed by itself may live for a while. One that failed because of a lost rank knew of it by the
+    // store.
+    if (cause.kind == FailureCause::Kind::AbortedByPeer) until = Deadline::after(milliseconds(0));
+  }
+  std::optional<RankWorld> next;
+  try {
+    next = agreement_.next(world_, false, false, until);
+  } catch (const TimeoutError&) {
+    std::rethrow_exception(failure);
+  }
+  form(std::move(*next));
+}
+
+bool WorldMember::someone_waits() {
+  const auto now = std::chrono::steady_clock::now();
+  if (world_.rank_of(self_.global_rank) != 0 || now - looked_at_ < kBetweenLooks) return false;
+  looked_at_ = now;
+  return agreement_.someone_waits(world_);
+}
+
+void WorldMember::admit() { form(agreement_.next(world_, true, true, Deadline::after(kUntilTheStoreKnows))); }
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <memory>
+
+#include "lockstep/net/worlds/world_agreement.h"
+
+namespace lockstep {
+
+/// Throws `failure` itself unless it says that the group ended because of a rank that is lost, has left, was not heard
+/// of, or has failed: if one is lost, the others can form another group.
+void require_lost_rank(const std::exception_ptr& failure);
+
+/// What a member does to the processes of a world.
+class WorldLinks {
+ public:
+  virtual ~WorldLinks() = default;
+  /// Ends the connections to the present group, so that those who still wait in it notice.
+  virtual void disconnect() = 0;
+  /// Connects to the others of `world`, all of which are ready to. @throws Error  if that fails, with the cause of a
+  /// lost rank or as a TimeoutError if the others may try again
+  virtual void connect(const RankWorld& world) = 0;
+  /// Ends a process of this host that was not heard of, so that the launcher can replace it.
+  virtual void end_process(int pid) = 0;
+};
+
+/// One process on its way through the job's worlds: it recovers from lost ranks, lets processes in, or is let in. What
+/// decides is here, without the connections themselves. One thread at a time.
+class WorldMember {
+ public:
+  /// @param store    of the job's ranks
+  /// @param world    that this process is in; without members if it has not joined yet
+  /// @param timeout  of collectives
+  /// @param links    outlives this object
+  WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld world, std::chrono::milliseconds timeout,
+              WorldLinks& links);
+
+  const RankWorld& world() const { return world_; }
+  const Peer& self() const { return self_; }
+
+  /// Waits until the members let this process in, and connects to them.
+  /// @throws Error  if they need no more ranks
+  void join();
+  /// Connects those that are left after `failure`, with which a call of the present group ended. Throws `failure`
+  /// itself if no rank is lost.
+  void recover(const std::exception_ptr& failure);
+  /// Lets those who wait in, and connects to them. All members call it at the same place of their work.
+  void admit();
+  /// Whether a process waits to be let in: what the first member sees in the store, which it asks every 50 ms at most.
+  /// The members must agree on the answer.
+  bool someone_waits();
+  /// No more processes are needed. Any member may call it.
+  void close() { agreement_.close(); }
+  /// This process has all that it needs of the others.
+  void leave() { agreement_.leave(); }
+
+ private:
+  void form(RankWorld next);
+  bool connect();
+  void give_up(int global_rank);
+
+  Peer self_;
+  WorldAgreement agreement_;
+  RankWorld world_;
+  std::chrono::milliseconds timeout_;
+  WorldLinks& links_;
+  std::chrono::steady_clock::time_point looked_at_{};  // for processes that wait
+};
+
+}  // namespace lockstep
