@@ -68,8 +68,33 @@ TEST(WorldAgreementTest, ProcessesThatLeftAreNotAwaited) {
   one.leave();
   const RankWorld next = zero.next(first, false, false, Deadline::after(std::chrono::seconds(5)));
   EXPECT_EQ(ranks_of(next), (std::vector<int>{0}));
-  EXPECT_TRUE(zero.meet(next, Deadline::after(std::chrono::seconds(5))));
+  EXPECT_TRUE(zero.meet(next, Deadline::after(std::chrono::seconds(5))).is_complete);
   EXPECT_THROW(one.next(first, false, false, Deadline::after(std::chrono::seconds(5))), Error) << "it is not a member";
+}
+
+TEST(WorldAgreementTest, NamesThoseThatDoNotArrive) {
+  auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_with(0, {0, 1, 2});
+  WorldAgreement zero(store, first.members[0]), one(store, first.members[1]);
+  const WorldMeeting alone = one.meet(first, Deadline::after(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(alone.is_complete);
+  EXPECT_EQ(ranks_of({0, alone.late}), (std::vector<int>{0, 2}));
+  const WorldMeeting meeting = zero.meet(first, Deadline::after(std::chrono::milliseconds(0)));
+  EXPECT_EQ(ranks_of({0, meeting.late}), (std::vector<int>{2}));
+  zero.give_up(2);
+  const RankWorld next = zero.next(first, false, false, Deadline::after(std::chrono::seconds(5)));
+  EXPECT_EQ(ranks_of(next), (std::vector<int>{0, 1}));
+}
+
+TEST(WorldAgreementTest, AMemberThatConnectsIsNotGivenUpAnyMore) {
+  auto store = std::make_shared<MemoryStore>();
+  const RankWorld first = world_with(0, {0, 1, 2});
+  WorldAgreement zero(store, first.members[0]);
+  zero.give_up(1);
+  zero.give_up(2);
+  zero.heard_of(world_with(0, {0, 1}));
+  const RankWorld next = zero.next(first, false, false, Deadline::after(std::chrono::seconds(5)));
+  EXPECT_EQ(ranks_of(next), (std::vector<int>{0, 1}));
 }
 
 TEST(WorldAgreementTest, LetsAProcessIn) {

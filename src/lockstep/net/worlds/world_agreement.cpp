@@ -71,6 +71,7 @@ RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool 
   view.admits = admits;
   if (admits) view.waiting = waiting(current, asked());
   for (;;) {
+    const bool is_last = deadline.passed();
     if (const auto text = store_->try_get(world_key(current.number + 1))) {
       view.next = decode_world(*text);
     } else {
@@ -86,7 +87,7 @@ RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool 
       store_->compare_set(world_key(step.world.number), "", encode(step.world));
       continue;
     }
-    if (deadline.passed()) {
+    if (is_last) {
       throw TimeoutError("no rank of the group is lost, so there is nothing to continue without", where_of(self_),
                          "see the failure that came before this one");
     }
@@ -94,25 +95,23 @@ RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool 
   }
 }
 
-bool WorldAgreement::meet(const RankWorld& world, Deadline deadline) {
+WorldMeeting WorldAgreement::meet(const RankWorld& world, Deadline deadline) {
   store_->set(ready_key(world, self_.global_rank), "1");
   std::vector<std::string> keys{world_key(world.number + 1)};
   for (const Peer& peer : world.members) keys.push_back(ready_key(world, peer.global_rank));
   for (;;) {
+    const bool is_last = deadline.passed();  // looked at first: this process may stand still at any place
     const auto values = store_->try_get_all(keys);
-    if (values.front()) return false;
-    if (std::all_of(values.begin() + 1, values.end(), [](const auto& value) { return value.has_value(); })) return true;
+    if (values.front()) return {};
+    WorldMeeting meeting;
+    for (std::size_t i = 1; i < values.size(); ++i) {
+      if (!values[i]) meeting.late.push_back(world.members[i - 1]);
+    }
+    if (meeting.late.empty()) return {true, {}};
     for (const int lost : gone()) {
-      if (world.rank_of(lost) >= 0) return false;
+      if (world.rank_of(lost) >= 0) return {};
     }
-    if (deadline.passed()) {
-      std::string missing;
-      for (std::size_t i = 1; i < values.size(); ++i) {
-        if (!values[i]) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", describe(world.members[i - 1]));
-      }
-      throw TimeoutError("these ranks live, and did not arrive to form the next group: " + missing, where_of(self_),
-                         "read their logs; raise the timeout (ddp_timeout) if they were only slow");
-    }
+    if (is_last) return meeting;
     std::this_thread::sleep_for(kLook);
   }
 }
@@ -165,6 +164,10 @@ RankWorld WorldAgreement::wait_for_admission(Deadline deadline) {
     }
     std::this_thread::sleep_for(std::min(kLookAtTheDoor, deadline.remaining()));
   }
+}
+
+void WorldAgreement::heard_of(const RankWorld& world) {
+  for (const Peer& peer : world.members) given_up_.erase(peer.global_rank);
 }
 
 void WorldAgreement::leave() {

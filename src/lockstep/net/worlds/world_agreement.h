@@ -11,6 +11,12 @@
 
 namespace lockstep {
 
+/// How members met before they connect.
+struct WorldMeeting {
+  bool is_complete = false;  ///< all are ready; else one of them is gone or late, or another world has been proposed
+  std::vector<Peer> late;    ///< those that had not arrived by the deadline, and are not known to be gone
+};
+
 /// One process's part in the agreement on worlds: what `next_step` decides, over the job's store. No process leads: any
 /// member may propose, and the store, which is outside of the ranks, keeps the first proposal. One thread at a time.
 class WorldAgreement {
@@ -26,13 +32,13 @@ class WorldAgreement {
   /// @throws Error  if the other members continue without this process
   RankWorld next(const RankWorld& current, bool must_change, bool admits, Deadline deadline);
   /// Reports that this process is ready to connect `world`, and waits for its other members.
-  /// @return  false if one of them is gone, or another world has been proposed meanwhile
-  /// @throws TimeoutError  naming the members that did not arrive
-  bool meet(const RankWorld& world, Deadline deadline);
+  WorldMeeting meet(const RankWorld& world, Deadline deadline);
 
   /// From now on these members of the present world count as gone, although their processes may live: they were not
   /// heard of within the timeout.
   void give_up(int global_rank) { given_up_.insert(global_rank); }
+  /// The members of `world` have connected, so none of them counts as given up any more.
+  void heard_of(const RankWorld& world);
 
   /// A member's look for processes that want to join.
   bool someone_waits(const RankWorld& current);

@@ -7,6 +7,7 @@
 #include "lockstep/base/failure_cause.h"
 #include "lockstep/base/log.h"
 #include "lockstep/net/store/prefix_store.h"
+#include "lockstep/net/store/store_protocol.h"
 
 namespace lockstep {
 namespace {
@@ -43,7 +44,12 @@ WorldMember::WorldMember(std::shared_ptr<Store> store, Peer self, RankWorld worl
 
 // @return  false if the members have changed, or one of them is lost
 bool WorldMember::connect() {
-  if (!agreement_.meet(world_, Deadline::after(timeout_))) return false;
+  const WorldMeeting meeting = agreement_.meet(world_, Deadline::after(timeout_));
+  for (const Peer& late : meeting.late) {
+    log_info("{} did not arrive to form the next group, and is given up", describe(late));
+    give_up(late.global_rank);
+  }
+  if (!meeting.is_complete) return false;
   try {
     links_.connect(world_);
   } catch (const std::exception& error) {
@@ -64,6 +70,7 @@ void WorldMember::form(RankWorld next) {
       world_ = agreement_.next(world_, true, false, Deadline::after(kUntilTheStoreKnows));
     }
   }
+  agreement_.heard_of(world_);
 }
 
 void WorldMember::join() { form(agreement_.wait_for_admission(Deadline::never())); }
