@@ -126,11 +126,35 @@ TEST_F(Spares, EndWithTheJob) {
   }
 }
 
-TEST_F(Spares, AreDoneWithoutWhereTheyEnd) {
+TEST_F(Spares, AreFollowedByOthersIfTheyAreKilled) {
   RunningProgram run(job({}, shell("echo n=$TORCHELASTIC_RESTART_COUNT; echo pid=$$; exec sleep 300")), kTold);
-  ASSERT_TRUE(run.wait_for("warm spares are loaded: 1", soon()));
-  ASSERT_EQ(::kill(waiting(run).at(0), SIGKILL), 0);
-  ASSERT_TRUE(run.wait_for("no warm spare for local rank 0: it ended by itself", soon())) << run.err();
+  std::set<pid_t> killed;
+  for (int i = 0; i < 3; ++i) {
+    while (count_of(run.err(), "warm spares are loaded: 1") <= i) ASSERT_TRUE(run.wait_for_more(soon())) << run.err();
+    const pid_t spare = waiting(run).at(0);
+    EXPECT_TRUE(killed.insert(spare).second);
+    ASSERT_EQ(::kill(spare, SIGKILL), 0);
+  }
+  while (count_of(run.err(), "warm spares are loaded: 1") < 4) ASSERT_TRUE(run.wait_for_more(soon())) << run.err();
+  const pid_t spare = waiting(run).at(0);
+  ASSERT_EQ(::kill(await_pids(run, 1).at(0), SIGKILL), 0);
+  ASSERT_TRUE(run.wait_for("n=1\n", soon())) << run.err();
+  EXPECT_EQ(await_pids(run, 2).at(1), spare) << "the last one takes over";
+}
+
+// A program that ends before its main function, as one that lacks a library would, but only where it is a spare.
+TEST_F(Spares, AreDoneWithoutWhereTheyEndAtOnce) {
+  const TemporaryFolder folder;
+  const std::string library = folder / "ends.so";
+  std::ofstream(folder / "ends.c") << "#include <stdlib.h>\n#include <unistd.h>\n__attribute__((constructor)) static "
+                                      "void end(void) { if (getenv(\"LOCKSTEP_SPARE\")) _exit(3); }\n";
+  const ProgramEnd built = run_program({"cc", "-shared", "-fPIC", "-o", library, folder / "ends.c"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  Changes changes = kTold;
+  changes["LD_PRELOAD"] = library;
+  RunningProgram run(job({}, shell("echo n=$TORCHELASTIC_RESTART_COUNT; echo pid=$$; exec sleep 300")), changes);
+  ASSERT_TRUE(run.wait_for("no warm spare for local rank 0: 2 in a row ended before they were needed", soon()))
+      << run.err();
   ASSERT_EQ(::kill(await_pids(run, 1).at(0), SIGKILL), 0);
   EXPECT_TRUE(run.wait_for("n=1\n", soon())) << "started afresh";
 }

@@ -20,6 +20,11 @@
 namespace lockstep {
 namespace {
 
+// A spare that ended is followed by another one, unless so many have ended in a row: those that had not even loaded
+// cost the ranks time, so fewer of them.
+constexpr int kMostEndsWhileLoading = 2;
+constexpr int kMostEnds = 20;
+
 std::string value_in(const std::vector<std::string>& environment, const std::string& name) {
   for (const std::string& entry : environment) {
     if (entry.compare(0, name.size() + 1, name + "=") == 0) return entry.substr(name.size() + 1);
@@ -98,6 +103,7 @@ void SpareRanks::start(int local_rank, ChildCommand command) {
     return give_up(local_rank, "no socket: " + errno_text(errno));
   }
   auto spare = std::make_unique<Spare>();
+  spare->command = command;
   spare->socket = UniqueFd(ends[0]);
   const UniqueFd other_end(ends[1]);
   const std::string preloaded = value_in(command.environment, "LD_PRELOAD");
@@ -118,7 +124,7 @@ void SpareRanks::start(int local_rank, ChildCommand command) {
   spares_[local_rank] = std::move(spare);
 }
 
-// The spare is loaded, or it has ended.
+// The spare is loaded, or it has ended, or was killed.
 void SpareRanks::take_sign(int local_rank) {
   Spare& spare = *spares_.at(local_rank);
   char sign = 0;
@@ -126,12 +132,22 @@ void SpareRanks::take_sign(int local_rank) {
     spare.loaded = true;
     return load_next();
   }
-  loop_.forget(spare.watch);
-  ::kill(spare.process.pid, SIGKILL);
-  ::waitpid(spare.process.pid, nullptr, 0);
-  guard_.remove_group(spare.process.pid);
+  take_end(local_rank);
+}
+
+void SpareRanks::take_end(int local_rank) {
+  const std::unique_ptr<Spare> spare = std::move(spares_.at(local_rank));
   spares_.erase(local_rank);
-  give_up(local_rank, "it ended by itself before it was needed");
+  loop_.forget(spare->watch);
+  ::kill(spare->process.pid, SIGKILL);
+  ::waitpid(spare->process.pid, nullptr, 0);
+  guard_.remove_group(spare->process.pid);
+  if (++ended_in_a_row_ >= (spare->loaded ? kMostEnds : kMostEndsWhileLoading)) {
+    return give_up(local_rank, fmt::format("{} in a row ended before they were needed", ended_in_a_row_));
+  }
+  log_warning("the warm spare for local rank {} ended before it was needed: another one is loaded", local_rank);
+  wanted_.emplace(local_rank, std::move(spare->command));
+  load_next();
 }
 
 void SpareRanks::give_up(int local_rank, const std::string& why) {
@@ -147,7 +163,10 @@ std::optional<ChildProcess> SpareRanks::release(int local_rank, const ChildComma
   const std::unique_ptr<Spare> spare = std::move(found->second);
   spares_.erase(found);
   loop_.forget(spare->watch);
-  if (send_start(spare->socket.get(), command)) return std::move(spare->process);
+  if (send_start(spare->socket.get(), command)) {
+    ended_in_a_row_ = 0;
+    return std::move(spare->process);
+  }
   ::kill(spare->process.pid, SIGKILL);
   ::waitpid(spare->process.pid, nullptr, 0);
   guard_.remove_group(spare->process.pid);

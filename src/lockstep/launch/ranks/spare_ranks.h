@@ -36,6 +36,7 @@ class SpareRanks {
 
  private:
   struct Spare {
+    ChildCommand command;  // of the rank, to start another spare if this one ends
     ChildProcess process;
     UniqueFd socket;
     bool loaded = false;
@@ -44,13 +45,15 @@ class SpareRanks {
   void load_next();
   void start(int local_rank, ChildCommand command);
   void take_sign(int local_rank);
+  void take_end(int local_rank);
   void give_up(int local_rank, const std::string& why);
 
   EventLoop& loop_;
   OrphanGuard& guard_;
   std::map<int, ChildCommand> wanted_;
   std::map<int, std::unique_ptr<Spare>> spares_;
-  bool useless_ = false;  // one ended by itself, so others would too
+  int ended_in_a_row_ = 0;  // spares that ended before they were needed
+  bool useless_ = false;    // so many did that others would, too
 };
 
 /// The path of the library that waits, in the launcher's own folder.
