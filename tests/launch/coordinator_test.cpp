@@ -1,100 +1,15 @@
 // The rules of an elastic job, without sockets, processes or waits: reports and times are the input, orders the output.
-#include "lockstep/launch/elastic/coordinator.h"
-
 #include <gtest/gtest.h>
 
-#include <map>
+#include "tests/launch/coordinator_job.h"
 
 namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
-using Report = HostReport::Kind;
-using Order = HostOrder::Kind;
-
-// A job of hosts "a" (which serves), "b", ...; each reports ready as soon as it is told to stop, unless it is slow.
-class Job {
- public:
-  Job(int min_hosts, int max_hosts, int max_restarts = 0)
-      : entry_(entry("a", min_hosts, max_hosts, max_restarts)), coordinator_(entry_, {60s, 30s, 2s}, now_) {}
-
-  static HostEntry entry(const std::string& id, int min_hosts, int max_hosts, int max_restarts) {
-    HostEntry entry;
-    entry.id = id;
-    entry.name = "host-" + id;
-    entry.min_nodes = min_hosts;
-    entry.max_nodes = max_hosts;
-    entry.max_restarts = max_restarts;
-    entry.run_id = "none";
-    entry.version = "1";
-    entry.program = "./train";
-    entry.program_digest = "11";
-    return entry;
-  }
-  HostEntry like(const std::string& id) const {
-    HostEntry entry = entry_;
-    entry.id = id;
-    entry.name = "host-" + id;
-    return entry;
-  }
-
-  void join(const HostEntry& entry) {
-    HostReport report;
-    report.host = entry.id;
-    report.entry = entry;
-    take(report);
-  }
-  void join(const std::string& id) { join(like(id)); }
-  void say(const std::string& host, Report kind, const std::string& text = {}, bool blames = false) {
-    HostReport report;
-    report.kind = kind;
-    report.host = host;
-    report.text = text;
-    report.blames_a_peer = blames;
-    report.generation = world_.generation;
-    take(report);
-  }
-  void pass(std::chrono::milliseconds time) {
-    now_ += time;
-    if (coordinator_.next_time() && *coordinator_.next_time() <= now_) coordinator_.act_on_time(now_);
-    collect();
-  }
-  // The hosts of the running world, as "abc"; "" if none is running.
-  std::string running() const { return runs_ ? hosts() : ""; }
-  const World& world() const { return world_; }
-  const HostOrder& last(const std::string& host) { return last_[host]; }
-  void make_slow(const std::string& host) { slow_ = host; }
-
- private:
-  std::string hosts() const {
-    std::string text;
-    for (const World::Host& host : world_.hosts) text += host.id;
-    return text;
-  }
-  void take(const HostReport& report) {
-    coordinator_.take(report, now_);
-    collect();
-  }
-  void collect() {
-    for (auto& [host, order] : coordinator_.take_orders()) {
-      last_[host] = order;
-      if (order.kind == Order::Begin) {
-        world_ = order.world;
-        runs_ = true;
-      }
-      if (order.kind == Order::Stop || order.kind == Order::End) runs_ = false;
-      if (order.kind == Order::Stop && host != slow_) say(host, Report::Ready);
-    }
-  }
-
-  Coordinator::Time now_{};
-  HostEntry entry_;
-  Coordinator coordinator_;
-  World world_;
-  bool runs_ = false;
-  std::map<std::string, HostOrder> last_;
-  std::string slow_;
-};
+using Job = CoordinatorJob;
+using Report = CoordinatorJob::Report;
+using Order = CoordinatorJob::Order;
 
 TEST(Coordinator, BeginsAtOnceWithTheMostHosts) {
   Job job(2, 3);

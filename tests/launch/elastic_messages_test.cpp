@@ -26,7 +26,7 @@ TEST(ElasticMessages, SayWhatWasMeant) {
 
   HostOrder order;
   order.kind = HostOrder::Kind::Begin;
-  order.world = {4, 1, {{"ab12", "host-a", 2}, {"cd34", "host-b", 3}}, 29511};
+  order.world = {4, 1, {{"ab12", "host-a", 2}, {"cd34", "host-b", 3}}, 29511, 7};
   const HostOrder begin = parse_order(to_text(order));
   EXPECT_EQ(begin.world.generation, 4);
   EXPECT_EQ(begin.world.restarts, 1);
@@ -34,6 +34,12 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   ASSERT_EQ(begin.world.hosts.size(), 2U);
   EXPECT_EQ(begin.world.hosts[1].name, "host-b");
   EXPECT_EQ(begin.world.hosts[1].local_ranks, 3);
+  EXPECT_EQ(begin.world.first_member, 7);
+
+  HostOrder grant = order_to(HostOrder::Kind::Member);
+  EXPECT_EQ(parse_order(to_text(grant)).member, -1);
+  grant.member = 9;
+  EXPECT_EQ(parse_order(to_text(grant)).member, 9);
 }
 
 TEST(ElasticMessages, AreCompletedByTheStoreForALostHost) {

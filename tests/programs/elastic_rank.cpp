@@ -2,8 +2,9 @@
 //   elastic_rank [fuse|twice] STEPS [RANK STEP PLACE]...
 // With fuse it asks for a fused update, and with twice for a second loop, which elastic_loop refuses.
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
-// (it has them, and has not updated) or update (it has updated). Rank 0 of the end prints the bits of weights and
-// optimizer as a number, and how many ranks there were.
+// (it has them, and has not updated) or update (it has updated). If PLACE is say, it prints "in step STEP" instead;
+// if it is slow, the steps from STEP on take longer while there are fewer than RANK ranks, so that others have
+// time to join. Rank 0 of the end prints the bits of weights and optimizer as a number, and how many ranks there were.
 #include <signal.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/types.h>
@@ -11,11 +12,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lockstep/comm/process_group.h"
@@ -32,6 +35,25 @@ struct Death {
   std::string place;
 };
 std::vector<Death> deaths;
+
+// The time that a step takes until the ranks are complete: of a process that joins, most passes before it asks.
+constexpr std::chrono::milliseconds kSlowStep{10};
+
+void maybe_wait(std::int64_t step, int ranks) {
+  for (const Death& each : deaths) {
+    if (each.place == "slow" && step >= each.step && ranks < std::stoi(each.rank)) {
+      std::this_thread::sleep_for(kSlowStep);
+    }
+  }
+}
+
+void maybe_say(std::int64_t step) {
+  for (const Death& each : deaths) {
+    if (each.place != "say" || each.step != step || each.rank != std::getenv("RANK")) continue;
+    std::printf("in step %lld\n", static_cast<long long>(step));
+    std::fflush(stdout);
+  }
+}
 
 void maybe_die(std::int64_t step, const std::string& place) {
   if (std::getenv("LOCKSTEP_MEMBER") != nullptr) return;  // it took a lost rank's place
@@ -74,6 +96,8 @@ int run(std::int64_t steps, const std::string& refused) {
     if (refused == "fuse") ddp.fuse(optimizer);
     while (now.next()) {
       const std::int64_t step = now.step();
+      maybe_say(step);
+      maybe_wait(step, now.group()->world_size());
       maybe_die(step, "start");
       ddp.run_shards(static_cast<std::uint64_t>(step), [&](std::int64_t shard) {
         if (shard + 1 == ddp.shards().end) maybe_die(step, "shard");

@@ -24,14 +24,20 @@ bool by_time(const Deadline& a, const Deadline& b) { return a.at() < b.at(); }
 }  // namespace
 
 Attempt::Attempt(LauncherParts parts, NodeGroup& nodes, SignalInbox& signals)
-    : parts_(parts), nodes_(nodes), signals_(signals), ranks_(parts, [this](const RankEnd& end) { take_end(end); }) {
+    : parts_(parts),
+      nodes_(nodes),
+      signals_(signals),
+      ranks_(
+          parts, [this](const RankEnd& end) { take_end(end); }, [this] { nodes_.report_survival(); }) {
   signal_watch_ = parts_.loop.watch_readable(signals_.fd(), [this] { take_signals(); });
   outcome_watch_ = parts_.loop.watch_readable(nodes_.outcome().fd(), [this] { take_outcome(); });
+  grant_watch_ = parts_.loop.watch_readable(nodes_.grants().fd(), [this] { take_grants(); });
 }
 
 Attempt::~Attempt() {
   parts_.loop.forget(signal_watch_);
   parts_.loop.forget(outcome_watch_);
+  parts_.loop.forget(grant_watch_);
 }
 
 void Attempt::run() {
@@ -57,41 +63,57 @@ std::string Attempt::story_of_other_node() const {
   return outcome_->story;
 }
 
-void Attempt::start(const std::vector<RankPlace>& places) {
-  restarts_ = places.front().restart_count;
-  next_member_ = places.front().world_size;
-  ranks_.start(places);
-}
+void Attempt::start(const std::vector<RankPlace>& places) { ranks_.start(places); }
 
-// Ranks that have announced it continue without one that fails, as long as one of them is there or has succeeded.
+// Ranks that have announced it continue without one that fails, as long as one of them is there or has succeeded. If
+// the last one of this node fails, the other nodes may have one.
 bool Attempt::is_survived(const RankEnd& end) const {
   if (failed_ || has_reported_ || outcome_ || signal_ || end.status.success() || end.was_asked) return false;
-  return ranks_.last_announced_survival() && (ranks_.running_members() > 0 || ranks_.a_member_succeeded());
+  const bool has_others = ranks_.running_members() > 0 || ranks_.a_member_succeeded() || nodes_.spans_nodes();
+  return ranks_.last_announced_survival() && has_others;
 }
 
 void Attempt::continue_without(const RankEnd& end) {
   ranks_.note_survived();
-  const int left = ranks_.running_members();
   const std::string who =
       fmt::format("rank {} (local rank {}, pid {}) on {}", end.rank, end.local_rank, end.pid, host_name());
-  if (!end.was_member) {
-    log_warning("{}, which was to take a lost rank's place, ended: {}", who, end.status.describe());
+  if (end.was_member) {
+    log_warning("{} ended: {}. {}", who, end.status.describe(), survivors());
   } else {
-    const std::string others = left > 0
-                                   ? fmt::format("continue with {} rank{} on this host", left, left == 1 ? "" : "s")
-                                   : std::string("had finished their work");
-    log_warning("{} ended: {}. The others {}", who, end.status.describe(), others);
+    log_warning("{}, which was to join the running ranks, ended: {}", who, end.status.describe());
+  }
+  if (ranks_.a_member_succeeded()) return;
+  if (ranks_.running_members() > 0) {
+    nodes_.report_survival();  // the announcement may not have been seen yet
+  } else if (end.was_member) {
+    own_story_ = describe_failure(*first_failure(ranks_.ends()));
+    nodes_.report_bereft(own_story_);
   }
   // A process that was not let in, and ended by itself, would do so again.
-  if (left > 0 && (end.was_member || end.status.signal != 0)) replace(end);
+  if (!end.was_member && end.status.signal == 0) return;
+  to_replace_.push_back(end);
+  nodes_.ask_for_member();
 }
 
-void Attempt::replace(const RankEnd& end) {
-  if (!nodes_.replaces_ranks() || restarts_ >= parts_.plan.max_restarts) return;
-  ++restarts_;
-  nodes_.note_replacement();
+std::string Attempt::survivors() const {
+  const int left = ranks_.running_members();
+  if (left > 0) return fmt::format("The others continue with {} rank{} on this host", left, left == 1 ? "" : "s");
+  if (ranks_.a_member_succeeded()) return "The others had finished their work";
+  return "No rank is left on this host: the ranks of other hosts continue";
+}
+
+void Attempt::take_grants() {
+  for (const std::optional<int> member : nodes_.grants().take()) {
+    if (to_replace_.empty()) continue;
+    const RankEnd end = std::move(to_replace_.front());
+    to_replace_.pop_front();
+    if (member && !failed_ && !has_reported_ && !outcome_ && !signal_) replace(end, *member);
+  }
+}
+
+void Attempt::replace(const RankEnd& end, int member) {
   try {
-    ranks_.replace_last(next_member_++);
+    ranks_.replace(end, member);
   } catch (const Error& error) {
     log_warning("no process takes the place of rank {}: {}", end.rank, error.happened());
   }
@@ -114,7 +136,7 @@ void Attempt::take_end(const RankEnd& last) {
   if (failed_) {
     const bool is_stopping = has_reported_ || outcome_ || signal_;
     if (!end.was_asked && !is_stopping) report_once_cause_is_known();
-  } else if (ranks_.all_ended() && !signal_) {
+  } else if (ranks_.all_ended() && !signal_ && ranks_.a_member_succeeded()) {
     nodes_.report_success();
   }
 }
@@ -142,7 +164,11 @@ void Attempt::report_failure() {
 void Attempt::take_outcome() {
   parts_.loop.forget(outcome_watch_);  // an attempt has only one outcome
   outcome_ = nodes_.outcome().get();
-  if (!outcome_ || outcome_->success) return;
+  if (!outcome_) return;
+  if (outcome_->success) {  // processes that were to join are not needed any more
+    if (!ranks_.all_ended() && !signal_) ranks_.stop(SIGTERM, parts_.plan.grace_after_failure);
+    return;
+  }
   if (!outcome_->is_final) log_warning("{}", outcome_->story);
   // The ranks get more time to save their state after a signal, and if nothing has failed.
   const auto grace = outcome_->has_time ? parts_.plan.grace_after_signal : parts_.plan.grace_after_failure;

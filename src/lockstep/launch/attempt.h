@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +38,9 @@ class Attempt {
   void take_end(const RankEnd& end);
   bool is_survived(const RankEnd& end) const;
   void continue_without(const RankEnd& end);
-  void replace(const RankEnd& end);
+  std::string survivors() const;
+  void take_grants();
+  void replace(const RankEnd& end, int member);
   void report_once_cause_is_known();
   void report_failure();
   void take_outcome();
@@ -50,8 +53,8 @@ class Attempt {
   RankGroup ranks_;
   EventLoop::Token signal_watch_ = 0;
   EventLoop::Token outcome_watch_ = 0;
-  int restarts_ = 0;     // before this attempt, and ranks that were replaced in it
-  int next_member_ = 0;  // number of the next process that takes a lost rank's place
+  EventLoop::Token grant_watch_ = 0;
+  std::deque<RankEnd> to_replace_;  // lost ranks for which a process was asked
   bool failed_ = false;
   bool has_reported_ = false;  // a failure, to the other nodes
   bool urgent_ = false;

@@ -53,6 +53,7 @@ std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes,
   for (int local_rank = 0; local_rank < plan.local_ranks; ++local_rank) {
     RankPlace place;
     place.rank = agreement.first_rank + local_rank;
+    if (agreement.first_member >= 0) place.member = place.rank;
     place.local_rank = local_rank;
     place.world_size = agreement.world_size;
     place.local_world_size = plan.local_ranks;

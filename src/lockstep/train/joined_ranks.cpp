@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
@@ -20,12 +21,19 @@ std::optional<std::chrono::milliseconds> timeout_in(const TrainingArguments& arg
   return std::chrono::milliseconds(static_cast<std::int64_t>(*args.ddp_timeout * 1000));
 }
 
-// The ranks of this job; null if this process is alone.
+// A rank without a shard would have nothing to do.
+std::shared_ptr<Survival> survival_with(std::unique_ptr<ElasticGroup> group, const TrainingArguments& args) {
+  group->limit(static_cast<int>(args.virtual_shards));
+  return std::make_shared<Survival>(std::move(group));
+}
+
+// The ranks of this job; null if this process is alone, and no other can join it.
 std::shared_ptr<Communicator> joined_group(const TrainerOptions& options) {
   if (options.process_group) return options.process_group;
   if (is_initialized()) return default_group();
   adopt_launcher_environment();
-  if (env_int("WORLD_SIZE").value_or(1) < 2) return nullptr;  // if RANK is missing, joining reports it
+  const bool others_may_join = options.args.survive_lost_ranks && env_string("LOCKSTEP_SURVIVAL_FILE");
+  if (env_int("WORLD_SIZE").value_or(1) < 2 && !others_may_join) return nullptr;  // joining reports a missing RANK
   ProcessGroupOptions how;
   how.backend = options.args.ddp_backend.value_or("");
   how.timeout = timeout_in(options.args);
@@ -40,7 +48,7 @@ void join_ranks(TrainerContext& context) {
   const std::string engine = args.ddp_backend.value_or("");
   if (args.survive_lost_ranks && is_replacement()) {
     const auto timeout = timeout_in(args).value_or(default_timeout(engine));
-    context.survival = std::make_shared<Survival>(std::make_unique<ElasticGroup>(engine, timeout));
+    context.survival = survival_with(std::make_unique<ElasticGroup>(engine, timeout), args);
     context.rank_alone = 1;
     return;
   }
@@ -51,7 +59,7 @@ void join_ranks(TrainerContext& context) {
       throw UsageError("survive_lost_ranks with a process_group of the program's own, or with a trace", "Trainer",
                        "leave one of them out: ranks that are lost change the group");
     }
-    context.survival = std::make_shared<Survival>(std::make_unique<ElasticGroup>(group, engine));
+    context.survival = survival_with(std::make_unique<ElasticGroup>(group, engine), args);
   }
   context.group = group && group->world_size() > 1 ? group : nullptr;
 }

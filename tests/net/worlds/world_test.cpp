@@ -44,6 +44,11 @@ TEST(NextStep, LetsOthersInOnlyIfAllMembersHaveAgreed) {
   EXPECT_EQ(ranks_of(next_step(view).world), (std::vector<int>{0, 7})) << "8 is lost, and 0 is a member";
 }
 
+TEST(NextStep, LetsNoMoreInThanTheWorldMayHave) {
+  WorldView view{world_with(0, {0, 1, 2}), {}, {1}, world_with(0, {7, 8, 9}).members, true, false, 4};
+  EXPECT_EQ(ranks_of(next_step(view).world), (std::vector<int>{0, 2, 7, 8})) << "9 waits until one is lost";
+}
+
 TEST(NextStep, AdoptsWhatIsStoredWhateverItKnowsItself) {
   const WorldStep step = next_step({world_with(0, {0, 1, 2}), world_with(1, {0, 1}), {1}, {}, true, true});
   EXPECT_EQ(step.kind, StepKind::Adopt);

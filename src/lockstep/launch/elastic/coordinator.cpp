@@ -21,6 +21,7 @@ void Coordinator::take(const HostReport& report, Time now) {
   Host* const host = find(report.host);
   if (host == nullptr) return;  // it was declared lost before
   if (report.kind == HostReport::Kind::Lost) {
+    host->is_gone = true;
     send(*host, order_to(HostOrder::Kind::Rejoin,
                          fmt::format("host {} was taken for lost: {}", name_of(host->entry), report.text)));
     return lose(report.host, fmt::format("host {} was lost: {}", name_of(host->entry), report.text), now);
@@ -41,6 +42,14 @@ void Coordinator::take(const HostReport& report, Time now) {
     case HostReport::Kind::Succeeded:
       host->succeeded = true;
       return end_if_all_succeeded();
+    case HostReport::Kind::Survives:
+      host->survives = true;
+      host->bereft = false;
+      return;
+    case HostReport::Kind::Bereft:
+      return bereave(*host, report.text, now);
+    case HostReport::Kind::NeedsRank:
+      return grant_member(*host);
     case HostReport::Kind::Answers:
       host->answered = true;
       return fail_if_all_answered(now);
@@ -62,8 +71,9 @@ void Coordinator::admit(const HostReport& report, Time now) {
   const bool serves = report.entry.id == job_.id;
   hosts_.insert(serves ? hosts_.begin() : hosts_.end(), host);
   if (phase_ == Phase::Gathering) return begin_if_complete(now);
-  if (placed() < job_.max_nodes) return gather_again(fmt::format("host {} joined", name_of(report.entry)), true, now);
-  send_wait(hosts_.back());
+  if (placed() == job_.max_nodes) return send_wait(hosts_.back());
+  if (goes_on()) return let_in(hosts_.back());
+  gather_again(fmt::format("host {} joined", name_of(report.entry)), true, now);
 }
 
 void Coordinator::send_wait(const Host& host) {
@@ -101,7 +111,8 @@ void Coordinator::fail(const std::string& story, Time now) {
 
 void Coordinator::lose(std::string id, const std::string& what, Time now) {
   const auto host = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& each) { return each.entry.id == id; });
-  const bool mattered = host->placed && !host->succeeded;
+  const Host lost = std::move(*host);
+  const bool mattered = lost.placed && !lost.succeeded;
   hosts_.erase(host);
   if (phase_ == Phase::Over) return;
   if (id == job_.id) return end(false, what + "; it serves the rendezvous, so the job ends");
@@ -113,6 +124,7 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
     return begin_if_complete(now);
   }
   if (!mattered) return end_if_all_succeeded();
+  if (goes_on()) return go_on_without(lost, what);
   // With a fixed number of hosts and no restarts, the user does not want to wait for another host.
   if (job_.min_nodes == job_.max_nodes && job_.max_restarts == 0) return end(false, what);
   gather_again(what, false, now);
@@ -172,17 +184,21 @@ void Coordinator::begin(Time now) {
   HostOrder order = order_to(HostOrder::Kind::Begin);
   order.world.generation = ++worlds_;
   order.world.restarts = restarts_;
+  next_member_ = 0;
+  int given = 0;
   for (Host& host : hosts_) {
-    host.placed = static_cast<int>(order.world.hosts.size()) < job_.max_nodes;
+    host.placed = given < job_.max_nodes;
     host.ready = !host.placed;
-    host.succeeded = false;
+    host.succeeded = host.survives = host.bereft = false;
     if (host.placed) {
-      order.world.hosts.push_back({host.entry.id, name_of(host.entry), host.entry.local_ranks});
+      ++given;
+      take_members(host);
     } else {
       host.since = now;
       send_wait(host);
     }
   }
+  order.world.hosts = places();
   for (const Host& host : hosts_) {
     if (host.placed) send(host, order);
   }
@@ -190,9 +206,12 @@ void Coordinator::begin(Time now) {
 
 void Coordinator::end_if_all_succeeded() {
   if (phase_ != Phase::Running && phase_ != Phase::InDoubt) return;
-  const bool all =
-      std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.succeeded || !host.placed; });
-  if (all) end(true, "");
+  const auto needs_nothing = [](const Host& host) { return host.succeeded || host.bereft || !host.placed; };
+  const auto has_result = [](const Host& host) { return host.placed && host.succeeded; };
+  if (std::all_of(hosts_.begin(), hosts_.end(), needs_nothing) &&
+      std::any_of(hosts_.begin(), hosts_.end(), has_result)) {
+    end(true, "");
+  }
 }
 
 void Coordinator::end(bool success, const std::string& story) {

@@ -21,7 +21,8 @@ namespace lockstep {
 ///              passed, which leaves others time to join. After a loss or a failure it begins as soon as all hosts that
 ///              are left are ready.
 ///   running    A failed rank, a lost host or a new host ends the ranks of all hosts, and gathering starts again. A
-///              failure uses up a restart; a change of hosts does not.
+///              failure uses up a restart; a change of hosts does not. If the ranks of all hosts survive the loss of
+///              others, they continue instead: a lost host's ranks are lost, and a new host's ranks join them.
 ///   in doubt   Ranks report that they lost a peer. The loss becomes a failure only after every host has been probed; a
 ///              host that does not answer is declared lost.
 ///   over       All ranks succeeded, no restart was left, or too few hosts joined.
@@ -45,8 +46,19 @@ class Coordinator {
   void give_up(const std::string& story) { end(false, story); }
   /// When `act_on_time` should be called next.
   std::optional<Time> next_time() const;
+  /// The processes of a running world that were lost with their host.
+  struct LostHost {
+    std::int64_t generation = 0;
+    std::string name;
+    std::string cause;
+    std::vector<int> members;
+  };
+
   /// Orders since the last call, each with the id of the host that must get it.
   std::vector<std::pair<std::string, HostOrder>> take_orders();
+
+  /// Lost hosts since the last call whose ranks the others survive.
+  std::vector<LostHost> take_lost_hosts() { return std::exchange(lost_hosts_, {}); }
 
   bool is_over() const { return phase_ == Phase::Over; }
   bool has_hosts() const { return !hosts_.empty(); }
@@ -60,6 +72,10 @@ class Coordinator {
     bool ready = true;    // no rank of it runs
     bool succeeded = false;
     bool answered = false;
+    bool survives = false;     // its ranks survive the loss of others
+    bool bereft = false;       // it has no such rank now
+    bool is_gone = false;      // it was not heard of, or its launcher was killed: its ranks can say nothing themselves
+    std::vector<int> members;  // numbers of its processes in this world
   };
 
   void admit(const HostReport& report, Time now);
@@ -68,6 +84,17 @@ class Coordinator {
   void fail_if_all_answered(Time now);
   /// @param id  by value: the caller's string may belong to the lost host, which is erased here
   void lose(std::string id, const std::string& what, Time now);
+  // A job whose ranks survive the loss of others: coordinator_survival.cpp.
+  bool goes_on() const;
+  void go_on_without(const Host& lost, const std::string& what);
+  void bereave(Host& host, const std::string& story, Time now);
+  void grant_member(Host& host);
+  void let_in(Host& host);
+  void take_members(Host& host);
+  void let_in_who_waits();
+  void note(const std::string& text, const std::string& except = {});
+  std::vector<World::Host> places() const;
+
   void gather_again(const std::string& why, bool has_time, Time now);
   void begin_if_complete(Time now);
   void begin(Time now);
@@ -98,7 +125,9 @@ class Coordinator {
   bool changed_since_report_ = false;  // the missing hosts have changed since then
   Time probed_;
   std::string doubtful_story_;
+  int next_member_ = 0;  // number of the next process that joins the running world
   std::vector<std::pair<std::string, HostOrder>> orders_;
+  std::vector<LostHost> lost_hosts_;
 };
 
 }  // namespace lockstep

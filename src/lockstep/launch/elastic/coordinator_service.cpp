@@ -107,13 +107,22 @@ void CoordinatorService::wait_for_report(std::int64_t& number) {
 
 void CoordinatorService::send_orders() {
   std::vector<std::pair<std::string, HostOrder>> orders;
+  std::vector<Coordinator::LostHost> lost_hosts;
   {
     const std::lock_guard lock(mutex_);
     orders = coordinator_.take_orders();
+    lost_hosts = coordinator_.take_lost_hosts();
+  }
+  for (const Coordinator::LostHost& host : lost_hosts) {
+    for (const int member : host.members) {
+      server_.mark_lost(host.generation - 1, LostRank{member, host.name, host.cause});
+    }
   }
   bool has_port = false;  // all these orders begin one world
   for (auto& [host, order] : orders) {
-    if (order.kind == HostOrder::Kind::Begin) {
+    if (order.kind == HostOrder::Kind::Begin && order.world.first_member >= 0) {
+      order.world.master_port = port_->number();
+    } else if (order.kind == HostOrder::Kind::Begin) {
       server_.forget_generations_before(order.world.generation - 1);
       if (!std::exchange(has_port, true)) port_.emplace();
       order.world.master_port = port_->number();

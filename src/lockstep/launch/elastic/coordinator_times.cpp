@@ -10,8 +10,9 @@ namespace lockstep {
 void Coordinator::act_on_time(Time now) {
   if (phase_ == Phase::InDoubt && now >= probed_ + rules_.probe_timeout) {
     // Only the first one: losing it makes all others report again that they are ready.
-    for (const Host& host : hosts_) {
+    for (Host& host : hosts_) {
       if (!host.placed || host.answered) continue;
+      host.is_gone = true;
       const std::string silence =
           fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout));
       send(host, order_to(HostOrder::Kind::Rejoin,

@@ -98,6 +98,7 @@ Agreement ElasticNodes::agree() {
     joins = joins_;
   }
   outcome_.reset();
+  grants_.take();
   if (joins) {
     enter();
   } else {
@@ -145,6 +146,13 @@ Agreement ElasticNodes::agreement_of(const World& world) {
     names += (node == 0 ? "" : ", ") + world.hosts[node].name;
   }
   node_rank_ = agreement.node_rank;
+  if (world.first_member >= 0) {
+    agreement.first_member = agreement.first_rank = world.first_member;
+    agreement.world_size = world.first_member + plan_.local_ranks;
+    log_warning("this host joins the running ranks of {} ({}) under the numbers from {} on",
+                agreement.nodes == 2 ? "another host" : "the other hosts", names, world.first_member);
+    return agreement;
+  }
   const std::string text =
       fmt::format("the ranks start: {} on {} host{} ({}), restarts so far: {} of {}", agreement.world_size,
                   agreement.nodes, agreement.nodes == 1 ? "" : "s", names, agreement.restarts, plan_.max_restarts);
@@ -184,6 +192,10 @@ void ElasticNodes::take(const HostOrder& order) {
     case Kind::Probe:
       lock.unlock();
       return report(HostReport::Kind::Answers);
+    case Kind::Member:
+      return grants_.push(order.member >= 0 ? std::optional<int>(order.member) : std::nullopt);
+    case Kind::Note:
+      return log_warning("{}", order.text);
     case Kind::Stop:
       outcome_.publish({false, false, order.has_time, order.text});
       return;

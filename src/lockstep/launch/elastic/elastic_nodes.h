@@ -33,6 +33,9 @@ class ElasticNodes : public NodeGroup {
   int node_rank() const override { return node_rank_; }
   Agreement agree() override;
   void mark_lost(int rank, const std::string& cause) override;
+  void ask_for_member() override { report(HostReport::Kind::NeedsRank); }
+  void report_survival() override { report(HostReport::Kind::Survives); }
+  void report_bereft(const std::string& story) override { report(HostReport::Kind::Bereft, story); }
   void report_failure(const std::string& story, bool blames_a_peer) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;

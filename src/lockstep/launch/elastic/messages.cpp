@@ -68,7 +68,8 @@ std::string to_text(const HostOrder& order) {
               {"fix", order.fix},
               {"success", order.success},
               {"has_time", order.has_time},
-              {"time_left_ms", order.time_left.count()}};
+              {"time_left_ms", order.time_left.count()},
+              {"member", order.member}};
   if (order.kind == HostOrder::Kind::Begin) {
     json hosts = json::array();
     for (const World::Host& host : order.world.hosts) {
@@ -77,6 +78,7 @@ std::string to_text(const HostOrder& order) {
     object["world"] = {{"generation", order.world.generation},
                        {"restarts", order.world.restarts},
                        {"master_port", order.world.master_port},
+                       {"first_member", order.world.first_member},
                        {"hosts", hosts}};
   }
   return written(object);
@@ -91,11 +93,13 @@ HostOrder parse_order(const std::string& text) {
     object.at("success").get_to(order.success);
     object.at("has_time").get_to(order.has_time);
     order.time_left = std::chrono::milliseconds(object.at("time_left_ms").get<std::int64_t>());
+    object.at("member").get_to(order.member);
     if (order.kind != HostOrder::Kind::Begin) return order;
     const json& world = object.at("world");
     world.at("generation").get_to(order.world.generation);
     world.at("restarts").get_to(order.world.restarts);
     world.at("master_port").get_to(order.world.master_port);
+    world.at("first_member").get_to(order.world.first_member);
     for (const json& host : world.at("hosts")) {
       order.world.hosts.push_back(
           {host.at("id").get<std::string>(), host.at("name").get<std::string>(), host.at("local_ranks").get<int>()});

@@ -17,6 +17,9 @@ struct HostReport {
     Failed,     ///< a rank of the host failed: `text` describes the failure
     Succeeded,  ///< all ranks of the host have succeeded
     Answers,    ///< answers a probe
+    Survives,   ///< the ranks of the host survive the loss of others; also: it has such a rank again
+    Bereft,     ///< the host has lost its last rank that survives others: `text` describes how
+    NeedsRank,  ///< asks for the number of a process that takes a lost rank's place
     Leaves,     ///< leaves for good: `text` gives the reason
     Lost        ///< written for the host by the store: `text` is the cause
   };
@@ -39,6 +42,7 @@ struct World {
   int restarts = 0;             ///< number of restarts after failures
   std::vector<Host> hosts;      ///< by node rank; the first one serves the store
   std::uint16_t master_port = 0;
+  int first_member = -1;  ///< of a host that joins ranks that run: the number of its first process; else -1
 };
 
 /// The coordinator's order to a host.
@@ -48,6 +52,8 @@ struct HostOrder {
     Begin,   ///< start the ranks of `world`
     Stop,    ///< end the ranks, and report Ready: `text` gives the reason
     Probe,   ///< answer
+    Member,  ///< start process number `member` in a lost rank's place; -1: no restart is left
+    Note,    ///< `text` says what has happened to other hosts, while the ranks continue
     Rejoin,  ///< end the ranks, and join again: the host was taken for lost
     Refuse,  ///< the host cannot join: `text` gives the reason, `fix` what to do
     End      ///< the job is over: it succeeded, or `text` describes the failure
@@ -58,6 +64,7 @@ struct HostOrder {
   bool success = false;                    ///< for End: the job succeeded
   bool has_time = false;                   ///< for Stop: nothing has failed, so the ranks may save their state
   std::chrono::milliseconds time_left{0};  ///< for Wait
+  int member = -1;                         ///< for Member
   World world;
 };
 

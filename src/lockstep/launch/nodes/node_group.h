@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lockstep/launch/nodes/member_grants.h"
 #include "lockstep/launch/nodes/outcome_signal.h"
 #include "lockstep/launch/plan.h"
 
@@ -16,6 +17,7 @@ struct Agreement {
   int node_rank = 0;
   int first_rank = 0;  ///< rank of local rank 0 of this node
   int world_size = 1;
+  int first_member = -1;  ///< the ranks join running ones, under numbers from this one on; -1: they start together
   std::uint16_t master_port = 0;
 };
 
@@ -34,9 +36,16 @@ class NodeGroup {
   /// Reports to the ranks of all nodes, if this node serves the store, that a rank is gone; earlier than its socket
   /// shows it.
   virtual void mark_lost(int rank, const std::string& cause) = 0;
-  /// Whether a lost rank whose loss the others survive gets a successor, which counts as a restart.
-  virtual bool replaces_ranks() const { return false; }
-  virtual void note_replacement() {}
+  /// Asks for a process that takes the place of a lost rank whose loss the others survive. `grants` has the answer; a
+  /// process that is granted counts as a restart.
+  virtual void ask_for_member() = 0;
+  /// Whether ranks on other nodes may continue after the last one of this node is lost.
+  virtual bool spans_nodes() const { return true; }
+  /// Reports that the ranks of this node survive the loss of others; or that it has such a rank again.
+  virtual void report_survival() = 0;
+  /// Reports that the last rank of this node that survives others is lost, and how. It is a failure of the job once no
+  /// node has one.
+  virtual void report_bereft(const std::string& story) = 0;
   /// Reports to the other nodes that a rank has failed here, and how; the first report counts.
   /// @param blames_a_peer  the rank reported that it had lost another one
   virtual void report_failure(const std::string& story, bool blames_a_peer) = 0;
@@ -47,6 +56,8 @@ class NodeGroup {
 
   /// The outcome of the ranks since `agree`.
   const OutcomeSignal& outcome() const { return outcome_; }
+  /// The answers to `ask_for_member`.
+  MemberGrants& grants() { return grants_; }
   /// Says goodbye, and waits briefly for the other nodes if they need this node's store.
   virtual void leave() = 0;
   /// Ends such a goodbye at once; called from another thread.
@@ -54,6 +65,7 @@ class NodeGroup {
 
  protected:
   OutcomeSignal outcome_;
+  MemberGrants grants_;
 };
 
 }  // namespace lockstep

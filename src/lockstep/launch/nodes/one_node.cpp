@@ -19,6 +19,7 @@ OneNode::OneNode(const LaunchPlan& plan, const std::string& socket)
 Agreement OneNode::agree() {
   if (outcome_.get()) ++attempt_;
   outcome_.reset();
+  grants_.take();
   server_.forget_generations_before(attempt_);
   Agreement agreement;
   agreement.generation = attempt_;
@@ -31,6 +32,11 @@ Agreement OneNode::agree() {
 
 void OneNode::mark_lost(int rank, const std::string& cause) {
   server_.mark_lost(attempt_, LostRank{rank, host_name(), cause});
+}
+
+void OneNode::ask_for_member() {
+  const bool is_left = attempt_ + replacements_ < plan_.max_restarts;
+  grants_.push(is_left ? std::optional<int>(plan_.local_ranks + replacements_++) : std::nullopt);
 }
 
 void OneNode::report_failure(const std::string& story, bool /*blames_a_peer*/) {

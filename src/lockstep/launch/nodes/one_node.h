@@ -21,8 +21,10 @@ class OneNode : public NodeGroup {
 
   Agreement agree() override;
   void mark_lost(int rank, const std::string& cause) override;
-  bool replaces_ranks() const override { return true; }
-  void note_replacement() override { ++replacements_; }
+  void ask_for_member() override;
+  bool spans_nodes() const override { return false; }
+  void report_survival() override {}
+  void report_bereft(const std::string& story) override { report_failure(story, false); }
   void report_failure(const std::string& story, bool blames_a_peer) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;

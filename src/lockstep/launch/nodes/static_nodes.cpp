@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/processor/topology.h"
 #include "lockstep/base/start_thread.h"
 #include "lockstep/launch/launcher_name.h"
 #include "lockstep/launch/launcher_words.h"
@@ -24,10 +23,6 @@ constexpr std::chrono::seconds kAgreeTimeout{60};
 constexpr std::chrono::milliseconds kLeaveTimeout{5000};
 constexpr std::chrono::milliseconds kLeaveTimeoutWithoutOne{500};  // the others get the outcome at once
 constexpr std::chrono::seconds kSilence{10};
-// A failure that another rank explains is reported this much later, because the cause may be on another node, whose
-// launcher reports it as soon as its rank has ended.
-constexpr std::chrono::milliseconds kPrecedenceOfCause{2000};
-constexpr std::size_t kLongestStoryBytes = 16UL * 1024;
 constexpr std::size_t kMostMissing = 16;
 constexpr int kMostRanksOfNode = 1 << 20;
 constexpr int kMostPorts = 65535;
@@ -173,9 +168,11 @@ Agreement StaticNodes::agree() {
   if (watcher_.joinable()) watcher_.join();  // the outcome is known
   if (outcome_.get()) ++attempt_;
   outcome_.reset();
+  grants_.take();
+  is_bereft_ = false;
   if (server_) server_->forget_generations_before(attempt_);
   Agreement agreement;
-  agreement.generation = agreement.restarts = attempt_;
+  agreement.generation = attempt_;
   agreement.nodes = plan_.nodes;
   agreement.node_rank = node_rank_;
   agreement.world_size = 0;
@@ -205,50 +202,11 @@ Agreement StaticNodes::agree() {
   notice_.end();
   agreement.master_port =
       static_cast<std::uint16_t>(launcher_number(port_key, client_->get(port_key, deadline), 1, kMostPorts));
+  agreement.restarts = attempt_ + successors();
+  first_successor_ = agreement.world_size;
   const SignalsBlocked blocked;
   watcher_ = start_thread("hears of the other nodes", [this] { watch_outcome(); });
   return agreement;
-}
-
-void StaticNodes::mark_lost(int rank, const std::string& cause) {
-  if (server_) server_->mark_lost(attempt_, LostRank{rank, host_name(), cause});
-}
-
-void StaticNodes::report_failure(const std::string& story, bool blames_a_peer) {
-  const Outcome outcome = Outcome::of_failure(story.substr(0, kLongestStoryBytes), attempt_, plan_.max_restarts);
-  report(outcome, blames_a_peer ? kPrecedenceOfCause : std::chrono::milliseconds(0));
-}
-
-void StaticNodes::report_leaving(const std::string& why) {
-  report({false, true, false, why}, std::chrono::milliseconds(0));
-}
-
-// The first outcome in the queue counts. Another node's has `precedence` to arrive before this one, which is then
-// dropped.
-void StaticNodes::report(const Outcome& outcome, std::chrono::milliseconds precedence) {
-  const auto push = [this, outcome, queue = key(attempt_, "outcome")] {
-    try {
-      client_->push(queue, text_of_outcome(outcome));
-    } catch (const Error&) {
-      outcome_.publish(outcome);  // the store has ended, and so has the job: only this node's story is left to report
-    }
-  };
-  if (precedence.count() > 0) {
-    notifier_.post_later(Deadline::after(precedence), push);
-  } else {
-    notifier_.post(push);
-  }
-}
-
-void StaticNodes::report_success() {
-  notifier_.post([this, queue = key(attempt_, "outcome"), succeeded = key(attempt_, "succeeded")] {
-    try {
-      if (client_->add(succeeded, 1) < plan_.nodes) return;
-      client_->push(queue, text_of_outcome({true, true, false, ""}));
-    } catch (const Error& error) {
-      outcome_.publish({false, true, false, error.happened()});
-    }
-  });
 }
 
 // Runs in its own thread, for one attempt.

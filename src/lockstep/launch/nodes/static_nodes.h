@@ -35,6 +35,9 @@ class StaticNodes : public NodeGroup {
   int node_rank() const override { return node_rank_; }
   Agreement agree() override;
   void mark_lost(int rank, const std::string& cause) override;
+  void ask_for_member() override;
+  void report_survival() override;
+  void report_bereft(const std::string& story) override;
   void report_failure(const std::string& story, bool blames_a_peer) override;
   void report_leaving(const std::string& why) override;
   void report_success() override;
@@ -49,7 +52,9 @@ class StaticNodes : public NodeGroup {
   void enroll();
   void check_still_there(int node);
   std::string missing_nodes(int from);
-  void report(const Outcome& outcome, std::chrono::milliseconds precedence);
+  void count(std::int64_t change, const std::string& story);
+  int successors();
+  void push_failure(const std::string& story, int attempt);
   void watch_outcome();
   Outcome wait_for_outcome();
   void set_last_will(const std::string& queue);
@@ -61,6 +66,8 @@ class StaticNodes : public NodeGroup {
   HostEntry self_;
   int node_rank_ = 0;
   int attempt_ = 0;
+  int first_successor_ = 0;  // number of the first process that takes a lost rank's place
+  bool is_bereft_ = false;
   std::optional<HeldPort> port_;  // of the attempt, for its programs
   std::unique_ptr<StoreServer> server_;
   std::unique_ptr<StoreClient> client_;

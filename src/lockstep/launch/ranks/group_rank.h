@@ -19,8 +19,9 @@ struct RankGroup::Rank {
   ChildCommand command;
   ChildProcess process;
   bool ended = false;
-  bool was_asked = false;  // it was running when `stop` asked it to end
-  bool is_member = true;   // false: it is to take a lost rank's place
+  bool was_asked = false;   // it was running when `stop` asked it to end
+  bool is_member = true;    // false: it is to join the others, in a lost rank's place or from a host that is new
+  bool is_greeted = false;  // its announcement that it survives others was seen
   EventLoop::Token watch = 0;
   std::unique_ptr<OutputStream> out;  // null: stdout does not pass through the launcher
   std::unique_ptr<OutputStream> err;

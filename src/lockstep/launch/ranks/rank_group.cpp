@@ -57,8 +57,8 @@ bool look_at(const ChildProcess& process, siginfo_t& info, int flags) {
 
 }  // namespace
 
-RankGroup::RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end)
-    : parts_(parts), on_end_(std::move(on_end)) {
+RankGroup::RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end, std::function<void()> on_survival)
+    : parts_(parts), on_end_(std::move(on_end)), on_survival_(std::move(on_survival)) {
   parts_.out.set_on_room([this] { resume_output(); });
   parts_.err.set_on_room([this] { resume_output(); });
 }
@@ -86,6 +86,7 @@ void RankGroup::start(const std::vector<RankPlace>& places) {
   }
   if (parts_.plan.warm_spares && parts_.plan.may_start_again(places.front().restart_count))
     prepare_at_ = Deadline::after(kSpareDelay);
+  look_soon();
 }
 
 void RankGroup::prepare_spares() {
@@ -228,7 +229,7 @@ void RankGroup::stop(int signal, std::chrono::milliseconds grace) {
 
 void RankGroup::act_on_time() {
   if (prepare_at_.passed()) prepare_spares();
-  if (look_at_.passed()) look_for_members();
+  if (look_at_.passed()) look_for_announcements();
   if (!act_at_.passed()) return;
   signal_all(SIGKILL);
   // Soon again: a process may have joined the group in between.

@@ -43,7 +43,9 @@ struct LauncherParts {
 class RankGroup {
  public:
   /// @param on_end  called for each rank that ended, in the order of their ends
-  RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end);
+  /// @param on_survival  called when all ranks have announced that they survive the loss of others, and when one more
+  /// process has joined them
+  RankGroup(LauncherParts parts, std::function<void(const RankEnd&)> on_end, std::function<void()> on_survival);
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
@@ -53,9 +55,9 @@ class RankGroup {
   /// Sends `signal` to the ranks that still run and to the processes that they started; SIGKILL after `grace`. A second
   /// call can only shorten the time.
   void stop(int signal, std::chrono::milliseconds grace);
-  /// Starts a process that takes the place of the rank that ended last, whose end the others survive: a warm spare if
-  /// there is one. @throws Error  if it cannot be started
-  void replace_last(int member);
+  /// Starts a process that takes the place of a rank whose end the others survive: a warm spare if there is one.
+  /// @throws Error  if it cannot be started
+  void replace(const RankEnd& lost, int member);
   /// The others have survived the end of the rank that ended last.
   void note_survived() { ends_.back().survived = true; }
   /// Does what is due now.
@@ -83,8 +85,10 @@ class RankGroup {
  private:
   struct Rank;
   Rank& start_rank(const RankPlace& place, const NodeCores& node);
-  const Rank& last_ended() const;
-  void look_for_members();
+  const Rank& that_ended(const RankEnd& end) const;
+  void look_soon();
+  void look_for_announcements();
+  void greet(Rank& rank);
   int connect_stdout(Rank& rank, const std::string& folder);
   int connect_stderr(Rank& rank, const std::string& folder);
   void take_end(Rank& rank);
@@ -95,6 +99,7 @@ class RankGroup {
 
   LauncherParts parts_;
   std::function<void(const RankEnd&)> on_end_;
+  std::function<void()> on_survival_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<RankEnd> ends_;
   int running_ = 0;
@@ -103,7 +108,9 @@ class RankGroup {
   Deadline kill_at_ = Deadline::never();
   Deadline act_at_ = Deadline::never();
   Deadline prepare_at_ = Deadline::never();  // when to load spares for the next start
-  Deadline look_at_ = Deadline::never();     // when to see whether a new rank is a member
+  Deadline look_at_ = Deadline::never();     // when to see what ranks have announced
+  std::chrono::milliseconds look_interval_{0};
+  bool all_survive_ = false;  // has been reported
 };
 
 }  // namespace lockstep

@@ -1,5 +1,8 @@
 // Processes that take the places of lost ranks whose loss the others survive.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -9,17 +12,19 @@
 namespace lockstep {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{20};  // between looks whether a new rank is a member
+// Between looks for announcements, which become rarer the longer none comes: most programs never make one.
+constexpr std::chrono::milliseconds kFirstLooks{20};
+constexpr std::chrono::milliseconds kLaterLooks{250};
 
 }  // namespace
 
-const RankGroup::Rank& RankGroup::last_ended() const {
-  const auto is_it = [&](const auto& each) { return each->process.pid == ends_.back().pid && each->ended; };
-  return **std::find_if(ranks_.begin(), ranks_.end(), is_it);
+const RankGroup::Rank& RankGroup::that_ended(const RankEnd& end) const {
+  const auto is_it = [&](const auto& each) { return each->process.pid == end.pid && each->ended; };
+  return **std::find_if(ranks_.rbegin(), ranks_.rend(), is_it);
 }
 
-void RankGroup::replace_last(int member) {
-  RankPlace place = last_ended().place;
+void RankGroup::replace(const RankEnd& lost, int member) {
+  RankPlace place = that_ended(lost).place;
   place.member = member;
   Rank& rank = start_rank(place, node_cores());
   try {
@@ -30,22 +35,39 @@ void RankGroup::replace_last(int member) {
     parts_.loop.forget(std::exchange(rank.watch, 0));
     throw;
   }
-  look_at_ = Deadline::after(kLook);
+  look_soon();
   if (parts_.plan.warm_spares) prepare_at_ = Deadline::after(kSpareDelay);
 }
 
-void RankGroup::look_for_members() {
+void RankGroup::look_soon() {
+  look_interval_ = kFirstLooks;
+  look_at_ = Deadline::after(look_interval_);
+}
+
+void RankGroup::look_for_announcements() {
   look_at_ = Deadline::never();
+  bool is_awaited = false;
   for (const auto& rank : ranks_) {
-    if (rank->ended || rank->is_member) continue;
-    rank->is_member = rank->has_announced_survival();
-    if (!rank->is_member) {
-      look_at_ = Deadline::after(kLook);
-      continue;
+    if (rank->ended || rank->is_greeted) continue;
+    if (rank->has_announced_survival()) {
+      greet(*rank);
+    } else {
+      is_awaited = true;
     }
-    log_warning("a new process (pid {}) has joined in the place of rank {}: {} ranks on this host", rank->process.pid,
-                rank->place.rank, running_members());
   }
+  if (!is_awaited && running_members() > 0 && !std::exchange(all_survive_, true)) on_survival_();
+  if (!is_awaited) return;
+  look_interval_ = std::min(look_interval_ * 9 / 8, kLaterLooks);
+  look_at_ = Deadline::after(look_interval_);
+}
+
+void RankGroup::greet(Rank& rank) {
+  rank.is_greeted = true;
+  if (std::exchange(rank.is_member, true)) return;
+  const std::string as = rank.place.rank == rank.place.member ? fmt::format("as rank {}", rank.place.rank)
+                                                              : fmt::format("in the place of rank {}", rank.place.rank);
+  log_warning("a new process (pid {}) has joined {}: {} ranks on this host", rank.process.pid, as, running_members());
+  on_survival_();
 }
 
 int RankGroup::running_members() const {
@@ -59,7 +81,7 @@ bool RankGroup::a_member_succeeded() const {
 }
 
 bool RankGroup::last_announced_survival() const {
-  const Rank& rank = last_ended();
+  const Rank& rank = that_ended(ends_.back());
   return !rank.is_member || rank.has_announced_survival();
 }
 

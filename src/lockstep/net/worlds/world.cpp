@@ -53,6 +53,7 @@ WorldStep next_step(const WorldView& view) {
   }
   bool changes = view.must_change || step.world.members.size() < view.current.members.size();
   for (const Peer& peer : view.waiting) {
+    if (view.most > 0 && static_cast<int>(step.world.members.size()) >= view.most) break;
     if (!view.admits || view.gone.count(peer.global_rank) != 0 || view.current.rank_of(peer.global_rank) >= 0) continue;
     step.world.members.push_back(peer);
     changes = true;

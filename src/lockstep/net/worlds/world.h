@@ -33,6 +33,7 @@ struct WorldView {
   std::vector<Peer> waiting;      ///< processes that want to join
   bool admits = false;            ///< all members have agreed to let them in now
   bool must_change = false;       ///< the present world cannot continue, even if no member of it is gone
+  int most = 0;                   ///< no more members than this are let in; 0: any number
 };
 
 struct WorldStep {

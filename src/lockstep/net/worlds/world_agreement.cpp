@@ -69,6 +69,7 @@ RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool 
   view.current = current;
   view.must_change = must_change;
   view.admits = admits;
+  view.most = most_;
   if (admits) view.waiting = waiting(current, asked());
   for (;;) {
     const bool is_last = deadline.passed();
@@ -140,6 +141,7 @@ std::vector<Peer> WorldAgreement::waiting(const RankWorld& current, std::int64_t
 }
 
 bool WorldAgreement::someone_waits(const RankWorld& current) {
+  if (most_ > 0 && static_cast<int>(current.members.size()) >= most_) return false;
   const std::int64_t requests = asked();
   return requests > settled_ && !waiting(current, requests).empty();
 }

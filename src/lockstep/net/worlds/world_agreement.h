@@ -40,6 +40,8 @@ class WorldAgreement {
   /// The members of `world` have connected, so none of them counts as given up any more.
   void heard_of(const RankWorld& world);
 
+  /// No more members than `most` are let in; those beyond wait until one is lost. All members must agree on it.
+  void limit(int most) { most_ = most; }
   /// A member's look for processes that want to join.
   bool someone_waits(const RankWorld& current);
   /// A new process asks to be let in, and waits until it is a member of a world, which may not be the newest any more.
@@ -59,6 +61,7 @@ class WorldAgreement {
   std::shared_ptr<Store> store_;
   Peer self_;
   std::set<int> given_up_;
+  int most_ = 0;              // members; 0: any number
   std::int64_t settled_ = 0;  // requests to join that need no answer any more
 };
 

@@ -50,6 +50,8 @@ class WorldMember {
   /// Whether a process waits to be let in: what the first member sees in the store, which it asks every 50 ms at most.
   /// The members must agree on the answer.
   bool someone_waits();
+  /// As WorldAgreement::limit.
+  void limit(int most) { agreement_.limit(most); }
   /// No more processes are needed. Any member may call it.
   void close() { agreement_.close(); }
   /// This process has all that it needs of the others.

@@ -1,0 +1,140 @@
+// Tests lockstep::elastic_loop on several hosts, which several launchers of this machine represent: ranks and launchers
+// are killed, come back and join.
+#include <signal.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/launch.h"
+
+namespace lockstep {
+namespace {
+
+using Program = std::unique_ptr<RunningProgram>;
+
+const std::string kSteps = "8000";
+
+// The number after "bits " in what any host's ranks have printed.
+std::string bits_of(const std::vector<ProgramEnd>& ends) {
+  for (const ProgramEnd& end : ends) {
+    const std::size_t at = end.out.find("bits ");
+    if (at != std::string::npos) return end.out.substr(at, 21);
+  }
+  return "none";
+}
+
+class SurvivingHosts : public ::testing::Test {
+ protected:
+  // Hosts whose number is given. `events` are arguments of elastic_rank.
+  Program fixed(int node, const Words& more, const Words& events) const {
+    Words flags{"--nnodes=2", "--node-rank=" + std::to_string(node), "--master-port=" + port_};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return start(flags, events);
+  }
+  // Hosts that may come and go.
+  Program elastic(const std::string& nnodes, const Words& events, const Words& more = {}) const {
+    Words flags{"--nnodes=" + nnodes, "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + port_,
+                "--rdzv-conf=last_call_timeout=0.2"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return start(flags, events);
+  }
+  static Program start(const Words& flags, const Words& events) {
+    Words program{kBin + "/elastic_rank", kSteps};
+    program.insert(program.end(), events.begin(), events.end());
+    return std::make_unique<RunningProgram>(launch(flags, program), Changes{{"OMP_NUM_THREADS", "1"}});
+  }
+  static void expect(const Program& host, const std::string& text) {
+    EXPECT_TRUE(host->wait_for(text, soon())) << text << " did not come:\n" << host->out() << host->err();
+  }
+  static ProgramEnd end_of(const Program& host, int code = 0) {
+    const ProgramEnd end = host->wait(Deadline::after(std::chrono::seconds(120)));
+    EXPECT_EQ(end.code, code) << end.out << end.err;
+    return end;
+  }
+  static void expect_undisturbed(const std::vector<ProgramEnd>& ends) {
+    static const std::string bits = bits_of({run({}, {kBin + "/elastic_rank", kSteps}, {{"OMP_NUM_THREADS", "1"}})});
+    EXPECT_NE(bits, "none");
+    EXPECT_EQ(bits_of(ends), bits);
+  }
+  const std::string port_ = bound_socket().second;
+};
+
+TEST_F(SurvivingHosts, ReplaceALostRankByThemselves) {
+  for (const std::string rank : {"1", "2"}) {  // of the host that serves the store, and of the other one
+    const Words events{rank, "5", "shard", "4", "6", "slow"};
+    const Words flags{"--nproc-per-node=2", "--max-restarts=1"};
+    const Program a = fixed(0, flags, events), b = fixed(1, flags, events);
+    const Program& hit = rank == "1" ? a : b;
+    expect(hit, "killed by SIGKILL (Killed). The others continue with 1 rank on this host");
+    expect(hit, "has joined in the place of rank " + rank + ": 2 ranks on this host");
+    expect_undisturbed({end_of(a), end_of(b)});
+  }
+}
+
+TEST_F(SurvivingHosts, GoOnWithoutARankOnOneOfThem) {
+  const Words events{"1", "5", "gradients"};
+  const Program a = fixed(0, {}, events), b = fixed(1, {}, events);
+  expect(b, "No rank is left on this host: the ranks of other hosts continue");
+  expect_undisturbed({end_of(a), end_of(b)});
+}
+
+TEST_F(SurvivingHosts, ReplaceTheirLastRank) {
+  for (const std::string rank : {"0", "1"}) {
+    const Words events{rank, "5", "shard", "2", "6", "slow"};
+    const Program a = fixed(0, {"--max-restarts=1"}, events), b = fixed(1, {"--max-restarts=1"}, events);
+    expect(rank == "0" ? a : b, "has joined in the place of rank " + rank + ": 1 ranks on this host");
+    expect_undisturbed({end_of(a), end_of(b)});
+  }
+}
+
+TEST_F(SurvivingHosts, FailIfNoneHasARank) {
+  const Words events{"0", "5", "shard", "1", "5", "shard"};
+  const Program a = fixed(0, {}, events), b = fixed(1, {}, events);
+  for (const Program* host : {&a, &b}) {
+    EXPECT_TRUE(has(end_of(*host, 1).err, "failed first: killed by SIGKILL")) << (*host)->err();
+  }
+}
+
+TEST_F(SurvivingHosts, LetAHostJoinWhileTheyTrainAndGoOnWithoutIt) {
+  const Words events{"0", "20", "say", "2", "6", "slow"};
+  const Program a = elastic("1:2", events);
+  expect(a, "in step 20");
+  for (const std::string rank : {"1", "2"}) {
+    const Program b = elastic("1:2", events);
+    expect(b, "this host joins the running ranks of another host");
+    expect(b, "has joined as rank " + rank + ": 1 ranks on this host");
+    expect(a, "; its ranks join the running ones");
+    if (rank == "2") {
+      expect_undisturbed({end_of(a), end_of(b)});
+      break;
+    }
+    b->send(SIGKILL);
+    expect(a, "; the ranks of the other hosts continue");
+  }
+  EXPECT_TRUE(has(a->out(), "ranks 1 to 2")) << a->out();
+  EXPECT_FALSE(has(a->err(), "the ranks start")) << "no rank was started again: " << a->err();
+}
+
+TEST_F(SurvivingHosts, ReplaceALostRankOfAHostThatMayComeAndGo) {
+  const Words events{"0", "20", "say", "1", "30", "shard", "2", "6", "slow"};
+  const Program a = elastic("1:2", events, {"--max-restarts=1", "--nproc-per-node=2"});
+  expect(a, "has joined in the place of rank 1: 2 ranks on this host");
+  expect_undisturbed({end_of(a)});
+}
+
+TEST_F(SurvivingHosts, GiveAFreePlaceToOneThatWaits) {
+  const Words events{"0", "20", "say", "2", "6", "slow"};
+  const Program a = elastic("1:2", events);
+  expect(a, "in step 20");
+  const Program b = elastic("1:2", events);
+  expect(b, "has joined as rank 1: ");
+  const Program c = elastic("1:2", events);
+  expect(c, "this host waits up to 600 s for a place");
+  b->send(SIGTERM);
+  expect(c, "has joined as rank 2: ");
+  expect_undisturbed({end_of(a), end_of(c)});
+}
+
+}  // namespace
+}  // namespace lockstep
