@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/comm/shm/memory/control_block.h"
+
+namespace lockstep::shm {
+
+/// How far one lane of updates is: the chunks of memory that one thread updates, one after the other. A chunk's old
+/// values are kept in an undo buffer while it is written. So whoever comes after a rank that was killed, at whatever
+/// access, puts back the chunk that was under way and goes on, as often as is necessary.
+///
+/// `Memory` has `load` and `store_in_order`; `Chunks` has `save(k)`, which copies chunk k to the undo buffer,
+/// `restore(k)`, which copies it back, and `update(k)`. One at a time works on a lane: another one only after the one
+/// before it has ended, and all of its stores have taken effect.
+template <class Memory>
+class UpdateLane {
+ public:
+  /// @param word  of this lane; 0 at first
+  UpdateLane(Memory& memory, Word& word) : memory_(memory), word_(word) {}
+
+  /// Does what is left of chunks [0, until) in update `number`. @param number  from 1, less than 2^32
+  template <class Chunks>
+  void run(std::uint64_t number, std::uint64_t until, const Chunks& chunks) {
+    std::uint64_t done = 0;
+    const std::uint64_t seen = memory_.load(word_);
+    if (seen >> kPlaceBits == number) {
+      done = (seen & kPlaceMask) / 2;
+      if (seen % 2 != 0) {
+        chunks.restore(done);
+        set(number, done, false);
+      }
+    }
+    for (; done < until; ++done) {
+      chunks.save(done);
+      set(number, done, true);
+      chunks.update(done);
+      set(number, done + 1, false);
+    }
+  }
+
+  /// Whether chunks [0, until) of update `number` are new.
+  bool is_done(std::uint64_t number, std::uint64_t until) const {
+    return memory_.load(word_) >= ((number << kPlaceBits) | (2 * until));
+  }
+
+ private:
+  static constexpr int kPlaceBits = 32;
+  static constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
+
+  void set(std::uint64_t number, std::uint64_t done, bool is_saved) {
+    memory_.store_in_order(word_, (number << kPlaceBits) | (2 * done + (is_saved ? 1 : 0)));
+  }
+
+  Memory& memory_;
+  Word& word_;
+};
+
+/// Whether an update is decided. A rank writes down what others need for it before it updates its first chunk. If
+/// nobody has written that down when all ranks have ended or left the update, no chunk has changed, and the update is
+/// taken back; else it is finished.
+///
+/// A rank writes its note of an update over that of the one before it, which all ranks have finished then: all have
+/// entered this one.
+///
+/// `Notes` has `word(rank)`, 0 at first.
+template <class Memory, class Notes>
+class UpdateDecision {
+ public:
+  UpdateDecision(Memory& memory, Notes& notes) : memory_(memory), notes_(notes) {}
+
+  /// @param number  of the update, from 1; all ranks have entered it
+  /// @param write  writes the content of this rank's note
+  template <class Write>
+  void decide(std::uint64_t number, const Write& write) {
+    write();
+    memory_.store_in_order(notes_.word(memory_.rank()), number);
+  }
+  /// A rank whose note of update `number` is complete; -1 if there is none.
+  int decided_by(std::uint64_t number) const {
+    for (int rank = 0; rank < memory_.world_size(); ++rank) {
+      if (memory_.load(notes_.word(rank)) == number) return rank;
+    }
+    return -1;
+  }
+
+ private:
+  Memory& memory_;
+  Notes& notes_;
+};
+
+}  // namespace lockstep::shm
