@@ -133,14 +133,14 @@ class GPT2Block(nn.Module):
 class Gpt2(nn.Module):
     """GPT2LMHeadModel: the head shares the weights of the word embedding."""
 
-    vocabulary, positions, width = 50257, 1024, 768
+    vocabulary, positions = 50257, 1024
 
-    def __init__(self):
+    def __init__(self, width, layers):
         super().__init__()
-        self.words = nn.Embedding(self.vocabulary, self.width)
-        self.places = nn.Embedding(self.positions, self.width)
-        self.blocks = nn.ModuleList(GPT2Block(self.width, 12) for _ in range(12))
-        self.norm = nn.LayerNorm(self.width)
+        self.words = nn.Embedding(self.vocabulary, width)
+        self.places = nn.Embedding(self.positions, width)
+        self.blocks = nn.ModuleList(GPT2Block(width, width // 64) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, ids):
@@ -175,8 +175,10 @@ def huggingface_model(name):
     """Hugging Face's own BERT or GPT-2 with random weights. Dropout is 0.1, as in ours."""
     import transformers
     transformers.logging.set_verbosity_error()
-    if name == "gpt2":
-        config = transformers.GPT2Config(attn_implementation="sdpa", use_cache=False)
+    if name in GPT2_SIZES:
+        width, layers = GPT2_SIZES[name]
+        config = transformers.GPT2Config(n_embd=width, n_layer=layers, n_head=width // 64, attn_implementation="sdpa",
+                                         use_cache=False)
         return HuggingFace(transformers.GPT2LMHeadModel(config), MODELS[name]())
     width, layers = BERT_SIZES[name]
     config = transformers.BertConfig(hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
@@ -185,6 +187,7 @@ def huggingface_model(name):
 
 
 BERT_SIZES = {"bert-tiny": (128, 2), "bert-mini": (256, 4), "bert-small": (512, 4), "bert-base": (768, 12)}
+GPT2_SIZES = {"gpt2": (768, 12), "gpt2-medium": (1024, 24), "gpt2-large": (1280, 36)}
 
 MODELS = {
     "convnet": ConvNet,
@@ -192,5 +195,5 @@ MODELS = {
     "mlp-wide": lambda: Mlp([122, 1602, 1602, 1602, 1602, 2]),
     "mlp-kdd": lambda: Mlp([122, 128, 64, 32, 16, 2]),
     **{name: functools.partial(Bert, *size) for name, size in BERT_SIZES.items()},
-    "gpt2": Gpt2,
+    **{name: functools.partial(Gpt2, *size) for name, size in GPT2_SIZES.items()},
 }

@@ -11,8 +11,6 @@
 namespace lockstep {
 namespace {
 
-constexpr std::chrono::minutes kJobLimit(5);
-
 // The cores of a host, as taskset writes them.
 std::string cores_of_host(int host, int hosts) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -46,9 +44,11 @@ nlohmann::ordered_json run_on_hosts(const NetworkHosts& hosts, const std::string
                                      "--master-addr", hosts.address(0)});
     }
     command.insert(command.end(), program.begin(), program.end());
-    nodes.push_back(std::make_unique<RunningProgram>(hosts.on(host, command), changes));
+    command = hosts.on(host, command);
+    if (!options.limits.empty()) command = options.limits.at(static_cast<std::size_t>(host))->on(command);
+    nodes.push_back(std::make_unique<RunningProgram>(command, changes));
   }
-  const Deadline deadline = Deadline::after(kJobLimit);
+  const Deadline deadline = Deadline::after(options.deadline);
   std::vector<ProgramEnd> ends;
   for (const auto& node : nodes) ends.push_back(node->wait(deadline));
   for (std::size_t host = 0; host < ends.size(); ++host) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tests/support/memory_limit.h"
 #include "tests/support/network_hosts.h"
 
 namespace lockstep {
@@ -18,6 +20,8 @@ struct HostJobOptions {
   bool own_cores = true;
   /// Each host runs a job of its own, all at the same time; the result is the first host's.
   bool apart = false;
+  std::chrono::minutes deadline{5};
+  std::vector<const MemoryLimit*> limits;                       ///< one for each host; empty: none
   std::map<std::string, std::optional<std::string>> variables;  ///< for the ranks; without a value: unset
 };
 

@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 const std::vector<std::string> kBertNames{"bert-tiny", "bert-mini", "bert-small", "bert-base"};
-const std::vector<std::string> kGpt2Names{"gpt2", "gpt2-tiny"};
+const std::vector<std::string> kGpt2Names{"gpt2", "gpt2-tiny", "gpt2-medium", "gpt2-large"};
 
 template <typename Module>
 Loaded<Model> load_as_model(const std::string& folder, const LoadOptions& options) {

@@ -93,6 +93,8 @@ const std::vector<Entry>& entries() {
       bert_entry("base", "12 layers of 768, 109.5 M parameters"),
       gpt2_entry("gpt2", "12 layers of 768, 124.4 M parameters"),
       gpt2_entry("gpt2-tiny", "2 layers of 128, 7.0 M parameters"),
+      gpt2_entry("gpt2-medium", "24 layers of 1024, 354.8 M parameters"),
+      gpt2_entry("gpt2-large", "36 layers of 1280, 774.0 M parameters"),
   };
   return all;
 }

@@ -39,7 +39,7 @@ void TaskFlags::add(CLI::App& app, bool trains) {
   app.add_option(
          "--model,--model-name-or-path", model,
          "folder in Hugging Face's form, or a name: bert-tiny, bert-mini, bert-small, bert-base, gpt2, gpt2-tiny, "
-         "convnet, mlp start from random weights")
+         "gpt2-medium, gpt2-large, convnet, mlp start from random weights")
       ->required();
   app.add_option("--tokenizer,--tokenizer-name", tokenizer, "folder of the tokenizer; default: the model's");
   if (trains) {

@@ -107,8 +107,17 @@ GPT2Config gpt2_config_of_name(const std::string& name) {
     config.n_layer = 2;
     config.n_embd = 128;
     config.n_head = 2;
+  } else if (name == "gpt2-medium") {
+    config.n_layer = 24;
+    config.n_embd = 1024;
+    config.n_head = 16;
+  } else if (name == "gpt2-large") {
+    config.n_layer = 36;
+    config.n_embd = 1280;
+    config.n_head = 20;
   } else if (name != "gpt2") {
-    throw Error("there is no GPT-2 named \"" + name + "\"", "gpt2_config_of_name", "choose gpt2 or gpt2-tiny");
+    throw Error("there is no GPT-2 named \"" + name + "\"", "gpt2_config_of_name",
+                "choose gpt2, gpt2-tiny, gpt2-medium or gpt2-large");
   }
   return config;
 }
