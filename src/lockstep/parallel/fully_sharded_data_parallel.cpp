@@ -1,0 +1,76 @@
+#include "lockstep/parallel/fully_sharded_data_parallel.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/detail/tensor/module_tensors.h"
+
+namespace lockstep::detail {
+namespace {
+
+const char* const kFullyShard = "fully_shard";
+
+void check_policy(const MixedPrecisionPolicy& policy) {
+  if (policy.param_dtype && *policy.param_dtype != at::kFloat && *policy.param_dtype != at::kBFloat16) {
+    throw Error(fmt::format("mp_policy: param_dtype is {}", c10::toString(*policy.param_dtype)), kFullyShard,
+                "choose BFloat16, in which processors compute, or leave it out");
+  }
+  if (policy.output_dtype && !c10::isFloatingType(*policy.output_dtype)) {
+    throw Error(fmt::format("mp_policy: output_dtype is {}", c10::toString(*policy.output_dtype)), kFullyShard,
+                "choose a floating-point type, or leave it out");
+  }
+}
+
+void add_submodules(const torch::nn::Module& module, const std::string& prefix, const ShardingPolicy& policy,
+                    std::vector<std::string>& units) {
+  for (const auto& child : module.named_children()) {
+    const std::string name = prefix + child.key();
+    if (policy(name, *child.value())) units.push_back(name);
+    add_submodules(*child.value(), name + ".", policy, units);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> chosen_units(const torch::nn::Module& module, const FullyShardOptions& options) {
+  std::vector<std::string> units = options.units;
+  if (!options.policy) return units;
+  const std::size_t named = units.size();
+  add_submodules(module, "", options.policy, units);
+  if (units.size() == named) {
+    throw Error("the policy chooses no submodule", kFullyShard,
+                "let it return true for the layers, or leave it out: then each numbered submodule is a unit");
+  }
+  return units;
+}
+
+DistributedDataParallelOptions ddp_options_of(const FullyShardOptions& options) {
+  check_policy(options.mp_policy);
+  DistributedDataParallelOptions ddp;
+  ddp.process_group = options.process_group;
+  ddp.bucket_cap_mb = options.bucket_cap_mb;
+  ddp.parameters_and_buffers_to_ignore = options.ignored_params;
+  ddp.compute_dtype = options.mp_policy.param_dtype.value_or(at::kFloat);
+  return ddp;
+}
+
+void share_out(DistributedDataParallelBase& ddp, FlatOptimizer& optimizer, const FullyShardOptions& options,
+               std::vector<std::string> units) {
+  FuseOptions how;
+  how.stage = 3;
+  how.units = std::move(units);
+  how.unit_types = options.unit_types;
+  how.unit_min_params = options.unit_min_params;
+  how.reshard_after_forward = options.reshard_after_forward;
+  how.gradient_dtype = options.mp_policy.reduce_dtype.value_or(at::kFloat);
+  if (ddp.fuse(optimizer, how) != FuseMode::Off) return;
+  throw Error("nothing can be shared out: " + ddp.fuse_reason(),
+              ddp.process_group().membership().where() + ", " + kFullyShard,
+              "change what it names, or use DistributedDataParallel");
+}
+
+at::Tensor in_dtype(const at::Tensor& tensor, c10::ScalarType dtype) {
+  return tensor.is_floating_point() ? tensor.to(dtype) : tensor;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,187 @@
+// Tests FullyShardedDataParallel: what its options choose, and that its steps have the bits of plain ones.
+#include "lockstep/parallel/fully_sharded_data_parallel.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/optim/adam.h"
+#include "lockstep/optim/clip_grad_norm.h"
+#include "lockstep/optim/sgd.h"
+#include "tests/parallel/fused/fuse_ranks.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kBlocks = 4;
+constexpr int kBlockWidth = 16;
+constexpr std::int64_t kBlockBytes = 4 * (kBlockWidth * kBlockWidth + kBlockWidth);
+
+struct StackedNetImpl : torch::nn::Module {
+  StackedNetImpl() {
+    const char* const names[] = {"one", "two", "three", "four"};
+    for (int i = 0; i < kBlocks; ++i)
+      blocks.push_back(register_module(names[i], make_linear(kBlockWidth, kBlockWidth)));
+  }
+  std::pair<torch::Tensor, torch::Tensor> forward(torch::Tensor x) {
+    for (auto& block : blocks) x = x + torch::tanh(block->forward(x));
+    return {x, torch::ones({1}, torch::kLong)};
+  }
+  std::vector<torch::nn::Linear> blocks;
+};
+TORCH_MODULE(StackedNet);
+
+FullyShardOptions fully_shard_on(const Group& group) {
+  FullyShardOptions options;
+  options.process_group = group;
+  options.bucket_cap_mb = 0.0001;  // a bucket for each parameter
+  return options;
+}
+
+bool is_linear(const std::string&, const torch::nn::Module& module) {
+  return module.as<torch::nn::Linear>() != nullptr;
+}
+
+// Two micro-batches in each update, the first without traffic; a norm that clips.
+template <typename Wrapped, typename Sync>
+void make_steps(Wrapped& wrapped, StackedNet& model, AdamW& optimizer, int rank, const Sync& sync) {
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    for (const bool is_last : {false, true}) {
+      sync(is_last, [&] {
+        wrapped(fuse_batch(rank, 2 * step + (is_last ? 1 : 0), kBlockWidth)).first.pow(2).mean().backward();
+      });
+    }
+    clip_grad_norm_(model->parameters(), 0.5);
+    optimizer.step();
+  }
+}
+
+class FullyShard : public ::testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Engines, FullyShard, ::testing::Values("thread", "shm", "gloo", "tcp"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(FullyShard, HasTheBitsOfPlainSteps) {
+  fuse_ranks(GetParam(), 2, [](const Group& group) {
+    StackedNet sharded, plain;
+    AdamW of_sharded(sharded->parameters(), torch::optim::AdamWOptions(0.01));
+    AdamW of_plain(plain->parameters(), torch::optim::AdamWOptions(0.01));
+    FullyShardOptions options = fully_shard_on(group);
+    options.policy = is_linear;
+    auto fsdp = fully_shard(sharded, of_sharded, options);
+    DistributedDataParallelOptions as_much = fuse_on(group);
+    as_much.bucket_cap_mb = options.bucket_cap_mb;
+    DistributedDataParallel ddp(plain, as_much);
+    make_steps(fsdp, sharded, of_sharded, group->rank(), [&](bool is_last, const std::function<void()>& body) {
+      fsdp.set_requires_gradient_sync(is_last);
+      body();
+    });
+    make_steps(ddp, plain, of_plain, group->rank(), [&](bool is_last, const std::function<void()>& body) {
+      if (is_last) return body();
+      const auto no_sync = ddp.no_sync();
+      body();
+    });
+    fsdp.unshard();
+    for (std::size_t i = 0; i < plain->parameters().size(); ++i) {
+      EXPECT_TRUE(torch::equal(fsdp.parameters()[i], plain->parameters()[i])) << i;
+    }
+    fsdp.reshard();
+    group->barrier();
+  });
+}
+
+// Weights and biases have a bucket each, which is a multiple of a cache line for each rank.
+TEST(FullyShardUnits, AreWhatTheOptionsName) {
+  run_ranks_as_threads(2, [](const Membership& membership) {
+    const Group group = make_communicator("tcp", membership);
+    const auto peak = [&](const FullyShardOptions& options) {
+      StackedNet model;
+      SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+      auto fsdp = fully_shard(model, optimizer, options);
+      for (int step = 0; step < 2; ++step) {
+        fsdp(fuse_batch(group->rank(), step, kBlockWidth)).first.pow(2).mean().backward();
+        optimizer.step();
+      }
+      const std::int64_t bytes = fsdp.peak_weight_bytes();
+      fsdp.ddp().unfuse();
+      return bytes;
+    };
+    const std::int64_t shares = kBlocks * (4 * kBlockWidth * kBlockWidth / 2 + 64);
+    const std::int64_t block = 4 * kBlockWidth * kBlockWidth + 128;
+    FullyShardOptions options = fully_shard_on(group);
+    EXPECT_EQ(peak(options), shares + kBlocks * block) << "nothing is numbered, so all is outside of units";
+    options.policy = is_linear;
+    EXPECT_EQ(peak(options), shares + 2 * block);
+    options.reshard_after_forward = false;
+    EXPECT_EQ(peak(options), shares + kBlocks * block);
+    options = fully_shard_on(group);
+    options.units = {"one", "three"};
+    EXPECT_EQ(peak(options), shares + 4 * block) << "two and four are outside";
+    options.unit_types = {"Linear"};
+    EXPECT_EQ(peak(options), shares + 2 * block);
+    options = fully_shard_on(group);
+    options.unit_min_params = kBlockBytes / 4;
+    EXPECT_EQ(peak(options), shares + 2 * block);
+  });
+}
+
+TEST(FullyShardPrecision, ComputesAndAnswersInTheTypesOfThePolicy) {
+  run_ranks_as_threads(2, [](const Membership& membership) {
+    const Group group = make_communicator("tcp", membership);
+    StackedNet model, plain;
+    SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+    FullyShardOptions options = fully_shard_on(group);
+    options.policy = is_linear;
+    options.mp_policy.param_dtype = torch::kBFloat16;
+    options.mp_policy.output_dtype = torch::kDouble;
+    auto fsdp = fully_shard(model, optimizer, options);
+    const auto [got, number] = fsdp(fuse_batch(0, 0, kBlockWidth));
+    const at::Tensor want = [&] {
+      const Autocast autocast(c10::DeviceType::CPU, at::kBFloat16, true);
+      return plain(fuse_batch(0, 0, kBlockWidth)).first;
+    }();
+    EXPECT_EQ(number.scalar_type(), at::kLong) << "a number is left alone";
+    EXPECT_EQ(got.scalar_type(), at::kDouble);
+    EXPECT_TRUE(torch::equal(got, want.to(at::kDouble)));
+    EXPECT_FALSE(torch::equal(want, plain(fuse_batch(0, 0, kBlockWidth)).first)) << "bf16 rounds";
+    got.pow(2).mean().backward();
+    optimizer.step();
+    group->barrier();
+  });
+}
+
+TEST(FullyShardErrors, NameWhatIsWrong) {
+  run_ranks_as_threads(2, [](const Membership& membership) {
+    const Group group = make_communicator("tcp", membership);
+    const auto error_with = [&](const std::function<void(FullyShardOptions&)>& change, bool has_fp16_weights = false) {
+      StackedNet model;
+      if (has_fp16_weights) model->to(torch::kHalf);
+      SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
+      FullyShardOptions options = fully_shard_on(group);
+      change(options);
+      return fuse_error([&] { fully_shard(model, optimizer, options); });
+    };
+    const auto has = [](const std::string& text, const char* part) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    };
+    has(error_with([](FullyShardOptions& options) { options.units = {"thre"}; }), "did you mean 'three'");
+    has(error_with([](FullyShardOptions& options) {
+          options.policy = [](const std::string&, const torch::nn::Module&) { return false; };
+        }),
+        "the policy chooses no submodule");
+    has(error_with([](FullyShardOptions& options) { options.mp_policy.param_dtype = torch::kHalf; }),
+        "param_dtype is Half");
+    has(error_with([](FullyShardOptions& options) { options.mp_policy.output_dtype = torch::kLong; }),
+        "output_dtype is Long");
+    has(error_with([](FullyShardOptions&) {}, true), "nothing can be shared out");
+    group->barrier();
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
