@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +17,11 @@ class CoordinatorJob {
   using Report = HostReport::Kind;
   using Order = HostOrder::Kind;
 
-  CoordinatorJob(int min_hosts, int max_hosts, int max_restarts = 0)
-      : entry_(entry("a", min_hosts, max_hosts, max_restarts)), coordinator_(entry_, rules(), now_) {}
+  CoordinatorJob(int min_hosts, int max_hosts, int max_restarts = 0,
+                 const std::optional<Coordinator::Takeover>& takeover = std::nullopt)
+      : entry_(entry("a", min_hosts, max_hosts, max_restarts)), coordinator_(entry_, rules(), now_, takeover) {
+    if (takeover) world_.generation = takeover->generation;
+  }
 
   static HostEntry entry(const std::string& id, int min_hosts, int max_hosts, int max_restarts) {
     HostEntry entry;
@@ -46,13 +50,29 @@ class CoordinatorJob {
     take(report);
   }
   void join(const std::string& id) { join(like(id)); }
+  /// A host of a job whose coordinator was lost. @param runs  it has ranks, of
+  /// the world `generation`
+  void resume(const std::string& id, std::int64_t generation, bool runs, int restarts = 0) {
+    HostReport report;
+    report.kind = Report::Resumes;
+    report.host = id;
+    report.entry = like(id);
+    report.generation = generation;
+    report.runs = runs;
+    report.restarts = restarts;
+    take(report);
+  }
   void say(const std::string& host, Report kind, const std::string& text = {}, bool blames = false) {
+    say_of(world_.generation, host, kind, text, blames);
+  }
+  void say_of(std::int64_t generation, const std::string& host, Report kind, const std::string& text = {},
+              bool blames = false) {
     HostReport report;
     report.kind = kind;
     report.host = host;
     report.text = text;
     report.blames_a_peer = blames;
-    report.generation = world_.generation;
+    report.generation = generation;
     take(report);
   }
   void pass(std::chrono::milliseconds time) {
@@ -64,7 +84,12 @@ class CoordinatorJob {
   std::string running() const { return runs_ ? hosts() : ""; }
   const World& world() const { return world_; }
   const HostOrder& last(const std::string& host) { return last_[host]; }
-  /// What a host was told of others since the last call, each with a line's end.
+  void take(const HostReport& report) {
+    coordinator_.take(report, now_);
+    collect();
+  }
+  /// What a host was told of others since the last call, each with a line's
+  /// end.
   std::string notes(const std::string& host) { return std::exchange(notes_[host], {}); }
   /// The processes that were lost with their hosts since the last call.
   std::vector<int> lost_members() { return std::exchange(lost_members_, {}); }
@@ -79,10 +104,6 @@ class CoordinatorJob {
     std::string text;
     for (const World::Host& host : world_.hosts) text += host.id;
     return text;
-  }
-  void take(const HostReport& report) {
-    coordinator_.take(report, now_);
-    collect();
   }
   void collect() {
     for (const Coordinator::LostHost& lost : coordinator_.take_lost_hosts()) {

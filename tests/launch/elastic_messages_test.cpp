@@ -24,9 +24,19 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   EXPECT_EQ(read.text.substr(0, 13), "rank 3 failed");
   EXPECT_TRUE(read.blames_a_peer);
 
+  HostReport resumed;
+  resumed.kind = HostReport::Kind::Resumes;
+  resumed.runs = true;
+  resumed.restarts = 3;
+  resumed.entry.standby = "tcp:10.0.0.2:1234";
+  const HostReport back = parse_report(to_text(resumed));
+  EXPECT_TRUE(back.runs);
+  EXPECT_EQ(back.restarts, 3);
+  EXPECT_EQ(back.entry.standby, "tcp:10.0.0.2:1234");
+
   HostOrder order;
   order.kind = HostOrder::Kind::Begin;
-  order.world = {4, 1, {{"ab12", "host-a", 2}, {"cd34", "host-b", 3}}, 29511, 7};
+  order.world = {4, 1, {{"ab12", "host-a", 2, ""}, {"cd34", "host-b", 3, "tcp:10.0.0.2:1234"}}, 29511, 7};
   const HostOrder begin = parse_order(to_text(order));
   EXPECT_EQ(begin.world.generation, 4);
   EXPECT_EQ(begin.world.restarts, 1);
@@ -34,7 +44,10 @@ TEST(ElasticMessages, SayWhatWasMeant) {
   ASSERT_EQ(begin.world.hosts.size(), 2U);
   EXPECT_EQ(begin.world.hosts[1].name, "host-b");
   EXPECT_EQ(begin.world.hosts[1].local_ranks, 3);
+  EXPECT_EQ(begin.world.hosts[1].standby, "tcp:10.0.0.2:1234");
   EXPECT_EQ(begin.world.first_member, 7);
+  order.kind = HostOrder::Kind::Note;
+  EXPECT_EQ(parse_order(to_text(order)).world.hosts.size(), 2U);
 
   HostOrder grant = order_to(HostOrder::Kind::Member);
   EXPECT_EQ(parse_order(to_text(grant)).member, -1);

@@ -60,7 +60,7 @@ std::vector<RankPlace> places_of(const LaunchPlan& plan, const NodeGroup& nodes,
     place.node_rank = agreement.node_rank;
     place.nodes = agreement.nodes;
     place.role = plan.role;
-    place.master_addr = plan.master_addr;
+    place.master_addr = agreement.master_addr.empty() ? plan.master_addr : agreement.master_addr;
     place.master_port = agreement.master_port;
     place.generation = agreement.generation;
     place.restart_count = agreement.restarts;

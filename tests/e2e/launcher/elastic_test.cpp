@@ -101,13 +101,29 @@ TEST_F(Elastic, EndsWhereTooFewHostsCome) {
   expect_end(a, 1, "1 of at least 2 hosts came within 2.5 s");
 }
 
-TEST_F(Elastic, EndsOnEveryHostWhenTheServingOneIsLost) {
-  const Program a = start("1:2");
+TEST_F(Elastic, GoesOnAtTheNextHostWhenTheServingOneIsLost) {
+  Program a = start("1:3", {"--max-restarts=1"});
   expect(a, "joined 1,");
-  const Program b = start("1:2");
+  const Program b = start("1:3", {"--max-restarts=1"});
   expect(b, "joined 2,");
+  const Program c = start("1:3", {"--max-restarts=1"});
+  expect(c, "joined 3,");
   a->send(SIGKILL);
-  expect_end(b, 1, ", which serves the rendezvous, is lost: ");
+  expect(b, ", which serves the rendezvous, is lost: ");
+  expect(b, "serves it from now on, at tcp:127.0.0.1:");
+  expect(b, "rank 0: joined 2, restarts 0, node 0 of 2");
+  expect(c, "rank 1: joined 2, restarts 0, node 1 of 2");
+  // The lost host comes back to the job's endpoint, and is told where the job is.
+  a = start("1:3", {"--max-restarts=1", "--rdzv-conf=last_call_timeout=60"});
+  expect(a, "the job runs already, and is served at tcp:127.0.0.1:");
+  expect(a, "rank 2: joined 3, restarts 0, node 2 of 3");
+  // The host that took over may be lost as well.
+  b->send(SIGKILL);
+  expect(c, "rank 0: joined 2, restarts 0, node 0 of 2");
+  expect(a, "rank 1: joined 2, restarts 0, node 1 of 2");
+  c->send(SIGTERM);
+  EXPECT_EQ(c->wait(soon()).code, 128 + SIGTERM);
+  expect_end(a, 1, "was told to end by SIGTERM; it serves the rendezvous, so the job ends");
 }
 
 // The kernel of a stopped process still accepts and acknowledges data.

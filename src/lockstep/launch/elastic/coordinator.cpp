@@ -3,31 +3,53 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "lockstep/launch/nodes/outcome_signal.h"
+#include "lockstep/net/server/wills.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kMostNames = 16;
 
+bool says_silence(const std::string& cause) { return cause.compare(0, std::strlen(kNotHeardOf), kNotHeardOf) == 0; }
+
 }  // namespace
 
-Coordinator::Coordinator(HostEntry job, Rules rules, Time now)
-    : job_(std::move(job)), rules_(rules), short_since_(now) {}
+Coordinator::Coordinator(HostEntry job, Rules rules, Time now, std::optional<Takeover> takeover)
+    : job_(std::move(job)),
+      rules_(rules),
+      takeover_(std::move(takeover)),
+      phase_(takeover_ ? Phase::Resuming : Phase::Gathering),
+      short_since_(now) {
+  if (!takeover_) return;
+  worlds_ = takeover_->generation;
+  restarts_ = takeover_->restarts;
+}
 
 void Coordinator::take(const HostReport& report, Time now) {
   if (report.kind == HostReport::Kind::Joins) return admit(report, now);
+  if (report.kind == HostReport::Kind::Resumes) return resume(report, now);
+  if (report.kind == HostReport::Kind::Moved) return move_to(report.text);
   Host* const host = find(report.host);
   if (host == nullptr) return;  // it was declared lost before
   if (report.kind == HostReport::Kind::Lost) {
     host->is_gone = true;
+    host->is_silent = says_silence(report.text);
     send(*host, order_to(HostOrder::Kind::Rejoin,
                          fmt::format("host {} was taken for lost: {}", name_of(host->entry), report.text)));
     return lose(report.host, fmt::format("host {} was lost: {}", name_of(host->entry), report.text), now);
   }
   if (report.kind == HostReport::Kind::Leaves) {
     return lose(report.host, fmt::format("host {} left: {}", name_of(host->entry), report.text), now);
+  }
+  if (phase_ == Phase::Resuming) {
+    if (report.kind == HostReport::Kind::Ready) {  // its ranks have ended since it reported that it resumes
+      host->placed = false;
+      host->ready = true;
+    }
+    return;
   }
   if (report.generation != worlds_) return;  // of a world that has ended
   const bool running = phase_ == Phase::Running || phase_ == Phase::InDoubt;
@@ -64,26 +86,18 @@ void Coordinator::admit(const HostReport& report, Time now) {
   host.since = now;
   const std::string fix = "start every host with the same program and flags, and each job with an endpoint of its own";
   if (phase_ == Phase::Over) return send(host, order_to(HostOrder::Kind::Refuse, "the job is over", "start it again"));
+  if (!moved_to_.empty()) return send(host, order_to(HostOrder::Kind::Move, moved_to_));
   if (const auto reason = difference(job_, report.entry)) {
     return send(host, order_to(HostOrder::Kind::Refuse,
                                fmt::format("host {} cannot join the job: {}", name_of(report.entry), *reason), fix));
   }
   const bool serves = report.entry.id == job_.id;
   hosts_.insert(serves ? hosts_.begin() : hosts_.end(), host);
+  if (phase_ == Phase::Resuming) return;
   if (phase_ == Phase::Gathering) return begin_if_complete(now);
   if (placed() == job_.max_nodes) return send_wait(hosts_.back());
   if (goes_on()) return let_in(hosts_.back());
   gather_again(fmt::format("host {} joined", name_of(report.entry)), true, now);
-}
-
-void Coordinator::send_wait(const Host& host) {
-  HostOrder order = order_to(
-      HostOrder::Kind::Wait,
-      fmt::format("the job has all its {} ({}); this host waits up to {} for a place. If it is of another job, that "
-                  "needs an endpoint of its own",
-                  hosts_text(job_.max_nodes), names(true), seconds(rules_.join_timeout)));
-  order.time_left = rules_.join_timeout;
-  send(host, std::move(order));
 }
 
 void Coordinator::doubt(const std::string& story, Time now) {
@@ -116,6 +130,13 @@ void Coordinator::lose(std::string id, const std::string& what, Time now) {
   hosts_.erase(host);
   if (phase_ == Phase::Over) return;
   if (id == job_.id) return end(false, what + "; it serves the rendezvous, so the job ends");
+  if (phase_ == Phase::Resuming) {
+    if (lost.generation > 0) --takeover_->hosts;
+    return settle_if_complete(now);
+  }
+  if (lost.is_silent && may_be_cut_off(now)) {
+    return end(false, what + "; so many hosts are silent that they may continue without this one");
+  }
   if (phase_ == Phase::Gathering) {
     if (count() < job_.min_nodes && !short_of_hosts_) {
       short_of_hosts_ = true;

@@ -25,6 +25,8 @@ namespace lockstep {
 ///              others, they continue instead: a lost host's ranks are lost, and a new host's ranks join them.
 ///   in doubt   Ranks report that they lost a peer. The loss becomes a failure only after every host has been probed; a
 ///              host that does not answer is declared lost.
+///   resuming   The host that served is lost, and this coordinator takes over: it awaits the hosts of the job. If too
+///              few come, they cannot know whether the lost host continues with the others, and end.
 ///   over       All ranks succeeded, no restart was left, or too few hosts joined.
 class Coordinator {
  public:
@@ -35,10 +37,28 @@ class Coordinator {
     std::chrono::milliseconds last_call{30000};
     std::chrono::milliseconds probe_timeout{2000};
     std::chrono::milliseconds report_interval{1000};  ///< minimum time between two reports on missing hosts
+    std::chrono::milliseconds keep_alive{15000};      ///< a host that is silent for longer is lost
+  };
+
+  /// What the host that takes over from a lost one knows of the job.
+  struct Takeover {
+    std::string story;            ///< which host is lost, and how
+    std::int64_t generation = 0;  ///< of the newest world
+    int restarts = 0;
+    int hosts = 1;   ///< that may come, this one among them
+    int quorum = 1;  ///< as many must come
+
+    /// More than half of the hosts of a world that may live, the lost one among them unless it has surely ended.
+    static int quorum_of(int world_hosts, bool lost_has_ended) {
+      return (world_hosts - (lost_has_ended ? 1 : 0)) / 2 + 1;
+    }
+    /// Whether so many hosts can come.
+    bool is_possible() const { return hosts >= quorum; }
   };
 
   /// @param job  entry of the host that serves; all other hosts must match it
-  Coordinator(HostEntry job, Rules rules, Time now);
+  /// @param takeover  set if the job had another coordinator before
+  Coordinator(HostEntry job, Rules rules, Time now, std::optional<Takeover> takeover = std::nullopt);
 
   void take(const HostReport& report, Time now);
   void act_on_time(Time now);
@@ -64,7 +84,7 @@ class Coordinator {
   bool has_hosts() const { return !hosts_.empty(); }
 
  private:
-  enum class Phase { Gathering, Running, InDoubt, Over };
+  enum class Phase { Resuming, Gathering, Running, InDoubt, Over };
   struct Host {
     HostEntry entry;
     Time since;           // when it joined
@@ -72,10 +92,12 @@ class Coordinator {
     bool ready = true;    // no rank of it runs
     bool succeeded = false;
     bool answered = false;
-    bool survives = false;     // its ranks survive the loss of others
-    bool bereft = false;       // it has no such rank now
-    bool is_gone = false;      // it was not heard of, or its launcher was killed: its ranks can say nothing themselves
-    std::vector<int> members;  // numbers of its processes in this world
+    bool survives = false;        // its ranks survive the loss of others
+    bool bereft = false;          // it has no such rank now
+    bool is_gone = false;         // it was not heard of, or its launcher was killed
+    bool is_silent = false;       // it was not heard of, and may live
+    std::int64_t generation = 0;  // for one that resumes: of the newest world that it knows
+    std::vector<int> members;     // numbers of its processes in this world
   };
 
   void admit(const HostReport& report, Time now);
@@ -95,6 +117,13 @@ class Coordinator {
   void note(const std::string& text, const std::string& except = {});
   std::vector<World::Host> places() const;
 
+  // After another coordinator was lost: coordinator_takeover.cpp.
+  void resume(const HostReport& report, Time now);
+  void settle_if_complete(Time now);
+  int resumed() const;
+  bool may_be_cut_off(Time now);
+  void move_to(const std::string& address);
+
   void gather_again(const std::string& why, bool has_time, Time now);
   void begin_if_complete(Time now);
   void begin(Time now);
@@ -112,9 +141,15 @@ class Coordinator {
   static std::string hosts_text(int count);
   static std::string seconds(std::chrono::milliseconds time);
 
+  static constexpr std::chrono::seconds kForTheRest{3};  // once a quorum is there
+  static constexpr std::chrono::seconds kToMeet{10};
+
   const HostEntry job_;
   const Rules rules_;
-  Phase phase_ = Phase::Gathering;
+  std::optional<Takeover> takeover_;
+  std::string moved_to_;      // where the job of the hosts here runs already
+  std::vector<Time> silent_;  // when hosts were lost that were not heard of
+  Phase phase_;
   std::list<Host> hosts_;  // in the order in which they joined
   std::int64_t worlds_ = 0;
   int restarts_ = 0;

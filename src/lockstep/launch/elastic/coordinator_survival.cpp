@@ -68,15 +68,18 @@ void Coordinator::let_in_who_waits() {
 }
 
 void Coordinator::note(const std::string& text, const std::string& except) {
+  HostOrder order = order_to(HostOrder::Kind::Note, text);
+  order.world.hosts = places();
   for (const Host& host : hosts_) {
-    if (host.placed && host.entry.id != except) send(host, order_to(HostOrder::Kind::Note, text));
+    if (host.placed && host.entry.id != except) send(host, order);
   }
 }
 
 std::vector<World::Host> Coordinator::places() const {
   std::vector<World::Host> places;
   for (const Host& host : hosts_) {
-    if (host.placed) places.push_back({host.entry.id, name_of(host.entry), host.entry.local_ranks});
+    if (!host.placed) continue;
+    places.push_back({host.entry.id, name_of(host.entry), host.entry.local_ranks, host.entry.standby});
   }
   return places;
 }

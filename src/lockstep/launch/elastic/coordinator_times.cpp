@@ -12,7 +12,7 @@ void Coordinator::act_on_time(Time now) {
     // Only the first one: losing it makes all others report again that they are ready.
     for (Host& host : hosts_) {
       if (!host.placed || host.answered) continue;
-      host.is_gone = true;
+      host.is_gone = host.is_silent = true;
       const std::string silence =
           fmt::format("it did not answer for {}, and other hosts lost a rank", seconds(rules_.probe_timeout));
       send(host, order_to(HostOrder::Kind::Rejoin,
@@ -20,6 +20,7 @@ void Coordinator::act_on_time(Time now) {
       return lose(host.entry.id, fmt::format("host {} was lost: {}", name_of(host.entry), silence), now);
     }
   }
+  if (phase_ == Phase::Resuming) return settle_if_complete(now);
   if (phase_ == Phase::Gathering && short_of_hosts_ && count() < job_.min_nodes &&
       now >= short_since_ + rules_.join_timeout) {
     return end(false, fmt::format("{} of at least {} came within {}: {}", count(), hosts_text(job_.min_nodes),
@@ -41,11 +42,22 @@ void Coordinator::act_on_time(Time now) {
   }
 }
 
+void Coordinator::send_wait(const Host& host) {
+  HostOrder order = order_to(HostOrder::Kind::Wait,
+                             fmt::format("the job has all its {} ({}); this host waits up to {} for a place. If it is "
+                                         "of another job, that needs an endpoint of its own",
+                                         hosts_text(job_.max_nodes), names(true), seconds(rules_.join_timeout)));
+  order.time_left = rules_.join_timeout;
+  send(host, std::move(order));
+}
+
 std::optional<Coordinator::Time> Coordinator::next_time() const {
   std::optional<Time> next;
   const auto at = [&next](Time time) { next = next ? std::min(*next, time) : time; };
   if (phase_ == Phase::InDoubt) at(probed_ + rules_.probe_timeout);
-  if (phase_ == Phase::Gathering) {
+  if (phase_ == Phase::Resuming) {
+    at(short_since_ + (resumed() >= takeover_->quorum ? kForTheRest : kToMeet));
+  } else if (phase_ == Phase::Gathering) {
     if (changed_since_report_) at(*reported_at_ + rules_.report_interval);
     if (enough_since_) {
       if (short_of_hosts_ && all_ready()) at(*enough_since_ + rules_.last_call);

@@ -17,30 +17,33 @@
 namespace lockstep {
 namespace {
 
-constexpr std::chrono::milliseconds kFarewellTimeout{5000};
-// How much longer a host tolerates silence of the serving host than the other way round. If their link was down for a
-// while, the host learns that it was declared lost, and joins again, before it gives up itself.
+constexpr std::chrono::milliseconds kToLeave{5000};
+// How much longer a host tolerates silence of the serving host than the other
+// way round. If their link was down for a while, the host learns that it was
+// declared lost, and joins again, before it gives up itself.
 constexpr std::chrono::seconds kTimeToBeTakenBack{2};
-constexpr std::size_t kLongestReportBytes = 16UL * 1024;
-
-Coordinator::Rules rules_of(const LaunchPlan& plan) {
-  Coordinator::Rules rules;
-  rules.join_timeout = plan.join_timeout;
-  rules.last_call = plan.last_call;
-  return rules;
-}
 
 }  // namespace
 
 ElasticNodes::ElasticNodes(const LaunchPlan& plan)
-    : plan_(plan), address_(store_address_of(plan)), secret_(secret_from_environment()), self_(HostEntry::of(plan)) {
+    : plan_(plan), secret_(secret_from_environment()), self_(HostEntry::of(plan)), address_(store_address_of(plan)) {
   serve_or_find();
 }
 
 ElasticNodes::~ElasticNodes() {
-  say_goodbye(Deadline::after(kFarewellTimeout));
+  say_goodbye(Deadline::after(kToLeave));
   if (listener_.joinable()) listener_.join();
 }
+
+Coordinator::Rules ElasticNodes::rules() const {
+  Coordinator::Rules rules;
+  rules.join_timeout = plan_.join_timeout;
+  rules.last_call = plan_.last_call;
+  rules.keep_alive = plan_.keep_alive;
+  return rules;
+}
+
+std::chrono::milliseconds ElasticNodes::silence_limit() const { return plan_.keep_alive + kTimeToBeTakenBack; }
 
 void ElasticNodes::serve_or_find() {
   std::string refusal;
@@ -52,13 +55,13 @@ void ElasticNodes::serve_or_find() {
       refusal = error.happened();
     }
   }
-  if (server_) coordinator_ = std::make_unique<CoordinatorService>(*server_, secret_, self_, rules_of(plan_));
+  if (server_) coordinator_ = std::make_unique<CoordinatorService>(*server_, secret_, self_, rules());
   const Deadline deadline = Deadline::after(plan_.join_timeout);
   notice_.begin("waiting for the launcher that serves the rendezvous at " + address_.text(), deadline);
   try {
     StoreClientOptions options = store_client_options(plan_, plan_.keep_alive);
-    if (!server_) options.silence_limit = plan_.keep_alive + kTimeToBeTakenBack;
-    client_ = std::make_unique<StoreClient>(address_, secret_, deadline, options);
+    if (!server_) options.silence_limit = silence_limit();
+    client_ = std::make_shared<StoreClient>(address_, secret_, deadline, options);
   } catch (const TimeoutError& error) {
     const std::string also = refusal.empty() ? "" : "; and this host could not serve it: " + refusal;
     throw TimeoutError(error.happened() + also, error.where(), error.fix());
@@ -68,25 +71,30 @@ void ElasticNodes::serve_or_find() {
     sign_store(*client_, self_);
   } else {
     check_sign(*client_, self_);
+    hold_standby();
   }
 }
 
-// Becomes one of the coordinator's hosts: the first time, and after it was declared lost.
+// Becomes one of the coordinator's hosts: the first time, after it was declared
+// lost, and where the job has moved.
 void ElasticNodes::enter() {
   if (listener_.joinable()) {
     listener_.join();
     self_.id = HostEntry::of(plan_).id;
   }
+  if (moved_to_) move_to(*std::exchange(moved_to_, std::nullopt));
   {
     const std::lock_guard lock(mutex_);
     joins_ = false;
     generation_ = 0;
+    hosts_.clear();
   }
-  if (!server_) client_->set_will(kReportQueue, lost_report(self_.id), plan_.keep_alive);
+  const std::shared_ptr<StoreClient> client = this->client();
+  if (own_coordinator() == nullptr) client->set_will(kReportQueue, lost_report(self_.id), plan_.keep_alive);
   HostReport report;
   report.host = self_.id;
   report.entry = self_;
-  client_->push(kReportQueue, to_text(report));
+  client->push(kReportQueue, to_text(report));
   const SignalsBlocked blocked;
   listener_ = start_thread("hears the rendezvous", [this] { listen(); });
 }
@@ -96,6 +104,7 @@ Agreement ElasticNodes::agree() {
   {
     const std::lock_guard lock(mutex_);
     joins = joins_;
+    runs_ = false;
   }
   outcome_.reset();
   grants_.take();
@@ -118,13 +127,15 @@ World ElasticNodes::await_world() {
     throw Error(over_->story, at_launcher("rendezvous at " + address_.text()),
                 "see what the launchers of the other hosts say");
   }
-  if (!world_) {  // declared lost while it waited
+  if (!world_) {  // declared lost while it waited, or sent elsewhere
     lock.unlock();
+    outcome_.reset();
     enter();
     return await_world();
   }
   World world = *std::exchange(world_, std::nullopt);
   generation_ = world.generation;
+  restarts_ = world.restarts;
   server_name_ = world.hosts.front().name;
   return world;
 }
@@ -135,6 +146,9 @@ Agreement ElasticNodes::agreement_of(const World& world) {
   agreement.restarts = world.restarts;
   agreement.nodes = static_cast<int>(world.hosts.size());
   agreement.master_port = world.master_port;
+  if (const SocketAddress now = SocketAddress::parse(store_address()); now.host != store_address_of(plan_).host) {
+    agreement.master_addr = now.host;
+  }
   agreement.world_size = 0;
   std::string names;
   for (std::size_t node = 0; node < world.hosts.size(); ++node) {
@@ -167,16 +181,19 @@ Agreement ElasticNodes::agreement_of(const World& world) {
 // Runs in its own thread. Ends when this host is no longer one of the coordinator's hosts.
 void ElasticNodes::listen() {
   const std::string queue = order_queue(self_.id);
-  try {
-    for (std::int64_t number = 1;; ++number) {
-      const std::string key = queue + "/" + std::to_string(number);
-      const HostOrder order = parse_order(client_->get(key, Deadline::never()));
-      client_->delete_key(key);
-      take(order);
-      if (order.kind == HostOrder::Kind::Rejoin) return;
+  for (;;) {
+    try {
+      const std::shared_ptr<StoreClient> client = this->client();
+      for (std::int64_t number = 1;; ++number) {
+        const std::string key = queue + "/" + std::to_string(number);
+        const HostOrder order = parse_order(client->get(key, Deadline::never()));
+        client->delete_key(key);
+        take(order);
+        if (order.kind == HostOrder::Kind::Rejoin || order.kind == HostOrder::Kind::Move) return;
+      }
+    } catch (const Error& error) {
+      if (!take_over(error.happened())) return lose_server(error.happened());
     }
-  } catch (const Error& error) {
-    lose_server(error.happened());
   }
 }
 
@@ -188,6 +205,8 @@ void ElasticNodes::take(const HostOrder& order) {
       return notice_.begin(order.text, Deadline::after(order.time_left));
     case Kind::Begin:
       world_ = order.world;
+      hosts_ = order.world.hosts;
+      runs_ = true;
       break;
     case Kind::Probe:
       lock.unlock();
@@ -195,14 +214,19 @@ void ElasticNodes::take(const HostOrder& order) {
     case Kind::Member:
       return grants_.push(order.member >= 0 ? std::optional<int>(order.member) : std::nullopt);
     case Kind::Note:
+      hosts_ = order.world.hosts;
       return log_warning("{}", order.text);
     case Kind::Stop:
-      outcome_.publish({false, false, order.has_time, order.text});
+      if (runs_) outcome_.publish({false, false, order.has_time, order.text});  // otherwise they have ended already
       return;
     case Kind::Rejoin:
       joins_ = true;
       world_.reset();
       outcome_.publish({false, false, false, order.text + "; this host joins again"});
+      break;
+    case Kind::Move:
+      joins_ = true;
+      moved_to_ = SocketAddress::parse(order.text);
       break;
     case Kind::Refuse:
       refusal_ = order;
@@ -213,75 +237,6 @@ void ElasticNodes::take(const HostOrder& order) {
       break;
   }
   changed_.notify_all();
-}
-
-void ElasticNodes::lose_server(const std::string& cause) {
-  const std::lock_guard lock(mutex_);
-  if (over_ || stopping_) return;
-  const std::string name = server_name_.empty() ? "the host" : "host " + server_name_;
-  over_ = Outcome{false, true, false, fmt::format("{}, which serves the rendezvous, is lost: {}", name, cause)};
-  outcome_.publish(*over_);
-  changed_.notify_all();
-}
-
-void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool blames_a_peer) {
-  HostReport report;
-  report.kind = kind;
-  report.host = self_.id;
-  report.text = text.substr(0, kLongestReportBytes);
-  report.blames_a_peer = blames_a_peer;
-  {
-    const std::lock_guard lock(mutex_);
-    report.generation = world_ ? world_->generation : generation_;
-  }
-  notifier_.post([this, report] {
-    try {
-      client_->push(kReportQueue, to_text(report));
-    } catch (const Error& error) {
-      lose_server(error.happened());
-    }
-  });
-}
-
-void ElasticNodes::mark_lost(int rank, const std::string& cause) {
-  if (!server_) return;
-  const std::lock_guard lock(mutex_);
-  server_->mark_lost(generation_ - 1, LostRank{rank, host_name(), cause});
-}
-
-void ElasticNodes::report_failure(const std::string& story, bool blames_a_peer) {
-  report(HostReport::Kind::Failed, story, blames_a_peer);
-}
-
-// The job continues without this host, unless this host serves the store.
-void ElasticNodes::report_leaving(const std::string& why) {
-  report(HostReport::Kind::Leaves, why);
-  outcome_.publish({false, true, false, why});
-}
-
-void ElasticNodes::report_success() { report(HostReport::Kind::Succeeded); }
-
-void ElasticNodes::leave() {
-  const Deadline deadline = Deadline::after(kFarewellTimeout);
-  report(HostReport::Kind::Leaves, "its launcher has ended");
-  if (coordinator_) coordinator_->wait_until_left(deadline);
-  say_goodbye(deadline);
-}
-
-// Ends the waits of all threads, even if the server does not answer.
-void ElasticNodes::say_goodbye(Deadline deadline) {
-  notice_.end();
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  notifier_.wait_until_done(deadline);
-  client_->finish(deadline);
-}
-
-void ElasticNodes::abort_leave() {
-  if (coordinator_) coordinator_->stop_waiting();
-  say_goodbye(Deadline::after(std::chrono::milliseconds(0)));
 }
 
 }  // namespace lockstep

@@ -6,9 +6,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "lockstep/launch/elastic/coordinator_service.h"
+#include "lockstep/launch/elastic/endpoint_watch.h"
 #include "lockstep/launch/elastic/messages.h"
+#include "lockstep/launch/nodes/free_port.h"
 #include "lockstep/launch/nodes/node_group.h"
 #include "lockstep/launch/nodes/store_notifier.h"
 #include "lockstep/launch/nodes/wait_notice.h"
@@ -18,8 +21,8 @@
 namespace lockstep {
 
 /// This launcher's side of a job whose hosts join and leave. The launcher that can listen on the endpoint serves the
-/// store and the coordinator; the job ends with it. Node ranks follow the order in which hosts joined, the serving host
-/// first.
+/// store and the coordinator. If it is lost, the next host of the world does, at an address that all know beforehand.
+/// Node ranks follow the order in which hosts joined, the serving host first.
 class ElasticNodes : public NodeGroup {
  public:
   /// Connects. @throws Error, TimeoutError  if that fails
@@ -28,7 +31,7 @@ class ElasticNodes : public NodeGroup {
   ElasticNodes(const ElasticNodes&) = delete;
   ElasticNodes& operator=(const ElasticNodes&) = delete;
 
-  std::string store_address() const override { return address_.text(); }
+  std::string store_address() const override;
   const std::string& secret() const override { return secret_; }
   int node_rank() const override { return node_rank_; }
   Agreement agree() override;
@@ -43,34 +46,54 @@ class ElasticNodes : public NodeGroup {
   void abort_leave() override;
 
  private:
+  Coordinator::Rules rules() const;
+  std::chrono::milliseconds silence_limit() const;
   void serve_or_find();
+  void hold_standby();
   void enter();
   void listen();
   void take(const HostOrder& order);
   void report(HostReport::Kind kind, const std::string& text = {}, bool blames_a_peer = false);
   void say_goodbye(Deadline deadline);
   void lose_server(const std::string& cause);
+  void push(const HostReport& report);
+  std::shared_ptr<StoreClient> client() const;
+
+  // After the serving host is lost: elastic_takeover.cpp.
+  bool take_over(const std::string& cause);
+  std::shared_ptr<StoreClient> serve_next(const Coordinator::Takeover& takeover);
+  std::shared_ptr<StoreClient> find_next(const World::Host& host);
+  void resume(const std::shared_ptr<StoreClient>& client);
+  void move_to(const SocketAddress& address);
+  bool is_ending() const;
+  CoordinatorService* own_coordinator() const;
   World await_world();
   Agreement agreement_of(const World& world);
 
   const LaunchPlan& plan_;
-  const SocketAddress address_;
   const std::string secret_;
   HostEntry self_;
   int node_rank_ = 0;
-  std::unique_ptr<StoreServer> server_;
-  std::unique_ptr<CoordinatorService> coordinator_;
-  std::unique_ptr<StoreClient> client_;
+  std::optional<HeldPort> standby_port_;
+  std::unique_ptr<EndpointWatch> endpoint_watch_;
   std::thread listener_;
 
-  std::mutex mutex_;  // guards the members below
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
+  SocketAddress address_;  // of the store
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<CoordinatorService> coordinator_;
+  std::shared_ptr<StoreClient> client_;
+  std::vector<World::Host> hosts_;  // of the newest world, as they are now
+  bool runs_ = false;               // ranks run, or are to start
+  int restarts_ = 0;
   std::optional<World> world_;   // a world that has begun and was not entered yet
   std::int64_t generation_ = 0;  // of the world that this host is or was in
   std::optional<HostOrder> refusal_;
-  std::optional<Outcome> over_;  // of the job
-  bool joins_ = true;            // true: it is not, or no longer, one of the coordinator's hosts
-  std::string server_name_;      // the server's host name, once it is known
+  std::optional<Outcome> over_;            // of the job
+  std::optional<SocketAddress> moved_to_;  // the job is served there
+  bool joins_ = true;                      // true: it is not, or no longer, one of the coordinator's hosts
+  std::string server_name_;                // the server's host name, once it is known
   bool stopping_ = false;
 
   WaitNotice notice_;

@@ -16,6 +16,10 @@ auto parsed(const std::string& text, Read read) {
   return read_launcher_message(text, "a launcher's message", read);
 }
 
+bool has_entry(HostReport::Kind kind) { return kind == HostReport::Kind::Joins || kind == HostReport::Kind::Resumes; }
+
+bool has_world(HostOrder::Kind kind) { return kind == HostOrder::Kind::Begin || kind == HostOrder::Kind::Note; }
+
 // The texts may contain any bytes that a program wrote.
 std::string written(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
@@ -35,7 +39,11 @@ std::string to_text(const HostReport& report) {
               {"generation", report.generation},
               {"text", report.text},
               {"blames_a_peer", report.blames_a_peer}};
-  if (report.kind == HostReport::Kind::Joins) object["entry"] = report.entry;
+  if (has_entry(report.kind)) object["entry"] = report.entry;
+  if (report.kind == HostReport::Kind::Resumes) {
+    object["runs"] = report.runs;
+    object["restarts"] = report.restarts;
+  }
   return written(object);
 }
 
@@ -57,7 +65,11 @@ HostReport parse_report(const std::string& text) {
     object.at("generation").get_to(report.generation);
     object.at("text").get_to(report.text);
     object.at("blames_a_peer").get_to(report.blames_a_peer);
-    if (report.kind == HostReport::Kind::Joins) report.entry = host_entry_of(object.at("entry"));
+    if (has_entry(report.kind)) report.entry = host_entry_of(object.at("entry"));
+    if (report.kind == HostReport::Kind::Resumes) {
+      object.at("runs").get_to(report.runs);
+      object.at("restarts").get_to(report.restarts);
+    }
     return report;
   });
 }
@@ -70,10 +82,11 @@ std::string to_text(const HostOrder& order) {
               {"has_time", order.has_time},
               {"time_left_ms", order.time_left.count()},
               {"member", order.member}};
-  if (order.kind == HostOrder::Kind::Begin) {
+  if (has_world(order.kind)) {
     json hosts = json::array();
     for (const World::Host& host : order.world.hosts) {
-      hosts.push_back({{"id", host.id}, {"name", host.name}, {"local_ranks", host.local_ranks}});
+      hosts.push_back(
+          {{"id", host.id}, {"name", host.name}, {"local_ranks", host.local_ranks}, {"standby", host.standby}});
     }
     object["world"] = {{"generation", order.world.generation},
                        {"restarts", order.world.restarts},
@@ -94,15 +107,15 @@ HostOrder parse_order(const std::string& text) {
     object.at("has_time").get_to(order.has_time);
     order.time_left = std::chrono::milliseconds(object.at("time_left_ms").get<std::int64_t>());
     object.at("member").get_to(order.member);
-    if (order.kind != HostOrder::Kind::Begin) return order;
+    if (!has_world(order.kind)) return order;
     const json& world = object.at("world");
     world.at("generation").get_to(order.world.generation);
     world.at("restarts").get_to(order.world.restarts);
     world.at("master_port").get_to(order.world.master_port);
     world.at("first_member").get_to(order.world.first_member);
     for (const json& host : world.at("hosts")) {
-      order.world.hosts.push_back(
-          {host.at("id").get<std::string>(), host.at("name").get<std::string>(), host.at("local_ranks").get<int>()});
+      order.world.hosts.push_back({host.at("id").get<std::string>(), host.at("name").get<std::string>(),
+                                   host.at("local_ranks").get<int>(), host.at("standby").get<std::string>()});
     }
     return order;
   });

@@ -19,8 +19,10 @@ struct HostReport {
     Answers,    ///< answers a probe
     Survives,   ///< the ranks of the host survive the loss of others; also: it has such a rank again
     Bereft,     ///< the host has lost its last rank that survives others: `text` describes how
+    Resumes,    ///< on the store that takes over from a lost one: the host was in the job, with `entry`
     NeedsRank,  ///< asks for the number of a process that takes a lost rank's place
     Leaves,     ///< leaves for good: `text` gives the reason
+    Moved,      ///< of a host of another launcher: the job is served at `text`, after its host was lost
     Lost        ///< written for the host by the store: `text` is the cause
   };
   Kind kind = Kind::Joins;
@@ -28,6 +30,8 @@ struct HostReport {
   std::int64_t generation = 0;  ///< of the world that the report is about
   std::string text;
   bool blames_a_peer = false;  ///< for Failed: the rank reported that it had lost another one
+  bool runs = false;           ///< for Resumes: its ranks run, or start
+  int restarts = 0;            ///< for Resumes: as of the newest world that it knows
   HostEntry entry;
 };
 
@@ -37,6 +41,7 @@ struct World {
     std::string id;
     std::string name;
     int local_ranks = 1;
+    std::string standby;  ///< as HostEntry::standby
   };
   std::int64_t generation = 0;  ///< number of earlier worlds; grows with each, whatever the reason
   int restarts = 0;             ///< number of restarts after failures
@@ -53,7 +58,8 @@ struct HostOrder {
     Stop,    ///< end the ranks, and report Ready: `text` gives the reason
     Probe,   ///< answer
     Member,  ///< start process number `member` in a lost rank's place; -1: no restart is left
-    Note,    ///< `text` says what has happened to other hosts, while the ranks continue
+    Note,    ///< `text` says what has happened to other hosts, while the ranks continue; `world` has the hosts of now
+    Move,    ///< join the job at the address `text`
     Rejoin,  ///< end the ranks, and join again: the host was taken for lost
     Refuse,  ///< the host cannot join: `text` gives the reason, `fix` what to do
     End      ///< the job is over: it succeeded, or `text` describes the failure

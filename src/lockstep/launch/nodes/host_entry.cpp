@@ -74,6 +74,7 @@ void to_json(nlohmann::json& json, const HostEntry& entry) {
   json = {{"id", entry.id},
           {"name", entry.name},
           {"pid", entry.pid},
+          {"standby", entry.standby},
           {"local_ranks", entry.local_ranks},
           {"min_nodes", entry.min_nodes},
           {"max_nodes", entry.max_nodes},
@@ -90,6 +91,7 @@ void from_json(const nlohmann::json& json, HostEntry& entry) {
   json.at("id").get_to(entry.id);
   json.at("name").get_to(entry.name);
   json.at("pid").get_to(entry.pid);
+  json.at("standby").get_to(entry.standby);
   json.at("local_ranks").get_to(entry.local_ranks);
   json.at("min_nodes").get_to(entry.min_nodes);
   json.at("max_nodes").get_to(entry.max_nodes);

@@ -11,9 +11,10 @@ namespace lockstep {
 
 /// A launcher's description of itself and its host, for the launchers of the other hosts.
 struct HostEntry {
-  std::string id;    ///< unique for each launcher and for each time it joins
-  std::string name;  ///< name of the host
-  int pid = 0;       ///< pid of the launcher
+  std::string id;       ///< unique for each launcher and for each time it joins
+  std::string name;     ///< name of the host
+  int pid = 0;          ///< pid of the launcher
+  std::string standby;  ///< where this launcher serves the store if the one that does is lost; may be empty
   int local_ranks = 1;
   int min_nodes = 1;
   int max_nodes = 1;

@@ -45,7 +45,7 @@ std::unique_ptr<StoreServer> serve_job(const SocketAddress& address, const std::
 
 void sign_store(StoreClient& store, const HostEntry& self) { store.set(kSignKey, nlohmann::json(self).dump()); }
 
-void check_sign(StoreClient& store, const HostEntry& self) {
+HostEntry check_sign(StoreClient& store, const HostEntry& self) {
   const std::string where = at_launcher("rendezvous at " + store.address().text());
   HostEntry job;
   try {
@@ -59,6 +59,7 @@ void check_sign(StoreClient& store, const HostEntry& self) {
                             job.label(), *reason),
                 where, kOwnEndpoint);
   }
+  return job;
 }
 
 }  // namespace lockstep

@@ -17,8 +17,8 @@ std::unique_ptr<StoreServer> serve_job(const SocketAddress& address, const std::
 /// there is refused by name and disturbs nothing.
 void sign_store(StoreClient& store, const HostEntry& self);
 
-/// Reads that identity before anything is written. @throws Error  if the store belongs to another job, or to no
-/// launcher
-void check_sign(StoreClient& store, const HostEntry& self);
+/// Reads that identity before anything is written. @return  the launcher that serves
+/// @throws Error  if the store belongs to another job, or to no launcher
+HostEntry check_sign(StoreClient& store, const HostEntry& self);
 
 }  // namespace lockstep

@@ -19,6 +19,7 @@ struct Agreement {
   int world_size = 1;
   int first_member = -1;  ///< the ranks join running ones, under numbers from this one on; -1: they start together
   std::uint16_t master_port = 0;
+  std::string master_addr;  ///< of the host of rank 0; empty: the one that the plan has
 };
 
 /// The launchers of a job's nodes: their places, and the outcome of each start of the ranks. They meet in the job's

@@ -215,7 +215,7 @@ void StoreService::forget_generations_before(std::int64_t generation) {
 
 void StoreService::check_heartbeats(Clock::time_point now, std::chrono::milliseconds limit) {
   for (const Wills::Will& will : wills_.take_silent(now)) {
-    carry_out(will, fmt::format("not heard of for {:.1f} s", std::chrono::duration<double>(will.limit).count()));
+    carry_out(will, fmt::format("{}{:.1f} s", kNotHeardOf, std::chrono::duration<double>(will.limit).count()));
   }
   for (auto& [connection, heard] : heard_) {
     const Roster::Member* member = roster_.find(connection);

@@ -12,6 +12,9 @@
 
 namespace lockstep {
 
+/// The start of the cause with which the will of a client is carried out that was silent; others have ended.
+constexpr const char* kNotHeardOf = "not heard of for ";
+
 /// The last wills of clients, one per connection: what to push to which queue when the client is lost.
 class Wills {
  public:

@@ -146,14 +146,16 @@ Connected connect_tcp(const SocketAddress& address, bool loopback_only, Deadline
         "this host");
   }
   std::string failure;
+  bool refused = true;
   for (const IpAddress& candidate : found.addresses) {
     if (loopback_only && !candidate.is_loopback()) continue;
     UniqueFd fd = new_socket(candidate.family());
     const int code = connect_fd(fd.get(), candidate.get(), candidate.length, deadline);
     if (code == 0) return {std::move(fd), {}, false};
+    refused = refused && code == ECONNREFUSED;
     failure += fmt::format("{}{}: {}", failure.empty() ? "" : ", ", candidate.text(), errno_text(code));
   }
-  return {UniqueFd(), failure, false};
+  return {UniqueFd(), failure, false, refused};
 }
 
 }  // namespace
@@ -185,6 +187,13 @@ Listener listen_at(const SocketAddress& address, Deadline deadline) {
 Connected connect_once(const SocketAddress& address, bool loopback_only, Deadline deadline) {
   return address.kind == SocketAddress::Kind::Unix ? connect_unix(address, deadline)
                                                    : connect_tcp(address, loopback_only, deadline);
+}
+
+std::string own_address(int fd) {
+  IpAddress own;
+  own.length = sizeof(own.storage);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0) return "";
+  return own.family() == AF_INET || own.family() == AF_INET6 ? own.text() : "";
 }
 
 void tune_connection(int fd) {

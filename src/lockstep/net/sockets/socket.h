@@ -48,12 +48,16 @@ struct Connected {
   UniqueFd fd;                ///< empty after a failure
   std::string failure;        ///< "connection refused", ...
   bool unknown_host = false;  ///< the name service reports that the host does not exist
+  bool refused = false;       ///< nobody listens there: the kernel of each address that was tried says so
 };
 
 /// Tries each address that `address` resolves to, once. Non-blocking.
 /// @param loopback_only  refuse addresses outside of this host
 /// @throws Error  if no later attempt can succeed: not loopback, path too long, socket of another user
 Connected connect_once(const SocketAddress& address, bool loopback_only, Deadline deadline);
+
+/// The numeric address of this end of a TCP connection; empty for other sockets.
+std::string own_address(int fd);
 
 /// Sets the options of a store's connections: no delay, and an end within 15 s after the other host vanishes. Does
 /// nothing on Unix sockets.

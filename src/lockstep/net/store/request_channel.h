@@ -12,6 +12,7 @@
 #include "lockstep/base/deadline.h"
 #include "lockstep/base/files/unique_fd.h"
 #include "lockstep/base/home_process.h"
+#include "lockstep/net/sockets/socket.h"
 #include "lockstep/net/sockets/socket_address.h"
 #include "lockstep/net/store/frame.h"
 #include "lockstep/net/store/store_client.h"
@@ -31,6 +32,8 @@ class RequestChannel {
   RequestChannel& operator=(const RequestChannel&) = delete;
 
   const SocketAddress& address() const { return address_; }
+  /// The numeric address of this end.
+  std::string own_end() const { return own_address(connection_.fd.get()); }
   const std::string& where() const { return where_; }
 
   enum class AtDeadline {

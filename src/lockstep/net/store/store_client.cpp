@@ -74,6 +74,7 @@ StoreClient::StoreClient(const SocketAddress& address, const std::string& secret
 StoreClient::~StoreClient() = default;
 
 const SocketAddress& StoreClient::address() const { return implementation_->channel().address(); }
+std::string StoreClient::own_end() const { return implementation_->channel().own_end(); }
 std::string StoreClient::job_key() const { return implementation_->job_key(); }
 
 JoinResult StoreClient::join(const JoinRequest& request, Deadline deadline) {

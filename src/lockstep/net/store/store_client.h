@@ -55,6 +55,8 @@ class StoreClient : public Store, public KeyedStore {
   StoreClient& operator=(const StoreClient&) = delete;
 
   const SocketAddress& address() const;
+  /// The numeric address of this host by which it reached the server; empty over a Unix socket.
+  std::string own_end() const;
 
   /// Registers this rank with the server, and waits for the other ranks. From now on the server watches this
   /// connection: if it ends without `finish`, or falls silent, the rank appears in `lost_ranks()`. Call it once per

@@ -1,0 +1,104 @@
+// What a host reports to the coordinator, by messages that the event loop does not wait for, and how it leaves.
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/processor/topology.h"
+#include "lockstep/launch/elastic/elastic_nodes.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::chrono::milliseconds kFarewellTimeout{5000};
+constexpr std::size_t kLongestReportBytes = 16UL * 1024;
+
+}  // namespace
+
+void ElasticNodes::lose_server(const std::string& cause) {
+  const std::lock_guard lock(mutex_);
+  if (over_ || stopping_) return;
+  const std::string name = server_name_.empty() ? "the host" : "host " + server_name_;
+  over_ = Outcome{false, true, false, fmt::format("{}, which serves the rendezvous, is lost: {}", name, cause)};
+  outcome_.publish(*over_);
+  changed_.notify_all();
+}
+
+void ElasticNodes::report(HostReport::Kind kind, const std::string& text, bool blames_a_peer) {
+  HostReport report;
+  report.kind = kind;
+  report.host = self_.id;
+  report.text = text.substr(0, kLongestReportBytes);
+  report.blames_a_peer = blames_a_peer;
+  {
+    const std::lock_guard lock(mutex_);
+    report.generation = world_ ? world_->generation : generation_;
+  }
+  notifier_.post([this, report] { push(report); });
+}
+
+// If the serving host is lost, the next one gets the report.
+void ElasticNodes::push(const HostReport& report) {
+  for (;;) {
+    const std::shared_ptr<StoreClient> client = this->client();
+    try {
+      client->push(kReportQueue, to_text(report));
+      return;
+    } catch (const Error&) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return client_ != client || over_ || stopping_ || joins_; });
+      if (client_ == client) return;
+    }
+  }
+}
+
+std::shared_ptr<StoreClient> ElasticNodes::client() const {
+  const std::lock_guard lock(mutex_);
+  return client_;
+}
+
+std::string ElasticNodes::store_address() const {
+  const std::lock_guard lock(mutex_);
+  return address_.text();
+}
+
+void ElasticNodes::mark_lost(int rank, const std::string& cause) {
+  const std::lock_guard lock(mutex_);
+  if (server_) server_->mark_lost(generation_ - 1, LostRank{rank, host_name(), cause});
+}
+
+void ElasticNodes::report_failure(const std::string& story, bool blames_a_peer) {
+  report(HostReport::Kind::Failed, story, blames_a_peer);
+}
+
+// The job continues without this host, unless this host serves the store.
+void ElasticNodes::report_leaving(const std::string& why) {
+  report(HostReport::Kind::Leaves, why);
+  outcome_.publish({false, true, false, why});
+}
+
+void ElasticNodes::report_success() { report(HostReport::Kind::Succeeded); }
+
+void ElasticNodes::leave() {
+  const Deadline deadline = Deadline::after(kFarewellTimeout);
+  report(HostReport::Kind::Leaves, "its launcher has ended");
+  if (CoordinatorService* const coordinator = own_coordinator()) coordinator->wait_until_left(deadline);
+  say_goodbye(deadline);
+}
+
+// Ends the waits of all threads, even if the server does not answer.
+void ElasticNodes::say_goodbye(Deadline deadline) {
+  notice_.end();
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  notifier_.wait_until_done(deadline);
+  client()->finish(deadline);
+}
+
+void ElasticNodes::abort_leave() {
+  if (CoordinatorService* const coordinator = own_coordinator()) coordinator->stop_waiting();
+  say_goodbye(Deadline::after(std::chrono::milliseconds(0)));
+}
+
+}  // namespace lockstep

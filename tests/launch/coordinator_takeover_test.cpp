@@ -1,0 +1,208 @@
+// The rules of an elastic job whose coordinator was lost, for the host "a" that takes it over.
+#include <gtest/gtest.h>
+
+#include "tests/launch/coordinator_job.h"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+using Report = CoordinatorJob::Report;
+using Order = CoordinatorJob::Order;
+
+CoordinatorJob taken_over(int hosts, int quorum, int max_restarts = 3) {
+  Coordinator::Takeover takeover;
+  takeover.story = "host host-z is lost";
+  takeover.generation = 4;
+  takeover.restarts = 1;
+  takeover.hosts = hosts;
+  takeover.quorum = quorum;
+  return {1, 4, max_restarts, takeover};
+}
+
+TEST(CoordinatorTakeover, StartsTheRanksAgainOnceAllHostsAreThere) {
+  CoordinatorJob job = taken_over(2, 1);
+  job.resume("a", 4, true, 1);
+  EXPECT_NE(job.last("a").kind, Order::Stop) << "b may come";
+  job.resume("b", 4, true, 1);
+  EXPECT_EQ(job.running(), "ab");
+  EXPECT_EQ(job.world().generation, 5);
+  EXPECT_EQ(job.world().restarts, 1);
+}
+
+TEST(CoordinatorTakeover, WaitsBrieflyForThoseThatAQuorumDoesNotNeed) {
+  CoordinatorJob job = taken_over(3, 2);
+  job.resume("a", 4, true);
+  job.resume("b", 4, true);
+  job.pass(2s);
+  EXPECT_EQ(job.running(), "");
+  job.pass(1s);
+  EXPECT_EQ(job.running(), "ab");
+  job.resume("c", 4, true);
+  EXPECT_EQ(job.last("c").kind, Order::Rejoin);
+}
+
+TEST(CoordinatorTakeover, EndsIfTooFewCome) {
+  CoordinatorJob job = taken_over(2, 2);
+  job.resume("a", 4, true);
+  job.join("c");  // a host that was not in the job says nothing about those that were
+  job.pass(9s);
+  EXPECT_NE(job.last("a").kind, Order::End);
+  job.pass(1s);
+  EXPECT_EQ(job.last("a").kind, Order::End);
+  EXPECT_EQ(job.last("a").text,
+            "host host-z is lost; of the 2 hosts that may live 1 came, too few to continue without it");
+}
+
+TEST(CoordinatorTakeover, TakesTheNewestWorldAndStartsAfterItsHosts) {
+  CoordinatorJob job = taken_over(3, 2);
+  job.resume("a", 4, false);
+  job.resume("b", 5, true, 2);  // only b had heard that world 5 begins
+  job.make_slow("b");
+  job.resume("c", 4, true);
+  EXPECT_EQ(job.last("c").kind, Order::Rejoin) << "its ranks are of an older world";
+  EXPECT_EQ(job.last("b").kind, Order::Stop);
+  EXPECT_EQ(job.running(), "");
+  job.make_slow("");
+  job.say_of(5, "b", Report::Ready);
+  EXPECT_EQ(job.running(), "ab");
+  EXPECT_EQ(job.world().generation, 6);
+  EXPECT_EQ(job.world().restarts, 2);
+}
+
+TEST(CoordinatorTakeover, EndsWhereTheNumberIsFixedAndNoRestartAsked) {
+  Coordinator::Takeover takeover;
+  takeover.story = "host host-z is lost";
+  takeover.generation = 4;
+  CoordinatorJob job(2, 2, 0, takeover);
+  job.resume("a", 4, true);
+  EXPECT_EQ(job.last("a").kind, Order::End);
+  EXPECT_EQ(job.last("a").text, "host host-z is lost");
+}
+
+TEST(CoordinatorTakeover, KnowsWhoseRanksHaveEndedMeanwhile) {
+  CoordinatorJob job = taken_over(2, 1);
+  job.resume("a", 4, true);
+  job.say("a", Report::Failed, "rank 0 lost rank 2",
+          true);  // a consequence of the loss
+  job.say("a", Report::Ready);
+  job.make_slow("a");
+  job.resume("b", 4, true);
+  EXPECT_EQ(job.running(), "ab") << "nothing more is awaited of a";
+}
+
+TEST(CoordinatorTakeover, DoesNotAwaitAHostThatIsLostMeanwhile) {
+  CoordinatorJob job = taken_over(3, 1);
+  job.resume("a", 4, true);
+  job.resume("b", 4, true);
+  job.say("b", Report::Lost, "connection closed");
+  EXPECT_EQ(job.running(), "");
+  job.resume("c", 4, true);
+  EXPECT_EQ(job.running(), "ac");
+}
+
+TEST(CoordinatorTakeover, SendsHostsThatBeginElsewhereToTheJob) {
+  CoordinatorJob job(2, 3);
+  job.join("a");
+  HostReport moved;
+  moved.kind = Report::Moved;
+  moved.text = "tcp:10.0.0.2:1234";
+  job.take(moved);
+  job.join("b");
+  for (const char* host : {"a", "b"}) {
+    EXPECT_EQ(job.last(host).kind, Order::Move);
+    EXPECT_EQ(job.last(host).text, "tcp:10.0.0.2:1234");
+  }
+}
+
+// A world of `hosts` is cut into two parts at one moment, and some hosts of each part die then.
+struct Cut {
+  int hosts = 2;
+  int away = 1;       // hosts in the part without the serving one
+  int dead_here = 0;  // of the others in the serving host's part
+  int dead_away = 0;
+  bool dead_first = true;  // the serving host hears of the dead before it misses the silent
+};
+
+std::string host_number(int number) { return std::string(1, static_cast<char>('a' + number)); }
+
+bool serving_part_continues(const Cut& cut) {
+  CoordinatorJob job(1, cut.hosts);
+  for (int host = 0; host < cut.hosts; ++host) job.join(host_number(host));
+  const auto lose = [&](int first, int count, const char* cause) {
+    for (int host = first; host < first + count; ++host) job.say(host_number(host), Report::Lost, cause);
+  };
+  if (cut.dead_first) lose(1, cut.dead_here, "connection closed");
+  lose(cut.hosts - cut.away, cut.away, "not heard of for 15.0 s");
+  if (!cut.dead_first) lose(1, cut.dead_here, "connection closed");
+  return job.last("a").kind != Order::End;
+}
+
+bool other_part_continues(const Cut& cut) {
+  Coordinator::Takeover takeover;
+  takeover.generation = 4;
+  takeover.hosts = cut.hosts - 1;
+  takeover.quorum = Coordinator::Takeover::quorum_of(cut.hosts, false);
+  if (!takeover.is_possible() || cut.dead_away == cut.away) return false;
+  CoordinatorJob job(1, cut.hosts, 0, takeover);
+  for (int host = 0; host < cut.away - cut.dead_away; ++host) job.resume(host_number(host), 4, true);
+  job.pass(10s);
+  return job.last("a").kind != Order::End;
+}
+
+TEST(CoordinatorTakeover, LeavesAtMostOnePartOfACutWorldRunning) {
+  int cuts = 0, away_continues = 0;
+  for (Cut cut; cut.hosts <= 6; ++cut.hosts) {
+    for (cut.away = 1; cut.away < cut.hosts; ++cut.away) {
+      for (cut.dead_here = 0; cut.dead_here < cut.hosts - cut.away; ++cut.dead_here) {
+        for (cut.dead_away = 0; cut.dead_away <= cut.away; ++cut.dead_away) {
+          for (const bool dead_first : {true, false}) {
+            cut.dead_first = dead_first;
+            const bool here = serving_part_continues(cut), away = other_part_continues(cut);
+            EXPECT_FALSE(here && away) << cut.hosts << " " << cut.away << " " << cut.dead_here << " " << cut.dead_away;
+            if (cut.dead_here + cut.dead_away == 0) EXPECT_TRUE(here || away) << cut.hosts << " " << cut.away;
+            ++cuts;
+            away_continues += away ? 1 : 0;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(cuts, 100);
+  EXPECT_GT(away_continues, 10);
+}
+
+// The kernel of the lost host refuses connections, so it surely has ended, whatever else is dead.
+TEST(CoordinatorTakeover, IsPossibleForOneOfTwoIfTheOtherHasEnded) {
+  using Takeover = Coordinator::Takeover;
+  EXPECT_EQ(Takeover::quorum_of(2, true), 1);
+  EXPECT_EQ(Takeover::quorum_of(2, false), 2);
+  EXPECT_EQ(Takeover::quorum_of(3, true), 2);
+  EXPECT_EQ(Takeover::quorum_of(3, false), 2);
+  EXPECT_EQ(Takeover::quorum_of(4, false), 3);
+}
+
+TEST(CoordinatorTakeover, OfOthersMayHaveHappenedIfMostHostsAreSilentAtOnce) {
+  CoordinatorJob job(1, 3);
+  for (const char* id : {"a", "b", "c"}) job.join(id);
+  job.say("b", Report::Lost, "not heard of for 15.0 s");
+  EXPECT_EQ(job.running(), "ac") << "two of three are here";
+  job.say("c", Report::Lost, "not heard of for 15.0 s");
+  EXPECT_EQ(job.last("a").kind, Order::End) << "b and c may continue without a";
+
+  CoordinatorJob later(1, 3);
+  for (const char* id : {"a", "b", "c"}) later.join(id);
+  later.say("b", Report::Lost, "not heard of for 15.0 s");
+  later.pass(31s);
+  later.say("c", Report::Lost, "not heard of for 15.0 s");
+  EXPECT_EQ(later.running(), "a") << "b alone had too few hosts to continue, and has ended";
+
+  CoordinatorJob closed(1, 3);
+  for (const char* id : {"a", "b", "c"}) closed.join(id);
+  closed.say("b", Report::Lost, "connection closed");
+  closed.say("c", Report::Lost, "connection closed");
+  EXPECT_EQ(closed.running(), "a") << "their launchers have ended";
+}
+
+}  // namespace
+}  // namespace lockstep
