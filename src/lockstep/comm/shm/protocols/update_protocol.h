@@ -6,13 +6,14 @@
 
 namespace lockstep::shm {
 
-/// How far one lane of updates is: the chunks of memory that one thread updates, one after the other. A chunk's old
-/// values are kept in an undo buffer while it is written. So whoever comes after a rank that was killed, at whatever
-/// access, puts back the chunk that was under way and goes on, as often as is necessary.
+/// How far one lane of updates is: the chunks of memory that one thread updates, one after the other. A chunk's new
+/// values are written to a draft, and then copied to their place. If a rank is killed, at whatever access, another one
+/// copies the draft if it is complete, and continues, as often as is necessary.
 ///
-/// `Memory` has `load` and `store_in_order`; `Chunks` has `save(k)`, which copies chunk k to the undo buffer,
-/// `restore(k)`, which copies it back, and `update(k)`. One at a time works on a lane: another one only after the one
-/// before it has ended, and all of its stores have taken effect.
+/// `Memory` has `load`, and `store`, which keeps its place among all accesses of this thread. `Chunks` has `draft(k)`,
+/// which writes the new values of chunk k, made from the old ones, to the lane's draft, and `publish(k)`, which copies
+/// them to the chunk. One at a time works on a lane: another one only after the one before it has ended, and all of its
+/// stores have taken effect.
 template <class Memory>
 class UpdateLane {
  public:
@@ -26,16 +27,12 @@ class UpdateLane {
     const std::uint64_t seen = memory_.load(word_);
     if (seen >> kPlaceBits == number) {
       done = (seen & kPlaceMask) / 2;
-      if (seen % 2 != 0) {
-        chunks.restore(done);
-        set(number, done, false);
-      }
+      if (seen % 2 != 0) publish(number, done++, chunks);
     }
     for (; done < until; ++done) {
-      chunks.save(done);
+      chunks.draft(done);
       set(number, done, true);
-      chunks.update(done);
-      set(number, done + 1, false);
+      publish(number, done, chunks);
     }
   }
 
@@ -48,8 +45,13 @@ class UpdateLane {
   static constexpr int kPlaceBits = 32;
   static constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
 
-  void set(std::uint64_t number, std::uint64_t done, bool is_saved) {
-    memory_.store_in_order(word_, (number << kPlaceBits) | (2 * done + (is_saved ? 1 : 0)));
+  template <class Chunks>
+  void publish(std::uint64_t number, std::uint64_t k, const Chunks& chunks) {
+    chunks.publish(k);
+    set(number, k + 1, false);
+  }
+  void set(std::uint64_t number, std::uint64_t done, bool has_draft) {
+    memory_.store(word_, (number << kPlaceBits) | (2 * done + (has_draft ? 1 : 0)));
   }
 
   Memory& memory_;
@@ -74,7 +76,7 @@ class UpdateDecision {
   template <class Write>
   void decide(std::uint64_t number, const Write& write) {
     write();
-    memory_.store_in_order(notes_.word(memory_.rank()), number);
+    memory_.store(notes_.word(memory_.rank()), number);
   }
   /// A rank whose note of update `number` is complete; -1 if there is none.
   int decided_by(std::uint64_t number) const {
