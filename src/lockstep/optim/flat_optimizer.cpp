@@ -100,10 +100,12 @@ std::vector<std::string> FlatOptimizer::state_names() const { return parts_->sta
 NamedState FlatOptimizer::named_state(const NamedParameters& names) const { return parts_->state.named(names); }
 
 void FlatOptimizer::load_named_state(const NamedParameters& names, const NamedState& state) {
+  if (parts_->sharded.shares_state()) throw_if_sharded("load_named_state in a job that survives lost ranks");
   parts_->state.load_named(names, state);
 }
 
 void FlatOptimizer::load_named_state(const NamedParameters& names, const std::vector<NamedState>& parts) {
+  if (parts_->sharded.shares_state()) throw_if_sharded("load_named_state in a job that survives lost ranks");
   parts_->state.load_named(names, parts);
 }
 

@@ -14,6 +14,11 @@
 
 namespace lockstep {
 
+template <typename T>
+T* or_in_place(T* out, T* in) {
+  return out != nullptr ? out : in;
+}
+
 /// p.add_(grad + weight_decay * p ..., -lr), as LibTorch computes it.
 template <typename S, typename Reader>
 class SgdBody {
@@ -25,6 +30,7 @@ class SgdBody {
       : param_(pass.param),
         out_(pass.param_out),
         buffer_(pass.hyper.momentum != 0 ? pass.momentum_buffer : nullptr),
+        buffer_out_(or_in_place(pass.momentum_buffer_out, pass.momentum_buffer)),
         first_(pass.first),
         decays_(pass.hyper.weight_decay != 0),
         nesterov_(pass.hyper.nesterov),
@@ -46,7 +52,7 @@ class SgdBody {
     if (buffer_ != nullptr) {
       V buffer = g;
       if (!first_) buffer = S::fma(g, share_, S::mul(load<S>(buffer_ + i, width), momentum_));
-      store<S>(buffer_ + i, buffer, width);
+      store<S>(buffer_out_ + i, buffer, width);
       g = nesterov_ ? S::fma(buffer, momentum_, g) : buffer;
     }
     const V updated = S::fma(g, minus_lr_, p);
@@ -57,7 +63,8 @@ class SgdBody {
  private:
   const T* param_;
   T* out_;
-  T* buffer_;
+  const T* buffer_;
+  T* buffer_out_;
   bool first_;
   bool decays_;
   bool nesterov_;
@@ -83,6 +90,9 @@ class AdamBody {
         exp_avg_(pass.exp_avg),
         exp_avg_sq_(pass.exp_avg_sq),
         max_(pass.max_exp_avg_sq),
+        exp_avg_out_(or_in_place(pass.exp_avg_out, pass.exp_avg)),
+        exp_avg_sq_out_(or_in_place(pass.exp_avg_sq_out, pass.exp_avg_sq)),
+        max_out_(or_in_place(pass.max_exp_avg_sq_out, pass.max_exp_avg_sq)),
         adds_decay_(pass.hyper.weight_decay != 0 && !decoupled),
         shrinks_(pass.hyper.weight_decay != 0 && decoupled),
         copy_(pass.copy),
@@ -109,12 +119,12 @@ class AdamBody {
     if (adds_decay_) g = S::fma(p, weight_decay_, g);
     if (shrinks_) p = S::rounded(S::mul(p, shrink_));
     const V m = S::fma(g, share1_, S::mul(load<S>(exp_avg_ + i, width), beta1_));
-    store<S>(exp_avg_ + i, m, width);
+    store<S>(exp_avg_out_ + i, m, width);
     V v = S::fma(S::mul(share2_, g), g, S::mul(load<S>(exp_avg_sq_ + i, width), beta2_));
-    store<S>(exp_avg_sq_ + i, v, width);
+    store<S>(exp_avg_sq_out_ + i, v, width);
     if (max_ != nullptr) {
       v = S::max(load<S>(max_ + i, width), v);
-      store<S>(max_ + i, v, width);
+      store<S>(max_out_ + i, v, width);
     }
     const V denominator = S::add(S::div(S::sqrt(v), root_correction2_), eps_);
     const V updated = S::add(p, S::div(S::mul(minus_step_, m), denominator));
@@ -125,9 +135,12 @@ class AdamBody {
  private:
   const T* param_;
   T* out_;
-  T* exp_avg_;
-  T* exp_avg_sq_;
-  T* max_;
+  const T* exp_avg_;
+  const T* exp_avg_sq_;
+  const T* max_;
+  T* exp_avg_out_;
+  T* exp_avg_sq_out_;
+  T* max_out_;
   bool adds_decay_;
   bool shrinks_;
   CopyWriter<S> copy_;

@@ -2,10 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "lockstep/optim/kernels/kernels.h"
+#include "lockstep/optim/update/update_run.h"
 
 namespace lockstep {
 
@@ -16,9 +20,12 @@ struct FusedSegment {
   std::vector<std::int64_t> offsets;   ///< of each parameter, in elements; ascending, without overlap
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  /// If set, the state of all ranks' elements lies in memory that they share. Called once for each buffer of the state,
+  /// on all ranks alike; returns memory for all of the segment's elements, with unspecified content.
+  std::function<at::Tensor()> allocate_state = {};
 };
 
-/// One update of a segment. All pointers are to the segment's element 0.
+/// One update of a segment, or of a part of it. All pointers are to the segment's element 0.
 struct SegmentUpdate {
   const void* weights = nullptr;
   void* weights_out = nullptr;  ///< gets the new weights; may be `weights`
@@ -29,6 +36,16 @@ struct SegmentUpdate {
   /// By parameter: the bf16 copy of its element 0, which gets the new weights too, if it has one. Empty: there are no
   /// copies.
   std::vector<WeightCopy> copies;
+  /// With state in shared memory: the elements to update, of whichever rank. Threads may update ranges side by side.
+  /// Nothing is counted until an update without a range, which changes no element, says that all of them are updated.
+  /// If new values go to other memory, all elements of the range are written there, also those that keep their values.
+  struct Range {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    /// By buffer: what gets the new state, pointers to the segment's element 0; null: the state itself.
+    std::array<void*, UpdateRun::kMaxBuffers> state_out{};
+  };
+  std::optional<Range> range;
 };
 
 /// @throws Error  if the segment breaks one of the rules above

@@ -17,9 +17,11 @@ bool continues(const UpdateRun& a, const UpdateRun& b) {
   if (a.copy.out != nullptr || b.copy.out != nullptr) return false;
   const std::size_t bytes = a.numel * element_size_bytes(a.type);
   if (a.param + bytes != b.param || a.param_out + bytes != b.param_out) return false;
+  const auto touch = [&](const std::byte* first, const std::byte* second) {
+    return first == nullptr ? second == nullptr : first + bytes == second;
+  };
   for (std::size_t i = 0; i < UpdateRun::kMaxBuffers; ++i) {
-    if ((a.buffers[i] == nullptr) != (b.buffers[i] == nullptr)) return false;
-    if (a.buffers[i] != nullptr && a.buffers[i] + bytes != b.buffers[i]) return false;
+    if (!touch(a.buffers[i], b.buffers[i]) || !touch(a.buffers_out[i], b.buffers_out[i])) return false;
   }
   const std::size_t gradient_bytes = a.numel * element_size_bytes(a.gradient_type);
   for (std::size_t k = 0; k < a.sources.size(); ++k) {

@@ -24,7 +24,8 @@ struct UpdateRun {
   ElementType type = ElementType::Float;  ///< type of weights and buffers
   const std::byte* param = nullptr;
   std::byte* param_out = nullptr;
-  std::array<std::byte*, kMaxBuffers> buffers{};  ///< unused ones are null
+  std::array<std::byte*, kMaxBuffers> buffers{};      ///< unused ones are null
+  std::array<std::byte*, kMaxBuffers> buffers_out{};  ///< get the new state; null: the buffers
   ElementType gradient_type = ElementType::Float;
   c10::SmallVector<void*, 4> sources;
   WeightCopy copy;  ///< from the run's first element on
