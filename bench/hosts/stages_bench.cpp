@@ -31,7 +31,7 @@ struct Contender {
   double held_mib = 0;            // of a host
 };
 
-const std::vector<std::string> kOurs{"all-reduce", "stage-1", "stage-2", "stage-3"};
+const std::vector<std::string> kOurs{"all-reduce", "stage-1", "stage-2", "stage-3", "stage-3-kept"};
 const std::vector<std::string> kPeers{"pytorch-ddp", "pytorch-fsdp2"};
 
 struct StagesBench {
@@ -44,8 +44,9 @@ struct StagesBench {
   int rounds = 5;
   int steps = 9;
   double memory_gib = 0;
+  std::string dtype = "fp32";
   std::string python = "/usr/bin/python3";
-  std::vector<std::string> systems = {"all-reduce", "stage-1", "stage-2", "stage-3", "pytorch-ddp", "pytorch-fsdp2"};
+  std::vector<std::string> systems = all_systems();
 
   void add(CLI::App& app) {
     app.add_option("--link", link, "rate of each host's link, as tc writes it")->capture_default_str();
@@ -65,9 +66,13 @@ struct StagesBench {
            "of what a host holds is then the kernel's, with programs and files; default: all of this machine")
         ->check(CLI::PositiveNumber);
     app.add_option("--steps", steps, "steps of a turn")->capture_default_str()->check(CLI::Range(3, 9999));
+    app.add_option("--dtype", dtype, "fp32, or bf16: by autocast; fully_shard by its own policy")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--python", python, "interpreter whose torch has fully_shard (2.6 or newer)")->capture_default_str();
-    app.add_option("--systems", systems,
-                   "ours: all-reduce, stage-1, stage-2, stage-3; and pytorch-ddp, pytorch-fsdp2; default: all")
+    app.add_option(
+           "--systems", systems,
+           "ours: all-reduce, stage-1, stage-2, stage-3, stage-3-kept; and pytorch-ddp, pytorch-fsdp2; default: all")
         ->delimiter(',')
         ->check(CLI::IsMember(all_systems()));
     app.footer(
@@ -103,7 +108,7 @@ struct StagesBench {
     }
     for (const std::string& word :
          {std::string("--model"), model, std::string("--batch"), std::to_string(batch), std::string("--seq"),
-          std::to_string(seq), std::string("--steps"), std::to_string(steps)}) {
+          std::to_string(seq), std::string("--steps"), std::to_string(steps), std::string("--dtype"), dtype}) {
       one.command.push_back(word);
     }
     return one;
@@ -149,9 +154,9 @@ struct StagesBench {
 
   void report(const std::vector<Contender>& all) const {
     fmt::print(
-        "{} hosts of {} rank(s), links of {}; {}, batch {} a rank, {} tokens; {} rounds of {} steps, medians; "
+        "{} hosts of {} rank(s), links of {}; {} in {}, batch {} a rank, {} tokens; {} rounds of {} steps, medians; "
         "load {:.2f}\n\n",
-        host_count, ranks_per_host, link, model, batch, seq, rounds, steps, load_average());
+        host_count, ranks_per_host, link, model, dtype, batch, seq, rounds, steps, load_average());
     fmt::print("{:<16} {:>9} {:>9} {:>22} {:>14} {:>14}\n", "", "ms", "best", "of stage 1's time", "a host sends",
                "a host holds");
     const auto base = std::find_if(all.begin(), all.end(), [](const Contender& c) { return c.name == "stage-1"; });

@@ -71,12 +71,15 @@ class HeldMemory(threading.Thread):
 def shard(module, world_size):
     """A unit for each numbered submodule, as ours has it, and one for the rest."""
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     mesh = init_device_mesh("cpu", (world_size,))
+    # Weights travel in bf16, and gradients in fp32, as ours do.
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    how = {"mp_policy": policy} if arguments.dtype == "bf16" else {}
     for name, layer in reversed(list(module.named_modules())):
         if name.rsplit(".", 1)[-1].isdigit() and any(True for _ in layer.parameters()):
-            fully_shard(layer, mesh=mesh)
-    return fully_shard(module, mesh=mesh)
+            fully_shard(layer, mesh=mesh, **how)
+    return fully_shard(module, mesh=mesh, **how)
 
 
 def has_fused_adam():

@@ -69,7 +69,10 @@ std::string details(const Arguments& args) {
          (args.dtype == "bf16" ? "autocast in bf16" : "fp32 products: " + precision);
 }
 
-int stage_of(const Arguments& args) { return args.mode == "stage-2" ? 2 : args.mode == "stage-3" ? 3 : 1; }
+int stage_of(const Arguments& args) {
+  if (args.mode == "stage-3" || args.mode == "stage-3-kept") return 3;
+  return args.mode == "stage-2" ? 2 : 1;
+}
 
 // All modes make the same update.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, ls::DistributedDataParallelBase& ddp,
@@ -79,6 +82,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Arguments& args, l
   auto optimizer = std::make_unique<ls::Adam>(parameters, options);
   ls::FuseOptions how;
   how.stage = stage_of(args);
+  how.reshard_after_forward = args.mode != "stage-3-kept";
   if (how.stage > 1 || args.mode.rfind("fused", 0) == 0) ddp.fuse(*optimizer, how);
   if (args.mode == "alone" || args.mode == "barrier") ddp.register_comm_hook(ls::noop_hook());
   return optimizer;
@@ -189,8 +193,8 @@ int main(int argc, char** argv) {
   app.add_option("--seq", args.seq);
   app.add_option("--steps", args.steps)->required();
   app.add_option("--mode", args.mode)
-      ->check(CLI::IsMember({"fused", "fused-casts", "stage-2", "stage-3", "unfused", "fused-traced", "unfused-traced",
-                             "libtorch", "alone", "barrier"}));
+      ->check(CLI::IsMember({"fused", "fused-casts", "stage-2", "stage-3", "stage-3-kept", "unfused", "fused-traced",
+                             "unfused-traced", "libtorch", "alone", "barrier"}));
   app.add_flag("--memory", args.memory);
   app.add_option("--dtype", args.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_flag("--profile", args.profile);
