@@ -270,6 +270,11 @@ void DistributedDataParallelBase::unfuse() {
   fused_.reset();
 }
 
+void DistributedDataParallelBase::unfuse_weights() {
+  if (fuse_mode() != FuseMode::Off) fused_->unfuse_weights();
+  fused_.reset();
+}
+
 void DistributedDataParallelBase::own_weights() {
   if (fuse_mode() != FuseMode::Off) fused_->own_weights();
 }

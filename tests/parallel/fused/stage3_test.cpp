@@ -254,6 +254,26 @@ TEST_P(Stage3, WeightsAreGoneWithTheWrapperUnlessTheyAreGathered) {
   });
 }
 
+// As at the end of a training: weights for all ranks, and no rank holds the whole state of the optimizer.
+TEST_P(Stage3, GivesWeightsBackWithoutTheState) {
+  fuse_ranks(GetParam(), 2, [](const Group& group) {
+    const FuseOptions how = stage_3();
+    Stage3Subject sharded(group, &how), plain(group, nullptr);
+    for (Stage3Subject* each : {&sharded, &plain}) each->step(group->rank(), 0);
+    sharded.ddp.unfuse_weights();
+    EXPECT_EQ(sharded.ddp.fuse_mode(), FuseMode::Off);
+    expect_equal_bits(sharded.model->parameters(), plain.model->parameters());
+    {
+      const torch::NoGradGuard no_grad;
+      for (at::Tensor& parameter : sharded.model->parameters()) parameter.add_(group->rank());  // its own memory
+    }
+    group->barrier();
+    EXPECT_TRUE(torch::equal(sharded.model->parameters()[0], plain.model->parameters()[0] + group->rank()));
+    sharded.ddp(fuse_batch(group->rank(), 0, kUnitWidth)).sum().backward();
+    EXPECT_NE(fuse_error([&] { sharded.optimizer.step(); }), "no error");
+  });
+}
+
 TEST_P(Stage3, RefusesJoin) {
   fuse_ranks(GetParam(), 2, [](const Group& group) {
     const FuseOptions how = stage_3();

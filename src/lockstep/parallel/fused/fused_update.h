@@ -81,6 +81,8 @@ class FusedUpdate final : public StepDelegate {
   bool shadow_update();
   /// Gives the optimizer its whole state and its own steps back.
   void unfuse();
+  /// As unfuse, but the optimizer keeps its part of the state, and cannot step any more.
+  void unfuse_weights();
 
  private:
   /// What exists while the update is in force. Each part uses those before it.

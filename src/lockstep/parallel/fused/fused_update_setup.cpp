@@ -284,4 +284,12 @@ void FusedUpdate::unfuse() {
   });
 }
 
+void FusedUpdate::unfuse_weights() {
+  guarded([&] {
+    if (parts_->shards) parts_->shards->give_back();
+    release();
+    if (communicator_->world_size() > 1) communicator_->barrier();  // as in unfuse
+  });
+}
+
 }  // namespace lockstep

@@ -163,7 +163,7 @@ class DdpEngine : public GradientEngine {
 
   double waited_s() const override { return ddp_.last_step().waited_s; }
 
-  void finish() override { ddp_.unfuse(); }
+  void finish() override { ddp_.unfuse_weights(); }
 
  private:
   LossSum forward_backward(const Batch& batch, const MicroBatch& how) {

@@ -67,7 +67,8 @@ class GradientEngine {
   /// Lets this rank read all weights outside of `run`, until `hide_weights` or the next update. Collective.
   virtual void show_weights() {}
   virtual void hide_weights() {}
-  /// Ends the training: every rank gets its own weights, and the optimizer its whole state again. Collective.
+  /// Ends the training: every rank gets its own weights. The optimizer, which nobody needs any more, cannot step again.
+  /// Collective.
   virtual void finish() {}
 
  protected:

@@ -41,7 +41,7 @@ class ShardEngine : public GradientEngine {
   }
 
   double waited_s() const override { return ddp_.last_step().waited_s; }
-  void finish() override { ddp_.unfuse(); }
+  void finish() override { ddp_.unfuse_weights(); }
 
  private:
   double shards_;
