@@ -19,12 +19,12 @@ std::shared_ptr<const Dataset> ids_with_labels(std::uint64_t seed) {
                                                {"labels", ids.select(1, 0).gt(50).to(torch::kLong)}});
 }
 
-struct ShardedRun {
+struct Bf16ShardsRun {
   std::vector<at::Tensor> weights;
   std::vector<double> losses;  // of training, and of the evaluations in between
 };
 
-ShardedRun train_in_bf16(const std::string& fsdp, bool checkpoints_activations) {
+Bf16ShardsRun train_in_bf16(const std::string& fsdp, bool checkpoints_activations) {
   ModelOptions small;
   small.num_labels = 2;
   small.vocab_size = 100;
@@ -36,7 +36,7 @@ ShardedRun train_in_bf16(const std::string& fsdp, bool checkpoints_activations) 
     models.push_back(make_model("bert-tiny", small));
   }
   const TemporaryFolder folder;
-  ShardedRun result;
+  Bf16ShardsRun result;
   SpawnOptions how;
   how.engine = "tcp";  // ranks that share memory have one copy of the weights
   spawn_threads(
@@ -79,8 +79,8 @@ ShardedRun train_in_bf16(const std::string& fsdp, bool checkpoints_activations) 
 
 TEST(Bf16Shards, HaveTheBitsOfWholeWeights) {
   for (const bool checkpoints_activations : {false, true}) {
-    const ShardedRun want = train_in_bf16("shard_grad_op", checkpoints_activations);
-    const ShardedRun got = train_in_bf16("full_shard", checkpoints_activations);
+    const Bf16ShardsRun want = train_in_bf16("shard_grad_op", checkpoints_activations);
+    const Bf16ShardsRun got = train_in_bf16("full_shard", checkpoints_activations);
     ASSERT_EQ(want.losses.size(), 12);  // ten updates and two evaluations
     EXPECT_EQ(got.losses, want.losses);
     ASSERT_FALSE(want.weights.empty());

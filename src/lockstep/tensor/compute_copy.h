@@ -54,8 +54,8 @@ at::Tensor compute_copy(const at::Tensor& parameter, at::ScalarType type);
 /// view if their copies are neighbours in memory.
 at::Tensor compute_copies_joined(const std::array<at::Tensor, 3>& parameters, at::ScalarType type);
 
-/// The parameters' copies if they are gathered, else empty. Whoever needs them in backward keeps these in place of what
-/// compute_copies_joined has made of them, which would stay in memory until then.
+/// The parameters' copies if they are gathered, else empty. A function saves these for its backward, because what
+/// compute_copies_joined has made of them would stay in memory until then.
 std::vector<at::Tensor> gathered_copies(const std::array<at::Tensor, 3>& parameters, at::ScalarType type);
 
 }  // namespace lockstep

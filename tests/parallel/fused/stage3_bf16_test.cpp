@@ -10,7 +10,6 @@
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/models/layers/layers.h"
 #include "lockstep/optim/adam.h"
-#include "lockstep/tensor/bf16_forward.h"
 #include "lockstep/tensor/compute_copy.h"
 #include "tests/parallel/fused/fuse_ranks.h"
 #include "tests/support/pretended_hosts.h"
@@ -20,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kTokens = 20;
 constexpr std::int64_t kCopiedWidth = 32;
-constexpr int kBlocks = 4;
+constexpr int kTiedBlocks = 4;
 
 at::Tensor seeded(at::IntArrayRef sizes, std::uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
@@ -53,7 +52,7 @@ struct TiedNetImpl : torch::nn::Module {
     table = register_parameter("table", torch::zeros({kTokens, kCopiedWidth}));
     positions = register_parameter("positions", torch::zeros({6, kCopiedWidth}));
     layers = register_module("layers", torch::nn::ModuleList());
-    for (int i = 0; i < kBlocks; ++i) layers->push_back(Block());
+    for (int i = 0; i < kTiedBlocks; ++i) layers->push_back(Block());
     const torch::NoGradGuard no_grad;
     std::uint64_t seed = 1;
     for (at::Tensor& parameter : parameters()) parameter.copy_(seeded(parameter.sizes(), seed++));
@@ -92,7 +91,7 @@ struct CopiedShards {
     return result;
   }
   void step(int rank, int number, bool takes_branch = true) {
-    optimizer.zero_grad();
+    for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad().reset();  // without one, no update
     ddp(ids_of(rank, number), takes_branch).pow(2).mean().backward();
     optimizer.step();
   }
@@ -116,7 +115,7 @@ struct CopiedShards {
   AdamW optimizer{model->parameters(), torch::optim::AdamWOptions(0.01)};
 };
 
-void expect_bits(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want) {
+void expect_bits_of_stage_2(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::equal(got[i], want[i])) << i;
 }
@@ -126,7 +125,7 @@ class Stage3Bf16 : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Engines, Stage3Bf16, ::testing::Values("thread", "gloo", "hosts"),
                          [](const auto& test) { return std::string(test.param); });
 
-void on_ranks(const std::string& engine, int world_size, const std::function<void(const Group&)>& body) {
+void on_ranks_of(const std::string& engine, int world_size, const std::function<void(const Group&)>& body) {
   if (engine != "hosts") return fuse_ranks(engine, world_size, body);
   run_ranks_as_threads(world_size,
                        [&](const Membership& membership) { body(make_communicator("", on_two_hosts(membership))); });
@@ -134,7 +133,7 @@ void on_ranks(const std::string& engine, int world_size, const std::function<voi
 
 // Also evaluations: in shards, and on gathered weights.
 TEST_P(Stage3Bf16, HasTheBitsOfStage2) {
-  on_ranks(GetParam(), 3, [](const Group& group) {
+  on_ranks_of(GetParam(), 3, [](const Group& group) {
     for (const double bucket_mb : {0.0001, 0.004, 25.0}) {
       for (const bool reshards : {true, false}) {
         SCOPED_TRACE(std::to_string(bucket_mb) + (reshards ? " reshards" : ""));
@@ -151,18 +150,18 @@ TEST_P(Stage3Bf16, HasTheBitsOfStage2) {
           }
           for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(torch::equal(outputs[i], outputs[i + 3])) << step << i;
         }
-        expect_bits(sharded.weights(), known.weights());
+        expect_bits_of_stage_2(sharded.weights(), known.weights());
         sharded.ddp.unfuse();
         for (CopiedShards* each : {&sharded, &known}) each->step(group->rank(), 9);
-        expect_bits(sharded.weights(), known.weights());
+        expect_bits_of_stage_2(sharded.weights(), known.weights());
       }
     }
   });
 }
 
-// Of weights that nobody has read yet, the ranks gather what a forward may read first, and learn what it has read.
+// The ranks gather a weight that nobody has read yet in fp32, and learn how it was read.
 TEST_P(Stage3Bf16, ARankMayReadAWeightThatOthersDoNot) {
-  on_ranks(GetParam(), 3, [](const Group& group) {
+  on_ranks_of(GetParam(), 3, [](const Group& group) {
     CopiedShards sharded(group, 3), known(group, 2);
     for (CopiedShards* each : {&sharded, &known}) {
       each->step(group->rank(), 0, false);
@@ -171,13 +170,13 @@ TEST_P(Stage3Bf16, ARankMayReadAWeightThatOthersDoNot) {
       each->step(group->rank(), 3, true);
       each->step(group->rank(), 4, group->rank() == 0);
     }
-    expect_bits(sharded.weights(), known.weights());
+    expect_bits_of_stage_2(sharded.weights(), known.weights());
   });
 }
 
 // The tied table is read in both ways in each step, and the penalty reads a matrix in fp32 in some.
 TEST_P(Stage3Bf16, WeightsThatAreReadInBf16CanBeReadInFp32) {
-  on_ranks(GetParam(), 3, [](const Group& group) {
+  on_ranks_of(GetParam(), 3, [](const Group& group) {
     for (const bool reshards : {true, false}) {
       CopiedShards sharded(group, 3, true, reshards), known(group, 2);
       for (CopiedShards* each : {&sharded, &known}) {
@@ -186,13 +185,13 @@ TEST_P(Stage3Bf16, WeightsThatAreReadInBf16CanBeReadInFp32) {
           each->step(group->rank(), step);
         }
       }
-      expect_bits(sharded.weights(), known.weights());
+      expect_bits_of_stage_2(sharded.weights(), known.weights());
     }
   });
 }
 
 TEST_P(Stage3Bf16, TakesOverWhatIsWritten) {
-  on_ranks(GetParam(), 3, [](const Group& group) {
+  on_ranks_of(GetParam(), 3, [](const Group& group) {
     CopiedShards sharded(group, 3), known(group, 2);
     std::vector<at::Tensor> outputs;
     for (CopiedShards* each : {&sharded, &known}) {
@@ -202,6 +201,7 @@ TEST_P(Stage3Bf16, TakesOverWhatIsWritten) {
       {
         const torch::NoGradGuard no_grad;
         each->block(1)->query->weight().mul_(0.5);
+        each->block(0)->branch->weight().mul_(3);
         each->block(2)->norm->parameters()[0].data().add_(1);
         each->block(3)->value->weight().view({-1})[37] = 2;  // one element
         each->model->table.set_data(seeded({kTokens, kCopiedWidth}, 99));
@@ -209,17 +209,18 @@ TEST_P(Stage3Bf16, TakesOverWhatIsWritten) {
       outputs.push_back(each->evaluate(group->rank(), 2));
       each->ddp.reshard();
       outputs.push_back(each->evaluate(group->rank(), 2));
-      for (int step = 2; step < 4; ++step) each->step(group->rank(), step);
+      each->step(group->rank(), 2, /*takes_branch=*/false);  // takes the branch's weight over, and does not update it
+      outputs.push_back(each->evaluate(group->rank(), 2));
+      each->step(group->rank(), 3);
     }
-    EXPECT_TRUE(torch::equal(outputs[0], outputs[2]));
-    EXPECT_TRUE(torch::equal(outputs[1], outputs[3]));
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(torch::equal(outputs[i], outputs[i + 3])) << i;
     EXPECT_FALSE(torch::equal(outputs[0], torch::zeros_like(outputs[0])));
-    expect_bits(sharded.weights(), known.weights());
+    expect_bits_of_stage_2(sharded.weights(), known.weights());
   });
 }
 
 TEST_P(Stage3Bf16, ACopyHasElementsInForwardAndBackwardAlone) {
-  on_ranks(GetParam(), 2, [](const Group& group) {
+  on_ranks_of(GetParam(), 2, [](const Group& group) {
     CopiedShards it(group, 3);
     for (int step = 0; step < 2; ++step) {
       const torch::NoGradGuard no_grad;
@@ -232,106 +233,6 @@ TEST_P(Stage3Bf16, ACopyHasElementsInForwardAndBackwardAlone) {
       const torch::AutoGradMode grad(true);
       it.step(group->rank(), step);
     }
-  });
-}
-
-// Layers of LibTorch get all their copies before the forward, from the first one on.
-struct PlainUnitsImpl : torch::nn::Module {
-  PlainUnitsImpl() : layers(register_module("layers", torch::nn::ModuleList())) {
-    for (int i = 0; i < 3; ++i) layers->push_back(make_linear(16, 16));
-    attention = register_module("attention", torch::nn::MultiheadAttention(16, 2));
-    std::uint64_t seed = 1;
-    const torch::NoGradGuard no_grad;
-    for (at::Tensor& parameter : parameters()) parameter.copy_(seeded(parameter.sizes(), seed++));
-  }
-  at::Tensor forward(at::Tensor x) {
-    for (const auto& layer : *layers) x = torch::tanh(layer->as<torch::nn::Linear>()->forward(x));
-    x = x.view({-1, 1, 16});
-    return std::get<0>(attention->forward(x, x, x));
-  }
-  torch::nn::ModuleList layers;
-  torch::nn::MultiheadAttention attention{nullptr};
-};
-TORCH_MODULE(PlainUnits);
-
-std::vector<at::Tensor> train_plain_units(const Group& group, int stage) {
-  PlainUnits model;
-  DistributedDataParallelOptions options = fuse_on(group);
-  options.bucket_cap_mb = 0.001;
-  DistributedDataParallel ddp(model, options);
-  AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
-  FuseOptions how;
-  how.stage = stage;
-  how.share_weights = false;
-  how.compute_dtype = at::kBFloat16;
-  EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState);
-  std::vector<at::Tensor> result;
-  const auto forward = [&](int step) {
-    const Bf16Forward bf16(*model);
-    return ddp(fuse_batch(group->rank(), step, 16)).to(torch::kFloat);
-  };
-  for (int step = 0; step < 4; ++step) {
-    optimizer.zero_grad();
-    {
-      const torch::NoGradGuard no_grad;
-      result.push_back(forward(step));
-    }
-    const at::Tensor loss = forward(step).pow(2).mean();
-    result.push_back(loss.detach());
-    loss.backward();
-    optimizer.step();
-  }
-  ddp.unshard();
-  for (const at::Tensor& parameter : model->parameters()) result.push_back(parameter.detach().clone());
-  return result;
-}
-
-TEST_P(Stage3Bf16, LayersOfLibTorchReadCopies) {
-  on_ranks(GetParam(), 2,
-           [](const Group& group) { expect_bits(train_plain_units(group, 3), train_plain_units(group, 2)); });
-}
-
-constexpr int kDepth = 10;
-constexpr std::int64_t kSide = 32;
-
-struct MatricesImpl : torch::nn::Module {
-  MatricesImpl() : layers(register_module("layers", torch::nn::ModuleList())) {
-    for (int i = 0; i < kDepth; ++i) {
-      layers->push_back(torch::nn::Linear(torch::nn::LinearOptions(kSide, kSide).bias(false)));
-    }
-  }
-  at::Tensor forward(at::Tensor x) {
-    for (const auto& layer : *layers) x = layer->as<torch::nn::Linear>()->forward(x);
-    return x;
-  }
-  torch::nn::ModuleList layers;
-};
-TORCH_MODULE(Matrices);
-
-// Matrices alone, one in each unit: bytes by hand.
-TEST(Stage3Bf16Bytes, HoldsAShareItsCopyAndTwoUnitsInBf16) {
-  fuse_ranks("thread", 2, [](const Group& group) {
-    Matrices model;
-    DistributedDataParallelOptions options = fuse_on(group);
-    options.bucket_cap_mb = 0.0001;
-    DistributedDataParallel ddp(model, options);
-    AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
-    FuseOptions how;
-    how.stage = 3;
-    how.share_weights = false;
-    how.compute_dtype = at::kBFloat16;
-    ddp.fuse(optimizer, how);
-    for (int step = 0; step < 4; ++step) {
-      const Bf16Forward bf16(*model);
-      ddp(fuse_batch(group->rank(), step, kSide)).pow(2).sum().backward();
-      optimizer.step();
-      optimizer.zero_grad();
-    }
-    const std::int64_t matrix = kSide * kSide;
-    const std::int64_t shard = 4 * kDepth * matrix / 2, copies = 2 * kDepth * matrix / 2;
-    // The unit that is used and what has arrived of it, and what arrives of the next one.
-    const std::int64_t units = 3 * 2 * matrix;
-    EXPECT_EQ(ddp.peak_weight_bytes(), shard + copies + units);
   });
 }
 

@@ -98,7 +98,7 @@ const std::byte* ShardedCopies::elements_of(std::size_t parameter) const {
          static_cast<std::size_t>(bucket.offsets[weight.place]) * bucket.weights.element_size();
 }
 
-// Of a weight of which the ranks have not agreed on a copy yet. Evaluations may read it in several threads.
+// The ranks have not agreed on a copy of this weight yet. Evaluations may read it in several threads.
 void ShardedCopies::round_here(std::size_t parameter, std::size_t unit) {
   const std::lock_guard<std::mutex> lock(rounding_);
   Weight& weight = weights_[parameter];

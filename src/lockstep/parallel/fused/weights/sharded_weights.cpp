@@ -104,10 +104,6 @@ std::size_t ShardedWeights::parameter_at(std::size_t bucket, std::int64_t elemen
   return buckets_[bucket].parameters[static_cast<std::size_t>(after - offsets.begin()) - 1];
 }
 
-void ShardedWeights::begin_read(std::size_t parameter) { begin_unit(whole_of(plan_.of[parameter]), parameter); }
-
-void ShardedWeights::end_read(std::size_t parameter) noexcept { end_unit(whole_of(plan_.of[parameter])); }
-
 void ShardedWeights::begin_unit(std::size_t unit, std::size_t parameter) {
   if (units_[unit].presence != Presence::Here && !may_gather()) {
     throw Error(fmt::format("weight \"{}\" was read outside of forward and backward, and this rank has a share of it "

@@ -71,8 +71,8 @@ class ShardedWeights final : public ReadWatcher {
   void note_peak();
 
   std::size_t parameter_at(std::size_t bucket, std::int64_t element) const override;
-  void begin_read(std::size_t parameter) override;
-  void end_read(std::size_t parameter) noexcept override;
+  void begin_read(std::size_t parameter) override { begin_unit(whole_of(plan_.of[parameter]), parameter); }
+  void end_read(std::size_t parameter) noexcept override { end_unit(whole_of(plan_.of[parameter])); }
 
   /// Units are counted twice: number i is unit i, gathered as forwards read it, and beyond the last unit each has one
   /// more number, for all of its weights in their own type. @return  this number, which is i itself if forwards read

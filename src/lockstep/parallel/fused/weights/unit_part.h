@@ -47,7 +47,7 @@ class UnitPart {
   void unpack(const std::vector<std::byte*>& memory);
 
   std::int64_t message_bytes() const { return static_cast<std::int64_t>(message_.nbytes()); }
-  /// Of all owners' messages, between `start` and `unpack`; else 0.
+  /// The length of all owners' messages, between `start` and `unpack`; else 0.
   std::int64_t received_bytes() const {
     return received_.defined() ? static_cast<std::int64_t>(received_.nbytes()) : 0;
   }
