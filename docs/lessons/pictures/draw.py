@@ -43,6 +43,10 @@ class Picture:
         self.shapes.append(f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{color}" '
                            'stroke-width="1.5" marker-end="url(#head)"/>')
 
+    def curve(self, points, color, width):
+        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        self.shapes.append(f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="{width}"/>')
+
     def svg(self):
         head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
                 f'viewBox="0 0 {self.width} {self.height}" font-family="Helvetica, Arial, sans-serif" role="img">\n'
@@ -494,11 +498,42 @@ def shards_on_hosts():
     return picture
 
 
+def kill_it():
+    """The losses of two runs, as their metrics.jsonl had them: kill-it-losses.csv."""
+    with open(pathlib.Path(__file__).parent / "kill-it-losses.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    left, top, width, height = 70, 60, 770, 220
+    steps, losses = int(rows[-1]["step"]), [float(row["undisturbed"]) for row in rows]
+    lowest, highest = min(losses), max(losses)
+    picture = Picture("The loss of each step, undisturbed and with two ranks killed", 860, 350)
+
+    def place(step, loss):
+        return (left + (int(step) - 1) / (steps - 1) * width,
+                top + (highest - float(loss)) / (highest - lowest) * height)
+
+    for part in range(5):
+        loss = lowest + (highest - lowest) * part / 4
+        picture.text(left - 10, place(1, loss)[1] + 4, f"{loss:.2f}", size=12, anchor="end")
+        picture.curve([place(1, loss), place(steps, loss)], WORK, 1)
+    for column, color, line in (("undisturbed", "#f0a04b", 5), ("killed", "#1f5fbf", 1.2)):
+        picture.curve([place(row["step"], row[column]) for row in rows], color, line)
+    for row in rows:
+        if row["kill"]:
+            x = place(row["step"], lowest)[0]
+            picture.curve([(x, top - 8), (x, top + height)], GREY, 1)
+            picture.text(x + 4, top - 2, f"kill -9 of rank {row['kill']}", size=12, color=GREY)
+    picture.text(left, top + height + 20, "step 1", size=12)
+    picture.text(left + width, top + height + 20, f"step {steps}", size=12, anchor="end")
+    picture.text(16, top + height + 48, "Orange and wide: the undisturbed run. Blue and thin: the run whose ranks were"
+                 " killed. Every number of one is that of the other.", size=12, color=GREY)
+    return picture
+
+
 PICTURES = {"data-parallel": data_parallel, "ddp": ddp, "all-reduce": all_reduce, "buckets": buckets, "memory": memory,
             "zero-stages": zero_stages, "inference": inference, "shares-of-evaluation": shares_of_evaluation,
             "sentence-pair": sentence_pair, "parallel-context": parallel_context, "nodes": nodes, "join": joined,
             "accumulation": accumulation, "padding": padding, "negatives": negatives,
-            "shards-on-hosts": shards_on_hosts}
+            "shards-on-hosts": shards_on_hosts, "kill-it": kill_it}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
