@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "tests/simulation/launcher.h"
+
+namespace lockstep::simulation {
+
+enum class FaultKind { Kill, KillAtPoint, Pause, Stop, Cut, Slow, Connection };
+constexpr std::array<const char*, 7> kFaultNames{"kill at a time",      "kill at a message", "pause",
+                                                 "stop until given up", "cut link",          "slow network",
+                                                 "failed connection"};
+
+/// Disturbs a job by what its seed chooses: some faults, often in bursts, so that they hit a recovery.
+class Faults {
+ public:
+  Faults(JobParts& job, Launcher& launcher, int count);
+
+  /// When the last fault is over.
+  Time over_at() const { return over_at_; }
+  const std::array<int, kFaultNames.size()>& counts() const { return counts_; }
+
+ private:
+  void plan_next(int left, Time delay);
+  void act();
+  void hit(FaultKind kind, int number);
+  void lasts(Time time);
+  void excuse(int number);
+
+  JobParts& job_;
+  Launcher& launcher_;
+  Time over_at_{0};
+  std::array<int, kFaultNames.size()> counts_{};
+};
+
+/// The outcome of one seed.
+struct Outcome {
+  std::string violation;  ///< empty: all held
+  std::vector<std::string> schedule;
+  std::array<int, kFaultNames.size()> faults{};
+  std::size_t groups = 0;
+  int started = 0;
+  int finished = 0;
+  std::uint64_t events = 0;
+};
+
+/// Simulates the job that `seed` chooses, to its end.
+Outcome simulate(std::uint64_t seed, bool keeps_schedule);
+
+}  // namespace lockstep::simulation
