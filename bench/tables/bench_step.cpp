@@ -28,10 +28,11 @@ class BenchStep : public Subcommand {
   void add(CLI::App& app) override {
     app.add_option("--model", work_.model,
                    "convnet, mlp-wide (31.6 MB of gradients; mlp means it too), mlp-kdd (NSL-KDD's), bert-tiny, -mini, "
-                   "-small, -base, gpt2")
+                   "-small, -base, gpt2, or the folder of a text model, whose weights are not read")
         ->capture_default_str()
-        ->check(CLI::IsMember(
-            {"convnet", "mlp", "mlp-wide", "mlp-kdd", "bert-tiny", "bert-mini", "bert-small", "bert-base", "gpt2"}));
+        ->check(CLI::IsMember({"convnet", "mlp", "mlp-wide", "mlp-kdd", "bert-tiny", "bert-mini", "bert-small",
+                               "bert-base", "gpt2"}) |
+                CLI::ExistingDirectory);
     app.add_option("--batch", work_.batch, "samples per rank and step")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);

@@ -38,8 +38,8 @@ bool is_of_huggingface(const std::string& peer) { return peer.rfind("huggingface
 
 std::string options(const StepWork& work) {
   // Builds of other ages know fp32 without the flag.
-  return fmt::format(" --model {} --batch {} --seq {} --steps {}{}", work.model, work.batch, work.sequence_length,
-                     work.steps, work.dtype == "fp32" ? "" : " --dtype " + work.dtype);
+  return fmt::format(" --model {} --batch {} --seq {} --steps {}{}", shell_quoted(work.model), work.batch,
+                     work.sequence_length, work.steps, work.dtype == "fp32" ? "" : " --dtype " + work.dtype);
 }
 
 std::string our_command(const std::string& worker, const StepWork& work, int ranks, const std::string& mode) {
@@ -84,6 +84,10 @@ StepContender peer_contender(const std::string& name, const StepWork& work, int 
 }
 
 void check_step_peers(const std::vector<std::string>& names, const StepWork& work) {
+  if (std::filesystem::is_directory(work.model)) {
+    throw UsageError("peers do not read the folder " + work.model, "--peer",
+                     "name one of the shipped models; lockstep bench trainer compares a fine-tuning of a folder");
+  }
   const bool huggingface = std::any_of(names.begin(), names.end(), is_of_huggingface);
   const std::string modules = huggingface ? "torch, transformers" : "torch";
   if (run_shell(shell_quoted(work.python) + " -c 'import " + modules + "' 2>/dev/null").first != 0) {

@@ -43,8 +43,11 @@ struct Arguments {
   bool profile = false;
 };
 
-// In `lockstep bench step`, "mlp" means the one that is large enough to need synchronisation.
-std::string registered_name(const std::string& model) { return model == "mlp" ? "mlp-wide" : model; }
+// "mlp" means the one that is large enough to need synchronisation.
+std::shared_ptr<ls::Model> model_of(const std::string& model) {
+  if (std::filesystem::is_directory(model)) return ls::make_model_of_folder(model);
+  return ls::make_model(model == "mlp" ? "mlp-wide" : model);
+}
 
 std::int64_t parameters_of(const torch::nn::Module& model) {
   std::int64_t count = 0;
@@ -142,7 +145,7 @@ nlohmann::ordered_json profile_of(const Arguments& args, const Step& step) {
 void run(const Arguments& args) {
   ls::init_bench_rank(args.engine);
   ls::HeldMemory held;
-  const auto model = ls::make_model(registered_name(args.model));
+  const auto model = model_of(args.model);
   ls::DistributedDataParallelOptions options;
   if (args.dtype == "bf16" && args.mode != "fused-casts") options.compute_dtype = at::kBFloat16;
   if (stage_of(args) > 1) options.bucket_cap_mb = 2;  // as Trainer
