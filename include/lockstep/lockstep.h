@@ -105,6 +105,7 @@
 
 #include "lockstep/parallel/communication_hook.h"           // hooks: how a bucket is reduced
 #include "lockstep/parallel/contrastive_loss.h"             // negatives from all ranks
+#include "lockstep/parallel/deferred.h"                     // models whose weights are made later, in shards
 #include "lockstep/parallel/distributed_data_parallel.h"    // DistributedDataParallel: one replica for each rank
 #include "lockstep/parallel/elastic_loop.h"                 // a loop that survives lost ranks
 #include "lockstep/parallel/fully_sharded_data_parallel.h"  // fully_shard: weights in shards, as FSDP2

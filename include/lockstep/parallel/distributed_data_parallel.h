@@ -21,6 +21,7 @@
 
 namespace lockstep {
 
+class DeferredOfModule;
 class FusedUpdate;
 class ParameterWatch;
 class Reducer;
@@ -37,7 +38,9 @@ struct DistributedDataParallelOptions {
   /// one host, 2 between hosts.
   double bucket_cap_mb = 0;
   bool broadcast_buffers = true;  ///< send rank 0's buffers to all ranks before each forward in training
-  bool init_sync = true;          ///< at construction, check that the models are equal and send rank 0's to all
+  /// At construction, check that the models are equal and send rank 0's to all. Deferred weights (`deferred`) are not
+  /// made for it: ranks take over how rank 0 draws them, and the others are sent before the first forward in training.
+  bool init_sync = true;
   /// Promises that in every step the same parameters get gradients. From the second step on, parameters without a
   /// gradient are known and do not delay their bucket. A broken promise is an Error.
   bool static_graph = false;
@@ -225,6 +228,7 @@ class DistributedDataParallelBase {
   void watch_output(const at::Tensor& output);
 
  private:
+  void synchronise_deferred();
   void prepare_forward();
   ShardedWeights* sharded_weights() const;
   void check_parameters();
@@ -236,8 +240,9 @@ class DistributedDataParallelBase {
   std::shared_ptr<Communicator> communicator_;
   DistributedDataParallelOptions options_;
   ModuleTensors tensors_;
-  NamedParameters names_;                  // of all parameters
-  std::unique_ptr<ParameterWatch> watch_;  // of tensors_
+  NamedParameters names_;                       // of all parameters
+  std::unique_ptr<ParameterWatch> watch_;       // of tensors_
+  std::unique_ptr<DeferredOfModule> deferred_;  // null if no weight is to be synchronised when it is made
   std::shared_ptr<Reducer> reducer_;
   std::unique_ptr<VirtualShards> shards_;  // uses the reducer; null without virtual shards
   std::unique_ptr<FusedUpdate> fused_;     // uses both

@@ -73,6 +73,7 @@ void move_into(FlatParameters& flat, const AllocateFlat& allocate) {
 void check_no_shared_memory(const std::vector<at::Tensor>& parameters) {
   std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>> spans;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].has_storage()) continue;  // deferred: it will get memory of its own
     const auto begin = reinterpret_cast<std::uintptr_t>(parameters[i].data_ptr());
     std::uintptr_t last = 0;
     for (std::int64_t d = 0; d < parameters[i].dim(); ++d) {

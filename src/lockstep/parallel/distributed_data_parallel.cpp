@@ -12,6 +12,7 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_state.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
+#include "lockstep/parallel/deferred/deferred_parameters.h"
 #include "lockstep/parallel/end_group.h"
 #include "lockstep/parallel/fused/fused_update.h"
 #include "lockstep/parallel/reducer/parameter_watch.h"
@@ -46,9 +47,11 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   if (options_.init_sync && communicator_->world_size() > 1) {
     check_equal_across_ranks(*communicator_, tensors_.parameters, "parameter");
     check_equal_buffers_across_ranks(*communicator_, named_buffers);
-    std::vector<at::Tensor> all = plain(tensors_.parameters);
+    deferred_ = std::make_unique<DeferredOfModule>(*communicator_, tensors_.parameters);
+    std::vector<at::Tensor> all = deferred_->in_memory();
     for (const auto& entry : named_buffers) all.push_back(entry.tensor);
     broadcast_coalesced(*communicator_, all, 0);
+    if (deferred_->is_empty()) deferred_.reset();
   }
   has_buffers_ = !named_buffers.empty();
   reducer_ = Reducer::make(reducer_parameters(tensors_), communicator_,
@@ -117,8 +120,18 @@ void DistributedDataParallelBase::before_forward() {
   if (ShardedWeights* const shards = sharded_weights()) shards->enter_forward();
 }
 
+// Weights that no fused update has taken over.
+void DistributedDataParallelBase::synchronise_deferred() {
+  const std::unique_ptr<DeferredOfModule> deferred = std::move(deferred_);
+  const auto is_left = [this](const at::Tensor& parameter) {
+    return fuse_mode() == FuseMode::Off || !fused_->covers(parameter);
+  };
+  broadcast_coalesced(*communicator_, deferred->make(is_left), 0);
+}
+
 void DistributedDataParallelBase::prepare_forward() {
   if (!at::GradMode::is_enabled()) return;
+  if (deferred_) synchronise_deferred();
   check_parameters();
   if (shards_) {
     note_forward_of_shard();
@@ -252,6 +265,7 @@ FuseMode DistributedDataParallelBase::fuse(FlatOptimizer& optimizer, FuseOptions
   if (fuse_reason_.empty()) {
     fused_ = FusedUpdate::make(optimizer, *reducer_, communicator_, options, fuse_reason_, shards_.get());
   }
+  if (deferred_) deferred_->check_made(*communicator_);
   if (!fused_ && communicator_->rank() == 0) {
     log_warning("fuse: {}; gradients are averaged in backward, and every rank updates all weights", fuse_reason_);
   }

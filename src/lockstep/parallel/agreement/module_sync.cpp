@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/agreement/rank_difference.h"
+#include "lockstep/parallel/deferred/deferred_parameters.h"
 
 namespace lockstep {
 namespace {
@@ -53,7 +54,7 @@ void check_equal_across_ranks(Communicator& communicator, const std::vector<Name
                               const char* what) {
   std::vector<std::string> lines;
   for (const auto& entry : parameters) {
-    lines.push_back(describe_entry(entry) + describe_layout(entry.tensor) +
+    lines.push_back(describe_entry(entry) + describe_layout(entry.tensor) + deferred_text(entry.tensor) +
                     (entry.tensor.requires_grad() ? "" : ", which requires no gradient"));
   }
   check_equal(communicator, lines, what);

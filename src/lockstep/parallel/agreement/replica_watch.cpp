@@ -69,7 +69,8 @@ Distance largest_distance(Communicator& communicator, const at::Tensor& tensor) 
 ReplicaWatch::ReplicaWatch(std::vector<NamedTensor> tensors) {
   for (NamedTensor& entry : tensors) {
     const bool is_strided = entry.tensor.layout() == at::kStrided;
-    const void* data = is_strided ? entry.tensor.data_ptr() : nullptr;
+    const bool is_here = is_strided && entry.tensor.has_storage();  // a deferred weight is written to on every rank
+    const void* data = is_here ? entry.tensor.data_ptr() : nullptr;
     const std::uint32_t version = version_of(entry.tensor);
     watched_.push_back({std::move(entry), data, version, !is_strided});
   }

@@ -7,7 +7,9 @@
 
 #include <utility>
 
+#include "lockstep/base/zero_pages.h"
 #include "lockstep/parallel/end_group.h"
+#include "lockstep/parallel/fused/weights/read_watch.h"
 #include "lockstep/parallel/reducer/bucket_layout.h"
 
 namespace lockstep {
@@ -70,6 +72,8 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> parameters, std::share
     const at::Tensor message = communicator_->allocate({numel + tail}, first.scalar_type());
     bucket.memory = message.narrow(0, 0, numel);
     use_memory(bucket, message);
+    // Weights that are not in memory yet are perhaps too many for it, and so are their gradients.
+    if (is_watched(first)) zero_and_give_back(message.data_ptr(), message.nbytes());
     buckets_.push_back(std::move(bucket));
   }
   is_private_.resize(buckets_.size(), false);
