@@ -122,6 +122,26 @@ TEST(GPT2Lm, LossFallsOnTheShippedReviews) {
   EXPECT_LT(last_after(again.out, "Loss: "), 3.5) << again.out;
 }
 
+TEST(FsdpGPT2, HoldsAShareAndLearnsWhatRanksWithSharedWeightsLearn) {
+  const ProgramEnd shards = run_ranks(2, "fsdp_gpt2", {"--engine", "tcp", "--accumulation", "2"});
+  ASSERT_EQ(shards.code, 0) << shards.err;
+  const ProgramEnd shared = run_ranks(2, "fsdp_gpt2", {"--accumulation", "2"});
+  ASSERT_EQ(shared.code, 0) << shared.err;
+  const auto losses = numbers_after(shards.out, "Loss: ");
+  ASSERT_EQ(losses.size(), 10U) << shards.out;
+  EXPECT_LT(losses.back(), losses.front()) << shards.out;
+  EXPECT_EQ(losses, numbers_after(shared.out, "Loss: "));
+  const auto sums = numbers_after(shards.out, "the weights add up to ");
+  ASSERT_EQ(sums.size(), 2U) << shards.out;
+  EXPECT_EQ(sums[0], sums[1]);
+  EXPECT_EQ(sums, numbers_after(shared.out, "the weights add up to "));
+  for (const double most : numbers_after(shards.out, "held at most ")) {
+    EXPECT_GT(most, 0);
+    EXPECT_LT(most, last_after(shards.out, "MiB of ")) << shards.out;
+  }
+  for (const double most : numbers_after(shared.out, "held at most ")) EXPECT_EQ(most, 0);
+}
+
 TEST(GPT2Lm, ReadsTheContextsOfSquad) {
   const std::string squad = kExamplesShared + "/text/squad/xquad.en.json";
   if (!std::filesystem::exists(squad)) GTEST_SKIP() << "SQuAD's sample is not at " << squad;

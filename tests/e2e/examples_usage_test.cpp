@@ -49,6 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Table, ExamplesUsage,
                          ::testing::Values(ExampleUsage{"ddp_mnist", "0.0001", {"--epochs", "0"}, "--epochs"},
                                            ExampleUsage{
                                                "ddp_reviews", "bert-tiny", {"--max_length", "0"}, "--max_length"},
+                                           ExampleUsage{"fsdp_gpt2", "GPT2Block", {"--steps", "0"}, "--steps"},
                                            ExampleUsage{"gpt2_lm", "gpt2-tiny", {"--seq_len", "0"}, "--seq_len"}),
                          [](const auto& test) { return test.param.program; });
 
