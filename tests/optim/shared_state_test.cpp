@@ -31,6 +31,7 @@ struct SharedSegment {
     FusedSegment result{parameters, kOffsets, 0, kNumel / 2};
     result.allocate_state = [this] {
       state.push_back(torch::full({kNumel}, 99.0F));
+      state.back().slice(0, kNumel / 2).zero_();  // as another rank does, which updates these
       return state.back();
     };
     return result;
