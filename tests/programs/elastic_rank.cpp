@@ -1,11 +1,14 @@
 // A rank of a small training in lockstep::elastic_loop, on four virtual shards.
 //   elastic_rank [fuse|twice] STEPS [RANK STEP PLACE]...
-// With fuse it asks for a fused update, and with twice for a second loop, which elastic_loop refuses.
+// With fuse its updates are fused; with twice it asks for a second loop, which elastic_loop refuses.
 // Rank RANK of the start kills itself in step STEP at PLACE: start (of the step), shard (in its last shard), gradients
-// (it has them, and has not updated) or update (it has updated). If PLACE is say, it prints "in step STEP" instead;
-// if it is slow, the steps from STEP on take longer while there are fewer than RANK ranks, so that others have
-// time to join. Rank 0 of the end prints the bits of weights and optimizer as a number, and how many ranks there were.
+// (it has them, and has not updated), writing (in a fused update, at its first weight) or update (it has updated). If
+// PLACE is say, it prints "in step STEP" instead; if it is slow, the steps from STEP on take longer while there are
+// fewer than RANK ranks, so that others have time to join. Rank 0 of the end prints the bits of weights and optimizer
+// as a number, and how many ranks there were.
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -55,11 +58,24 @@ void maybe_say(std::int64_t step) {
   }
 }
 
+bool dies_at(std::int64_t step, const std::string& place) {
+  if (std::getenv("LOCKSTEP_MEMBER") != nullptr) return false;  // it took a lost rank's place
+  return std::any_of(deaths.begin(), deaths.end(), [&](const Death& death) {
+    return death.rank == std::getenv("RANK") && death.step == step && death.place == place;
+  });
+}
+
 void maybe_die(std::int64_t step, const std::string& place) {
-  if (std::getenv("LOCKSTEP_MEMBER") != nullptr) return;  // it took a lost rank's place
-  for (const Death& death : deaths) {
-    if (death.rank == std::getenv("RANK") && death.step == step && death.place == place) ::raise(SIGKILL);
-  }
+  if (dies_at(step, place)) ::raise(SIGKILL);
+}
+
+// The weights' pages, which the ranks share, cannot be written from now on.
+void die_at_first_write(const at::Tensor& weights) {
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::signal(SIGSEGV, [](int) { ::raise(SIGKILL); });
+  const auto page = static_cast<std::uintptr_t>(4096);
+  const auto first = reinterpret_cast<std::uintptr_t>(weights.data_ptr()) / page * page;
+  if (::mprotect(reinterpret_cast<void*>(first), page, PROT_READ) != 0) throw std::runtime_error("mprotect failed");
 }
 
 std::uint64_t mixed(std::uint64_t hash, const at::Tensor& tensor) {
@@ -69,7 +85,7 @@ std::uint64_t mixed(std::uint64_t hash, const at::Tensor& tensor) {
   return hash;
 }
 
-int run(std::int64_t steps, const std::string& refused) {
+int run(std::int64_t steps, const std::string& how) {
   torch::manual_seed(1);
   lockstep::MlpOptions sizes;
   sizes.features = 8;
@@ -93,7 +109,9 @@ int run(std::int64_t steps, const std::string& refused) {
     options.process_group = now.group();
     options.virtual_shards = 4;
     lockstep::DistributedDataParallel ddp(model, options);
-    if (refused == "fuse") ddp.fuse(optimizer);
+    if (how == "fuse" && ddp.fuse(optimizer) != lockstep::FuseMode::SharedWeights) {
+      throw std::runtime_error("not fused: " + ddp.fuse_reason());
+    }
     while (now.next()) {
       const std::int64_t step = now.step();
       maybe_say(step);
@@ -106,12 +124,13 @@ int run(std::int64_t steps, const std::string& refused) {
         torch::nn::functional::cross_entropy(ddp(numbers.to(torch::kFloat)), labels).backward();
       });
       maybe_die(step, "gradients");
+      if (dies_at(step, "writing")) die_at_first_write(model->parameters().front());
       optimizer.step();
       ++made;
       maybe_die(step, "update");
     }
   });
-  if (refused == "twice") lockstep::elastic_loop(steps, state, [](lockstep::ElasticSteps&) {});
+  if (how == "twice") lockstep::elastic_loop(steps, state, [](lockstep::ElasticSteps&) {});
   if (made != steps) throw std::runtime_error("made " + std::to_string(made) + " updates");
   std::uint64_t hash = 14695981039346656037ULL;
   for (const at::Tensor& parameter : model->parameters()) hash = mixed(hash, parameter);
@@ -131,12 +150,12 @@ int run(std::int64_t steps, const std::string& refused) {
 
 int main(int count, char** words) {
   try {
-    const std::string refused = count > 2 && std::isdigit(words[1][0]) == 0 ? words[1] : "";
-    const int first = refused.empty() ? 1 : 2;
+    const std::string how = count > 2 && std::isdigit(words[1][0]) == 0 ? words[1] : "";
+    const int first = how.empty() ? 1 : 2;
     for (int i = first + 1; i + 2 < count; i += 3) {
       deaths.push_back({words[i], std::stoll(words[i + 1]), words[i + 2]});
     }
-    return run(std::stoll(words[first]), refused);
+    return run(std::stoll(words[first]), how);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -58,8 +58,9 @@ class ElasticSteps {
 /// If a rank is lost, what the body waits for throws. The other ranks then form a group; those that have done fewer
 /// steps get the state of one that has done the most; and the body is called again. So it builds on the group all that
 /// belongs to a group, changes the state only after the last exchange of a step, and lets the errors of exchanges pass.
-/// An optimizer must not be fused. With virtual shards no sample is lost, and the bits are those of the undisturbed
-/// loop. See docs/reference/survival.md.
+/// The body may fuse the only optimizer, over virtual shards; then nothing is exchanged between its step and `next`.
+/// With virtual shards no sample is lost, and the bits are those of the undisturbed loop. See
+/// docs/reference/survival.md.
 ///
 /// Joins the job if the process has not yet (init_process_group), or takes a lost rank's place if `lockstep run`
 /// started it for that.

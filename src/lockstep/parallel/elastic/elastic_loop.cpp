@@ -4,6 +4,7 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -14,6 +15,7 @@
 #include "lockstep/parallel/agreement/module_sync.h"
 #include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/parallel/elastic/standing.h"
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
 
 namespace lockstep {
 namespace {
@@ -29,15 +31,22 @@ std::unique_ptr<ElasticGroup> join_job(const ProcessGroupOptions& options) {
   return std::make_unique<ElasticGroup>(default_group(), options.backend);
 }
 
-// A body may fuse, too, so this is looked at before each step.
-void refuse_fused(const std::vector<torch::optim::Optimizer*>& optimizers) {
+void refuse_fused(const std::vector<torch::optim::Optimizer*>& optimizers, const char* what, const char* fix) {
   for (const torch::optim::Optimizer* optimizer : optimizers) {
     const auto* const flat = dynamic_cast<const FlatOptimizer*>(optimizer);
-    if (flat == nullptr || !flat->has_step_delegate()) continue;
-    throw UsageError("elastic_loop with a fused optimizer", "this process",
-                     "leave fuse out: what a fused update has half done when a rank is lost, the others cannot finish");
+    if (flat != nullptr && flat->has_step_delegate()) throw UsageError(what, "this process", fix);
   }
 }
+
+void refuse_fused_before(const std::vector<torch::optim::Optimizer*>& optimizers) {
+  refuse_fused(optimizers, "elastic_loop with an optimizer that is fused outside of its body",
+               "wrap the module, and fuse, in the body: both belong to a group");
+}
+
+// Thrown by `next` where the body has made a step although the group ended in it.
+struct GroupHasChanged : std::exception {
+  const char* what() const noexcept override { return "the ranks have changed; elastic_loop calls its body again"; }
+};
 
 }  // namespace
 
@@ -46,6 +55,8 @@ class ElasticSteps::Progress {
   Progress(std::int64_t steps, const ElasticState& state, std::unique_ptr<ElasticGroup> group)
       : steps_(steps), state_(state), group_(std::move(group)) {
     if (is_replacement()) position_ = -1;
+    if (state_.optimizers.size() != 1) return;
+    if (auto* const flat = dynamic_cast<FlatOptimizer*>(state_.optimizers.front())) make_rescue(*flat);
   }
 
   ElasticGroup& group() { return *group_; }
@@ -54,6 +65,9 @@ class ElasticSteps::Progress {
 
   // Before the body is called.
   void begin() {
+    has_regrouped_ = is_made_ = false;
+    meet();
+    take_whole();
     const Standing standing = compare_positions(*group_->group(), position_, false);
     if (!standing.all_equal) take_over(standing);
     has_begun_ = false;
@@ -61,16 +75,56 @@ class ElasticSteps::Progress {
   }
 
   bool next() {
-    refuse_fused(state_.optimizers);
+    if (!rescue_) {
+      refuse_fused(state_.optimizers, "elastic_loop with several optimizers, one of which is fused",
+                   "leave fuse out: when a rank is lost, half of a step could be made");
+    }
     if (std::exchange(has_begun_, true)) {
       ++position_;
+      if (has_regrouped_) throw GroupHasChanged();
       lets_in_ = someone_waits();
     }
     return !lets_in_ && !is_done();
   }
   bool lets_in() const { return lets_in_ && !is_done(); }
 
+  // After the body has returned.
+  void take_whole() {
+    refuse_fused_before(state_.optimizers);
+    if (rescue_) rescue_->take_whole();
+  }
+
+  void recover(const std::exception_ptr& failure) {
+    if (!has_regrouped_) return group_->recover(failure);
+    require_lost_rank(failure);
+    if (!is_made_) return;
+    throw UsageError(
+        "the body of elastic_loop exchanges something between the fused optimizer's step and next()",
+        group_->group()->membership().where(),
+        "do it before the step, or after next(): a rank that is lost in between would leave half of a step");
+  }
+
  private:
+  void make_rescue(FlatOptimizer& optimizer) {
+    UpdateRescue::Ranks ranks;
+    ranks.regroup = [this](const std::exception_ptr& failure) {
+      group_->recover(failure);
+      has_regrouped_ = true;
+      return group_->group();
+    };
+    ranks.meet = [this] {
+      meet();
+      is_made_ = true;
+    };
+    rescue_.emplace(optimizer, std::move(ranks));
+  }
+
+  void meet() {
+    if (met_in_ == group_->number()) return;
+    group_->group()->barrier();
+    met_in_ = group_->number();
+  }
+
   // The ranks must agree on it.
   bool someone_waits() {
     Communicator& ranks = *group_->group();
@@ -102,6 +156,10 @@ class ElasticSteps::Progress {
   std::int64_t position_ = 0;
   bool has_begun_ = false;  // the body has made its first call of next
   bool lets_in_ = false;
+  std::optional<UpdateRescue> rescue_;
+  std::int64_t met_in_ = -1;    // number of the group
+  bool has_regrouped_ = false;  // in an optimizer's step
+  bool is_made_ = false;        // that step
 };
 
 const std::shared_ptr<Communicator>& ElasticSteps::group() const { return progress_.group().group(); }
@@ -110,7 +168,7 @@ bool ElasticSteps::next() { return progress_.next(); }
 
 void elastic_loop(std::int64_t steps, const ElasticState& state, const std::function<void(ElasticSteps&)>& body,
                   const ProcessGroupOptions& options) {
-  refuse_fused(state.optimizers);
+  refuse_fused_before(state.optimizers);
   ElasticSteps::Progress progress(steps, state, join_job(options));
   progress.group().announce();
   for (;;) {
@@ -127,10 +185,12 @@ void elastic_loop(std::int64_t steps, const ElasticState& state, const std::func
                          progress.group().group()->membership().where(),
                          "return when ElasticSteps::next returns false");
       }
+      progress.take_whole();
       progress.group().group()->barrier();
       break;
+    } catch (const GroupHasChanged&) {
     } catch (...) {
-      progress.group().recover(std::current_exception());
+      progress.recover(std::current_exception());
     }
   }
   progress.group().close();

@@ -30,12 +30,20 @@ bool FusedUpdate::has_sent_gradients() const {
 }
 
 StepResult FusedUpdate::step(const StepOptions& options) {
-  return guarded([&] {
-    UpdateRequest request;
-    request.options = options;
-    agree(&request);
-    return run_update();
-  });
+  const auto step = [&] {
+    return guarded([&] {
+      UpdateRequest request;
+      request.options = options;
+      agree(&request);
+      return run_update();
+    });
+  };
+  if (rescue_ == nullptr) return step();
+  try {
+    return step();
+  } catch (...) {
+    return finish_without_lost(std::current_exception());
+  }
 }
 
 bool FusedUpdate::shadow_update() {
@@ -136,6 +144,7 @@ void FusedUpdate::reduce_rest() {
   const bool can_wait = agreement_.request().kind == UpdateRequest::Kind::Scale && !plan_.gives_buckets_back;
   if (!agreement_.stale() || can_wait) return;
   parts_->gradients->reduce(reduce_op(), agreement_.active_ranks());
+  if (recovery_) recovery_->sums_begun();
   if (plan_.gives_buckets_back) count_reduction();
   if (shards_ != nullptr) parts_->gradients->sums_begun();
 }
@@ -159,10 +168,12 @@ StepResult FusedUpdate::run_update() {
     memory.finish({});
     if (options.zero_grad) zero_others();
   } else {
+    if (recovery_) recovery_->decide({factor, result.norm, agreement_.contributed()});
     update_buckets(factor, options.zero_grad);
     const auto start = std::chrono::steady_clock::now();
     receive_weights();
     waited_s = seconds_since(start);
+    if (recovery_) recovery_->end(agreement_.contributed());
     if (has_inputs) {
       StepOptions rest;
       rest.gradient_factor = factor;
@@ -187,7 +198,7 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
       update.skip.push_back(agreement_.contributed()[parameter] == 0);
       any = any || !update.skip.back();
     }
-    if (!any) continue;
+    if (!any && !recovery_) continue;
     const trace_recorder::Scope trace(TraceKind::BucketUpdate, i, bucket.gradients.nbytes());
     update.gradient = owned_gradients(i).source;
     update.gradient.factor = factor;
@@ -196,7 +207,8 @@ void FusedUpdate::update_buckets(double factor, bool zero) {
     update.weights = update.weights_out;
     if (parts_->copies) update.copies = parts_->copies->targets(bucket);
     if (sharded_copies() != nullptr) update.copies = sharded_copies()->targets(bucket);
-    parts_->memory->access([&] { optimizer_->update_segment(i, update); });
+    parts_->memory->access(
+        [&] { recovery_ ? recovery_->update_own(i, update) : optimizer_->update_segment(i, update); });
     parts_->memory->publish(i);
   }
 }

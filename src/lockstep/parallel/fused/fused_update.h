@@ -22,6 +22,8 @@
 #include "lockstep/parallel/fused/gradients/stand_ins.h"
 #include "lockstep/parallel/fused/memory/fused_memory.h"
 #include "lockstep/parallel/fused/memory/published_copies.h"
+#include "lockstep/parallel/fused/recovery/recoverable_update.h"
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/parallel/fused/update_agreement.h"
 #include "lockstep/parallel/fused/update_plan.h"
 #include "lockstep/parallel/fused/weights/sharded_weights.h"
@@ -33,7 +35,8 @@ namespace lockstep {
 class VirtualShards;
 
 /// The update of an optimizer whose work the ranks share: each rank adds up the gradients of its share of every bucket,
-/// clips, and updates its share of the weights. All calls are collective, except the destructor and those marked
+/// clips, and updates its share of the weights. If the optimizer has an UpdateRescue, lost ranks are survived, or
+/// nothing is fused. All calls are collective, except the destructor and those marked
 /// otherwise.
 class FusedUpdate final : public StepDelegate {
  public:
@@ -106,6 +109,7 @@ class FusedUpdate final : public StepDelegate {
   void take_over(const FuseOptions& options);
   void place_gradients(at::ScalarType dtype);
   void share_out(const FuseOptions& options);
+  std::vector<FusedSegment> make_segments(std::vector<at::Tensor>& watched);
   std::unique_ptr<FusedGradients> make_gradients(GradientPool pool);
   void publish_copies();
   void release() noexcept;
@@ -117,6 +121,9 @@ class FusedUpdate final : public StepDelegate {
   void reduce_rest();
   void agree_on(UpdateRequest request, const std::vector<at::Tensor>& parameters);
   StepResult run_update();
+  // fused_update_recovery.cpp
+  void make_recoverable(std::vector<FusedSegment>& segments);
+  StepResult finish_without_lost(std::exception_ptr failure);
   double run_norm();
   void run_scale();
   ReduceOp reduce_op() const;
@@ -162,6 +169,8 @@ class FusedUpdate final : public StepDelegate {
   std::vector<FusedBucket> buckets_;
   std::unordered_map<const c10::TensorImpl*, std::size_t> covered_;  // index of each parameter in gradients_
   std::unique_ptr<Parts> parts_;
+  UpdateRescue* rescue_ = nullptr;               // null: lost ranks are not survived
+  std::unique_ptr<RecoverableUpdate> recovery_;  // with `rescue_`
   UpdateAgreement agreement_;
   GradientSelection selection_;
   std::vector<std::size_t> selected_;  // the same with virtual shards, in the order of the call

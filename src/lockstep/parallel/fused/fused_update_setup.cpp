@@ -97,10 +97,13 @@ std::unique_ptr<FusedUpdate> FusedUpdate::make(FlatOptimizer& optimizer, Reducer
   }
   reason = refusal_of_twice_listed(optimizer, gradients);
   if (reason.empty() && shards != nullptr) reason = refusal_with_shards(optimizer, gradients, buckets, options);
+  UpdateRescue* const rescue = UpdateRescue::of(optimizer);
+  if (rescue != nullptr && reason.empty()) reason = UpdateRescue::refusal(*communicator, options, shards != nullptr);
   if (!reason.empty()) return nullptr;
   if (communicator->rank() == 0) warn_of_kept_views(buckets, gradients);
   std::unique_ptr<FusedUpdate> fused(new FusedUpdate(optimizer, reducer, communicator));
   fused->shards_ = shards;
+  fused->rescue_ = rescue;
   fused->buckets_ = std::move(buckets);
   try {
     fused->take_over(options);
@@ -131,11 +134,27 @@ void FusedUpdate::take_over(const FuseOptions& options) {
   auto memory = weights ? make_message_memory(plan_, buckets_, *communicator_, {})
                         : make_fused_memory(plan_, buckets_, gradients_, *communicator_);
   if (shards_ != nullptr) memory = make_tree_memory(plan_, buckets_, *shards_, *communicator_, std::move(memory));
-  std::vector<std::size_t> indices;
-  std::vector<FusedSegment> segments;
   std::vector<at::Tensor> watched(gradients_.num_parameters());
+  std::vector<FusedSegment> segments = make_segments(watched);
+  parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(weights), watched, gradients_, buckets_,
+                                   *communicator_);
+  parts_->gradients = make_gradients(std::move(pool));
+  if (options.compute_dtype == at::ScalarType::BFloat16 && !plan_.shards_weights) {
+    parts_->copies =
+        std::make_unique<PublishedCopies>(plan_, buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
+  }
+  if (rescue_ != nullptr) make_recoverable(segments);
+  optimizer_->shard(std::move(segments));
+  optimizer_->set_step_delegate(this);
+  std::vector<std::size_t> indices;
+  for (const FusedBucket& bucket : buckets_) indices.push_back(bucket.index);
+  reducer_.hand_over(indices, *parts_->gradients);
+}
+
+// @param watched  by parameter: becomes those that are fused
+std::vector<FusedSegment> FusedUpdate::make_segments(std::vector<at::Tensor>& watched) {
+  std::vector<FusedSegment> segments;
   for (const FusedBucket& bucket : buckets_) {
-    indices.push_back(bucket.index);
     FusedSegment segment{{}, bucket.offsets, bucket.own.begin, bucket.own.end};
     for (const std::size_t i : bucket.parameters) {
       watched[i] = gradients_.parameter(i);
@@ -144,16 +163,7 @@ void FusedUpdate::take_over(const FuseOptions& options) {
     }
     segments.push_back(std::move(segment));
   }
-  parts_ = std::make_unique<Parts>(plan_, std::move(memory), std::move(weights), watched, gradients_, buckets_,
-                                   *communicator_);
-  parts_->gradients = make_gradients(std::move(pool));
-  if (options.compute_dtype == at::ScalarType::BFloat16 && !plan_.shards_weights) {
-    parts_->copies =
-        std::make_unique<PublishedCopies>(plan_, buckets_, gradients_, *parts_->memory, parts_->watch, *communicator_);
-  }
-  optimizer_->shard(std::move(segments));
-  optimizer_->set_step_delegate(this);
-  reducer_.hand_over(indices, *parts_->gradients);
+  return segments;
 }
 
 std::unique_ptr<FusedGradients> FusedUpdate::make_gradients(GradientPool pool) {
@@ -193,6 +203,7 @@ void FusedUpdate::share_out(const FuseOptions& options) {
   std::vector<at::Tensor> memory;
   for (const FusedBucket& bucket : buckets_) memory.push_back(bucket.gradients);
   plan_ = plan_update(memory, *communicator_, options.share_weights, options.stage);
+  plan_.outlives_group = rescue_ != nullptr;
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     buckets_[i].own = plan_.region(i, communicator_->rank());
     buckets_[i].filled = plan_.filled_part(i, communicator_->rank());
@@ -251,6 +262,7 @@ void FusedUpdate::release() noexcept {
   } catch (const std::exception& error) {
     log_warning("the weights stay in memory that the ranks share: {}", error.what());
   }
+  recovery_.reset();
   parts_.reset();
 }
 
@@ -279,6 +291,7 @@ void FusedUpdate::unfuse() {
     release();
     show_averages(averages);
     optimizer.unshard(names, state);
+    if (rescue_ != nullptr) rescue_->let_go();
     // No rank may write its weights before all ranks have their own.
     if (communicator_->world_size() > 1) communicator_->barrier();
   });

@@ -35,6 +35,8 @@ struct UpdatePlan {
   bool shards_weights = false;
   /// What it gathers lies once on each host, for all its ranks.
   bool gathers_for_host = false;
+  /// Survivors of a lost rank continue with the one copy of the weights.
+  bool outlives_group = false;
   std::vector<std::vector<Region>> regions;  ///< by bucket and owner: equal shares, one for each rank, in rank order
 
   bool shares_weights() const { return copies == Copies::PerHost; }

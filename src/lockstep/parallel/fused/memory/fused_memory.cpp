@@ -48,6 +48,8 @@ std::unique_ptr<FusedMemory> make_fused_memory(const UpdatePlan& plan, std::vect
     const std::int64_t numel = bucket.gradients.numel();
     if (!plan.shares_weights()) {
       bucket.weights = allocate_own_copy(numel, options);
+    } else if (plan.outlives_group) {
+      bucket.weights = allocate_lasting_copy(communicator, numel, options);
     } else if (plan.hosts == 1) {
       bucket.weights = allocate_one_copy(communicator, numel, options);
     } else {

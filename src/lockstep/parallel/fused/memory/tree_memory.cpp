@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "lockstep/comm/symmetric_memory.h"
+#include "lockstep/parallel/shards/terms_in_place.h"
 #include "lockstep/parallel/shards/virtual_shards.h"
 
 namespace lockstep {
@@ -29,7 +29,7 @@ class TreeMemory : public FusedMemory {
       const auto first = reinterpret_cast<std::uintptr_t>(part.sum.data_ptr()) - offset_bytes;
       part.sources.push_back(reinterpret_cast<void*>(first));
       if (reads_in_place) {
-        find_terms(bucket, part);
+        part.terms.emplace(shards, bucket.gradients, bucket.index, communicator);
       } else {
         part.exchange.emplace(shards.plan(), shards.sums(), bucket.index, communicator);
       }
@@ -71,28 +71,13 @@ class TreeMemory : public FusedMemory {
     std::vector<void*> sources;
     bool is_summed = false;
     std::optional<TermExchange> exchange;  // nothing if the terms are read where they lie
-    std::vector<const void*> terms;        // the owned elements of all ranks' terms, in the order of the plan
-    std::vector<std::shared_ptr<SymmetricMemory>> keepers;
+    std::optional<TermsInPlace> terms;     // else
   };
 
-  void find_terms(const FusedBucket& bucket, Part& part) {
-    const ShardPlan& plan = shards_.plan();
-    const auto last = communicator_.symmetric_memory(bucket.gradients);
-    part.keepers.push_back(last);
-    for (std::size_t i = 0; i + 1 < plan.most_terms(); ++i) {
-      part.keepers.push_back(communicator_.symmetric_memory(shards_.sums().beside(bucket.index, i)));
-    }
-    const auto offset_bytes = static_cast<std::size_t>(part.begin) * part.sum.element_size();
-    for (const ShardPlan::Addition& each : plan.additions()) {
-      const bool is_last = each.term + 1 == plan.terms_of(each.rank);
-      const SymmetricMemory& memory = *part.keepers[is_last ? 0 : each.term + 1];
-      part.terms.push_back(memory.copy(each.rank) + offset_bytes);
-    }
-  }
   void add_up(Part& part) {
     const auto divisor = static_cast<double>(shards_.plan().tree().shards());
     if (part.exchange) return part.exchange->finish(part.sum, divisor);
-    part.keepers.front()->access([&] { add_terms(shards_.plan(), part.terms, part.sum, divisor); });
+    part.terms->access([&] { add_terms(shards_.plan(), part.terms->from(part.begin), part.sum, divisor); });
   }
 
   const VirtualShards& shards_;

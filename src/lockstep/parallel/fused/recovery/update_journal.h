@@ -1,0 +1,75 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/shm/protocols/update_protocol.h"
+
+namespace lockstep {
+
+/// What others need to finish an update that a rank has begun.
+struct UpdateNote {
+  double factor = 1;                      ///< of the gradients
+  double norm = 0;                        ///< of the gradients, for the result of the step
+  std::vector<std::uint8_t> contributed;  ///< by parameter: some rank has a gradient
+};
+
+/// The shared memory of `shm::UpdateLane` and `shm::UpdateDecision`: notes, lanes and drafts of all ranks. It
+/// outlives their group.
+class UpdateJournal {
+ public:
+  /// Collective. Each rank has `lanes` lanes, whose drafts have `draft_bytes` each. @throws Error  on every rank,
+  /// if memory is short
+  UpdateJournal(Communicator& communicator, std::size_t parameters, int lanes, std::size_t draft_bytes);
+
+  int lanes() const { return lanes_; }
+  /// This rank is about to begin update `number`, from 1.
+  void decide(std::uint64_t number, const UpdateNote& note);
+  /// What some rank has noted of the update; nothing if it is not decided. Valid when all ranks have ended or left the
+  /// update.
+  std::optional<UpdateNote> decision(std::uint64_t number);
+  std::byte* draft(int rank, int lane);
+
+  /// Does what is left of the lane: see shm::UpdateLane.
+  template <class Chunks>
+  void run(int rank, int lane, std::uint64_t number, std::uint64_t until, const Chunks& chunks) {
+    shm::UpdateLane<UpdateJournal>(*this, lane_word(rank, lane)).run(number, until, chunks);
+  }
+
+  /// Whether chunks [0, until) of the lane are new.
+  bool is_done(int rank, int lane, std::uint64_t number, std::uint64_t until) {
+    return shm::UpdateLane<UpdateJournal>(*this, lane_word(rank, lane)).is_done(number, until);
+  }
+
+  // The protocols' access to memory. A kill comes between two instructions, and others look when the process has ended:
+  // what counts is the order in which this thread executes its accesses, also the plain ones around a store.
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  std::uint64_t load(const shm::Word& word) const { return word.load(std::memory_order_seq_cst); }
+  void store(shm::Word& word, std::uint64_t value) const {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    word.store(value, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  shm::Word& word(int rank);
+
+ private:
+  std::byte* block(int rank) const;
+  shm::Word& lane_word(int rank, int lane);
+
+  int rank_;
+  int world_size_;
+  std::size_t parameters_;
+  int lanes_;
+  std::size_t draft_bytes_;
+  std::size_t note_bytes_;
+  at::Tensor memory_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
+
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "lockstep/parallel/agreement/optimizer_state.h"
+
+namespace lockstep {
+namespace {
+
+struct Rescues {
+  std::mutex mutex;
+  std::unordered_map<const FlatOptimizer*, UpdateRescue*> by_optimizer;
+};
+
+// Never destroyed: a static object may end after everything else.
+Rescues& rescues() {
+  static auto& all = *new Rescues;
+  return all;
+}
+
+}  // namespace
+
+UpdateRescue::UpdateRescue(FlatOptimizer& optimizer, Ranks ranks) : optimizer_(optimizer), ranks_(std::move(ranks)) {
+  const std::lock_guard<std::mutex> lock(rescues().mutex);
+  rescues().by_optimizer[&optimizer] = this;
+}
+
+UpdateRescue::~UpdateRescue() {
+  const std::lock_guard<std::mutex> lock(rescues().mutex);
+  rescues().by_optimizer.erase(&optimizer_);
+}
+
+UpdateRescue* UpdateRescue::of(const FlatOptimizer& optimizer) {
+  const std::lock_guard<std::mutex> lock(rescues().mutex);
+  const auto found = rescues().by_optimizer.find(&optimizer);
+  return found == rescues().by_optimizer.end() ? nullptr : found->second;
+}
+
+std::string UpdateRescue::refusal(const Communicator& communicator, const FuseOptions& options, bool has_shards) {
+  const bool shares_memory = communicator.world_size() == 1 || std::strcmp(communicator.engine(), "shm") == 0;
+  if (!shares_memory) return "what a lost rank has half updated, others can finish only on its host (engine shm)";
+  if (!options.share_weights || options.stage != 1) {
+    return "what a lost rank has half updated, others can finish only if the ranks share their weights (stage 1)";
+  }
+  if (!has_shards) return "without virtual shards others cannot finish what a lost rank has half updated";
+  return "";
+}
+
+void UpdateRescue::take_whole() {
+  const std::shared_ptr<SharedState> state = std::exchange(state_, nullptr);
+  if (!state || !optimizer_.is_sharded()) return;
+  const NamedParameters names = numbered_parameters(optimizer_);
+  optimizer_.unshard(names, state->whole(names));
+}
+
+}  // namespace lockstep

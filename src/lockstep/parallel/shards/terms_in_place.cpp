@@ -1,0 +1,27 @@
+#include "lockstep/parallel/shards/terms_in_place.h"
+
+#include "lockstep/parallel/shards/virtual_shards.h"
+
+namespace lockstep {
+
+TermsInPlace::TermsInPlace(const VirtualShards& shards, const at::Tensor& memory, std::size_t bucket,
+                           Communicator& communicator)
+    : element_bytes_(static_cast<std::int64_t>(memory.element_size())) {
+  const ShardPlan& plan = shards.plan();
+  keepers_.push_back(communicator.symmetric_memory(memory));
+  for (std::size_t i = 0; i + 1 < plan.most_terms(); ++i) {
+    keepers_.push_back(communicator.symmetric_memory(shards.sums().beside(bucket, i)));
+  }
+  for (const ShardPlan::Addition& each : plan.additions()) {
+    const bool is_last = each.term + 1 == plan.terms_of(each.rank);
+    first_.push_back(keepers_[is_last ? 0 : each.term + 1]->copy(each.rank));
+  }
+}
+
+std::vector<const void*> TermsInPlace::from(std::int64_t begin) const {
+  std::vector<const void*> result;
+  for (const std::byte* first : first_) result.push_back(first + begin * element_bytes_);
+  return result;
+}
+
+}  // namespace lockstep
