@@ -63,7 +63,8 @@ TrainingSession::TrainingSession(TrainerContext& context)
       choice_(choose_engine(args_, *model_, context.group.get())),
       parts_(context, choice_.replicas),
       checkpoints_(context, parts_),
-      numbers_(context) {
+      numbers_(context),
+      rescue_(context.survival ? make_rescue() : nullptr) {
   if (args_.enable_jit_checkpoint) signal_ = std::make_unique<StopSignal>();
   reset_state();
 }
@@ -89,9 +90,7 @@ TrainOutput TrainingSession::run() {
   context_.flow = std::make_shared<DefaultFlowCallback>(parts_.plan);
   model_->set_training(true);
   if (!is_new_) {
-    engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
-    // What a fused update has half done when a rank is lost, the others could not finish.
-    print_advice(args_.survive_lost_ranks ? "" : engine_->fuse(parts_.updater.optimizer()));
+    print_advice(make_engine());
     first_step_ = context_.state.global_step;
     begun_as_first_ = context_.rank() == 0;
     context_.notify(&TrainerCallback::on_train_begin);
@@ -103,7 +102,10 @@ TrainOutput TrainingSession::run() {
 
 void TrainingSession::print_advice(const std::string& fused_update) {
   if (!fused_update.empty()) choice_.text += ", fused update with " + fused_update;
-  if (args_.survive_lost_ranks) choice_.text += ", survives lost ranks (so the update is not fused)";
+  if (args_.survive_lost_ranks) choice_.text += ", survives lost ranks";
+  if (args_.survive_lost_ranks && args_.fuse && fused_update.empty()) {
+    choice_.text += " (on this engine the update is therefore not fused)";
+  }
   const bool has_eval = context_.options.eval_dataset != nullptr;
   StartupAdvice advice = startup_advice(args_, parts_.plan, choice_, trainable_numbers(*model_), has_eval);
   if (context_.precision.autocast) advice.facts.push_back("Mixed precision = " + context_.precision.name());
@@ -247,13 +249,6 @@ void TrainingSession::save() {
   checkpoints_.save(how);
 }
 
-void TrainingSession::log_training_loss() {
-  const std::optional<double> mean = parts_.losses.take_unlogged_mean();
-  if (!mean) return;
-  context_.log(
-      {{"loss", *mean}, {"grad_norm", parts_.updater.norm()}, {"learning_rate", parts_.updater.learning_rate()}});
-}
-
 void TrainingSession::evaluate(Evaluate purpose) {
   const WeightsShown shown(*engine_);
   Logs metrics;
@@ -262,13 +257,6 @@ void TrainingSession::evaluate(Evaluate purpose) {
   const double value = parts_.best.value_in(metrics);
   parts_.updater.step_plateau(value);
   parts_.best.compare(value);
-}
-
-void TrainingSession::load_best() {
-  if (!args_.load_best_model_at_end || stop_was_asked()) return;
-  std::optional<HiddenGroup> alone;
-  if (others_are_done_) alone.emplace(context_);
-  parts_.best.load();
 }
 
 TrainOutput TrainingSession::finish(double runtime_s) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/train/checks/number_check.h"
 #include "lockstep/train/loop/gradient_engine.h"
 #include "lockstep/train/loop/training_checkpoints.h"
@@ -41,21 +42,29 @@ class TrainingSession {
 
   // training_session_stages.cpp
   void run_stages();
+  void note_place();
   void begin_stage();
   void run_stage();
   void begin_epoch();
   void end_epoch();
   StageView view() const;
+  std::vector<at::Tensor> copies_of_buffers() const;
+  void restore_buffers();
+  void log_training_loss();
+  void load_best();
+
+  // training_session_survival.cpp
   /// What the other ranks need to continue like this one, beside weights and optimizer, as text; and its use.
   std::string passed_on();
   void take_over(const std::string& text);
   void recover(const std::exception_ptr& failure);
+  /// Gradients and, where it is possible, a fused update. @return  how it is fused; empty: it is not
+  std::string make_engine();
+  std::unique_ptr<UpdateRescue> make_rescue();
   void settle();
   bool settle_late(const Standing& standing);
   void begin_as_after_checkpoint();
   void load_callback_states();
-  std::vector<at::Tensor> copies_of_buffers() const;
-  void restore_buffers();
   void receive_state(const Standing& standing);
 
   void run_update();
@@ -67,10 +76,8 @@ class TrainingSession {
   void require_sound_weights(const UpdateTotals& totals);
   void note_loss(const UpdateTotals& totals);
 
-  void log_training_loss();
   void evaluate(Evaluate purpose);
   void save();
-  void load_best();
   TrainOutput finish(double runtime_s);
   bool stops() const { return context_.control.should_training_stop; }
   bool stop_was_asked() const { return stop_signal_ != 0; }
@@ -83,6 +90,7 @@ class TrainingSession {
   TrainingParts parts_;
   TrainingCheckpoints checkpoints_;
   NumberCheck numbers_;
+  std::unique_ptr<UpdateRescue> rescue_;  // null unless lost ranks are survived
   std::unique_ptr<GradientEngine> engine_;
   std::unique_ptr<StopSignal> signal_;  // null unless enable_jit_checkpoint is set
 
@@ -95,6 +103,7 @@ class TrainingSession {
   bool evaluated_ = false;        // in this round of stages
   bool begun_as_first_ = false;   // callbacks have seen on_train_begin on the first rank
   bool must_settle_ = false;      // the ranks have changed
+  bool has_regrouped_ = false;    // in a step, which then failed
   bool is_new_ = false;           // this process takes a lost rank's place, and has no state yet
   bool others_are_done_ = false;  // with the present stage
   bool joiner_waits_ = false;     // a process wants to join

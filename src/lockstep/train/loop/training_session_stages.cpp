@@ -1,32 +1,12 @@
-// The stages of a training, and how it continues after its ranks have changed.
-#include <fmt/format.h>
+// The stages of a training.
 #include <torch/types.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lockstep/base/error.h"
-#include "lockstep/base/log.h"
-#include "lockstep/comm/broadcast_text.h"
-#include "lockstep/parallel/agreement/module_sync.h"
-#include "lockstep/parallel/agreement/optimizer_sync.h"
 #include "lockstep/train/loop/training_session.h"
-#include "lockstep/train/survival/exact_number.h"
 #include "lockstep/train/survival/survival.h"
 
 namespace lockstep {
-namespace {
-
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& each : named) tensors.push_back(each.tensor.detach());
-  return tensors;
-}
-
-nlohmann::json json_of_sum(const LossMemory::Sum& sum) { return {exact_number(sum.losses), sum.updates}; }
-LossMemory::Sum sum_of(const nlohmann::json& json) { return {number_of_exact(json.at(0)), json.at(1)}; }
-
-}  // namespace
 
 void TrainingSession::run_stages() {
   Survival* const survival = context_.survival.get();
@@ -39,7 +19,9 @@ void TrainingSession::run_stages() {
       run_stage();
       others_are_done_ = false;
       stage_ = stage_after(stage_, view());
-      if (survival != nullptr) survival->advance();
+      if (survival == nullptr) continue;
+      survival->advance();
+      note_place();
     } catch (...) {
       if (survival == nullptr) throw;
       recover(std::current_exception());
@@ -52,11 +34,15 @@ StageView TrainingSession::view() const {
           epoch_ended_};
 }
 
-// Notes what the stage changes before it is certain that it ends.
-void TrainingSession::begin_stage() {
+// What a stage changes before it is certain that it ends.
+void TrainingSession::note_place() {
   control_before_ = context_.control;
   epoch_before_ = parts_.progress.epoch();
   micro_batch_before_ = parts_.progress.micro_batch();
+}
+
+void TrainingSession::begin_stage() {
+  note_place();
   if (stage_ != Stage::Update) return;
   buffers_before_ = copies_of_buffers();
   if (!std::exchange(joiner_waits_, false)) return;
@@ -140,141 +126,18 @@ void TrainingSession::end_epoch() {
   parts_.progress.end_epoch();
 }
 
-void TrainingSession::recover(const std::exception_ptr& failure) {
-  require_lost_rank(failure);
-  engine_.reset();  // both hold the group, whose end the others may have to notice
-  checkpoints_.forget_ranks();
-  must_settle_ = true;
-  context_.control = control_before_;
-  context_.survival->recover(context_, failure);
+void TrainingSession::log_training_loss() {
+  const std::optional<double> mean = parts_.losses.take_unlogged_mean();
+  if (!mean) return;
+  context_.log(
+      {{"loss", *mean}, {"grad_norm", parts_.updater.norm()}, {"learning_rate", parts_.updater.learning_rate()}});
 }
 
-// The ranks have changed. Those that are behind get the state of one that is not. Then all of them begin the present
-// stage again.
-void TrainingSession::settle() {
-  const Standing standing = context_.survival->compare();
-  if (settle_late(standing)) return;
-  if (!standing.all_equal) receive_state(standing);
-  if (context_.options.set_epoch) context_.options.set_epoch(epoch_before_);
-  parts_.progress.move_to(training_loaders(context_, parts_.plan), epoch_before_, micro_batch_before_);
-  restore_buffers();
-  choice_ = choose_engine(args_, *model_, context_.group.get());
-  engine_ = make_gradient_engine(choice_, args_, model_, context_.group);
-  must_settle_ = false;
-  context_.survival->settled(context_);
-  const bool is_first = context_.rank() == 0;
-  if (is_first && context_.take_output_folder) context_.take_output_folder();
-  if (std::exchange(is_new_, false) || (is_first && !begun_as_first_)) begin_as_after_checkpoint();
-}
-
-// Callbacks of the first rank write files.
-void TrainingSession::begin_as_after_checkpoint() {
-  begun_as_first_ = context_.rank() == 0;
-  context_.keep_callback_states(context_.control);
-  context_.notify(&TrainerCallback::on_train_begin);
-  load_callback_states();
-}
-
-void TrainingSession::load_callback_states() {
-  for (const auto& callback : context_.options.callbacks) {
-    const auto kept = context_.state.stateful_callbacks.find(callback->name());
-    if (kept != context_.state.stateful_callbacks.end()) callback->load_state(kept->second);
-  }
-}
-
-// True if a rank has left the training: then all have its whole result, and no state is needed.
-bool TrainingSession::settle_late(const Standing& standing) {
-  if (!standing.is_late) return false;
-  Survival& survival = *context_.survival;
-  must_settle_ = false;
-  if (stage_ == Stage::Finish) {
-    survival.end_training();
-    survival.advance();
-    stage_ = stage_after(stage_, view());
-  }
-  if (stage_ != Stage::LoadBest) {
-    throw Error("another rank has ended the training, and this one has not", context_.where(),
-                "this is a fault of the library; resume from the last checkpoint");
-  }
-  others_are_done_ = standing.newest > survival.position();
-  return true;
-}
-
-void TrainingSession::receive_state(const Standing& standing) {
-  Communicator& group = *context_.group;
-  const bool is_behind = context_.survival->position() < standing.newest;
-  const std::string text =
-      broadcast_text(group, context_.rank() == standing.source ? passed_on() : "", standing.source);
-  if (is_behind) context_.survival->set_position(-1);  // half of a state is of no use, if the source is lost now
-  restore_buffers();
-  std::vector<at::Tensor> tensors = tensors_of(model_->tensors().parameters);
-  for (const at::Tensor& buffer : tensors_of(model_->tensors().buffers())) tensors.push_back(buffer);
-  {
-    const at::NoGradGuard no_grad;
-    broadcast_coalesced(group, tensors, standing.source);
-  }
-  broadcast_optimizer(group, parts_.updater.optimizer(), standing.source);
-  if (!is_behind) return;
-  take_over(text);
-  buffers_before_ = copies_of_buffers();
-  context_.survival->set_position(standing.newest);
-}
-
-std::string TrainingSession::passed_on() {
-  const TrainerControl& control = context_.control;
-  context_.keep_callback_states(control);
-  const nlohmann::json json{{"stage", static_cast<int>(stage_)},
-                            {"epoch", epoch_before_},
-                            {"micro_batch", micro_batch_before_},
-                            {"max_steps", parts_.plan.max_steps},
-                            {"state", trainer_state_json(context_.state)},
-                            {"epoch_of_state", exact_number(context_.state.epoch)},
-                            {"flos", exact_number(context_.state.total_flos)},
-                            {"control",
-                             {control.should_training_stop, control.should_epoch_stop, control.should_save,
-                              control.should_evaluate, control.should_log}},
-                            {"updater", parts_.updater.passed_on()},
-                            {"losses", {json_of_sum(parts_.losses.unlogged()), json_of_sum(parts_.losses.session())}},
-                            {"first_step", first_step_},
-                            {"samples", samples_of_session_},
-                            {"saved_step", checkpoints_.saved_step()},
-                            {"stop_signal", stop_signal_},
-                            {"epoch_ended", epoch_ended_},
-                            {"joiner_waits", joiner_waits_},
-                            {"evaluated", evaluated_}};
-  return json.dump();
-}
-
-void TrainingSession::take_over(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
-  stage_ = static_cast<Stage>(json.at("stage").get<int>());
-  epoch_before_ = json.at("epoch");
-  micro_batch_before_ = json.at("micro_batch");
-  set_max_steps(args_, json.at("max_steps"), parts_.plan);
-  TrainerState state = parse_trainer_state(json.at("state"), "the state of another rank");
-  state.epoch = number_of_exact(json.at("epoch_of_state"));
-  state.total_flos = number_of_exact(json.at("flos"));
-  state.is_world_process_zero = context_.state.is_world_process_zero;
-  state.is_local_process_zero = context_.state.is_local_process_zero;
-  context_.state = std::move(state);
-  TrainerControl& control = context_.control;
-  const nlohmann::json& flags = json.at("control");
-  control.should_training_stop = flags.at(0);
-  control.should_epoch_stop = flags.at(1);
-  control.should_save = flags.at(2);
-  control.should_evaluate = flags.at(3);
-  control.should_log = flags.at(4);
-  parts_.updater.take_over(json.at("updater"), parts_.plan);
-  parts_.losses.set_unlogged(sum_of(json.at("losses").at(0)));
-  parts_.losses.set_session(sum_of(json.at("losses").at(1)));
-  first_step_ = json.at("first_step");
-  samples_of_session_ = json.at("samples");
-  checkpoints_.set_saved_step(json.at("saved_step"));
-  stop_signal_ = json.at("stop_signal");
-  epoch_ended_ = json.at("epoch_ended");
-  joiner_waits_ = json.at("joiner_waits");
-  evaluated_ = json.at("evaluated");
-  load_callback_states();
+void TrainingSession::load_best() {
+  if (!args_.load_best_model_at_end || stop_was_asked()) return;
+  std::optional<HiddenGroup> alone;
+  if (others_are_done_) alone.emplace(context_);
+  parts_.best.load();
 }
 
 }  // namespace lockstep

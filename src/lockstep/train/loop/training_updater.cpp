@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lockstep/checkpoint/schedule_state.h"
+#include "lockstep/parallel/fused/recovery/update_rescue.h"
 #include "lockstep/train/survival/exact_number.h"
 
 namespace lockstep {
@@ -44,6 +45,12 @@ bool TrainingUpdater::has_suspect_norm() const { return !scaler_ && !std::isfini
 void TrainingUpdater::save(CheckpointContent& content, bool is_rank_0) const {
   if (is_rank_0) content.files[kSchedulerFile] = schedule_->state();
   if (is_rank_0 && scaler_) content.files[kScalerFile] = scaler_json(scaler_->state());
+  const UpdateRescue* const rescue = UpdateRescue::of(*optimizer_);
+  // Ranks may be lost before the next checkpoint, so no file is any rank's.
+  if (rescue != nullptr && rescue->state() != nullptr && optimizer_->is_sharded()) {
+    content.optimizer = {rescue->state()->whole(names_), false, optimizer_->group_options()};
+    return;
+  }
   content.optimizer = {optimizer_->named_state(names_), optimizer_->is_sharded(), optimizer_->group_options()};
 }
 

@@ -28,6 +28,12 @@ void Survival::recover(TrainerContext& context, const std::exception_ptr& failur
   take_group(context);
 }
 
+void Survival::meet() {
+  if (met_in_ == group_->number()) return;
+  group_->group()->barrier();
+  met_in_ = group_->number();
+}
+
 void Survival::settled(const TrainerContext& context) {
   const auto noticed_at = std::exchange(noticed_at_, std::nullopt);
   if (!noticed_at || context.rank() != 0) return;
@@ -50,6 +56,7 @@ void Survival::section(TrainerContext& context, const std::function<void()>& bod
   if (!is_late_) return body();
   for (bool has_changed = false;;) {
     try {
+      if (has_changed) meet();
       const bool others_are_done = has_changed && compare().newest > position_;
       has_changed = false;
       others_are_done ? alone() : body();

@@ -28,6 +28,9 @@ class Survival {
   void join(TrainerContext& context);
   /// Forms the next group after a failure that is being handled. Throws it again if no rank is lost.
   void recover(TrainerContext& context, const std::exception_ptr& failure);
+  const std::shared_ptr<Communicator>& group() const { return group_->group(); }
+  /// A barrier that all ranks of the next group pass once, before anything else.
+  void meet();
   /// The ranks are level again, and continue.
   void settled(const TrainerContext& context);
   /// Lets new ranks in. Collective.
@@ -56,6 +59,7 @@ class Survival {
   std::unique_ptr<ElasticGroup> group_;
   std::int64_t position_ = 0;
   bool is_late_ = false;
+  std::int64_t met_in_ = -1;                                         // number of the group
   std::optional<std::chrono::steady_clock::time_point> noticed_at_;  // a loss that is not survived yet
 };
 
