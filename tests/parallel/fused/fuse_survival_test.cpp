@@ -270,7 +270,7 @@ TEST(FuseSurvival, StandsStillInTheUpdate) {
           if (self.rank() != 1) return;
           ::signal(SIGSEGV, [](int) { ::raise(SIGSTOP); });
           const OwnMemory memory = own_memory(self, "exp_avg");
-          protect(memory.data, memory.bytes, 0.5, PROT_READ);
+          protect(memory.data, memory.bytes, 0.0, PROT_READ);  // near pages that are partly another rank's
         });
         EXPECT_EQ(rank.finished(), 1);
       },
