@@ -41,8 +41,8 @@ struct GPT2Config {
   void check(const std::string& where) const;
 };
 
-/// The configurations that have a name: "gpt2" (12 layers of 768), "gpt2-medium" (24 of 1024), "gpt2-large" (36 of 1280)
-/// and, for tests and demonstrations, "gpt2-tiny" (2 layers of 128).
+/// The configurations that have a name: "gpt2" (12 layers of 768), "gpt2-medium" (24 of 1024), "gpt2-large" (36 of
+/// 1280) and, for tests and demonstrations, "gpt2-tiny" (2 layers of 128).
 /// @throws Error  for another name
 GPT2Config gpt2_config_of_name(const std::string& name);
 

@@ -143,8 +143,9 @@ class DistributedDataParallelBase {
   }
   /// Undoes `fuse`: the optimizer has its whole state again. Collective. Does nothing if no optimizer is fused.
   void unfuse();
-  /// As `unfuse`, for the end of a training: each rank has weights of its own, and the optimizer keeps this rank's part of
-  /// its state, so its `step` throws an Error. It needs memory for the weights, and none for the whole state. Collective.
+  /// As `unfuse`, for the end of a training: each rank has weights of its own, and the optimizer keeps this rank's part
+  /// of its state, so its `step` throws an Error. It needs memory for the weights, and none for the whole state.
+  /// Collective.
   void unfuse_weights();
   /// Gives this rank weights of its own, if ranks share them. Call it before writing weights by hand: each rank may
   /// then write as without fuse, `weight.mul_(0.9)` or an average that is swapped in and back. The next step compares
