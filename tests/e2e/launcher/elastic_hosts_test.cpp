@@ -65,6 +65,24 @@ TEST_F(ElasticHosts, TakeOneBackThatWasSilent) {
   expect(b, "the ranks start: 2 on 2 hosts (host-a, host-b)");
 }
 
+TEST_F(ElasticHosts, TakeOverIfTheyAreMoreThanThePartOfTheServingOne) {
+  const NetworkHosts hosts(3, "1gbit");
+  const Program a = start(hosts, 0);
+  expect(a, "joined 1,");
+  const Program b = start(hosts, 1);
+  expect(b, "joined 2,");
+  const Program c = start(hosts, 2);
+  expect(c, "joined 3,");
+  hosts.set_link(0, false);
+  expect(b, "host host-a, which serves the rendezvous, is lost: ");
+  expect(b, "; host host-b serves it from now on, at tcp:" + hosts.address(1));
+  expect(b, "rank 0: joined 2, restarts 0, node 0 of 2");
+  expect(c, "rank 1: joined 2, restarts 0, node 1 of 2");
+  const ProgramEnd end = a->wait(soon());
+  EXPECT_EQ(end.code, 1);
+  EXPECT_TRUE(has(end.err, "so many hosts are silent that they may continue without this one")) << end.err;
+}
+
 TEST_F(ElasticHosts, EndWhenTheServingOneIsCutOff) {
   const NetworkHosts hosts(2, "1gbit");
   const Program a = start(hosts, 0);

@@ -3,7 +3,10 @@
 #include <signal.h>
 
 #include <memory>
+#include <random>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/e2e/launch.h"
@@ -134,6 +137,49 @@ TEST_F(SurvivingHosts, GiveAFreePlaceToOneThatWaits) {
   b->send(SIGTERM);
   expect(c, "has joined as rank 2: ");
   expect_undisturbed({end_of(a), end_of(c)});
+}
+
+// Ranks of either host, or the launcher of the one that does not serve, which comes back each time.
+TEST_F(SurvivingHosts, KillsAtAnyMoment) {
+  const Words events{"0", "20", "say", "4", "6", "slow"};
+  const Words flags{"--nproc-per-node=2", "--max-restarts=99"};
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program a = elastic("1:2", events, flags);
+    expect(a, "in step 20");
+    Program b = elastic("1:2", events, flags);
+    expect(b, "has joined as rank ");
+    std::mt19937 random(seed);
+    for (int kills = 0; kills < 4; ++kills) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
+      const unsigned victim = random() % 3;
+      if (victim == 2) {
+        b.reset();  // kills it
+        b = elastic("1:2", events, flags);
+        continue;
+      }
+      const Program& host = victim == 0 ? a : b;
+      std::istringstream pids(run_program({"pgrep", "-P", std::to_string(host->pid()), "-x", "elastic_rank"}).out);
+      pid_t pid = 0;
+      if (pids >> pid) ::kill(pid, SIGKILL);
+    }
+    expect_undisturbed({end_of(a), end_of(b)});
+  }
+}
+
+// The ranks of a host whose store is gone cannot agree on how to continue, so they start again, at the next host.
+TEST_F(SurvivingHosts, StartAgainIfTheServingOneIsLost) {
+  const Words events{"0", "20", "say", "2", "6", "slow"};
+  const Program a = elastic("1:2", events);
+  expect(a, "in step 20");
+  const Program b = elastic("1:2", events);
+  expect(b, "has joined as rank 1: ");
+  a->send(SIGKILL);
+  expect(b, "serves it from now on, at tcp:127.0.0.1:");
+  expect(b, "the ranks start: 1 on 1 host");
+  const Program c = elastic("1:2", events, {"--rdzv-conf=last_call_timeout=60"});
+  expect(c, "the job runs already, and is served at tcp:127.0.0.1:");
+  expect_undisturbed({end_of(b), end_of(c)});
 }
 
 }  // namespace
