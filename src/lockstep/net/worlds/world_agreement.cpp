@@ -15,10 +15,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A member that waits looks this often. Each look is two requests.
+// A loss is not a key, for which a member could wait, so it looks this often. Each look is two requests.
 constexpr milliseconds kLook{2};
-// A process that waits to be let in has time.
-constexpr milliseconds kLookAtTheDoor{100};
+// The store answers those that wait for a key at once. They look this often for what else can end their wait: a loss,
+// while ranks meet, and the end of the training, at the door.
+constexpr milliseconds kLookWhileMeeting{5};
+constexpr milliseconds kLookAtTheDoor{1000};
 constexpr const char* kAsked = "asked";
 constexpr const char* kClosed = "closed";
 constexpr const char* kLeft = "left";
@@ -38,6 +40,15 @@ std::string text_of(const Peer& peer) {
 Peer peer_of(const std::string& text) {
   WireReader reader(text);
   return read_peer(reader);
+}
+
+// Until all `keys` are set, for at most `limit`.
+void wait_briefly(Store& store, const std::vector<std::string>& keys, milliseconds limit) {
+  try {
+    store.wait(keys, Deadline::after(limit));
+  } catch (const TimeoutError&) {
+    // The caller looks, and waits again.
+  }
 }
 
 std::string where_of(const Peer& self) {
@@ -98,8 +109,10 @@ RankWorld WorldAgreement::next(const RankWorld& current, bool must_change, bool 
 
 WorldMeeting WorldAgreement::meet(const RankWorld& world, Deadline deadline) {
   store_->set(ready_key(world, self_.global_rank), "1");
+  std::vector<std::string> all_ready;
+  for (const Peer& peer : world.members) all_ready.push_back(ready_key(world, peer.global_rank));
   std::vector<std::string> keys{world_key(world.number + 1)};
-  for (const Peer& peer : world.members) keys.push_back(ready_key(world, peer.global_rank));
+  keys.insert(keys.end(), all_ready.begin(), all_ready.end());
   for (;;) {
     const bool is_last = deadline.passed();  // looked at first: this process may stand still at any place
     const auto values = store_->try_get_all(keys);
@@ -113,7 +126,7 @@ WorldMeeting WorldAgreement::meet(const RankWorld& world, Deadline deadline) {
       if (world.rank_of(lost) >= 0) return {};
     }
     if (is_last) return meeting;
-    std::this_thread::sleep_for(kLook);
+    wait_briefly(*store_, all_ready, std::min(kLookWhileMeeting, deadline.remaining()));
   }
 }
 
@@ -164,7 +177,7 @@ RankWorld WorldAgreement::wait_for_admission(Deadline deadline) {
       throw TimeoutError("the ranks of the job did not let this one join", where_of(self_),
                          "see whether they still train; they look for new ranks at the start of each update");
     }
-    std::this_thread::sleep_for(std::min(kLookAtTheDoor, deadline.remaining()));
+    wait_briefly(*store_, {world_key(world)}, std::min(kLookAtTheDoor, deadline.remaining()));
   }
 }
 
