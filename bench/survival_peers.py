@@ -116,8 +116,9 @@ class TorchFT(Job):
         paths = [self.flags.torchft] if self.flags.torchft else []
         self.variables = {"PYTHONPATH": os.pathsep.join(paths + [os.environ.get("PYTHONPATH", "")]),
                           "TORCHFT_LIGHTHOUSE": "http://localhost:29511"}
-        code = "import sys; from torchft._torchft import lighthouse_main; sys.exit(lighthouse_main())"
-        self.start([self.flags.python, "-c", code, "--bind", "[::]:29511", "--min_replicas", "1",
+        program = self.folder / "lighthouse.py"  # it reads the process's words, so it cannot stand behind -c
+        program.write_text("from torchft._torchft import lighthouse_main\nlighthouse_main()\n", encoding="utf-8")
+        self.start([self.flags.python, program, "--bind", "[::]:29511", "--min_replicas", "1",
                     "--join_timeout_ms", "1000"], **self.variables)
         self.replicas = [self.start_replica(rank) for rank in range(self.flags.ranks)]
 
