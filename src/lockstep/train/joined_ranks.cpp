@@ -8,6 +8,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/comm/elastic/elastic_group.h"
 #include "lockstep/comm/process_group.h"
 #include "lockstep/net/launcher_environment.h"
 #include "lockstep/net/worlds/enter_job.h"
@@ -47,7 +48,7 @@ void join_ranks(TrainerContext& context) {
   const TrainingArguments& args = context.args();
   const std::string engine = args.ddp_backend.value_or("");
   if (args.survive_lost_ranks && is_replacement()) {
-    const auto timeout = timeout_in(args).value_or(default_timeout(engine));
+    const auto timeout = timeout_in(args).value_or(timeout_of_job(engine));
     context.survival = survival_with(std::make_unique<ElasticGroup>(engine, timeout), args);
     context.rank_alone = 1;
     return;

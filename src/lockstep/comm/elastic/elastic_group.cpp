@@ -20,6 +20,7 @@
 #include "lockstep/comm/default_group.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/comm/host_threads.h"
+#include "lockstep/comm/process_group.h"
 #include "lockstep/net/store/prefix_store.h"
 #include "lockstep/net/worlds/enter_job.h"
 
@@ -67,6 +68,11 @@ void claim_process() {
 }
 
 }  // namespace
+
+milliseconds timeout_of_job(const std::string& engine) {
+  const auto seconds = env_int("LOCKSTEP_TIMEOUT_S");
+  return seconds ? milliseconds(std::chrono::seconds(*seconds)) : default_timeout(engine);
+}
 
 ElasticGroup::ElasticGroup(std::shared_ptr<Communicator> group, std::string engine)
     : engine_(std::move(engine)),

@@ -10,6 +10,10 @@
 
 namespace lockstep {
 
+/// How long collectives of a process that joins wait: as those of the job's first ranks, for LOCKSTEP_TIMEOUT_S seconds
+/// (`lockstep run --timeout`), else as the engine does by default.
+std::chrono::milliseconds timeout_of_job(const std::string& engine);
+
 /// A group whose ranks change while its processes live: the default group of a job that survives lost ranks. After a
 /// failure `recover` forms a group of those that are left, and `admit` one with processes that joined. What the ranks
 /// compute is their own matter; `elastic_loop` and Trainer agree on it. One in a process, because a rank that has left

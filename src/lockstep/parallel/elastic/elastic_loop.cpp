@@ -23,7 +23,7 @@ namespace {
 std::unique_ptr<ElasticGroup> join_job(const ProcessGroupOptions& options) {
   if (is_replacement()) {
     auto group =
-        std::make_unique<ElasticGroup>(options.backend, options.timeout.value_or(default_timeout(options.backend)));
+        std::make_unique<ElasticGroup>(options.backend, options.timeout.value_or(timeout_of_job(options.backend)));
     group->join();
     return group;
   }
