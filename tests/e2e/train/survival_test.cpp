@@ -166,6 +166,19 @@ TEST(Survival, AFirstRankThatStandsStillIsEndedAndSurvived) {
   expect_undisturbed(program, folder / "out");
 }
 
+// It waits for others as long as they do, not for the 30 minutes that an engine waits by default.
+TEST(Survival, ARankThatJoinedGivesUpOneThatStandsStill) {
+  const TemporaryFolder folder;
+  RunningProgram program(job(2, folder / "out", {"--max-restarts", "1", "--timeout", "5"}, kSurvive, kManySteps));
+  ASSERT_TRUE(wait_for_step(program, 3)) << program.out() << program.err();
+  kill_rank(program, 1);
+  ASSERT_TRUE(program.wait_for("has joined in the place of rank 1: 2 ranks", in_time())) << program.err();
+  const auto logs = program.out().size();
+  while (program.out().size() < logs + 1000) ASSERT_TRUE(program.wait_for_more(in_time())) << program.err();
+  kill_rank(program, 0, SIGSTOP);
+  expect_undisturbed(program, folder / "out", kManySteps);
+}
+
 // Moments that no test chooses: in the gradients' exchange, the update, an evaluation, a checkpoint, and while a group
 // forms or lets a new process in.
 TEST(Survival, KillsAtAnyMoment) {
