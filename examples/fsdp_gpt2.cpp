@@ -36,7 +36,8 @@ void train(const Arguments& args) {
   config.n_embd = args.width;
   config.n_head = args.width / 32;
   // No weight is in memory until fully_shard makes one after the other, of which each rank keeps a share.
-  const auto model = ls::deferred([&] { return std::make_shared<ls::GPT2LMHeadModelImpl>(config); });
+  const std::shared_ptr<ls::Model> model =
+      ls::deferred([&] { return std::make_shared<ls::GPT2LMHeadModelImpl>(config); });
   const double weight_mib = [&] {
     double bytes = 0;
     for (const torch::Tensor& weight : model->parameters()) bytes += static_cast<double>(weight.nbytes());

@@ -45,7 +45,7 @@ DistributedDataParallelBase::DistributedDataParallelBase(ModuleTensors tensors, 
   check_equal_options(*communicator_, options_, tensors_);
   if (options_.virtual_shards != 0) check_virtual_shards(options_, tensors_, *communicator_);
   if (options_.init_sync && communicator_->world_size() > 1) {
-    check_equal_across_ranks(*communicator_, tensors_.parameters, "parameter");
+    check_equal_across_ranks(*communicator_, tensors_.parameters, "parameter", /*compares_deferred=*/true);
     check_equal_buffers_across_ranks(*communicator_, named_buffers);
     deferred_ = std::make_unique<DeferredOfModule>(*communicator_, tensors_.parameters);
     std::vector<at::Tensor> all = deferred_->in_memory();

@@ -50,11 +50,12 @@ void copy_bytes(void* to, void* from, std::size_t bytes, c10::Device device) {
 
 }  // namespace
 
-void check_equal_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& parameters,
-                              const char* what) {
+void check_equal_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& parameters, const char* what,
+                              bool compares_deferred) {
   std::vector<std::string> lines;
   for (const auto& entry : parameters) {
-    lines.push_back(describe_entry(entry) + describe_layout(entry.tensor) + deferred_text(entry.tensor) +
+    lines.push_back(describe_entry(entry) + describe_layout(entry.tensor) +
+                    (compares_deferred ? deferred_text(entry.tensor) : "") +
                     (entry.tensor.requires_grad() ? "" : ", which requires no gradient"));
   }
   check_equal(communicator, lines, what);

@@ -11,8 +11,10 @@ namespace lockstep {
 /// Checks that every rank holds parameters with equal names, shapes, dtypes and strides, in the same order, and that
 /// they agree on which parameters require a gradient. Collective.
 /// @param what  "parameter", for messages
+/// @param compares_deferred  true: also whether a weight is deferred, and how it would be made
 /// @throws Error  on every rank, naming the first parameter that differs, the rank where it differs, and both sides
-void check_equal_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& parameters, const char* what);
+void check_equal_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& parameters, const char* what,
+                              bool compares_deferred = false);
 /// Checks names, shapes and dtypes of buffers.
 void check_equal_buffers_across_ranks(Communicator& communicator, const std::vector<NamedTensor>& buffers);
 
