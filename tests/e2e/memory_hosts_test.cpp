@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "tests/e2e/launch.h"
-#include "tests/support/memory_limit.h"
+#include "tests/support/memory/memory_limit.h"
 #include "tests/support/network_hosts.h"
 
 namespace lockstep {

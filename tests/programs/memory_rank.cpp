@@ -21,7 +21,7 @@
 #include "lockstep/net/rendezvous.h"
 #include "lockstep/optim/adam.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
-#include "tests/support/kernel_memory.h"
+#include "tests/support/memory/kernel_memory.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace ls = lockstep;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/memory_limit.h"
+#include "tests/support/memory/memory_limit.h"
 #include "tests/support/network_hosts.h"
 
 namespace lockstep {

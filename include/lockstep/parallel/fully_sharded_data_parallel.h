@@ -22,8 +22,9 @@ namespace lockstep {
 
 /// In which types a fully sharded module computes, sends and answers, under FSDP2's names.
 struct MixedPrecisionPolicy {
-  /// BFloat16: forward and backward compute in bf16, by autocast, which casts inputs too. Weights, the optimizer's
-  /// state and what is gathered stay fp32. Not set: as the module is.
+  /// BFloat16: forward and backward compute in bf16, by autocast, which casts inputs too. Weights that layers read as
+  /// bf16 copies are gathered in bf16 (see FuseOptions::compute_dtype), all others in fp32, in which owners and the
+  /// optimizer keep them. Not set: as the module is.
   std::optional<c10::ScalarType> param_dtype;
   /// BFloat16 or Half: gradients of fp32 weights are sent in this type. Not set: in the weights' type.
   std::optional<c10::ScalarType> reduce_dtype;

@@ -16,7 +16,7 @@
 #include "lockstep/parallel/fully_sharded_data_parallel.h"
 #include "lockstep/safetensors/safetensors.h"
 #include "tests/parallel/fused/fuse_ranks.h"
-#include "tests/support/kernel_memory.h"
+#include "tests/support/memory/kernel_memory.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep {

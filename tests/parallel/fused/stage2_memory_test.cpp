@@ -4,7 +4,7 @@
 
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/stage2.h"
-#include "tests/support/kernel_memory.h"
+#include "tests/support/memory/kernel_memory.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace lockstep {

@@ -76,7 +76,7 @@ std::vector<at::Tensor> tensors_in(const c10::IValue& value) {
 }
 
 // Null if the tensor has no memory that could be a parameter's.
-const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+const c10::StorageImpl* storage_behind(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.device().is_cpu() || tensor.layout() != at::kStrided || !tensor.has_storage()) {
     return nullptr;
   }
@@ -84,7 +84,7 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 }
 
 bool can_be_deferred(const at::Tensor& tensor) {
-  return storage_of(tensor) != nullptr && tensor.requires_grad() && tensor.is_leaf() && !tensor.is_inference() &&
+  return storage_behind(tensor) != nullptr && tensor.requires_grad() && tensor.is_leaf() && !tensor.is_inference() &&
          tensor.is_non_overlapping_and_dense() && tensor.storage_offset() == 0 && !is_watched(tensor) &&
          tensor.nbytes() >= kLeastDeferredBytes && tensor.nbytes() == tensor.storage().nbytes();
 }
@@ -93,12 +93,12 @@ bool can_be_deferred(const at::Tensor& tensor) {
 bool can_be_noted(const c10::FunctionSchema& schema, Operands operands) {
   if (!overwrites(schema) && !changes_elements(schema)) return false;
   const at::Tensor& target = operands[0].toTensor();
-  if (storage_of(target) == nullptr) return false;
+  if (storage_behind(target) == nullptr) return false;
   if (at::GradMode::is_enabled() && target.requires_grad()) return false;  // LibTorch refuses it
   for (std::size_t i = 1; i < operands.size(); ++i) {
     for (const at::Tensor& source : tensors_in(operands[i])) {
       if (!source.defined()) continue;
-      if (source.is_inference() || is_watched(source) || storage_of(source) == storage_of(target)) return false;
+      if (source.is_inference() || is_watched(source) || storage_behind(source) == storage_behind(target)) return false;
     }
   }
   return true;
@@ -187,12 +187,12 @@ class Deferring::Recorder {
 
   // The deferred weight of this memory, perhaps from now on. Null if its elements are there, and count.
   Weight* target_of(const c10::FunctionSchema& schema, const at::Tensor& target) {
-    const auto found = weights_.find(storage_of(target));
+    const auto found = weights_.find(storage_behind(target));
     if (found == weights_.end()) {
       if (!overwrites(schema) || !can_be_deferred(target)) return nullptr;
       Weight weight{target, target.storage(), std::make_shared<DeferredWeight>(target)};
       weight.empty();
-      return &weights_.emplace(storage_of(target), std::move(weight)).first->second;
+      return &weights_.emplace(storage_behind(target), std::move(weight)).first->second;
     }
     Weight& weight = found->second;
     if (overwrites(schema) && weight.deferred->has_layout_of(target)) {
@@ -209,12 +209,12 @@ class Deferring::Recorder {
   void make_what_is_used(const c10::FunctionSchema& schema, Operands operands, const Weight* target) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       for (const at::Tensor& tensor : tensors_in(operands[i])) {
-        const auto used = weights_.find(storage_of(tensor));
+        const auto used = weights_.find(storage_behind(tensor));
         if (used != weights_.end() && &used->second != target) {
           if (used->second.is_empty()) used->second.make();
           weights_.erase(used);
         }
-        if (is_written(schema.arguments()[i])) make_readers_of(storage_of(tensor));
+        if (is_written(schema.arguments()[i])) make_readers_of(storage_behind(tensor));
       }
     }
   }
@@ -231,7 +231,7 @@ class Deferring::Recorder {
 
   // If others have its memory, or the program has written past LibTorch, it stays in memory.
   static void hide(const Weight& weight) {
-    const bool is_its_own = storage_of(weight.parameter) == weight.storage.unsafeGetStorageImpl();
+    const bool is_its_own = storage_behind(weight.parameter) == weight.storage.unsafeGetStorageImpl();
     if ((!is_its_own && weight.storage.use_count() == 1) || !weight.is_empty()) return;
     if (is_its_own && weight.storage.use_count() == 2 && weight.deferred->has_layout_of(weight.parameter)) {
       DeferredParameters::all().add(weight.parameter, weight.deferred);

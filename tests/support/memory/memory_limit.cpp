@@ -1,4 +1,4 @@
-#include "tests/support/memory_limit.h"
+#include "tests/support/memory/memory_limit.h"
 
 #include <unistd.h>
 

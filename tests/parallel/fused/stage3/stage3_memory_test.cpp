@@ -11,7 +11,7 @@
 #include "lockstep/models/layers/dense_function.h"
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
-#include "tests/support/kernel_memory.h"
+#include "tests/support/memory/kernel_memory.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
