@@ -13,7 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/atomic_file.h"
 #include "lockstep/base/processor/topology.h"
-#include "lockstep/seeing/chart/line_chart.h"
+#include "lockstep/seeing/chart/chart_sheet.h"
 #include "lockstep/seeing/report_data.h"
 #include "tools/lockstep/charts/chart_file.h"
 #include "tools/lockstep/companion.h"

@@ -58,7 +58,7 @@ TEST(FuseOnHosts, SendsNoMoreThanSeparateSteps) {
         EXPECT_GT(separate, weights) << "the counter does not count what is sent";
         FuseOptions own_weights;
         own_weights.share_weights = false;
-        for (const FuseOptions how : {FuseOptions(), own_weights}) {
+        for (const FuseOptions& how : {FuseOptions(), own_weights}) {
           const double fused = bytes_of_a_step(group, true, how);
           // Beside gradients and weights, a fused step sends one small message: its agreement.
           EXPECT_LE(fused, 1.01 * separate) << (how.share_weights ? "shared weights" : "weights of its own");
