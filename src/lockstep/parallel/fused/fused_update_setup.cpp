@@ -299,6 +299,10 @@ void FusedUpdate::unfuse() {
 
 void FusedUpdate::unfuse_weights() {
   guarded([&] {
+    // Gradients first: what they take is free when whole weights need memory.
+    parts_->gradients->leave();
+    reducer_.take_back();
+    parts_->gradients.reset();
     if (parts_->shards) parts_->shards->give_back();
     release();
     if (communicator_->world_size() > 1) communicator_->barrier();  // as in unfuse

@@ -152,6 +152,8 @@ void GradientBuckets::use_own_dtype() {
     const at::ScalarType dtype = bucket.contents.parameters.front().scalar_type();
     if (bucket.memory.scalar_type() == dtype && !is_lent_[index]) continue;
     use_memory(bucket, at::empty({bucket.message.numel()}, bucket.message.options().dtype(dtype)));
+    // Perhaps no backward follows, as at the end of a training: zeros that nobody has written take no memory.
+    if (bucket.message.is_cpu()) zero_and_give_back(bucket.message.data_ptr(), bucket.message.nbytes());
     is_private_[index] = true;  // other ranks may not call this, and allocating from the communicator is collective
     is_lent_[index] = false;
     for (const std::size_t i : bucket.parameters) {
