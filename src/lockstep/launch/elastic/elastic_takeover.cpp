@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -17,16 +18,23 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds kToLookAtTheLost{2};
+constexpr std::chrono::milliseconds kBetweenLooksAtTheLost{10};
 // The next host notices the loss by itself. If it has not by then, it is lost, too.
 constexpr int kTriesToFindNext = 10;
 constexpr seconds kTry{1};
 
-// Then no process serves there any more. A host that does not answer may live, behind a link that is down.
+// Then no process serves there any more. A host that does not answer may live, behind a link that is down. The kernel
+// closes what a killed process held one by one, so for a moment its connections are closed while it still listens.
 bool has_surely_ended(const SocketAddress& address) {
-  try {
-    return connect_once(address, false, Deadline::after(kToLookAtTheLost)).refused;
-  } catch (const Error&) {
-    return false;
+  const Deadline deadline = Deadline::after(kToLookAtTheLost);
+  for (;;) {
+    try {
+      if (connect_once(address, false, deadline).refused) return true;
+    } catch (const Error&) {
+      return false;
+    }
+    if (deadline.passed()) return false;
+    std::this_thread::sleep_for(kBetweenLooksAtTheLost);
   }
 }
 

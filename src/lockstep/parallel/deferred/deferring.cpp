@@ -24,7 +24,7 @@ namespace lockstep::detail {
 namespace {
 
 // LibTorch has it above all other keys of tensors and gives it no meaning of its own.
-constexpr c10::DispatchKey kDeferringKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+constexpr c10::DispatchKey kDeferringKey = c10::DispatchKey::DeferredInit;
 constexpr std::size_t kLeastDeferredBytes = 64 << 10;
 
 using Operands = c10::ArrayRef<c10::IValue>;

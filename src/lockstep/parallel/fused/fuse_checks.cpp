@@ -55,7 +55,9 @@ void warn_of_kept_views(const std::vector<FusedBucket>& buckets, const GradientB
   std::vector<std::string> names;
   for (const FusedBucket& bucket : buckets) {
     for (const std::size_t i : bucket.parameters) {
-      const c10::Storage& storage = storage_of(gradients.parameter(i));
+      const at::Tensor& parameter = gradients.parameter(i);
+      if (!parameter.unsafeGetTensorImpl()->has_storage()) continue;  // nobody has read it yet
+      const c10::Storage& storage = storage_of(parameter);
       if (storage.use_count() > owners.at(storage.unsafeGetStorageImpl())) names.push_back(gradients.name(i));
     }
   }
