@@ -5,7 +5,7 @@
 constexpr std::size_t kLine = 16;  // floats in a cache line
 constexpr std::size_t kWidth = kVectorBytes / sizeof(float);
 
-// Doubles a cache line. Fetches the line so many lines ahead, unless that is none.
+// Doubles a cache line. Fetches the line so many lines ahead; 0: fetches nothing.
 template <bool kInPlace, bool kPastCaches, std::size_t kLinesAhead>
 inline void double_line(const float* from, float* to) {
   if (kLinesAhead > 0) {
