@@ -12,6 +12,7 @@
 #include "lockstep/optim/adam.h"
 #include "lockstep/tensor/compute_copy.h"
 #include "tests/parallel/fused/fuse_ranks.h"
+#include "tests/parallel/fused/stage3/stage3.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
@@ -102,23 +103,12 @@ struct CopiedShards {
   Block block(int i) {
     return Block(std::dynamic_pointer_cast<BlockImpl>(model->layers->ptr(static_cast<std::size_t>(i))));
   }
-  std::vector<at::Tensor> weights() {
-    ddp.unshard();
-    std::vector<at::Tensor> result;
-    for (const at::Tensor& parameter : model->parameters()) result.push_back(parameter.detach().clone());
-    ddp.reshard();
-    return result;
-  }
+  std::vector<at::Tensor> weights() { return gathered_weights(ddp); }
 
   TiedNet model;
   DistributedDataParallel<TiedNet> ddp;
   AdamW optimizer{model->parameters(), torch::optim::AdamWOptions(0.01)};
 };
-
-void expect_bits_of_stage_2(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::equal(got[i], want[i])) << i;
-}
 
 class Stage3Bf16 : public ::testing::TestWithParam<const char*> {};
 
@@ -150,10 +140,10 @@ TEST_P(Stage3Bf16, HasTheBitsOfStage2) {
           }
           for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(torch::equal(outputs[i], outputs[i + 3])) << step << i;
         }
-        expect_bits_of_stage_2(sharded.weights(), known.weights());
+        expect_equal_bits(sharded.weights(), known.weights());
         sharded.ddp.unfuse();
         for (CopiedShards* each : {&sharded, &known}) each->step(group->rank(), 9);
-        expect_bits_of_stage_2(sharded.weights(), known.weights());
+        expect_equal_bits(sharded.weights(), known.weights());
       }
     }
   });
@@ -170,7 +160,7 @@ TEST_P(Stage3Bf16, ARankMayReadAWeightThatOthersDoNot) {
       each->step(group->rank(), 3, true);
       each->step(group->rank(), 4, group->rank() == 0);
     }
-    expect_bits_of_stage_2(sharded.weights(), known.weights());
+    expect_equal_bits(sharded.weights(), known.weights());
   });
 }
 
@@ -185,7 +175,7 @@ TEST_P(Stage3Bf16, WeightsThatAreReadInBf16CanBeReadInFp32) {
           each->step(group->rank(), step);
         }
       }
-      expect_bits_of_stage_2(sharded.weights(), known.weights());
+      expect_equal_bits(sharded.weights(), known.weights());
     }
   });
 }
@@ -215,7 +205,7 @@ TEST_P(Stage3Bf16, TakesOverWhatIsWritten) {
     }
     for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(torch::equal(outputs[i], outputs[i + 3])) << i;
     EXPECT_FALSE(torch::equal(outputs[0], torch::zeros_like(outputs[0])));
-    expect_bits_of_stage_2(sharded.weights(), known.weights());
+    expect_equal_bits(sharded.weights(), known.weights());
   });
 }
 

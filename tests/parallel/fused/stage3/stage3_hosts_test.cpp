@@ -12,6 +12,7 @@
 
 #include "lockstep/optim/adam.h"
 #include "tests/parallel/fused/fuse_ranks.h"
+#include "tests/parallel/fused/stage3/stage3.h"
 #include "tests/support/pretended_hosts.h"
 
 namespace lockstep {
@@ -47,33 +48,17 @@ struct HostSubject {
     EXPECT_EQ(ddp.fuse(optimizer, how), FuseMode::ShardedState) << ddp.fuse_reason();
     EXPECT_GT(ddp.peak_weight_bytes(), 0);
   }
-  static DistributedDataParallelOptions buckets_of_a_parameter(const Group& group) {
-    DistributedDataParallelOptions options = fuse_on(group);
-    options.bucket_cap_mb = 0.0001;
-    return options;
-  }
   void step(int rank, int number) {
     optimizer.zero_grad();
     ddp(fuse_batch(rank, number, kHostWidth)).pow(2).mean().backward();
     optimizer.step();
   }
-  std::vector<at::Tensor> weights() {
-    ddp.unshard();
-    std::vector<at::Tensor> result;
-    for (const at::Tensor& parameter : model->parameters()) result.push_back(parameter.detach().clone());
-    ddp.reshard();
-    return result;
-  }
+  std::vector<at::Tensor> weights() { return gathered_weights(ddp); }
 
   HostNet model;
   DistributedDataParallel<HostNet> ddp;
   AdamW optimizer{model->parameters(), torch::optim::AdamWOptions(0.01)};
 };
-
-void expect_bits_on_hosts(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::equal(got[i], want[i])) << i;
-}
 
 struct HostRanks {
   int ranks;
@@ -113,7 +98,7 @@ TEST_P(Stage3OnHosts, HasTheBitsOfPlainSteps) {
         }
         EXPECT_TRUE(torch::equal(outputs[0], outputs[1])) << step;
       }
-      expect_bits_on_hosts(sharded.weights(), plain.weights());
+      expect_equal_bits(sharded.weights(), plain.weights());
     }
   });
 }
@@ -134,7 +119,7 @@ TEST_P(Stage3OnHosts, TakesOverWhatEachRankWrites) {
       each->ddp.reshard();
       for (int step = 1; step < 3; ++step) each->step(group->rank(), step);
     }
-    expect_bits_on_hosts(sharded.weights(), plain.weights());
+    expect_equal_bits(sharded.weights(), plain.weights());
   });
 }
 
@@ -160,7 +145,7 @@ TEST_P(Stage3OnHosts, IsUndone) {
     for (HostSubject* each : {&sharded, &plain}) each->step(group->rank(), 1);
     std::vector<at::Tensor> weights;
     for (const at::Tensor& parameter : sharded.model->parameters()) weights.push_back(parameter.detach().clone());
-    expect_bits_on_hosts(weights, plain.weights());
+    expect_equal_bits(weights, plain.weights());
   });
 }
 

@@ -11,6 +11,7 @@
 #include "lockstep/optim/clip_grad_norm.h"
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
+#include "tests/parallel/fused/stage3/stage3.h"
 
 namespace lockstep {
 namespace {
@@ -52,37 +53,21 @@ FuseOptions stage_3() {
 }
 
 struct Stage3Subject {
-  Stage3Subject(const Group& group, const FuseOptions* how) : ddp(model, small_buckets(group)) {
+  Stage3Subject(const Group& group, const FuseOptions* how) : ddp(model, buckets_of_a_parameter(group)) {
     if (how == nullptr) return;
     EXPECT_EQ(ddp.fuse(optimizer, *how), FuseMode::ShardedState) << ddp.fuse_reason();
-  }
-  static DistributedDataParallelOptions small_buckets(const Group& group) {
-    DistributedDataParallelOptions options = fuse_on(group);
-    options.bucket_cap_mb = 0.0001;  // a bucket for each parameter
-    return options;
   }
   void step(int rank, int number) {
     optimizer.zero_grad();
     ddp(fuse_batch(rank, number, kUnitWidth)).pow(2).mean().backward();
     optimizer.step();
   }
-  std::vector<at::Tensor> weights() {
-    ddp.unshard();
-    std::vector<at::Tensor> result;
-    for (const at::Tensor& parameter : model->parameters()) result.push_back(parameter.detach().clone());
-    ddp.reshard();
-    return result;
-  }
+  std::vector<at::Tensor> weights() { return gathered_weights(ddp); }
 
   LayeredNet model;
   DistributedDataParallel<LayeredNet> ddp;
   AdamW optimizer{model->parameters(), torch::optim::AdamWOptions(0.01)};
 };
-
-void expect_equal_bits(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(torch::equal(got[i], want[i])) << i;
-}
 
 std::string torch_error(const std::function<void()>& body) {
   try {
