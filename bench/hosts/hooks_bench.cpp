@@ -18,9 +18,9 @@
 #include "lockstep/comm/factory.h"
 #include "lockstep/parallel/distributed_data_parallel.h"
 #include "tests/support/digits_training.h"
-#include "tests/support/network_hosts.h"
 #include "tests/support/ranks.h"
 #include "tests/support/slow_network_ways.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {

@@ -19,8 +19,8 @@
 #include "bench/measure/measurement.h"
 #include "lockstep/comm/factory.h"
 #include "lockstep/net/subgroup.h"
-#include "tests/support/network_hosts.h"
 #include "tests/support/ranks.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {

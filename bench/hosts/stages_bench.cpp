@@ -14,8 +14,8 @@
 
 #include "bench/measure/measurement.h"
 #include "tests/support/host_job.h"
-#include "tests/support/network_hosts.h"
 #include "tests/support/running_program.h"
+#include "tools/hosts/network_hosts.h"
 #include "tools/lockstep/companion.h"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/e2e/launch.h"
-#include "tests/support/network_hosts.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {

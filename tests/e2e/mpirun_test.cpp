@@ -6,7 +6,7 @@
 #include "lockstep/base/files/atomic_file.h"
 #include "tests/e2e/launch.h"
 #include "tests/support/mpi_places.h"
-#include "tests/support/network_hosts.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/memory/memory_limit.h"
-#include "tests/support/network_hosts.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 

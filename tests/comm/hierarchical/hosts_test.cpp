@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/factory.h"
 #include "tests/comm/contract.h"
-#include "tests/support/network_hosts.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {

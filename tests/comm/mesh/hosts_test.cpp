@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lockstep/comm/factory.h"
-#include "tests/support/network_hosts.h"
 #include "tests/support/ranks.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {

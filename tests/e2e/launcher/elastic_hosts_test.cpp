@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "tests/e2e/launch.h"
-#include "tests/support/network_hosts.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {

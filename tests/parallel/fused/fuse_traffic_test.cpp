@@ -7,8 +7,8 @@
 
 #include "lockstep/optim/sgd.h"
 #include "tests/parallel/fused/fuse_ranks.h"
-#include "tests/support/network_hosts.h"
 #include "tests/support/sent_bytes.h"
+#include "tools/hosts/network_hosts.h"
 
 namespace lockstep {
 namespace {

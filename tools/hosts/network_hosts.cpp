@@ -1,4 +1,4 @@
-#include "tests/support/network_hosts.h"
+#include "tools/hosts/network_hosts.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -9,11 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
-#include <stdexcept>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/files/unique_fd.h"
-#include "tests/support/running_program.h"
+#include "tools/lockstep/shell.h"
 
 namespace lockstep {
 namespace {
@@ -21,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const char* const kSpaces = "/run/netns";
-const char* const kMark = "lockstep-test-";
+const char* const kMark = "lockstep-hosts-";
 
 std::vector<std::string> words(const std::string& line) {
   std::istringstream in(line);
@@ -30,15 +29,17 @@ std::vector<std::string> words(const std::string& line) {
   return all;
 }
 
-// Runs a command line without quoting. @return  what it wrote to stderr; nothing if it succeeded
+// Runs a command line without quoting. @return  what it wrote; nothing if it succeeded
 std::optional<std::string> failure_of(const std::string& line) {
-  const ProgramEnd end = run_program(words(line));
-  if (end.code == 0) return std::nullopt;
-  return line + ": " + (end.err.empty() ? "failed" : end.err.substr(0, end.err.find('\n')));
+  const auto [code, text] = run_shell(line + " 2>&1");
+  if (code == 0) return std::nullopt;
+  return line + ": " + (text.empty() ? "failed" : text.substr(0, text.find('\n')));
 }
 
 void must(const std::string& line) {
-  if (const auto failure = failure_of(line)) throw std::runtime_error(*failure);
+  if (const auto failure = failure_of(line)) {
+    throw Error(*failure, "making hosts of network namespaces", "see that this user may use ip and tc");
+  }
 }
 
 // The namespaces whose name begins with `prefix`.
@@ -55,7 +56,7 @@ void remove_spaces(const std::string& prefix) {
   for (const std::string& space : spaces_with(prefix)) failure_of("ip netns delete " + space);
 }
 
-// What tests left that were killed: their names carry the number of a process that is no more.
+// What programs left that were killed: their names carry the number of a process that is no more.
 void remove_leftovers() {
   for (const std::string& space : spaces_with(kMark)) {
     const pid_t owner = std::atoi(space.c_str() + std::string(kMark).size());
@@ -67,7 +68,7 @@ void remove_leftovers() {
 
 std::optional<std::string> NetworkHosts::why_not() {
   if (::access("/usr/sbin/ip", X_OK) != 0 && ::access("/sbin/ip", X_OK) != 0 && ::access("/usr/bin/ip", X_OK) != 0) {
-    return "hosts for tests need the commands ip and tc (package iproute2)";
+    return "hosts made of network namespaces need the commands ip and tc (package iproute2)";
   }
   remove_leftovers();
   const std::string probe = kMark + std::to_string(::getpid()) + "-probe";
@@ -76,7 +77,7 @@ std::optional<std::string> NetworkHosts::why_not() {
   if (!failure)
     failure = failure_of("tc -n " + probe + " qdisc add dev probe0 root tbf rate 1gbit burst 256kb latency 50ms");
   remove_spaces(probe);
-  if (failure) return "hosts for tests are not permitted here: " + *failure;
+  if (failure) return "hosts made of network namespaces are not permitted here, which root usually may: " + *failure;
   return std::nullopt;
 }
 
@@ -126,7 +127,8 @@ void NetworkHosts::enter(int host) const {
   const std::string own = name(host);
   if (!fd || ::setns(fd.get(), CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWUTS) != 0 ||
       ::sethostname(own.data(), own.size()) != 0) {
-    throw std::runtime_error("cannot enter " + space(host) + ": " + errno_text(errno));
+    throw Error("cannot enter " + space(host) + ": " + errno_text(errno), "making hosts of network namespaces",
+                "see that this user may enter network namespaces");
   }
   // What names an interface of the machine means nothing here.
   ::unsetenv("LOCKSTEP_GLOO_INTERFACE");

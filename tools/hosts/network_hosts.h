@@ -6,19 +6,19 @@
 
 namespace lockstep {
 
-/// Hosts for tests: network namespaces of this machine, each with a host name of its own, an interface eth0 and an
+/// Hosts for trials: network namespaces of this machine, each with a host name of its own, an interface eth0 and an
 /// address, joined by a bridge. Both directions of each link are held to a rate by a token bucket. Nothing else is
 /// reachable from them, and nothing of them from elsewhere. Unix sockets and files are those of the machine.
 ///
-/// Removed with the object. If a test is killed, the next one that makes hosts removes what it left.
+/// Removed with the object. If a program is killed, the next one that makes hosts removes what it left.
 class NetworkHosts {
  public:
-  /// Why this process may not make hosts here, as one line for GTEST_SKIP; nothing if it may.
+  /// Why this process may not make hosts here, in one line; nothing if it may.
   static std::optional<std::string> why_not();
 
-  /// @param count  2 to 4
+  /// @param count  2 to 26
   /// @param rate   of each link and direction, as tc writes it: "100mbit", "1gbit", "10gbit"
-  /// @throws std::runtime_error  with what the system said
+  /// @throws Error  with what the system said
   NetworkHosts(int count, const std::string& rate);
   ~NetworkHosts();
   NetworkHosts(const NetworkHosts&) = delete;
