@@ -21,6 +21,15 @@ class ElasticHosts : public ::testing::Test {
     flags.insert(flags.end(), more.begin(), more.end());
     return std::make_unique<RunningProgram>(hosts.on(host, launch(flags, {kBin + "/launch_rank", "stay"})), job_);
   }
+  // One launcher on each of the hosts, by host; all their ranks train together.
+  std::vector<Program> start_all(const NetworkHosts& hosts) const {
+    std::vector<Program> all;
+    for (int host = 0; host < hosts.count(); ++host) {
+      all.push_back(start(hosts, host));
+      expect(all.back(), "joined " + std::to_string(host + 1) + ",");
+    }
+    return all;
+  }
   static void expect(const Program& host, const std::string& text) {
     EXPECT_TRUE(host->wait_for(text, soon())) << text << " did not come:\n" << host->out() << host->err();
   }
@@ -30,12 +39,8 @@ class ElasticHosts : public ::testing::Test {
 
 TEST_F(ElasticHosts, GoOnWithoutOneWhoseLinkIsDown) {
   const NetworkHosts hosts(3, "1gbit");
-  const Program a = start(hosts, 0);
-  expect(a, "joined 1,");
-  const Program b = start(hosts, 1);
-  expect(b, "joined 2,");
-  const Program c = start(hosts, 2);
-  expect(b, "joined 3,");
+  const std::vector<Program> all = start_all(hosts);
+  const Program &a = all[0], &b = all[1], &c = all[2];
   expect(a, "host host-c joined");
   hosts.set_link(2, false);
   expect(a, "host host-c was lost: ");
@@ -53,10 +58,8 @@ TEST_F(ElasticHosts, GoOnWithoutOneWhoseLinkIsDown) {
 
 TEST_F(ElasticHosts, TakeOneBackThatWasSilent) {
   const NetworkHosts hosts(2, "1gbit");
-  const Program a = start(hosts, 0);
-  expect(a, "joined 1,");
-  const Program b = start(hosts, 1);
-  expect(b, "joined 2,");
+  const std::vector<Program> all = start_all(hosts);
+  const Program &a = all[0], &b = all[1];
   hosts.set_link(1, false);
   expect(a, "host host-b was lost: ");
   hosts.set_link(1, true);
@@ -67,12 +70,8 @@ TEST_F(ElasticHosts, TakeOneBackThatWasSilent) {
 
 TEST_F(ElasticHosts, TakeOverIfTheyAreMoreThanThePartOfTheServingOne) {
   const NetworkHosts hosts(3, "1gbit");
-  const Program a = start(hosts, 0);
-  expect(a, "joined 1,");
-  const Program b = start(hosts, 1);
-  expect(b, "joined 2,");
-  const Program c = start(hosts, 2);
-  expect(c, "joined 3,");
+  const std::vector<Program> all = start_all(hosts);
+  const Program &a = all[0], &b = all[1], &c = all[2];
   hosts.set_link(0, false);
   expect(b, "host host-a, which serves the rendezvous, is lost: ");
   expect(b, "; host host-b serves it from now on, at tcp:" + hosts.address(1));
@@ -85,10 +84,8 @@ TEST_F(ElasticHosts, TakeOverIfTheyAreMoreThanThePartOfTheServingOne) {
 
 TEST_F(ElasticHosts, EndWhenTheServingOneIsCutOff) {
   const NetworkHosts hosts(2, "1gbit");
-  const Program a = start(hosts, 0);
-  expect(a, "joined 1,");
-  const Program b = start(hosts, 1);
-  expect(b, "joined 2,");
+  const std::vector<Program> all = start_all(hosts);
+  const Program &a = all[0], &b = all[1];
   hosts.set_link(0, false);
   const ProgramEnd end = b->wait(soon());
   EXPECT_EQ(end.code, 1);
