@@ -1,8 +1,8 @@
 // What a launcher does if the host that serves the rendezvous is lost: the next host of the world serves it.
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -23,18 +23,27 @@ constexpr std::chrono::milliseconds kBetweenLooksAtTheLost{10};
 constexpr int kTriesToFindNext = 10;
 constexpr seconds kTry{1};
 
+// Until the connection ends, for at most the time between two looks: a connection that is reset while it is made has no
+// end to wait for.
+void await_end(const UniqueFd& connection) {
+  pollfd end{connection.get(), POLLRDHUP, 0};
+  ::poll(&end, 1, static_cast<int>(kBetweenLooksAtTheLost.count()));
+}
+
 // Then no process serves there any more. A host that does not answer may live, behind a link that is down. The kernel
-// closes what a killed process held one by one, so for a moment its connections are closed while it still listens.
+// closes what a killed process held one by one, so for a moment its connections are closed while it still listens. What
+// connects to it then ends with the socket that listens.
 bool has_surely_ended(const SocketAddress& address) {
   const Deadline deadline = Deadline::after(kToLookAtTheLost);
   for (;;) {
     try {
-      if (connect_once(address, false, deadline).refused) return true;
+      const Connected connected = connect_once(address, false, deadline);
+      if (connected.refused) return true;
+      if (deadline.passed()) return false;
+      await_end(connected.fd);
     } catch (const Error&) {
       return false;
     }
-    if (deadline.passed()) return false;
-    std::this_thread::sleep_for(kBetweenLooksAtTheLost);
   }
 }
 
